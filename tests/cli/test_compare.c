@@ -82,6 +82,30 @@ static void other_types(void **state)
     assert_false(same(INLAY_COMPLEX64, 1, two, c, d, text));
 }
 
+/* Two steps of the type are within its tolerance, and eight are not. */
+static void tolerances(void **state)
+{
+    static const struct {
+        inlay_dtype dtype;
+        uint16_t one; /* the bits of 1 */
+    } rows[] = { { INLAY_FLOAT16, 0x3c00 }, { INLAY_BFLOAT16, 0x3f80 }, { INLAY_FLOAT8E4M3FN, 0x38 } };
+    double rtol, atol;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (uint16_t steps = 0; steps <= 8; steps = steps == 2 ? 8 : steps + 1) {
+            const uint16_t got = (uint16_t)(rows[i].one + steps), want = rows[i].one;
+            const inlay_tensor_view view = { .data = &want, .bytes = 2, .dtype = rows[i].dtype };
+
+            compare_tolerance(rows[i].dtype, &rtol, &atol);
+            assert_int_equal(compare_elements(&got, &view, 1, rtol, atol).wrong, steps > 2);
+        }
+    compare_tolerance(INLAY_FLOAT, &rtol, &atol);
+    assert_true(rtol == 1e-3 && atol == 1e-5);
+    compare_tolerance(INLAY_DOUBLE, &rtol, &atol);
+    assert_true(rtol < 1e-5 && rtol > 0);
+}
+
 static void places(void **state)
 {
     static const int64_t dims[] = { 2, 3 };
@@ -230,7 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers),          cmocka_unit_test(other_types),   cmocka_unit_test(places),
         cmocka_unit_test(types_and_shapes), cmocka_unit_test(random_inputs), cmocka_unit_test(quantiles),
-        cmocka_unit_test(rounds),
+        cmocka_unit_test(rounds),           cmocka_unit_test(tolerances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

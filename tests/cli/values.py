@@ -2,6 +2,7 @@
 """Maps, sequences, optionals and sparse tensors on the command line: random, from .npz and .pb, written and read again.
 
   values.py INLAY"""
+import json
 import os
 import subprocess
 import sys
@@ -27,8 +28,8 @@ def expect(good, what, text=""):
         print(f"FAIL {what}: {text}")
 
 
-def save(nodes, inputs, outputs):
-    graph = helper.make_graph(nodes, "g", inputs, outputs)
+def save(nodes, inputs, outputs, weights=()):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, list(weights))
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17),
                                                                    helper.make_opsetid("ai.onnx.ml", 3)]), path("m.onnx"))
 
@@ -176,6 +177,57 @@ def check_archives():
         expect(f"{flag} {path('m.onnx')}: expected a folder, or a .npz" in run(flag, path("m.onnx"), code=2), flag)
 
 
+def check_tolerance():
+    """--expect chooses its tolerance by the type of the expected value; --rtol and --atol override it."""
+    halves = [helper.make_tensor_value_info("x", TensorProto.FLOAT16, [2])]
+    save([helper.make_node("Identity", ["x"], ["y"])], halves, [helper.make_tensor_value_info("y", TensorProto.FLOAT16, [2])])
+    np.savez(path("in.npz"), x=np.array([1, 2], np.float16))
+    np.savez(path("out.npz"), y=np.array([1 + 2**-9, 2], np.float16))
+    run("--inputs", path("in.npz"), "--expect", path("out.npz"))
+    run("--inputs", path("in.npz"), "--expect", path("out.npz"), "--rtol", "1e-3", "--atol", "0", code=1)
+    np.savez(path("out.npz"), y=np.array([1 + 2**-6, 2], np.float16))
+    expect("tolerance" in run("--inputs", path("in.npz"), "--expect", path("out.npz"), code=1), "the tolerance is named")
+
+
+def check_modules():
+    """profile sums times by module, messages name line and module, and optimize --no-metadata drops the metadata."""
+    def traced(op, inputs, output, module, line):
+        made = helper.make_node(op, inputs, [output], name=output)
+        for key, value in (("pkg.torch.onnx.stack_trace", f'File "/a/model.py", line {line}, in forward'),
+                           ("pkg.torch.onnx.name_scopes", str(["", "net", module, op]))):
+            entry = b"\x0a" + bytes([len(key)]) + key.encode() + b"\x12" + bytes([len(value)]) + value.encode()
+            made.MergeFromString(b"\x4a" + bytes([len(entry)]) + entry)  # metadata_props, which old packages lack
+        return made
+
+    def traces(file):
+        with open(file, "rb") as opened:
+            return opened.read().count(b"pkg.torch.onnx.")
+    # Two kernels that no provider fuses, so that each has a row of its own.
+    nodes = [traced("MatMul", ["x", "x"], "a", "net.layers.0", 11), traced("TopK", ["a", "k"], "b", "net.head", 12)]
+    nodes[1].output.append("i")
+    square = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 8])]
+    outputs = [helper.make_tensor_value_info("b", TensorProto.FLOAT, [8, 2]),
+               helper.make_tensor_value_info("i", TensorProto.INT64, [8, 2])]
+    save(nodes, square, outputs, [numpy_helper.from_array(np.array([2]), "k")])
+    model, small = path("m.onnx"), path("small.onnx")
+
+    def inlay(*arguments):
+        return subprocess.run([INLAY, *arguments, "--no-config"], capture_output=True, text=True, check=True).stdout
+    text = inlay("profile", model, "--runs", "2", "--no-peak", "--providers", "reference")
+    expect("\nmodule " in text and "\nnet.layers.0 " in text and "\nnet.head " in text, "modules of a profile: " + text)
+    steps = json.loads(inlay("profile", model, "--runs", "2", "--no-peak", "--json", "--providers", "reference"))["steps"]
+    expect({step.get("module") for step in steps} >= {"net.layers.0", "net.head"}, "modules as JSON")
+    explained = inlay("explain", model, "--json", "--providers", "reference")
+    expect('"source": "model.py:11, net.layers.0"' in explained or '"source":"model.py:11, net.layers.0"' in explained,
+           "sources in explain: " + explained[:600])
+    inlay("optimize", model, "-o", small)
+    expect(traces(small) == 4, "optimize keeps metadata")
+    inlay("optimize", model, "-o", small, "--no-metadata")
+    expect(traces(small) == 0, "optimize --no-metadata")
+
+
+check_modules()
+check_tolerance()
 check_maps()
 check_lists()
 check_archives()

@@ -120,6 +120,11 @@ json 0 '.peak_flops_per_s > 0 and .peak_bytes_per_s > 0' profile "$add" --runs 2
 json 0 '.runs == 2 and (.steps | length) == 1' profile "$add" --runs 2 --no-peak --json
 json 0 '([.steps[] | select(.leaf) | .ns] | add) + .outside_kernels_ns >= .run_ns * 0.999' profile "$add" --runs 2 --no-peak --json
 expect 3 'nowhere' profile "$add" --runs 1 --no-peak --html "$work/nowhere/p.html"
+log=$node/test_log/model.onnx
+expect 1 "Log node .* made the first NaN at .* of output 'y' float.3,4,5.; inputs: 'x'" run "$log" --check-finite
+json 1 '.error.tensor == "y" and (.error.text | test("first NaN"))' run "$log" --check-finite --json
+expect 0 'ran in' run "$log"
+expect 0 'ran in' run "$add" --check-finite
 expect 2 'no plugin file given' plugin-check
 expect 2 'only one plugin can be checked' plugin-check a.so b.so
 refuses 2 'expected one of file open' plugin-check a.so --group nonsense

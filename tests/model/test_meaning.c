@@ -626,18 +626,19 @@ static void add_metadata(onnx_bytes *node, const char *key, const char *text)
 static void sources_of_nodes(void **state)
 {
     static const struct {
-        const char *trace, *scopes, *source; /* NULL: none */
+        const char *trace, *scopes, *source, *module; /* NULL: none */
     } rows[] = {
         { "File \"/a/run.py\", line 3, in main\n    m(x)\n  File \"/a/b/modeling.py\", line 368, in forward\n    a + b",
-          "['', 'model', 'model.layers.0', 'add_3']", "modeling.py:368, model.layers.0" },
-        { "File \"model.py\", line 7, in f", NULL, "model.py:7" },
-        { "File \"C:\\m\\model.py\", line 7", "['', 'add']", "model.py:7" },
-        { NULL, "[\"\", \"it's\", 'mul']", "it's" },
-        { NULL, "['', 'open", NULL },
-        { "File \"model.py", "", NULL },
-        { "no trace", "no list", NULL },
-        { NULL, NULL, NULL },
+          "['', 'model', 'model.layers.0', 'add_3']", "modeling.py:368, model.layers.0", "model.layers.0" },
+        { "File \"model.py\", line 7, in f", NULL, "model.py:7", NULL },
+        { "File \"C:\\m\\model.py\", line 7", "['', 'add']", "model.py:7", NULL },
+        { NULL, "[\"\", \"it's\", 'mul']", "it's", "it's" },
+        { NULL, "['', 'open", NULL, NULL },
+        { "File \"model.py", "", NULL, NULL },
+        { "no trace", "no list", NULL, NULL },
+        { NULL, NULL, NULL, NULL },
     };
+    const model_load_options drop = { .drop_metadata = true };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -665,12 +666,22 @@ static void sources_of_nodes(void **state)
             assert_null(model->main->nodes[0]->source);
         else
             assert_string_equal(model->main->nodes[0]->source, rows[i].source);
+        if (rows[i].module == NULL)
+            assert_null(graph_node_module(model->main->nodes[0]));
+        else
+            assert_string_equal(graph_node_module(model->main->nodes[0]), rows[i].module);
+        assert_true(model->main->nodes[0]->extra.bytes > 0);
         assert_int_equal(graph_fail(model->main, model->main->nodes[0], NULL, INLAY_UNSUPPORTED, &diag, "why"),
                          INLAY_UNSUPPORTED);
         (void)snprintf(expected, sizeof expected, "graph 'test', node 'n' (Neg): why%s%s%s",
                        rows[i].source != NULL ? " (from " : "", rows[i].source != NULL ? rows[i].source : "",
                        rows[i].source != NULL ? ")" : "");
         assert_string_equal(diag.text, expected);
+        graph_model_destroy(model);
+        /* Without its metadata a node still has its source. */
+        assert_int_equal(model_load_bytes(file.data, file.count, &drop, &model, &diag), INLAY_OK);
+        assert_int_equal(model->main->nodes[0]->extra.bytes, 0);
+        assert_true((model->main->nodes[0]->source != NULL) == (rows[i].source != NULL));
         graph_model_destroy(model);
     }
 }

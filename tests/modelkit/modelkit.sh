@@ -289,6 +289,11 @@ does 0 '.files == 1 and .kept == 0' cache import fleet.cache --replace --cache-d
 does 0 '.files == 2' cache export fleet.cache --all --cache-dir "$work/kept"
 does 0 '.files == 1 and .kept == 1' cache import fleet.cache --cache-dir "$work/other"
 [ "$(cat other/packs/p.pack)" = pack ] || complain 'cache import --all'
+does 0 '.valid and .files == 2 and .packed == 1 and .compiled == 0' cache check fleet.cache
+says 0 '^fleet.cache: valid on this machine: 0 compiled regions, 1 packed weights' cache check fleet.cache
+head -c -1 fleet.cache >short.cache
+fails 3 'damaged: has ' cache check short.cache
+fails 3 'No such file' cache check nowhere.cache
 sed 's/"cpu":"[^"]*"/"cpu":"Z80"/' fleet.cache >foreign.cache
 fails 3 'damaged: wrong checksum' cache import foreign.cache --cache-dir "$work/other"
 head -c 200 fleet.cache >cut.cache
@@ -304,8 +309,10 @@ forge '.'
 does 0 '.kept == 2' cache import forged.cache --cache-dir "$work/other"
 forge '.cpu = "Z80"'
 fails 4 "on another machine, 'Z80'" cache import forged.cache --cache-dir "$work/other"
+fails 4 "on another machine, 'Z80'" cache check forged.cache
 forge '.inlay = "9.9"'
 fails 4 'packed weights of inlay 9.9' cache import forged.cache --cache-dir "$work/other"
+fails 4 'packed weights of inlay 9.9' cache check forged.cache
 forge '.files[1].name = "packs/../x"'
 fails 3 'not a file of a cache' cache import forged.cache --cache-dir "$work/other"
 forge '.files[1].name = "plugins/x"'
@@ -313,6 +320,7 @@ fails 3 'not a file of a cache' cache import forged.cache --cache-dir "$work/oth
 sed 's/^inlay-cache 1/inlay-cache 7/' fleet.cache >future.cache
 fails 3 'version 7 of the file format; this inlay reads version 1' cache import future.cache --cache-dir "$work/other"
 fails 3 'not a file written by inlay cache export' cache import model.onnx --cache-dir "$work/other"
+fails 3 'not a file written by inlay cache export' cache check model.onnx
 "$inlay" cache export - --cache-dir "$work/kept" 2>err </dev/null | cat >piped.cache
 does 0 '.files == 1' cache import piped.cache --cache-dir "$work/piped"
 fails 3 'nothing to export' cache export out.onnx --cache-dir "$work/empty"

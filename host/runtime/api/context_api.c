@@ -1,5 +1,6 @@
 /* api/context_api.c - inlay.h: contexts and their bound values. */
 #include "api/context.h"
+#include "exec/loop/finite.h"
 #include "base/memory.h"
 #include "profile/profile.h"
 #include "inlay/check.h"
@@ -44,6 +45,11 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
         return no_memory(diag, "for a run context");
     }
     context->session = session;
+    if (session->rules.single_nodes && finite_check_create(&context->shared.finite, diag) != INLAY_OK) {
+        run_shared_deinit(&context->shared);
+        free(context);
+        return INLAY_OUT_OF_MEMORY;
+    }
     context->inputs = calloc((size_t)graph->input_count + 1, sizeof(inlay_value *));
     context->in = calloc((size_t)graph->input_count + 1, sizeof *context->in);
     context->bound_outputs = calloc((size_t)graph->output_count + 1, sizeof(inlay_value *));
@@ -101,6 +107,7 @@ void inlay_context_destroy(inlay_context *context)
         inlay_value_unref(context->defaults[i]);
     for (uint32_t i = 0; context->bound_outputs != NULL && i < inlay_session_output_count(context->session); i++)
         inlay_value_unref(context->bound_outputs[i]);
+    finite_check_destroy(context->shared.finite);
     run_shared_deinit(&context->shared);
     session_remove_context(context->session, &context->entry);
     free(context->inputs);

@@ -2,6 +2,7 @@
 #include "api/context.h"
 #include "base/sized_struct.h"
 #include "exec/device/residency.h"
+#include "exec/loop/finite.h"
 #include "explain/explain.h"
 #include "profile/profile.h"
 #include "threads/fence.h"
@@ -335,6 +336,8 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     }
     shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;
     shared->run.watched = shared->watched;
+    if (shared->finite != NULL)
+        finite_check_begin(shared->finite);
     if (shared->texts.arena.blocks != NULL)
         arena_reset(&shared->texts.arena);
     if (status == INLAY_OK && shared->watched)

@@ -74,6 +74,10 @@ static void write_node(struct json_writer *json_writer, const facts_graph *graph
     json_text(json, "name", info->info.name.data);
     json_text(json, "op", info->info.op_type.data);
     json_text(json, "domain", info->info.domain.data);
+    if (info->source != NULL)
+        json_text(json, "source", info->source);
+    if (graph_node_module(info) != NULL)
+        json_text(json, "module", graph_node_module(info));
     json_whole(json, "since_version", info->info.since_version);
     json_whole(json, "region", node->region);
     json_text(json, "provider", facts_provider_name(json_writer->facts, graph->regions[node->region].region->provider));

@@ -25,6 +25,16 @@ static const char *first_output(const struct graph *graph, const graph_node *nod
     return NULL;
 }
 
+const char *graph_node_module(const graph_node *node)
+{
+    const char *source = node->source, *comma = source == NULL ? NULL : strstr(source, ", "), *colon;
+
+    if (source == NULL || comma != NULL)
+        return comma == NULL ? NULL : comma + 2;
+    colon = strrchr(source, ':'); /* FILE:LINE has no module */
+    return colon != NULL && colon[1] != '\0' && colon[1 + strspn(colon + 1, "0123456789")] == '\0' ? NULL : source;
+}
+
 void graph_add_source(const graph_node *node, inlay_diag *diag)
 {
     const size_t used = strlen(diag->text);

@@ -185,6 +185,8 @@ struct graph_model {
     int64_t later_opset;
 };
 
+/* The module of graph_node.source, "model.layers.0"; NULL: none is known. */
+const char *graph_node_module(const graph_node *node);
 /* Appends " (from SOURCE)" to the message, if the node has a source, the message does not have it yet, and both fit. */
 void graph_add_source(const graph_node *node, inlay_diag *diag);
 /* Fails with "graph 'g', node 'n' (Conv): <text>". node and tensor may be NULL; a node without a name is identified by

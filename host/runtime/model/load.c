@@ -168,7 +168,7 @@ static inlay_status load_model(struct loader *loader, const Onnx__Model *proto)
     if (model->producer_name == NULL || model->producer_version == NULL || model->domain == NULL || model->doc == NULL)
         return load_no_memory(loader, NULL);
     INLAY_TRY(load_properties(loader, proto));
-    INLAY_TRY(load_extra(loader, &proto->base, &model->extra));
+    INLAY_TRY(load_extra(loader, &proto->base, 0, &model->extra));
     INLAY_TRY(load_opsets(loader, proto->n_opset_import, proto->opset_import, &model->opsets, &model->opset_count));
     INLAY_TRY(load_functions(loader, proto));
     loader->opsets = model->opsets;
@@ -186,21 +186,26 @@ done:
 static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *diag)
 {
     static const struct {
-        size_t at;
+        size_t at, length;
         const char *magic, *text;
     } kinds[] = {
-        { 0, "version https://git-lfs", "is a Git LFS pointer, not the model; run 'git lfs pull'" },
-        { 0, "PK\003\004", "is a zip archive (a torch checkpoint?), not an ONNX model" },
-        { 4, "ORTM", "is in ONNX Runtime's ORT format; use the .onnx file from which it was converted" },
-        { 0, "<!DOCTYPE", "is a web page, not an ONNX model; the download went wrong" },
+        { 0, 23, "version https://git-lfs", "is a Git LFS pointer, not the model; run 'git lfs pull'" },
+        { 0, 4, "PK\003\004", "is a zip archive (a torch checkpoint?), not an ONNX model" },
+        { 4, 4, "ORTM", "is in ONNX Runtime's ORT format; use the .onnx file from which it was converted" },
+        { 0, 9, "<!DOCTYPE", "is a web page, not an ONNX model; the download went wrong" },
+        { 0, 9, "<!doctype", "is a web page, not an ONNX model; the download went wrong" },
+        { 0, 5, "<html", "is a web page, not an ONNX model; the download went wrong" },
+        { 0, 2, "\037\213", "is compressed by gzip, not an ONNX model; unpack it with gunzip" },
+        { 4, 4, "TFL3", "is a TensorFlow Lite model, not an ONNX model; tf2onnx --tflite converts it" },
+        { 1, 3, "HDF", "is an HDF5 file (of Keras?), not an ONNX model; tf2onnx converts it" },
+        /* a length below 2^40, then JSON */
+        { 5, 5, "\0\0\0{\"", "is a safetensors file, which has weights only, not an ONNX model; export the model" },
     };
 
     if (count == 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "is empty");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        size_t length = strlen(kinds[i].magic);
-
-        if (count >= kinds[i].at + length && memcmp(bytes + kinds[i].at, kinds[i].magic, length) == 0)
+        if (count >= kinds[i].at + kinds[i].length && memcmp(bytes + kinds[i].at, kinds[i].magic, kinds[i].length) == 0)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "%s", kinds[i].text);
     }
     return INLAY_OK;
@@ -230,6 +235,7 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     model->strict = options != NULL && options->strict;
     model->collect = options != NULL && options->collect;
     loader.keep_sparse = options != NULL && options->keep_sparse;
+    loader.drop_metadata = options != NULL && options->drop_metadata;
     INLAY_TRY(check_kind(bytes, count, diag));
     INLAY_TRY(prescan(bytes, count, PRESCAN_MODEL, &loader.limits, &scanned, diag));
     proto = (const Onnx__Model *)load_unpack(&onnx__model__descriptor, &scanned, &parsed);

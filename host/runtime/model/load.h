@@ -79,6 +79,7 @@ struct loader {
     uint32_t opset_count;
     uint32_t deep_count;      /* number of tensors that were skipped because of their rank */
     bool keep_sparse;         /* model_load_options.keep_sparse */
+    bool drop_metadata;       /* model_load_options.drop_metadata */
     struct kept_sparse *kept; /* [kept_count] of the main graph, until their nodes are created (load_sparse.c) */
     uint32_t kept_count;
     inlay_diag *diag;
@@ -113,8 +114,10 @@ ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const pres
 void load_prefix(inlay_diag *diag, const char *place);
 /* Copies a text to the model's arena. NULL: out of memory. */
 const char *load_text(const struct loader *loader, const char *text);
-/* Stores the fields of a message that onnx.proto does not list. */
-INLAY_NODISCARD inlay_status load_extra(const struct loader *loader, const ProtobufCMessage *message, inlay_str *out);
+enum { NODE_METADATA_PROPS = 9 }; /* NodeProto.metadata_props, which onnx.proto does not list */
+/* Stores the fields of a message that onnx.proto does not list, except field `without` (0: all). */
+INLAY_NODISCARD inlay_status load_extra(const struct loader *loader, const ProtobufCMessage *message, uint32_t without,
+                                        inlay_str *out);
 /* Reads where the node comes from, for graph_node.source. */
 INLAY_NODISCARD inlay_status load_source(const struct loader *loader, const Onnx__Node *proto, const char **out);
 /* Adds graph and tensor to the error in diag. */

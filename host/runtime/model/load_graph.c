@@ -18,7 +18,7 @@ static inlay_status declare(struct loader *loader, const struct graph *graph, co
         if (value->doc == NULL)
             return load_no_memory(loader, graph);
     }
-    INLAY_TRY(load_extra(loader, &proto->base, &value->extra));
+    INLAY_TRY(load_extra(loader, &proto->base, 0, &value->extra));
     INLAY_TRY(load_type(loader, graph, proto->type, value, as_fact));
 done:
     return status;
@@ -246,7 +246,7 @@ static inlay_status define_node(struct loader *loader, struct scope *scope, cons
         if (!graph_continue_after_error(loader->model, graph, node, &status, loader->diag))
             return status;
     }
-    INLAY_TRY(load_extra(loader, &proto->base, &node->extra));
+    INLAY_TRY(load_extra(loader, &proto->base, loader->drop_metadata ? NODE_METADATA_PROPS : 0, &node->extra));
     INLAY_TRY(load_source(loader, proto, &node->source));
     outputs = (uint32_t *)(uintptr_t)node->info.outputs; /* writable while the graph is loaded */
     for (size_t output = 0; output < proto->n_output; output++) {
@@ -303,7 +303,7 @@ inlay_status load_graph(struct loader *loader, struct scope *scope, const Onnx__
     graph->doc = load_text(loader, proto->doc_string);
     if (graph->name == NULL || graph->doc == NULL)
         return load_no_memory(loader, NULL);
-    INLAY_TRY(load_extra(loader, &proto->base, &graph->extra));
+    INLAY_TRY(load_extra(loader, &proto->base, 0, &graph->extra));
     INLAY_TRY(load_inputs(loader, scope, proto));
     INLAY_TRY(load_initializers(loader, scope, proto));
     INLAY_TRY(load_nodes(loader, scope, proto->n_node, proto->node));
@@ -386,7 +386,7 @@ inlay_status load_function(struct loader *loader, const Onnx__Function *proto, g
     scope.graph = out->body;
     loader->opsets = out->opsets;
     loader->opset_count = out->opset_count;
-    INLAY_TRY(load_extra(loader, &proto->base, &out->extra));
+    INLAY_TRY(load_extra(loader, &proto->base, 0, &out->extra));
     INLAY_TRY(load_defaults(loader, proto, out));
     INLAY_TRY(load_formals(loader, &scope, proto));
 done:

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { METADATA_PROPS = 9, SOURCE_BYTES = 200 }; /* the field of NodeProto */
+enum { SOURCE_BYTES = 200 };
 
 /* Writes "FILE:LINE" of the innermost call of a traceback, the last one, which reads
  * `File "/a/b/modeling.py", line 12, in forward`. */
@@ -65,9 +65,10 @@ inlay_status load_source(const struct loader *loader, const Onnx__Node *proto, c
     *out = NULL;
     for (unsigned i = 0; i < proto->base.n_unknown_fields; i++) {
         const ProtobufCMessageUnknownField *field = &proto->base.unknown_fields[i];
-        Onnx__Entry *entry = field->tag == METADATA_PROPS && field->wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED
-                                 ? unpack_entry(field)
-                                 : NULL;
+        Onnx__Entry *entry =
+            field->tag == NODE_METADATA_PROPS && field->wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED
+                ? unpack_entry(field)
+                : NULL;
 
         if (entry != NULL && entry->key != NULL && entry->value != NULL) {
             if (strcmp(entry->key, "pkg.torch.onnx.stack_trace") == 0)

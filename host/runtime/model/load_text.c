@@ -46,14 +46,14 @@ const char *load_text(const struct loader *loader, const char *text)
     return text == NULL || text[0] == '\0' ? "" : arena_string(&loader->model->arena, text);
 }
 
-inlay_status load_extra(const struct loader *loader, const ProtobufCMessage *message, inlay_str *out)
+inlay_status load_extra(const struct loader *loader, const ProtobufCMessage *message, uint32_t without, inlay_str *out)
 {
     size_t bytes = 0;
     uint8_t *at;
 
     *out = (inlay_str){ 0 };
     for (unsigned i = 0; i < message->n_unknown_fields; i++)
-        bytes += 10 + message->unknown_fields[i].len;
+        bytes += message->unknown_fields[i].tag != without ? 10 + message->unknown_fields[i].len : 0;
     if (bytes == 0)
         return INLAY_OK;
     at = arena_alloc(&loader->model->arena, bytes);
@@ -63,6 +63,8 @@ inlay_status load_extra(const struct loader *loader, const ProtobufCMessage *mes
     for (unsigned i = 0; i < message->n_unknown_fields; i++) {
         const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
 
+        if (field->tag == without)
+            continue;
         at += wire_encode(at, (uint64_t)field->tag << 3 | (uint64_t)field->wire_type);
         memcpy(at, field->data, field->len); /* data includes the length of length-delimited fields */
         at += field->len;

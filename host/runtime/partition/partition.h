@@ -173,6 +173,7 @@ typedef struct partition_rules {
     uint32_t pin_count, forbid_count, require_count, limit_count;
     uint32_t max_partitions; /* maximum number of partitions; 0 = unlimited */
     bool no_cpu;             /* no node runs on a provider whose device is a CPU */
+    bool single_nodes;       /* each region is one node: offers for several nodes are ignored, and none are merged */
     const char *saved_plan;  /* path of a plan written by `inlay partition --save`; NULL = none */
     /* [provider_count] 1 = measured runs of the model are faster without the provider (cost_is_left_out): it runs
      * only nodes that no other provider offers, and those of rules that name it; NULL = none. Saved plans ignore it. */

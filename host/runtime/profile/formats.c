@@ -33,6 +33,8 @@ void profile_json(const profile_report *report, const explain_sink *sink)
         json_open(&json, NULL, '{', true);
         json_text(&json, "name", profile_name(row->sample, text));
         json_text(&json, "op", profile_op(row->sample, text));
+        if (profile_module(row->sample, text) != NULL)
+            json_text(&json, "module", text);
         json_text(&json, "graph", row->sample->program->graph->name);
         json_text(&json, "provider", row->provider);
         json_whole(&json, "depth", row->sample->depth);

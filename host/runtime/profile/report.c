@@ -61,6 +61,43 @@ const char *profile_op(const profile_event *event, char text[PROFILE_NAME])
     return text;
 }
 
+/* Cuts text to the parts, separated by '.', that it has in common with the module. */
+static void keep_common(char *text, const char *module)
+{
+    size_t same = 0;
+
+    for (size_t i = 0;; i++) {
+        const bool ends = (text[i] == '.' || text[i] == '\0') && (module[i] == '.' || module[i] == '\0');
+
+        same = ends ? i : same;
+        if (text[i] != module[i] || text[i] == '\0')
+            break;
+    }
+    text[same] = '\0';
+}
+
+const char *profile_module(const profile_event *event, char text[PROFILE_NAME])
+{
+    const struct graph *graph = event->program->graph;
+    const partition_region *region = event->step->kind == PLAN_COPY ? NULL : event->step->step->region;
+    bool is_first = true;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; region != NULL && i < region->node_count; i++) {
+        const uint32_t node = region->nodes[i];
+        const char *module = graph_node_module(graph->nodes[node]);
+
+        if (module == NULL || (event->node != INLAY_NONE && node != event->node))
+            continue;
+        if (is_first)
+            (void)snprintf(text, PROFILE_NAME, "%s", module);
+        else
+            keep_common(text, module);
+        is_first = false;
+    }
+    return text[0] == '\0' ? NULL : text;
+}
+
 double profile_roofline(const profile_report *report, const profile_row *row)
 {
     double seconds = row->calls > 0 ? row->ns / row->calls / 1e9 : 0, minimum = 0;

@@ -7,7 +7,7 @@ enum { SHOWN_STEPS = 30, SHOWN_SUMS = 20 };
 
 struct sum {
     const profile_row *row; /* one of the rows */
-    char op[PROFILE_NAME];
+    char op[PROFILE_NAME];  /* or the module */
     double ns, flops, calls;
 };
 
@@ -69,6 +69,42 @@ static void say_sums(const profile_report *report, const explain_sink *sink)
     free(sums);
 }
 
+/* Writes sums over the leaf rows of each module of the program that the model was exported from, if the file names
+ * modules. */
+static void say_modules(const profile_report *report, const explain_sink *sink)
+{
+    struct sum *sums = calloc((size_t)report->row_count + 1, sizeof *sums);
+    uint32_t count = 0;
+    char a[FORMATTED_BYTES];
+
+    for (uint32_t i = 0; sums != NULL && i < report->row_count; i++) {
+        const profile_row *row = &report->rows[i];
+        char module[PROFILE_NAME];
+        uint32_t k = 0;
+
+        if (!row->leaf || profile_module(row->sample, module) == NULL)
+            continue;
+        while (k < count && strcmp(sums[k].op, module) != 0)
+            k++;
+        if (k == count)
+            memcpy(sums[count++].op, module, sizeof module);
+        sums[k].ns += row->ns;
+        sums[k].calls += row->calls;
+    }
+    if (count > 0) {
+        qsort(sums, count, sizeof *sums, slower_sum);
+        say(sink, "\n%-41s %8s %10s %7s\n", "module", "calls", "time", "share");
+    }
+    for (uint32_t k = 0; k < count && k < SHOWN_SUMS; k++) {
+        say_column(sink, sums[k].op, 41);
+        say(sink, " %8.0f %10s %6.1f%%\n", sums[k].calls, format_ns(sums[k].ns, a),
+            report->run_ns > 0 ? sums[k].ns / report->run_ns * 100 : 0);
+    }
+    if (count > SHOWN_SUMS)
+        say(sink, "... and %u more\n", count - SHOWN_SUMS);
+    free(sums);
+}
+
 static void say_row(const profile_report *report, const profile_row *row, const explain_sink *sink)
 {
     double ns = row->calls > 0 ? row->ns / row->calls : 0, roof = profile_roofline(report, row);
@@ -115,6 +151,7 @@ void profile_text(const profile_report *report, const explain_sink *sink)
             (unsigned long long)report->profile->dropped);
     say(sink, "\n");
     say_sums(report, sink);
+    say_modules(report, sink);
     if (order == NULL)
         return;
     for (uint32_t i = 0; i < report->row_count; i++)

@@ -104,6 +104,7 @@ inlay_status session_rules_read(inlay_session *session, const inlay_options *opt
     rules->by_priority =
         strcmp(options_text(options, OPTION_policy), "priority") == 0 || options_int(options, OPTION_reproducible) != 0;
     rules->max_partitions = (uint32_t)options_int(options, OPTION_max_partitions);
+    rules->single_nodes = options_int(options, OPTION_check_finite) != 0;
     rules->no_cpu = options_int(options, OPTION_no_cpu) != 0;
     INLAY_TRY(read_node_rules(session, options, OPTION_pin, "pin", &rules->pins, &rules->pin_count, diag));
     INLAY_TRY(read_node_rules(session, options, OPTION_forbid, "forbid", &rules->forbids, &rules->forbid_count, diag));

@@ -58,18 +58,56 @@ inlay_status collect_copy(struct collector *collector, uint32_t from, uint32_t t
 
 /* ------------------------------------------------------------------ values */
 
+/* Writes the inputs of the model with open dimensions as "'x' [batch, 3]", separated by commas; "" if it has none. */
+static void list_open_inputs(const struct graph *graph, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < graph->input_count && used + 1 < bytes; i++) {
+        const inlay_value_info *info = &graph->values[graph->inputs[i]].info;
+        bool open = info->rank == INLAY_RANK_UNKNOWN;
+
+        for (uint32_t d = 0; !open && d < info->rank; d++)
+            open = info->dims[d].kind != INLAY_DIM_FIXED;
+        if (!open)
+            continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s'%.60s' [", used > 0 ? ", " : "", info->name.data);
+        for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < info->rank && used + 1 < bytes; d++) {
+            const inlay_dim *dim = &info->dims[d];
+            char number[32];
+
+            (void)snprintf(number, sizeof number, "%lld", (long long)dim->value);
+            used += (size_t)snprintf(text + used, bytes - used, "%s%.40s", d > 0 ? ", " : "",
+                                     dim->kind == INLAY_DIM_FIXED      ? number
+                                     : dim->kind == INLAY_DIM_SYMBOLIC ? graph->model->symbols[dim->symbol].name.data
+                                                                       : "?");
+        }
+        if (used + 1 < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, "]");
+    }
+}
+
 inlay_status collect_bytes(const struct collector *collector, const inlay_value_info *info, uint64_t *out_bytes)
 {
+    char open[256];
     size_t bytes;
 
     if (info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_STRING)
         return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "'%s' is %s: a bundle supports only tensors of numbers",
                           info->name.data, info->dtype == INLAY_STRING ? "a tensor of strings" : "not a tensor");
-    if (!plan_info_bytes(info, &bytes))
+    if (!plan_info_bytes(info, &bytes)) {
+        list_open_inputs(collector->collection->parts[0].program->graph, open, sizeof open);
+        if (open[0] == '\0')
+            return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
+                              "the size of '%.100s' is not fixed: it depends on data, and such sizes cannot be bundled",
+                              info->name.data);
         return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
-                          "the size of '%s' is not fixed: set the symbolic sizes of the inputs "
-                          "with --dim NAME=N; sizes that depend on data cannot be bundled",
-                          info->name.data);
+                          "the size of '%.100s' is not fixed: fix the dimensions of %s %s with --dim NAME=N or "
+                          "--dim INPUT:AXIS=N",
+                          info->name.data, strstr(open, "', ") != NULL || strstr(open, "], ") ? "inputs" : "input",
+                          open);
+    }
     *out_bytes = bytes;
     return INLAY_OK;
 }

@@ -218,8 +218,9 @@ done:
 
 /* ------------------------------------------------------------------ import */
 
-/* Reads the first line and the head, and verifies the checksum of the whole file. Leaves `from` at the first file. */
-static inlay_status read_head(FILE *from, const char *path, json_t **out_head, inlay_diag *diag)
+/* Reads the first line and the head; with `whole`, verifies the checksum of the file. Leaves `from` at the first
+ * file. */
+static inlay_status read_head(FILE *from, const char *path, bool whole, json_t **out_head, inlay_diag *diag)
 {
     char line[FIRST_LINE + 1] = "", sum[65] = "", want[65], block[65536];
     unsigned long head_bytes = 0;
@@ -237,10 +238,10 @@ static inlay_status read_head(FILE *from, const char *path, json_t **out_head, i
     if (sscanf(line, MAGIC " %d %64[0-9a-f] %lu", &version, want, &head_bytes) != 3 || head_bytes > MOST_HEAD)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: the first line is invalid", path);
     sha256_init(&sha256);
-    while ((got = fread(block, 1, sizeof block, from)) > 0)
+    while (whole && (got = fread(block, 1, sizeof block, from)) > 0)
         sha256_update(&sha256, block, got);
     sha256_hex(&sha256, sum);
-    if (strcmp(sum, want) != 0)
+    if (whole && strcmp(sum, want) != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: wrong checksum; copy the file again", path);
     text = malloc(head_bytes + 1);
     *out_head = NULL;
@@ -361,7 +362,7 @@ inlay_status cache_file_import(const cli_common *common, const char *path, bool 
     *out = (cache_file_result){ 0 };
     if (from == NULL)
         return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
-    INLAY_TRY(read_head(from, path, &head, diag));
+    INLAY_TRY(read_head(from, path, true, &head, diag));
     INLAY_TRY(check_head(head, path, diag));
     json_array_foreach(json_object_get(head, "files"), i, file) {
         const size_t bytes = (size_t)json_integer_value(json_object_get(file, "bytes"));
@@ -386,6 +387,42 @@ inlay_status cache_file_import(const cli_common *common, const char *path, bool 
 done:
     cli_progress_clear();
     free(data);
+    json_decref(head);
+    (void)fclose(from);
+    return status;
+}
+
+/* ------------------------------------------------------------------ check */
+
+inlay_status cache_file_check(const char *path, cache_file_facts *out, inlay_diag *diag)
+{
+    json_t *head = NULL;
+    const json_t *file;
+    FILE *from = fopen(path, "re");
+    uint64_t begin;
+    struct stat facts;
+    inlay_status status;
+    size_t i;
+
+    *out = (cache_file_facts){ 0 };
+    if (from == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
+    INLAY_TRY(read_head(from, path, false, &head, diag));
+    INLAY_TRY(check_head(head, path, diag));
+    begin = (uint64_t)ftell(from);
+    json_array_foreach(json_object_get(head, "files"), i, file) {
+        out->files++;
+        out->compiled += strncmp(text_at(file, "name"), "compiled/", 9) == 0;
+        out->packed += strncmp(text_at(file, "name"), "packs/", 6) == 0;
+        out->bytes += (uint64_t)json_integer_value(json_object_get(file, "bytes"));
+    }
+    if (fstat(fileno(from), &facts) != 0)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
+    else if ((uint64_t)facts.st_size != begin + out->bytes)
+        status = inlay_fail(diag, INLAY_INVALID_MODEL,
+                            "%.300s: damaged: has %llu bytes and should have %llu; copy the file again", path,
+                            (unsigned long long)facts.st_size, (unsigned long long)(begin + out->bytes));
+done:
     json_decref(head);
     (void)fclose(from);
     return status;

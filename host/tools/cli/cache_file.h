@@ -25,4 +25,14 @@ INLAY_NODISCARD inlay_status cache_file_export(const cli_common *common, const c
  * as a whole. */
 INLAY_NODISCARD inlay_status cache_file_import(const cli_common *common, const char *path, bool replace,
                                                cache_file_result *out, inlay_diag *diag);
+
+typedef struct cache_file_facts {
+    uint32_t files, compiled, packed; /* all files; compiled regions and packed weights among them */
+    uint64_t bytes;                   /* of the files */
+} cache_file_facts;
+
+/* Checks whether such a file could be imported here, from its head and its size: the format, the processor, the byte
+ * order, the version of inlay, and that it is complete. It reads no contents and opens no session. The errors are those
+ * of cache_file_import(). */
+INLAY_NODISCARD inlay_status cache_file_check(const char *path, cache_file_facts *out, inlay_diag *diag);
 #endif

@@ -18,10 +18,13 @@ static const char doc[] =
     "measurements, verdicts on plugins. Compiled regions in a folder given with --cache-dir are stored next to these "
     "folders and are not listed.\v"
     "ACTION is list (the default), prune (removes files that are recreated automatically and were not used for "
-    "--days), export FILE or import FILE. export writes the machine profile and the measurements, so that other "
+    "--days), export FILE, import FILE or check FILE. export writes the machine profile and the measurements, so that "
+    "other "
     "machines of the same kind need not measure; with --all also packed weights and compiled regions. import reads "
     "such a file, merges the measurements, and keeps existing files unless --replace is given; a file that is damaged "
-    "or comes from another processor is rejected. Import only files that you trust: compiled regions are executed.\n\n"
+    "or comes from another processor is rejected. Import only files that you trust: compiled regions are executed. "
+    "check tells within milliseconds whether import would accept the file on this machine, from its head and its size; "
+    "it does not read the contents. Compiled regions of a plugin that was rebuilt since are never used.\n\n"
     "--clear removes packed weights, compiled regions and hashes, which are recreated automatically. --clear-all also "
     "removes measurements (calibrate, tune) and verdicts on plugins. --cache-dir names the cache, --cache-max-bytes "
     "limits its largest part.\n\n"
@@ -31,16 +34,17 @@ static const char doc[] =
     "  inlay cache prune --days 7\n"
     "  inlay cache export fleet.cache\n"
     "  inlay cache import fleet.cache\n"
+    "  inlay cache check fleet.cache\n"
     "  inlay cache --json\n";
 
-typedef enum cache_action { CACHE_LIST, CACHE_PRUNE, CACHE_EXPORT, CACHE_IMPORT } cache_action;
-static const char *const actions[] = { "list", "prune", "export", "import" };
+typedef enum cache_action { CACHE_LIST, CACHE_PRUNE, CACHE_EXPORT, CACHE_IMPORT, CACHE_CHECK } cache_action;
+static const char *const actions[] = { "list", "prune", "export", "import", "check" };
 
 typedef struct cache_args {
     bool clear, all;
     cache_action action;
     bool chosen;
-    const char *file; /* of export and import */
+    const char *file; /* of export, import and check */
     double days;
     bool with_packs, replace;
 } cache_args;
@@ -78,7 +82,7 @@ static error_t take_argument(const cli_option *option, void *field, char *arg, s
             args->action = (cache_action)i;
             return 0;
         }
-    argp_error(state, "'%s': expected list, prune, export FILE or import FILE", arg);
+    argp_error(state, "'%s': expected list, prune, export FILE, import FILE or check FILE", arg);
     return 0;
 }
 
@@ -210,11 +214,26 @@ static int print_transfer(const cli_common *common, const cache_args *args, cons
     return CLI_OK;
 }
 
+static int print_check(const cli_common *common, const cache_args *args, const cache_file_facts *facts)
+{
+    if (common->json)
+        return cli_print_json(common,
+                              json_pack("{s:s, s:s, s:b, s:i, s:i, s:i, s:I}", "action", actions[args->action], "file",
+                                        args->file, "valid", 1, "files", (int)facts->files, "compiled",
+                                        (int)facts->compiled, "packed", (int)facts->packed, "bytes",
+                                        (json_int_t)facts->bytes),
+                              CLI_OK);
+    (void)printf("%s: valid on this machine: %u compiled regions, %u packed weights, %.1f KiB\n", args->file,
+                 facts->compiled, facts->packed, (double)facts->bytes / 1024);
+    return CLI_OK;
+}
+
 int cmd_cache(int argc, char **argv)
 {
     static const cli_verb verb = { "[ACTION [FILE]]", doc, own_options, finish };
     cache_args args = { .days = 30 };
     cache_file_result transfer;
+    cache_file_facts facts;
     inlay_status status;
     struct tally tallies[KIND_COUNT] = { 0 };
     cli_common common;
@@ -227,10 +246,14 @@ int cmd_cache(int argc, char **argv)
         status = cache_file_export(&common, args.file, args.with_packs, &transfer, &diag);
     else if (args.action == CACHE_IMPORT)
         status = cache_file_import(&common, args.file, args.replace, &transfer, &diag);
+    else if (args.action == CACHE_CHECK)
+        status = cache_file_check(args.file, &facts, &diag);
     else
         status = visit_folders(&args, &common, tallies, root, sizeof root, &diag);
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
+    else if (args.action == CACHE_CHECK)
+        code = print_check(&common, &args, &facts);
     else if (args.action >= CACHE_EXPORT)
         code = print_transfer(&common, &args, &transfer);
     else

@@ -11,7 +11,9 @@
 
 static const char doc[] =
     "Finds problems of an exported model: training mode, unused or duplicate weights, NaN, open axes that accept only "
-    "one size, needless casts, types that are too wide, poor scales.\v"
+    "one size, needless casts, types that are too wide, poor scales. Of a model that does not load, it names the "
+    "mistake "
+    "of the export and the flag that avoids it.\v"
     "Each finding has a code, its location, its cost per run (timed on random inputs, unless --seconds 0), and a fix. "
     "With --fix, FILE receives the model with all fixes that do not change results; both models are run on random "
     "inputs, and nothing is written if an output differs by more than 1e-5. Functions are inlined in FILE. If there is "
@@ -144,16 +146,22 @@ static json_t *finding_json(const doctor_finding *finding)
     return json;
 }
 
-static json_t *make_json(const doctor_args *args, const struct doctor *doctor, const doctor_costs *costs,
-                         const struct fix_result *done)
+static json_t *findings_json(const doctor_args *args, const struct doctor *doctor, const doctor_costs *costs)
 {
-    json_t *list = json_array(), *json;
+    json_t *list = json_array();
 
     for (const doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next)
         (void)json_array_append_new(list, finding_json(finding));
-    json = json_pack("{s:s, s:o, s:b, s:o}", "model", args->files.model, "run_ms",
+    return json_pack("{s:s, s:o, s:b, s:o}", "model", args->files.model, "run_ms",
                      costs->run_ms < 0 ? json_null() : json_real(costs->run_ms), "measured", costs->measured,
                      "findings", list);
+}
+
+static json_t *make_json(const doctor_args *args, const struct doctor *doctor, const doctor_costs *costs,
+                         const struct fix_result *done)
+{
+    json_t *json = findings_json(args, doctor, costs);
+
     if (args->fix && json != NULL)
         (void)json_object_set_new(json, "written",
                                   json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->files.output,
@@ -233,24 +241,48 @@ static int list_kinds(const cli_common *common)
     return common->json ? cli_print_json(common, list, CLI_OK) : CLI_OK;
 }
 
-/* A model without its external data cannot be examined, but this finding itself can be reported. */
-static bool is_external_data_missing(const inlay_diag *diag)
+/* Can the reason of the failure be in the file? */
+static bool is_diagnosable(const inlay_diag *why)
 {
-    return strstr(diag->text, "external file '") != NULL || strstr(diag->text, "external data") != NULL;
+    return why->code == INLAY_OK || why->code == INLAY_INVALID_MODEL || why->code == INLAY_UNSUPPORTED ||
+           why->code == INLAY_SHAPE_MISMATCH || why->code == INLAY_LIMIT_EXCEEDED ||
+           strstr(why->text, "external ") != NULL;
 }
 
-static int report_missing_data(const doctor_args *args, const cli_common *common, const inlay_diag *diag)
+/* The first error of a model that did not load; INLAY_OK: it has none. */
+static inlay_diag first_error(const graph_model *model, const inlay_diag *why)
 {
-    const char *code = doctor_code(DOCTOR_EXTERNAL_MISSING), *way = doctor_fix_text(DOCTOR_EXTERNAL_MISSING);
+    inlay_diag first = *why;
 
-    if (common->json)
-        return cli_print_json(common,
-                              json_pack("{s:s, s:o, s:[{s:s, s:s, s:s, s:s, s:s}]}", "model", args->files.model,
-                                        "error", cli_diag_json(diag), "findings", "severity", "error", "code", code,
-                                        "value", diag->tensor, "text", diag->text, "fix", way),
-                              CLI_BAD_FILE);
-    (void)printf("error   %s: %s; %s\n", code, diag->text, way);
-    return CLI_BAD_FILE;
+    for (const graph_finding *finding = model->findings; finding != NULL && first.code == INLAY_OK;
+         finding = finding->next)
+        if (finding->status != INLAY_OK) {
+            (void)inlay_fail(&first, finding->status, "%s", finding->text);
+            (void)snprintf(first.node, sizeof first.node, "%s", finding->node);
+        }
+    return first;
+}
+
+/* Reports the findings about a model that does not load. Returns the exit code. */
+static int report_broken(struct doctor *doctor, const doctor_args *args, const cli_common *common,
+                         const inlay_diag *why, inlay_diag *diag)
+{
+    static const doctor_costs none = { .run_ms = -1 };
+    const inlay_diag first = first_error(doctor->model, why);
+    const int code = cli_exit_code(first.code);
+    json_t *json;
+
+    if (doctor_diagnose(doctor, args->files.model, why, diag) != INLAY_OK)
+        return cli_fail(common, diag);
+    if (!common->json) {
+        for (const doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next)
+            print_finding(finding, &none);
+        return code;
+    }
+    json = findings_json(args, doctor, &none);
+    if (json != NULL)
+        (void)json_object_set_new(json, "error", cli_diag_json(&first));
+    return cli_print_json(common, json, code);
 }
 
 static int progress(void *user, double fraction, const char *what)
@@ -285,7 +317,7 @@ done:
 int cmd_doctor(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
-    const model_load_options load = { .out_fault = NULL };
+    const model_load_options load = { .collect = true };
     doctor_args args = { .seconds = 0.5, .feed.costed_sizes = true };
     struct doctor doctor = { .progress = progress };
     doctor_costs costs = { .run_ms = -1 };
@@ -301,8 +333,12 @@ int cmd_doctor(int argc, char **argv)
         goto done;
     }
     status = cli_load_model(&common, args.files.model, &load, &doctor.model, &diag);
-    if (status != INLAY_OK && doctor.model == NULL && is_external_data_missing(&diag)) {
-        code = report_missing_data(&args, &common, &diag);
+    if (doctor.model == NULL && (doctor.model = graph_model_create()) == NULL)
+        status = no_memory(&diag, "for the findings");
+    if (doctor.model != NULL && is_diagnosable(&diag) && first_error(doctor.model, &diag).code != INLAY_OK) {
+        const inlay_diag why = diag;
+
+        code = report_broken(&doctor, &args, &common, &why, &diag);
     } else if (status != INLAY_OK || examine(&doctor, &args, &common, &costs, &done, &diag) != INLAY_OK) {
         code = cli_fail(&common, &diag);
     } else {

@@ -23,7 +23,7 @@ static const char doc[] =
 typedef struct optimize_args {
     cli_files files;
     uint32_t opset;
-    bool explain, list;
+    bool explain, list, no_metadata;
     bool json;
     json_t *events;
 } optimize_args;
@@ -41,6 +41,8 @@ static const cli_option own_options[] = {
     CLI_EXTERNAL_OPTION(optimize_args, files.external),
     { "opset", "N", "Convert to opset N of ai.onnx, 7 to 28 (default: that of MODEL)",
       CLI_CALL(take_opset, optimize_args, opset) },
+    { "no-metadata", NULL, "Drop the metadata of nodes, such as the Python tracebacks of PyTorch's exporter",
+      CLI_SET(optimize_args, no_metadata) },
     { "explain", NULL, "Report the rewrites of each pass, node by node, and the cost saved",
       CLI_SET(optimize_args, explain) },
     { "list", NULL, "List the passes and their levels, in the order in which they run", CLI_SET(optimize_args, list) },
@@ -109,6 +111,8 @@ static inlay_status optimize(const optimize_args *args, const cli_common *common
     inlay_options *remaining = NULL;
     inlay_status status = INLAY_OK;
 
+    if (args->no_metadata)
+        INLAY_TRY(inlay_options_set_from(common->options, "node_metadata", "0", "--no-metadata", diag));
     if (args->opset == 0)
         return inlay_optimize(args->files.model, common->options, work, diag);
     (void)snprintf(sibling, sizeof sibling, "%s/model.onnx", folder != NULL && folder[0] != '\0' ? folder : P_tmpdir);

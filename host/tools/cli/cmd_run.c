@@ -21,16 +21,18 @@ static const char doc[] =
     "  inlay run model.onnx --input ids=random:1,128 --dim batch=1 --providers reference\n"
     "  inlay run model.onnx --inputs case/ --json\n"
     "  inlay run model.onnx --inputs case/ --expect case/ --rtol 1e-4\n"
-    "  inlay run model.onnx --watch /encoder/Softmax    # or --watch op:Softmax\n";
+    "  inlay run model.onnx --watch /encoder/Softmax    # or --watch op:Softmax\n"
+    "  inlay run model.onnx --check-finite              # with --level 0: each node of the file\n";
 
 typedef struct run_args {
     struct feed feed;
     const char *model;
     const char *outputs, *expect;
-    double rtol, atol;
+    double rtol, atol; /* negative: by type, see compare_tolerance() */
     uint32_t values;
     uint64_t timeout_ms;
     struct watched watched;
+    bool check_finite;
 } run_args;
 
 static const cli_option own_options[] = {
@@ -40,12 +42,16 @@ static const cli_option own_options[] = {
     { "expect", "DIR|FILE.npz",
       "Compare each output with DIR/<name>.npy, .pb or .npz, or the arrays of FILE.npz; exit code 1 if one differs",
       CLI_TEXT(run_args, expect) },
-    { "rtol", "X", "Relative tolerance of --expect (default: 1e-3)", CLI_NUMBER(run_args, rtol, 0, 1e300) },
-    { "atol", "X", "Absolute tolerance of --expect (default: 1e-5)", CLI_NUMBER(run_args, atol, 0, 1e300) },
+    { "rtol", "X", "Relative tolerance of --expect (default: by type of the expected value; float: 1e-3)",
+      CLI_NUMBER(run_args, rtol, 0, 1e300) },
+    { "atol", "X", "Absolute tolerance of --expect (default: by type; float: 1e-5)",
+      CLI_NUMBER(run_args, atol, 0, 1e300) },
     { "values", "N", "Print the first N values of each output (default: 8)",
       CLI_NUMBER(run_args, values, 0, UINT32_MAX) },
     { "watch", "NODE", "Also print the inputs and outputs of these nodes: a glob that matches names, or op:GLOB",
       CLI_CALL(watched_add, run_args, watched) },
+    { "check-finite", NULL, "Fail at the first node that makes a NaN or an infinity, and report its index and inputs",
+      CLI_SET(run_args, check_finite) },
     { "timeout-ms", "MS", "Give up after this many milliseconds of running",
       CLI_NUMBER(run_args, timeout_ms, 0, 1e12) },
     CLI_MODEL(run_args, model),
@@ -111,19 +117,24 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
         const inlay_value *got = inlay_context_output(context, i);
         inlay_value *want = NULL;
         bool same = false;
+        double rtol, atol;
         char text[256] = "is empty";
 
         INLAY_TRY(inlay_session_output(session, i, &info));
         INLAY_TRY(value_load_named(args->expect, &info, &want, diag));
         if (want == NULL)
             return value_missing("output", args->expect, &info, diag);
+        compare_tolerance(inlay_value_dtype(want), &rtol, &atol);
+        rtol = args->rtol >= 0 ? args->rtol : rtol;
+        atol = args->atol >= 0 ? args->atol : atol;
         if (got != NULL)
-            status = compare_values(got, want, args->rtol, args->atol, &same, text, sizeof text, diag);
+            status = compare_values(got, want, rtol, atol, &same, text, sizeof text, diag);
         inlay_value_unref(want);
         if (status != INLAY_OK)
             return status;
         if (!same)
-            (void)fprintf(stderr, "%s: output '%s': %s\n", common->verb, info.name, text);
+            (void)fprintf(stderr, "%s: output '%s': %s (tolerance %.3g + %.3g |expected|)\n", common->verb, info.name,
+                          text, atol, rtol);
         *out_wrong += !same;
     }
 done:
@@ -191,6 +202,8 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
 
     if (args->expect != NULL)
         INLAY_TRY(value_source("--expect", args->expect, diag));
+    if (args->check_finite)
+        INLAY_TRY(inlay_options_set_from(common->options, "check_finite", "1", "--check-finite", diag));
     if (args->watched.count > 0)
         INLAY_TRY(watched_tap(&args->watched, common, args->model, diag));
     INLAY_TRY(cli_open(common, args->model, &session, diag));
@@ -216,7 +229,7 @@ done:
 int cmd_run(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
-    run_args args = { .values = 8, .rtol = 1e-3, .atol = 1e-5 };
+    run_args args = { .values = 8, .rtol = -1, .atol = -1 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code = CLI_OK;

@@ -50,6 +50,11 @@ const char *doctor_severity_text(doctor_severity severity);
 
 /* Examines doctor->model; start with {.model = ...}. INLAY_CANCELLED: progress returned non-zero. */
 INLAY_NODISCARD inlay_status doctor_examine(struct doctor *doctor, inlay_diag *diag);
+/* Adds findings for a model that did not load, was not bound, or whose types were not inferred. doctor->model: what was
+ * loaded with model_load_options.collect, or an empty model. path: its file. why: the error that ended loading, or
+ * INLAY_OK if all errors are in model->findings. */
+INLAY_NODISCARD inlay_status doctor_diagnose(struct doctor *doctor, const char *path, const inlay_diag *why,
+                                             inlay_diag *diag);
 /* Adds a finding; node may be NULL. Returns NULL when out of memory, which doctor_examine() reports at the end. */
 INLAY_PRINTF(6, 7)
 doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph *graph, graph_node *node,

@@ -27,6 +27,8 @@ inlay_status doctor_examine(struct doctor *doctor, inlay_diag *diag)
 
     if (status == INLAY_OK)
         doctor_check_axes(doctor, doctor->model->main);
+    if (status == INLAY_OK)
+        doctor_check_imports(doctor);
     if (status == INLAY_OK && doctor->failed)
         status = no_memory(diag, "for the findings");
     return status;

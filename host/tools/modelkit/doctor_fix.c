@@ -138,6 +138,12 @@ static inlay_status fix_one(doctor_finding *finding)
         return fix_integers(finding);
     case DOCTOR_AXIS_CONSTANT:
         return fix_axis(finding);
+    case DOCTOR_IMPORT_MISSING: {
+        const graph_node *node = finding->nodes[0];
+
+        return graph_model_import(finding->graph->model, node->info.domain.data, node->opset) ? INLAY_OK
+                                                                                              : INLAY_OUT_OF_MEMORY;
+    }
     default:
         return INLAY_UNSUPPORTED;
     }

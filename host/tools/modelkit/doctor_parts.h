@@ -25,6 +25,9 @@ int64_t doctor_int(const graph_node *node, const char *attr, int64_t otherwise);
 /* Number of elements; -1 if a dimension is open. */
 int64_t doctor_elements(const inlay_value_info *info);
 
+/* Reports domains that the model uses and does not import. In doctor_load.c. */
+void doctor_check_imports(struct doctor *doctor);
+
 /* The checks, each for one graph. */
 void doctor_check_nodes(struct doctor *doctor, struct graph *graph, const struct readers *readers); /* doctor_nodes.c */
 void doctor_check_weights(struct doctor *doctor, struct graph *graph,

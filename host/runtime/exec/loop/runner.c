@@ -297,9 +297,9 @@ static inlay_status run_steps(struct runner *runner, struct bound *bound, const 
     crash_thread();
     before = crash_here;
     crash_here = (crash_scene){ .describe = describe_step };
-    status = runner->shared->hook != NULL ? watch_walk(runner, bound, diag)
-             : bound->parallel != NULL    ? run_steps_with_branches(runner, bound, diag)
-                                          : steps_walk(runner, bound, 0, bound->plan->step_count, diag);
+    status = runner->shared->hook != NULL || runner->shared->finite != NULL ? watch_walk(runner, bound, diag)
+             : bound->parallel != NULL ? run_steps_with_branches(runner, bound, diag)
+                                       : steps_walk(runner, bound, 0, bound->plan->step_count, diag);
     crash_leave(&before);
     return in_flight_wait_all(runner, bound, status, diag);
 }

@@ -1,6 +1,7 @@
 #include "exec/loop/watch.h"
 #include "base/memory.h"
 #include "exec/device/in_flight.h"
+#include "exec/loop/finite.h"
 #include "exec/loop/steps.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -38,7 +39,7 @@ inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *
         struct relay to = { hook, event };
         inlay_status status;
 
-        if (hook->part != NULL && step->plan->step != NULL && step->plan->kind != PLAN_HOST &&
+        if (hook != NULL && hook->part != NULL && step->plan->step != NULL && step->plan->kind != PLAN_HOST &&
             step->plan->step->region->node_count > 1) {
             run->part_ctx = &to;
             run->part = relay_kernel;
@@ -47,9 +48,14 @@ inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *
         if (status == INLAY_OK && step->async)
             status = in_flight_wait(runner, bound, step, diag); /* its kernel events arrive until then */
         run->part = NULL;
-        if (status == INLAY_OK) {
+        if (status == INLAY_OK && hook != NULL) {
             event.end_ns = clock_ns();
             hook->event(hook->ctx, &event);
+        }
+        if (status == INLAY_OK && runner->shared->finite != NULL) {
+            status = finite_check_step(runner->shared->finite, runner, bound, step, diag);
+            if (status != INLAY_OK)
+                return status; /* the message is complete */
         }
         if (status == INLAY_OK && runner->shared->watched)
             status = run_poll(&runner->shared->run);

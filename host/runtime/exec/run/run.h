@@ -60,6 +60,7 @@ typedef struct run_shared {
     struct dynamic_call *dynamic;  /* the step that output_alloc allocates outputs for */
     struct runner *root;           /* the runner of the main graph */
     const struct watch_hook *hook; /* receives an event per step, see watch.h; NULL = none, the usual case */
+    struct finite_check *finite;   /* option check_finite, see finite.h; NULL = off */
     const run_calls *calls;
 } run_shared;
 

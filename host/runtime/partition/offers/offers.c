@@ -70,6 +70,12 @@ static const char *offer_fault(const struct collector *collector, const inlay_of
     return NULL;
 }
 
+/* Does option check_finite require that each node is a region? */
+static bool single_nodes(const struct collector *collector)
+{
+    return collector->request->rules != NULL && collector->request->rules->single_nodes;
+}
+
 static inlay_status add_offer(void *ctx, const inlay_offer *offer)
 {
     struct collector *collector = ctx;
@@ -80,6 +86,8 @@ static inlay_status add_offer(void *ctx, const inlay_offer *offer)
         log_invalid_offer(collector, fault);
         return INLAY_OK;
     }
+    if (offer->node_count > 1 && single_nodes(collector))
+        return INLAY_OK;
     if (!ARENA_GROW(collector->arena, collector->out->offers, collector->out->offer_count))
         return INLAY_OUT_OF_MEMORY;
     INLAY_CHECK(collector->provider < collector->request->provider_count);
@@ -87,7 +95,7 @@ static inlay_status add_offer(void *ctx, const inlay_offer *offer)
     *copy =
         (partition_offer){ .provider = collector->provider, .cookie = offer->cookie, .node_count = offer->node_count };
     if (INLAY_HAS(offer, flags))
-        copy->flags = offer->flags;
+        copy->flags = offer->flags & ~(single_nodes(collector) ? (uint32_t)INLAY_OFFER_MERGE : 0);
     copy->nodes = arena_copy(collector->arena, offer->nodes, offer->node_count * sizeof *offer->nodes);
     if (copy->nodes == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -168,7 +176,10 @@ static inlay_status query_provider(struct collector *collector, inlay_diag *diag
     for (uint32_t i = 0; i < graph->node_count; i++) {
         inlay_refusal silent = { .struct_size = sizeof silent,
                                  .node = i, /* the code is 0, since the provider gave none */
-                                 .text = "the provider gave no answer for this node" };
+                                 .text = single_nodes(collector)
+                                             ? "it offers the node only together with others, which "
+                                               "option check_finite excludes"
+                                             : "the provider gave no answer for this node" };
 
         if (!collector->candidates[i])
             silent.text = partition_knows_types(collector->request->graph, collector->request->graph->nodes[i],

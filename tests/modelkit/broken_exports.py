@@ -1,0 +1,311 @@
+"""Exports that do not load: `inlay doctor` names the mistake and how to export again.
+
+    broken_exports.py INLAY
+
+Each row of the table writes a broken model, as exporters and downloads leave them, and states the code of the finding
+and words of its line. `inlay check` must also refuse each model with an error, so no row is about a sound model."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT = TensorProto.FLOAT
+rows = []
+
+
+def row(code, *words, severity="error"):
+    """Adds a function of a folder, which writes model.onnx, to the table."""
+    def add(write):
+        rows.append((write.__name__, write, severity, code, words))
+        return write
+    return add
+
+
+def model(nodes, opset=17, imports=None, weights=(), inputs=(("x", FLOAT, [2, 3]),), outputs=(("y", FLOAT, None),), ir=8):
+    graph = helper.make_graph(nodes, "main_graph",
+                              [helper.make_tensor_value_info(*each) for each in inputs],
+                              [helper.make_tensor_value_info(*each) for each in outputs], list(weights))
+    opsets = [("", opset)] if imports is None else imports
+    return helper.make_model(graph, ir_version=ir, opset_imports=[helper.make_opsetid(*each) for each in opsets])
+
+
+def save(made, folder):
+    with open(os.path.join(folder, "model.onnx"), "wb") as file:
+        file.write(made.SerializeToString())
+
+
+def node(op, inputs, outputs, name="n", **attributes):
+    return helper.make_node(op, inputs, outputs, name=name, **attributes)
+
+
+# ---- operators of PyTorch's exporters
+@row("aten-operator", "aten::_foo", "operator_export_type", "dynamo=True")
+def aten_fallback(folder):
+    save(model([node("ATen", ["x"], ["y"], domain="org.pytorch.aten", operator="_foo")],
+               imports=[("", 17), ("org.pytorch.aten", 1)]), folder)
+
+
+@row("aten-operator", "2 nodes", "aten::grid_sampler", "dynamo=True")
+def aten_twice(folder):
+    save(model([node("ATen", ["x"], ["t"], "a", domain="org.pytorch.aten", operator="grid_sampler"),
+                node("ATen", ["t"], ["y"], "b", domain="org.pytorch.aten", operator="grid_sampler")],
+               imports=[("", 17), ("org.pytorch.aten", 1)]), folder)
+
+
+@row("aten-operator", "aten::unique", "dynamo=True")
+def aten_as_domain(folder):
+    save(model([node("unique", ["x"], ["y"], domain="aten")], imports=[("", 17), ("aten", 1)]), folder)
+
+
+@row("prim-operator", "prim::ListConstruct", "dynamo=True")
+def prim_list(folder):
+    save(model([node("ListConstruct", ["x"], ["y"], domain="prim")], imports=[("", 17), ("prim", 1)]), folder)
+
+
+@row("prim-operator", "prim::PythonOp", "symbolic")
+def prim_python(folder):
+    save(model([node("PythonOp", ["x"], ["y"], domain="prim")], imports=[("", 17), ("prim", 1)]), folder)
+
+
+@row("prim-operator", "onnx::Placeholder", "symbolic")
+def fall_through(folder):
+    save(model([node("Placeholder", ["x"], ["y"], domain="onnx")], imports=[("", 17), ("onnx", 1)]), folder)
+
+
+# ---- operators of others
+@row("custom-domain", "mmdeploy", "--plugin-dirs")
+def domain_mmdeploy(folder):
+    save(model([node("NMSRotated", ["x"], ["y"], domain="mmdeploy")], imports=[("", 17), ("mmdeploy", 1)]), folder)
+
+
+@row("custom-domain", "my.company", "3 nodes", "--plugin-dirs")
+def domain_of_company(folder):
+    save(model([node("Foo", ["x"], ["a"], "a", domain="my.company"), node("Foo", ["a"], ["b"], "b", domain="my.company"),
+                node("Bar", ["b"], ["y"], "c", domain="my.company")], imports=[("", 17), ("my.company", 1)]), folder)
+
+
+@row("custom-domain", "TRT", "--plugin-dirs")
+def domain_tensorrt(folder):
+    save(model([node("EfficientNMS_TRT", ["x"], ["y"], domain="TRT")], imports=[("", 17), ("TRT", 1)]), folder)
+
+
+@row("operator-unknown", "BatchedNMS_TRT")
+def standard_domain_custom(folder):
+    save(model([node("BatchedNMS_TRT", ["x"], ["y"])]), folder)
+
+
+@row("opset-too-old", "Gelu", "opset 20", "opset_version")
+def gelu_early(folder):
+    save(model([node("Gelu", ["x"], ["y"])], opset=17), folder)
+
+
+# ---- opset imports and versions
+@row("opset-import-missing", "ai.onnx.ml", "opset_imports", severity="warning")
+def import_missing_ml(folder):
+    save(model([node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml")]), folder)
+
+
+@row("opset-import-missing", "com.microsoft", "opset_imports", severity="warning")
+def import_missing_microsoft(folder):
+    save(model([node("FastGelu", ["x"], ["y"], domain="com.microsoft")]), folder)
+
+
+@row("opset-too-new", "99", "opset_version")
+def opset_too_new(folder):
+    save(model([node("Relu", ["x"], ["y"])], opset=99), folder)
+
+
+@row("opset-too-new", "IR", "ir_version")
+def ir_too_new(folder):
+    save(model([node("Relu", ["x"], ["y"])], ir=99), folder)
+
+
+# ---- external data
+def with_external(folder, cut=None, remove=False, location="model.onnx.data", length=None):
+    made = model([node("MatMul", ["x", "w"], ["y"])],
+                 weights=[numpy_helper.from_array(numpy.ones((3, 400), numpy.float32), "w")])
+    weight = made.graph.initializer[0]
+    data = bytes(weight.raw_data)
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", "0"), ("length", str(length or len(data)))):
+        entry = weight.external_data.add()
+        entry.key, entry.value = key, value
+    if not remove:
+        with open(os.path.join(folder, "model.onnx.data"), "wb") as file:
+            file.write(data[:cut])
+    save(made, folder)
+
+
+@row("external-data-missing", "model.onnx.data", "folder")
+def external_missing(folder):
+    with_external(folder, remove=True)
+
+
+@row("external-data-cut-off", "model.onnx.data", "copy")
+def external_cut(folder):
+    with_external(folder, cut=1000)
+
+
+@row("external-data-cut-off", "model.onnx.data", "copy")
+def external_empty(folder):
+    with_external(folder, cut=0)
+
+
+@row("external-data-missing", "outside", "folder")
+def external_elsewhere(folder):
+    with_external(folder, location="/home/user/model.onnx.data")
+
+
+@row("external-data-wrong", "length")
+def external_length(folder):
+    with_external(folder, length=100)
+
+
+@row("external-data-missing", "git lfs pull")
+def external_is_pointer(folder):
+    with_external(folder, remove=True)
+    with open(os.path.join(folder, "model.onnx.data"), "w") as file:
+        file.write("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4800\n")
+
+
+# ---- files that are no model, or a part of one
+def write(folder, data, name="model.onnx"):
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(data)
+
+
+@row("file-cut-off", "copy")
+def cut_off(folder):
+    made = model([node("MatMul", ["x", "w"], ["y"])],
+                 weights=[numpy_helper.from_array(numpy.ones((3, 4000), numpy.float32), "w")])
+    write(folder, made.SerializeToString()[:9000])
+
+
+@row("two-gib-limit", "external_data=True", "2 GiB")
+def cut_off_at_two_gib(folder):
+    made = model([node("MatMul", ["x", "w"], ["y"])],
+                 weights=[numpy_helper.from_array(numpy.ones((3, 4000), numpy.float32), "w")])
+    path = os.path.join(folder, "model.onnx")
+    write(folder, made.SerializeToString()[:9000])
+    os.truncate(path, 2**31 - 1)  # no disk space: the file has a hole
+
+
+@row("not-onnx", "Git LFS", "git lfs pull")
+def lfs_pointer(folder):
+    write(folder, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4800\n")
+
+
+@row("not-onnx", "web page", "download")
+def web_page(folder):
+    write(folder, b"<!DOCTYPE html>\n<html><head><title>Not found</title></head></html>\n")
+
+
+@row("not-onnx", "torch checkpoint", "export")
+def torch_checkpoint(folder):
+    write(folder, b"PK\x03\x04" + b"\0" * 26 + b"archive/data.pkl" + b"\0" * 100)
+
+
+@row("not-onnx", "safetensors", "export")
+def safetensors(folder):
+    header = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    write(folder, len(header).to_bytes(8, "little") + header + b"\0" * 4)
+
+
+@row("not-onnx", "TensorFlow Lite", "tf2onnx")
+def tflite(folder):
+    write(folder, b"\x1c\0\0\0TFL3" + b"\0" * 100)
+
+
+@row("not-onnx", "gzip", "gunzip")
+def compressed(folder):
+    write(folder, b"\x1f\x8b\x08\0" + b"\0" * 100)
+
+
+@row("not-onnx", "empty")
+def empty(folder):
+    write(folder, b"")
+
+
+# ---- graphs
+@row("wrong-type", "Conv", "bfloat16", "--fix")
+def bfloat16_conv(folder):
+    made = model([node("Conv", ["x", "w"], ["y"])], opset=20, inputs=(("x", TensorProto.BFLOAT16, [1, 2, 4, 4]),),
+                 outputs=(("y", TensorProto.BFLOAT16, None),), weights=[
+                     helper.make_tensor("w", TensorProto.BFLOAT16, [2, 2, 1, 1], numpy.ones(4, numpy.float32))])
+    save(made, folder)
+
+
+@row("wrong-type", "ScatterND", "int64", "--fix")
+def int32_indices(folder):
+    made = model([node("ScatterND", ["x", "i", "u"], ["y"])], opset=17, weights=[
+        numpy_helper.from_array(numpy.array([[0]], numpy.int32), "i"),
+        numpy_helper.from_array(numpy.zeros((1, 3), numpy.float32), "u")])
+    save(made, folder)
+
+
+@row("wrong-type", "MatMul", "Cast")
+def mixed_types(folder):
+    made = model([node("MatMul", ["x", "w"], ["y"])],
+                 weights=[numpy_helper.from_array(numpy.ones((3, 3), numpy.float16), "w")])
+    save(made, folder)
+
+
+@row("value-undefined", "'nowhere'")
+def undefined_value(folder):
+    save(model([node("Add", ["x", "nowhere"], ["y"])]), folder)
+
+
+def diagnose(inlay, path, *flags):
+    ran = subprocess.run([inlay, "doctor", path, "--no-config", "--seconds", "0", *flags], capture_output=True, text=True, timeout=120)
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+def main():
+    inlay = sys.argv[1]
+    only = sys.argv[2:]
+    wrong = 0
+    for name, build, severity, code, words in rows:
+        if only and name not in only:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            build(folder)
+            path = os.path.join(folder, "model.onnx")
+            status, out, err = diagnose(inlay, path)
+            lines = [line for line in out.splitlines() if line.startswith(f"{severity:8}{code}: ")]
+            faults = []
+            if status not in (1, 3, 4):
+                faults.append(f"exit code {status}")
+            if not lines:
+                faults.append(f"no line of {code}")
+            faults += [f"no '{word}'" for word in words if not any(word in line for line in lines)]
+            status, out_json, _ = diagnose(inlay, path, "--json")
+            try:
+                found = json.loads(out_json)["findings"]
+                if not any(each["code"] == code and each["severity"] == severity for each in found):
+                    faults.append("not in --json")
+            except (ValueError, KeyError):
+                faults.append("no JSON: " + out_json[:200])
+            refused = subprocess.run([inlay, "check", path, "--no-config"], capture_output=True, timeout=120).returncode
+            if severity == "error" and refused == 0:
+                faults.append("inlay check accepts it")
+            if severity == "warning":  # one that --fix repairs
+                fixed = os.path.join(folder, "fixed.onnx")
+                diagnose(inlay, path, "--fix", "-o", fixed)
+                status, out_fixed, err_fixed = diagnose(inlay, fixed)
+                if status == 3 or code in out_fixed:
+                    faults.append("not repaired: " + out_fixed + err_fixed)
+            if faults:
+                wrong += 1
+                print(f"{name}: {'; '.join(faults)}\n  stdout: {out.strip()}\n  stderr: {err.strip()}")
+    print(f"{len(rows)} broken exports, {wrong} wrong")
+    return wrong > 0 or not rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())
