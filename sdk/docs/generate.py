@@ -1,4 +1,4 @@
-"""Generates pages: verbs, options, the C interfaces, and the READMEs.
+"""Generates pages: verbs, options, providers, operators, the interfaces of C and of the bindings, and the READMEs.
 
     generate.py INLAY OUT"""
 import os
@@ -7,24 +7,11 @@ import re
 import subprocess
 import sys
 
+import bindings
+import contents
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# READMEs that become pages, with their group of the table of contents.
-READMES = {
-    "guide-python": "sdk/bindings/python/README.md",
-    "guide-python-onnxruntime": "sdk/bindings/python-onnxruntime/README.md",
-    "guide-cpp": "sdk/bindings/cpp/README.md",
-    "guide-node": "sdk/bindings/node/README.md",
-    "guide-node-onnxruntime": "sdk/bindings/node-onnxruntime/README.md",
-    "guide-onnxruntime": "sdk/bindings/onnxruntime/README.md",
-    "guide-provider": "samples/provider_skeleton/README.md",
-    "guide-device": "samples/device_skeleton/README.md",
-    "guide-operator": "samples/custom_op/README.md",
-    "guide-packaging": "sdk/packaging/README.md",
-    "abi-promises": "sdk/abi/README.md",
-    "abi-changes": "sdk/abi/CHANGELOG.md",
-    "changes": "CHANGELOG.md",
-}
 # Headers of the reference, with the page's name and title.
 HEADERS = [
     ("inlay.h", "api", "C API: inlay.h"),
@@ -120,6 +107,16 @@ def providers_page(inlay):
     return "\n".join(out + ["    " + re.sub(r"(/\S+)/([^/\s]+\.so)", r"\2", line) for line in text.splitlines()]) + "\n"
 
 
+def types_page(inlay):
+    """Operators with their versions, and the types that each provider runs."""
+    out = ["# Supported operators, types and opsets", "", "For each operator: the opset versions in which ONNX changed it, the "
+           "types that ONNX permits for it, and the types that each provider of this build runs. `all` stands for every "
+           "permitted type, `-` for none. A model of any opset is accepted: the version of an operator is the last one "
+           "that is not above the model's opset. `inlay check MODEL` reports operators that no provider runs, `inlay providers "
+           "--types` prints this table for an installation, `--operators` also lists the operators of other domains.", ""]
+    return "\n".join(out) + "\n" + run(inlay, "providers", "--types", "--no-config", "--plugin-dirs", "")
+
+
 # ------------------------------------------------------------------ headers
 
 
@@ -194,12 +191,6 @@ def header_page(name, title):
     return "\n".join(out + pending) + "\n"
 
 
-def readme_page(path):
-    """Copies a README; links into the source tree become plain text."""
-    text = (SOURCE / path).read_text()
-    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
-
-
 def main():
     inlay, out = sys.argv[1], pathlib.Path(sys.argv[2])
     rows = flags(inlay)
@@ -208,8 +199,11 @@ def main():
     (out / "providers.md").write_text(providers_page(inlay))
     for name, page, title in HEADERS:
         (out / f"{page}.md").write_text(header_page(name, title))
-    for page, path in READMES.items():
-        (out / f"{page}.md").write_text(readme_page(path))
+    (out / "types.md").write_text(types_page(inlay))
+    for name, text in bindings.pages(SOURCE).items():
+        (out / f"{name}.md").write_text(text)
+    for page, path in contents.READMES.items():
+        (out / f"{page}.md").write_text((SOURCE / path).read_text())
 
 
 main()
