@@ -1,6 +1,7 @@
 """Generates pages: verbs, options, providers, operators, the interfaces of C and of the bindings, and the READMEs.
 
     generate.py INLAY OUT"""
+import json
 import os
 import pathlib
 import re
@@ -101,20 +102,54 @@ def options_page(rows):
 
 
 def providers_page(inlay):
-    text = run(inlay, "providers", "--options", "--no-config", "--plugin-dirs", "")
-    out = ["# Providers and their options", "", "The output of `inlay providers --options` on the machine that generated this page. An option is set "
-           "as `--option NAME.OPTION=VALUE`.", ""]
-    return "\n".join(out + ["    " + re.sub(r"(/\S+)/([^/\s]+\.so)", r"\2", line) for line in text.splitlines()]) + "\n"
+    """Each provider with its options, and the operators that plugins define."""
+    listed = json.loads(run(inlay, "providers", "--options", "--no-config", "--plugin-dirs", "", "--json"))
+    out = ["# Providers and their options", "", "The providers of the build that generated this page. An option is set as "
+           "`--option NAME.OPTION=VALUE`; `inlay providers --options` lists those of an installation.", ""]
+    for provider in listed["providers"]:
+        out += ["", f"## {provider['name']}", "", f"On {provider['device']}: {escape(provider['description'])}.", ""]
+        if provider["options"]:
+            out += ["| option | values | default | meaning |", "|---|---|---|---|"]
+        for option in provider["options"]:
+            values = escape((option["choices"] or option["kind"]).replace("|", ", "))
+            default = f"`{option['default']}`" if option["default"] else ""
+            out.append(f"| `{option['name']}` | {values} | {default} | {escape(option['doc'])} |")
+    out += ["", "## Operators that plugins define", "", "Inputs `->` outputs; the types; the attributes with their types and "
+            "defaults, in the notation of [plugin.h](abi.md).", "", "| operator | domains | meaning |", "|---|---|---|"]
+    same = {}  # operators of several domains are listed once
+    for operator in listed["operators"]:
+        key = operator["operator"], operator["signature"], operator["doc"]
+        same.setdefault(key, []).append(operator["domain"])
+    for (name, form, doc), domains in same.items():
+        out.append(f"| `{name}` | {', '.join(domains)} | `` {form.replace('|', chr(92) + '|')} ``: {escape(doc)} |")
+    return "\n".join(out) + "\n"
 
 
 def types_page(inlay):
-    """Operators with their versions, and the types that each provider runs."""
-    out = ["# Supported operators, types and opsets", "", "For each operator: the opset versions in which ONNX changed it, the "
-           "types that ONNX permits for it, and the types that each provider of this build runs. `all` stands for every "
-           "permitted type, `-` for none. A model of any opset is accepted: the version of an operator is the last one "
-           "that is not above the model's opset. `inlay check MODEL` reports operators that no provider runs, `inlay providers "
-           "--types` prints this table for an installation, `--operators` also lists the operators of other domains.", ""]
-    return "\n".join(out) + "\n" + run(inlay, "providers", "--types", "--no-config", "--plugin-dirs", "")
+    """Operators with their versions, and the types that each provider runs, by domain."""
+    heads, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in
+                       run(inlay, "providers", "--types", "--no-config", "--plugin-dirs", "").splitlines() if line]
+    out = ["# Supported operators, types and opsets", "", "For each operator: the opset versions in which it changed, the types "
+           "that it is defined for, and the types that each provider of this build runs. A model of any opset is accepted: the "
+           "version of an operator is the last one that is not above the model's opset.", "", "`inlay check MODEL` reports "
+           "operators that no provider runs, and `inlay providers --types` prints this table for an installation."]
+    domain = None
+    for cells in rows:
+        row = dict(zip(heads, cells))
+        prefix, _, name = row["operator"].rpartition(".")
+        if prefix != domain:
+            domain = prefix
+            out += ["", "## " + (f"Operators of {domain}" if domain else "Operators of ONNX"), "",
+                    "| operator | since | types | run by |", "|---|---|---|---|"]
+        by_types = {}
+        for provider in heads[3:-1]:
+            if row[provider] != "-":
+                by_types.setdefault(row[provider], []).append(provider)
+        runs = [f"**{', '.join(names)}**: {types}" for types, names in by_types.items()]
+        if row[heads[-1]]:
+            runs.append(f"no provider: {escape(row[heads[-1]])}")
+        out.append(f"| `{name}` | {row['since']} | {row['types']} | {'; '.join(runs)} |")
+    return "\n".join(out) + "\n"
 
 
 # ------------------------------------------------------------------ headers

@@ -126,6 +126,13 @@ def output_lines(shown, outputs, name):
 # ------------------------------------------------------------------ pages
 
 
+def inline_code(tokens, index, *_):
+    """A name in the text; a short one is never broken, so that no flag is parted from its dashes."""
+    text = tokens[index].content
+    short = ' class="short"' if len(text) <= 24 else ""
+    return f"<code{short}>{html.escape(text, quote=False)}</code>"
+
+
 def slug(text, taken):
     """The anchor of a heading, as GitHub makes it."""
     text = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") or "section"
@@ -154,7 +161,7 @@ class Page:
             if token.type == "inline":
                 self.change_links(token.children)
         parser.renderer.rules.update({
-            "code_block": self.code, "fence": self.code, "table_open": lambda *_: '<div class="table"><table>',
+            "code_block": self.code, "fence": self.code, "code_inline": inline_code, "table_open": lambda *_: '<div class="table"><table>',
             "table_close": lambda *_: "</table></div>", "image": self.report, "heading_close": self.heading_close})
         self.body = parser.renderer.render(tokens, parser.options, {})
         self.title = next((text for level, _, text in self.headings if level == 1), name)

@@ -42,9 +42,10 @@ for name in $(grep -oE '\binlay_[a-z0-9_]+\(' "$source/sdk/include/inlay/inlay.h
 done
 ! grep -rlE "$source|/tmp/tmp|/root/|/home/" "$work/site" --include='*.html' >"$work/log" ||
     complain "pages contain paths of this machine: $(tr '\n' ' ' <"$work/log")"
-for page in Session Context Value; do
-    grep -q "id=\"${page,}\"" "$work/site/api-python.html" || complain "api-python: $page is missing"
-    sed "s|<[^>]*>||g" "$work/site/api-cpp.html" | grep -q "class $page {" || complain "api-cpp: $page is missing"
+sed "s|<[^>]*>||g" "$work/site/api-cpp.html" >"$work/cpp"
+for name in Session Context Value; do
+    grep -q "id=\"${name,}\"" "$work/site/api-python.html" || complain "api-python: $name is missing"
+    grep -q "class $name {" "$work/cpp" || complain "api-cpp: $name is missing"
 done
 # Each page with commands is tested.
 for page in "$source"/sdk/docs/pages/*.md; do
