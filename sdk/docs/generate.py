@@ -1,30 +1,18 @@
-"""Generates pages: verbs, options, the C interfaces, and the READMEs.
+"""Generates pages: verbs, options, providers, operators, the interfaces of C and of the bindings, and the READMEs.
 
     generate.py INLAY OUT"""
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+import bindings
+import contents
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# READMEs that become pages, with their group of the table of contents.
-READMES = {
-    "guide-python": "sdk/bindings/python/README.md",
-    "guide-python-onnxruntime": "sdk/bindings/python-onnxruntime/README.md",
-    "guide-cpp": "sdk/bindings/cpp/README.md",
-    "guide-node": "sdk/bindings/node/README.md",
-    "guide-node-onnxruntime": "sdk/bindings/node-onnxruntime/README.md",
-    "guide-onnxruntime": "sdk/bindings/onnxruntime/README.md",
-    "guide-provider": "samples/provider_skeleton/README.md",
-    "guide-device": "samples/device_skeleton/README.md",
-    "guide-operator": "samples/custom_op/README.md",
-    "guide-packaging": "sdk/packaging/README.md",
-    "abi-promises": "sdk/abi/README.md",
-    "abi-changes": "sdk/abi/CHANGELOG.md",
-    "changes": "CHANGELOG.md",
-}
 # Headers of the reference, with the page's name and title.
 HEADERS = [
     ("inlay.h", "api", "C API: inlay.h"),
@@ -114,10 +102,54 @@ def options_page(rows):
 
 
 def providers_page(inlay):
-    text = run(inlay, "providers", "--options", "--no-config", "--plugin-dirs", "")
-    out = ["# Providers and their options", "", "The output of `inlay providers --options` on the machine that generated this page. An option is set "
-           "as `--option NAME.OPTION=VALUE`.", ""]
-    return "\n".join(out + ["    " + re.sub(r"(/\S+)/([^/\s]+\.so)", r"\2", line) for line in text.splitlines()]) + "\n"
+    """Each provider with its options, and the operators that plugins define."""
+    listed = json.loads(run(inlay, "providers", "--options", "--no-config", "--plugin-dirs", "", "--json"))
+    out = ["# Providers and their options", "", "The providers of the build that generated this page. An option is set as "
+           "`--option NAME.OPTION=VALUE`; `inlay providers --options` lists those of an installation.", ""]
+    for provider in listed["providers"]:
+        out += ["", f"## {provider['name']}", "", f"On {provider['device']}: {escape(provider['description'])}.", ""]
+        if provider["options"]:
+            out += ["| option | values | default | meaning |", "|---|---|---|---|"]
+        for option in provider["options"]:
+            values = escape((option["choices"] or option["kind"]).replace("|", ", "))
+            default = f"`{option['default']}`" if option["default"] else ""
+            out.append(f"| `{option['name']}` | {values} | {default} | {escape(option['doc'])} |")
+    out += ["", "## Operators that plugins define", "", "Inputs `->` outputs; the types; the attributes with their types and "
+            "defaults, in the notation of [plugin.h](abi.md).", "", "| operator | domains | meaning |", "|---|---|---|"]
+    same = {}  # operators of several domains are listed once
+    for operator in listed["operators"]:
+        key = operator["operator"], operator["signature"], operator["doc"]
+        same.setdefault(key, []).append(operator["domain"])
+    for (name, form, doc), domains in same.items():
+        out.append(f"| `{name}` | {', '.join(domains)} | `` {form.replace('|', chr(92) + '|')} ``: {escape(doc)} |")
+    return "\n".join(out) + "\n"
+
+
+def types_page(inlay):
+    """Operators with their versions, and the types that each provider runs, by domain."""
+    heads, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in
+                       run(inlay, "providers", "--types", "--no-config", "--plugin-dirs", "").splitlines() if line]
+    out = ["# Supported operators, types and opsets", "", "For each operator: the opset versions in which it changed, the types "
+           "that it is defined for, and the types that each provider of this build runs. A model of any opset is accepted: the "
+           "version of an operator is the last one that is not above the model's opset.", "", "`inlay check MODEL` reports "
+           "operators that no provider runs, and `inlay providers --types` prints this table for an installation."]
+    domain = None
+    for cells in rows:
+        row = dict(zip(heads, cells))
+        prefix, _, name = row["operator"].rpartition(".")
+        if prefix != domain:
+            domain = prefix
+            out += ["", "## " + (f"Operators of {domain}" if domain else "Operators of ONNX"), "",
+                    "| operator | since | types | run by |", "|---|---|---|---|"]
+        by_types = {}
+        for provider in heads[3:-1]:
+            if row[provider] != "-":
+                by_types.setdefault(row[provider], []).append(provider)
+        runs = [f"**{', '.join(names)}**: {types}" for types, names in by_types.items()]
+        if row[heads[-1]]:
+            runs.append(f"no provider: {escape(row[heads[-1]])}")
+        out.append(f"| `{name}` | {row['since']} | {row['types']} | {'; '.join(runs)} |")
+    return "\n".join(out) + "\n"
 
 
 # ------------------------------------------------------------------ headers
@@ -194,12 +226,6 @@ def header_page(name, title):
     return "\n".join(out + pending) + "\n"
 
 
-def readme_page(path):
-    """Copies a README; links into the source tree become plain text."""
-    text = (SOURCE / path).read_text()
-    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
-
-
 def main():
     inlay, out = sys.argv[1], pathlib.Path(sys.argv[2])
     rows = flags(inlay)
@@ -208,8 +234,11 @@ def main():
     (out / "providers.md").write_text(providers_page(inlay))
     for name, page, title in HEADERS:
         (out / f"{page}.md").write_text(header_page(name, title))
-    for page, path in READMES.items():
-        (out / f"{page}.md").write_text(readme_page(path))
+    (out / "types.md").write_text(types_page(inlay))
+    for name, text in bindings.pages(SOURCE).items():
+        (out / f"{name}.md").write_text(text)
+    for page, path in contents.READMES.items():
+        (out / f"{page}.md").write_text((SOURCE / path).read_text())
 
 
 main()

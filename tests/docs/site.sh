@@ -1,9 +1,10 @@
 #!/bin/bash
 # The documentation builds, and its reference contains every verb, every flag, every option and every function of
-# inlay.h; no page contains a path of the machine that built it.
-#   site.sh INLAY SOURCE_DIR
+# inlay.h; no page contains a path of the machine that built it; with Chromium, the lints of site.py hold.
+#   site.sh INLAY SOURCE_DIR [OUTPUTS]
+# OUTPUTS: what the test docs_pages recorded.
 set -uo pipefail
-inlay=$1 source=$2
+inlay=$1 source=$2 outputs=${3:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 wrong=0
@@ -12,9 +13,10 @@ complain() {
     echo "FAIL $*"
     wrong=$((wrong + 1))
 }
-"$source/sdk/docs/build.sh" "$inlay" "$work/site" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+INLAY_DOCS_PICTURES=no "$source/sdk/docs/build.sh" "$inlay" "$work/site" ${outputs:+"$outputs"} >"$work/log" 2>&1 ||
+    { cat "$work/log"; exit 1; }
 text() {
-    sed -e 's/<[^>]*>//g' -e 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&#x27;/'"'"'/g; s/&amp;/\&/g' "$work/site/$1.html"
+    sed -e 's/<[^>]*>/\n/g' -e 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&#x27;/'"'"'/g; s/&amp;/\&/g' "$work/site/$1.html"
 }
 text verbs >"$work/verbs"
 text options >"$work/options"
@@ -40,15 +42,19 @@ for name in $(grep -oE '\binlay_[a-z0-9_]+\(' "$source/sdk/include/inlay/inlay.h
 done
 ! grep -rlE "$source|/tmp/tmp|/root/|/home/" "$work/site" --include='*.html' >"$work/log" ||
     complain "pages contain paths of this machine: $(tr '\n' ' ' <"$work/log")"
-for page in tutorial models choosing programs guide-python abi kit changes; do
-    [ -s "$work/site/$page.html" ] || complain "$page.html is missing"
-    grep -q 'name="viewport"' "$work/site/$page.html" || complain "$page.html has no viewport for narrow screens"
+sed "s|<[^>]*>||g" "$work/site/api-cpp.html" >"$work/cpp"
+for name in Session Context Value; do
+    grep -q "id=\"${name,}\"" "$work/site/api-python.html" || complain "api-python: $name is missing"
+    grep -q "class $name {" "$work/cpp" || complain "api-cpp: $name is missing"
 done
 # Each page with commands is tested.
 for page in "$source"/sdk/docs/pages/*.md; do
     name=$(basename "$page" .md)
-    ! grep -q '^    \$ ' "$page" || grep -q "$name.md" "$source/tests/docs/CMakeLists.txt" ||
+    ! grep -q '^    \$ ' "$page" || grep -qw -- "$name" "$source/tests/docs/CMakeLists.txt" ||
         complain "no test runs the commands of $name.md"
 done
-echo "$(find "$work/site" -name '*.html' | wc -l) pages, $(du -sk "$work/site" | cut -f1) KiB, $wrong wrong"
+if command -v chromium >/dev/null; then
+    /usr/bin/python3 -B "$source/tests/docs/site.py" "$work/site" || wrong=$((wrong + 1))
+fi
+echo "$(find "$work/site" -maxdepth 1 -name '*.html' | wc -l) pages, $(du -sk "$work/site" | cut -f1) KiB, $wrong wrong"
 [ $wrong -eq 0 ]

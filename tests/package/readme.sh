@@ -1,13 +1,22 @@
 #!/bin/bash
 # Runs every command of a README with an installation, and compares the output with the README.
-#   readme.sh README BUILD_DIR CC GENERATOR [PAGE]...
-# Pages are read after the README, in the same shell.
+#   readme.sh [--record DIR] README BUILD_DIR CC GENERATOR [PAGE]...
+# Pages are read after the README, in the same shell. --record writes for the documentation (sdk/docs/build.sh) what each
+# command printed to DIR/FILE.LINE, and copies the reports (*.html) that are in the folder of the shell at the end.
 #
 # A line `    $ command` of the README is run; lines `    > more` continue it. The following indented lines are the
 # expected output, in which `...` stands for any text and, on a separate line, for any number of lines; times, ratios
 # and blanks may differ. A command must succeed unless it ends in `# exit code N`. All commands share one shell, which
 # starts in a copy of a checkout's samples/ and bindings, with the installation in ~/inlay.
 set -u
+record=
+if [ "$1" = --record ]; then
+    record=$(realpath -m "$2")
+    shift 2
+    rm -rf "$record"
+    mkdir -p "$record"
+    export COLUMNS=80
+fi
 readme=$(realpath "$1") build=$2
 tree=$(dirname "$(dirname "$(dirname "$(realpath "$0")")")")
 tmp=$(realpath "$(mktemp -d)")
@@ -55,6 +64,7 @@ finish() { # runs the collected command and compares its output with the README
     commands=$((commands + 1))
     eval "$command" >"$tmp/out" 2>&1 </dev/null
     code=$?
+    [ -z "$record" ] || sed -E -e "s|$HOME|~|g" -e 's/ +$//' "$tmp/out" >"$record/$(basename "$readme").$at"
     mapfile -t got < <(same_form <"$tmp/out")
     mapfile -t shown < <(printf '%s' "$expected" | same_form)
     if [ $code -ne "$want" ]; then
@@ -91,5 +101,10 @@ for readme in "${pages[@]}"; do
     done <"$readme"
     finish
 done
+if [ -n "$record" ]; then
+    for report in *.html; do
+        [ ! -e "$report" ] || sed "s|$HOME|~|g" "$report" >"$record/$report"
+    done
+fi
 echo "$commands commands, $wrong wrong"
 [ $wrong -eq 0 ] && [ $commands -gt 0 ]
