@@ -12,6 +12,7 @@ import weakref
 import numpy as np
 
 import inlay
+from inlay._library import native
 from inlay.values import Value
 
 CASES = os.environ["ONNX_TEST_DATA"]
@@ -86,6 +87,113 @@ class Sessions(unittest.TestCase):
             got = context.run([self.x, self.y], {"sum": out})["sum"]
         np.testing.assert_array_equal(out, self.x + self.y)
         self.assertEqual(got.numpy().ctypes.data, out.ctypes.data)
+
+    def test_binding(self):
+        out = np.empty((3, 4, 5), np.float32)
+        x = self.x.copy()
+        with self.session.bind({"x": x, "y": self.y}, {"sum": out}) as binding:
+            with self.assertRaisesRegex(inlay.InlayError, "does not exist"):
+                binding.outputs()
+            for _ in range(3):
+                x += 1
+                binding.run(max_threads=1)
+                np.testing.assert_array_equal(out, x + self.y)
+            self.assertEqual(binding.outputs()["sum"].numpy().ctypes.data, out.ctypes.data)
+            cancel = inlay.Cancel()
+            cancel.set()
+            self.assertRaises(inlay.Cancelled, binding.run, cancel=cancel)
+        self.assertRaisesRegex(inlay.InvalidArgument, "closed", binding.run)
+        self.assertRaisesRegex(inlay.InvalidArgument, "closed", binding.outputs)
+        binding = self.session.bind([x, self.y])
+        binding.run()
+        first = binding.outputs()["sum"]
+        x *= 0
+        binding.run()
+        np.testing.assert_array_equal(binding.outputs()["sum"].numpy(), self.y)
+        self.assertFalse(np.array_equal(first.numpy(), self.y))  # a later run leaves it
+        contexts = len(self.session._contexts)
+        del binding
+        self.assertEqual(len(self.session._contexts), contexts - 1)
+        with self.assertRaisesRegex(ValueError, "no input 'z'"):
+            self.session.bind({"z": x})
+        with self.assertRaisesRegex(ValueError, "no output 'z'"):
+            self.session.bind([x, self.y], {"z": out})
+        self.assertEqual(len(self.session._contexts), contexts - 1)
+        with self.session.bind({"x": x}) as binding:
+            self.assertRaisesRegex(inlay.InvalidArgument, "'y'", binding.run)
+
+    def test_feeds_of_every_kind(self):
+        """Each array of numbers gives what numpy makes of it, whether it can be shared or not."""
+        odd = np.frombuffer(bytearray(self.x.nbytes + 1), np.uint8)[1:].view(np.float32).reshape(3, 4, 5)
+        odd[...] = self.x
+        frozen = self.x.copy()
+        frozen.flags.writeable = False
+        with self.session.context() as context:
+            for x in (self.x, odd, frozen, self.x[::-1][::-1], np.asfortranarray(self.x), self.x.astype(">f4"),
+                      np.ma.array(self.x), self.x.tolist(), Value.of(self.x)):
+                for feeds in ({"x": x, "y": self.y}, [x, self.y], (x, Value.of(self.y))):
+                    np.testing.assert_array_equal(self.session.run(feeds)["sum"], self.x + self.y)
+                    np.testing.assert_array_equal(context.run(feeds)["sum"], self.x + self.y)
+        for wrong in (self.x.astype("M8[s]"), np.zeros((3, 4, 5), "f4,f4"), self.x.astype(object), object()):
+            with self.assertRaises((TypeError, inlay.InlayError)):
+                self.session.run([wrong, self.y])
+        with self.assertRaises((TypeError, inlay.InlayError)):
+            self.session.run({1: self.x, "y": self.y})
+        with self.assertRaisesRegex(TypeError, "feeds must be"):
+            self.session.run(self.x)
+        empty = self.session.run({"x": self.x, "y": self.y}, [])
+        self.assertEqual(empty, {})
+
+    def test_many_inputs(self):
+        """More inputs than the extension has room for without allocating, and some of them wrong."""
+        names = [f"x{i}" for i in range(20)]
+        node = b"".join(field(1, name) for name in names) + field(2, "y") + field(4, "Sum")
+        graph = field(1, node) + field(2, "g") + b"".join(field(11, tensor_info(name, [2])) for name in names)
+        graph += field(12, tensor_info("y", [2]))
+        session = inlay.Session(field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(7, graph), config=False)
+        feeds = {name: np.float32([i, 1]) for i, name in enumerate(names)}
+        self.assertEqual(session.run(feeds)["y"].tolist(), [190, 20])
+        self.assertEqual(session.run(list(feeds.values()))["y"].tolist(), [190, 20])
+        for wrong in (np.float32([1]), "text", np.zeros(2)):
+            with self.assertRaises(inlay.InlayError):
+                session.run({**feeds, "x19": wrong})
+        self.assertEqual(session.run(feeds)["y"].tolist(), [190, 20])
+
+    def test_outputs_that_are_inputs(self):
+        """An output that is an input, and one without elements."""
+        node = field(1, "x") + field(2, "y") + field(4, "Identity")
+        graph = field(1, node) + field(2, "g") + field(11, tensor_info("x", ["n"]))
+        graph += field(12, tensor_info("x", ["n"])) + field(12, tensor_info("y", ["n"]))
+        session = inlay.Session(field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(7, graph), config=False)
+        results = session.run([np.arange(3, dtype=np.float32)])
+        gc.collect()
+        self.assertEqual([a.tolist() for a in results.values()], [[0, 1, 2], [0, 1, 2]])
+        with session.context() as context:
+            values = context.run([np.arange(3, dtype=np.float32)])
+            gc.collect()
+            self.assertEqual([v.numpy().tolist() for v in values.values()], [[0, 1, 2], [0, 1, 2]])
+        for _ in range(2):
+            self.assertEqual([a.shape for a in session.run([np.empty(0, np.float32)]).values()], [(0,), (0,)])
+
+    def test_memory_of_runs(self):
+        """Runs, failing ones too, leave no reference to their inputs and outputs behind."""
+        session = inlay.Session(case("test_relu"), config=False)
+        x = np.ones((3, 4, 5), np.float32)
+        wrong = np.ones(7, np.float32)
+        feeds, wrong_feeds = {"x": x}, {"x": wrong}
+        before = [sys.getrefcount(part) for part in (x, wrong, session, np.ndarray, x.dtype)]
+        kept = [session.run(feeds) for _ in range(100)]
+        for _ in range(100):
+            self.assertRaises(inlay.ShapeMismatch, session.run, wrong_feeds)
+        del kept
+        gc.collect()
+        after = [sys.getrefcount(part) for part in (x, wrong, session, np.ndarray, x.dtype)]
+        for old, new in zip(before, after):
+            self.assertLess(abs(new - old), 10)
+
+    def test_extension(self):
+        """Where the extension was built, it is in use."""
+        self.assertEqual(native is not None, os.environ["INLAY_PYTHON_EXTENSION"] == "on")
 
     def test_releases_inputs(self):
         class Array(np.ndarray):

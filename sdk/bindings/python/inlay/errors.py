@@ -78,13 +78,17 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
+def error_of(status: int, diag: Diag) -> InlayError:
+    """The exception of a failed call."""
+    kind = _BY_STATUS.get(status, InternalError)
+    error = kind(_text(diag.text) or kind.code)
+    error.node, error.tensor, error.error_class = _text(diag.node), _text(diag.tensor), diag.error_class
+    return error
+
+
 def check(function, *arguments):
     """Calls a function whose last parameter is an inlay_diag, and raises its error."""
     diag = Diag(struct_size=ctypes.sizeof(Diag))
     status = function(*arguments, ctypes.byref(diag))
-    if status == 0:
-        return
-    kind = _BY_STATUS.get(status, InternalError)
-    error = kind(_text(diag.text) or kind.code)
-    error.node, error.tensor, error.error_class = _text(diag.node), _text(diag.tensor), diag.error_class
-    raise error
+    if status != 0:
+        raise error_of(status, diag)

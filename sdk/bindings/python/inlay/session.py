@@ -4,15 +4,13 @@ import ctypes
 import json
 import logging
 import os
-import threading
-import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
 from ._library import (MAP, NONE, OPTIONAL, POWERS, PRIORITIES, RESUME, SEQUENCE, SET_OPTION, SUSPEND, TENSOR, TRIM,
                        ControlRequest, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo, OptimizeArgs, OptionDoc,
-                       PlanInfo, ProfileOptions, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
+                       PlanInfo, ProfileOptions, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib, native)
 from .errors import InlayError, InvalidArgument, NotFound, Unsupported, check
 from .values import DTYPES, NUMPY, Value
 
@@ -243,6 +241,20 @@ class Cancel:
         return self._flag.value != 0
 
 
+def _run_options(timeout: Optional[float], cancel: Optional[Cancel], max_threads: int, priority: str,
+                 power: str) -> Optional[RunOptions]:
+    """The options of a run; None: the defaults."""
+    if timeout is None and cancel is None and max_threads == 0 and priority == "normal" and power == "default":
+        return None
+    how = RunOptions(struct_size=ctypes.sizeof(RunOptions), max_threads=max_threads,
+                     priority=_choice("priority", PRIORITIES, priority), power=_choice("power", POWERS, power))
+    if timeout is not None:
+        how.timeout_ns = max(1, int(timeout * 1e9))
+    if cancel is not None:
+        how.cancel = ctypes.pointer(cancel._flag)
+    return how
+
+
 class Context:
     """Runs a session on one thread at a time. A run with the same sizes as the run before allocates only outputs."""
 
@@ -251,13 +263,17 @@ class Context:
         check(lib.context_create, session._open(), ctypes.byref(handle))
         self._session, self._handle = session, handle.value
         self._bound: List[Value] = []
+        self._bindings: List[Tuple[Callable, int]] = []  # functions that bind, and indices
+        self._runner = None
+        if native is not None:
+            self._runner = native.Runner(self._handle, session._plain, session._output_names)
         session._contexts.add(self)
 
     def close(self) -> None:
-        handle, self._handle = self._handle, None
+        handle, self._handle, self._runner = self._handle, None, None
         if handle is not None:
             lib.context_destroy(handle)
-            self._bound = []
+            self._bound, self._bindings = [], []
             self._session._contexts.discard(self)
 
     def __enter__(self) -> "Context":
@@ -278,45 +294,64 @@ class Context:
         results if type and shape match. timeout: seconds. max_threads: at most intra_threads of the session; 0:
         intra_threads. priority ("low", "normal", "high") and power ("default", "efficiency", "performance"): hints to
         devices; "normal" and "default": as the session's options say. Returns the outputs by name."""
-        handle, session = self._open(), self._session
-        how = RunOptions(struct_size=ctypes.sizeof(RunOptions), max_threads=max_threads,
-                         priority=_choice("priority", PRIORITIES, priority), power=_choice("power", POWERS, power))
-        bound = {}
+        self._open()
+        how = _run_options(timeout, cancel, max_threads, priority, power)
+        if self._runner is not None and not outputs:
+            return self._runner.run(self, feeds, None if how is None else ctypes.addressof(how), None, False)
         try:
-            for name, data in session._named(feeds):
-                index, info = session._input(name)
-                bound[index] = session._value(info, data)
-                check(lib.context_set_input, handle, index, bound[index]._handle)
-            for name, data in (outputs or {}).items():
-                index = session._output_index(name)
-                value = Value.of(data)
-                bound[-1 - index] = value
-                check(lib.context_set_output, handle, index, value._handle)
-            self._bound = list(bound.values())
-            if timeout is not None:
-                how.timeout_ns = max(1, int(timeout * 1e9))
-            if cancel is not None:
-                how.cancel = ctypes.pointer(cancel._flag)
-            check(lib.context_run, handle, ctypes.byref(how))
-            return {info.name: self._output(i) for i, info in enumerate(session.outputs)}
+            self._bind(feeds, outputs)
+            self._run_bound(how)
+            return self._results()
         finally:
-            for index in bound:  # the context must not keep memory of Python
-                unbind = lib.context_set_input if index >= 0 else lib.context_set_output
-                unbind(handle, index if index >= 0 else -1 - index, None, None)
-            self._bound = []
+            self._unbind()  # the context must not keep memory of Python
 
-    def _output(self, index):
+    def _fed(self, feeds: Feeds) -> List[Tuple[str, Any]]:
+        return self._session._named(feeds)
+
+    def _value(self, name: str, data: Any) -> Tuple[int, Value]:
+        """The index of an input, and its value."""
+        index, info = self._session._input(name)
+        return index, self._session._value(info, data)
+
+    def _bind(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]]) -> None:
+        for name, data in self._fed(feeds):
+            self._bind_one(lib.context_set_input, *self._value(name, data))
+        for name, data in (outputs or {}).items():
+            self._bind_one(lib.context_set_output, self._session._output_index(name), Value.of(data))
+
+    def _bind_one(self, bind, index, value):
+        check(bind, self._handle, index, value._handle)
+        self._bound.append(value)
+        self._bindings.append((bind, index))
+
+    def _unbind(self) -> None:
+        for bind, index in self._bindings:
+            bind(self._handle, index, None, None)
+        self._bound, self._bindings = [], []
+
+    def _run_bound(self, how: Optional[RunOptions]) -> None:
+        if self._runner is not None:
+            self._runner.run_bound(None if how is None else ctypes.addressof(how))
+        else:
+            check(lib.context_run, self._handle, None if how is None else ctypes.byref(how))
+
+    def _results(self) -> Dict[str, Value]:
+        return {name: self._result(i, self._bound) for i, name in enumerate(self._session._output_names)}
+
+    def _result(self, index: int, owners: List[Any]) -> Value:
+        """An output of the last run. owners: the inputs, and the owners of memory that the caller gave."""
         handle = lib.context_output(self._handle, index)
         if not handle:
             raise InlayError(f"output {index} does not exist after the run")
         value = Value(lib.value_ref(handle))
         address = lib.value_data(handle) if lib.value_kind(handle) == TENSOR else None
+        if address is None:
+            value._keep = list(owners)
+            return value
         for bound in self._bound:  # an output may be an input, or use memory given by the caller
             start = lib.value_data(bound._handle) if lib.value_kind(bound._handle) == TENSOR else None
-            if address and start and start <= address < start + max(lib.value_bytes(bound._handle), 1):
+            if start and start <= address < start + max(lib.value_bytes(bound._handle), 1):
                 value._keep = bound
-        if address is None:
-            value._keep = list(self._bound)
         return value
 
     def profile(self, max_events: int = 0) -> "Profiling":
@@ -366,17 +401,42 @@ class Profiling:
         return Profile(self._kept.__getitem__)
 
 
-_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+class Binding:
+    """Inputs and outputs of a session that are bound once for many runs; see Session.bind."""
 
+    def __init__(self, session: "Session", feeds: Feeds, outputs: Optional[Mapping[str, Any]]):
+        self._context = Context(session)
+        try:
+            self._context._bind(feeds, outputs)
+        except BaseException:
+            self.close()
+            raise
 
-def _renew_locks() -> None:
-    """Called in a child of os.fork(): replaces the locks, since a thread that held one does not exist in the child."""
-    for session in list(_sessions):
-        session._lock = threading.Lock()
+    def close(self) -> None:
+        self._context.close()
 
+    def __del__(self):
+        if hasattr(self, "_context"):
+            self.close()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+    def __enter__(self) -> "Binding":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def run(self, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None, max_threads: int = 0,
+            priority: str = "normal", power: str = "default") -> None:
+        """Runs the model on the present contents of the bound arrays. The arguments are those of Context.run."""
+        context = self._context
+        context._open()
+        context._run_bound(_run_options(timeout, cancel, max_threads, priority, power))
+
+    def outputs(self) -> Dict[str, Value]:
+        """The outputs of the last run by name. A bound output is the memory that the caller gave; the others keep their
+        contents in later runs."""
+        self._context._open()
+        return self._context._results()
 
 
 def _settings_of(providers, provider_options, options):
@@ -425,9 +485,7 @@ class Session:
                  progress: Optional[Callable[[float, str], Any]] = None, **options: Any):
         self._handle: Optional[int] = None
         self._contexts: set = set()
-        self._idle: List[Context] = []
-        self._lock = threading.Lock()
-        _sessions.add(self)
+        self._idle: List[Context] = []  # used by pop() and append() alone, which are atomic
         made = _Options(config, _settings_of(providers, provider_options, options), progress)
         handle = ctypes.c_void_p()
         try:
@@ -445,6 +503,9 @@ class Session:
         self.inputs: Tuple[Info, ...] = self._describe(lib.session_input_count, lib.session_input)
         self.outputs: Tuple[Info, ...] = self._describe(lib.session_output_count, lib.session_output)
         self._by_name = {info.name: (i, info) for i, info in enumerate(self.inputs)}
+        self._plain = {info.name: i for i, info in enumerate(self.inputs)  # take arrays as they are
+                       if info.kind == "tensor" and NUMPY.get(info.dtype) is not None}
+        self._output_names = tuple(info.name for info in self.outputs)
 
     # ------------------------------------------------------------ creation and release
     def close(self) -> None:
@@ -603,18 +664,34 @@ class Session:
         """A separate context, for a thread that runs many times, or for outputs that are not converted to numpy."""
         return Context(self)
 
+    def bind(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]] = None) -> Binding:
+        """Binds inputs, and arrays that receive outputs, for many runs, which cost less than those of ``run``:
+
+            with session.bind({"x": x}, {"y": y}) as binding:
+                x[...] = ...
+                binding.run()  # y has the result
+
+        The arguments are those of Context.run. A binding is for one thread at a time."""
+        return Binding(self, feeds, outputs)
+
+    def _take_context(self) -> Context:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Context(self)
+
+    def _give_context(self, context: Context) -> None:
+        if self._handle is not None:
+            self._idle.append(context)
+
     @contextlib.contextmanager
     def borrow_context(self) -> Iterator[Context]:
         """A context for exclusive use in a with statement, which is kept for later runs."""
-        with self._lock:
-            context = self._idle.pop() if self._idle else None
-        context = context or Context(self)
+        context = self._take_context()
         try:
             yield context
         finally:
-            with self._lock:
-                if self._handle is not None:
-                    self._idle.append(context)
+            self._give_context(context)
 
     def run(self, feeds: Feeds, outputs: Optional[Iterable[str]] = None, *, timeout: Optional[float] = None,
             cancel: Optional[Cancel] = None, max_threads: int = 0, priority: str = "normal",
@@ -622,13 +699,21 @@ class Session:
         """Runs the model and returns all outputs, or the named ones, as numpy arrays (lists of them for sequences,
         dicts for maps). feeds: by name or in order: numpy arrays, torch tensors, numbers, strings, dicts. The other
         arguments are those of Context.run."""
-        wanted = None if outputs is None else [self._output_index(name) for name in outputs]
-        with self.borrow_context() as context:
-            results = context.run(feeds, timeout=timeout, cancel=cancel, max_threads=max_threads, priority=priority,
-                                  power=power)
-        if wanted is not None:
-            results = {self.outputs[i].name: results[self.outputs[i].name] for i in wanted}
-        return {name: value.to_python() for name, value in results.items()}
+        wanted = None if outputs is None else tuple(self._output_index(name) for name in outputs)
+        how = _run_options(timeout, cancel, max_threads, priority, power)
+        context = self._take_context()
+        try:
+            if context._runner is not None:
+                return context._runner.run(context, feeds, None if how is None else ctypes.addressof(how), wanted, True)
+            try:
+                context._bind(feeds, None)
+                context._run_bound(how)
+                return {self._output_names[i]: context._result(i, context._bound).to_python()
+                        for i in (range(len(self._output_names)) if wanted is None else wanted)}
+            finally:
+                context._unbind()
+        finally:
+            self._give_context(context)
 
     def __call__(self, *feeds: Any, **named: Any) -> Dict[str, Any]:
         return self.run(dict(zip((info.name for info in self.inputs), feeds), **named))

@@ -4,8 +4,8 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._library import MAP, OPTIONAL, SEQUENCE, TENSOR, Str, lib
-from .errors import InlayError, Unsupported, check
+from ._library import MAP, OPTIONAL, SEQUENCE, TENSOR, Diag, Str, lib, native
+from .errors import InlayError, Unsupported, check, error_of
 
 #: ONNX's element types by number: name, numpy's type or None, number of bits.
 DTYPES = {
@@ -159,7 +159,8 @@ class Value:
         elif number is None:
             number = number_of(array.dtype)
         dims = array.shape
-        array = np.ascontiguousarray(array) if not array.flags.c_contiguous or not array.flags.aligned else array
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            array = array.copy()
         out = ctypes.c_void_p()
         check(lib.value_borrow, number, len(dims), _pointer(dims), array.ctypes.data, array.nbytes, ctypes.byref(out))
         return cls(out.value, array)
@@ -315,3 +316,9 @@ class _Kept:
 
 
 _kept = _Kept()
+
+if native is not None:
+    native.configure(
+        np.ndarray, tuple(np.dtype(DTYPES[i][1]) if i in DTYPES and DTYPES[i][1] is not None else None
+                          for i in range(max(DTYPES) + 1)),
+        Value, lambda status, address: error_of(status, Diag.from_address(address)))
