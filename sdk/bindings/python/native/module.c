@@ -27,8 +27,9 @@ PyMODINIT_FUNC PyInit__native(void)
     };
     PyObject *module = PyModule_Create(&definition);
 
-    if (module != NULL && (PyModule_AddIntConstant(module, "INTERFACE", NATIVE_INTERFACE) != 0 ||
-                           arrays_add_types(module) != 0 || runner_add_type(module) != 0))
+    if (module != NULL &&
+        (PyModule_AddIntConstant(module, "INTERFACE", NATIVE_INTERFACE) != 0 || arrays_add_types(module) != 0 ||
+         runner_add_type(module) != 0 || ort_runner_add_type(module) != 0))
         Py_CLEAR(module);
     return module;
 }

@@ -1,9 +1,10 @@
-/* The optional extension module _native: what the package inlay does for every run, without ctypes. It exports
- * to the package:
+/* The optional extension module _native: what the packages inlay and onnxruntime do for every run, without
+ * ctypes. It exports to them:
  *
  *     INTERFACE                                            NATIVE_INTERFACE
  *     configure(numpy.ndarray, dtypes, Value, error_of)    before anything else; see array.c and runner.c
  *     Runner(context, inputs, outputs)                     runs of an inlay_context; see runner.c
+ *     OrtRunner(entries, session, memory, inputs, throw)   runs of an OrtSession; see ort_runner.c
  *
  * Arrays of numbers are handled here. For everything else (text, lists, maps, tensors of other libraries, arrays that
  * are not contiguous) the functions of this module call back into the package, so that it behaves the same without this
@@ -49,7 +50,7 @@ int arrays_add_types(PyObject *module);
 
 /* Inputs of a run: the values, and what keeps their memory. */
 typedef struct fed_input {
-    inlay_value *value; /* this struct holds a reference */
+    void *value; /* an inlay_value or an OrtValue */
     PyObject *owner;
     const char *start; /* the memory of a tensor, and its size; NULL: a list or text */
     uint64_t bytes;
@@ -61,10 +62,13 @@ typedef struct fed_input {
 const fed_input *fed_with(const fed_input *inputs, size_t count, const void *data);
 /* Returns a list of the owners, a new reference; NULL with an exception. */
 PyObject *fed_owners(const fed_input *inputs, size_t count);
-/* Releases the views and owners; not the values. */
+/* Releases the views and owners; not the values, which need what is released here, so release them before. */
 void fed_release(fed_input *inputs, size_t count);
 
 /* runner.c */
 int runner_configure(PyObject *value_type, PyObject *error_of);
 int runner_add_type(PyObject *module);
+
+/* ort_runner.c */
+int ort_runner_add_type(PyObject *module);
 #endif
