@@ -1,22 +1,28 @@
 """Sessions, contexts and reports."""
+import _thread
 import contextlib
 import ctypes
 import json
 import logging
 import os
+import threading
+import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
+from . import custom
 from ._library import (MAP, NONE, OPTIONAL, POWERS, PRIORITIES, RESUME, SEQUENCE, SET_OPTION, SUSPEND, TENSOR, TRIM,
                        ControlRequest, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo, OptimizeArgs, OptionDoc,
                        PlanInfo, ProfileOptions, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib, native)
-from .errors import InlayError, InvalidArgument, NotFound, Unsupported, check
+from .errors import DeadlineExceeded, InlayError, InvalidArgument, NotFound, Unsupported, check
 from .values import DTYPES, NUMPY, Value
 
 log = logging.getLogger("inlay")
 log.addHandler(logging.NullHandler())  # silent unless the program configures the logger
 _KINDS = {TENSOR: "tensor", SEQUENCE: "sequence", OPTIONAL: "optional", MAP: "map"}
+_SLOW_NS, _LIMIT_NS = 50_000_000, 100_000_000  # slow runs, and the limit of runs that are expected to be fast
+_main_thread = threading.main_thread()  # the thread on which Python handles signals
 Feeds = Union[Mapping[str, Any], Iterable[Any]]
 
 
@@ -56,6 +62,16 @@ class Info(NamedTuple):
     optional: bool
     key_dtype: str = ""  #: of maps and of sequences of maps: "int64" or "string"
     sparse: bool = False  #: the file declares a sparse tensor
+
+
+def _brief(infos: Tuple[Info, ...]) -> str:
+    """Inputs or outputs in a few words."""
+    texts = []
+    for info in infos[:4]:
+        sizes = ["?" if size is None else str(size) for size in info.shape or ()]
+        shape = "" if info.shape is None else f"[{', '.join(sizes)}]"
+        texts.append(f"{info.name} {'' if info.kind == 'tensor' else info.kind + ' of '}{info.dtype}{shape}")
+    return ", ".join(texts + ([f"{len(infos) - 4} more"] if len(infos) > 4 else []))
 
 
 class Provider(NamedTuple):
@@ -240,6 +256,9 @@ class Cancel:
     def is_set(self) -> bool:
         return self._flag.value != 0
 
+    def __repr__(self) -> str:
+        return f"<inlay.Cancel, {'set' if self.is_set() else 'not set'}>"
+
 
 def _run_options(timeout: Optional[float], cancel: Optional[Cancel], max_threads: int, priority: str,
                  power: str) -> Optional[RunOptions]:
@@ -264,9 +283,10 @@ class Context:
         self._session, self._handle = session, handle.value
         self._bound: List[Value] = []
         self._bindings: List[Tuple[Callable, int]] = []  # functions that bind, and indices
+        self._slow = True  # the last run was, or there was none
         self._runner = None
         if native is not None:
-            self._runner = native.Runner(self._handle, session._plain, session._output_names)
+            self._runner = native.Runner(self._handle, session._plain, session._output_names, session._interruptible)
         session._contexts.add(self)
 
     def close(self) -> None:
@@ -281,6 +301,12 @@ class Context:
 
     def __exit__(self, *_) -> None:
         self.close()
+
+    def __reduce__(self):
+        raise TypeError("a context cannot be pickled or copied; its session can")
+
+    def __repr__(self) -> str:
+        return "<inlay.Context, closed>" if self._handle is None else f"<inlay.Context of {self._session!r}>"
 
     def _open(self):
         if self._handle is None:
@@ -330,10 +356,73 @@ class Context:
         self._bound, self._bindings = [], []
 
     def _run_bound(self, how: Optional[RunOptions]) -> None:
+        """Runs; native/runner.c does the same."""
         if self._runner is not None:
-            self._runner.run_bound(None if how is None else ctypes.addressof(how))
-        else:
-            check(lib.context_run, self._handle, None if how is None else ctypes.byref(how))
+            self._runner.run_bound(self, None if how is None else ctypes.addressof(how))
+            return
+        how = how or RunOptions(struct_size=ctypes.sizeof(RunOptions))
+        given_ns = how.timeout_ns
+        if not self._session._interruptible or threading.get_ident() != _main_thread.ident:
+            check(lib.context_run, self._handle, ctypes.byref(how))
+            return
+        if not self._slow:
+            start = time.monotonic_ns()
+            how.timeout_ns = min(given_ns or _LIMIT_NS, _LIMIT_NS)
+            try:
+                check(lib.context_run, self._handle, ctypes.byref(how))
+                self._slow = time.monotonic_ns() - start >= _SLOW_NS
+                return
+            except DeadlineExceeded:
+                if 0 < given_ns <= _LIMIT_NS:
+                    raise
+                how.timeout_ns = given_ns and given_ns - _LIMIT_NS
+        self._slow = self._run_interruptibly(ctypes.addressof(how))
+
+    def _run_interruptibly(self, options: int) -> bool:
+        """Runs on another thread, while this one, the main thread, handles signals: an exception of a handler, such as
+        KeyboardInterrupt, cancels the run and is raised when the run has ended. options: address of a RunOptions.
+        Returns whether the run was slow."""
+        how = RunOptions.from_address(options)
+        flag = how.cancel.contents if how.cancel else ctypes.c_uint32(0)
+        how.cancel = ctypes.pointer(flag)
+        begun, ended = threading.Lock(), threading.Lock()
+        outcome: List[Any] = []
+        ended.acquire()
+
+        def work():
+            if not begun.acquire(blocking=False):
+                outcome.append(None)  # interrupted before
+                return
+            failure, start = None, time.monotonic_ns()
+            try:
+                check(lib.context_run, self._handle, ctypes.byref(how))
+            except BaseException as error:  # raised on the main thread
+                failure = error
+            outcome.append((failure, time.monotonic_ns() - start >= _SLOW_NS))
+            ended.release()
+
+        try:
+            try:
+                _thread.start_new_thread(work, ())
+            except RuntimeError:  # the interpreter is ending
+                work()
+            ended.acquire()
+        except BaseException:
+            before, never_begins = flag.value, False
+            while not outcome and not never_begins:
+                try:
+                    flag.value = 1
+                    never_begins = begun.acquire(blocking=False)
+                    if not never_begins:
+                        ended.acquire(timeout=0.1)
+                except BaseException:  # another signal: the run has to end first
+                    pass
+            flag.value = before
+            raise
+        failure, slow = outcome[-1]
+        if failure is not None:
+            raise failure
+        return slow
 
     def _results(self) -> Dict[str, Value]:
         return {name: self._result(i, self._bound) for i, name in enumerate(self._session._output_names)}
@@ -401,6 +490,19 @@ class Profiling:
         return Profile(self._kept.__getitem__)
 
 
+def _find_main_thread() -> None:
+    """In a child of os.fork() the main thread is the one that called it."""
+    global _main_thread
+    _main_thread = threading.main_thread()
+    if native is not None:
+        native.set_main_thread(_main_thread.ident)
+
+
+_find_main_thread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_find_main_thread)
+
+
 class Binding:
     """Inputs and outputs of a session that are bound once for many runs; see Session.bind."""
 
@@ -424,6 +526,12 @@ class Binding:
 
     def __exit__(self, *_) -> None:
         self.close()
+
+    def __reduce__(self):
+        raise TypeError("a binding cannot be pickled or copied; its session can")
+
+    def __repr__(self) -> str:
+        return repr(self._context).replace("Context", "Binding", 1)
 
     def run(self, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None, max_threads: int = 0,
             priority: str = "normal", power: str = "default") -> None:
@@ -464,12 +572,16 @@ def optimize(model: Union[str, os.PathLike], out: Union[str, os.PathLike], *, ex
         made.close()
 
 
+def _open_session(model, providers, provider_options, config, options) -> "Session":
+    return Session(model, providers, provider_options=provider_options, config=config, **options)
+
+
 class Session:
     """A model, loaded, optimised, assigned to providers, and compiled.
 
-    model: a path, or the bytes of a file. providers: names, the most preferred first; None: as configured. config:
-    True: inlay.yaml in the standard places and the environment variables INLAY_* are read, as on the command line; a
-    path: that file is read, too; False: only the arguments are used. progress: called with a fraction and a phrase
+    model: a path, the bytes of a file, or onnx's ModelProto. providers: names, the most preferred first; None: as
+    configured. config: True: inlay.yaml in the standard places and the environment variables INLAY_* are read, as on
+    the command line; a path: that file is read, too; False: only the arguments are used. progress: called with a fraction and a phrase
     while the session is created; returning False cancels. options: those of ``inlay.options()``, by name:
     ``intra_threads=2``, ``precision="strict"``, ``dim={"batch": 4}``. Options of a provider are given in
     provider_options: ``{"cpu": {"winograd": False}}``.
@@ -486,6 +598,11 @@ class Session:
         self._handle: Optional[int] = None
         self._contexts: set = set()
         self._idle: List[Context] = []  # used by pop() and append() alone, which are atomic
+        if hasattr(model, "SerializeToString"):
+            model = model.SerializeToString()
+        if providers is not None and not isinstance(providers, str):
+            providers = list(providers)
+        compiled_before = custom.compiled_count()
         made = _Options(config, _settings_of(providers, provider_options, options), progress)
         handle = ctypes.c_void_p()
         try:
@@ -493,6 +610,7 @@ class Session:
                 self._bytes = bytes(model)  # must exist as long as the session
                 check(lib.session_create_from_bytes, self._bytes, len(self._bytes), made.handle, ctypes.byref(handle))
             else:
+                model = os.path.abspath(os.fspath(model))
                 check(lib.session_create, os.fsencode(model), made.handle, ctypes.byref(handle))
         except InlayError:
             made.raise_failure()
@@ -500,12 +618,27 @@ class Session:
         finally:
             made.close()
         self._handle = handle.value
+        self._arguments = (model, providers, provider_options, config, options)
         self.inputs: Tuple[Info, ...] = self._describe(lib.session_input_count, lib.session_input)
         self.outputs: Tuple[Info, ...] = self._describe(lib.session_output_count, lib.session_output)
         self._by_name = {info.name: (i, info) for i, info in enumerate(self.inputs)}
         self._plain = {info.name: i for i, info in enumerate(self.inputs)  # take arrays as they are
                        if info.kind == "tensor" and NUMPY.get(info.dtype) is not None}
         self._output_names = tuple(info.name for info in self.outputs)
+        # Operators written in Python run on the thread of the caller, and handle signals there.
+        self._interruptible = custom.compiled_count() == compiled_before
+
+    def __reduce__(self):
+        """For pickle: the path of the model, or its bytes, and the options, with which the reader creates a session."""
+        self._open()
+        return _open_session, self._arguments
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "<inlay.Session, closed>"
+        model = self._arguments[0]
+        name = f"of {len(model)} bytes" if isinstance(model, (bytes, bytearray, memoryview)) else os.fsdecode(model)
+        return f"<inlay.Session {name}: {_brief(self.inputs)} -> {_brief(self.outputs)}>"
 
     # ------------------------------------------------------------ creation and release
     def close(self) -> None:

@@ -12,10 +12,22 @@ static PyObject *configure(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *set_main_thread(PyObject *module, PyObject *ident)
+{
+    unsigned long thread = PyLong_AsUnsignedLong(ident);
+
+    (void)module;
+    if (PyErr_Occurred())
+        return NULL;
+    runner_set_main_thread(thread);
+    Py_RETURN_NONE;
+}
+
 PyMODINIT_FUNC PyInit__native(void)
 {
     static PyMethodDef methods[] = {
         { "configure", configure, METH_VARARGS, "Keeps objects of the package; called once." },
+        { "set_main_thread", set_main_thread, METH_O, "Tells on which thread signals are handled." },
         { NULL, NULL, 0, NULL },
     };
     static PyModuleDef definition = {

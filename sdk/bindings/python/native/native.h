@@ -3,7 +3,8 @@
  *
  *     INTERFACE                                            NATIVE_INTERFACE
  *     configure(numpy.ndarray, dtypes, Value, error_of)    before anything else; see array.c and runner.c
- *     Runner(context, inputs, outputs)                     runs of an inlay_context; see runner.c
+ *     set_main_thread(ident)                               the thread on which Python handles signals
+ *     Runner(context, inputs, outputs, interruptible)      runs of an inlay_context; see runner.c
  *     OrtRunner(entries, session, memory, inputs, throw)   runs of an OrtSession; see ort_runner.c
  *
  * Arrays of numbers are handled here. For everything else (text, lists, maps, tensors of other libraries, arrays that
@@ -67,6 +68,8 @@ void fed_release(fed_input *inputs, size_t count);
 
 /* runner.c */
 int runner_configure(PyObject *value_type, PyObject *error_of);
+/* Tells on which thread Python handles signals. */
+void runner_set_main_thread(unsigned long thread);
 int runner_add_type(PyObject *module);
 
 /* ort_runner.c */

@@ -65,8 +65,8 @@ static void *handle_of(PyObject *object)
 
 /* ------------------------------------------------------------------ inputs */
 
-/* Fills *input from an OrtValue of the package, and finds its memory, which an output may be, too. Returns 0, or -1 with
- * an exception. */
+/* Fills *input from an OrtValue of the package, and finds its memory, which an output may be, too. Returns 0, or -1
+ * with an exception. */
 static int feed_value(ort_runner_object *self, fed_input *input, PyObject *object)
 {
     enum { TENSOR = 1 };

@@ -1,31 +1,39 @@
 /* Runs of an inlay_context.
  *
- *     runner = Runner(context, inputs, outputs)
+ *     runner = Runner(context, inputs, outputs, interruptible)
  *         context   address of the inlay_context, which must outlive the runner
  *         inputs    dict: name of an input -> its index, of those that take arrays of numbers
  *         outputs   tuple of names
+ *         interruptible   True: signals are handled during runs on the main thread
  *     runner.run(owner, feeds, options, wanted, arrays)
  *         owner     the package's Context. owner._fed(feeds) returns a list of pairs of a name and data, for feeds that
  *                   are no dict; owner._value(name, data) returns a pair of the index of an input and a Value; and
- *                   owner._result(index, owners) returns the Value of an output that is no tensor of numbers
+ *                   owner._result(index, owners) returns the Value of an output that is no tensor of numbers;
+ *                   owner._run_interruptibly(options) runs with what is bound, and returns whether the run was slow
  *         options   address of an inlay_run_options, or None
  *         wanted    tuple of indices of outputs, or None: all
  *         arrays    True: the outputs are arrays (lists, dicts), False: Values
- *     runner.run_bound(options)
+ *     runner.run_bound(owner, options)
  *         runs with what is bound in the context */
 #include "native.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { FEW_INPUTS = 8 };
+#define SLOW_NS INT64_C(50000000)    /* runs of 50 ms are slow */
+#define LIMIT_NS UINT64_C(100000000) /* of runs that are expected to be fast */
 
 typedef struct runner_object {
     PyObject base;
     inlay_context *context;
     PyObject *inputs, *outputs;
+    bool interruptible; /* signals may end a run on the main thread */
+    bool is_slow;       /* the last run was, or there was none */
 } runner_object;
 
 static PyObject *value_type, *error_of; /* error_of(status, address of a diag) returns an exception */
+static unsigned long main_thread;       /* the thread on which Python handles signals */
 
 int runner_configure(PyObject *type, PyObject *function)
 {
@@ -38,6 +46,11 @@ int runner_configure(PyObject *type, PyObject *function)
     value_type = type;
     error_of = function;
     return 0;
+}
+
+void runner_set_main_thread(unsigned long thread)
+{
+    main_thread = thread;
 }
 
 /* Sets the exception of a failed call. */
@@ -223,18 +236,56 @@ static PyObject *outputs(runner_object *self, PyObject *owner, PyObject *wanted,
 
 /* ------------------------------------------------------------------ runs */
 
-static int run_context(runner_object *self, PyObject *options)
+static inlay_status run_once(runner_object *self, const inlay_run_options *how, inlay_diag *diag)
 {
-    const inlay_run_options *how = options == Py_None ? NULL : PyLong_AsVoidPtr(options);
-    inlay_diag diag = INLAY_DIAG_INIT;
-    PyThreadState *released;
+    PyThreadState *released = PyEval_SaveThread();
     inlay_status status;
+    struct timespec start, end;
 
-    if (how == NULL && PyErr_Occurred())
-        return -1;
-    released = PyEval_SaveThread();
-    status = inlay_context_run(self->context, how, &diag);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    status = inlay_context_run(self->context, how, diag);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    self->is_slow = (end.tv_sec - start.tv_sec) * INT64_C(1000000000) + end.tv_nsec - start.tv_nsec >= SLOW_NS;
     PyEval_RestoreThread(released);
+    return status;
+}
+
+/* Runs by the package, on another thread, while this one handles signals. */
+static int run_interruptibly(runner_object *self, PyObject *owner, const inlay_run_options *how)
+{
+    PyObject *slow = PyObject_CallMethod(owner, "_run_interruptibly", "N", PyLong_FromVoidPtr((void *)how));
+
+    if (slow != NULL)
+        self->is_slow = PyObject_IsTrue(slow) == 1;
+    Py_XDECREF(slow);
+    return slow == NULL ? -1 : 0;
+}
+
+/* Runs. Python handles signals on the main thread alone, between its own instructions: there, a first run, and one
+ * after a slow run, is interruptible. The others have a time limit, after which they start again, interruptible. */
+static int run_context(runner_object *self, PyObject *owner, PyObject *options)
+{
+    const inlay_run_options *given = options == Py_None ? NULL : PyLong_AsVoidPtr(options);
+    inlay_run_options how = INLAY_RUN_OPTIONS_INIT;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+    bool on_main_thread = self->interruptible && PyThread_get_thread_ident() == main_thread;
+    bool limited;
+
+    if (given == NULL && PyErr_Occurred())
+        return -1;
+    if (given != NULL)
+        how = *given;
+    if (on_main_thread && self->is_slow)
+        return run_interruptibly(self, owner, &how);
+    limited = on_main_thread && (how.timeout_ns == 0 || how.timeout_ns > LIMIT_NS);
+    if (limited)
+        how.timeout_ns = LIMIT_NS;
+    status = run_once(self, &how, &diag);
+    if (status == INLAY_DEADLINE_EXCEEDED && limited) {
+        how.timeout_ns = given == NULL || given->timeout_ns == 0 ? 0 : given->timeout_ns - LIMIT_NS;
+        return run_interruptibly(self, owner, &how);
+    }
     if (status != INLAY_OK)
         set_error(status, &diag);
     return status == INLAY_OK ? 0 : -1;
@@ -252,7 +303,7 @@ static PyObject *run_with(runner_object *self, PyObject *const *args, const fed_
         status = inlay_context_set_input(self->context, inputs[bound].index, inputs[bound].value, &diag);
     if (status != INLAY_OK)
         set_error(status, &diag);
-    else if (run_context(self, args[2]) == 0)
+    else if (run_context(self, args[0], args[2]) == 0)
         results = outputs(self, args[0], args[3], args[4] == Py_True, inputs, count);
     for (size_t i = 0; i < bound; i++)
         (void)inlay_context_set_input(self->context, inputs[i].index, NULL, NULL);
@@ -298,9 +349,13 @@ done:
     return results;
 }
 
-static PyObject *runner_run_bound(PyObject *object, PyObject *options)
+static PyObject *runner_run_bound(PyObject *object, PyObject *const *args, Py_ssize_t arg_count)
 {
-    if (run_context((runner_object *)object, options) != 0)
+    if (arg_count != 2) {
+        PyErr_SetString(PyExc_TypeError, "run_bound(owner, options)");
+        return NULL;
+    }
+    if (run_context((runner_object *)object, args[0], args[1]) != 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -312,9 +367,10 @@ static PyObject *runner_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     PyObject *handle, *inputs, *names;
     inlay_context *context;
     runner_object *self;
+    int interruptible;
 
     (void)keywords;
-    if (!PyArg_ParseTuple(args, "OO!O!", &handle, &PyDict_Type, &inputs, &PyTuple_Type, &names))
+    if (!PyArg_ParseTuple(args, "OO!O!p", &handle, &PyDict_Type, &inputs, &PyTuple_Type, &names, &interruptible))
         return NULL;
     context = PyLong_AsVoidPtr(handle);
     if (context == NULL) {
@@ -330,6 +386,8 @@ static PyObject *runner_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->context = context;
     self->inputs = inputs;
     self->outputs = names;
+    self->interruptible = interruptible != 0;
+    self->is_slow = true;
     return (PyObject *)self;
 }
 
@@ -348,7 +406,7 @@ int runner_add_type(PyObject *module)
 {
     static PyMethodDef methods[] = {
         { "run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL, "Runs with feeds; returns the outputs." },
-        { "run_bound", runner_run_bound, METH_O, "Runs with what is bound." },
+        { "run_bound", (PyCFunction)(void (*)(void))runner_run_bound, METH_FASTCALL, "Runs with what is bound." },
         { NULL, NULL, 0, NULL },
     };
     static PyType_Slot slots[] = {
