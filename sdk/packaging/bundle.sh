@@ -21,6 +21,13 @@ if [ -e "$onnxruntime" ]; then
     cp -L "$onnxruntime" "$out/lib/inlay/onnxruntime/"
     strip --strip-unneeded "$out/lib/inlay/onnxruntime/libonnxruntime.so.1"
 fi
+# Python's wheel inlay finds its extension module here.
+extension=$(dirname "$library")/inlay/python/_native.abi3.so
+if [ -e "$extension" ]; then
+    mkdir -p "$out/lib/inlay/python"
+    cp "$extension" "$out/lib/inlay/python/"
+    strip --strip-unneeded "$out/lib/inlay/python/_native.abi3.so"
+fi
 cp "$(find "$prefix" -name inlay-probe -type f)" "$out/libexec/inlay/inlay-probe"
 strip --strip-unneeded "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "$out/libexec/inlay/inlay-probe"
 
@@ -37,7 +44,7 @@ for file in "$out"/lib/*.so.*; do
     # shellcheck disable=SC2016
     patchelf --set-rpath '$ORIGIN' "$file"
 done
-for file in "$out"/lib/inlay/plugins/*.so "$out"/lib/inlay/onnxruntime/*.so.1; do
+for file in "$out"/lib/inlay/plugins/*.so "$out"/lib/inlay/onnxruntime/*.so.1 "$out"/lib/inlay/python/*.so; do
     [ -e "$file" ] || continue
     # shellcheck disable=SC2016
     patchelf --set-rpath '$ORIGIN/../..' "$file"

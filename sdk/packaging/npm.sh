@@ -21,6 +21,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/package"
 cp "$(dirname "$addon")"/{index.js,index.d.ts,package.json,README.md} "$addon" "$work/package/"
 cp -r "$bundle/lib" "$bundle/libexec" "$work/package/"
+rm -rf "$work/package/lib/inlay/python"
 cp "$(dirname "$(realpath -- "$0")")/../../LICENSE" "$work/package/"
 # Only this tarball contains files next to the addon; they are built for one CPU architecture.
 sed -i -e "s/\"README.md\"\]/\"README.md\", \"lib\", \"libexec\"]/" -e "s/^  \"os\".*/&,\n  \"cpu\": [\"$cpu\"]/" \

@@ -29,7 +29,7 @@ wheel=$(echo "$work"/wheels/inlay-*-manylinux_*.whl)
 cmp "$wheel" "$work/again/$(basename "$wheel")" || die "the same tree gives a different wheel"
 ! "$make/wheel.py" --bundle "$work/wheels" "$work/again" >"$work/log" 2>&1 || die "a folder without the library was accepted"
 grep -q 'bundle.sh' "$work/log" || die "the error names no fix"
-python3 - "$work/wheels" <<'END' || die "a wheel does not match its RECORD"
+python3 - "$work/wheels" "$([ -e "$build/lib/inlay/python/_native.abi3.so" ] && echo yes)" <<'END' || die "a wheel does not match its RECORD"
 import base64, csv, hashlib, io, pathlib, sys, zipfile
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.whl")):
     archive = zipfile.ZipFile(path)
@@ -45,6 +45,8 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.whl")):
     assert f"Tag: {tag}\n" in archive.read(record.replace("RECORD", "WHEEL")).decode(), tag
     assert "inlay/session.py" in rows and "inlay/py.typed" in rows
     assert ("inlay/lib/libinlay.so.1" in rows) == (tag != "py3-none-any"), path
+    extension = "inlay/lib/inlay/python/_native.abi3.so" in rows
+    assert extension == (tag != "py3-none-any" and sys.argv[2] == "yes"), path
 END
 export AUTOPKGTEST_TMP=$work
 HOME_BEFORE=$HOME
@@ -61,10 +63,14 @@ for info in archive.infolist(): # with their modes, as pip does
 END
     )
     PYTHONPATH=$work/site /usr/bin/python3 -c '
-import inlay, numpy
+import inlay, numpy, os, sys
 session = inlay.Session("model.onnx", providers=["reference"])
 assert session.run({"x": numpy.array([1, -2, -40], numpy.float32)})["y"].tolist() == [11, 18, 0]
-assert open("/proc/self/maps").read().count("/site/inlay/lib/libinlay.so.1") > 0' >"$work/log" 2>&1 ||
+maps = open("/proc/self/maps").read()
+assert "/site/inlay/lib/libinlay.so.1" in maps
+extension = "inlay/lib/inlay/python/_native.abi3.so"
+if os.path.exists(os.path.join(os.environ["PYTHONPATH"], extension)) and sys.version_info >= (3, 11):
+    assert "/site/" + extension in maps' >"$work/log" 2>&1 ||
         die "the wheel runs no model"
     [ -n "$(ls cache/inlay/plugins)" ] || die "the wheel's helper did not probe its plugins"
 fi

@@ -1,18 +1,23 @@
 """The Python package: sessions, zero-copy values in both directions, errors, threads."""
+import copy
 import ctypes
 import gc
 import multiprocessing
 import os
+import pickle
+import signal
 import sys
 import tempfile
 import threading
+import traceback
 import unittest
 import weakref
 
 import numpy as np
 
 import inlay
-from inlay.values import Value
+from inlay._library import native
+from inlay.values import Value, _pack, _unpack
 
 CASES = os.environ["ONNX_TEST_DATA"]
 
@@ -86,6 +91,154 @@ class Sessions(unittest.TestCase):
             got = context.run([self.x, self.y], {"sum": out})["sum"]
         np.testing.assert_array_equal(out, self.x + self.y)
         self.assertEqual(got.numpy().ctypes.data, out.ctypes.data)
+
+    def test_binding(self):
+        out = np.empty((3, 4, 5), np.float32)
+        x = self.x.copy()
+        with self.session.bind({"x": x, "y": self.y}, {"sum": out}) as binding:
+            with self.assertRaisesRegex(inlay.InlayError, "does not exist"):
+                binding.outputs()
+            for _ in range(3):
+                x += 1
+                binding.run(max_threads=1)
+                np.testing.assert_array_equal(out, x + self.y)
+            self.assertEqual(binding.outputs()["sum"].numpy().ctypes.data, out.ctypes.data)
+            cancel = inlay.Cancel()
+            cancel.set()
+            self.assertRaises(inlay.Cancelled, binding.run, cancel=cancel)
+        self.assertRaisesRegex(inlay.InvalidArgument, "closed", binding.run)
+        self.assertRaisesRegex(inlay.InvalidArgument, "closed", binding.outputs)
+        binding = self.session.bind([x, self.y])
+        binding.run()
+        first = binding.outputs()["sum"]
+        x *= 0
+        binding.run()
+        np.testing.assert_array_equal(binding.outputs()["sum"].numpy(), self.y)
+        self.assertFalse(np.array_equal(first.numpy(), self.y))  # a later run leaves it
+        contexts = len(self.session._contexts)
+        del binding
+        self.assertEqual(len(self.session._contexts), contexts - 1)
+        with self.assertRaisesRegex(ValueError, "no input 'z'"):
+            self.session.bind({"z": x})
+        with self.assertRaisesRegex(ValueError, "no output 'z'"):
+            self.session.bind([x, self.y], {"z": out})
+        self.assertEqual(len(self.session._contexts), contexts - 1)
+        with self.session.bind({"x": x}) as binding:
+            self.assertRaisesRegex(inlay.InvalidArgument, "'y'", binding.run)
+
+    def test_feeds_of_every_kind(self):
+        """Each array of numbers gives what numpy makes of it, whether it can be shared or not."""
+        odd = np.frombuffer(bytearray(self.x.nbytes + 1), np.uint8)[1:].view(np.float32).reshape(3, 4, 5)
+        odd[...] = self.x
+        frozen = self.x.copy()
+        frozen.flags.writeable = False
+        with self.session.context() as context:
+            for x in (self.x, odd, frozen, self.x[::-1][::-1], np.asfortranarray(self.x), self.x.astype(">f4"),
+                      np.ma.array(self.x), self.x.tolist(), Value.of(self.x)):
+                for feeds in ({"x": x, "y": self.y}, [x, self.y], (x, Value.of(self.y))):
+                    np.testing.assert_array_equal(self.session.run(feeds)["sum"], self.x + self.y)
+                    np.testing.assert_array_equal(context.run(feeds)["sum"], self.x + self.y)
+        for wrong in (self.x.astype("M8[s]"), np.zeros((3, 4, 5), "f4,f4"), self.x.astype(object), object()):
+            with self.assertRaises((TypeError, inlay.InlayError)):
+                self.session.run([wrong, self.y])
+        with self.assertRaises((TypeError, inlay.InlayError)):
+            self.session.run({1: self.x, "y": self.y})
+        with self.assertRaisesRegex(TypeError, "feeds must be"):
+            self.session.run(self.x)
+        empty = self.session.run({"x": self.x, "y": self.y}, [])
+        self.assertEqual(empty, {})
+
+    def test_many_inputs(self):
+        """More inputs than the extension has room for without allocating, and some of them wrong."""
+        names = [f"x{i}" for i in range(20)]
+        node = b"".join(field(1, name) for name in names) + field(2, "y") + field(4, "Sum")
+        graph = field(1, node) + field(2, "g") + b"".join(field(11, tensor_info(name, [2])) for name in names)
+        graph += field(12, tensor_info("y", [2]))
+        session = inlay.Session(field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(7, graph), config=False)
+        feeds = {name: np.float32([i, 1]) for i, name in enumerate(names)}
+        self.assertEqual(session.run(feeds)["y"].tolist(), [190, 20])
+        self.assertEqual(session.run(list(feeds.values()))["y"].tolist(), [190, 20])
+        for wrong in (np.float32([1]), "text", np.zeros(2)):
+            with self.assertRaises(inlay.InlayError):
+                session.run({**feeds, "x19": wrong})
+        self.assertEqual(session.run(feeds)["y"].tolist(), [190, 20])
+
+    def test_outputs_that_are_inputs(self):
+        """An output that is an input, and one without elements."""
+        node = field(1, "x") + field(2, "y") + field(4, "Identity")
+        graph = field(1, node) + field(2, "g") + field(11, tensor_info("x", ["n"]))
+        graph += field(12, tensor_info("x", ["n"])) + field(12, tensor_info("y", ["n"]))
+        session = inlay.Session(field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(7, graph), config=False)
+        results = session.run([np.arange(3, dtype=np.float32)])
+        gc.collect()
+        self.assertEqual([a.tolist() for a in results.values()], [[0, 1, 2], [0, 1, 2]])
+        with session.context() as context:
+            values = context.run([np.arange(3, dtype=np.float32)])
+            gc.collect()
+            self.assertEqual([v.numpy().tolist() for v in values.values()], [[0, 1, 2], [0, 1, 2]])
+        for _ in range(2):
+            self.assertEqual([a.shape for a in session.run([np.empty(0, np.float32)]).values()], [(0,), (0,)])
+
+    def test_memory_of_runs(self):
+        """Runs, failing ones too, leave no reference to their inputs and outputs behind."""
+        session = inlay.Session(case("test_relu"), config=False)
+        x = np.ones((3, 4, 5), np.float32)
+        wrong = np.ones(7, np.float32)
+        feeds, wrong_feeds = {"x": x}, {"x": wrong}
+        before = [sys.getrefcount(part) for part in (x, wrong, session, np.ndarray, x.dtype)]
+        kept = [session.run(feeds) for _ in range(100)]
+        for _ in range(100):
+            self.assertRaises(inlay.ShapeMismatch, session.run, wrong_feeds)
+        del kept
+        gc.collect()
+        after = [sys.getrefcount(part) for part in (x, wrong, session, np.ndarray, x.dtype)]
+        for old, new in zip(before, after):
+            self.assertLess(abs(new - old), 10)
+
+    def test_pickle(self):
+        with open(case("test_add"), "rb") as f:
+            data = f.read()
+        for model in (case("test_add"), data, os.path.relpath(case("test_add"))):
+            session = inlay.Session(model, iter(["reference"]), config=False, intra_threads=1)
+            for other in (pickle.loads(pickle.dumps(session)), copy.copy(session)):
+                self.assertEqual([p.name for p in other.providers], ["reference"])
+                np.testing.assert_array_equal(other.run([self.x, self.y])["sum"], self.x + self.y)
+        with session.context() as context, session.bind([self.x, self.y]) as binding:
+            self.assertRaisesRegex(TypeError, "its session can", pickle.dumps, context)
+            self.assertRaisesRegex(TypeError, "its session can", copy.copy, binding)
+        session.close()
+        self.assertRaisesRegex(inlay.InvalidArgument, "closed", pickle.dumps, session)
+
+    def test_model_objects(self):
+        """Anything with SerializeToString, as onnx.ModelProto has."""
+        class Proto:
+            def SerializeToString(self):
+                with open(case("test_add"), "rb") as f:
+                    return f.read()
+
+        session = inlay.Session(Proto(), config=False)
+        np.testing.assert_array_equal(session.run([self.x, self.y])["sum"], self.x + self.y)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(session)).run([self.x, self.y])["sum"], self.x + self.y)
+
+    def test_repr(self):
+        size = "float[3, 4, 5]"
+        self.assertEqual(repr(self.session),
+                         f"<inlay.Session {case('test_add')}: x {size}, y {size} -> sum {size}>")
+        with self.session.context() as context, self.session.bind([self.x, self.y]) as binding:
+            self.assertEqual(repr(context), f"<inlay.Context of {self.session!r}>")
+            self.assertEqual(repr(binding), f"<inlay.Binding of {self.session!r}>")
+        self.assertEqual((repr(context), repr(binding)), ("<inlay.Context, closed>", "<inlay.Binding, closed>"))
+        cancel = inlay.Cancel()
+        self.assertEqual(repr(cancel), "<inlay.Cancel, not set>")
+        model = custom_model("Positive", ["x"])
+        self.assertEqual(repr(inlay.Session(model, config=False)),
+                         f"<inlay.Session of {len(model)} bytes: x float[n, 2] -> y float>")
+        self.session.close()
+        self.assertEqual(repr(self.session), "<inlay.Session, closed>")
+
+    def test_extension(self):
+        """Where the extension was built, it is in use."""
+        self.assertEqual(native is not None, os.environ["INLAY_PYTHON_EXTENSION"] == "on")
 
     def test_releases_inputs(self):
         class Array(np.ndarray):
@@ -213,7 +366,54 @@ class Values(unittest.TestCase):
         self.assertEqual(torch.from_dlpack(value).data_ptr(), tensor.data_ptr())
         session = inlay.Session(case("test_relu"), config=False)
         x = torch.randn(3, 4, 5)
-        self.assertTrue(np.array_equal(session.run([x])["y"], torch.relu(x).numpy()))
+        for tensor in (x, x.flip(0), torch.randn(5, 4, 3).permute(2, 1, 0), torch.randn(6, 4, 5)[::2],
+                       torch.randn(3, 4, 1).expand(3, 4, 5)):
+            np.testing.assert_array_equal(session.run([tensor])["y"], torch.relu(tensor).numpy())
+        for kind in (torch.int64, torch.uint8, torch.bool, torch.float16, torch.complex64):
+            tensor = torch.arange(6).to(kind).reshape(2, 3).t()
+            np.testing.assert_array_equal(Value.of(tensor).numpy(), tensor.numpy())
+        value = Value.of(torch.tensor([[1, 2], [3, 4]], dtype=torch.bfloat16).t())
+        self.assertEqual((value.dtype, value.shape), ("bfloat16", (2, 2)))
+        self.assertTrue(torch.equal(torch.from_dlpack(value).float(), torch.tensor([[1., 3.], [2., 4.]])))
+        self.assertEqual(Value.of(torch.zeros(0, 3).t()).shape, (3, 0))
+
+    def test_small_types(self):
+        """Elements of less than 8 bits, as ml_dtypes has them, one in a byte."""
+        for count in (0, 1, 5, 8):
+            for bits in (2, 4):
+                wanted = np.arange(count, dtype=np.uint8) % (1 << bits)
+                packed = _pack(wanted, bits)
+                self.assertEqual(packed.size, -(-count * bits // 8))
+                np.testing.assert_array_equal(_unpack(packed, bits, (count,), np.dtype(np.uint8)), wanted)
+                signed = (wanted.astype(np.int8) - (1 << (bits - 1))).reshape(1, count)
+                np.testing.assert_array_equal(_unpack(_pack(signed, bits), bits, (1, count), np.dtype(np.int8)), signed)
+        self.assertEqual(_pack(np.uint8([1, 2, 3]), 4).tolist(), [0x21, 0x03])
+
+    def test_ml_dtypes(self):
+        try:
+            import ml_dtypes
+        except ImportError:
+            self.skipTest("ml_dtypes is not installed")
+        for name, kind in (("bfloat16", ml_dtypes.bfloat16), ("float8e4m3fn", ml_dtypes.float8_e4m3fn),
+                           ("float8e5m2", ml_dtypes.float8_e5m2), ("int4", ml_dtypes.int4), ("uint4", ml_dtypes.uint4)):
+            array = np.arange(5).astype(kind).reshape(5, 1)
+            value = Value.of(array)
+            self.assertEqual((value.dtype, value.shape), (name, (5, 1)))
+            self.assertEqual(value.numpy().dtype, array.dtype)
+            np.testing.assert_array_equal(value.numpy(), array)
+        self.assertEqual(Value.of(np.array([-8, -1, 7]).astype(ml_dtypes.int4)).numpy().tolist(), [-8, -1, 7])
+
+    def test_copies(self):
+        for data in (np.arange(6.0).reshape(2, 3), np.float32(1), np.empty((0, 2), np.int8), np.array(["a", "b"]),
+                     {"a": 1.0}, None):
+            value = Value.of(data)
+            for other in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value)):
+                self.assertEqual(repr(other), repr(value))
+                np.testing.assert_equal(other.to_python(), value.to_python())
+        sequence = pickle.loads(pickle.dumps(Value.list_of([np.zeros(2), np.ones(3)])))
+        self.assertEqual([a.tolist() for a in sequence.to_python()], [[0, 0], [1, 1, 1]])
+        bits = Value.of(np.uint16([1, 2]), "bfloat16")
+        self.assertEqual(pickle.loads(pickle.dumps(bits)).dtype, "bfloat16")
 
 
 # ------------------------------------------------------------------ operators written in Python
@@ -256,6 +456,8 @@ def scale(x, c, by):
 def positive(x):
     if x.size == 0:
         raise ZeroDivisionError("nothing to divide")
+    if x.max() == 666:
+        raise KeyboardInterrupt
     return x[x > 0]
 
 
@@ -304,6 +506,102 @@ class Operators(unittest.TestCase):
             inlay.operator("test.python::Wrong", "no signature")(scale)
         with self.assertRaises(inlay.InlayError):
             inlay.operator("ai.onnx::Scale", "X:T -> Y:T; T=float")(scale)
+
+
+    def test_causes(self):
+        """The exception of the function, with its traceback, is the cause of the error."""
+        session = inlay.Session(custom_model("Positive", ["x"]), config=False)
+        for _ in range(2):
+            with self.assertRaises(inlay.InlayError) as caught:
+                session.run([np.zeros((0, 2), np.float32)])
+            cause = caught.exception.__cause__
+            self.assertIsInstance(cause, ZeroDivisionError)
+            names = [frame.name for frame in traceback.extract_tb(cause.__traceback__)]
+            self.assertIn("positive", names)
+        with self.assertRaises(inlay.InlayError) as caught:
+            session.run([np.float32([1])])
+        self.assertIsNone(caught.exception.__cause__)
+        with self.assertRaises(KeyboardInterrupt):  # as if Ctrl-C had come while the function ran
+            session.run([np.full((1, 2), 666, np.float32)])
+
+
+def endless_model():
+    """y = x + 1, as often as the input `times` says."""
+    def info(name, dtype, dims):
+        shape = b"".join(field(1, field(1, n)) for n in dims)
+        return field(1, name) + field(2, field(1, field(1, dtype) + field(2, shape)))
+
+    body = (field(1, field(1, "going") + field(2, "going_on") + field(4, "Identity")) +
+            field(1, field(1, "state") + field(1, "one") + field(2, "next") + field(4, "Add")) + field(2, "body") +
+            field(5, field(2, 1) + field(8, "one") + field(9, np.float32([1]).tobytes())) +
+            field(11, info("i", 7, [])) + field(11, info("going", 9, [])) + field(11, info("state", 1, [])) +
+            field(12, info("going_on", 9, [])) + field(12, info("next", 1, [])))
+    node = (b"".join(field(1, name) for name in ("times", "", "x")) + field(2, "y") + field(4, "Loop") +
+            field(5, field(1, "body") + field(6, body) + field(20, 5)))
+    graph = (field(1, node) + field(2, "g") + field(11, info("times", 7, [])) + field(11, info("x", 1, [])) +
+             field(12, info("y", 1, [])))
+    return field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(7, graph)
+
+
+class Interrupts(unittest.TestCase):
+    """Signals during runs on the main thread."""
+    def setUp(self):
+        self.session = inlay.Session(endless_model(), config=False, intra_threads=1)
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+
+    def feeds(self, times):
+        return {"times": np.int64(times), "x": np.float32(0)}
+
+    def interrupt(self, run):
+        """Sends SIGINT to the main thread while it waits for an interruptible run."""
+        main = threading.main_thread().ident
+
+        def send():
+            frame = None
+            while frame is None or frame.f_code.co_name != "_run_interruptibly":
+                frame = sys._current_frames()[main]
+            signal.pthread_kill(main, signal.SIGINT)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            return run()
+        finally:
+            sender.join()
+
+    def test_cancels_runs(self):
+        session, endless = self.session, self.feeds(1 << 50)
+        with session.context() as context, session.bind(endless) as binding:
+            for run in (lambda: session.run(endless), lambda: context.run(endless), binding.run):
+                for _ in range(2):
+                    self.assertRaises(KeyboardInterrupt, self.interrupt, run)
+            self.assertEqual(float(context.run(self.feeds(3))["y"].numpy()), 3)
+            cancel = inlay.Cancel()
+            self.assertRaises(KeyboardInterrupt, self.interrupt, lambda: context.run(endless, cancel=cancel))
+            self.assertFalse(cancel.is_set())
+
+    def test_after_fast_runs(self):
+        """A run that takes longer than those before it is interruptible, too."""
+        for _ in range(3):
+            self.assertEqual(float(self.session.run(self.feeds(5))["y"]), 5)
+        self.assertRaises(KeyboardInterrupt, self.interrupt, lambda: self.session.run(self.feeds(1 << 50)))
+        self.assertEqual(float(self.session.run(self.feeds(5))["y"]), 5)
+        for timeout in (0.01, 0.3):
+            self.assertRaises(inlay.DeadlineExceeded, self.session.run, self.feeds(1 << 50), timeout=timeout)
+
+    def test_handlers_that_return(self):
+        """A signal whose handler raises nothing does not end a run."""
+        cancel = inlay.Cancel()
+        signal.signal(signal.SIGINT, lambda *_: cancel.set())
+        with self.assertRaises(inlay.Cancelled):
+            self.interrupt(lambda: self.session.run(self.feeds(1 << 50), cancel=cancel))
+
+    def test_other_threads(self):
+        results = []
+        thread = threading.Thread(target=lambda: results.append(self.session.run(self.feeds(7))["y"]))
+        thread.start()
+        thread.join()
+        self.assertEqual(float(results[0]), 7)
 
 
 class Errors(unittest.TestCase):

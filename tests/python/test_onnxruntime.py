@@ -168,6 +168,30 @@ class Sessions(unittest.TestCase):
         y = session.run(None, {"x": x})[0]
         self.assertFalse(np.shares_memory(x, y))
 
+        value = ort.OrtValue.ortvalue_from_numpy(x)
+        y = session.run(None, {"x": value})[0]
+        self.assertEqual(y.tolist(), [0, 1, 2])
+        self.assertFalse(np.shares_memory(x, y))
+
+    def test_memory_of_runs(self):
+        """Runs, failing ones too, leave no reference to their inputs behind."""
+        session = open_add()
+        x, wrong = X.copy(), np.ones(7, np.float32)
+        value = ort.OrtValue.ortvalue_from_numpy(x)
+        watched = (x, wrong, value._ortvalue, X, np.ndarray)
+        before = [sys.getrefcount(part) for part in watched]
+        for _ in range(100):
+            session.run(None, {"x": x, "y": X})
+            session.run(None, {"x": value, "y": x[::-1]})
+            for feed in ({"x": wrong, "y": x}, {"x": x, "y": "text"}, {"x": value, "y": object()}):
+                with self.assertRaises(Exception):
+                    session.run(None, feed)
+            with self.assertRaises(C.InvalidArgument):
+                session.run(["nothing"], {"x": x, "y": x})
+        gc.collect()
+        for old, new in zip(before, [sys.getrefcount(part) for part in watched]):
+            self.assertLess(abs(new - old), 10)
+
     def test_unnamed_dimensions(self):
         model = identity_model([("batch", ""), ("", "")])
         self.assertEqual(ort.InferenceSession(model).get_inputs()[0].shape, ["batch", None])

@@ -1,9 +1,14 @@
-"""The declarations of inlay/inlay.h for ctypes, and nothing else.
+"""The library: the declarations of inlay/inlay.h for ctypes, and the extension module.
 
 The library is the file given by the variable INLAY_LIBRARY if it is set, otherwise ``lib/libinlay.so.1`` in this
 package if it exists, otherwise the libinlay.so.1 that the dynamic loader finds. ctypes releases the GIL during
-calls."""
+calls.
+
+``native`` is the extension module ``inlay/python/_native.abi3.so`` in the folder of the library, which makes runs
+faster. It is None where that file does not exist or cannot be loaded (before Python 3.11), and if the variable
+INLAY_PYTHON_EXTENSION is "off": then runs use ctypes, too."""
 import ctypes
+import importlib.util
 import os
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
                     c_uint32, c_uint64, c_void_p)
@@ -176,3 +181,28 @@ class _Library:
 
 
 lib = _Library()
+
+
+class _Place(Structure):
+    """Dl_info of dlfcn.h."""
+    _fields_ = [("file", c_char_p), ("base", c_void_p), ("symbol", c_char_p), ("address", c_void_p)]
+
+
+def _load_native():
+    place = _Place()
+    dladdr = ctypes.CDLL(None).dladdr
+    dladdr.argtypes = [c_void_p, POINTER(_Place)]
+    if os.environ.get("INLAY_PYTHON_EXTENSION") == "off" or not dladdr(lib.version, ctypes.byref(place)):
+        return None
+    path = os.path.join(os.path.dirname(os.fsdecode(place.file)), "inlay", "python", "_native.abi3.so")
+    try:
+        spec = importlib.util.spec_from_file_location("inlay._native", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError:
+        return None
+    return module if module.INTERFACE == NATIVE_INTERFACE else None
+
+
+NATIVE_INTERFACE = 1  # the version of the interface between this package and the extension module
+native = _load_native()

@@ -38,8 +38,6 @@ class InlayBackend(Backend):
         """model: a ModelProto, its bytes, or a path. options: those of inlay.Session."""
         if not cls.supports_device(device):
             raise ValueError(f"inlay's backend runs on CPU, not on {device}")
-        if isinstance(model, onnx.ModelProto):
-            model = model.SerializeToString()
         return InlayRep(Session(model, **options))
 
     @classmethod

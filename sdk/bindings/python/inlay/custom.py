@@ -15,7 +15,7 @@ import numpy as np
 
 from . import _plugin as abi
 from ._library import Diag, lib
-from .errors import check
+from .errors import check, remember_cause
 from .values import DTYPES
 
 OK, INVALID_ARGUMENT, INTERNAL = 0, 1, 13
@@ -28,12 +28,14 @@ _kept = []       # objects that the host uses until the process ends
 _next = [1]
 
 
-def _fail(diag, code: int, text: str, node: str = "") -> int:
-    """Fills a diag, as inlay_fail() does."""
+def _fail(diag, code: int, what: str, cause: BaseException, node: str = "") -> int:
+    """Fills a diag, as inlay_fail() does, with an exception that becomes the __cause__ of the error."""
     if diag:
+        text = f"{what}: {type(cause).__name__}: {cause}".encode(errors="replace")[:511]
         diag.contents.code = code
-        diag.contents.text = text.encode(errors="replace")[:511]
+        diag.contents.text = text
         diag.contents.node = node.encode(errors="replace")[:127]
+        remember_cause(text.decode(errors="replace"), cause)
     return code
 
 
@@ -102,6 +104,11 @@ class _Region:
                 for value, kind in zip(result, self.types)]
 
 
+def compiled_count() -> int:
+    """The number of nodes that the provider has compiled so far, for all sessions."""
+    return _next[0] - 1
+
+
 # ------------------------------------------------------------------ the provider
 
 
@@ -150,8 +157,8 @@ def _price(state, request, cost, diag):
 def _compile(state, request, out_compiled, diag):
     try:
         region = _Region(request.contents)
-    except Exception as error:
-        return _fail(diag, INTERNAL, f"provider python: {type(error).__name__}: {error}")
+    except BaseException as error:  # must not propagate into the host
+        return _fail(diag, INTERNAL, "provider python", error)
     with _lock:
         handle = _next[0]
         _next[0] += 1
@@ -205,9 +212,9 @@ def _execute(state, compiled, instance, args):
             if status != OK:
                 return status
         return OK
-    except Exception as error:  # must not propagate into the host
-        return _fail(args.diag, INVALID_ARGUMENT,
-                     f"node '{region.name}': the Python function failed: {type(error).__name__}: {error}", region.name)
+    except BaseException as error:  # must not propagate into the host
+        return _fail(args.diag, INVALID_ARGUMENT, f"node '{region.name}': the Python function failed", error,
+                     region.name)
 
 
 def _infer(operator: _Operator):
@@ -237,9 +244,8 @@ def _infer(operator: _Operator):
                 if status != OK:
                     return status
             return OK
-        except Exception as error:
-            return _fail(diag, INVALID_ARGUMENT,
-                         f"shape inference of an operator written in Python failed: {type(error).__name__}: {error}")
+        except BaseException as error:  # must not propagate into the host
+            return _fail(diag, INVALID_ARGUMENT, "shape inference of an operator written in Python failed", error)
     return infer
 
 

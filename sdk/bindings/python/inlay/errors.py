@@ -1,5 +1,7 @@
 """Errors as exceptions. Each is derived from the corresponding built-in exception."""
+import collections
 import ctypes
+from typing import Deque, Tuple
 
 from ._library import Diag
 
@@ -78,13 +80,41 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
+#: the latest exceptions that functions of the program raised below a call of the library, with the texts of their diags
+_causes: Deque[Tuple[str, BaseException]] = collections.deque(maxlen=16)
+
+
+def remember_cause(text: str, cause: BaseException) -> None:
+    """Keeps an exception for the error with this text."""
+    _causes.append((text, cause))
+
+
+def _take_cause(text: str):
+    for entry in list(_causes):
+        if entry[0] in text:
+            try:
+                _causes.remove(entry)
+            except ValueError:  # another thread took it
+                continue
+            return entry[1]
+    return None
+
+
+def error_of(status: int, diag: Diag) -> BaseException:
+    """The exception of a failed call. If a function of the program caused it, its exception is __cause__, with its
+    traceback; one that is no Exception, such as KeyboardInterrupt, is returned itself."""
+    kind = _BY_STATUS.get(status, InternalError)
+    error = kind(_text(diag.text) or kind.code)
+    error.__cause__ = _take_cause(str(error)) if _causes else None
+    if error.__cause__ is not None and not isinstance(error.__cause__, Exception):
+        return error.__cause__
+    error.node, error.tensor, error.error_class = _text(diag.node), _text(diag.tensor), diag.error_class
+    return error
+
+
 def check(function, *arguments):
     """Calls a function whose last parameter is an inlay_diag, and raises its error."""
     diag = Diag(struct_size=ctypes.sizeof(Diag))
     status = function(*arguments, ctypes.byref(diag))
-    if status == 0:
-        return
-    kind = _BY_STATUS.get(status, InternalError)
-    error = kind(_text(diag.text) or kind.code)
-    error.node, error.tensor, error.error_class = _text(diag.node), _text(diag.tensor), diag.error_class
-    raise error
+    if status != 0:
+        raise error_of(status, diag)

@@ -1,24 +1,28 @@
 """Sessions, contexts and reports."""
+import _thread
 import contextlib
 import ctypes
 import json
 import logging
 import os
 import threading
-import weakref
+import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
+from . import custom
 from ._library import (MAP, NONE, OPTIONAL, POWERS, PRIORITIES, RESUME, SEQUENCE, SET_OPTION, SUSPEND, TENSOR, TRIM,
                        ControlRequest, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo, OptimizeArgs, OptionDoc,
-                       PlanInfo, ProfileOptions, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
-from .errors import InlayError, InvalidArgument, NotFound, Unsupported, check
+                       PlanInfo, ProfileOptions, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib, native)
+from .errors import DeadlineExceeded, InlayError, InvalidArgument, NotFound, Unsupported, check
 from .values import DTYPES, NUMPY, Value
 
 log = logging.getLogger("inlay")
 log.addHandler(logging.NullHandler())  # silent unless the program configures the logger
 _KINDS = {TENSOR: "tensor", SEQUENCE: "sequence", OPTIONAL: "optional", MAP: "map"}
+_SLOW_NS, _LIMIT_NS = 50_000_000, 100_000_000  # slow runs, and the limit of runs that are expected to be fast
+_main_thread = threading.main_thread()  # the thread on which Python handles signals
 Feeds = Union[Mapping[str, Any], Iterable[Any]]
 
 
@@ -58,6 +62,16 @@ class Info(NamedTuple):
     optional: bool
     key_dtype: str = ""  #: of maps and of sequences of maps: "int64" or "string"
     sparse: bool = False  #: the file declares a sparse tensor
+
+
+def _brief(infos: Tuple[Info, ...]) -> str:
+    """Inputs or outputs in a few words."""
+    texts = []
+    for info in infos[:4]:
+        sizes = ["?" if size is None else str(size) for size in info.shape or ()]
+        shape = "" if info.shape is None else f"[{', '.join(sizes)}]"
+        texts.append(f"{info.name} {'' if info.kind == 'tensor' else info.kind + ' of '}{info.dtype}{shape}")
+    return ", ".join(texts + ([f"{len(infos) - 4} more"] if len(infos) > 4 else []))
 
 
 class Provider(NamedTuple):
@@ -242,6 +256,23 @@ class Cancel:
     def is_set(self) -> bool:
         return self._flag.value != 0
 
+    def __repr__(self) -> str:
+        return f"<inlay.Cancel, {'set' if self.is_set() else 'not set'}>"
+
+
+def _run_options(timeout: Optional[float], cancel: Optional[Cancel], max_threads: int, priority: str,
+                 power: str) -> Optional[RunOptions]:
+    """The options of a run; None: the defaults."""
+    if timeout is None and cancel is None and max_threads == 0 and priority == "normal" and power == "default":
+        return None
+    how = RunOptions(struct_size=ctypes.sizeof(RunOptions), max_threads=max_threads,
+                     priority=_choice("priority", PRIORITIES, priority), power=_choice("power", POWERS, power))
+    if timeout is not None:
+        how.timeout_ns = max(1, int(timeout * 1e9))
+    if cancel is not None:
+        how.cancel = ctypes.pointer(cancel._flag)
+    return how
+
 
 class Context:
     """Runs a session on one thread at a time. A run with the same sizes as the run before allocates only outputs."""
@@ -251,13 +282,18 @@ class Context:
         check(lib.context_create, session._open(), ctypes.byref(handle))
         self._session, self._handle = session, handle.value
         self._bound: List[Value] = []
+        self._bindings: List[Tuple[Callable, int]] = []  # functions that bind, and indices
+        self._slow = True  # the last run was, or there was none
+        self._runner = None
+        if native is not None:
+            self._runner = native.Runner(self._handle, session._plain, session._output_names, session._interruptible)
         session._contexts.add(self)
 
     def close(self) -> None:
-        handle, self._handle = self._handle, None
+        handle, self._handle, self._runner = self._handle, None, None
         if handle is not None:
             lib.context_destroy(handle)
-            self._bound = []
+            self._bound, self._bindings = [], []
             self._session._contexts.discard(self)
 
     def __enter__(self) -> "Context":
@@ -265,6 +301,12 @@ class Context:
 
     def __exit__(self, *_) -> None:
         self.close()
+
+    def __reduce__(self):
+        raise TypeError("a context cannot be pickled or copied; its session can")
+
+    def __repr__(self) -> str:
+        return "<inlay.Context, closed>" if self._handle is None else f"<inlay.Context of {self._session!r}>"
 
     def _open(self):
         if self._handle is None:
@@ -278,45 +320,127 @@ class Context:
         results if type and shape match. timeout: seconds. max_threads: at most intra_threads of the session; 0:
         intra_threads. priority ("low", "normal", "high") and power ("default", "efficiency", "performance"): hints to
         devices; "normal" and "default": as the session's options say. Returns the outputs by name."""
-        handle, session = self._open(), self._session
-        how = RunOptions(struct_size=ctypes.sizeof(RunOptions), max_threads=max_threads,
-                         priority=_choice("priority", PRIORITIES, priority), power=_choice("power", POWERS, power))
-        bound = {}
+        self._open()
+        how = _run_options(timeout, cancel, max_threads, priority, power)
+        if self._runner is not None and not outputs:
+            return self._runner.run(self, feeds, None if how is None else ctypes.addressof(how), None, False)
         try:
-            for name, data in session._named(feeds):
-                index, info = session._input(name)
-                bound[index] = session._value(info, data)
-                check(lib.context_set_input, handle, index, bound[index]._handle)
-            for name, data in (outputs or {}).items():
-                index = session._output_index(name)
-                value = Value.of(data)
-                bound[-1 - index] = value
-                check(lib.context_set_output, handle, index, value._handle)
-            self._bound = list(bound.values())
-            if timeout is not None:
-                how.timeout_ns = max(1, int(timeout * 1e9))
-            if cancel is not None:
-                how.cancel = ctypes.pointer(cancel._flag)
-            check(lib.context_run, handle, ctypes.byref(how))
-            return {info.name: self._output(i) for i, info in enumerate(session.outputs)}
+            self._bind(feeds, outputs)
+            self._run_bound(how)
+            return self._results()
         finally:
-            for index in bound:  # the context must not keep memory of Python
-                unbind = lib.context_set_input if index >= 0 else lib.context_set_output
-                unbind(handle, index if index >= 0 else -1 - index, None, None)
-            self._bound = []
+            self._unbind()  # the context must not keep memory of Python
 
-    def _output(self, index):
+    def _fed(self, feeds: Feeds) -> List[Tuple[str, Any]]:
+        return self._session._named(feeds)
+
+    def _value(self, name: str, data: Any) -> Tuple[int, Value]:
+        """The index of an input, and its value."""
+        index, info = self._session._input(name)
+        return index, self._session._value(info, data)
+
+    def _bind(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]]) -> None:
+        for name, data in self._fed(feeds):
+            self._bind_one(lib.context_set_input, *self._value(name, data))
+        for name, data in (outputs or {}).items():
+            self._bind_one(lib.context_set_output, self._session._output_index(name), Value.of(data))
+
+    def _bind_one(self, bind, index, value):
+        check(bind, self._handle, index, value._handle)
+        self._bound.append(value)
+        self._bindings.append((bind, index))
+
+    def _unbind(self) -> None:
+        for bind, index in self._bindings:
+            bind(self._handle, index, None, None)
+        self._bound, self._bindings = [], []
+
+    def _run_bound(self, how: Optional[RunOptions]) -> None:
+        """Runs; native/runner.c does the same."""
+        if self._runner is not None:
+            self._runner.run_bound(self, None if how is None else ctypes.addressof(how))
+            return
+        how = how or RunOptions(struct_size=ctypes.sizeof(RunOptions))
+        given_ns = how.timeout_ns
+        if not self._session._interruptible or threading.get_ident() != _main_thread.ident:
+            check(lib.context_run, self._handle, ctypes.byref(how))
+            return
+        if not self._slow:
+            start = time.monotonic_ns()
+            how.timeout_ns = min(given_ns or _LIMIT_NS, _LIMIT_NS)
+            try:
+                check(lib.context_run, self._handle, ctypes.byref(how))
+                self._slow = time.monotonic_ns() - start >= _SLOW_NS
+                return
+            except DeadlineExceeded:
+                if 0 < given_ns <= _LIMIT_NS:
+                    raise
+                how.timeout_ns = given_ns and given_ns - _LIMIT_NS
+        self._slow = self._run_interruptibly(ctypes.addressof(how))
+
+    def _run_interruptibly(self, options: int) -> bool:
+        """Runs on another thread, while this one, the main thread, handles signals: an exception of a handler, such as
+        KeyboardInterrupt, cancels the run and is raised when the run has ended. options: address of a RunOptions.
+        Returns whether the run was slow."""
+        how = RunOptions.from_address(options)
+        flag = how.cancel.contents if how.cancel else ctypes.c_uint32(0)
+        how.cancel = ctypes.pointer(flag)
+        begun, ended = threading.Lock(), threading.Lock()
+        outcome: List[Any] = []
+        ended.acquire()
+
+        def work():
+            if not begun.acquire(blocking=False):
+                outcome.append(None)  # interrupted before
+                return
+            failure, start = None, time.monotonic_ns()
+            try:
+                check(lib.context_run, self._handle, ctypes.byref(how))
+            except BaseException as error:  # raised on the main thread
+                failure = error
+            outcome.append((failure, time.monotonic_ns() - start >= _SLOW_NS))
+            ended.release()
+
+        try:
+            try:
+                _thread.start_new_thread(work, ())
+            except RuntimeError:  # the interpreter is ending
+                work()
+            ended.acquire()
+        except BaseException:
+            before, never_begins = flag.value, False
+            while not outcome and not never_begins:
+                try:
+                    flag.value = 1
+                    never_begins = begun.acquire(blocking=False)
+                    if not never_begins:
+                        ended.acquire(timeout=0.1)
+                except BaseException:  # another signal: the run has to end first
+                    pass
+            flag.value = before
+            raise
+        failure, slow = outcome[-1]
+        if failure is not None:
+            raise failure
+        return slow
+
+    def _results(self) -> Dict[str, Value]:
+        return {name: self._result(i, self._bound) for i, name in enumerate(self._session._output_names)}
+
+    def _result(self, index: int, owners: List[Any]) -> Value:
+        """An output of the last run. owners: the inputs, and the owners of memory that the caller gave."""
         handle = lib.context_output(self._handle, index)
         if not handle:
             raise InlayError(f"output {index} does not exist after the run")
         value = Value(lib.value_ref(handle))
         address = lib.value_data(handle) if lib.value_kind(handle) == TENSOR else None
+        if address is None:
+            value._keep = list(owners)
+            return value
         for bound in self._bound:  # an output may be an input, or use memory given by the caller
             start = lib.value_data(bound._handle) if lib.value_kind(bound._handle) == TENSOR else None
-            if address and start and start <= address < start + max(lib.value_bytes(bound._handle), 1):
+            if start and start <= address < start + max(lib.value_bytes(bound._handle), 1):
                 value._keep = bound
-        if address is None:
-            value._keep = list(self._bound)
         return value
 
     def profile(self, max_events: int = 0) -> "Profiling":
@@ -366,17 +490,61 @@ class Profiling:
         return Profile(self._kept.__getitem__)
 
 
-_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+def _find_main_thread() -> None:
+    """In a child of os.fork() the main thread is the one that called it."""
+    global _main_thread
+    _main_thread = threading.main_thread()
+    if native is not None:
+        native.set_main_thread(_main_thread.ident)
 
 
-def _renew_locks() -> None:
-    """Called in a child of os.fork(): replaces the locks, since a thread that held one does not exist in the child."""
-    for session in list(_sessions):
-        session._lock = threading.Lock()
-
-
+_find_main_thread()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+    os.register_at_fork(after_in_child=_find_main_thread)
+
+
+class Binding:
+    """Inputs and outputs of a session that are bound once for many runs; see Session.bind."""
+
+    def __init__(self, session: "Session", feeds: Feeds, outputs: Optional[Mapping[str, Any]]):
+        self._context = Context(session)
+        try:
+            self._context._bind(feeds, outputs)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._context.close()
+
+    def __del__(self):
+        if hasattr(self, "_context"):
+            self.close()
+
+    def __enter__(self) -> "Binding":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def __reduce__(self):
+        raise TypeError("a binding cannot be pickled or copied; its session can")
+
+    def __repr__(self) -> str:
+        return repr(self._context).replace("Context", "Binding", 1)
+
+    def run(self, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None, max_threads: int = 0,
+            priority: str = "normal", power: str = "default") -> None:
+        """Runs the model on the present contents of the bound arrays. The arguments are those of Context.run."""
+        context = self._context
+        context._open()
+        context._run_bound(_run_options(timeout, cancel, max_threads, priority, power))
+
+    def outputs(self) -> Dict[str, Value]:
+        """The outputs of the last run by name. A bound output is the memory that the caller gave; the others keep their
+        contents in later runs."""
+        self._context._open()
+        return self._context._results()
 
 
 def _settings_of(providers, provider_options, options):
@@ -404,12 +572,16 @@ def optimize(model: Union[str, os.PathLike], out: Union[str, os.PathLike], *, ex
         made.close()
 
 
+def _open_session(model, providers, provider_options, config, options) -> "Session":
+    return Session(model, providers, provider_options=provider_options, config=config, **options)
+
+
 class Session:
     """A model, loaded, optimised, assigned to providers, and compiled.
 
-    model: a path, or the bytes of a file. providers: names, the most preferred first; None: as configured. config:
-    True: inlay.yaml in the standard places and the environment variables INLAY_* are read, as on the command line; a
-    path: that file is read, too; False: only the arguments are used. progress: called with a fraction and a phrase
+    model: a path, the bytes of a file, or onnx's ModelProto. providers: names, the most preferred first; None: as
+    configured. config: True: inlay.yaml in the standard places and the environment variables INLAY_* are read, as on
+    the command line; a path: that file is read, too; False: only the arguments are used. progress: called with a fraction and a phrase
     while the session is created; returning False cancels. options: those of ``inlay.options()``, by name:
     ``intra_threads=2``, ``precision="strict"``, ``dim={"batch": 4}``. Options of a provider are given in
     provider_options: ``{"cpu": {"winograd": False}}``.
@@ -425,9 +597,12 @@ class Session:
                  progress: Optional[Callable[[float, str], Any]] = None, **options: Any):
         self._handle: Optional[int] = None
         self._contexts: set = set()
-        self._idle: List[Context] = []
-        self._lock = threading.Lock()
-        _sessions.add(self)
+        self._idle: List[Context] = []  # used by pop() and append() alone, which are atomic
+        if hasattr(model, "SerializeToString"):
+            model = model.SerializeToString()
+        if providers is not None and not isinstance(providers, str):
+            providers = list(providers)
+        compiled_before = custom.compiled_count()
         made = _Options(config, _settings_of(providers, provider_options, options), progress)
         handle = ctypes.c_void_p()
         try:
@@ -435,6 +610,7 @@ class Session:
                 self._bytes = bytes(model)  # must exist as long as the session
                 check(lib.session_create_from_bytes, self._bytes, len(self._bytes), made.handle, ctypes.byref(handle))
             else:
+                model = os.path.abspath(os.fspath(model))
                 check(lib.session_create, os.fsencode(model), made.handle, ctypes.byref(handle))
         except InlayError:
             made.raise_failure()
@@ -442,9 +618,27 @@ class Session:
         finally:
             made.close()
         self._handle = handle.value
+        self._arguments = (model, providers, provider_options, config, options)
         self.inputs: Tuple[Info, ...] = self._describe(lib.session_input_count, lib.session_input)
         self.outputs: Tuple[Info, ...] = self._describe(lib.session_output_count, lib.session_output)
         self._by_name = {info.name: (i, info) for i, info in enumerate(self.inputs)}
+        self._plain = {info.name: i for i, info in enumerate(self.inputs)  # take arrays as they are
+                       if info.kind == "tensor" and NUMPY.get(info.dtype) is not None}
+        self._output_names = tuple(info.name for info in self.outputs)
+        # Operators written in Python run on the thread of the caller, and handle signals there.
+        self._interruptible = custom.compiled_count() == compiled_before
+
+    def __reduce__(self):
+        """For pickle: the path of the model, or its bytes, and the options, with which the reader creates a session."""
+        self._open()
+        return _open_session, self._arguments
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "<inlay.Session, closed>"
+        model = self._arguments[0]
+        name = f"of {len(model)} bytes" if isinstance(model, (bytes, bytearray, memoryview)) else os.fsdecode(model)
+        return f"<inlay.Session {name}: {_brief(self.inputs)} -> {_brief(self.outputs)}>"
 
     # ------------------------------------------------------------ creation and release
     def close(self) -> None:
@@ -603,18 +797,34 @@ class Session:
         """A separate context, for a thread that runs many times, or for outputs that are not converted to numpy."""
         return Context(self)
 
+    def bind(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]] = None) -> Binding:
+        """Binds inputs, and arrays that receive outputs, for many runs, which cost less than those of ``run``:
+
+            with session.bind({"x": x}, {"y": y}) as binding:
+                x[...] = ...
+                binding.run()  # y has the result
+
+        The arguments are those of Context.run. A binding is for one thread at a time."""
+        return Binding(self, feeds, outputs)
+
+    def _take_context(self) -> Context:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Context(self)
+
+    def _give_context(self, context: Context) -> None:
+        if self._handle is not None:
+            self._idle.append(context)
+
     @contextlib.contextmanager
     def borrow_context(self) -> Iterator[Context]:
         """A context for exclusive use in a with statement, which is kept for later runs."""
-        with self._lock:
-            context = self._idle.pop() if self._idle else None
-        context = context or Context(self)
+        context = self._take_context()
         try:
             yield context
         finally:
-            with self._lock:
-                if self._handle is not None:
-                    self._idle.append(context)
+            self._give_context(context)
 
     def run(self, feeds: Feeds, outputs: Optional[Iterable[str]] = None, *, timeout: Optional[float] = None,
             cancel: Optional[Cancel] = None, max_threads: int = 0, priority: str = "normal",
@@ -622,13 +832,21 @@ class Session:
         """Runs the model and returns all outputs, or the named ones, as numpy arrays (lists of them for sequences,
         dicts for maps). feeds: by name or in order: numpy arrays, torch tensors, numbers, strings, dicts. The other
         arguments are those of Context.run."""
-        wanted = None if outputs is None else [self._output_index(name) for name in outputs]
-        with self.borrow_context() as context:
-            results = context.run(feeds, timeout=timeout, cancel=cancel, max_threads=max_threads, priority=priority,
-                                  power=power)
-        if wanted is not None:
-            results = {self.outputs[i].name: results[self.outputs[i].name] for i in wanted}
-        return {name: value.to_python() for name, value in results.items()}
+        wanted = None if outputs is None else tuple(self._output_index(name) for name in outputs)
+        how = _run_options(timeout, cancel, max_threads, priority, power)
+        context = self._take_context()
+        try:
+            if context._runner is not None:
+                return context._runner.run(context, feeds, None if how is None else ctypes.addressof(how), wanted, True)
+            try:
+                context._bind(feeds, None)
+                context._run_bound(how)
+                return {self._output_names[i]: context._result(i, context._bound).to_python()
+                        for i in (range(len(self._output_names)) if wanted is None else wanted)}
+            finally:
+                context._unbind()
+        finally:
+            self._give_context(context)
 
     def __call__(self, *feeds: Any, **named: Any) -> Dict[str, Any]:
         return self.run(dict(zip((info.name for info in self.inputs), feeds), **named))

@@ -4,8 +4,8 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._library import MAP, OPTIONAL, SEQUENCE, TENSOR, Str, lib
-from .errors import InlayError, Unsupported, check
+from ._library import MAP, OPTIONAL, SEQUENCE, TENSOR, Diag, Str, lib, native
+from .errors import InlayError, Unsupported, check, error_of
 
 #: ONNX's element types by number: name, numpy's type or None, number of bits.
 DTYPES = {
@@ -23,6 +23,43 @@ NUMPY = {name: kind for name, kind, _ in DTYPES.values()}
 _NUMBERS = {name: number for number, (name, _, _) in DTYPES.items()}
 _FROM_NUMPY = {np.dtype(kind): number for number, (_, kind, _) in DTYPES.items() if kind is not None}
 STRING = 8
+#: the names that the package ml_dtypes has for element types that numpy lacks
+_ML_NAMES = {16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz",
+             21: "uint4", 22: "int4", 23: "float4_e2m1fn", 24: "float8_e8m0fnu", 25: "uint2", 26: "int2"}
+_ML_NUMBERS = {name: number for number, name in _ML_NAMES.items()}
+
+
+def _ml_number(dtype: np.dtype) -> Optional[int]:
+    """The number of an element type of ml_dtypes; None: it is of numpy."""
+    return _ML_NUMBERS.get(dtype.name) if dtype.kind == "V" else None
+
+
+def _ml_dtype(number: int) -> Optional[np.dtype]:
+    """The type of ml_dtypes; None: it is not installed, or its version lacks the type."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    kind = getattr(ml_dtypes, _ML_NAMES[number], None)
+    return None if kind is None else np.dtype(kind)
+
+
+def _pack(array: np.ndarray, bits: int) -> np.ndarray:
+    """Packs elements of less than 8 bits, each of which has a byte in ml_dtypes; the first is in the lowest bits."""
+    count, per_byte = array.size, 8 // bits
+    flat = np.zeros(-(-count // per_byte) * per_byte, np.uint8)
+    flat[:count] = array.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
+    return np.bitwise_or.reduce(flat.reshape(-1, per_byte) << (np.arange(per_byte, dtype=np.uint8) * bits), axis=1,
+                                dtype=np.uint8)
+
+
+def _unpack(packed: np.ndarray, bits: int, shape: Tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """The inverse of _pack()."""
+    parts = (packed[:, None] >> (np.arange(8 // bits, dtype=np.uint8) * bits)) & ((1 << bits) - 1)
+    flat = parts.astype(np.uint8).reshape(-1)[:int(np.prod(shape, dtype=np.int64))]
+    if dtype.name.startswith("int"):  # the sign
+        flat = ((flat ^ (1 << (bits - 1))).astype(np.int8) - (1 << (bits - 1))).astype(dtype).view(np.uint8)
+    return flat.view(dtype).reshape(shape)
 
 
 def number_of(dtype) -> int:
@@ -32,7 +69,9 @@ def number_of(dtype) -> int:
     if isinstance(dtype, int) and dtype in DTYPES:
         return dtype
     try:
-        return _FROM_NUMPY[np.dtype(dtype)]
+        kind = np.dtype(dtype)
+        number = _ml_number(kind)
+        return _FROM_NUMPY[kind] if number is None else number
     except (KeyError, TypeError):
         raise TypeError(f"{dtype} is not an element type of ONNX") from None
 
@@ -80,6 +119,20 @@ def delete(address: int) -> None:
 
 
 _capsule = _Capsule()
+#: element types by DLPack's type code and bits
+_FROM_DLPACK = {(code, bits): number for number, (name, _, bits) in DTYPES.items() if bits >= 8
+                for code, prefix in ((0, "int"), (1, "uint"), (2, "float"), (2, "double"), (4, "bfloat"),
+                                     (5, "complex"), (6, "bool"))
+                if name.rstrip("0123456789") == prefix}
+
+
+def _strided(capsule: Any, tensor: _DLManagedTensor) -> np.ndarray:
+    """The elements of a tensor as bits, over its memory; the tensor must live as long."""
+    shape = tuple(tensor.shape[:tensor.ndim])
+    item = tensor.bits // 8
+    view = _View(capsule, (tensor.data or 0) + tensor.byte_offset, shape, np.dtype(f"V{item}"))
+    view.__array_interface__["strides"] = tuple(stride * item for stride in tensor.strides[:tensor.ndim])
+    return np.empty(shape, f"V{item}") if 0 in shape else np.asarray(view)
 
 
 class Value:
@@ -124,6 +177,10 @@ class Value:
         """A sequence of values. dtype: the element type of its tensors, required if there are none."""
         values = [cls.of(item) for item in items]
         number = lib.value_dtype(values[0]._handle) if values else number_of(dtype if dtype is not None else "float")
+        return cls._of_items(kind, number, values)
+
+    @classmethod
+    def _of_items(cls, kind: int, number: int, values: List["Value"]) -> "Value":
         handles = (ctypes.c_void_p * max(len(values), 1))(*(value._handle for value in values))
         out = ctypes.c_void_p()
         check(lib.value_create_list, kind, number, handles, len(values), ctypes.byref(out))
@@ -141,10 +198,7 @@ class Value:
                                  None if number == STRING else number)
 
         items = [column(data.keys(), key_dtype), column(data.values(), dtype)]
-        handles = (ctypes.c_void_p * 2)(*(item._handle for item in items))
-        out = ctypes.c_void_p()
-        check(lib.value_create_list, MAP, lib.value_dtype(items[1]._handle), handles, 2, ctypes.byref(out))
-        return cls(out.value, items)
+        return cls._of_items(MAP, lib.value_dtype(items[1]._handle), items)
 
     @classmethod
     def _of_array(cls, data, dtype):
@@ -153,16 +207,30 @@ class Value:
             return cls._of_strings(array)
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
-        number = None if dtype is None else number_of(dtype)
+        number = _ml_number(array.dtype)
+        if number is None and dtype is not None:
+            number = number_of(dtype)
         if number is not None and DTYPES[number][1] is not None:
             array = np.asarray(array, DTYPES[number][1])
         elif number is None:
             number = number_of(array.dtype)
         dims = array.shape
-        array = np.ascontiguousarray(array) if not array.flags.c_contiguous or not array.flags.aligned else array
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            array = array.copy()
+        if _ml_number(array.dtype) is not None and DTYPES[number][2] < 8:
+            array = _pack(array, DTYPES[number][2])
+        return cls._borrow(number, dims, array)
+
+    @classmethod
+    def _borrow(cls, number: int, dims: Sequence[int], array: np.ndarray) -> "Value":
         out = ctypes.c_void_p()
         check(lib.value_borrow, number, len(dims), _pointer(dims), array.ctypes.data, array.nbytes, ctypes.byref(out))
         return cls(out.value, array)
+
+    @classmethod
+    def _of_bits(cls, number: int, dims: Sequence[int], bits: bytes) -> "Value":
+        """A copy of the memory of a tensor."""
+        return cls._borrow(number, dims, np.frombuffer(bits, np.uint8).copy())
 
     @classmethod
     def _of_strings(cls, array):
@@ -180,8 +248,19 @@ class Value:
 
     @classmethod
     def _of_dlpack(cls, data):
-        capsule = data.__dlpack__()
+        try:
+            capsule = data.__dlpack__()
+        except (RuntimeError, TypeError, BufferError):  # such as of torch for bool in older versions
+            if not hasattr(data, "__array__"):
+                raise
+            return cls._of_array(np.asarray(data), None)
         address = _capsule.get(capsule, b"dltensor")
+        tensor = _DLManagedTensor.from_address(address)
+        number = _FROM_DLPACK.get((tensor.code, tensor.bits))
+        if tensor.strides and tensor.device_type == 1 and tensor.lanes == 1 and number is not None:  # kDLCPU
+            array = _strided(capsule, tensor)
+            if not array.flags.c_contiguous:
+                return cls._borrow(number, array.shape, array.copy())
         out = ctypes.c_void_p()
         check(lib.value_from_dlpack, address, ctypes.byref(out))
         _capsule.rename(capsule, b"used_dltensor")
@@ -219,27 +298,44 @@ class Value:
             return f"<inlay.Value {self.dtype}{list(self.shape)}>"
         return f"<inlay.Value {self.kind} of {len(self)}>"
 
+    def __reduce__(self):
+        """Copies the contents: for pickle and copy."""
+        kind, number = lib.value_kind(self._handle), lib.value_dtype(self._handle)
+        if kind != TENSOR:
+            return Value._of_items, (kind, number, self.items())
+        if number == STRING:
+            return Value._of_strings, (self._texts(),)
+        address, count = lib.value_data(self._handle), lib.value_bytes(self._handle)
+        if not address and count:
+            raise Unsupported(f"the tensor is in device memory, not in host memory ({self.dtype})")
+        return Value._of_bits, (number, self.shape, ctypes.string_at(address, count) if count else b"")
+
     # ------------------------------------------------------------ conversion to Python objects
     def numpy(self) -> np.ndarray:
         """The tensor as an array over the same memory. Strings are copied to an array of str. Types that numpy does not
-        have are returned as bits: uint16 for bfloat16, uint8 for types of 8 bits, and a flat array of packed uint8 for
-        smaller types."""
+        have are those of the package ml_dtypes where it is installed; types of less than 8 bits are copied, since they
+        have a byte per element there. Without ml_dtypes they are returned as bits: uint16 for bfloat16, uint8 for types
+        of 8 bits, and a flat array of packed uint8 for smaller types."""
         if lib.value_kind(self._handle) != TENSOR:
             raise TypeError(f"this is a {self.kind}, not a tensor: see items()")
         number = lib.value_dtype(self._handle)
         if number == STRING:
             return self._texts()
         name, kind, bits = DTYPES[number]
-        shape = self.shape
+        shape, ml_dtype = self.shape, None
         if kind is None:
+            ml_dtype = _ml_dtype(number)
             kind = np.uint16 if bits == 16 else np.uint8
             shape = shape if bits >= 8 else (lib.value_bytes(self._handle),)
         address = lib.value_data(self._handle)
         if not address:
             if lib.value_count(self._handle) > 0:
                 raise Unsupported(f"the tensor is in device memory, not in host memory ({name})")
-            return np.empty(shape, kind)
-        return np.asarray(_View(self, address, shape, np.dtype(kind)))
+            return np.empty(self.shape if ml_dtype else shape, ml_dtype or kind)
+        array = np.asarray(_View(self, address, shape, np.dtype(kind)))
+        if ml_dtype is None:
+            return array
+        return array.view(ml_dtype) if bits >= 8 else _unpack(array, bits, self.shape, ml_dtype)
 
     def _texts(self):
         count = lib.value_count(self._handle)
@@ -315,3 +411,9 @@ class _Kept:
 
 
 _kept = _Kept()
+
+if native is not None:
+    native.configure(
+        np.ndarray, tuple(np.dtype(DTYPES[i][1]) if i in DTYPES and DTYPES[i][1] is not None else None
+                          for i in range(max(DTYPES) + 1)),
+        Value, lambda status, address: error_of(status, Diag.from_address(address)))

@@ -7,8 +7,9 @@ import os
 import sys
 import time
 from ctypes import CFUNCTYPE, byref, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
+from typing import Dict
 
-import inlay  # noqa: F401 (loads libinlay.so.1, with which libonnxruntime.so.1 is linked)
+from inlay._library import native  # noqa: F401 (loads libinlay.so.1, with which libonnxruntime.so.1 is linked)
 
 from ._errors import error
 from ._table import COMPILE_ENTRIES, ENTRIES
@@ -45,6 +46,7 @@ class _Api:
 
     def __init__(self):
         self._library = _load()
+        self.addresses: Dict[str, int] = {}  # of the entries, by name
         base = self._library.OrtGetApiBase
         base.restype = ctypes.POINTER(c_void_p)
         get_api, get_version = base()[0:2]
@@ -60,6 +62,7 @@ class _Api:
         for line in entries.splitlines():
             name, index, signature = line.split()
             address = c_void_p.from_address(table + int(index) * ctypes.sizeof(c_void_p)).value
+            self.addresses[name] = address
             kind = CFUNCTYPE(_TYPES[signature[0]], *(_TYPES[letter] for letter in signature[1:]))
             function = kind(address)
             setattr(self, name, self._checked(function) if signature[0] == "!" else function)

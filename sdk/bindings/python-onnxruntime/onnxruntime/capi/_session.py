@@ -1,6 +1,7 @@
 """Sessions and bindings of the C interface."""
 import ctypes
 import json
+import re
 import threading
 from ctypes import byref, c_int64, c_size_t, c_void_p
 from typing import Any, Dict, List, Mapping, Optional, Sequence
@@ -12,7 +13,7 @@ from ._devices import OrtEpDevice
 from ._enums import ExecutionMode, GraphOptimizationLevel
 from ._errors import error
 from ._options import RunOptions, SessionOptions, append_provider
-from ._ort import Handle, allocator, api, cpu_memory, encode, env, handles, out, strings, take_text
+from ._ort import Handle, allocator, api, cpu_memory, encode, env, handles, native, out, strings, take_text
 from ._types import STRING, TENSOR, OrtDevice, OrtMemoryInfo, Type, check_host, element_number, type_from
 from ._values import OrtValue, OrtValueVector, array_over, numpy_type, of_python
 
@@ -115,11 +116,11 @@ class InferenceSession(Handle):
 
     RELEASE = "ReleaseSession"
     __slots__ = ("session_options", "_model", "inputs_meta", "outputs_meta", "overridable_initializers", "model_meta",
-                 "_types", "_provider_options", "__weakref__")
+                 "_types", "_provider_options", "_runner", "__weakref__")
 
     def __init__(self, options: SessionOptions, model: Any, is_path: bool, read_config_from_model: bool = False):
         super().__init__(0)
-        self._model = model
+        self._model, self._runner = model, None
         self.session_options = options.clone()
         if read_config_from_model:
             _from_model(self.session_options, model)
@@ -145,6 +146,10 @@ class InferenceSession(Handle):
         self.overridable_initializers = _arguments(self.handle, "OverridableInitializer")
         self._types = {arg.name: arg.type_of for arg in self.inputs_meta + self.overridable_initializers}
         self.model_meta = ModelMetadata(self.handle)
+        names = [arg.name for arg in self.inputs_meta + self.overridable_initializers + self.outputs_meta]
+        if native is not None and not any(re.search("[\udc80-\udcff]", name) for name in names):  # bytes, not text
+            plain = {name: True for name, kind in self._types.items() if kind.kind == TENSOR}
+            self._runner = native.OrtRunner(api.addresses, self.handle, cpu_memory, plain, api.throw)
 
     # ------------------------------------------------------------ information
     def _memory(self, function, count) -> List[Optional[OrtMemoryInfo]]:
@@ -219,13 +224,26 @@ class InferenceSession(Handle):
                     value.keep = values
         return made
 
+    def _take(self, name: str, data: Any) -> Optional[OrtValue]:
+        """The value of an input; None: it is left out."""
+        wanted = self._types.get(name)
+        if data is None:
+            return None
+        if wanted is None:
+            raise error(2, f"Invalid input name: {name}")
+        return of_python(name, data, wanted)
+
+    def _give(self, handle: int, owners: List[Any]) -> Any:
+        """The object for an output. owners: the inputs of the run."""
+        return OrtValue(handle, owners).to_python()
+
     def run(self, output_names: Sequence[str], feed: Mapping[str, Any], options: Optional[RunOptions] = None) -> List:
+        if self._runner is not None:
+            return self._runner.run(self, output_names, dict(feed),
+                                    0 if options is None else options.handle)
         names, values = [], []
         for name, data in feed.items():
-            wanted = self._types.get(name)
-            if wanted is None and data is not None:
-                raise error(2, f"Invalid input name: {name}")
-            value = None if data is None else of_python(name, data, wanted)
+            value = self._take(name, data)
             if value is not None:
                 names.append(name)
                 values.append(value)
@@ -258,7 +276,10 @@ class InferenceSession(Handle):
         threading.Thread(target=work, daemon=True).start()
 
     def run_with_iobinding(self, binding: "SessionIOBinding", options: Optional[RunOptions] = None) -> None:
-        api.RunWithBinding(self.handle, options.handle if options is not None else None, binding.handle)
+        if self._runner is not None:
+            self._runner.run_binding(binding.handle, 0 if options is None else options.handle)
+        else:
+            api.RunWithBinding(self.handle, options.handle if options is not None else None, binding.handle)
 
 
 class SessionIOBinding(Handle):

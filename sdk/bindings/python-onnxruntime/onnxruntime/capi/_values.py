@@ -90,7 +90,7 @@ class OrtValue(Handle):
             array = array.astype(array.dtype.newbyteorder("="))
         shape = array.shape
         if not (array.flags.c_contiguous and array.flags.aligned):
-            array = np.ascontiguousarray(array)
+            array = array.copy()
         handle = out(api.CreateTensorWithDataAsOrtValue, cpu_memory, array.ctypes.data, array.nbytes, _dims(shape),
                      len(shape), number)
         return OrtValue(handle, array)

@@ -129,18 +129,18 @@ class Session:
         self._enable_fallback = True
 
     # ------------------------------------------------------------ runs
-    def _validate_input(self, names: List[str]) -> None:
-        missing = [arg.name for arg in self._inputs_meta
-                   if arg.name not in names and not arg.type.startswith("optional")]
-        if missing:
-            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({names}).")
+    def _validate_input(self, feed: Mapping[str, Any]) -> None:
+        for name in self._required:
+            if name not in feed:
+                missing = [name for name in self._required if name not in feed]
+                raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed)}).")
 
     def _names(self, output_names: Optional[Sequence[str]]) -> Sequence[str]:
-        return output_names if output_names else [output.name for output in self._outputs_meta]
+        return output_names if output_names else self._output_names
 
-    def _with_fallback(self, run: Any) -> Any:
+    def _with_fallback(self, method: str, *arguments: Any) -> Any:
         try:
-            return run()
+            return getattr(self._sess, method)(*arguments)
         except C.EPFail as failure:
             if not self._enable_fallback:
                 raise
@@ -148,29 +148,27 @@ class Session:
             print(f"Falling back to {self._fallback_providers} and retrying.")
             self.set_providers(self._fallback_providers)
             self.disable_fallback()  # fall back once
-            return run()
+            return getattr(self._sess, method)(*arguments)
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
             run_options: Optional[C.RunOptions] = None) -> List[Any]:
         """Runs the model. Returns the named outputs, or all of them, as arrays, lists, dicts or sparse tensors."""
-        self._validate_input(list(input_feed))
-        names = self._names(output_names)
-        return self._with_fallback(lambda: self._sess.run(names, input_feed, run_options))
+        self._validate_input(input_feed)
+        return self._with_fallback("run", self._names(output_names), input_feed, run_options)
 
     def run_async(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], callback: Any,
                   user_data: Any, run_options: Optional[C.RunOptions] = None) -> None:
         """Runs the model on another thread, which calls callback(results, user_data, error)."""
-        self._validate_input(list(input_feed))
+        self._validate_input(input_feed)
         self._sess.run_async(self._names(output_names), input_feed, callback, user_data, run_options)
 
     def run_with_ort_values(self, output_names: Optional[Sequence[str]],
                             input_dict_ort_values: Mapping[str, "OrtValue"],
                             run_options: Optional[C.RunOptions] = None) -> List["OrtValue"]:
         """Runs the model with values; returns values."""
-        self._validate_input(list(input_dict_ort_values))
-        names = self._names(output_names)
+        self._validate_input(input_dict_ort_values)
         feed = {name: value._get_c_value() for name, value in input_dict_ort_values.items()}
-        results = self._with_fallback(lambda: self._sess.run_with_ort_values(feed, names, run_options))
+        results = self._with_fallback("run_with_ort_values", feed, self._names(output_names), run_options)
         return [OrtValue(value) for value in results]
 
     def run_with_iobinding(self, iobinding: "IOBinding", run_options: Optional[C.RunOptions] = None) -> None:
@@ -251,6 +249,8 @@ class InferenceSession(Session):
         made.initialize_session(names, settings, set(disabled_optimizers or ()))
         self._sess, self._sess_options = made, made.session_options
         self._inputs_meta, self._outputs_meta = made.inputs_meta, made.outputs_meta
+        self._required = [arg.name for arg in self._inputs_meta if not arg.type.startswith("optional")]
+        self._output_names = [output.name for output in self._outputs_meta]
         self._overridable_initializers, self._model_meta = made.overridable_initializers, made.model_meta
         self._providers, self._provider_options = made.get_providers(), made.get_provider_options()
 
