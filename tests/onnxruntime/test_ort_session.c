@@ -18,6 +18,7 @@ static void write_add(struct wire *wire)
     mw_node(wire, "Neg", "y", "z");
     mw_value(wire, MW_OUTPUT, "y", FLOAT, "N,2");
     mw_value(wire, MW_OUTPUT, "z", FLOAT, "N,2");
+    wire_text(wire, 10, "adds b to rows");
     wire_end(wire, mark);
     wire_text(wire, 2, "a maker");
     wire_text(wire, 4, "com.example");
@@ -129,7 +130,7 @@ static void test_metadata(void **state)
     ok(api->ModelMetadataGetDescription(metadata, allocator, &text));
     expect_text(text, "adds");
     ok(api->ModelMetadataGetGraphDescription(metadata, allocator, &text));
-    expect_text(text, "");
+    expect_text(text, "adds b to rows");
     ok(api->ModelMetadataLookupCustomMetadataMap(metadata, allocator, "author", &text));
     expect_text(text, "an author");
     ok(api->ModelMetadataLookupCustomMetadataMap(metadata, allocator, "missing", &text));
@@ -245,6 +246,139 @@ static void test_results_are_kept(void **state)
     assert_float_equal(((float *)elements)[0], 2, 0);
     api->ReleaseValue(kept);
     api->ReleaseValue(in);
+}
+
+/* An input that no operator reads may be omitted; one that is read may not. */
+static void test_unread_input(void **state)
+{
+    static const int64_t dims[] = { 2 };
+    const char *x_name = "x", *y_name = "y";
+    float data[] = { 1, -2 };
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    OrtSession *session;
+    const OrtValue *in;
+    OrtValue *x, *y;
+    void *elements;
+
+    (void)state;
+    mw_value(&wire, MW_INPUT, "unread", FLOAT, "3");
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "2");
+    mw_node(&wire, "Neg", "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", FLOAT, "2");
+    wire_end(&wire, mark);
+    session = session_of(&wire, NULL);
+    free(wire.bytes);
+    x = tensor(FLOAT, dims, 1, data, sizeof data);
+    y = run1(session, "x", x, "y");
+    ok(api->GetTensorMutableData(y, &elements));
+    assert_float_equal(((float *)elements)[1], 2, 0);
+    api->ReleaseValue(y);
+    y = NULL;
+    x_name = "unread";
+    api->ReleaseValue(x);
+    x = tensor(FLOAT, (const int64_t[]){ 3 }, 1, (float[3]){ 0 }, 3 * sizeof(float));
+    in = x;
+    fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &y), ORT_FAIL, "Missing Input: x");
+    api->ReleaseValue(x);
+    api->ReleaseSession(session);
+}
+
+static void sparse_port(struct wire *wire, uint32_t field, const char *name)
+{
+    wire_mark info = wire_begin(wire, field), type, sparse, shape, dim;
+
+    wire_text(wire, 1, name);
+    type = wire_begin(wire, 2);
+    sparse = wire_begin(wire, 8);
+    wire_int(wire, 1, FLOAT);
+    shape = wire_begin(wire, 2);
+    for (int64_t size = 2; size <= 3; size++) {
+        dim = wire_begin(wire, 1);
+        wire_int(wire, 1, size);
+        wire_end(wire, dim);
+    }
+    wire_end(wire, shape);
+    wire_end(wire, sparse);
+    wire_end(wire, type);
+    wire_end(wire, info);
+}
+
+/* A sparse tensor [2,3] with the elements 5 and 7 at the linear indices 1 and 3. form: COO with one or two indices per
+ * value, or CSR. */
+enum { LINEAR, PAIRS, ROWS, FORMS };
+static OrtValue *sparse_tensor(int form)
+{
+    static const int64_t dims[] = { 2, 3 }, count = 2, linear[] = { 1, 3 }, pairs[] = { 0, 1, 1, 0 };
+    static const int64_t inner[] = { 1, 0 }, outer[] = { 0, 1, 2 };
+    static const float elements[] = { 5, 7 };
+    OrtMemoryInfo *info;
+    OrtValue *value;
+
+    ok(api->CreateCpuMemoryInfo(ORT_ARENA_ALLOCATOR, ORT_MEM_DEFAULT, &info));
+    ok(api->CreateSparseTensorAsOrtValue(allocator, dims, 2, FLOAT, &value));
+    if (form == ROWS)
+        ok(api->FillSparseTensorCsr(value, info, &count, 1, elements, inner, 2, outer, 3));
+    else
+        ok(api->FillSparseTensorCoo(value, info, &count, 1, elements, form == PAIRS ? pairs : linear,
+                                    form == PAIRS ? 4 : 2));
+    api->ReleaseMemoryInfo(info);
+    return value;
+}
+
+/* Only for inlay, whose operators all take sparse tensors. */
+static void test_sparse_inputs_and_outputs(void **state)
+{
+    static const int64_t dims[] = { 2, 3 };
+    const char *x_name = "x", *y_name = "y";
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    const void *elements;
+    OrtSession *session;
+    const OrtValue *in;
+    OrtValue *value, *y = NULL;
+    OrtTypeInfo *type;
+    size_t count;
+    int kind;
+
+    (void)state;
+    if (!ours())
+        skip();
+    sparse_port(&wire, MW_INPUT, "x");
+    mw_node(&wire, "Relu", "x", "y");
+    sparse_port(&wire, MW_OUTPUT, "y");
+    wire_end(&wire, mark);
+    session = session_of(&wire, NULL);
+    free(wire.bytes);
+    ok(api->SessionGetInputTypeInfo(session, 0, &type));
+    ok(api->GetOnnxTypeFromTypeInfo(type, &kind));
+    assert_int_equal(kind, ONNX_TYPE_SPARSETENSOR);
+    api->ReleaseTypeInfo(type);
+    for (int form = LINEAR; form < FORMS; form++) {
+        in = value = sparse_tensor(form);
+        ok(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &y));
+        ok(api->GetSparseTensorValues(y, &elements));
+        assert_float_equal(((const float *)elements)[0], 5, 0);
+        assert_float_equal(((const float *)elements)[1], 7, 0);
+        ok(api->GetSparseTensorIndices(y, ORT_SPARSE_COO_INDICES, &count, &elements));
+        assert_int_equal(count, 2);
+        assert_int_equal(((const int64_t *)elements)[0], 1);
+        assert_int_equal(((const int64_t *)elements)[1], 3);
+        api->ReleaseValue(value);
+        api->ReleaseValue(y);
+        y = NULL;
+    }
+    ok(api->CreateSparseTensorAsOrtValue(allocator, dims, 2, FLOAT, &value));
+    in = value; /* without indices */
+    fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &y), ORT_NOT_IMPLEMENTED, "COO or CSR");
+    api->ReleaseValue(value);
+    api->ReleaseSession(session);
+    session = open_add(NULL);
+    in = value = sparse_tensor(LINEAR);
+    fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &y), ORT_INVALID_ARGUMENT,
+          "Input with name: x is not expected to be of type sparse tensor.");
+    api->ReleaseValue(value);
+    api->ReleaseSession(session);
 }
 
 static void test_wrong_inputs(void **state)
@@ -929,6 +1063,8 @@ int main(void)
         cmocka_unit_test(test_outputs_in_any_order_and_given),
         cmocka_unit_test(test_many_outputs_of_a_failed_run),
         cmocka_unit_test(test_results_are_kept),
+        cmocka_unit_test(test_unread_input),
+        cmocka_unit_test(test_sparse_inputs_and_outputs),
         cmocka_unit_test(test_wrong_inputs),
         cmocka_unit_test(test_one_element_for_a_scalar),
         cmocka_unit_test(test_texts_through_a_model),

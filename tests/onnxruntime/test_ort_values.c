@@ -466,6 +466,7 @@ static void test_devices_and_providers(void **state)
     char **names;
     size_t count;
     int provider_count;
+    OrtCompiledModelCompatibility compatibility;
 
     (void)state;
     ok(api->GetAvailableProviders(&names, &provider_count));
@@ -476,6 +477,10 @@ static void test_devices_and_providers(void **state)
     assert_true(count >= 1);
     assert_string_equal(api->EpDevice_EpName(devices[0]), "CPUExecutionProvider");
     assert_int_equal(api->HardwareDevice_Type(api->EpDevice_Device(devices[0])), 0);
+    assert_true(strlen(api->HardwareDevice_Vendor(api->EpDevice_Device(devices[0]))) > 0);
+    ok(api->GetModelCompatibilityForEpDevices(devices, 1, "any", &compatibility));
+    assert_int_equal(compatibility, ORT_COMPATIBILITY_NOT_APPLICABLE);
+    fails(api->GetModelCompatibilityForEpDevices(devices, 0, "any", &compatibility), ORT_INVALID_ARGUMENT, "");
 }
 
 int main(void)

@@ -25,6 +25,21 @@ static inlay_status make_default(const graph_value *value, inlay_value **out_val
     return status;
 }
 
+/* Creates the value of an input that no operator reads, unless its shape depends on that of other inputs. */
+static inlay_status make_unread(const inlay_value_info *info, inlay_value **out_value, inlay_diag *diag)
+{
+    int64_t dims[INLAY_MAX_RANK];
+
+    if (info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_UNDEFINED || info->rank > INLAY_MAX_RANK)
+        return INLAY_OK;
+    for (uint32_t d = 0; d < info->rank; d++) {
+        if (info->dims[d].kind != INLAY_DIM_FIXED)
+            return INLAY_OK;
+        dims[d] = info->dims[d].value;
+    }
+    return value_create(info->dtype, info->rank, dims, true, out_value, diag);
+}
+
 inlay_status inlay_context_create(inlay_session *session, inlay_context **out_context, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -61,10 +76,15 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
         status = no_memory(diag, "for a run context");
         goto done;
     }
-    for (uint32_t i = 0; i < graph->input_count; i++)
-        INLAY_TRY(make_default(&graph->values[graph->inputs[i]], &context->defaults[i], diag));
     INLAY_TRY(
         runner_create(__atomic_load_n(&session->main, __ATOMIC_ACQUIRE), &context->shared, &context->runner, diag));
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_value *value = &graph->values[graph->inputs[i]];
+
+        INLAY_TRY(make_default(value, &context->defaults[i], diag));
+        if (context->defaults[i] == NULL && context->runner->prog->uses.last[graph->inputs[i]] == INLAY_NONE)
+            INLAY_TRY(make_unread(&value->info, &context->defaults[i], diag));
+    }
     *out_context = context;
     context = NULL;
 done:

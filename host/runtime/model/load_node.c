@@ -108,6 +108,12 @@ static inlay_status read_value(struct loader *loader, const Onnx__Attribute *att
     return ok ? INLAY_OK : inlay_fail(loader->diag, INLAY_OUT_OF_MEMORY, "out of memory");
 }
 
+static bool is_constant_value(const graph_node *node, const char *name)
+{
+    return node != NULL && strcmp(name, "value") == 0 && strcmp(node->info.op_type.data, "Constant") == 0 &&
+           strcmp(node->info.domain.data, "ai.onnx") == 0;
+}
+
 inlay_status load_attr(struct loader *loader, const struct graph *graph, const graph_node *node,
                        const Onnx__Attribute *proto, inlay_attr_info *out)
 {
@@ -122,8 +128,9 @@ inlay_status load_attr(struct loader *loader, const struct graph *graph, const g
     status = read_value(loader, proto, kind, out);
     if (status != INLAY_OK)
         return fail_attr(loader, graph, node, name, status);
-    /* A sparse Constant (Constant-11) becomes a dense one here, so that other code needs no special case. */
-    if (kind == KIND_SPARSE_TENSOR && strcmp(name, "sparse_value") == 0) {
+    /* A sparse Constant (Constant-11) becomes a dense one here, so that other code needs no special case. Some exporters
+     * put the sparse tensor into the attribute "value", which ONNX Runtime accepts. */
+    if (kind == KIND_SPARSE_TENSOR && (strcmp(name, "sparse_value") == 0 || is_constant_value(node, name))) {
         out->kind = INLAY_ATTR_TENSOR;
         out->name = (inlay_str){ "value", 5 };
     }

@@ -1,8 +1,12 @@
 /* Information about a session's model: inputs, outputs, metadata. */
-#include "ort.h"
+#include "wire.h"
 #include "inlay/check.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 OrtStatus *ort_session_ready(const OrtSession *session)
 {
@@ -186,9 +190,44 @@ OrtStatus *ort_SessionGetEpDeviceForOutputs(const OrtSession *session, const Ort
 
 /* ------------------------------------------------------------------ metadata */
 
+/* Reads the description of the graph, which inlay does not keep, from the model's bytes. */
+static bool read_graph_doc(OrtKeyValuePairs *to, const void *data, size_t bytes)
+{
+    const ort_field model = { .data = data, .bytes = bytes };
+    ort_field graph, doc;
+    char *text;
+    bool ok;
+
+    if (!ort_find_field(&model, MODEL_GRAPH, &graph) || !ort_find_field(&graph, GRAPH_DOC, &doc))
+        return true;
+    text = strndup((const char *)doc.data, doc.bytes);
+    ok = text != NULL && ort_pairs_set(to, "graph_doc", text);
+    free(text);
+    return ok;
+}
+
+/* The same from the model's file, unless it cannot be read any more. */
+static bool read_graph_doc_of_file(OrtKeyValuePairs *to, const char *path)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    void *data = MAP_FAILED;
+    bool ok = true;
+
+    if (file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0)
+        data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (data != MAP_FAILED) {
+        ok = read_graph_doc(to, data, (size_t)about.st_size);
+        (void)munmap(data, (size_t)about.st_size);
+    }
+    if (file >= 0)
+        (void)close(file);
+    return ok;
+}
+
 /* Copies, since programs may use the metadata after the session is released. */
 struct OrtModelMetadata {
-    OrtKeyValuePairs texts; /* of the model: producer, graph, domain, doc */
+    OrtKeyValuePairs texts; /* of the model: producer, graph, domain, doc, graph_doc */
     OrtKeyValuePairs custom;
     int64_t version;
 };
@@ -208,9 +247,14 @@ OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetada
     metadata = calloc(1, sizeof *metadata);
     ok = metadata != NULL && ort_pairs_set(&metadata->texts, "producer", info.producer_name) &&
          ort_pairs_set(&metadata->texts, "graph", info.graph_name) &&
-         ort_pairs_set(&metadata->texts, "domain", info.domain) && ort_pairs_set(&metadata->texts, "doc", info.doc);
+         ort_pairs_set(&metadata->texts, "domain", info.domain) && ort_pairs_set(&metadata->texts, "doc", info.doc) &&
+         ort_pairs_set(&metadata->texts, "graph_doc", "");
     for (uint32_t i = 0; ok && inlay_session_metadata(session->session, i, &key, &value) == INLAY_OK; i++)
         ok = ort_pairs_set(&metadata->custom, key, value);
+    if (ok && session->bytes != NULL)
+        ok = read_graph_doc(&metadata->texts, session->bytes, session->byte_count);
+    else if (ok && session->path != NULL)
+        ok = read_graph_doc_of_file(&metadata->texts, session->path);
     if (!ok) {
         ort_ReleaseModelMetadata(metadata);
         return ort_no_memory();
@@ -260,14 +304,10 @@ OrtStatus *ort_ModelMetadataGetDescription(const OrtModelMetadata *model_metadat
     return give_metadata(model_metadata, "doc", allocator, value);
 }
 
-/* Returns "": inlay stores the description of the model only, not that of the graph. */
 OrtStatus *ort_ModelMetadataGetGraphDescription(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,
                                                 char **value)
 {
-    ORT_NEED(model_metadata);
-    ORT_NEED(allocator);
-    ORT_NEED(value);
-    return ort_give_text(allocator, "", value);
+    return give_metadata(model_metadata, "graph_doc", allocator, value);
 }
 
 OrtStatus *ort_ModelMetadataGetVersion(const OrtModelMetadata *model_metadata, int64_t *value)

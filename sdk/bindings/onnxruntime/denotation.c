@@ -14,22 +14,6 @@ OrtStatus *ort_AddFreeDimensionOverride(OrtSessionOptions *options, const char *
     return ort_pairs_set(&options->denotations, dim_denotation, text) ? NULL : ort_no_memory();
 }
 
-/* The last field of that number in a message; false: none. */
-static bool find(const ort_field *message, uint32_t number, ort_field *out)
-{
-    const unsigned char *at = message->data;
-    bool bad = false, found = false;
-    ort_field field;
-
-    while (ort_next_field(&at, message->data + message->bytes, &field, &bad)) {
-        if (field.number != number)
-            continue;
-        *out = field;
-        found = true;
-    }
-    return found;
-}
-
 /* Sets the dimension `axis` of an input if its denotation is among the given ones. inlay names a dimension that has no
  * name in the file by the input and the axis. */
 static OrtStatus *set_dim(OrtKeyValuePairs *to, const OrtKeyValuePairs *given, const ort_field *input_name,
@@ -38,12 +22,12 @@ static OrtStatus *set_dim(OrtKeyValuePairs *to, const OrtKeyValuePairs *given, c
     ort_field denotation, name;
     char text[300];
 
-    if (!find(dim, 3, &denotation))
+    if (!ort_find_field(dim, 3, &denotation))
         return NULL;
     for (size_t i = 0; i < given->count; i++) {
         if (!ort_field_is(&denotation, given->keys[i]))
             continue;
-        if (find(dim, 2, &name) && name.bytes > 0)
+        if (ort_find_field(dim, 2, &name) && name.bytes > 0)
             (void)snprintf(text, sizeof text, "%.*s", (int)(name.bytes < 255 ? name.bytes : 255),
                            (const char *)name.data);
         else
@@ -62,7 +46,8 @@ static OrtStatus *set_input(OrtKeyValuePairs *to, const OrtKeyValuePairs *given,
     bool bad = false;
     uint32_t axis = 0;
 
-    if (!find(input, 1, &name) || !find(input, 2, &type) || !find(&type, 1, &tensor) || !find(&tensor, 2, &shape))
+    if (!ort_find_field(input, 1, &name) || !ort_find_field(input, 2, &type) || !ort_find_field(&type, 1, &tensor) ||
+        !ort_find_field(&tensor, 2, &shape))
         return NULL;
     at = shape.data;
     while (ort_next_field(&at, shape.data + shape.bytes, &field, &bad))
@@ -79,7 +64,7 @@ OrtStatus *ort_denoted_dims(const OrtKeyValuePairs *given, const void *data, siz
     bool bad = false;
 
     INLAY_CHECK(given->count > 0);
-    if (!find(&model, MODEL_GRAPH, &graph)) /* loading reports the error */
+    if (!ort_find_field(&model, MODEL_GRAPH, &graph)) /* loading reports the error */
         return NULL;
     at = graph.data;
     while (ort_next_field(&at, graph.data + graph.bytes, &field, &bad))

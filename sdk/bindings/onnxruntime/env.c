@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 struct OrtEnv {
     uint32_t references; /* 0: not created yet */
@@ -266,16 +269,40 @@ OrtHardwareDeviceType ort_HardwareDevice_Type(const OrtHardwareDevice *device)
     return 0;
 }
 
+/* The vendors of CPUs: the name that the CPU reports, and the number of PCI. */
+static const struct vendor {
+    const char *name;
+    uint32_t id;
+} vendors[] = { { "GenuineIntel", 0x8086 }, { "AuthenticAMD", 0x1022 }, { "unknown", 0 } };
+
+static const struct vendor *cpu_vendor(void)
+{
+    const struct vendor *vendor = vendors;
+
+#ifdef __x86_64__
+    unsigned highest, words[3];
+
+    if (__get_cpuid(0, &highest, &words[0], &words[2], &words[1]) != 0)
+        while (vendor->id != 0 && memcmp(vendor->name, words, sizeof words) != 0)
+            vendor++;
+    return vendor;
+#else
+    while (vendor->id != 0)
+        vendor++;
+    return vendor;
+#endif
+}
+
 uint32_t ort_HardwareDevice_VendorId(const OrtHardwareDevice *device)
 {
     (void)device;
-    return 0;
+    return cpu_vendor()->id;
 }
 
 const char *ort_HardwareDevice_Vendor(const OrtHardwareDevice *device)
 {
     (void)device;
-    return "";
+    return cpu_vendor()->name;
 }
 
 uint32_t ort_HardwareDevice_DeviceId(const OrtHardwareDevice *device)
@@ -320,4 +347,20 @@ const OrtMemoryInfo *ort_EpDevice_MemoryInfo(const OrtEpDevice *ep_device, OrtDe
 {
     (void)ep_device;
     return memory_type == 0 ? &ort_cpu_memory : NULL;
+}
+
+/* Models compiled here have no information on compatibility, nor does ONNX Runtime's CPU provider read any. */
+OrtStatus *ort_GetModelCompatibilityForEpDevices(const OrtEpDevice *const *ep_devices, size_t num_ep_devices,
+                                                 const char *compatibility_info,
+                                                 OrtCompiledModelCompatibility *out_status)
+{
+    if (num_ep_devices == 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "ep_devices is empty");
+    ORT_NEED(ep_devices);
+    ORT_NEED(compatibility_info);
+    ORT_NEED(out_status);
+    for (size_t i = 0; i < num_ep_devices; i++)
+        ORT_NEED(ep_devices[i]);
+    *out_status = ORT_COMPATIBILITY_NOT_APPLICABLE;
+    return NULL;
 }

@@ -323,7 +323,7 @@ static OrtStatus *call_register(OrtSessionOptions *options, void *handle, const 
     void *symbol = dlsym(handle, name);
 
     if (symbol == NULL)
-        return ort_fail(ORT_FAIL, "library %s has no function %s", library, name);
+        return ort_fail(ORT_FAIL, "Failed to get symbol %s: %s has no function of that name", name, library);
     memcpy(&register_ops, &symbol, sizeof symbol);
     return register_ops(options, ort_base());
 }

@@ -183,6 +183,9 @@ void ort_strings_free(OrtValue *value);
 OrtStatus *ort_check_shape(const int64_t *shape, size_t rank, size_t *out_count);
 void ort_sparse_free(ort_sparse *sparse);
 OrtTensorTypeAndShapeInfo *ort_sparse_shape(const OrtValue *value);
+/* Converts to and from the dense form that runs use. The sparse form has one linear index per element. */
+OrtStatus *ort_sparse_to_dense(const ort_sparse *sparse, inlay_value **out);
+OrtStatus *ort_sparse_of_dense(const inlay_value *dense, OrtValue **out);
 
 /* ------------------------------------------------------------------ options */
 
@@ -258,6 +261,7 @@ struct OrtSession {
     void *bytes;            /* [byte_count] the model, if it was loaded from memory or changed; malloc */
     size_t byte_count;
     char *folder; /* of the file that bytes were read from; NULL: none */
+    char *path;   /* of the model's file if there are no bytes */
     OrtLogger logger;
     uint32_t *inputs;      /* [input_count] indices of the model's inputs without a default */
     uint32_t *overridable; /* [overridable_count] indices of the model's inputs with a default */

@@ -54,18 +54,19 @@ static bool stands_for_scalar(const inlay_io_info *info, const inlay_value *valu
            inlay_value_kind(value) == INLAY_KIND_TENSOR && inlay_value_rank(value) > 0 && inlay_value_count(value) == 1;
 }
 
-/* Checks an input before inlay does, so that errors have the text of ONNX Runtime. */
-static OrtStatus *check_feed(const inlay_io_info *info, const OrtValue *value)
+/* Checks an input before inlay does, so that errors have the text of ONNX Runtime. content: the value for the run. */
+static OrtStatus *check_feed(const inlay_io_info *info, const OrtValue *value, const inlay_value *content)
 {
     char got[80], want[80], indexes[512] = "";
-    const inlay_value *content = value->value;
     size_t at = 0;
 
+    if (content == NULL && value->type == ONNX_TYPE_SPARSETENSOR)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Input with name: %s is not expected to be of type sparse tensor.",
+                        info->name);
     if (content == NULL)
         return value->type == ONNX_TYPE_UNKNOWN || value->type == ONNX_TYPE_OPTIONAL
                    ? NULL
-                   : ort_fail(ORT_NOT_IMPLEMENTED,
-                              "input %s: maps and sparse tensors as inputs are not implemented in inlay", info->name);
+                   : ort_fail(ORT_NOT_IMPLEMENTED, "input %s: maps as inputs are not implemented in inlay", info->name);
     if ((info->dtype != INLAY_UNDEFINED && inlay_value_dtype(content) != info->dtype) ||
         (inlay_value_kind(content) != info->kind && info->kind != INLAY_KIND_OPTIONAL))
         return ort_fail(ORT_INVALID_ARGUMENT, "Unexpected input data type. Actual: (%s) , expected: (%s)",
@@ -90,12 +91,13 @@ static OrtStatus *check_feed(const inlay_io_info *info, const OrtValue *value)
     return NULL;
 }
 
-static OrtStatus *bind_feed(inlay_context *context, const inlay_io_info *info, const ort_feed *feed)
+static OrtStatus *bind_feed(inlay_context *context, const inlay_io_info *info, const ort_feed *feed, inlay_value *value)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *value = feed->value->value, *scalar = NULL;
+    inlay_value *scalar = NULL;
     inlay_status status = INLAY_OK;
 
+    ORT_TRY(check_feed(info, feed->value, value));
     if (stands_for_scalar(info, value))
         status = inlay_value_borrow(inlay_value_dtype(value), 0, NULL, inlay_value_data(value),
                                     inlay_value_bytes(value), &scalar, &diag);
@@ -109,19 +111,28 @@ static OrtStatus *bind_feeds(OrtSession *session, inlay_context *context, const 
 {
     for (size_t i = 0; i < count; i++) {
         inlay_io_info info = ort_input_info(session, feeds[i].index);
+        inlay_value *dense = NULL;
+        OrtStatus *failed;
 
-        ORT_TRY(check_feed(&info, feeds[i].value));
-        ORT_TRY(bind_feed(context, &info, &feeds[i]));
-    }
-    for (uint32_t i = 0; i < session->input_count; i++) {
-        bool fed = ort_input_info(session, session->inputs[i]).kind == INLAY_KIND_OPTIONAL;
-
-        for (size_t j = 0; j < count && !fed; j++)
-            fed = feeds[j].index == session->inputs[i];
-        if (!fed)
-            return ort_fail(ORT_FAIL, "Missing Input: %s", ort_input_info(session, session->inputs[i]).name);
+        if (info.sparse != 0 && feeds[i].value->sparse != NULL)
+            ORT_TRY(ort_sparse_to_dense(feeds[i].value->sparse, &dense));
+        failed = bind_feed(context, &info, &feeds[i], dense != NULL ? dense : feeds[i].value->value);
+        inlay_value_unref(dense);
+        if (failed != NULL)
+            return failed;
     }
     return NULL;
+}
+
+/* Is the tensor that an error is about an input without a value? */
+static bool is_unfed(const OrtSession *session, const char *name, const ort_feed *feeds, size_t count)
+{
+    const uint32_t index = inlay_session_find_input(session->session, name);
+
+    for (size_t i = 0; i < count; i++)
+        if (feeds[i].index == index)
+            return false;
+    return index != INLAY_NONE;
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -228,6 +239,8 @@ static OrtStatus *collect(OrtSession *session, inlay_context *context, const fet
                             "output '%s' is empty and cannot be put into the OrtValue provided for it", info.name);
         if (list->values[i] != NULL)
             ORT_TRY(fill_fetch(&info, output, list->values[i]));
+        else if (output != NULL && info.sparse != 0)
+            ORT_TRY(ort_sparse_of_dense(output, &list->values[i]));
         else if (output != NULL)
             ORT_TRY(ort_value_wrap(inlay_value_ref(output), &list->values[i]));
         else
@@ -342,6 +355,8 @@ static OrtStatus *run_in(OrtSession *session, inlay_context *context, const OrtR
     status = inlay_context_run(context, &run, &diag);
     if (status == INLAY_CANCELLED)
         return ort_fail(ORT_FAIL, "Exiting due to terminate flag being set to true.");
+    if (status == INLAY_INVALID_ARGUMENT && is_unfed(session, diag.tensor, feeds, feed_count))
+        return ort_fail(ORT_FAIL, "Missing Input: %s", diag.tensor);
     if (status != INLAY_OK)
         return ort_fail(status == INLAY_INVALID_ARGUMENT || status == INLAY_SHAPE_MISMATCH ? ORT_INVALID_ARGUMENT
                         : status == INLAY_OUT_OF_MEMORY                                    ? ORT_RUNTIME_EXCEPTION

@@ -324,6 +324,8 @@ static OrtStatus *make_session(struct creation *creation, const char *path)
     ORT_TRY(make_options(creation));
     if (path != NULL)
         ORT_TRY(check_exists(path));
+    if (path != NULL && !ort_set_text(&session->path, path))
+        return ort_no_memory();
     if (path != NULL)
         status = inlay_session_create(path, creation->to, &session->session, &diag);
     else
@@ -567,5 +569,6 @@ void ort_ReleaseSession(OrtSession *session)
     free(session->overridable);
     free(session->bytes);
     free(session->folder);
+    free(session->path);
     free(session);
 }

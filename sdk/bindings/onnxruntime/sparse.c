@@ -1,5 +1,5 @@
-/* Sparse tensors: values and indices as given by programs. No operator of inlay takes them; sparse weights of models
- * are expanded on loading. */
+/* Sparse tensors: values and indices as given by programs. Runs use their dense form; sparse weights of models are
+ * expanded on loading. */
 #include "ort.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -364,4 +364,110 @@ OrtStatus *ort_GetSparseTensorIndices(const OrtValue *ort_value, OrtSparseIndice
     *num_indices = indices->count;
     *indices_ = indices->data;
     return NULL;
+}
+
+/* ------------------------------------------------------------------ dense form */
+
+/* Sets linear[values_count] to the linear indices of a tensor in CSR form. */
+static OrtStatus *expand_rows(const ort_sparse *sparse, int64_t *linear)
+{
+    const int64_t *inner = sparse->first.data, *outer = sparse->second.data;
+    const int64_t count = (int64_t)sparse->values_count, rows = sparse->dims[0], columns = sparse->dims[1];
+    int64_t at = 0;
+
+    if (count == 0)
+        return NULL;
+    if (sparse->second.count != (size_t)rows + 1 || outer[0] != 0 || outer[rows] != count)
+        return ort_fail(ORT_INVALID_ARGUMENT, "outer indices of CSR must go from 0 to the number of values");
+    for (int64_t row = 0; row < rows; row++) {
+        if (outer[row + 1] < at || outer[row + 1] > count)
+            return ort_fail(ORT_INVALID_ARGUMENT, "outer indices of CSR must not decrease");
+        for (; at < outer[row + 1]; at++) {
+            if (inner[at] < 0 || inner[at] >= columns)
+                return ort_fail(ORT_INVALID_ARGUMENT, "inner index %lld of CSR is out of range", (long long)at);
+            linear[at] = row * columns + inner[at];
+        }
+    }
+    INLAY_CHECK(at == count);
+    return NULL;
+}
+
+/* indices has one linear index, or one index per dimension, for each value. */
+static OrtStatus *make_dense(const ort_sparse *sparse, uint32_t indices_rank, const int64_t *indices, inlay_value **out)
+{
+    const int64_t count = (int64_t)sparse->values_count, shape[] = { count, (int64_t)sparse->rank };
+    const uint64_t index_bytes = (uint64_t)count * (indices_rank == 2 ? sparse->rank : 1) * sizeof *indices;
+    inlay_value *values = NULL, *at = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    status = inlay_value_borrow(sparse->dtype, 1, &count, sparse->values,
+                                (uint64_t)count * (inlay_dtype_bits(sparse->dtype) / 8), &values, &diag);
+    if (status == INLAY_OK)
+        status =
+            inlay_value_borrow(INLAY_INT64, indices_rank, shape, (void *)(uintptr_t)indices, index_bytes, &at, &diag);
+    if (status == INLAY_OK)
+        status = inlay_value_from_sparse(values, at, (uint32_t)sparse->rank, sparse->dims, out, &diag);
+    inlay_value_unref(values);
+    inlay_value_unref(at);
+    return ort_from(status, &diag);
+}
+
+OrtStatus *ort_sparse_to_dense(const ort_sparse *sparse, inlay_value **out)
+{
+    OrtStatus *failed;
+    int64_t *linear;
+
+    *out = NULL;
+    if (sparse->format == ORT_SPARSE_COO)
+        return make_dense(sparse, (uint32_t)sparse->first.rank, sparse->first.data, out);
+    if (sparse->format != ORT_SPARSE_CSRC)
+        return ort_fail(ORT_NOT_IMPLEMENTED, "sparse inputs must have indices in the form COO or CSR");
+    linear = calloc(sparse->values_count + 1, sizeof *linear);
+    if (linear == NULL)
+        return ort_no_memory();
+    failed = expand_rows(sparse, linear);
+    if (failed == NULL)
+        failed = make_dense(sparse, 1, linear, out);
+    free(linear);
+    return failed;
+}
+
+/* Fills an empty sparse tensor from values [n] and their indices [n, rank], which it makes linear. */
+static OrtStatus *fill_linear(ort_sparse *sparse, const inlay_value *values, const inlay_value *indices)
+{
+    const int64_t count = inlay_value_count(values), *index = inlay_value_data(indices);
+    int64_t *linear = calloc((size_t)count + 1, sizeof *linear);
+    OrtStatus *failed;
+
+    if (linear == NULL)
+        return ort_no_memory();
+    for (int64_t i = 0; i < count; i++)
+        for (size_t d = 0; d < sparse->rank; d++)
+            linear[i] = linear[i] * sparse->dims[d] + *index++;
+    failed = copy_values(sparse, &count, 1, inlay_value_data(values));
+    if (failed == NULL)
+        failed = set_coo(sparse, linear, (size_t)count, true);
+    free(linear);
+    return failed;
+}
+
+OrtStatus *ort_sparse_of_dense(const inlay_value *dense, OrtValue **out)
+{
+    inlay_value *values = NULL, *indices = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    OrtStatus *failed;
+
+    ORT_TRY(ort_CreateSparseTensorAsOrtValue(ort_allocator(), inlay_value_dims(dense), inlay_value_rank(dense),
+                                             ort_type_of(inlay_value_dtype(dense)), out));
+    failed = ort_from(inlay_value_to_sparse(dense, &values, &indices, &diag), &diag);
+    if (failed == NULL)
+        failed = fill_linear((*out)->sparse, values, indices);
+    inlay_value_unref(values);
+    inlay_value_unref(indices);
+    if (failed != NULL) {
+        ort_ReleaseValue(*out);
+        *out = NULL;
+    }
+    return failed;
 }

@@ -292,8 +292,13 @@ OrtTypeInfo *ort_type_of_io(const inlay_io_info *io)
         if (is_made_up(io, i, shape->names[i]))
             shape->names[i][0] = '\0';
     }
-    if (io->key_dtype == INLAY_UNDEFINED)
-        return ort_type_new(io->kind, shape);
+    if (io->key_dtype == INLAY_UNDEFINED) {
+        OrtTypeInfo *type = ort_type_new(io->kind, shape);
+
+        if (type != NULL && io->sparse != 0 && io->kind == INLAY_KIND_TENSOR)
+            type->type = ONNX_TYPE_SPARSETENSOR;
+        return type;
+    }
     map = outer_type(ONNX_TYPE_MAP, key, tensor_type(shape));
     return io->kind == INLAY_KIND_SEQUENCE ? outer_type(ONNX_TYPE_SEQUENCE, 0, map) : map;
 }

@@ -89,6 +89,7 @@ typedef int ExecutionMode;  /* 0 sequential, 1 parallel */
 typedef int OrtLanguageProjection;
 typedef int OrtExecutionProviderDevicePolicy;
 typedef int OrtCompiledModelCompatibility;
+enum { ORT_COMPATIBILITY_NOT_APPLICABLE };
 typedef int OrtCustomOpInputOutputCharacteristic;
 enum { ORT_REQUIRED, ORT_OPTIONAL, ORT_VARIADIC };
 

@@ -222,3 +222,18 @@ bool ort_next_field(const unsigned char **at, const unsigned char *end, ort_fiel
     *bad = false;
     return true;
 }
+
+bool ort_find_field(const ort_field *message, uint32_t number, ort_field *out)
+{
+    const unsigned char *at = message->data;
+    bool bad = false, found = false;
+    ort_field field;
+
+    while (ort_next_field(&at, message->data + message->bytes, &field, &bad)) {
+        if (field.number != number)
+            continue;
+        *out = field;
+        found = true;
+    }
+    return found;
+}

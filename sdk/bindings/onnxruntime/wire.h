@@ -14,6 +14,7 @@ enum {
     GRAPH_NODE = 1,
     GRAPH_NAME = 2,
     GRAPH_INITIALIZER = 5,
+    GRAPH_DOC = 10,
     GRAPH_INPUT = 11,
     GRAPH_OUTPUT = 12,
     NODE_INPUT = 1,
@@ -62,6 +63,8 @@ typedef struct ort_field {
 /* Reads the field at *at and advances *at. false: the end was reached, or *bad was set because the message is
  * malformed. */
 bool ort_next_field(const unsigned char **at, const unsigned char *end, ort_field *out, bool *bad);
+/* Finds the last field of that number in a message; false: none. */
+bool ort_find_field(const ort_field *message, uint32_t number, ort_field *out);
 static inline bool ort_field_is(const ort_field *field, const char *text)
 {
     return field->bytes == __builtin_strlen(text) && __builtin_memcmp(field->data, text, field->bytes) == 0;

@@ -657,7 +657,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_context_create(inlay_session *sessi
 /* Waits for an asynchronous run in progress, then destroys the context and its outputs. NULL is a no-op. */
 INLAY_API void inlay_context_destroy(inlay_context *context);
 
-/* Binds an input, until another value is bound; the context takes a reference. NULL unbinds.
+/* Binds an input, until another value is bound; the context takes a reference. NULL unbinds. An input of a fixed shape
+ * that no operator reads need not be bound.
  *
  * A device with unified memory (inlay_device.unified) reads the value in place if its provider can import host memory
  * and the value starts at the alignment that the device requires; 4096 bytes suffice for every device. Otherwise each
