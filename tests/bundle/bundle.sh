@@ -173,9 +173,9 @@ fi
 
 # ---- rejected models and options
 fails 2 "no output file given" mlp.onnx
-fails 4 "not fixed" net.onnx -o none
-fails 4 "not fixed" dynamic.onnx -o none
-fails 4 "with --dim NAME=N or --dim INPUT:AXIS=N" dynamic.onnx -o none
+fails 4 "not fixed: fix the dimensions of input 'x' [N" net.onnx -o none
+fails 4 "with --dim NAME=N or --dim INPUT:AXIS=N" net.onnx -o none
+fails 4 "not fixed: it depends on data" dynamic.onnx -o none
 does ".same" loop.onnx -o loop # unrolled
 does ".same" loop.onnx -o loop0 --level 0 # not unrolled
 fails 4 "scan outputs" scans.onnx -o none
