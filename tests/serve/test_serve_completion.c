@@ -488,6 +488,70 @@ static void test_parameters(void **state)
     assert_non_null(strstr(answer.body, "\"code\":\"model_not_found\""));
 }
 
+/* /v1/responses: whole and as events. */
+static void test_responses(void **state)
+{
+#define RESPOND(more) "{\"model\":\"count\",\"max_output_tokens\":2,\"temperature\":0,\"input\":\"xy\"" more "}"
+    static const struct {
+        const char *body, *part;
+        int code;
+    } rows[] = {
+        { RESPOND(""), "\"object\":\"response\"", 200 },
+        { RESPOND(""),
+          "\"status\":\"incomplete\",\"error\":null,\"incomplete_details\":{\"reason\":\"max_output_tokens\"}", 200 },
+        { RESPOND(""), "\"content\":[{\"type\":\"output_text\",\"text\":\"CD\",\"annotations\":[],\"logprobs\":[]}]",
+          200 },
+        { RESPOND(""),
+          "\"usage\":{\"input_tokens\":3,\"input_tokens_details\":{\"cached_tokens\":0},\"output_tokens\":2,", 200 },
+        { RESPOND(",\"instructions\":\"a\""), "\"text\":\"EF\"", 200 }, /* "sa" before "uxy" */
+        { RESPOND(",\"instructions\":\"a\""), "\"instructions\":\"a\"", 200 },
+        { RESPOND(",\"metadata\":{\"k\":\"v\"},\"tools\":[],\"truncation\":\"disabled\""),
+          "\"metadata\":{\"k\":\"v\"}}", 200 },
+        { RESPOND(",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"schema\":{\"enum\":[7]}}}"),
+          "\"status\":\"completed\"", 200 },
+        { RESPOND(",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"schema\":{\"enum\":[7]}}}"),
+          "\"text\":\"7\"", 200 },
+        { RESPOND(",\"text\":{\"format\":{\"name\":\"n\"}}"), "without its type", 400 },
+        { RESPOND(",\"previous_response_id\":\"resp_1\""), REFUSED("previous_response_id"), 400 },
+        { RESPOND(",\"store\":true"), REFUSED("store"), 400 },
+        { RESPOND(",\"truncation\":\"auto\""), REFUSED("truncation"), 400 },
+        { "{\"model\":\"count\",\"max_output_tokens\":2,\"temperature\":0,\"input\":[{\"role\":\"user\",\"content\":[{"
+          "\"type\":\"input_text\",\"text\":\"x\"}]},{\"type\":\"message\",\"role\":\"user\",\"content\":\"y\"}]}",
+          "\"text\":\"DE\"", 200 },
+        { "{\"model\":\"count\",\"input\":[{\"type\":\"function_call_output\"}]}", "'message' is", 400 },
+        { "{\"model\":\"count\"}", "the request has no input", 400 },
+    };
+    static const char *const events[] = {
+        "event: response.created\ndata: "
+        "{\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_",
+        "\"status\":\"in_progress\"",
+        "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"sequence_number\":1,",
+        "event: response.output_item.added\n",
+        "event: response.content_part.added\n",
+        "\"sequence_number\":4,\"item_id\":\"msg_",
+        "\"logprobs\":[],\"delta\":\"C\"}\n\n",
+        "\"logprobs\":[],\"delta\":\"D\"}\n\n",
+        "event: response.output_text.done\n",
+        "\"text\":\"CD\"}\n\n",
+        "event: response.content_part.done\n",
+        "event: response.output_item.done\n",
+        "event: response.incomplete\n",
+        "\"output\":[{\"type\":\"message\",\"id\":\"msg_",
+    };
+    static char got[65536];
+    const char *at = got;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        client_expect(&server, "POST", "/v1/responses", "", rows[i].body, rows[i].code, rows[i].part);
+    stream_at("/v1/responses", RESPOND(",\"stream\":true"), NULL, got, sizeof got);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+        at = strstr(at, events[i]);
+        if (at == NULL)
+            fail_msg("no '%s' in its place: %s", events[i], got);
+    }
+}
+
 /* The same seed, 0 too, gives the same text; other seeds and none give others. */
 static void test_seeds(void **state)
 {
@@ -698,12 +762,19 @@ static void test_texts_wake_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_texts),      cmocka_unit_test(test_rejected_requests),
-        cmocka_unit_test(test_events),           cmocka_unit_test(test_abandoned_requests),
-        cmocka_unit_test(test_concurrent_texts), cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_word_pieces),      cmocka_unit_test(test_chats),
-        cmocka_unit_test(test_sentence_pieces),  cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_pooling),          cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_whole_texts),
+        cmocka_unit_test(test_rejected_requests),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_abandoned_requests),
+        cmocka_unit_test(test_concurrent_texts),
+        cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_word_pieces),
+        cmocka_unit_test(test_chats),
+        cmocka_unit_test(test_sentence_pieces),
+        cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_responses),
+        cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_many_embeddings),
     };
 

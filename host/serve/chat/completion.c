@@ -388,7 +388,10 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
         good = read_prompt(completion, prompt, &error);
         if (!good)
             exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text,
-                                    completion->asked.chat ? "messages" : "prompt", error.code);
+                                    completion->asked.response ? "input"
+                                    : completion->asked.chat   ? "messages"
+                                                               : "prompt",
+                                    error.code);
         completion->prompt_tokens += prompt->token_count;
         prompt->text = NULL; /* the tokens are used from here on */
     }
@@ -507,7 +510,9 @@ void answer_completions(struct exchange *exchange)
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
         return;
     }
-    *completion = (struct completion){ .exchange = exchange, .asked = { .chat = exchange->route.kind == ROUTE_CHAT } };
+    *completion = (struct completion){ .exchange = exchange,
+                                       .asked = { .chat = exchange->route.kind != ROUTE_COMPLETIONS,
+                                                  .response = exchange->route.kind == ROUTE_RESPONSES } };
     (void)pthread_mutex_init(&completion->lock, NULL);
     completion->done = true; /* until the first run is queued */
     exchange->completion = completion;

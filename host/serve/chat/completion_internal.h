@@ -46,6 +46,7 @@ struct completion {
 
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events */
+    uint32_t event_count; /* of a response */
     bool waiting;         /* the exchange is suspended until `out` has events */
     bool done;            /* the texts are complete */
 };
@@ -54,6 +55,12 @@ struct completion {
 void completion_emit(struct completion *completion, size_t bytes, const char *reason);
 /* Adds the token's log probability to the current choice. logits: [count] as the model returned them. */
 void completion_log_token(struct completion *completion, int64_t token, const float *logits, size_t count);
+/* The reply of /v1/responses, and its events: one for a part of the text, and those after its end. The caller holds the
+ * lock. */
+void response_write(struct completion *completion, struct strbuf *to);
+void response_write_part(struct completion *completion, const char *text, size_t bytes);
+void response_write_end(struct completion *completion);
+void response_write_failure(struct completion *completion, const inlay_diag *failure);
 /* Writes the reply, or the last events of a stream: with a failure, or with all texts. From here on another thread
  * may free the exchange. */
 void completion_reply(struct completion *completion, const inlay_diag *failure);

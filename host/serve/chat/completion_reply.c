@@ -246,15 +246,20 @@ void completion_emit(struct completion *completion, size_t bytes, const char *re
     completion_choice *choice = &completion->choices[completion->current];
 
     INLAY_CHECK(bytes <= completion->text.size);
-    if (!completion->streams) {
+    if (!completion->streams || completion->asked.response)
         strbuf_add(&choice->text, completion->text.data, bytes);
-    } else if (bytes > 0 || reason != NULL) {
+    if (completion->streams && (bytes > 0 || reason != NULL)) {
+        const char *text = completion->text.data != NULL ? completion->text.data : "";
+
         (void)pthread_mutex_lock(&completion->lock);
-        strbuf_text(&completion->out, "data: ");
-        write_head(completion, &completion->out);
-        write_choice(completion, choice, &completion->out, completion->current,
-                     completion->text.data != NULL ? completion->text.data : "", bytes, reason);
-        strbuf_text(&completion->out, completion->asked.stream_usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+        if (completion->asked.response) {
+            response_write_part(completion, text, bytes);
+        } else {
+            strbuf_text(&completion->out, "data: ");
+            write_head(completion, &completion->out);
+            write_choice(completion, choice, &completion->out, completion->current, text, bytes, reason);
+            strbuf_text(&completion->out, completion->asked.stream_usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+        }
         wake(completion);
         (void)pthread_mutex_unlock(&completion->lock);
     }
@@ -308,6 +313,9 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
     if (!completion->streams) {
         if (failure != NULL) {
             exchange_fail_diag(exchange, failure);
+        } else if (completion->asked.response) {
+            response_write(completion, &exchange->reply);
+            exchange->code = HTTP_OK;
         } else {
             write_head(completion, &exchange->reply);
             write_choices(completion, &exchange->reply);
@@ -321,7 +329,11 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
         return;
     }
     (void)pthread_mutex_lock(&completion->lock);
-    if (failure != NULL) {
+    if (completion->asked.response && failure != NULL) {
+        response_write_failure(completion, failure);
+    } else if (completion->asked.response) {
+        response_write_end(completion);
+    } else if (failure != NULL) {
         strbuf_text(&completion->out, "data: ");
         exchange_write_error(exchange, &completion->out, exchange_code_of(failure->code), failure->text, NULL, NULL);
         strbuf_text(&completion->out, "\n\n");

@@ -79,6 +79,14 @@ static const char *read_content(json_t *message, body_error *error)
     return json_string_value(whole);
 }
 
+static bool add_message(completion_request *request, chat_message message, body_error *error)
+{
+    if (!LIST_GROW(request->messages, request->message_count))
+        return body_fail(error, "out of memory for the messages");
+    request->messages[request->message_count++] = message;
+    return true;
+}
+
 static bool read_messages(void *user, json_t *value, body_error *error)
 {
     completion_request *request = user;
@@ -88,21 +96,38 @@ static bool read_messages(void *user, json_t *value, body_error *error)
     if (json_array_size(value) > MAX_MESSAGES)
         return body_fail(error, "more than %d messages", MAX_MESSAGES);
     for (size_t i = 0; i < json_array_size(value); i++) {
-        json_t *message = json_array_get(value, i);
-        chat_message *out;
+        json_t *one = json_array_get(value, i);
+        const char *type = json_string_value(json_object_get(one, "type")); /* of /v1/responses */
+        chat_message message = { json_string_value(json_object_get(one, "role")), NULL };
 
-        if (!LIST_GROW(request->messages, request->message_count))
-            return body_fail(error, "out of memory for the messages");
-        out = &request->messages[request->message_count];
-        *out = (chat_message){ json_string_value(json_object_get(message, "role")), NULL };
-        if (out->role == NULL)
+        if (request->response && type != NULL && strcmp(type, "message") != 0)
+            return body_fail(error, "an item of type '%.40s' is not supported; 'message' is", type);
+        if (message.role == NULL)
             return body_fail(error, "a message without role or content");
-        out->content = read_content(message, error);
-        if (out->content == NULL)
+        message.content = read_content(one, error);
+        if (message.content == NULL || !add_message(request, message, error))
             return false;
-        request->message_count++;
     }
     return true;
+}
+
+/* A text, which is a message of the user, or messages. */
+static bool read_input(void *user, json_t *value, body_error *error)
+{
+    return json_is_string(value) ? add_message(user, (chat_message){ "user", json_string_value(value) }, error)
+                                 : read_messages(user, value, error);
+}
+
+static bool read_instructions(void *user, json_t *value, body_error *error)
+{
+    ((completion_request *)user)->instructions = json_string_value(value);
+    return json_is_string(value) || body_fail(error, "not a text");
+}
+
+static bool read_metadata(void *user, json_t *value, body_error *error)
+{
+    ((completion_request *)user)->metadata = value;
+    return json_is_object(value) || body_fail(error, "not an object");
 }
 
 static bool read_stops(void *user, json_t *value, body_error *error)
@@ -312,6 +337,32 @@ static bool read_format(void *user, json_t *value, body_error *error)
                     error);
 }
 
+/* "text" of /v1/responses: {"format": ...}, whose schema is not below "json_schema". */
+static bool read_text_form(void *user, json_t *value, body_error *error)
+{
+    json_t *format = json_object_get(value, "format"), *whole;
+    bool good;
+
+    if (!json_is_object(value))
+        return body_fail(error, "not an object");
+    if (format == NULL)
+        return true;
+    ((completion_request *)user)->format = format;
+    whole = json_pack("{s:O, s:O}", "type", json_object_get(format, "type"), "json_schema", format);
+    good = whole != NULL ? read_format(user, whole, error) : body_fail(error, "a format without its type");
+    json_decref(whole);
+    return good;
+}
+
+static bool read_truncation(void *user, json_t *value, body_error *error)
+{
+    static const char *const ways[] = { "disabled", NULL };
+    uint32_t which;
+
+    (void)user;
+    return body_choice(value, ways, &which, error);
+}
+
 static bool read_grammar(void *user, json_t *value, body_error *error)
 {
     const char *text = json_string_value(value);
@@ -419,6 +470,27 @@ static const body_parameter chat_parameters[] = { BOTH,
                                                   { "safety_identifier", NULL },
                                                   { "prompt_cache_key", NULL } };
 
+static const body_parameter response_parameters[] = { { "model", read_model },
+                                                      { "input", read_input },
+                                                      { "instructions", read_instructions },
+                                                      { "max_output_tokens", read_max_tokens },
+                                                      { "temperature", read_temperature },
+                                                      { "top_p", read_top_p },
+                                                      { "stream", read_stream },
+                                                      { "text", read_text_form },
+                                                      { "truncation", read_truncation },
+                                                      { "service_tier", read_tier },
+                                                      { "tools", read_nothing },
+                                                      { "include", read_nothing },
+                                                      { "tool_choice", read_tool_choice },
+                                                      { "background", read_no },
+                                                      { "store", read_no },
+                                                      { "metadata", read_metadata },
+                                                      { "parallel_tool_calls", NULL },
+                                                      { "user", NULL },
+                                                      { "safety_identifier", NULL },
+                                                      { "prompt_cache_key", NULL } };
+
 /* Fails for the parameter. */
 static bool refuse(body_error *error, const char *parameter, const char *text)
 {
@@ -428,21 +500,38 @@ static bool refuse(body_error *error, const char *parameter, const char *text)
 
 bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error)
 {
-    const body_parameter *parameters = request->chat ? chat_parameters : completion_parameters;
-    size_t count = request->chat ? sizeof chat_parameters / sizeof *chat_parameters
-                                 : sizeof completion_parameters / sizeof *completion_parameters;
+    const struct {
+        const body_parameter *parameters;
+        size_t count;
+    } tables[] = { { completion_parameters, sizeof completion_parameters / sizeof *completion_parameters },
+                   { chat_parameters, sizeof chat_parameters / sizeof *chat_parameters },
+                   { response_parameters, sizeof response_parameters / sizeof *response_parameters } };
+    int api = request->response ? 2 : request->chat;
 
-    *request = (completion_request){ .chat = request->chat, .choices = 1, .sampler = SAMPLER_INIT };
+    *request = (completion_request){
+        .chat = request->chat, .response = request->response, .choices = 1, .sampler = SAMPLER_INIT
+    };
     request->sampler.temperature = 1;
     request->max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
-    request->body = body_read(exchange, parameters, count, request, error);
+    request->body = body_read(exchange, tables[api].parameters, tables[api].count, request, error);
     if (request->body == NULL)
         return false;
     if (request->model == NULL)
         return refuse(error, "model", "the request has no model");
     if (request->chat ? request->message_count == 0 : request->prompt_count == 0)
-        return refuse(error, request->chat ? "messages" : "prompt",
-                      request->chat ? "the request has no messages" : "the request has no prompt (a text)");
+        return refuse(error,
+                      request->response ? "input"
+                      : request->chat   ? "messages"
+                                        : "prompt",
+                      request->response ? "the request has no input"
+                      : request->chat   ? "the request has no messages"
+                                        : "the request has no prompt (a text)");
+    if (request->instructions != NULL) {
+        if (!add_message(request, (chat_message){ 0 }, error))
+            return false;
+        memmove(request->messages + 1, request->messages, (request->message_count - 1) * sizeof *request->messages);
+        request->messages[0] = (chat_message){ "system", request->instructions };
+    }
     if (request->candidates == 0)
         request->candidates = request->choices;
     if (request->candidates < request->choices)

@@ -1,4 +1,5 @@
-/* serve/chat/completion_request.h - the body of POST /v1/completions and /v1/chat/completions. */
+/* serve/chat/completion_request.h - the body of POST /v1/completions, /v1/chat/completions and
+ * /v1/responses. */
 #ifndef SERVE_COMPLETION_REQUEST_H
 #define SERVE_COMPLETION_REQUEST_H
 #include "sampler.h"
@@ -15,8 +16,9 @@ typedef struct completion_prompt {
 } completion_prompt;
 
 typedef struct completion_request {
-    bool chat;    /* messages, not prompts */
-    json_t *body; /* owned; model, stops and the texts of prompts and messages point into it */
+    bool chat;     /* messages, not prompts */
+    bool response; /* and a reply as of /v1/responses */
+    json_t *body;  /* owned; model, stops and the texts of prompts and messages point into it */
     const char *model;
     completion_prompt *prompts; /* [prompt_count], owned */
     uint32_t prompt_count;
@@ -24,20 +26,23 @@ typedef struct completion_request {
     uint32_t stop_count;
     chat_message *messages; /* [message_count], owned */
     uint32_t message_count;
-    uint32_t choices;    /* n: texts of each prompt in the reply */
-    uint32_t candidates; /* best_of: texts of each prompt that are generated */
+    const char *instructions; /* the first message; NULL: none */
+    json_t *metadata;         /* returned as it came; NULL: none */
+    json_t *format;           /* the same: of the text */
+    uint32_t choices;         /* n: texts of each prompt in the reply */
+    uint32_t candidates;      /* best_of: texts of each prompt that are generated */
     bool streams;
     bool stream_usage;
     bool logprobs;
     uint32_t top_logprobs;
     uint64_t max_tokens;
     bool seeded;
-    struct grammar *form;           /* of the texts, owned; NULL: any */
+    struct grammar *form;    /* of the texts, owned; NULL: any */
     struct token_bias *bias; /* [MAX_BIAS], owned; NULL: none */
     struct sampler sampler;
 } completion_request;
 
-/* Reads the exchange's body into *request, whose `chat` is set. false: *error says why; the caller frees the request
+/* Reads the exchange's body into *request, whose `chat` and `response` are set. false: *error says why; the caller frees the request
  * in both cases. */
 bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error);
 void completion_request_deinit(completion_request *request);

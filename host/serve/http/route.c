@@ -136,6 +136,7 @@ struct route route_find(const char *path)
                   { "/v2/logging", ROUTE_LOGGING },
                   { "/v1/completions", ROUTE_COMPLETIONS },
                   { "/v1/chat/completions", ROUTE_CHAT },
+                  { "/v1/responses", ROUTE_RESPONSES },
                   { "/v1/models", ROUTE_MODELS },
                   { "/v1/embeddings", ROUTE_EMBEDDINGS } };
     const char *rest = after(path, "/v2/models/");

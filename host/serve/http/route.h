@@ -23,6 +23,7 @@
     X(UNLOAD, "POST", 2)                                                                                               \
     X(COMPLETIONS, "POST", 1)                                                                                          \
     X(CHAT, "POST", 1)                                                                                                 \
+    X(RESPONSES, "POST", 1)                                                                                            \
     X(EMBEDDINGS, "POST", 1)                                                                                           \
     X(MODELS, "GET", 1)                                                                                                \
     X(TRACE, "GET, POST", 1)                                                                                           \

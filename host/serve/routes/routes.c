@@ -23,6 +23,7 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
     [ROUTE_UNLOAD] = answer_repository,
     [ROUTE_COMPLETIONS] = answer_completions,
     [ROUTE_CHAT] = answer_completions,
+    [ROUTE_RESPONSES] = answer_completions,
     [ROUTE_EMBEDDINGS] = answer_embeddings,
     [ROUTE_MODELS] = answer_models,
     [ROUTE_TRACE] = answer_trace,
