@@ -135,6 +135,7 @@ static void *check_loop(void *user)
         if (stop)
             return NULL;
         sched_expire(watch->server->sched);
+        loader_expire(watch->server->loader);
         repository_collect(watch->server->repository);
         load_sample(watch->server);
         if (watch->server->board.count > 1 && ++ticks % PUBLISH_TICKS == 0)
