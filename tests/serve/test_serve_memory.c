@@ -275,6 +275,35 @@ static void test_sequences_count(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
+/* After a large body, the allocator's unused memory is given back to the system once. */
+static void test_memory_is_given_back(void **state)
+{
+    enum { BYTES = 20 << 20 };
+    const struct timespec pause = { 0, 5000000 };
+    static struct answer answer;
+    char *body = malloc(BYTES);
+    int fd;
+
+    (void)state;
+    serving_start(&server, NULL);
+    assert_int_equal(infer('a'), 200);
+    assert_true(client_metric(&server, "inlay_memory_trims_total") == 0);
+    assert_non_null(body);
+    memset(body, ' ', BYTES);
+    fd = client_connect(&server);
+    client_call(fd, "POST", "/v2/models/a/infer", "", body, BYTES, &answer);
+    assert_int_equal(answer.code, 400);
+    for (uint32_t i = 0; client_metric(&server, "inlay_memory_trims_total") == 0; i++) {
+        assert_true(i < 12000);
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_true(client_metric(&server, "inlay_memory_trims_total") == 1);
+    assert_int_equal(infer('a'), 200);
+    (void)close(fd);
+    free(body);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_concurrent_requests),
         cmocka_unit_test(test_models_are_held),
         cmocka_unit_test(test_sequences_count),
+        cmocka_unit_test(test_memory_is_given_back),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
