@@ -184,6 +184,42 @@ static void test_concurrent_requests(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
+/* A model that a request has loaded is not replaced for another request for a while: that one waits, at most until its
+ * deadline, or until the server ends. */
+static void test_models_are_held(void **state)
+{
+    static struct answer answer;
+    const char *flags[] = { "--models-memory", NULL, "--models-hold-ms", "3600000", "--grpc-port", "-1", NULL };
+    char budget[32], text[512];
+    int waiting;
+
+    (void)state;
+    (void)snprintf(budget, sizeof budget, "%.0f", all_bytes * 2.5 / 3);
+    flags[1] = budget;
+    serving_start(&server, flags);
+    assert_int_equal(infer('b'), 200);
+    assert_int_equal(infer('c'), 200); /* instead of a */
+    assert_int_equal(infer('a'), 200); /* instead of b, which was there from the start */
+    expect_ready("ac");
+    client_once(&server, "POST", "/v2/models/b/infer", "Inference-Timeout-Ms: 50\r\n", INFER, &answer);
+    assert_int_equal(answer.code, 504);
+    assert_int_equal(infer('a'), 200);
+    assert_int_equal(infer('c'), 200);
+    expect_ready("ac");
+    client_expect(&server, "POST", "/v2/repository/models/b/load", "", "", 403, "");
+    waiting = client_connect(&server);
+    (void)snprintf(text, sizeof text,
+                   "POST /v2/models/b/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
+                   strlen(INFER), INFER);
+    client_text(waiting, text);
+    while (client_metric(&server, "inlay_http_requests") < 2) /* with that of the metrics */
+        ;
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+    client_receive(waiting, &answer);
+    assert_int_not_equal(answer.code, 0); /* it is refused, because a server that ends loads no model */
+    (void)close(waiting);
+}
+
 static void begin_sequences(uint32_t count)
 {
     char body[256];
@@ -239,6 +275,35 @@ static void test_sequences_count(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
+/* After a large body, the allocator's unused memory is given back to the system once. */
+static void test_memory_is_given_back(void **state)
+{
+    enum { BYTES = 20 << 20 };
+    const struct timespec pause = { 0, 5000000 };
+    static struct answer answer;
+    char *body = malloc(BYTES);
+    int fd;
+
+    (void)state;
+    serving_start(&server, NULL);
+    assert_int_equal(infer('a'), 200);
+    assert_true(client_metric(&server, "inlay_memory_trims_total") == 0);
+    assert_non_null(body);
+    memset(body, ' ', BYTES);
+    fd = client_connect(&server);
+    client_call(fd, "POST", "/v2/models/a/infer", "", body, BYTES, &answer);
+    assert_int_equal(answer.code, 400);
+    for (uint32_t i = 0; client_metric(&server, "inlay_memory_trims_total") == 0; i++) {
+        assert_true(i < 12000);
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_true(client_metric(&server, "inlay_memory_trims_total") == 1);
+    assert_int_equal(infer('a'), 200);
+    (void)close(fd);
+    free(body);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,7 +311,9 @@ int main(void)
         cmocka_unit_test(test_one_too_large),
         cmocka_unit_test(test_over_grpc),
         cmocka_unit_test(test_concurrent_requests),
+        cmocka_unit_test(test_models_are_held),
         cmocka_unit_test(test_sequences_count),
+        cmocka_unit_test(test_memory_is_given_back),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

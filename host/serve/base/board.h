@@ -54,6 +54,7 @@ typedef struct board_counts {
     atomic_uint_fast64_t copied_bytes;       /* of tensors that could not be used in place */
     atomic_uint_fast64_t moved_bytes;        /* of bodies, copied out of receive buffers */
     atomic_uint_fast64_t requests;           /* completed */
+    atomic_uint_fast64_t trims;              /* how often unused memory was given back after large requests */
 } board_counts;
 
 /* The figures of one version of a model in a process. */

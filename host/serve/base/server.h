@@ -38,8 +38,9 @@ struct server {
     atomic_bool refusing;  /* inference requests are refused */
     atomic_uint suspended; /* requests that other threads have */
     struct board board;
-    board_counts *counts;        /* of this process, in the board */
-    uint64_t max_inflight_bytes; /* of all processes; 0 = no limit */
+    board_counts *counts;                     /* of this process, in the board */
+    uint64_t max_inflight_bytes;              /* of all processes; 0 = no limit */
+    atomic_uint_fast64_t most_inflight_bytes; /* of this process, since watch.c has last given memory back */
     uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
     int access_log; /* -1 = none */
     uint64_t started_ns;
@@ -61,6 +62,8 @@ static inline bool server_hold(struct server *server, uint64_t own, uint64_t byt
      * sees the other's bytes. */
     uint64_t total = atomic_fetch_add(&server->counts->inflight_bytes, bytes) + bytes;
 
+    if (total > atomic_load_explicit(&server->most_inflight_bytes, memory_order_relaxed))
+        atomic_store_explicit(&server->most_inflight_bytes, total, memory_order_relaxed); /* about the highest */
     if (server->max_inflight_bytes == 0)
         return true;
     total += board_others_inflight_bytes(&server->board);

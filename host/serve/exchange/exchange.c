@@ -397,7 +397,11 @@ void exchange_suspend(struct exchange *exchange)
 void exchange_load_model(struct exchange *exchange, const char *name, size_t name_bytes, uint64_t version,
                          void (*done)(void *user, const inlay_diag *failure))
 {
-    exchange->load_task = (load_task){ .what = LOAD_TASK_DEFERRED, .version = version, .done = done, .user = exchange };
+    exchange->load_task = (load_task){ .what = LOAD_TASK_DEFERRED,
+                                       .version = version,
+                                       .deadline_ns = exchange->job.deadline_ns,
+                                       .done = done,
+                                       .user = exchange };
     (void)snprintf(exchange->load_task.name, sizeof exchange->load_task.name, "%.*s", (int)name_bytes, name);
     exchange_suspend(exchange);
     loader_submit(exchange->server->loader, &exchange->load_task);

@@ -5,9 +5,11 @@
 #include "serve/repository/repository.h"
 #include "serve/exchange/watch.h"
 #include "serve/network/front.h"
+#include <malloc.h>
 #include <stdlib.h>
 
-enum { TICK_NS = 10000000, PUBLISH_TICKS = 10 }; /* interval of the checks; checks between two of watch_publish() */
+enum { TICK_NS = 10000000, PUBLISH_TICKS = 10 };  /* interval of the checks; checks between two of watch_publish() */
+enum { TRIM_BYTES = 16 << 20, TRIM_TICKS = 100 }; /* see give_back_memory() */
 
 struct watch {
     struct server *server;
@@ -16,7 +18,8 @@ struct watch {
     pthread_cond_t stopped;
     bool stop;
     struct exchange *requests;
-    struct front *front; /* NULL: none */
+    struct front *front;  /* NULL: none */
+    uint32_t quiet_ticks; /* used by the thread only: since when less memory has been needed, see give_back_memory() */
 };
 
 /* ------------------------------------------------------------------ list */
@@ -115,6 +118,23 @@ void watch_publish(struct server *server)
     repository_each(server->repository, publish_model, server);
 }
 
+/* After requests whose bodies took more than TRIM_BYTES together, the allocator keeps the memory for later ones. If those
+ * have needed less than a quarter of it for TRIM_TICKS, gives it back to the system. */
+static void give_back_memory(struct watch *watch)
+{
+    struct server *server = watch->server;
+    uint64_t most = atomic_load_explicit(&server->most_inflight_bytes, memory_order_relaxed),
+             now = atomic_load_explicit(&server->counts->inflight_bytes, memory_order_relaxed);
+
+    watch->quiet_ticks = most >= TRIM_BYTES && now < most / 4 ? watch->quiet_ticks + 1 : 0;
+    if (watch->quiet_ticks < TRIM_TICKS)
+        return;
+    watch->quiet_ticks = 0;
+    atomic_store_explicit(&server->most_inflight_bytes, now, memory_order_relaxed);
+    (void)malloc_trim(0);
+    (void)atomic_fetch_add_explicit(&server->counts->trims, 1, memory_order_relaxed);
+}
+
 static void *check_loop(void *user)
 {
     struct watch *watch = user;
@@ -135,8 +155,10 @@ static void *check_loop(void *user)
         if (stop)
             return NULL;
         sched_expire(watch->server->sched);
+        loader_expire(watch->server->loader);
         repository_collect(watch->server->repository);
         load_sample(watch->server);
+        give_back_memory(watch);
         if (watch->server->board.count > 1 && ++ticks % PUBLISH_TICKS == 0)
             watch_publish(watch->server);
     }

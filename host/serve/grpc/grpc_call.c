@@ -563,6 +563,8 @@ static bool take_message(struct call *call)
     if (call->in.size > PREFIX + bytes)
         memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
     call->in.size -= PREFIX + bytes;
+    if (call->in.size == 0 && bytes > CONNECTION_READ_BYTES) /* a stream need not keep the room of a large message */
+        strbuf_deinit(&call->in);
     return true;
 }
 

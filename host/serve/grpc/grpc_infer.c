@@ -387,8 +387,11 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
     if (call->job.model != NULL) {
         (void)submit(call);
     } else if (deferred) {
-        call->load_task =
-            (load_task){ .what = LOAD_TASK_DEFERRED, .version = version, .done = model_loaded, .user = call };
+        call->load_task = (load_task){ .what = LOAD_TASK_DEFERRED,
+                                       .version = version,
+                                       .deadline_ns = deadline(call),
+                                       .done = model_loaded,
+                                       .user = call };
         (void)snprintf(call->load_task.name, sizeof call->load_task.name, "%s", call->decoded->model_name);
         note_queued(call);
         call->in_loader = true;

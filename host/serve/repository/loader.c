@@ -39,14 +39,49 @@ static void perform(struct loader *loader, load_task *task)
     task->done(task->user, &diag);
 }
 
-/* Waits for a task; false: it is time to poll the folder. */
-static bool wait_for_work(struct loader *loader, uint64_t poll_at)
+/* Waits until a task is added, or until that time (UINT64_MAX: no time). */
+static void wait_until(struct loader *loader, uint64_t at)
 {
-    struct timespec until = { (time_t)(poll_at / 1000000000u), (long)(poll_at % 1000000000u) };
+    struct timespec until = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
 
-    if (loader->poll_ns == 0)
-        return pthread_cond_wait(&loader->work, &loader->lock) == 0;
-    return pthread_cond_timedwait(&loader->work, &loader->lock, &until) == 0;
+    if (at == UINT64_MAX)
+        (void)pthread_cond_wait(&loader->work, &loader->lock);
+    else
+        (void)pthread_cond_timedwait(&loader->work, &loader->lock, &until);
+}
+
+/* Removes the task behind `before`, NULL = the first one. */
+static load_task *take(struct loader *loader, load_task *before)
+{
+    load_task *task = before != NULL ? before->next : loader->first;
+
+    if (before != NULL)
+        before->next = task->next;
+    else
+        loader->first = task->next;
+    if (loader->last == task)
+        loader->last = before;
+    return task;
+}
+
+/* Takes the first task that need not wait, see repository_load_at(). NULL: none until *out_at. A server that ends does
+ * not wait. */
+static load_task *next_task(struct loader *loader, uint64_t *out_at)
+{
+    bool ends = loader->stop || atomic_load(&loader->server->draining);
+    load_task *before = NULL;
+
+    *out_at = UINT64_MAX;
+    for (load_task *task = loader->first; task != NULL; before = task, task = task->next) {
+        uint64_t at = task->what == LOAD_TASK_DEFERRED && !ends
+                          ? repository_load_at(loader->server->repository, task->name, task->version)
+                          : 0;
+
+        if (at <= clock_ns())
+            return take(loader, before);
+        *out_at = at < *out_at ? at : *out_at;
+    }
+    return NULL;
 }
 
 /* Polls the folder, but not before all models were loaded for the first time. */
@@ -65,28 +100,24 @@ static void *work(void *user)
 
     (void)pthread_mutex_lock(&loader->lock);
     for (;;) {
-        load_task *task = loader->first;
+        uint64_t at;
+        load_task *task = next_task(loader, &at);
 
         if (task == NULL && loader->stop)
             break;
-        if (task == NULL) {
-            if (!wait_for_work(loader, poll_at) && loader->first == NULL && !loader->stop) {
-                loader->working = true;
-                (void)pthread_mutex_unlock(&loader->lock);
-                poll_folder(loader);
-                (void)pthread_mutex_lock(&loader->lock);
-                loader->working = false;
-                poll_at = clock_ns() + loader->poll_ns;
-            }
+        if (task == NULL && (loader->poll_ns == 0 || clock_ns() < poll_at)) {
+            wait_until(loader, loader->poll_ns > 0 && poll_at < at ? poll_at : at);
             continue;
         }
-        INLAY_CHECK(loader->last != NULL && !loader->working);
-        loader->first = task->next;
-        if (loader->first == NULL)
-            loader->last = NULL;
+        INLAY_CHECK(!loader->working);
         loader->working = true;
         (void)pthread_mutex_unlock(&loader->lock);
-        perform(loader, task);
+        if (task != NULL) {
+            perform(loader, task);
+        } else {
+            poll_folder(loader);
+            poll_at = clock_ns() + loader->poll_ns;
+        }
         (void)pthread_mutex_lock(&loader->lock);
         loader->working = false;
     }
@@ -106,6 +137,36 @@ void loader_submit(struct loader *loader, load_task *task)
     loader->last = task;
     (void)pthread_cond_signal(&loader->work);
     (void)pthread_mutex_unlock(&loader->lock);
+}
+
+void loader_expire(struct loader *loader)
+{
+    uint64_t now = clock_ns();
+    load_task *expired = NULL, *before = NULL;
+
+    if (loader == NULL)
+        return;
+    (void)pthread_mutex_lock(&loader->lock);
+    for (load_task *task = loader->first, *next; task != NULL; task = next) {
+        next = task->next;
+        if (task->deadline_ns == 0 || now < task->deadline_ns) {
+            before = task;
+            continue;
+        }
+        (void)take(loader, before);
+        task->next = expired;
+        expired = task;
+    }
+    if (loader->first != NULL && atomic_load(&loader->server->draining))
+        (void)pthread_cond_signal(&loader->work); /* see next_task() */
+    (void)pthread_mutex_unlock(&loader->lock);
+    for (load_task *task = expired, *next; task != NULL; task = next) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        next = task->next;
+        (void)inlay_fail(&diag, INLAY_DEADLINE_EXCEEDED, "the request's deadline passed before its model was loaded");
+        task->done(task->user, &diag);
+    }
 }
 
 bool loader_is_idle(struct loader *loader)

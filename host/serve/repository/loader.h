@@ -11,6 +11,7 @@ typedef enum load_task_kind { LOAD_TASK_LOAD, LOAD_TASK_UNLOAD, LOAD_TASK_DEFERR
 typedef struct load_task {
     load_task_kind what;
     uint64_t version;               /* LOAD_TASK_DEFERRED: the version; 0 = the latest */
+    uint64_t deadline_ns;           /* LOAD_TASK_DEFERRED: it may wait until then; 0 = none */
     char name[FOLDER_MAX_NAME + 2]; /* a truncated name matches no model */
     void (*done)(void *user, const inlay_diag *diag);
     void *user;
@@ -20,6 +21,8 @@ typedef struct load_task {
 INLAY_NODISCARD inlay_status loader_create(struct server *server, struct loader **out_loader, inlay_diag *diag);
 void loader_destroy(struct loader *loader);
 void loader_submit(struct loader *loader, load_task *task);
+/* Ends the tasks that have waited beyond their deadline. Called periodically. */
+void loader_expire(struct loader *loader);
 /* Whether no task is waiting or running: then loader_destroy() returns at once, unless a task is submitted. NULL is
  * idle. */
 bool loader_is_idle(struct loader *loader);

@@ -261,7 +261,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     struct model *loaded = NULL;
     char path[4200];
     inlay_status status;
-    uint64_t files, bytes;
+    uint64_t files, bytes, start = clock_ns();
 
     (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
                    (unsigned long long)version);
@@ -309,6 +309,8 @@ done:
         set_entry(repository, model->name, version, STATE_READY, loaded, false, NULL);
     else
         set_failed(repository, model->name, version, diag->text);
+    if (status == INLAY_OK && reason == LOAD_DEFERRED)
+        repository_hold(repository, model->name, version, clock_ns() - start);
     return status;
 }
 

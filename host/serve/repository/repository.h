@@ -39,6 +39,9 @@ struct model *repository_acquire(struct repository *repository, const char *name
 /* Loads a deferred version, and unloads others if memory requires it. version 0 = the latest. As repository_load(). */
 INLAY_NODISCARD inlay_status repository_load_deferred(struct repository *repository, const char *name, uint64_t version,
                                                       inlay_diag *diag);
+/* When repository_load_deferred() should be called: 0 = now; otherwise, loading the version now would unload a model that
+ * a request has loaded shortly before, so that the two could replace each other with every request. */
+uint64_t repository_load_at(struct repository *repository, const char *name, uint64_t version);
 /* Returns the model that has the request's sequence: `model`, or a replaced one that still has the sequence. Takes the
  * reference to `model` and returns a reference. version 0 = the request has no version. */
 struct model *repository_of_sequence(struct repository *repository, struct model *model, uint64_t version,

@@ -13,9 +13,11 @@ struct entry {
     entry_state state;
     char *reason; /* NULL = none */
     struct model *loaded;
-    bool failed;   /* the last load failed */
-    bool deferred; /* not loaded because of models_memory; loaded when a request names it */
-    bool is_text;  /* a model for texts, as far as known */
+    bool failed;            /* the last load failed */
+    bool deferred;          /* not loaded because of models_memory; loaded when a request names it */
+    bool is_text;           /* a model for texts, as far as known */
+    uint64_t bytes;         /* memory when it was unloaded because of models_memory; 0 = unknown */
+    uint64_t held_until_ns; /* until then, other requests wait instead of replacing it */
 };
 
 struct repository {
@@ -36,6 +38,8 @@ struct entry *repository_entry_of(struct repository *repository, const char *nam
 
 /* Unloads other models until `needed` more bytes fit. */
 void repository_make_room(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
+/* A request has loaded the version, which took `ns`: other requests do not replace it for a while. */
+void repository_hold(struct repository *repository, const char *name, uint64_t version, uint64_t ns);
 /* Unloads a model if the loaded ones have grown beyond the limit: one that has no live sequences and is not the only one
  * that could be unloaded. */
 void repository_trim(struct repository *repository);

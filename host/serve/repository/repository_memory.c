@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HOLD_LOADS = 4 }; /* see the setting models_hold_ms */
+
 /* The caller holds the lock. */
 static uint64_t loaded_bytes(struct repository *repository)
 {
@@ -27,29 +29,78 @@ uint64_t repository_bytes(struct repository *repository)
     return bytes;
 }
 
-/* The least recently used model other than that version, without those that ensembles need; models with live sequences
- * come last. The caller holds the lock. */
-static struct entry *least_needed(struct repository *repository, const char *name, uint64_t version, bool *out_live)
+/* Whether the first model is unloaded before the second one: the least recently used one; those with live sequences come
+ * last. */
+static bool goes_first(const struct entry *entry, const struct entry *other)
 {
-    struct entry *oldest = NULL;
+    bool live = sequences_live(entry->loaded), other_live = sequences_live(other->loaded);
 
-    *out_live = true;
+    return live != other_live ? other_live
+                              : atomic_load(&entry->loaded->requested_ns) < atomic_load(&other->loaded->requested_ns);
+}
+
+/* The model other than that version which is unloaded next, or next after `previous` (NULL: the first), without those
+ * that ensembles need. The caller holds the lock. */
+static struct entry *next_victim(struct repository *repository, const char *name, uint64_t version,
+                                 const struct entry *previous)
+{
+    struct entry *first = NULL;
+
     for (uint32_t i = 0; i < repository->count; i++) {
         struct entry *entry = &repository->entries[i];
-        bool live;
 
         if (entry->loaded == NULL || atomic_load(&entry->loaded->pins) > 0 ||
             (entry->version == version && strcmp(entry->name, name) == 0))
             continue;
-        live = sequences_live(entry->loaded);
-        if (oldest == NULL || live < *out_live ||
-            (live == *out_live &&
-             atomic_load(&entry->loaded->requested_ns) < atomic_load(&oldest->loaded->requested_ns))) {
-            oldest = entry;
-            *out_live = live;
-        }
+        if ((previous == NULL || (entry != previous && goes_first(previous, entry))) &&
+            (first == NULL || goes_first(entry, first)))
+            first = entry;
     }
-    return oldest;
+    return first;
+}
+
+void repository_hold(struct repository *repository, const char *name, uint64_t version, uint64_t ns)
+{
+    uint64_t hold = (uint64_t)settings_int(repository->settings, SET_models_hold_ms) * 1000000;
+    struct entry *entry;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    entry = repository_entry_of(repository, name, version);
+    if (entry != NULL)
+        entry->held_until_ns = clock_ns() + (hold > 0 ? hold : HOLD_LOADS * ns);
+    (void)pthread_mutex_unlock(&repository->lock);
+}
+
+/* The deferred version that a request for `version` (0: the latest) needs; NULL: none. The caller holds the lock. */
+static const struct entry *find_deferred(const struct repository *repository, const char *name, uint64_t version)
+{
+    const struct entry *found = NULL;
+
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const struct entry *entry = &repository->entries[i];
+
+        if ((version == 0 || entry->version == version) && strcmp(entry->name, name) == 0)
+            found = entry->deferred && entry->loaded == NULL ? entry : NULL;
+    }
+    return found;
+}
+
+uint64_t repository_load_at(struct repository *repository, const char *name, uint64_t version)
+{
+    const struct entry *entry, *victim = NULL;
+    uint64_t at = 0, bytes;
+
+    if (repository->budget == 0)
+        return 0;
+    (void)pthread_mutex_lock(&repository->lock);
+    entry = find_deferred(repository, name, version);
+    bytes = entry != NULL ? loaded_bytes(repository) + entry->bytes : 0;
+    while (bytes > repository->budget && (victim = next_victim(repository, name, entry->version, victim)) != NULL) {
+        bytes -= model_bytes(victim->loaded);
+        at = victim->held_until_ns > at ? victim->held_until_ns : at;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return at;
 }
 
 /* Removes the model from its entry. The caller holds the lock. */
@@ -57,6 +108,7 @@ static struct model *take(struct entry *entry)
 {
     struct model *taken = entry->loaded;
 
+    entry->bytes = model_bytes(taken);
     entry->loaded = NULL;
     entry->deferred = true;
     entry->state = STATE_UNAVAILABLE;
@@ -69,14 +121,13 @@ static struct model *take(struct entry *entry)
 static struct model *unload_one(struct repository *repository, const char *name, uint64_t version, uint64_t needed)
 {
     struct model *taken = NULL;
-    bool live = false;
     struct entry *entry;
 
     INLAY_CHECK(repository->budget > 0);
     (void)pthread_mutex_lock(&repository->lock);
     entry =
-        loaded_bytes(repository) + needed > repository->budget ? least_needed(repository, name, version, &live) : NULL;
-    if (loaded_bytes(repository) + needed > repository->budget && (entry == NULL || live))
+        loaded_bytes(repository) + needed > repository->budget ? next_victim(repository, name, version, NULL) : NULL;
+    if (loaded_bytes(repository) + needed > repository->budget && (entry == NULL || sequences_live(entry->loaded)))
         taken = retired_take(&repository->retired, NULL);
     if (taken == NULL && entry != NULL)
         taken = take(entry);
@@ -101,16 +152,15 @@ void repository_make_room(struct repository *repository, const char *name, uint6
 void repository_trim(struct repository *repository)
 {
     struct model *taken = NULL;
-    struct entry *entry = NULL, *other;
-    bool live, other_live;
+    struct entry *entry = NULL;
 
     if (repository->budget == 0)
         return;
     (void)pthread_mutex_lock(&repository->lock);
     if (loaded_bytes(repository) > repository->budget)
-        entry = least_needed(repository, "", 0, &live);
-    other = entry != NULL ? least_needed(repository, entry->name, entry->version, &other_live) : NULL;
-    if (other != NULL && !live)
+        entry = next_victim(repository, "", 0, NULL);
+    if (entry != NULL && !sequences_live(entry->loaded) && entry->held_until_ns <= clock_ns() &&
+        next_victim(repository, "", 0, entry) != NULL)
         taken = take(entry);
     (void)pthread_mutex_unlock(&repository->lock);
     if (taken != NULL)

@@ -320,6 +320,9 @@ static void write_process(struct strbuf *to, struct server *server)
     write_metric(to, "inlay_copied_bytes_total", "counter",
                  "Bytes of input tensors that could not be used in place: JSON, strings, misaligned data.",
                  (double)get(&sums.copied_bytes));
+    write_metric(to, "inlay_memory_trims_total", "counter",
+                 "How often unused memory was given back to the system after large requests.",
+                 (double)get(&sums.trims));
     write_metric(to, "inlay_moved_bytes_total", "counter",
                  "Bytes of request bodies that were copied out of receive buffers.", (double)get(&sums.moved_bytes));
     write_metric(to, "inlay_ready", "gauge", "1 while the server reports that it is ready.",
