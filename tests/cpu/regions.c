@@ -2,6 +2,7 @@
  * two, with and without the optimiser, and concurrently from several threads. */
 #include "region_provider.h"
 #include "region_models.h"
+#include "graph_script.h"
 #include <math.h>
 #include <pthread.h>
 
@@ -213,10 +214,60 @@ static void two_at_once(void **state)
     }
 }
 
+enum { BRANCHES = 5, BRANCH_LENGTH = 4 };
+
+/* Writes a node of a branch: pools, which are other ones in each branch, then the difference to the branches before, and
+ * a pool of it, so that differences are not computed all at once. */
+static int write_branch_node(char *text, size_t room, int branch, int step)
+{
+    char from[32];
+
+    if (step == BRANCH_LENGTH)
+        return branch == 0 ? snprintf(text, room, "d0 = Relu(v0_%d)\n", step - 1)
+                           : snprintf(text, room, "d%d = Sub(s%d, v%d_%d)\n", branch, branch - 1, branch, step - 1);
+    if (step == BRANCH_LENGTH + 1)
+        return snprintf(text, room, "s%d = MaxPool(d%d) kernel_shape=3,3 pads=1,1,1,1\n", branch, branch);
+    (void)snprintf(from, sizeof from, step == 0 ? "x" : "v%d_%d", branch, step - 1);
+    return snprintf(text, room, "v%d_%d = MaxPool(%s) kernel_shape=%d,3 pads=%d,1,%d,1\n", branch, step, from,
+                    2 * branch + 3, branch + 1, branch + 1);
+}
+
+/* The memory of a run of a network whose branches are listed one after another, or by turns. */
+static uint64_t memory_of_branches(bool by_turns)
+{
+    const char *const options[] = {
+        "providers", REGION ",reference", "policy", "priority", "intra_threads", "1", NULL
+    };
+    inlay_memory_info memory = { .struct_size = sizeof memory };
+    const int steps = BRANCH_LENGTH + 2;
+    struct wire wire = { 0 };
+    struct rig rig;
+    char script[4096];
+    int at = snprintf(script, sizeof script, "x : 1,16,64,64\n");
+
+    for (int n = 0; n < BRANCHES * steps; n++)
+        at += write_branch_node(script + at, sizeof script - (size_t)at, by_turns ? n % BRANCHES : n / steps,
+                                by_turns ? n / BRANCHES : n % steps);
+    (void)snprintf(script + at, sizeof script - (size_t)at, "-> s%d", BRANCHES - 1);
+    script_model(&wire, script, 17);
+    rig = rig_open(&wire, options);
+    script_feed(&rig, 1);
+    rig_run(&rig);
+    assert_int_equal(inlay_session_memory(rig.session, &memory), INLAY_OK);
+    rig_close(&rig);
+    return memory.peak_bytes;
+}
+
+static void branches(void **state)
+{
+    (void)state;
+    assert_true(memory_of_branches(true) <= memory_of_branches(false));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(images), cmocka_unit_test(sequences),
-                                        cmocka_unit_test(two_at_once) };
+                                        cmocka_unit_test(two_at_once), cmocka_unit_test(branches) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

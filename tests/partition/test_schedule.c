@@ -1,6 +1,6 @@
 /* The copies and the memory that the partition predicts compared with those of the schedule, in a session on a
  * device: each value, place and size. */
-#include "rig.h"
+#include "graph_script.h"
 #include "plan/plan.h"
 #include "session/session.h"
 #include "random.h"
@@ -107,9 +107,46 @@ static void copies_and_memory(void **state)
     assert_true(moved > 100);
 }
 
+/* The region that computes the value. */
+static uint32_t region_of(const struct rig *rig, const char *value)
+{
+    const struct partition *parts = &rig->session->main->parts;
+    const struct graph *graph = rig->session->model->main;
+
+    for (uint32_t region = 0; region < parts->region_count; region++)
+        for (uint32_t k = 0; k < parts->regions[region].node_count; k++) {
+            const inlay_node_info *node = &graph->nodes[parts->regions[region].nodes[k]]->info;
+
+            if (strcmp(graph->values[node->outputs[0]].info.name.data, value) == 0)
+                return region;
+        }
+    fail_msg("no region computes %s", value);
+    return 0;
+}
+
+/* 8-bit weights, dequantized and then transposed twice, are in the region that reads them, although they are first in
+ * the file and another region comes between. */
+static void weights_with_their_readers(void **state)
+{
+    static const char script[] = "x : 4,256\nk = int8[256,256]\ns = []\nw = DequantizeLinear(k, s)\nt = Transpose(w)\n"
+                                 "u = Transpose(t)\na = Relu(x)\nb = Abs(a)\nc = MatMul(b, u)\n-> c";
+    struct wire wire = { 0 };
+    struct rig rig;
+
+    (void)state;
+    script_model(&wire, script, 17);
+    rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "level", "0", "policy", "priority",
+                                                 "pin", "op:Abs=reference", NULL });
+    assert_int_not_equal(region_of(&rig, "a"), region_of(&rig, "c"));
+    for (const char *value = "wtu"; *value != '\0'; value++)
+        assert_int_equal(region_of(&rig, (const char[]){ *value, '\0' }), region_of(&rig, "c"));
+    rig_close(&rig);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(copies_and_memory) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(copies_and_memory),
+                                        cmocka_unit_test(weights_with_their_readers) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static inlay_status read_node(cpu_reader *reader, uint32_t node_index, inlay_dia
 static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)
 {
     cpu_reader reader = { .compiled = compiled, .request = request };
-    uint32_t total = 1, ops = 1;
+    uint32_t *order = cpu_order_nodes(request), total = 1, ops = 1;
     inlay_status status = INLAY_OK;
 
     for (uint32_t node = 0; node < request->node_count; node++) {
@@ -81,7 +81,7 @@ static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_re
     for (uint32_t n = 0; n < request->node_count; n++) {
         if (request->poll != NULL && n > 0)
             INLAY_TRY(request->poll(request->ctx));
-        INLAY_TRY(read_node(&reader, n, diag));
+        INLAY_TRY(read_node(&reader, order != NULL ? order[n] : n, diag));
     }
     for (uint32_t i = 0; i < request->input_count; i++)
         if (reader.number_of[request->inputs[i]] != INLAY_NONE)
@@ -95,6 +95,7 @@ static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_re
     INLAY_CHECK((size_t)(reader.next - compiled->numbers) <= total);
 done:
     free(reader.number_of);
+    free(order);
     return status;
 }
 

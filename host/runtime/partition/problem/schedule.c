@@ -74,34 +74,44 @@ bool partition_schedule_init(struct problem *problem)
            schedule->heap_count != NULL;
 }
 
-/* Returns whether the unit is a node that reads only constants, is read only by units of its class, and can be in one
+enum { IS_SOURCE = 1, SOURCE_DEPTH = 3, IS_PLACED };
+
+/* Returns 1 if the unit is a node that reads only constants, is read only by units of its class, and can be in one
  * region with them. DequantizeLinear of weights is an example: executed first, it would be far from the GEMM that
- * reads it. */
-static bool is_source(const struct problem *problem, const uint32_t *choice, uint32_t unit)
+ * reads it. Returns one more for a node that also reads such a node, as the Transpose of these weights does, up to
+ * SOURCE_DEPTH; 0 for other units. Earlier units have their results in schedule->root. */
+static uint32_t source_depth(const struct problem *problem, const uint32_t *choice, uint32_t unit)
 {
     const partition_schedule *schedule = &problem->schedule;
     const uint32_t head = schedule->head[unit], class = class_of(problem, choice[head]);
     const inlay_node_info *node = &problem->graph->nodes[head]->info;
     bool is_read = false;
+    uint32_t depth = 0;
 
-    if (class >= problem->providers || problem->partition->offers[choice[head]].node_count > 1 ||
-        schedule->initial_pending[unit] > 0)
-        return false;
-    for (uint32_t i = 0; i < node->input_count; i++)
-        if (node->inputs[i] != INLAY_NONE &&
-            (problem->graph->values[node->inputs[i]].info.flags & INLAY_VALUE_CONSTANT) == 0)
-            return false;
+    if (class >= problem->providers || problem->partition->offers[choice[head]].node_count > 1)
+        return 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        uint32_t producer;
+
+        if (node->inputs[i] == INLAY_NONE ||
+            (problem->graph->values[node->inputs[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            continue;
+        producer = partition_producer_of(problem->graph, node->inputs[i]);
+        if (producer == INLAY_NONE || schedule->unit_of[producer] >= unit ||
+            schedule->root[schedule->unit_of[producer]] == 0)
+            return 0;
+        if (schedule->root[schedule->unit_of[producer]] > depth)
+            depth = schedule->root[schedule->unit_of[producer]];
+    }
     for (uint32_t i = 0; i < node->output_count; i++)
         for (uint32_t reader = node->outputs[i] == INLAY_NONE ? 0 : problem->links.reader_at[node->outputs[i]];
              node->outputs[i] != INLAY_NONE && reader < problem->links.reader_at[node->outputs[i] + 1]; reader++) {
             is_read = true;
             if (class_of(problem, choice[problem->links.readers[reader]]) != class)
-                return false;
+                return 0;
         }
-    return is_read;
+    return is_read && depth < SOURCE_DEPTH ? depth + 1 : 0;
 }
-
-enum { IS_SOURCE = 1, IS_PLACED = 2 };
 
 /* Numbers the units in the order of their first nodes, and counts the inputs that each one waits for. */
 static void make_units(struct problem *problem, const uint32_t *choice)
@@ -134,7 +144,7 @@ static void make_units(struct problem *problem, const uint32_t *choice)
                 schedule->initial_pending[schedule->unit_of[problem->links.readers[i]]]++;
     }
     for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
-        schedule->root[unit] = is_source(problem, choice, unit) ? IS_SOURCE : 0;
+        schedule->root[unit] = source_depth(problem, choice, unit);
 }
 
 static void make_ready(struct problem *problem, const uint32_t *choice, uint32_t unit)
@@ -162,14 +172,14 @@ static void release(struct problem *problem, const uint32_t *choice, uint32_t un
                  value != INLAY_NONE && reader < problem->links.reader_at[value + 1]; reader++) {
                 uint32_t waiting = schedule->unit_of[problem->links.readers[reader]];
                 INLAY_CHECK(waiting == unit || schedule->pending[waiting] > 0);
-                if (waiting != unit && --schedule->pending[waiting] == 0)
+                if (waiting != unit && --schedule->pending[waiting] == 0 && schedule->root[waiting] == 0)
                     make_ready(problem, choice, waiting);
             }
         }
     }
 }
 
-/* Places the sources that the unit reads directly before it. */
+/* Places the sources that the unit reads directly before it, and before these the sources that they read. */
 static void place_sources(struct problem *problem, const uint32_t *choice, uint32_t unit, uint32_t *done)
 {
     partition_schedule *schedule = &problem->schedule;
@@ -187,6 +197,7 @@ static void place_sources(struct problem *problem, const uint32_t *choice, uint3
             if (producer == INLAY_NONE || schedule->root[schedule->unit_of[producer]] != IS_SOURCE)
                 continue;
             schedule->root[schedule->unit_of[producer]] = IS_PLACED;
+            place_sources(problem, choice, schedule->unit_of[producer], done); /* at most SOURCE_DEPTH deep */
             schedule->region_of[*done] = schedule->region_count - 1;
             schedule->order[(*done)++] = schedule->unit_of[producer];
         }
