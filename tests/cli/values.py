@@ -220,6 +220,8 @@ def check_modules():
     explained = inlay("explain", model, "--json", "--providers", "reference")
     expect('"source": "model.py:11, net.layers.0"' in explained or '"source":"model.py:11, net.layers.0"' in explained,
            "sources in explain: " + explained[:600])
+    text = inlay("explain", model, "--providers", "reference")
+    expect("\nmodules, most expensive first" in text and "\nnet.head " in text, "modules in explain: " + text)
     inlay("optimize", model, "-o", small)
     expect(traces(small) == 4, "optimize keeps metadata")
     inlay("optimize", model, "-o", small, "--no-metadata")

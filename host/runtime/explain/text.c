@@ -338,6 +338,7 @@ void text_session(const struct facts *facts, const explain_view *view)
     say_providers(&page);
     if (facts->region_count > 0)
         text_stretches(&page);
+    text_modules(&page);
     say_copies(&page);
     say_refusals(&page);
     say_declined(&page);

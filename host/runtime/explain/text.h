@@ -16,6 +16,8 @@ struct text_page {
 
 /* The table of stretches, including those of bodies. */
 void text_stretches(const struct text_page *page);
+/* The expected time of each module; nothing if the file names no modules. */
+void text_modules(const struct text_page *page);
 
 /* measured / predicted: "1.07x", or "-" if one of them is zero or unknown. */
 static inline const char *text_ratio(double measured, double predicted, char text[FORMATTED_BYTES])

@@ -1,6 +1,7 @@
 /* inlay doctor: finds problems of an exported model, and fixes those that are safe to fix. */
 #include "cli/cli.h"
 #include "cli/doctor_costs.h"
+#include "cli/doctor_repair.h"
 #include "cli/inputs.h"
 #include "cli/load_model.h"
 #include "cli/verify_equal.h"
@@ -17,7 +18,9 @@ static const char doc[] =
     "Each finding has a code, its location, its cost per run (timed on random inputs, unless --seconds 0), and a fix. "
     "With --fix, FILE receives the model with all fixes that do not change results; both models are run on random "
     "inputs, and nothing is written if an output differs by more than 1e-5. Functions are inlined in FILE. If there is "
-    "nothing to fix, FILE receives the unchanged model.\n\n"
+    "nothing to fix, FILE receives the unchanged model. Of a model that does not load, --fix repairs types that an "
+    "operator does not take, where only one repair is possible: int32 indices become int64, float weights the type of "
+    "the values beside them, and the opset is raised until operators take bfloat16.\n\n"
     "Exit code: without --fix, 1 if there are warnings or errors; notes may be intended. With --fix, 0 after FILE is "
     "written, regardless of other findings: `inlay doctor FILE` lists those that remain.\n\n"
     "Examples:\n"
@@ -285,6 +288,26 @@ static int report_broken(struct doctor *doctor, const doctor_args *args, const c
     return cli_print_json(common, json, code);
 }
 
+/* --fix of a model that does not load. Returns the exit code. */
+static int repair(const doctor_args *args, const cli_common *common, inlay_diag *diag)
+{
+    doctor_repair_result done;
+
+    if (doctor_repair(common, args->files.model, args->files.output, args->files.external, &done, diag) != INLAY_OK)
+        return cli_fail(common, diag);
+    if (common->json)
+        return cli_print_json(common,
+                              json_pack("{s:s, s:{s:s, s:i, s:I, s:I}}", "model", args->files.model, "written",
+                                        "output", args->files.output, "casts", (int)done.casts, "opset",
+                                        (json_int_t)done.opset, "bytes", (json_int_t)done.bytes),
+                              CLI_OK);
+    (void)printf("%s: %u Casts inserted", args->files.output, done.casts);
+    if (done.opset != 0)
+        (void)printf(", opset raised to %lld", (long long)done.opset);
+    (void)printf("; the model loads\n");
+    return CLI_OK;
+}
+
 static int progress(void *user, double fraction, const char *what)
 {
     return cli_progress(user, fraction, what);
@@ -338,7 +361,7 @@ int cmd_doctor(int argc, char **argv)
     if (doctor.model != NULL && is_diagnosable(&diag) && first_error(doctor.model, &diag).code != INLAY_OK) {
         const inlay_diag why = diag;
 
-        code = report_broken(&doctor, &args, &common, &why, &diag);
+        code = args.fix ? repair(&args, &common, &diag) : report_broken(&doctor, &args, &common, &why, &diag);
     } else if (status != INLAY_OK || examine(&doctor, &args, &common, &costs, &done, &diag) != INLAY_OK) {
         code = cli_fail(&common, &diag);
     } else {
