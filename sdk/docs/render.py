@@ -310,7 +310,8 @@ def main():
         filled = {"title": html.escape(page.title if name == "index" else f"{page.title} - inlay"), "body": page.body,
                   "navigation": navigation(name, pages), "neighbours": neighbours(name, pages)}
         (out / f"{name}.html").write_text(re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match.group(1)], template))
-    index = [[name, pages[name].title, anchor, title, text.strip()[:1500]]
+    guides = {name for group, names in contents.GROUPS[:4] for name in names}
+    index = [[name, pages[name].title, anchor, title, text.strip()[:1500], int(name in guides)]
              for name in listed for anchor, title, text in pages[name].sections]
     (out / "search-index.js").write_text("searchIndex = " + json.dumps(index, ensure_ascii=False, separators=(",", ":")) + ";\n")
     for file in ("site.css", "site.js"):
