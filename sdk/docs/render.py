@@ -141,6 +141,30 @@ def slug(text, taken):
     return f"{text}-{number}" if number else text
 
 
+def label_cells(tokens, start):
+    """Gives each cell of a table the title of its column, and marks a table that a narrow screen shows row by row."""
+    titles, longest, column = [], [], 0
+    for index in range(start + 1, len(tokens)):
+        token = tokens[index]
+        if token.type == "table_close":
+            break
+        if token.type == "tr_open":
+            column = 0
+        elif token.type in ("th_open", "td_open"):
+            text = "".join(child.content for child in tokens[index + 1].children)
+            if token.type == "th_open":
+                titles.append(text)
+                longest.append(0)
+            elif titles[column]:
+                token.attrSet("data-label", titles[column])
+            longest[column] = max(longest[column], len(text))
+            column += 1
+    classes = ["many"] if len(longest) > 8 else []
+    if longest[0] > 16 or sum(min(length, 14) for length in longest) > 40:
+        classes.append("rows")
+    tokens[start].attrSet("class", " ".join(classes))
+
+
 class Page:
     """One page: its HTML, its headings, its links and its text for the search."""
 
@@ -150,6 +174,8 @@ class Page:
         parser = markdown_it.MarkdownIt("commonmark").enable("table")
         tokens = parser.parse(source)
         for index, token in enumerate(tokens):
+            if token.type == "table_open":
+                label_cells(tokens, index)
             if token.type == "heading_open":
                 text = "".join(child.content for child in tokens[index + 1].children if child.type in ("text", "code_inline"))
                 anchor = slug(text, taken)
@@ -161,7 +187,8 @@ class Page:
             if token.type == "inline":
                 self.change_links(token.children)
         parser.renderer.rules.update({
-            "code_block": self.code, "fence": self.code, "code_inline": inline_code, "table_open": lambda *_: '<div class="table"><table>',
+            "code_block": self.code, "fence": self.code, "code_inline": inline_code, "table_open": lambda tokens, index, *_:
+            f'<div class="table"><table class="{tokens[index].attrGet("class") or ""}">',
             "table_close": lambda *_: "</table></div>", "image": self.report, "heading_close": self.heading_close})
         self.body = parser.renderer.render(tokens, parser.options, {})
         self.title = next((text for level, _, text in self.headings if level == 1), name)
@@ -283,7 +310,8 @@ def main():
         filled = {"title": html.escape(page.title if name == "index" else f"{page.title} - inlay"), "body": page.body,
                   "navigation": navigation(name, pages), "neighbours": neighbours(name, pages)}
         (out / f"{name}.html").write_text(re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match.group(1)], template))
-    index = [[name, pages[name].title, anchor, title, text.strip()[:1500]]
+    guides = {name for group, names in contents.GROUPS[:4] for name in names}
+    index = [[name, pages[name].title, anchor, title, text.strip()[:1500], int(name in guides)]
              for name in listed for anchor, title, text in pages[name].sections]
     (out / "search-index.js").write_text("searchIndex = " + json.dumps(index, ensure_ascii=False, separators=(",", ":")) + ";\n")
     for file in ("site.css", "site.js"):

@@ -35,7 +35,7 @@ async function copyText(text) {
 
 // ---------------------------------------------------------------- search
 
-let searchIndex = null; // set by search-index.js: [page, its title, anchor, title of the section, text]
+let searchIndex = null; // set by search-index.js: [page, its title, anchor, title of the section, text, 1: a guide]
 
 function loadIndex() {
   if (searchIndex || document.getElementById('index'))
@@ -52,8 +52,8 @@ function find(query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const found = [];
   for (const section of searchIndex) {
-    const [, page, , title, text] = section.map((part) => part.toLowerCase());
-    let score = 0;
+    const [page, title, text] = [section[1], section[3], section[4]].map((part) => part.toLowerCase());
+    let score = 4 * section[5]; // guides come before the reference
     const all = words.every((word) => {
       const inTitle = title.includes(word) ? 8 + 8 * (title === word) : 0;
       const inPage = page.includes(word) ? 4 : 0;
