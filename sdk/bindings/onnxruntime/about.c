@@ -232,15 +232,13 @@ struct OrtModelMetadata {
     int64_t version;
 };
 
-OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetadata **out)
+static OrtStatus *read_metadata(const OrtSession *session, OrtModelMetadata **out)
 {
     inlay_model_info info = { .struct_size = sizeof info };
     const char *key, *value;
     OrtModelMetadata *metadata;
     bool ok;
 
-    ORT_NEED(session);
-    ORT_NEED(out);
     *out = NULL;
     ORT_TRY(ort_session_ready(session));
     (void)inlay_session_model(session->session, &info);
@@ -262,6 +260,19 @@ OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetada
     metadata->version = info.model_version;
     *out = metadata;
     return NULL;
+}
+
+OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetadata **out)
+{
+    OrtSession *used = (OrtSession *)(uintptr_t)session; /* only its count of users changes */
+    OrtStatus *failed;
+
+    ORT_NEED(session);
+    ORT_NEED(out);
+    ORT_TRY(ort_session_enter(used));
+    failed = read_metadata(session, out);
+    ort_session_leave(used);
+    return failed;
 }
 
 void ort_ReleaseModelMetadata(OrtModelMetadata *metadata)
