@@ -689,6 +689,55 @@ static void test_compile(void **state)
     free(wire.bytes);
 }
 
+/* TMPDIR is the folder for temporary files. */
+static void test_compile_in_tmpdir(void **state)
+{
+    OrtModelCompilationOptions *compile;
+    OrtSessionOptions *options;
+    struct wire wire = { 0 };
+    void *data = NULL;
+    size_t bytes = 0;
+
+    (void)state;
+    if (!ours()) /* needs no files */
+        skip();
+    write_linear(&wire);
+    ok(api->CreateSessionOptions(&options));
+    ok(compiler->CreateModelCompilationOptionsFromSessionOptions(env, options, &compile));
+    api->ReleaseSessionOptions(options);
+    ok(compiler->ModelCompilationOptions_SetInputModelFromBuffer(compile, wire.bytes, wire.count));
+    ok(compiler->ModelCompilationOptions_SetOutputModelBuffer(compile, allocator, &data, &bytes));
+    assert_int_equal(setenv("TMPDIR", "/nonexistent/folder", 1), 0);
+    fails(compiler->CompileModel(env, compile), ORT_FAIL, "no folder can be made in /nonexistent/folder");
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+    ok(compiler->CompileModel(env, compile));
+    check_compiled(data, bytes);
+    ok(api->AllocatorFree(allocator, data));
+    compiler->ReleaseModelCompilationOptions(compile);
+    free(wire.bytes);
+}
+
+/* Models that a provider has compiled state in their metadata for what they were compiled. */
+static void test_compatibility_info(void **state)
+{
+    struct wire wire = { 0 };
+    char *text;
+
+    (void)state;
+    write_linear(&wire);
+    mw_entry(&wire, 14, "ep_compatibility_info.SomeProvider", "version=3");
+    ok(api->GetCompatibilityInfoFromModelBytes(wire.bytes, wire.count, "SomeProvider", allocator, &text));
+    assert_string_equal(text, "version=3");
+    ok(api->AllocatorFree(allocator, text));
+    ok(api->GetCompatibilityInfoFromModelBytes(wire.bytes, wire.count, "Other", allocator, &text));
+    assert_null(text);
+    fails(api->GetCompatibilityInfoFromModelBytes(wire.bytes, wire.count, "", allocator, &text), ORT_INVALID_ARGUMENT,
+          "");
+    fails(api->GetCompatibilityInfoFromModelBytes("\xff", 1, "Other", allocator, &text), ORT_INVALID_PROTOBUF, "");
+    fails(api->GetCompatibilityInfoFromModel("/nonexistent/model", "Other", allocator, &text), ORT_NO_SUCHFILE, "");
+    free(wire.bytes);
+}
+
 /* Without a name, the result is next to the model. */
 static void test_compile_files(void **state)
 {
@@ -728,12 +777,20 @@ static void test_compile_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_build),          cmocka_unit_test(test_info),
-        cmocka_unit_test(test_build_refusals), cmocka_unit_test(test_extend),
-        cmocka_unit_test(test_extend_states),  cmocka_unit_test(test_initializer),
-        cmocka_unit_test(test_external),       cmocka_unit_test(test_initializer_refusals),
-        cmocka_unit_test(test_compile),        cmocka_unit_test(test_compile_files),
-        cmocka_unit_test(test_adapters),       cmocka_unit_test(test_damaged_adapters),
+        cmocka_unit_test(test_build),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_build_refusals),
+        cmocka_unit_test(test_extend),
+        cmocka_unit_test(test_extend_states),
+        cmocka_unit_test(test_initializer),
+        cmocka_unit_test(test_external),
+        cmocka_unit_test(test_initializer_refusals),
+        cmocka_unit_test(test_compile),
+        cmocka_unit_test(test_compile_files),
+        cmocka_unit_test(test_compile_in_tmpdir),
+        cmocka_unit_test(test_compatibility_info),
+        cmocka_unit_test(test_adapters),
+        cmocka_unit_test(test_damaged_adapters),
     };
 
     return cmocka_run_group_tests(tests, begin, ort_test_end);

@@ -167,7 +167,8 @@ static OrtStatus *run_sum(OrtKernelContext *context)
     OrtValue *out;
     int64_t dims[1];
     size_t count, second_count;
-    void *scratch;
+    OrtSyncStream *sync_stream;
+    void *scratch, *stream;
 
     ok(api->KernelContext_GetInputCount(context, &count));
     assert_int_equal(count, 2);
@@ -184,6 +185,10 @@ static OrtStatus *run_sum(OrtKernelContext *context)
     ok(api->KernelContext_GetScratchBuffer(context, cpu(), 100, &scratch));
     memset(scratch, 0, 100);
     ok(api->KernelContext_GetLogger(context, &logger));
+    ok(api->KernelContext_GetGPUComputeStream(context, &stream));
+    assert_null(stream);
+    ok(api->KernelContext_GetSyncStream(context, &sync_stream));
+    assert_null(sync_stream);
     ok(api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_VERBOSE, "summing", __FILE__, __LINE__, __func__));
     ok(api->KernelContext_ParallelFor(context, add_part, count, 2, parts));
     return NULL;

@@ -1,6 +1,7 @@
 /* Sessions and runs through the table: options, names, errors as in ONNX Runtime, threads, bindings, profiles. */
 #include "ort_test.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -246,6 +247,79 @@ static void test_results_are_kept(void **state)
     assert_float_equal(((float *)elements)[0], 2, 0);
     api->ReleaseValue(kept);
     api->ReleaseValue(in);
+}
+
+/* What programs do wrong when they close objects too early; only for inlay, as ONNX Runtime would use freed memory. */
+static void test_use_after_release(void **state)
+{
+    static const int64_t dims[] = { 1, 2 };
+    const char *x_name = "x", *y_name = "y";
+    OrtSession *session = open_add(NULL);
+    OrtModelMetadata *metadata = NULL;
+    float data[2] = { 0 };
+    OrtValue *value = tensor(FLOAT, dims, 2, data, sizeof data), *out = NULL;
+    const OrtValue *in = value;
+
+    (void)state;
+    if (ours()) {
+        api->ReleaseValue(value);
+        fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT, "has been released");
+        api->ReleaseSession(session);
+        fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_FAIL, "session has been released");
+        fails(api->SessionGetModelMetadata(session, &metadata), ORT_FAIL, "session has been released");
+        api->ReleaseSession(session);
+    } else {
+        api->ReleaseValue(value);
+        api->ReleaseSession(session);
+    }
+}
+
+typedef struct closing {
+    OrtSession *session;
+    uint32_t running; /* atomic: threads that have run once */
+} closing;
+
+/* Runs until the session is released. */
+static void *run_until_released(void *user)
+{
+    static const int64_t dims[] = { 1, 2 };
+    const char *x_name = "x", *y_name = "y";
+    closing *shared = user;
+    float data[2] = { 1, 2 };
+    OrtStatus *status = NULL;
+
+    for (bool first = true; status == NULL; first = false) {
+        OrtValue *value = tensor(FLOAT, dims, 2, data, sizeof data), *out = NULL;
+        const OrtValue *in = value;
+
+        status = api->Run(shared->session, NULL, &x_name, &in, 1, &y_name, 1, &out);
+        api->ReleaseValue(value);
+        api->ReleaseValue(out);
+        if (first)
+            (void)__atomic_add_fetch(&shared->running, 1, __ATOMIC_RELEASE);
+    }
+    assert_non_null(strstr(api->GetErrorMessage(status), "session has been released"));
+    api->ReleaseStatus(status);
+    return NULL;
+}
+
+static void test_release_during_runs(void **state)
+{
+    enum { THREADS = 3 };
+
+    (void)state;
+    for (int round = 0; round < 20 && ours(); round++) {
+        closing shared = { .session = open_add(NULL) };
+        pthread_t threads[THREADS];
+
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, run_until_released, &shared), 0);
+        while (__atomic_load_n(&shared.running, __ATOMIC_ACQUIRE) < THREADS)
+            (void)sched_yield();
+        api->ReleaseSession(shared.session);
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
 }
 
 /* An input that no operator reads may be omitted; one that is read may not. */
@@ -1063,6 +1137,8 @@ int main(void)
         cmocka_unit_test(test_outputs_in_any_order_and_given),
         cmocka_unit_test(test_many_outputs_of_a_failed_run),
         cmocka_unit_test(test_results_are_kept),
+        cmocka_unit_test(test_use_after_release),
+        cmocka_unit_test(test_release_during_runs),
         cmocka_unit_test(test_unread_input),
         cmocka_unit_test(test_sparse_inputs_and_outputs),
         cmocka_unit_test(test_wrong_inputs),

@@ -467,6 +467,10 @@ static void test_devices_and_providers(void **state)
     size_t count;
     int provider_count;
     OrtCompiledModelCompatibility compatibility;
+    OrtDeviceEpIncompatibilityDetails *details;
+    uint32_t reasons;
+    int32_t error_code;
+    const char *notes;
 
     (void)state;
     ok(api->GetAvailableProviders(&names, &provider_count));
@@ -481,6 +485,17 @@ static void test_devices_and_providers(void **state)
     ok(api->GetModelCompatibilityForEpDevices(devices, 1, "any", &compatibility));
     assert_int_equal(compatibility, ORT_COMPATIBILITY_NOT_APPLICABLE);
     fails(api->GetModelCompatibilityForEpDevices(devices, 0, "any", &compatibility), ORT_INVALID_ARGUMENT, "");
+    ok(api->GetHardwareDeviceEpIncompatibilityDetails(env, "CPUExecutionProvider", api->EpDevice_Device(devices[0]),
+                                                      &details));
+    ok(api->DeviceEpIncompatibilityDetails_GetReasonsBitmask(details, &reasons));
+    assert_int_equal(reasons, 0);
+    ok(api->DeviceEpIncompatibilityDetails_GetNotes(details, &notes));
+    assert_true(notes == NULL || notes[0] == '\0');
+    ok(api->DeviceEpIncompatibilityDetails_GetErrorCode(details, &error_code));
+    assert_int_equal(error_code, 0);
+    api->ReleaseDeviceEpIncompatibilityDetails(details);
+    fails(api->GetHardwareDeviceEpIncompatibilityDetails(env, "NoProvider", api->EpDevice_Device(devices[0]), &details),
+          ORT_INVALID_ARGUMENT, "");
 }
 
 int main(void)

@@ -232,15 +232,13 @@ struct OrtModelMetadata {
     int64_t version;
 };
 
-OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetadata **out)
+static OrtStatus *read_metadata(const OrtSession *session, OrtModelMetadata **out)
 {
     inlay_model_info info = { .struct_size = sizeof info };
     const char *key, *value;
     OrtModelMetadata *metadata;
     bool ok;
 
-    ORT_NEED(session);
-    ORT_NEED(out);
     *out = NULL;
     ORT_TRY(ort_session_ready(session));
     (void)inlay_session_model(session->session, &info);
@@ -262,6 +260,19 @@ OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetada
     metadata->version = info.model_version;
     *out = metadata;
     return NULL;
+}
+
+OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetadata **out)
+{
+    OrtSession *used = (OrtSession *)(uintptr_t)session; /* only its count of users changes */
+    OrtStatus *failed;
+
+    ORT_NEED(session);
+    ORT_NEED(out);
+    ORT_TRY(ort_session_enter(used));
+    failed = read_metadata(session, out);
+    ort_session_leave(used);
+    return failed;
 }
 
 void ort_ReleaseModelMetadata(OrtModelMetadata *metadata)
@@ -362,4 +373,58 @@ OrtStatus *ort_ModelMetadataGetCustomMetadataMapKeys(const OrtModelMetadata *mod
     }
     *num_keys = (int64_t)count;
     return NULL;
+}
+
+/* ------------------------------------------------------------------ compatibility of compiled models */
+
+/* Providers of ONNX Runtime that compile models write such an entry of the model's metadata for each provider. */
+static OrtStatus *find_compatibility(const void *data, size_t bytes, const char *ep_type, OrtAllocator *allocator,
+                                     char **out)
+{
+    static const char prefix[] = "ep_compatibility_info.";
+    const unsigned char *at = data, *end = at + bytes;
+    const size_t prefix_bytes = sizeof prefix - 1, type_bytes = strlen(ep_type);
+    ort_field entry, key, value;
+    OrtStatus *failed;
+    bool bad = false;
+    char *text;
+
+    while (ort_next_field(&at, end, &entry, &bad)) {
+        if (entry.number != MODEL_METADATA || !ort_find_field(&entry, 1, &key) || !ort_find_field(&entry, 2, &value) ||
+            key.bytes != prefix_bytes + type_bytes || memcmp(key.data, prefix, prefix_bytes) != 0 ||
+            memcmp(key.data + prefix_bytes, ep_type, type_bytes) != 0)
+            continue;
+        text = strndup((const char *)value.data, value.bytes);
+        failed = text != NULL ? ort_give_text(allocator, text, out) : ort_no_memory();
+        free(text);
+        return failed;
+    }
+    return bad ? ort_fail(ORT_INVALID_PROTOBUF, "Failed to load model because protobuf parsing failed.") : NULL;
+}
+
+OrtStatus *ort_GetCompatibilityInfoFromModelBytes(const void *model_data, size_t model_data_length, const char *ep_type,
+                                                  OrtAllocator *allocator, char **compatibility_info)
+{
+    ORT_NEED(model_data);
+    ORT_NEED(ep_type);
+    ORT_NEED(allocator);
+    ORT_NEED(compatibility_info);
+    *compatibility_info = NULL;
+    if (ep_type[0] == '\0')
+        return ort_fail(ORT_INVALID_ARGUMENT, "ep_type is empty");
+    return find_compatibility(model_data, model_data_length, ep_type, allocator, compatibility_info);
+}
+
+OrtStatus *ort_GetCompatibilityInfoFromModel(const char *model_path, const char *ep_type, OrtAllocator *allocator,
+                                             char **compatibility_info)
+{
+    OrtStatus *failed;
+    size_t bytes;
+    void *data;
+
+    ORT_NEED(model_path);
+    ORT_TRY(ort_read_file(model_path, &data, &bytes));
+    failed = ort_GetCompatibilityInfoFromModelBytes(data, bytes, ep_type, allocator, compatibility_info);
+    free(data);
+    return failed;
 }

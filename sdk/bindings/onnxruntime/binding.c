@@ -176,15 +176,13 @@ OrtStatus *ort_GetBoundOutputValues(const OrtIoBinding *binding_ptr, OrtAllocato
     return NULL;
 }
 
-OrtStatus *ort_RunWithBinding(OrtSession *session, const OrtRunOptions *run_options, const OrtIoBinding *binding_ptr)
+static OrtStatus *run_bound(OrtSession *session, const OrtRunOptions *run_options, const OrtIoBinding *binding_ptr)
 {
     OrtStatus *failed;
     OrtValue **fetches;
     uint32_t *wanted;
     size_t count;
 
-    ORT_NEED(session);
-    ORT_NEED(binding_ptr);
     if (binding_ptr->session != session)
         return ort_fail(ORT_INVALID_ARGUMENT, "the binding belongs to another session");
     count = binding_ptr->output_count;
@@ -210,5 +208,17 @@ OrtStatus *ort_RunWithBinding(OrtSession *session, const OrtRunOptions *run_opti
 done:
     free(fetches);
     free(wanted);
+    return failed;
+}
+
+OrtStatus *ort_RunWithBinding(OrtSession *session, const OrtRunOptions *run_options, const OrtIoBinding *binding_ptr)
+{
+    OrtStatus *failed;
+
+    ORT_NEED(session);
+    ORT_NEED(binding_ptr);
+    ORT_TRY(ort_session_enter(session));
+    failed = run_bound(session, run_options, binding_ptr);
+    ort_session_leave(session);
     return failed;
 }

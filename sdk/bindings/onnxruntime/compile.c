@@ -2,6 +2,7 @@
  * in a model, as ONNX Runtime's CPU provider does not: compiled regions are in the cache folder. */
 #include "ort.h"
 #include "inlay/check.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,19 +218,24 @@ OrtStatus *ort_ModelCompilationOptions_SetWeightlessEnabled(OrtModelCompilationO
 /* A compilation: models in memory are files of a temporary folder meanwhile. */
 struct job {
     const OrtModelCompilationOptions *from;
-    char folder[64]; /* empty: none was needed */
-    char in_file[80], out_file[80];
+    char folder[PATH_MAX - 16]; /* empty: none was needed */
+    char in_file[PATH_MAX], out_file[PATH_MAX];
     char *beside; /* the default of out_path; malloc */
 };
 
 static OrtStatus *make_folder(struct job *job)
 {
+    const char *temporary = secure_getenv("TMPDIR");
+    int bytes;
+
     if (job->folder[0] != '\0')
         return NULL;
-    (void)snprintf(job->folder, sizeof job->folder, "/tmp/inlay-compile-XXXXXX");
-    if (mkdtemp(job->folder) == NULL) {
+    if (temporary == NULL || temporary[0] == '\0')
+        temporary = "/tmp";
+    bytes = snprintf(job->folder, sizeof job->folder, "%s/inlay-compile-XXXXXX", temporary);
+    if ((size_t)bytes >= sizeof job->folder || mkdtemp(job->folder) == NULL) {
         job->folder[0] = '\0';
-        return ort_fail(ORT_FAIL, "CompileModel: no folder can be made in /tmp");
+        return ort_fail(ORT_FAIL, "CompileModel: no folder can be made in %s", temporary);
     }
     (void)snprintf(job->in_file, sizeof job->in_file, "%s/in.onnx", job->folder);
     (void)snprintf(job->out_file, sizeof job->out_file, "%s/out.onnx", job->folder);

@@ -364,3 +364,51 @@ OrtStatus *ort_GetModelCompatibilityForEpDevices(const OrtEpDevice *const *ep_de
     *out_status = ORT_COMPATIBILITY_NOT_APPLICABLE;
     return NULL;
 }
+
+/* The CPU is compatible with the only provider: no reasons against it. */
+struct OrtDeviceEpIncompatibilityDetails {
+    uint32_t reasons;
+    int32_t error_code;
+};
+static OrtDeviceEpIncompatibilityDetails compatible;
+
+OrtStatus *ort_GetHardwareDeviceEpIncompatibilityDetails(const OrtEnv *env, const char *ep_name,
+                                                         const OrtHardwareDevice *hw,
+                                                         OrtDeviceEpIncompatibilityDetails **details)
+{
+    ORT_NEED(env);
+    ORT_NEED(ep_name);
+    ORT_NEED(hw);
+    ORT_NEED(details);
+    if (strcmp(ep_name, ort_EpDevice_EpName(&cpu_device)) != 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "no execution provider %s is registered", ep_name);
+    *details = &compatible;
+    return NULL;
+}
+
+OrtStatus *ort_DeviceEpIncompatibilityDetails_GetReasonsBitmask(const OrtDeviceEpIncompatibilityDetails *details,
+                                                                uint32_t *reasons_bitmask)
+{
+    ORT_NEED(details);
+    ORT_NEED(reasons_bitmask);
+    *reasons_bitmask = details->reasons;
+    return NULL;
+}
+
+OrtStatus *ort_DeviceEpIncompatibilityDetails_GetNotes(const OrtDeviceEpIncompatibilityDetails *details,
+                                                       const char **notes)
+{
+    ORT_NEED(details);
+    ORT_NEED(notes);
+    *notes = NULL;
+    return NULL;
+}
+
+OrtStatus *ort_DeviceEpIncompatibilityDetails_GetErrorCode(const OrtDeviceEpIncompatibilityDetails *details,
+                                                           int32_t *error_code)
+{
+    ORT_NEED(details);
+    ORT_NEED(error_code);
+    *error_code = details->error_code;
+    return NULL;
+}

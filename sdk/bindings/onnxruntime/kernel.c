@@ -522,3 +522,20 @@ OrtStatus *ort_KernelContext_ParallelFor(const OrtKernelContext *context, void (
                                          run_loop, &loop);
     return status == INLAY_OK ? NULL : ort_fail(ORT_FAIL, "the run was stopped");
 }
+
+/* Kernels run on the CPU, which has no streams; so it is in ONNX Runtime. */
+OrtStatus *ort_KernelContext_GetGPUComputeStream(const OrtKernelContext *context, void **out)
+{
+    ORT_NEED(context);
+    ORT_NEED(out);
+    *out = NULL;
+    return NULL;
+}
+
+OrtStatus *ort_KernelContext_GetSyncStream(const OrtKernelContext *context, OrtSyncStream **out)
+{
+    ORT_NEED(context);
+    ORT_NEED(out);
+    *out = NULL;
+    return NULL;
+}

@@ -358,6 +358,13 @@ OrtStatus *ort_RegisterCustomOpsUsingFunction(OrtSessionOptions *options, const 
     return call_register(options, RTLD_DEFAULT, "the program", registration_func_name);
 }
 
+/* The operators of onnxruntime-extensions are among those that every session has (providers prepost). */
+OrtStatus *ort_EnableOrtCustomOps(OrtSessionOptions *options)
+{
+    ORT_NEED(options);
+    return NULL;
+}
+
 /* ------------------------------------------------------------------ options of a run */
 
 OrtStatus *ort_CreateRunOptions(OrtRunOptions **out)

@@ -114,6 +114,8 @@ static OrtStatus *bind_feeds(OrtSession *session, inlay_context *context, const 
         inlay_value *dense = NULL;
         OrtStatus *failed;
 
+        if (__atomic_load_n(&feeds[i].value->references, __ATOMIC_ACQUIRE) == 0)
+            return ort_fail(ORT_INVALID_ARGUMENT, "the value for input %s has been released", info.name);
         if (info.sparse != 0 && feeds[i].value->sparse != NULL)
             ORT_TRY(ort_sparse_to_dense(feeds[i].value->sparse, &dense));
         failed = bind_feed(context, &info, &feeds[i], dense != NULL ? dense : feeds[i].value->value);
@@ -286,14 +288,11 @@ static OrtStatus *write_profile(inlay_context *context, const char *prefix, char
     return ort_from(status, &diag);
 }
 
-OrtStatus *ort_SessionEndProfiling(OrtSession *session, OrtAllocator *allocator, char **out)
+OrtStatus *ort_end_profiling(OrtSession *session, OrtAllocator *allocator, char **out)
 {
     OrtStatus *failed = NULL;
     char path[1200] = "";
 
-    ORT_NEED(session);
-    ORT_NEED(allocator);
-    ORT_NEED(out);
     *out = NULL;
     (void)pthread_mutex_lock(&session->lock);
     if (session->profiled != NULL) {
@@ -303,6 +302,19 @@ OrtStatus *ort_SessionEndProfiling(OrtSession *session, OrtAllocator *allocator,
     }
     (void)pthread_mutex_unlock(&session->lock);
     return failed != NULL ? failed : ort_give_text(allocator, path, out);
+}
+
+OrtStatus *ort_SessionEndProfiling(OrtSession *session, OrtAllocator *allocator, char **out)
+{
+    OrtStatus *failed;
+
+    ORT_NEED(session);
+    ORT_NEED(allocator);
+    ORT_NEED(out);
+    ORT_TRY(ort_session_enter(session));
+    failed = ort_end_profiling(session, allocator, out);
+    ort_session_leave(session);
+    return failed;
 }
 
 OrtStatus *ort_SessionGetProfilingStartTimeNs(const OrtSession *session, uint64_t *out)
@@ -510,15 +522,14 @@ OrtStatus *ort_find_output(const OrtSession *session, const char *name, uint32_t
     return *out != INLAY_NONE ? NULL : ort_fail(ORT_INVALID_ARGUMENT, "Invalid output name: %s", name);
 }
 
-OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *run_options, const char *const *input_names,
-                   const OrtValue *const *inputs, size_t input_len, const char *const *output_names,
-                   size_t output_names_len, OrtValue **outputs)
+static OrtStatus *run_by_name(OrtSession *session, const OrtRunOptions *run_options, const char *const *input_names,
+                              const OrtValue *const *inputs, size_t input_len, const char *const *output_names,
+                              size_t output_names_len, OrtValue **outputs)
 {
     OrtStatus *failed = NULL;
     uint32_t *wanted;
     ort_feed *feeds;
 
-    ORT_NEED(session);
     if (input_len > 0) {
         ORT_NEED(input_names);
         ORT_NEED(inputs);
@@ -543,5 +554,18 @@ OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *run_options, const 
         failed = ort_run(session, run_options, feeds, input_len, wanted, outputs, output_names_len);
     free(feeds);
     free(wanted);
+    return failed;
+}
+
+OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *run_options, const char *const *input_names,
+                   const OrtValue *const *inputs, size_t input_len, const char *const *output_names,
+                   size_t output_names_len, OrtValue **outputs)
+{
+    OrtStatus *failed;
+
+    ORT_NEED(session);
+    ORT_TRY(ort_session_enter(session));
+    failed = run_by_name(session, run_options, input_names, inputs, input_len, output_names, output_names_len, outputs);
+    ort_session_leave(session);
     return failed;
 }

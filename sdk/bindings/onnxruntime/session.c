@@ -549,14 +549,12 @@ OrtStatus *ort_FinalizeModelEditorSession(OrtSession *session, const OrtSessionO
     return failed;
 }
 
-void ort_ReleaseSession(OrtSession *session)
+void ort_session_clear(OrtSession *session)
 {
-    if (session == NULL)
-        return;
     if (session->profiled != NULL) { /* profiling was not ended: write the file as ONNX Runtime does */
         char *name = NULL;
 
-        ort_ReleaseStatus(ort_SessionEndProfiling(session, ort_allocator(), &name));
+        ort_ReleaseStatus(ort_end_profiling(session, ort_allocator(), &name));
         free(name);
     }
     for (uint32_t i = 0; i < session->idle_count; i++)
@@ -570,5 +568,8 @@ void ort_ReleaseSession(OrtSession *session)
     free(session->bytes);
     free(session->folder);
     free(session->path);
-    free(session);
+    session->session = NULL;
+    session->inputs = session->overridable = NULL;
+    session->input_count = session->overridable_count = session->output_count = session->idle_count = 0;
+    session->bytes = session->folder = session->path = session->profile_prefix = NULL;
 }

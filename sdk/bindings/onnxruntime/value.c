@@ -77,7 +77,11 @@ void ort_ReleaseValue(OrtValue *value)
         ort_ReleaseValue(value->items[i]);
     free(value->items);
     ort_sparse_free(value->sparse);
-    free(value);
+    value->value = NULL;
+    value->items = NULL;
+    value->item_count = 0;
+    value->sparse = NULL;
+    ort_free_value_late(value);
 }
 
 OrtStatus *ort_check_shape(const int64_t *shape, size_t rank, size_t *out_count)

@@ -9,6 +9,7 @@ enum {
     MODEL_IR_VERSION = 1,
     MODEL_GRAPH = 7,
     MODEL_OPSET = 8,
+    MODEL_METADATA = 14,
     OPSET_DOMAIN = 1,
     OPSET_VERSION = 2,
     GRAPH_NODE = 1,

@@ -3,8 +3,8 @@
 #   java.sh BUILD WORK
 # ORT_SOURCES is an archive (.tar.xz) or a folder of ONNX Runtime's repository with its folders java, include, csharp and
 # onnxruntime/test; without it the test is skipped (exit 77), also without a JDK, JUnit 5 (junit5) and libprotobuf-java.
-# WORK is a folder for what is built. The last line is 'N passed, N skipped, N failed as listed'. Exit 1: a test failed
-# that expected.txt does not list, or one that it lists passed.
+# WORK is a folder for what is built. Prints 'N passed, N skipped, N failed as listed', and runs samples/java. Exit 1: a
+# test failed that expected.txt does not list, or one that it lists passed.
 set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
 build=$(realpath -- "$1")
@@ -73,4 +73,6 @@ INLAY_PROVIDERS=cpu,reference LD_LIBRARY_PATH=$build/lib java -Xmx1g -Xshare:aut
     -Djunit.jupiter.conditions.deactivate='org.junit.*EnabledOnOs*' -cp "$class_path" \
     org.junit.platform.console.ConsoleLauncher --disable-banner --disable-ansi-colors --details=tree \
     --reports-dir=reports --scan-classpath=tests --fail-if-no-tests >log.txt 2>&1 || true
-exec /usr/bin/python3 "$here/judge.py" "$here/expected.txt" reports/TEST-junit-jupiter.xml log.txt
+/usr/bin/python3 "$here/judge.py" "$here/expected.txt" reports/TEST-junit-jupiter.xml log.txt
+jar cf onnxruntime.jar -C classes .
+ORT_JAR=onnxruntime.jar ORT_JNI=lib "$here/sample.sh" "$build" sample
