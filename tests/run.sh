@@ -83,8 +83,9 @@ check() {
         return
     fi
     echo "$name: built in $((SECONDS - start)) s"
-    # A test may use every core, so few run concurrently: three, because some tests only wait.
-    ctest --test-dir "build/$name" -j 3 --output-on-failure --no-tests=error 2>&1 | tee "$log"
+    # A test may use every core, so few run concurrently. Many wait for most of their time, for processes, devices and
+    # time limits: six keep two cores busy.
+    ctest --test-dir "build/$name" -j 6 --output-on-failure --no-tests=error 2>&1 | tee "$log"
     total=$(sed -nE 's/.*tests passed, [0-9]+ tests? failed out of ([0-9]+).*/\1/p' "$log")
     if [ -z "$total" ]; then
         echo "$name: no test ran"
