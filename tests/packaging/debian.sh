@@ -44,7 +44,7 @@ for list in "$debian"/*.install "$debian"/*.manpages "$debian/not-installed"; do
         # shellcheck disable=SC2086
         found=$(find $pattern ! -type d 2>/dev/null)
         case $pattern in # not built on every system
-        *man1* | *inlay-serve* | */inlay-vulkan.so | */inlay-onednn.so | */inlay-openblas.so | *inlay/node/* | *inlay/python/*) ;;
+        *man1* | *inlay-serve* | */inlay-vulkan.so | */inlay-onednn.so | */inlay-openblas.so | *inlay/node/* | *inlay/python/* | *inlay/python-onnxruntime/*) ;;
         *) [ -n "$found" ] || complain "$(basename "$list"): '$pattern' finds nothing" ;;
         esac
         [ -z "$found" ] || sed "s|^|$package |" <<<"$found" >>"$work/claimed"

@@ -40,6 +40,22 @@ diff <(files "$work/plain") <(files "$moved") >"$work/log" || die "the tarball h
 "$moved/bin/inlay" providers >"$work/log" 2>&1 || die "the unpacked program lists no providers"
 grep -qF "$moved/" "$work/log" || die "the unpacked program finds no plugins of its own"
 ! grep '^/' "$work/log" | grep -vqF "$moved/" || die "the unpacked program uses plugins of another installation"
+if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+    for package in inlay onnxruntime; do
+        [ -e "$moved/lib/inlay/onnxruntime" ] || [ $package = inlay ] || continue
+        folders=$moved/lib/inlay/python:$moved/lib/inlay/python-onnxruntime
+        env -u INLAY_LIBRARY PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$folders" /usr/bin/python3 -c "
+import numpy, os, $package
+x = numpy.array([1, -2, -40], numpy.float32)
+if '$package' == 'inlay':
+    y = inlay.Session('model.onnx').run({'x': x})['y']
+else:
+    y = onnxruntime.InferenceSession('model.onnx').run(None, {'x': x})[0]
+assert y.tolist() == [11, 18, 0], y
+assert os.path.realpath('$moved') + '/lib/libinlay.so' in open('/proc/self/maps').read()" >"$work/log" 2>&1 ||
+            die "the unpacked Python package $package runs no model"
+    done
+fi
 
 # ---- two installed versions: each program uses the library that it was built for, and its plugins
 second=$work/second

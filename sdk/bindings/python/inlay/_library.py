@@ -1,8 +1,8 @@
 """The library: the declarations of inlay/inlay.h for ctypes, and the extension module.
 
 The library is the file given by the variable INLAY_LIBRARY if it is set, otherwise ``lib/libinlay.so.1`` in this
-package if it exists, otherwise the libinlay.so.1 that the dynamic loader finds. ctypes releases the GIL during
-calls.
+package (a wheel) or ``../../../libinlay.so.1`` (an installation by CMake) if one exists, otherwise the libinlay.so.1
+that the dynamic loader finds. ctypes releases the GIL during calls.
 
 ``native`` is the extension module ``inlay/python/_native.abi3.so`` in the folder of the library, which makes runs
 faster. It is None where that file does not exist or cannot be loaded (before Python 3.11), and if the variable
@@ -157,8 +157,12 @@ def _find():
     configured = os.environ.get("INLAY_LIBRARY")
     if configured:
         return configured
-    bundled = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libinlay.so.1")
-    return bundled if os.path.exists(bundled) else "libinlay.so.1"
+    package = os.path.dirname(os.path.abspath(__file__))
+    for folder in (os.path.join(package, "lib"), os.path.join(package, "..", "..", "..")):
+        path = os.path.normpath(os.path.join(folder, "libinlay.so.1"))
+        if os.path.exists(path):
+            return path
+    return "libinlay.so.1"
 
 
 class _Library:
