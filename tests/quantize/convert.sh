@@ -101,6 +101,7 @@ open.onnx --external=tensors
 open.onnx --assume=batch=4
 open.onnx --cache-dir=$work/cache
 open.onnx --cache-max-bytes=1000000
+open.onnx --check-finite=1
 open.onnx --compile-in-background=1
 open.onnx --config=settings.yaml
 open.onnx --crash-report=1
@@ -132,7 +133,9 @@ open.onnx --memory-budget=100000000
 open.onnx --memory-limit=host=1G
 open.onnx --no-config
 open.onnx --no-cpu=0
+open.onnx --no-metadata
 open.onnx --no-pass=algebra
+open.onnx --node-metadata=0
 open.onnx --option=reference.precision=strict
 open.onnx --pass=algebra
 open.onnx --pin=op:MatMul=reference
