@@ -115,27 +115,30 @@ static inlay_status warm_up(const struct model *model, struct instance *instance
     return instance_run_generated(model, instance, warm_input, &size, NULL);
 }
 
-/* Times runs of 1, 2, 4 ... rows, up to four times the best batch size. */
-static void measure_batches(struct model *model, struct instance *instance, int64_t length)
+/* Times runs of 1, 2, 4 ... rows, up to four times the best batch size, in a context that is not kept: it has memory for
+ * more rows than batches will have. */
+static void measure_batches(struct model *model, int64_t length)
 {
     enum { TIMES = 3 };
     batch_cost *cost = &model->queue.cost;
+    struct instance instance = { .context = NULL };
+    bool good = instance_init(model, &instance, 1, NULL) == INLAY_OK;
 
-    for (uint32_t rows = 1; rows <= model->settings.max_batch; rows *= 2) {
-        if (warm_up(model, instance, rows, length) != INLAY_OK)
-            return;
-        for (uint32_t k = 0; k < TIMES; k++) {
+    for (uint32_t rows = 1; good && rows <= model->settings.max_batch && (rows == 1 || cost->best * 4 >= rows);
+         rows *= 2) {
+        good = warm_up(model, &instance, rows, length) == INLAY_OK;
+        for (uint32_t k = 0; good && k < TIMES; k++) {
             uint64_t start = clock_ns();
 
-            if (warm_up(model, instance, rows, length) == INLAY_OK)
+            if (warm_up(model, &instance, rows, length) == INLAY_OK)
                 batch_cost_add(cost, rows, (double)(clock_ns() - start));
         }
-        if (cost->best * 4 <= rows)
-            return;
     }
+    instance_deinit(model, &instance);
 }
 
-/* The first run at a shape builds its plan, so do it before requests wait. Failures are ignored: zeros may be invalid.
+/* The first run at a shape builds its plan, so do it before requests wait: for one row, and for a batch where batches take
+ * less time per row. Failures are ignored: zeros may be invalid.
  */
 static void warm_all(struct model *model)
 {
@@ -148,8 +151,8 @@ static void warm_all(struct model *model)
         if (warm_up(model, instance, 1, length) != INLAY_OK)
             return;
         if (i == 0 && model->settings.max_batch > 1)
-            measure_batches(model, instance, length);
-        if (model->settings.max_batch > 1 && warm_up(model, instance, model->settings.max_batch, length) != INLAY_OK)
+            measure_batches(model, length);
+        if (model->queue.cost.best > 1 && warm_up(model, instance, model->queue.cost.best, length) != INLAY_OK)
             return;
         for (uint32_t k = 1; k < config->size_count; k++)
             if (warm_up(model, instance, 1, (int64_t)config->sizes[k]) != INLAY_OK)
