@@ -274,17 +274,17 @@ static void test_use_after_release(void **state)
     }
 }
 
-typedef struct closing {
+struct closing {
     OrtSession *session;
     uint32_t running; /* atomic: threads that have run once */
-} closing;
+};
 
 /* Runs until the session is released. */
 static void *run_until_released(void *user)
 {
     static const int64_t dims[] = { 1, 2 };
     const char *x_name = "x", *y_name = "y";
-    closing *shared = user;
+    struct closing *shared = user;
     float data[2] = { 1, 2 };
     OrtStatus *status = NULL;
 
@@ -309,7 +309,7 @@ static void test_release_during_runs(void **state)
 
     (void)state;
     for (int round = 0; round < 20 && ours(); round++) {
-        closing shared = { .session = open_add(NULL) };
+        struct closing shared = { .session = open_add(NULL) };
         pthread_t threads[THREADS];
 
         for (int i = 0; i < THREADS; i++)

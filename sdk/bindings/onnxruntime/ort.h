@@ -273,18 +273,14 @@ struct OrtSession {
     inlay_context *profiled;
     uint64_t profile_start_ns;
     ort_custom *custom;
-    uint32_t users; /* atomic: calls in progress that use the session, and flags (release.c) */
+    uint32_t users;                     /* atomic: calls in progress that use the session, and flags (release.c) */
+    void (*clear)(OrtSession *session); /* frees all but the struct itself */
 };
-/* Frees the struct of a released value after many others were released. Until then, a run that gets it finds that it has
- * no references. In release.c, like the next two functions. */
-void ort_free_value_late(OrtValue *value);
 /* Programs with several threads may release a session while others use it: Java's close() does. Calls that run are
  * between these two. ort_session_enter fails if the session has been released. */
 OrtStatus *ort_session_enter(OrtSession *session);
 void ort_session_leave(OrtSession *session);
 OrtStatus *ort_end_profiling(OrtSession *session, OrtAllocator *allocator, char **out);
-/* Frees all but the struct itself. In session.c. */
-void ort_session_clear(OrtSession *session);
 inlay_io_info ort_input_info(const OrtSession *session, uint32_t model_index);
 inlay_io_info ort_output_info(const OrtSession *session, uint32_t index);
 /* Runs with inputs given by model index; fetches[k] receives the output wanted[k]. */

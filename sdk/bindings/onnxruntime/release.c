@@ -1,22 +1,13 @@
-/* Releases objects that a program may still pass to a run. ONNX Runtime's Java classes release a session in close(),
- * during runs of other threads, too, and do not check that an input was not closed. Such a run gets an error instead of
- * freed memory. */
+/* Releases sessions that a program may still run. ONNX Runtime's Java classes release a session in close(), during runs of
+ * other threads, too; a run that begins afterwards gets an error instead of freed memory. */
 #include "ort.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 
-/* The structs of the objects that were released last, without what they own. Sessions are released rarely, so that their
- * structs stay for long. */
-enum { MOST_VALUES = 8192, MOST_SESSIONS = 1024 };
-static void *values[MOST_VALUES], *sessions[MOST_SESSIONS]; /* atomic */
-static uint32_t next_value, next_session;                   /* atomic */
-
-void ort_free_value_late(OrtValue *value)
-{
-    const uint32_t at = __atomic_fetch_add(&next_value, 1, __ATOMIC_RELAXED) % MOST_VALUES;
-
-    free(__atomic_exchange_n(&values[at], (void *)value, __ATOMIC_ACQ_REL));
-}
+/* The structs of the sessions that were released last, without what they own. */
+enum { MOST_SESSIONS = 1024 };
+static void *sessions[MOST_SESSIONS]; /* atomic */
+static uint32_t next_session;         /* atomic */
 
 /* Flags of OrtSession.users. ORPHANED: the last call to leave frees the session, because the call that released it was
  * made within a run. */
@@ -34,7 +25,7 @@ static void free_session(OrtSession *session)
 {
     const uint32_t at = __atomic_fetch_add(&next_session, 1, __ATOMIC_RELAXED) % MOST_SESSIONS;
 
-    ort_session_clear(session);
+    session->clear(session);
     free(__atomic_exchange_n(&sessions[at], (void *)session, __ATOMIC_ACQ_REL));
 }
 

@@ -359,12 +359,38 @@ static OrtStatus *load(OrtSession *session, const OrtSessionOptions *options, co
     return failed;
 }
 
+static void clear_session(OrtSession *session)
+{
+    if (session->profiled != NULL) { /* profiling was not ended: write the file as ONNX Runtime does */
+        char *name = NULL;
+
+        ort_ReleaseStatus(ort_end_profiling(session, ort_allocator(), &name));
+        free(name);
+    }
+    for (uint32_t i = 0; i < session->idle_count; i++)
+        inlay_context_destroy(session->idle[i]);
+    inlay_session_destroy(session->session);
+    ort_custom_end(session->custom);
+    (void)pthread_mutex_destroy(&session->lock);
+    free(session->profile_prefix);
+    free(session->inputs);
+    free(session->overridable);
+    free(session->bytes);
+    free(session->folder);
+    free(session->path);
+    session->session = NULL;
+    session->inputs = session->overridable = NULL;
+    session->input_count = session->overridable_count = session->output_count = session->idle_count = 0;
+    session->bytes = session->folder = session->path = session->profile_prefix = NULL;
+}
+
 static OrtStatus *new_session(OrtSession **out)
 {
     *out = calloc(1, sizeof **out);
     if (*out == NULL)
         return ort_no_memory();
     (void)pthread_mutex_init(&(*out)->lock, NULL);
+    (*out)->clear = clear_session;
     return NULL;
 }
 
@@ -547,29 +573,4 @@ OrtStatus *ort_FinalizeModelEditorSession(OrtSession *session, const OrtSessionO
         session->input_count = session->overridable_count = 0;
     }
     return failed;
-}
-
-void ort_session_clear(OrtSession *session)
-{
-    if (session->profiled != NULL) { /* profiling was not ended: write the file as ONNX Runtime does */
-        char *name = NULL;
-
-        ort_ReleaseStatus(ort_end_profiling(session, ort_allocator(), &name));
-        free(name);
-    }
-    for (uint32_t i = 0; i < session->idle_count; i++)
-        inlay_context_destroy(session->idle[i]);
-    inlay_session_destroy(session->session);
-    ort_custom_end(session->custom);
-    (void)pthread_mutex_destroy(&session->lock);
-    free(session->profile_prefix);
-    free(session->inputs);
-    free(session->overridable);
-    free(session->bytes);
-    free(session->folder);
-    free(session->path);
-    session->session = NULL;
-    session->inputs = session->overridable = NULL;
-    session->input_count = session->overridable_count = session->output_count = session->idle_count = 0;
-    session->bytes = session->folder = session->path = session->profile_prefix = NULL;
 }
