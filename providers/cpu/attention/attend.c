@@ -235,7 +235,7 @@ static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, 
     const int64_t *by;
     inlay_status status = cpu_read_strided(build, value, out);
 
-    if (status == INLAY_OK && (layout_is_blocked(&out->layout) || out->layout.strides[3] != 1))
+    if (status == INLAY_OK && out->layout.strides[3] != 1)
         status = cpu_read_plain(build, value, out);
     by = out->layout.strides;
     *strides = (struct strides){ by[0], by[1], by[2] };

@@ -142,7 +142,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
 
     INLAY_TRY(plan(build, &step));
     INLAY_TRY(cpu_read_strided(build, op->in[0], &input));
-    if (layout_is_blocked(&input.layout) || input.layout.strides[rank - 1] != 1)
+    if (input.layout.strides[rank - 1] != 1)
         INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
     INLAY_TRY(cpu_read_plain(build, op->in[1], &cosines));
     INLAY_TRY(cpu_read_plain(build, op->in[2], &sines));

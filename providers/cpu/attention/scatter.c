@@ -118,7 +118,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     INLAY_TRY(find_cache(build, group, &cache));
     if (cpu_count(build, op->in[1]) > 0) {
         INLAY_TRY(cpu_read_strided(build, op->in[1], &rows));
-        if (layout_is_blocked(&rows.layout) || rows.layout.strides[3] != 1)
+        if (rows.layout.strides[3] != 1)
             INLAY_TRY(cpu_read_plain(build, op->in[1], &rows));
         if (step.has_indices)
             INLAY_TRY(cpu_read_plain(build, op->in[2], &indices));

@@ -22,10 +22,7 @@ static void mix_dims(kernel_key_words *words, const cpu_build *build, uint32_t v
 /* Class of a layout, as far as it affects the speed of its consumer. */
 static uint64_t layout_class(const tensor_layout *layout)
 {
-    return layout_is_blocked(layout)     ? 3
-           : layout_is_plain(layout)     ? 0
-           : tiles_accept_layout(layout) ? layout_is_dense(layout) ? 1 : 2
-                                         : 4;
+    return layout_is_plain(layout) ? 0 : tiles_accept_layout(layout) ? layout_is_dense(layout) ? 1 : 2 : 4;
 }
 
 static void mix_window(kernel_key_words *words, const cpu_build *build, const kernel_layer *layer)

@@ -128,7 +128,7 @@ void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *product)
         product->m *= product->batch;
         product->batch = 1;
     }
-    if (weights->buffer != INLAY_NONE && !layout_is_blocked(&weights->layout) && weights->layout.rank >= 2)
+    if (weights->buffer != INLAY_NONE && weights->layout.rank >= 2)
         product->transposed = product->transposed != (weights->layout.strides[weights->layout.rank - 1] != 1);
 }
 

@@ -105,7 +105,7 @@ bool planes_run(const cpu_build *build, const kernel_layer *layer)
 
     if (!depthwise_runs(build, layer) || window->in_concat || !kernel_input_is_ready(build) ||
         window->kernel[1] > MAX_TAPS || window->stride[1] > PLANES_LANES || layout_is_image(&layer->input.layout) ||
-        layer->input.layout.kind != LAYOUT_STRIDED || layout_is_blocked(&layer->input.layout))
+        layer->input.layout.kind != LAYOUT_STRIDED)
         return false;
     plane_copy_plan(&copy, window);
     return copy.row * plane_rows_seen(window, 1) <= COPY_FLOATS;

@@ -101,8 +101,8 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
         input = build->ahead[op->in[0]]->layer.input;
     else
         INLAY_TRY(cpu_read(build, op->in[0], &input));
-    if (!tiles_accept_layout(&input.layout) && (points != 0 || !window->padded || layout_is_blocked(&input.layout) ||
-                                                window->in > 4 || input.layout.kind != LAYOUT_STRIDED)) {
+    if (!tiles_accept_layout(&input.layout) &&
+        (points != 0 || !window->padded || window->in > 4 || input.layout.kind != LAYOUT_STRIDED)) {
         layout_channels_last(&layout, build->ranks[op->in[0]], build->dims[op->in[0]]);
         INLAY_TRY(cpu_read_as(build, op->in[0], &layout, &input));
     }

@@ -11,7 +11,7 @@ OPTIONAL_IF_CALLED(cpu_binary_row);
 
 /* ------------------------------------------------------------------ the loop */
 
-enum { LOOP_AXES = 2 * CPU_MAX_RANK };
+enum { LOOP_AXES = CPU_MAX_RANK };
 
 /* y[i] = f(x0[..], x1[..]). The axes are ordered by the strides of y, outermost first; strides count elements. */
 struct loop {
@@ -113,25 +113,15 @@ static inlay_status run_loop(const cpu_native *native, const cpu_state *state, i
 
 /* ------------------------------------------------------------------ axes of the loop */
 
-/* An axis of the result in memory, over blocks or within a block, and the strides of all three tensors along it. */
+/* An axis of the result in memory, and the strides of all three tensors along it. */
 struct axis {
     int64_t size, y, x0, x1;
 };
 
-/* The strides of an operand along axis d of the result: over blocks and within a block. Operands are plain, or blocked
- * as the result is; axes of size 1 are broadcast with stride 0. */
-static void strides_along(const tensor_layout *input, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
+/* The stride of an operand along axis d of the result; axes of size 1 are broadcast with stride 0. */
+static int64_t stride_along(const tensor_layout *input, int d)
 {
-    *out_outer = *out_inner = 0;
-    if (input->dims[d] == 1)
-        return;
-    if (input->block_count > 0) {
-        *out_outer = input->strides[d];
-        *out_inner = 1;
-    } else {
-        *out_outer = input->strides[d] * block;
-        *out_inner = input->strides[d];
-    }
+    return input->dims[d] == 1 ? 0 : input->strides[d];
 }
 
 /* Orders axes by descending strides of the result. */
@@ -169,16 +159,9 @@ static struct loop make_loop(element_function function, const tensor_layout *x0,
     struct axis list[LOOP_AXES];
     uint32_t count = 0;
 
-    for (int d = 0; d < output->rank; d++) {
-        int64_t block = output->block_count > 0 && output->block_axes[0] == d ? output->blocks[0] : 1, o0, i0, o1, i1;
-
-        INLAY_CHECK(count + 2 <= LOOP_AXES && output->padded_dims[d] % block == 0);
-        strides_along(x0, d, block, &o0, &i0);
-        strides_along(x1, d, block, &o1, &i1);
-        list[count++] = (struct axis){ output->padded_dims[d] / block, output->strides[d], o0, o1 };
-        if (block > 1)
-            list[count++] = (struct axis){ block, 1, i0, i1 };
-    }
+    INLAY_CHECK(output->rank <= LOOP_AXES);
+    for (int d = 0; d < output->rank; d++)
+        list[count++] = (struct axis){ output->dims[d], output->strides[d], stride_along(x0, d), stride_along(x1, d) };
     qsort(list, count, sizeof *list, by_stride);
     count = merge_axes(list, count);
     if (count > 0 && list[count - 1].y == 1) {
@@ -200,25 +183,12 @@ static struct loop make_loop(element_function function, const tensor_layout *x0,
 
 /* ------------------------------------------------------------------ lowering */
 
-bool cpu_is_simple_layout(const tensor_layout *layout)
-{
-    return layout->kind == LAYOUT_STRIDED && layout->block_count <= 1;
-}
-
-bool cpu_is_padded(const tensor_layout *layout)
-{
-    for (int d = 0; d < layout->rank; d++)
-        if (layout->dims[d] != layout->padded_dims[d])
-            return true;
-    return false;
-}
-
 bool cpu_has_dims(const tensor_layout *layout, uint32_t rank, const int64_t *dims)
 {
     return (uint32_t)layout->rank == rank && memcmp(layout->dims, dims, rank * sizeof *dims) == 0;
 }
 
-/* Prepends axes of size 1 up to `rank`. The place is not blocked. */
+/* Prepends axes of size 1 up to `rank`. */
 static void raise_rank(cpu_place *place, uint32_t rank)
 {
     int64_t dims[CPU_MAX_RANK], strides[CPU_MAX_RANK];
@@ -234,32 +204,6 @@ static void raise_rank(cpu_place *place, uint32_t rank)
     layout_strides(&place->layout, rank, dims, strides);
 }
 
-/* The layout of x1 with which the loop can run over both; false: x0 must become plain. If x0 has padding, x1 gets the
- * same blocks, because padding stays zero only if both have it. */
-static bool match_layout(const tensor_layout *x0, const tensor_layout *x1, element_function function,
-                         tensor_layout *out_x1)
-{
-    int axis_at = x0->block_count > 0 ? (int)x0->block_axes[0] : -1;
-    int64_t strides[CPU_MAX_RANK], stride;
-
-    *out_x1 = *x1;
-    if (axis_at < 0 || !cpu_is_padded(x0))
-        return cpu_is_simple_layout(x1) && !layout_is_blocked(x1);
-    if (x1->dims[axis_at] == 1 || function == FUNCTION_DIV || x1->rank < 3)
-        return false;
-    /* The blocks of x0 with the dims of x1. */
-    *out_x1 = *x0;
-    stride = x0->blocks[0];
-    for (int d = x1->rank; d-- > 0;) {
-        out_x1->dims[d] = x1->dims[d];
-        out_x1->padded_dims[d] = d == axis_at ? x0->padded_dims[d] : x1->dims[d];
-        strides[d] = stride;
-        stride *= d == axis_at ? out_x1->padded_dims[d] / x0->blocks[0] : x1->dims[d];
-    }
-    memcpy(out_x1->strides, strides, (size_t)x1->rank * sizeof *strides);
-    return true;
-}
-
 static bool is_commutative(element_function function)
 {
     return function != FUNCTION_SUB && function != FUNCTION_DIV && function != FUNCTION_PRELU;
@@ -272,21 +216,11 @@ static inlay_status emit_loop(cpu_build *build, element_function function, cpu_p
     uint32_t rank = build->ranks[like];
     const int64_t *dims = build->dims[like];
     inlay_status status;
-    tensor_layout plain, wanted;
+    tensor_layout plain;
     struct loop loop;
 
-    if (cpu_has_dims(&x0.layout, rank, dims) && cpu_is_simple_layout(&x0.layout) && layout_bytes(&x0.layout) > 0) {
-        layout_plain(&plain, (uint32_t)x1.layout.rank, x1.layout.dims);
-        if (layout_is_blocked(&x1.layout) || !cpu_is_simple_layout(&x1.layout))
-            INLAY_TRY(cpu_reorder(build, &x1, &plain, &x1));
+    if (cpu_has_dims(&x0.layout, rank, dims) && layout_bytes(&x0.layout) > 0) {
         raise_rank(&x1, rank);
-        if (match_layout(&x0.layout, &x1.layout, function, &wanted)) {
-            INLAY_TRY(cpu_reorder(build, &x1, &wanted, &x1));
-        } else {
-            layout_plain(&plain, rank, dims);
-            INLAY_TRY(cpu_reorder(build, &x0, &plain, &x0));
-            overwrite = false;
-        }
         plain = x0.layout;
     } else {
         layout_plain(&plain, (uint32_t)x0.layout.rank, x0.layout.dims);
@@ -298,7 +232,7 @@ static inlay_status emit_loop(cpu_build *build, element_function function, cpu_p
         layout_plain(&plain, rank, dims);
         overwrite = false;
     }
-    if (!layout_is_dense(&plain) && !cpu_is_padded(&plain)) { /* a strided view */
+    if (!layout_is_dense(&plain)) { /* a strided view */
         layout_plain(&plain, rank, dims);
         overwrite = false;
     }
@@ -333,7 +267,7 @@ inlay_status cpu_binary_at(cpu_build *build, element_function function, const cp
     }
     /* Two tensors of equal dims in different layouts: one reorder is faster than a loop with two layouts. */
     if (cpu_has_dims(&x0.layout, rank, build->dims[like]) && cpu_has_dims(&x1.layout, rank, build->dims[like]) &&
-        cpu_is_simple_layout(&x0.layout) && (layout_is_blocked(&x0.layout) || layout_is_dense(&x0.layout))) {
+        layout_is_dense(&x0.layout)) {
         status = cpu_reorder(build, &x1, &x0.layout, &x1);
         if (status != INLAY_OK)
             return status;

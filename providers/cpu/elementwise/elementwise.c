@@ -138,7 +138,7 @@ static inlay_status lower_unary(cpu_build *build, const cpu_group *group)
     INLAY_CHECK(op->in[0] < build->compiled->value_count);
     INLAY_TRY(cpu_read(build, op->in[0], &now));
     overwrite = overwrite && build->places[op->in[0]].buffer == now.buffer;
-    if (!layout_is_blocked(&now.layout) && !layout_is_dense(&now.layout)) {
+    if (!layout_is_dense(&now.layout)) {
         INLAY_TRY(cpu_read_plain(build, op->in[0], &now));
         overwrite = false;
     }

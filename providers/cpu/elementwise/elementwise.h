@@ -11,8 +11,7 @@ cpu_row_fn cpu_row_of(const cpu_unary *unary);
 /* output[i] = f(output[i]) for n elements in the cache. kernel (sgemm.h) may be NULL. */
 struct sgemm_kernel;
 void cpu_apply(const struct sgemm_kernel *kernel, const cpu_unary *unary, float *output, int64_t n);
-/* Adds the built-in loop as a step. Both places hold floats in the same layout without gaps; a blocked layout may have
- * padding if f(0) = 0. output may be input. */
+/* Adds the loop as a step. Both places hold floats in the same layout without gaps; output may be input. */
 inlay_status cpu_emit_function(cpu_build *build, const cpu_unary *unary, const cpu_place *input,
                                const cpu_place *output);
 /* Adds a step for a function of a place. overwrite: the result may replace the operand. result: the value that this
@@ -44,8 +43,5 @@ void cpu_binary_row(element_function function, const float *x0, const float *x1,
 inlay_status cpu_lower_binary_chain(cpu_build *build, const cpu_group *group, const cpu_place *x0, const cpu_place *x1,
                                     bool overwrite);
 
-/* Does the loop of binary functions support the layout: plain, or blocked once along one axis? */
-bool cpu_is_simple_layout(const tensor_layout *layout);
-bool cpu_is_padded(const tensor_layout *layout);
 bool cpu_has_dims(const tensor_layout *layout, uint32_t rank, const int64_t *dims);
 #endif

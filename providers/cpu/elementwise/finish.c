@@ -1,24 +1,6 @@
 /* Steps for functions of a place, and for the functions of a group that its first step has not done. */
 #include "cpu/elementwise/elementwise.h"
 
-/* True if one loop may run over all bytes of the layout. Gaps are allowed only as padding of blocks, if the function
- * keeps its zeros. */
-static bool is_contiguous(const tensor_layout *layout, const cpu_unary *unary)
-{
-    const cpu_row_fn row = cpu_row_of(unary);
-    uint64_t padded = 1;
-    float zero = 0;
-
-    if (layout_is_dense(layout))
-        return true;
-    for (int d = 0; d < layout->rank; d++)
-        padded *= (uint64_t)layout->padded_dims[d];
-    if (row == NULL || !layout_is_blocked(layout) || layout_bytes(layout) != padded * sizeof(float))
-        return false;
-    row(&zero, &zero, 1, unary->alpha, unary->beta);
-    return zero == 0;
-}
-
 inlay_status cpu_unary_at(cpu_build *build, const cpu_place *place, bool overwrite, const cpu_unary *unary,
                           uint32_t result, cpu_place *out)
 {
@@ -29,7 +11,7 @@ inlay_status cpu_unary_at(cpu_build *build, const cpu_place *place, bool overwri
     if (place->layout.type != ELEMENT_FLOAT)
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': there are no loops for functions of integers",
                           build->op->name);
-    if (!is_contiguous(&input.layout, unary)) {
+    if (!layout_is_dense(&input.layout)) {
         layout_plain(&plain, (uint32_t)input.layout.rank, input.layout.dims);
         INLAY_TRY(cpu_reorder(build, place, &plain, &input));
     }

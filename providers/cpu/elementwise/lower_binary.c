@@ -82,9 +82,7 @@ static inlay_status lower_binary(cpu_build *build, const cpu_group *group)
     INLAY_TRY(cpu_read(build, op->in[0], &x0));
     INLAY_TRY(cpu_read(build, op->in[1], &x1));
     if (op->function != FUNCTION_PRELU && cpu_has_dims(&x0.layout, rank, build->dims[y]) &&
-        cpu_has_dims(&x1.layout, rank, build->dims[y]) &&
-        (layout_is_blocked(&x0.layout) || layout_is_dense(&x0.layout)) &&
-        (layout_is_blocked(&x1.layout) || layout_is_dense(&x1.layout)))
+        cpu_has_dims(&x1.layout, rank, build->dims[y]) && layout_is_dense(&x0.layout) && layout_is_dense(&x1.layout))
         return lower_whole(build, group, x0, x1, overwrite);
     INLAY_TRY(cpu_binary_at(build, op->function, &x0, overwrite, op->in[1], y,
                             group->post_count == 0 ? group->out : INLAY_NONE, &out));

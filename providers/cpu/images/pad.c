@@ -300,13 +300,8 @@ static inlay_status read_input(cpu_build *build, uint32_t *order, cpu_place *inp
     uint32_t rank = build->ranks[op->in[0]];
     int64_t strides[CPU_MAX_RANK], stride = 1;
     inlay_status status;
-    tensor_layout layout;
 
     INLAY_TRY(cpu_read(build, op->in[0], input));
-    if (layout_is_blocked(&input->layout)) { /* only images are blocked */
-        layout_channels_last(&layout, rank, build->dims[op->in[0]]);
-        INLAY_TRY(cpu_read_as(build, op->in[0], &layout, input));
-    }
     order_axes(&input->layout, order);
     for (uint32_t i = rank; i-- > 0; stride *= dims[order[i]])
         strides[order[i]] = stride;

@@ -148,9 +148,6 @@ static bool image_layouts(const cpu_build *build, const tensor_layout *input, te
     if (rank < 3 || rank > 5 || !is_unchanged(&batch) || !is_unchanged(&channels) || layout_is_plain(input) ||
         input->kind != LAYOUT_STRIDED)
         return false;
-    if (layout_is_blocked(input))
-        return layout_same_blocks(input, rank, build->dims[from], out_x) &&
-               layout_same_blocks(input, rank, build->dims[to], out_y);
     if (input->strides[1] != 1 || input->dims[1] < 2)
         return false;
     layout_channels_last(out_x, rank, build->dims[from]);
@@ -163,7 +160,7 @@ static uint32_t axes_along(const cpu_build *build, const tensor_layout *input, b
                            int64_t *out_inner)
 {
     uint32_t rank = build->ranks[build->op->out[0]], count = 0;
-    int64_t outer = input->dims[0];
+    const int64_t outer = input->dims[0];
 
     *out_inner = 1;
     if (!image) {
@@ -171,9 +168,7 @@ static uint32_t axes_along(const cpu_build *build, const tensor_layout *input, b
             axes[count] = axis_of(build, count);
         return count;
     }
-    *out_inner = layout_is_blocked(input) ? input->blocks[0] : input->dims[1];
-    if (layout_is_blocked(input))
-        outer *= input->padded_dims[1] / input->blocks[0];
+    *out_inner = input->dims[1];
     axes[count++] = (resize_axis){ .in = outer, .out = outer, .scale = 1, .exact = true, .roi_end = 1 };
     for (uint32_t d = 2; d < rank; d++)
         axes[count++] = axis_of(build, d);

@@ -280,35 +280,12 @@ bool layout_equal(const tensor_layout *a, const tensor_layout *b)
 bool layout_is_plain(const tensor_layout *layout)
 {
     int64_t expect = 1;
-    int blocked_axis = -1;
-    int64_t block = 1;
 
-    if (layout->kind != LAYOUT_STRIDED)
+    if (layout->kind != LAYOUT_STRIDED || layout->block_count > 0)
         return false;
-    if (layout->block_count > 1)
-        return false;
-    if (layout->block_count == 1) {
-        blocked_axis = (int)layout->block_axes[0];
-        block = layout->blocks[0];
-        INLAY_CHECK(blocked_axis >= 0 && blocked_axis < layout->rank && block > 0);
-        /* Blocks are row-major only if all inner axes have one element, and the axis fills its blocks. */
-        for (int d = blocked_axis + 1; d < layout->rank; d++)
-            if (layout->dims[d] != 1)
-                return false;
-        if (layout->dims[blocked_axis] % block != 0 || layout->padded_dims[blocked_axis] != layout->dims[blocked_axis])
+    for (int d = layout->rank; d-- > 0; expect *= layout->dims[d])
+        if (layout->dims[d] != 1 && layout->strides[d] != expect)
             return false;
-    }
-    for (int d = layout->rank; d-- > 0;) {
-        if (layout->padded_dims[d] != layout->dims[d])
-            return false;
-        if (d == blocked_axis) {
-            if (layout->dims[d] > block && layout->strides[d] != expect * block)
-                return false;
-        } else if (layout->dims[d] != 1 && layout->strides[d] != expect) {
-            return false;
-        }
-        expect *= layout->dims[d];
-    }
     return true;
 }
 
@@ -316,24 +293,13 @@ bool layout_is_image(const tensor_layout *layout)
 {
     int64_t expect = layout->rank >= 3 ? layout->dims[1] : 0;
 
-    if (layout_is_blocked(layout))
-        return true;
-    if (layout->rank < 3 || layout->kind != LAYOUT_STRIDED || !layout_is_dense(layout) || layout->strides[1] != 1)
+    if (layout->rank < 3 || layout->kind != LAYOUT_STRIDED || layout->block_count > 0 || !layout_is_dense(layout) ||
+        layout->strides[1] != 1)
         return false;
     for (int d = layout->rank; d-- > 2; expect *= layout->dims[d])
         if (layout->dims[d] != 1 && layout->strides[d] != expect)
             return false;
     return layout->dims[0] == 1 || layout->strides[0] == expect;
-}
-
-bool layout_same_blocks(const tensor_layout *input, uint32_t rank, const int64_t *dims, tensor_layout *out)
-{
-    static const char *const tags[3][2] = { { "aBc16b", "aBc8b" }, { "aBcd16b", "aBcd8b" }, { "aBcde16b", "aBcde8b" } };
-
-    if (!layout_is_blocked(input) || rank < 3 || rank > 5 || input->block_count != 1 || input->block_axes[0] != 1 ||
-        (input->blocks[0] != 16 && input->blocks[0] != 8))
-        return false;
-    return layout_blocks(out, rank, dims, tags[rank - 3][input->blocks[0] == 8]);
 }
 
 bool tiles_accept_layout(const tensor_layout *layout)

@@ -36,19 +36,17 @@ typedef struct tensor_layout {
 /* A row-major float tensor. For other types set layout->type afterwards: strides count elements. */
 void layout_plain(tensor_layout *layout, uint32_t rank, const int64_t *dims);
 void layout_strides(tensor_layout *layout, uint32_t rank, const int64_t *dims, const int64_t *strides);
-/* Are the elements in memory row-major without gaps? A blocked 1x1 image may be. */
+/* Are the elements in memory row-major without gaps? */
 bool layout_is_plain(const tensor_layout *layout);
 bool layout_is_dense(const tensor_layout *layout); /* no gaps, no padding */
 bool layout_is_blocked(const tensor_layout *layout);
-bool layout_is_image(const tensor_layout *layout); /* blocked or channels last: the layouts of image kernels */
+bool layout_is_image(const tensor_layout *layout); /* channels last without gaps */
 /* Channels last, for tensors of rank 3 to 5: the fastest layout of most image kernels. */
 void layout_channels_last(tensor_layout *layout, uint32_t rank, const int64_t *dims);
 /* Channels last with any distance between pixels: the layout of all tiled kernels. */
 bool tiles_accept_layout(const tensor_layout *layout);
 int64_t tiles_pixel_step(const tensor_layout *layout);
-/* The blocked layout of input for a tensor of other dims. false: input is not blocked by 8 or 16 channels only. */
-bool layout_same_blocks(const tensor_layout *input, uint32_t rank, const int64_t *dims, tensor_layout *out);
-/* Without gaps, axes in the order of input's strides; input is not blocked. */
+/* Without gaps, axes in the order of input's strides; input has no blocks. */
 void layout_packed(tensor_layout *layout, const tensor_layout *input);
 /* Are the rows (along the last axis) dense and at equal distances? input is not blocked; *out_stride: elements. */
 bool layout_has_rows(const tensor_layout *input, int64_t *out_stride);

@@ -237,8 +237,8 @@ static inlay_status lower_reduce(cpu_build *build, const cpu_group *group)
     tensor_layout layout;
 
     INLAY_TRY(cpu_read(build, value, &in));
-    dense = !layout_is_blocked(&in.layout) && layout_is_dense(&in.layout);
-    /* Maxima over all pixels run as pooling, and means if channels are last or blocked; other means are sums of rows. A
+    dense = layout_is_dense(&in.layout);
+    /* Maxima over all pixels run as pooling, and means if channels are last; other means are sums of rows. A
      * channels-last tensor with one spatial axis is mostly a transposed sequence, which is summed like other rows. */
     if (op->window.global &&
         (op->function == FUNCTION_POOL_MAX || (layout_is_image(&in.layout) && !(rank == 3 && dense))))

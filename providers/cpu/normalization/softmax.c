@@ -74,26 +74,6 @@ static inlay_status run_softmax(const cpu_native *native, const cpu_state *state
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Reads the input without gaps: in its present layout unless that is blocked. Blocked images are read channels last if
- * the axis is the channels, otherwise row-major. */
-static inlay_status read_dense(cpu_build *build, uint32_t value, cpu_place *out)
-{
-    const cpu_op *op = build->op;
-    const uint32_t rank = build->ranks[value];
-    inlay_status status;
-    tensor_layout layout;
-
-    if (op->softmax.flattened) /* several axes are treated as one */
-        return cpu_read_plain(build, value, out);
-    status = cpu_read(build, value, out);
-    if (status != INLAY_OK || (!layout_is_blocked(&out->layout) && layout_is_dense(&out->layout)))
-        return status;
-    if (op->axis != 1 || rank < 3 || rank > 5)
-        return cpu_read_plain(build, value, out);
-    layout_channels_last(&layout, rank, build->dims[value]);
-    return cpu_read_as(build, value, &layout, out);
-}
-
 static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
@@ -103,7 +83,8 @@ static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
     cpu_place input, output;
     inlay_status status;
 
-    INLAY_TRY(read_dense(build, op->in[0], &input));
+    /* flattened: several axes are treated as one */
+    INLAY_TRY(op->softmax.flattened ? cpu_read_plain(build, op->in[0], &input) : cpu_read(build, op->in[0], &input));
     overwrite = overwrite && build->places[op->in[0]].buffer == input.buffer;
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;

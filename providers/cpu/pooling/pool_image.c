@@ -147,8 +147,7 @@ static bool read_image(const tensor_layout *layout, struct image *out, int64_t *
 {
     const uint32_t rank = (uint32_t)layout->rank;
 
-    if (layout->kind != LAYOUT_STRIDED || layout->type != ELEMENT_FLOAT || rank < 3 || rank > 4 ||
-        layout->block_count > 1 || (layout->block_count == 1 && layout->block_axes[0] != 1))
+    if (layout->kind != LAYOUT_STRIDED || layout->type != ELEMENT_FLOAT || rank < 3 || rank > 4)
         return false;
     *out = (struct image){ .batch = layout->strides[0],
                            .plane = layout->strides[1],
@@ -156,10 +155,7 @@ static bool read_image(const tensor_layout *layout, struct image *out, int64_t *
                            .pixel = layout->strides[rank - 1] };
     *lanes = 1;
     *planes = layout->dims[1];
-    if (layout->block_count == 1) {
-        *lanes = layout->blocks[0];
-        *planes = layout->padded_dims[1] / *lanes;
-    } else if (layout->strides[1] == 1 && (layout->dims[1] > 1 || out->pixel != 1)) {
+    if (layout->strides[1] == 1 && (layout->dims[1] > 1 || out->pixel != 1)) {
         *lanes = layout->dims[1];
         *planes = 1;
     }
@@ -180,7 +176,7 @@ inlay_status cpu_lower_image(cpu_build *build, const cpu_place *input, const int
                            .is_mean = function != FUNCTION_POOL_MAX,
                            .counts_pads = function == FUNCTION_POOL_MEAN_OF_PADS };
     image_pool pool = { .native.run = run_image, .batches = input->layout.dims[0] };
-    struct image image, made;
+    struct image image, made = { 0 };
     int64_t planes = 0, lanes = 0;
     inlay_status status = INLAY_OK;
     tensor_layout output;
@@ -188,10 +184,7 @@ inlay_status cpu_lower_image(cpu_build *build, const cpu_place *input, const int
     *out_done = false;
     if (!read_image(&input->layout, &image, &pool.planes, &window.lanes) || (window.is_mean && window.lanes == 1))
         goto done;
-    if (layout_is_blocked(&input->layout)) {
-        if (!layout_same_blocks(&input->layout, rank, out_dims, &output))
-            goto done;
-    } else if (window.lanes > 1) {
+    if (window.lanes > 1) {
         layout_channels_last(&output, rank, out_dims);
     } else {
         layout_plain(&output, rank, out_dims);

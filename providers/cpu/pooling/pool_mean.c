@@ -69,10 +69,9 @@ static bool read_image(const tensor_layout *layout, struct means *means)
 {
     int64_t step;
 
-    if (layout->kind != LAYOUT_STRIDED || layout->type != ELEMENT_FLOAT || layout->rank < 3 ||
-        layout->block_count > 1 || (layout->block_count == 1 && layout->block_axes[0] != 1))
+    if (layout->kind != LAYOUT_STRIDED || layout->type != ELEMENT_FLOAT || layout->rank < 3)
         return false;
-    means->lanes = layout->block_count == 1 ? layout->blocks[0] : layout->strides[1] == 1 ? layout->dims[1] : 1;
+    means->lanes = layout->strides[1] == 1 ? layout->dims[1] : 1;
     means->planes = layout->padded_dims[1] / means->lanes;
     means->images = layout->dims[0];
     means->batch = layout->strides[0];
@@ -109,10 +108,7 @@ inlay_status cpu_lower_mean(cpu_build *build, const cpu_place *input, uint32_t r
         goto done;
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < 2 ? input->layout.dims[d] : 1;
-    if (layout_is_blocked(&input->layout)) {
-        if (!layout_same_blocks(&input->layout, rank, dims, &output))
-            goto done;
-    } else if (means.lanes > 1) {
+    if (means.lanes > 1) {
         layout_channels_last(&output, rank, dims);
     } else {
         layout_plain(&output, rank, dims);

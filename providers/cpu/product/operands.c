@@ -14,8 +14,7 @@ inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bo
     if (status != INLAY_OK)
         return status;
     source_strides = out->layout.strides;
-    if (layout_is_blocked(&out->layout) || !layout_is_dense(&out->layout) ||
-        (source_strides[own_rank - 1] != 1 && source_strides[own_rank - 2] != 1)) {
+    if (!layout_is_dense(&out->layout) || (source_strides[own_rank - 1] != 1 && source_strides[own_rank - 2] != 1)) {
         status = cpu_read_plain(build, value, out);
         if (status != INLAY_OK)
             return status;

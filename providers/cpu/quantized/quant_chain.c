@@ -323,7 +323,7 @@ inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_d
     while (chain.leaves[first].scalar)
         first++;
     INLAY_CHECK(first < chain.leaf_count); /* there is a dequantized leaf, and it is not a scalar */
-    /* All leaves get the layout of the first one that is channels last or blocked, or else of the first one. */
+    /* All leaves get the layout of the first one that is channels last, or else of the first one. */
     for (uint32_t l = 0; l < chain.leaf_count; l++) {
         INLAY_TRY(cpu_read(build, chain.leaves[l].value, &at[l]));
         if (!chain.leaves[l].scalar && !layout_is_image(&at[first].layout) && layout_is_image(&at[l].layout))

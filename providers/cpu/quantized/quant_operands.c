@@ -116,21 +116,10 @@ inlay_status q_shift(cpu_build *build, uint32_t value, uint8_t zero)
 
 inlay_status q_read_dense(cpu_build *build, uint32_t value, const tensor_layout *as, cpu_place *out)
 {
-    inlay_status status = cpu_read(build, value, out);
-    uint32_t rank = build->ranks[value];
     tensor_layout layout;
 
-    if (status != INLAY_OK)
-        return status;
-    if (as != NULL) {
-        layout = q_typed(as, cpu_type(build, value));
-        return cpu_read_as(build, value, &layout, out);
-    }
-    if (!layout_is_blocked(&out->layout) && layout_is_dense(&out->layout))
-        return INLAY_OK;
-    if (!layout_is_image(&out->layout) || rank < 3 || rank > 5)
-        return cpu_read_plain(build, value, out);
-    layout_channels_last(&layout, rank, build->dims[value]);
-    layout.type = cpu_type(build, value);
+    if (as == NULL)
+        return cpu_read(build, value, out);
+    layout = q_typed(as, cpu_type(build, value));
     return cpu_read_as(build, value, &layout, out);
 }

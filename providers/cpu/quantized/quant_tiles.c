@@ -523,8 +523,7 @@ static inlay_status read_image(cpu_build *build, bytes_case *layer)
 
     if (status != INLAY_OK || tiles_accept_layout(&layer->input.layout))
         return status;
-    if (layer->window.group == 1 && layer->window.in <= 4 && layer->input.layout.kind == LAYOUT_STRIDED &&
-        !layout_is_blocked(&layer->input.layout))
+    if (layer->window.group == 1 && layer->window.in <= 4 && layer->input.layout.kind == LAYOUT_STRIDED)
         return INLAY_OK;
     layout_channels_last(&layout, build->ranks[x], build->dims[x]);
     layout.type = cpu_type(build, x);

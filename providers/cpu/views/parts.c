@@ -76,22 +76,6 @@ static bool parse_slice(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* Reads the whole tensor in a layout that is not blocked. */
-static inlay_status read_whole(cpu_build *build, cpu_place *out)
-{
-    uint32_t value = build->op->in[0];
-    inlay_status status = cpu_read_strided(build, value, out);
-    tensor_layout layout;
-
-    if (status != INLAY_OK || !layout_is_blocked(&out->layout))
-        return status;
-    if (build->ranks[value] < 3 || build->ranks[value] > 5)
-        return cpu_read_plain(build, value, out);
-    layout_channels_last(&layout, build->ranks[value], build->dims[value]);
-    layout.type = out->layout.type;
-    return cpu_read_as(build, value, &layout, out);
-}
-
 /* Sets the place of value `part`: a view of the whole from element `start` on. */
 static inlay_status set_part(cpu_build *build, uint32_t part, const cpu_place *whole, int64_t start,
                              const int64_t *strides)
@@ -116,7 +100,7 @@ static inlay_status lower_split(cpu_build *build, const cpu_group *group)
     (void)group;
     if (cpu_count(build, op->in[0]) == 0)
         return INLAY_OK;
-    INLAY_TRY(read_whole(build, &whole));
+    INLAY_TRY(cpu_read_strided(build, op->in[0], &whole));
     strides = whole.layout.strides;
     for (uint32_t i = 0; i < op->out_count; i++) {
         if (cpu_count(build, op->out[i]) > 0)
@@ -134,7 +118,7 @@ static inlay_status lower_slice(cpu_build *build, const cpu_group *group)
     cpu_place whole;
     inlay_status status;
 
-    INLAY_TRY(read_whole(build, &whole));
+    INLAY_TRY(cpu_read_strided(build, op->in[0], &whole));
     for (uint32_t d = 0; d < build->ranks[group->out]; d++) {
         int64_t size = build->dims[op->in[0]][d],
                 from = op->slice.starts[d] < 0 ? op->slice.starts[d] + size : op->slice.starts[d];

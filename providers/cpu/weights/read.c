@@ -108,7 +108,7 @@ inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out)
     inlay_status status = cpu_read_strided(build, value, out);
     tensor_layout packed;
 
-    if (status != INLAY_OK || layout_is_blocked(&out->layout))
+    if (status != INLAY_OK)
         return status;
     if (layout_is_dense(&out->layout)) {
         normalize_strides(&out->layout);
