@@ -104,8 +104,9 @@ def session(text, name, first_line, outputs):
         pending += command_lines(command)
         while shown and not shown[-1]:
             shown.pop()
-        if shown:
-            parts += [block(pending, "commands"), preformatted(output_lines(shown, outputs, f"{name}.{at}"), "output")]
+        shown = output_lines(shown, outputs, f"{name}.{at}") if shown else []
+        if any(shown):
+            parts += [block(pending, "commands"), preformatted(shown, "output")]
             pending = []
     if pending:
         parts.append(block(pending, "commands"))
