@@ -455,7 +455,7 @@ class Table(unittest.TestCase):
                 line = [verb, name] + (shlex.split(behind) if behind != "@" else [name])
                 done = run(line)
                 # A doctor's finding is its result.
-                errors = [l for l in (done.stderr or verb == "doctor" and done.stdout).split("\n") if l]
+                errors = [l for l in (done.stderr or (done.stdout if verb == "doctor" else "")).split("\n") if l]
                 self.assertIn(done.returncode, (1, 2, 3), f"{verb} {name}")
                 self.assertTrue(len(errors) == 1 and name.split(".")[0] in errors[0] or verb == "plugin-check",
                                 f"{verb} {name}: {done.stderr[:400]}")

@@ -125,6 +125,7 @@ static void sizes_follow_names(void **state)
     mw_value(&wire, MW_INPUT, "sound", INLAY_FLOAT, "batch,num_samples");
     mw_value(&wire, MW_INPUT, "rows", INLAY_FLOAT, "n_samples,5");
     mw_value(&wire, MW_INPUT, "picture", INLAY_FLOAT, "batch,height,width,channels");
+    mw_value(&wire, MW_INPUT, "half", INLAY_FLOAT, "batch,3,floor((height + 1)/2),floor((height + 1)/2) + new_length");
     mw_node(&wire, "Neg", "sound", "y");
     mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
     wire_end(&wire, mark);
@@ -139,6 +140,7 @@ static void sizes_follow_names(void **state)
     expect_shape(&rig, "sound", "1,16000");
     expect_shape(&rig, "rows", "1,5");
     expect_shape(&rig, "picture", "1,224,224,3");
+    expect_shape(&rig, "half", "1,3,224,288"); /* a call is not computed: it has the size of a name with its words */
     drop(&rig, &wire);
 }
 

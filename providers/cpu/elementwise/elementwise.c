@@ -1,5 +1,5 @@
 /* Unary elementwise operators: parsing, and lowering of those that are not fused. Most are fused into a convolution or
- * matrix multiplication (posts.c). */
+ * matrix multiplication. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"

@@ -148,13 +148,21 @@ static int64_t guess_symbol(const struct pricing *pricing, uint32_t symbol)
     return -1;
 }
 
-/* For sum_read_with(): the size of a part of a sum. */
+struct sum_of_sizes {
+    const struct pricing *pricing;
+    const char *name;
+};
+
+/* For sum_read_with(): the size of a part of a sum. A call such as floor(...) is a single part, itself, and unknown. */
 static int64_t size_of_part(void *ctx, const char *name, size_t bytes)
 {
-    const struct pricing *pricing = ctx;
+    const struct sum_of_sizes *whole = ctx;
+    const struct pricing *pricing = whole->pricing;
     const struct graph_model *model = pricing->graph->model;
     char text[MAX_TEXT + 1];
 
+    if (strlen(whole->name) == bytes && memcmp(whole->name, name, bytes) == 0)
+        return -1;
     for (uint32_t i = 1; i < model->symbol_count; i++)
         if (model->symbols[i].name.bytes == bytes && memcmp(model->symbols[i].name.data, name, bytes) == 0)
             return pricing->sizes->symbols[i] >= 0 ? pricing->sizes->symbols[i] : guess_symbol(pricing, i);
@@ -165,9 +173,10 @@ static int64_t size_of_part(void *ctx, const char *name, size_t bytes)
 /* The size of a dimension whose name is a sum, such as "past + new"; -1: it is none, or a part is unknown. */
 static int64_t size_of_sum(const struct pricing *pricing, const char *name)
 {
+    struct sum_of_sizes whole = { pricing, name };
     struct sum sum;
 
-    return strchr(name, ' ') != NULL && sum_read_with(name, size_of_part, (void *)(uintptr_t)pricing, &sum)
+    return strchr(name, ' ') != NULL && sum_read_with(name, size_of_part, &whole, &sum)
                ? sum_value(&sum)
                : -1;
 }
