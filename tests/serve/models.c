@@ -114,26 +114,16 @@ void write_relu(const char *path, const char *name)
     save(path, &wire);
 }
 
-static void write_shape(const char *path, const char *op, const char *dims)
+void write_one(const char *path, const char *op)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, dims);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "7");
     mw_node(&wire, op, "x", "y");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, dims);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "7");
     wire_end(&wire, mark);
     save(path, &wire);
-}
-
-void write_one(const char *path, const char *op)
-{
-    write_shape(path, op, "7");
-}
-
-void write_rows(const char *path, const char *op)
-{
-    write_shape(path, op, "N,7");
 }
 
 void write_sum_by(const char *path, const char *op)

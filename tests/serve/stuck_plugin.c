@@ -1,6 +1,5 @@
 /* A provider whose runs do not end: Abs ends when its run is cancelled, Relu never; Neg, if its input begins with
- * another number than 0, when the file $STUCK_FILE is removed. They log their start. Exp and Log are
- * slow. Only inputs of 7 elements do this,
+ * another number than 0, when the file $STUCK_FILE is removed. They log their start. Only inputs of 7 elements do this,
  * because the host probes a plugin with other sizes before it loads the plugin. */
 #include "inlay/kit.h"
 #include <stdio.h>
@@ -48,28 +47,6 @@ static inlay_status run_while_file(const kit_call *call)
     return INLAY_OK;
 }
 
-/* The time of a run of Exp is that of its rows; that of Log does not depend on them. They log their rows. */
-static inlay_status run_rows(const kit_call *call, int64_t ms)
-{
-    const int64_t *dims = call->out[0].dims;
-
-    if (call->out[0].rank != 2 || dims[1] != 7)
-        return INLAY_OK;
-    (void)fprintf(stderr, "stuck: %lld rows\n", (long long)dims[0]);
-    (void)usleep((useconds_t)(ms * 1000));
-    return INLAY_OK;
-}
-
-static inlay_status run_exp(const kit_call *call)
-{
-    return run_rows(call, call->out[0].rank == 2 ? 2 * call->out[0].dims[0] : 0);
-}
-
-static inlay_status run_log(const kit_call *call)
-{
-    return run_rows(call, 2);
-}
-
 /* Low enough to always win. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
@@ -80,8 +57,6 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 static const kit_kernel kernels[] = {
     { .op_type = "Abs", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_until_cancelled },
     { .op_type = "Relu", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_for_ever },
-    { .op_type = "Exp", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_exp },
-    { .op_type = "Log", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_log },
     { .op_type = "Neg", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_while_file },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };

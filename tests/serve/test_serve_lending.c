@@ -1,5 +1,5 @@
 /* A run that was expected to be short, so that the thread of its connection runs it, and is not: all connections belong
- * to this thread, and the others are answered meanwhile. And the warm-up of models whose batches gain nothing. */
+ * to this thread, and the others are answered meanwhile. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
 #include <fcntl.h>
@@ -315,61 +315,16 @@ static void test_ending(void **state)
     (void)close(other);
 }
 
-static void write_exp(const char *path)
-{
-    write_rows(path, "Exp");
-}
-
-static void write_log(const char *path)
-{
-    write_rows(path, "Log");
-}
-
-/* The largest batch of which the warm-up of a model logged a run. */
-static long most_rows(void (*write)(const char *path), char *text, size_t bytes)
-{
-    static const char *const flags[] = {
-        "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache", "--max-batch", "64", "--instances", "2", NULL
-    };
-    long most = 0;
-
-    serving_prepare_empty(&server);
-    serving_folder(&server, "models");
-    serving_plugin(&server, STUCK_PLUGIN, "stuck");
-    serving_model(&server, "rows", "options: [\"providers=stuck,reference\"]\n", write);
-    serving_start(&server, flags);
-    serving_await(&server, "ready, models", text, bytes);
-    for (const char *at = text; (at = strstr(at, "stuck: ")) != NULL; at += strlen("stuck: ")) {
-        long rows = strtol(at + strlen("stuck: "), NULL, 10);
-
-        most = rows > most ? rows : most;
-    }
-    assert_int_equal(serving_close(&server), 0);
-    return most;
-}
-
-/* Where batches take no less time per row, the warm-up measures few rows and keeps no memory for more. */
-static void test_warm_up(void **state)
-{
-    static char text[65536];
-
-    (void)state;
-    assert_true(most_rows(write_exp, text, sizeof text) <= 16);
-    assert_int_equal(most_rows(write_log, text, sizeof text), 64);
-}
-
 int main(void)
 {
     const struct CMUnitTest one[] = { cmocka_unit_test(test_others_are_answered),
                                       cmocka_unit_test(test_next_request_is_kept),
                                       cmocka_unit_test(test_client_leaves) },
                             three[] = { cmocka_unit_test(test_substitutes), cmocka_unit_test(test_grpc),
-                                        cmocka_unit_test(test_ending) },
-                            alone[] = { cmocka_unit_test(test_warm_up) };
+                                        cmocka_unit_test(test_ending) };
     int failed;
 
     (void)signal(SIGPIPE, SIG_IGN);
     failed = cmocka_run_group_tests(one, start_one, end);
-    failed += cmocka_run_group_tests(three, start_three, end);
-    return failed + cmocka_run_group_tests(alone, NULL, NULL);
+    return failed + cmocka_run_group_tests(three, start_three, end);
 }
