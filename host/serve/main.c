@@ -197,8 +197,8 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(open_tls(server, diag));
     INLAY_TRY(repository_open(&state->settings, runners, &server->board, &server->repository, diag));
     INLAY_TRY(sched_create(runners, (sched_lending){ front_lend, front_take_back }, &server->sched, diag));
-    INLAY_TRY(watch_create(server, &server->watch, diag));
     INLAY_TRY(loader_create(server, &server->loader, diag));
+    INLAY_TRY(watch_create(server, &server->watch, diag));
     if (!supervise_is_worker())
         INLAY_TRY(open_front(state, diag));
 done:
@@ -336,8 +336,8 @@ static void stop(program_state *state)
         _exit(1);
     }
     end_loads(state);
+    watch_destroy(server->watch); /* its thread uses the loader */
     loader_destroy(server->loader);
-    watch_destroy(server->watch);
     sched_destroy(server->sched);
     otlp_destroy(server->otlp);
     repository_close(server->repository);
