@@ -12,7 +12,7 @@ from browser import Browser  # noqa: E402: the path above
 
 
 def take(browser, site):
-    """Writes NAME-light.png and NAME-dark.png beside each report."""
+    """Writes NAME-light.png and NAME-dark.png into the folder of each report."""
     for report in sorted(pathlib.Path(site, "reports").glob("*.html")):
         for mode in ("light", "dark"):
             browser.show(report, 1200, 760, dark=mode == "dark")

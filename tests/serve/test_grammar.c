@@ -245,6 +245,27 @@ static void json_schemas(void **state)
     }
 }
 
+/* A grammar whose states take too long to compute ends its machine, not the server: here a state has a position for each
+ * 'a' among the last 8,000 characters. */
+static void work_is_bounded(void **state)
+{
+    char why[GRAMMAR_WHY_BYTES];
+    struct grammar *grammar = of_regex("[az]*a(?:[az]{1000}){8}", false, false, why);
+    uint64_t seed = 1;
+    uint32_t at;
+
+    (void)state;
+    if (grammar == NULL)
+        fail_msg("%s", why);
+    at = grammar_start(grammar);
+    for (int i = 0; i < 20000 && !grammar_failed(grammar); i++)
+        at = grammar_next(grammar, at, (uint8_t) "az"[random_below(&seed, 2)]);
+    assert_true(grammar_failed(grammar));
+    assert_int_equal(at, GRAMMAR_DEAD);
+    assert_int_equal(grammar_next(grammar, grammar_start(grammar), 'a'), GRAMMAR_DEAD);
+    grammar_destroy(grammar);
+}
+
 /* ------------------------------------------------------------------ tokens */
 
 enum { TOKENS = 700 };
@@ -397,10 +418,8 @@ static void random_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regular_expressions),
-        cmocka_unit_test(rules),
-        cmocka_unit_test(json_schemas),
-        cmocka_unit_test(random_texts),
+        cmocka_unit_test(regular_expressions), cmocka_unit_test(rules),           cmocka_unit_test(json_schemas),
+        cmocka_unit_test(random_texts),        cmocka_unit_test(work_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

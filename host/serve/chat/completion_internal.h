@@ -13,7 +13,7 @@ typedef struct token_log {
 
 /* A text: choice index % candidates of prompt index / candidates. */
 typedef struct completion_choice {
-    struct strbuf text;     /* unless it is streamed */
+    struct strbuf text;     /* unless it is streamed as choices */
     token_log log;          /* of the tokens that are not yet written */
     const char *reason;     /* finish_reason; NULL: not finished */
     bool began;             /* an event of it was written */

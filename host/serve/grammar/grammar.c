@@ -14,6 +14,8 @@ enum {
     MAX_TEXT = 1 << 20,      /* bytes of all texts */
     MAX_NESTING = 2000,      /* of expressions */
     MAX_POSITIONS = 1 << 14, /* of a state */
+    MAX_WORK = 1 << 25,      /* positions of all states: less than a second */
+    MAX_USERS = 512,         /* pointers of the caller */
     MAX_DEPTH = 256          /* of rules within rules that a text has begun; texts that need more are not continued */
 };
 
@@ -90,6 +92,8 @@ struct grammar {
     machine_position *seen_positions;
     uint32_t seen_room, seen_count;
     bool accepts; /* of the new state */
+    uint32_t work_done;
+    uint32_t user_count;
     bool failed;
 };
 
@@ -441,6 +445,10 @@ static void add_work(struct grammar *grammar, machine_position value)
 {
     if (grammar->failed || !mark_seen(grammar, value))
         return;
+    if (grammar->work_done++ == MAX_WORK) {
+        grammar->failed = true;
+        return;
+    }
     if (!make_room(grammar))
         return;
     grammar->work[grammar->work_count++] = value;
@@ -608,7 +616,20 @@ bool grammar_failed(const struct grammar *grammar)
     return grammar->failed;
 }
 
-void **grammar_user(struct grammar *grammar, uint32_t state)
+void *grammar_user(const struct grammar *grammar, uint32_t state)
 {
-    return &grammar->states[state]->user;
+    return grammar->states[state]->user;
+}
+
+void grammar_set_user(struct grammar *grammar, uint32_t state, void *user)
+{
+    if (grammar->user_count == MAX_USERS) {
+        for (uint32_t i = 0; i < grammar->state_count; i++) {
+            free(grammar->states[i]->user);
+            grammar->states[i]->user = NULL;
+        }
+        grammar->user_count = 0;
+    }
+    grammar->states[state]->user = user;
+    grammar->user_count++;
 }

@@ -59,8 +59,11 @@ uint32_t grammar_start(const struct grammar *grammar);
 uint32_t grammar_next(struct grammar *grammar, uint32_t state, uint8_t byte);
 /* Whether the text that leads to the state is of the language. */
 bool grammar_accepts(const struct grammar *grammar, uint32_t state);
-/* Memory ran out, or a text needs more states than there may be: from here on all states are dead. */
+/* Memory ran out, or the states of the texts take more memory or time than they may: from here on all are dead. */
 bool grammar_failed(const struct grammar *grammar);
-/* A pointer of the caller's for each state, initially NULL, freed with the grammar. */
-void **grammar_user(struct grammar *grammar, uint32_t state);
+/* A pointer of the caller's for a state, from malloc(): NULL if it was not set, or was freed because many others were.
+ * All are freed with the grammar. */
+void *grammar_user(const struct grammar *grammar, uint32_t state);
+/* Sets the pointer of a state that has none. */
+void grammar_set_user(struct grammar *grammar, uint32_t state, void *user);
 #endif

@@ -114,7 +114,7 @@ static void fill(const token_index *index, struct grammar *grammar, uint32_t *pa
 
 const uint64_t *token_index_mask(const token_index *index, struct grammar *grammar, uint32_t state, bool *any)
 {
-    token_mask *mask = *grammar_user(grammar, state);
+    token_mask *mask = grammar_user(grammar, state);
     uint32_t *path;
 
     INLAY_CHECK(state != GRAMMAR_DEAD);
@@ -124,7 +124,7 @@ const uint64_t *token_index_mask(const token_index *index, struct grammar *gramm
         if (mask != NULL) {
             path[0] = state;
             fill(index, grammar, path, mask);
-            *grammar_user(grammar, state) = mask;
+            grammar_set_user(grammar, state, mask);
         }
         free(path);
     }

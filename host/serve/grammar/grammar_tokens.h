@@ -15,7 +15,7 @@ void token_index_destroy(token_index *index); /* NULL is a no-op */
 size_t token_index_count(const token_index *index);
 
 /* Bit i of the result: token i may follow a text that leads to the state. Bits of tokens that end a text are not set.
- * Computed once per state, and owned by the grammar. NULL: out of memory. *any: whether a bit is set. */
+ * Kept by the grammar, and valid until the next call. NULL: out of memory. *any: whether a bit is set. */
 const uint64_t *token_index_mask(const token_index *index, struct grammar *grammar, uint32_t state, bool *any);
 /* The state after a token. */
 uint32_t token_index_next(const token_index *index, struct grammar *grammar, uint32_t state, int64_t token);

@@ -9,12 +9,12 @@
  *         owner     the package's Context. owner._fed(feeds) returns a list of pairs of a name and data, for feeds that
  *                   are no dict; owner._value(name, data) returns a pair of the index of an input and a Value; and
  *                   owner._result(index, owners) returns the Value of an output that is no tensor of numbers;
- *                   owner._run_interruptibly(options) runs with what is bound, and returns whether the run was slow
+ *                   owner._run_interruptibly(options) runs with the bound inputs, and returns whether the run was slow
  *         options   address of an inlay_run_options, or None
  *         wanted    tuple of indices of outputs, or None: all
  *         arrays    True: the outputs are arrays (lists, dicts), False: Values
  *     runner.run_bound(owner, options)
- *         runs with what is bound in the context */
+ *         runs with the inputs and outputs that are bound in the context */
 #include "native.h"
 #include <stdlib.h>
 #include <string.h>
@@ -406,7 +406,7 @@ int runner_add_type(PyObject *module)
 {
     static PyMethodDef methods[] = {
         { "run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL, "Runs with feeds; returns the outputs." },
-        { "run_bound", (PyCFunction)(void (*)(void))runner_run_bound, METH_FASTCALL, "Runs with what is bound." },
+        { "run_bound", (PyCFunction)(void (*)(void))runner_run_bound, METH_FASTCALL, "Runs with the inputs and outputs that are bound." },
         { NULL, NULL, 0, NULL },
     };
     static PyType_Slot slots[] = {
