@@ -142,13 +142,14 @@ static inlay_status softmax_items(void *user, int64_t begin, int64_t end, uint32
     for (int64_t i = begin; i < end; i++) {
         const int64_t first = i % job->tiles * cut->tile, at = i / job->tiles * cut->axis_length * cut->inner + first;
         const int64_t columns = cut->inner - first < cut->tile ? cut->inner - first : cut->tile;
-        float *floats = job->floats + worker * cut->axis_length * cut->tile;
+        float *floats;
 
         if (job->floats == NULL) {
             softmax_tile(job, job->input + at * job->elem_bytes, job->output + at * job->elem_bytes, cut->inner,
                          columns);
             continue;
         }
+        floats = job->floats + worker * cut->axis_length * cut->tile;
         if (columns == cut->inner) { /* the tile is contiguous */
             convert_to_f32(floats, job->dtype, job->input, at, cut->axis_length * columns);
             softmax_tile(job, floats, floats, columns, columns);
