@@ -1,6 +1,7 @@
 /* Operators of image models on cpu, compared with the reference: Resize in every layout that a region may have. */
 #define COMPARE_TOLERANCE 3e-5f /* Sigmoid of large sums that cancel */
 #include "compare.h"
+#include "random.h"
 #include "loops.h"
 
 static void resize(void **state)
@@ -285,7 +286,7 @@ static void pools(void **state)
 /* Pools of volumes, row-major and channels-last: windows inside, across the sides, and with slices in the padding only. */
 static void volumes(void **state)
 {
-    static const int channels[] = { 3, 16, 37 };
+    static const int channels[] = { 3, 37 };
     static const char *const windows[] = {
         "Pool(a) kernel_shape=2,2,2 strides=2,2,2",
         "Pool(a) kernel_shape=3,3,3 strides=2,2,2",
@@ -344,14 +345,49 @@ static void squares(void **state)
         }
 }
 
+/* Random windows of row-major images and volumes of few pixels. */
+static void small_planes(void **state)
+{
+    uint64_t seed = 4711;
+    char script[256];
+
+    (void)state;
+    for (uint32_t i = 0; i < 64; i++) {
+        int kernel[3], step[3], begin[3], end[3], in[3];
+        const bool maximum = i % 2 == 0;
+
+        for (int axis = 0; axis < 3; axis++) {
+            kernel[axis] = (int)random_between(&seed, 1, axis == 0 ? 3 : 4);
+            step[axis] = (int)random_between(&seed, 1, 3);
+            begin[axis] = (int)random_between(&seed, 0, kernel[axis] - 1);
+            end[axis] = (int)random_between(&seed, 0, kernel[axis] - 1);
+            in[axis] = kernel[axis] + (int)random_between(&seed, 0, axis == 0 ? 3 : 30);
+        }
+        if (i / 2 % 2 == 0)
+            snprintf(script, sizeof script,
+                     "x : 1,3,%d,%d\ny = %sPool(x) kernel_shape=%d,%d strides=%d,%d pads=%d,%d,%d,%d %s\n-> y", in[1],
+                     in[2], maximum ? "Max" : "Average", kernel[1], kernel[2], step[1], step[2], begin[1], begin[2],
+                     end[1], end[2], maximum || i / 4 % 2 == 0 ? "ceil_mode=1" : "count_include_pad=1");
+        else
+            snprintf(script, sizeof script,
+                     "x : 1,3,%d,%d,%d\ny = %sPool(x) kernel_shape=%d,%d,%d strides=%d,%d,%d pads=%d,%d,%d,%d,%d,%d "
+                     "%s\n-> y",
+                     in[0], in[1], in[2], maximum ? "Max" : "Average", kernel[0], kernel[1], kernel[2], step[0],
+                     step[1], step[2], begin[0], begin[1], begin[2], end[0], end[1], end[2],
+                     maximum || i / 4 % 2 == 0 ? "ceil_mode=1" : "count_include_pad=1");
+        compare_expect(&(compare_case){ maximum ? "MaxPool" : "AveragePool", script }, 19, NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resize),     cmocka_unit_test(resize_unsupported),
-        cmocka_unit_test(transposed), cmocka_unit_test(computed_weights),
-        cmocka_unit_test(prelu),      cmocka_unit_test(views),
-        cmocka_unit_test(means),      cmocka_unit_test(pools),
-        cmocka_unit_test(squares),    cmocka_unit_test(volumes),
+        cmocka_unit_test(resize),       cmocka_unit_test(resize_unsupported),
+        cmocka_unit_test(transposed),   cmocka_unit_test(computed_weights),
+        cmocka_unit_test(prelu),        cmocka_unit_test(views),
+        cmocka_unit_test(means),        cmocka_unit_test(pools),
+        cmocka_unit_test(squares),      cmocka_unit_test(volumes),
+        cmocka_unit_test(small_planes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

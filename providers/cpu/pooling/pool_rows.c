@@ -177,9 +177,9 @@ done:
     return status;
 }
 
-/* Buffers of a range of rows. */
+/* Buffers of a range of rows or planes. */
 typedef struct row_buffer {
-    float t[MAX_ROW], columns[MAX_ROW], counts[MAX_ROW];
+    _Alignas(64) float t[MAX_ROW], columns[MAX_ROW], counts[MAX_ROW];
 } row_buffer;
 
 static void row_buffer_init(row_buffer *buffer, const row_pool *pool)
@@ -236,49 +236,92 @@ static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* Computes a small plane with stride 1: one loop combines all rows, another all columns. The elements computed across
- * the ends of rows are not used. */
-static void make_plane(const row_pool *pool, const float *input, float *output, float slices, row_buffer *buffer)
+/* Small planes: one loop combines all rows, another all columns. The elements computed across the ends of rows, and
+ * between rows at a stride, are not used. A padded row has `pitch` elements, whole steps of the stride. */
+typedef struct small_plane {
+    int64_t height, pitch; /* the padded plane */
+    int64_t rows, columns; /* elements of both combinations */
+    int64_t out_pitch;     /* distance of the rows of the output in the combined columns */
+} small_plane;
+
+static small_plane small_plane_of(const row_pool *pool)
 {
     const pool_window *window = &pool->window;
-    const int64_t height = window->out[1] + (window->kernel[1] - 1) * window->dilation[1], reach = pool->reach,
-                  all = height * reach;
-    const int64_t in_rows = window->in[1] < height - window->begin[1] ? window->in[1] : height - window->begin[1];
-    const int64_t width = window->in[2] < reach - window->begin[2] ? window->in[2] : reach - window->begin[2];
-    const int64_t rows = window->out[1] * reach, columns = rows - (window->kernel[2] - 1) * window->dilation[2];
-    float *padded = buffer->t, *combined_rows = buffer->columns;
+    const int64_t step = window->stride[2], pitch = (pool->reach + step - 1) / step * step,
+                  last = (window->out[1] - 1) * window->stride[1];
 
-    INLAY_CHECK(all <= MAX_ROW && columns > 0);
-    for (int64_t i = 0; i < all; i++)
-        padded[i] = window->is_mean ? 0 : -INFINITY;
-    KERNEL_BEST(moves)->rows(input, window->in[2], padded + window->begin[1] * reach + window->begin[2], reach, in_rows,
-                             width);
-    if (!window->is_mean && KERNEL_BEST(rows)->finite(input, window->in[1] * window->in[2])) {
-        KERNEL_BEST(rows)->windows(padded, combined_rows, rows, window->kernel[1], window->dilation[1] * reach);
-        KERNEL_BEST(rows)->windows(combined_rows, padded, columns, window->kernel[2], window->dilation[2]);
-        KERNEL_BEST(moves)->rows(padded, reach, output, window->out[2], window->out[1], window->out[2]);
-        return;
-    }
-    combine_taps(combined_rows, padded, rows, window->kernel[1], window->dilation[1] * reach, 1, window->is_mean);
-    combine_taps(padded, combined_rows, columns, window->kernel[2], window->dilation[2], 1, window->is_mean);
-    for (int64_t h = 0; h < window->out[1]; h++) {
-        int64_t low;
-        const int64_t taps = window->counts_pads ? window->kernel[1] : pool_taps(window, 1, h - window->begin[1], &low);
-
-        memcpy(output + h * window->out[2], padded + h * reach, (size_t)window->out[2] * sizeof *output);
-        if (window->is_mean)
-            KERNEL_BEST(pool_loops)
-                ->divide(output + h * window->out[2], buffer->counts, slices * (float)taps, window->out[2]);
-    }
+    return (small_plane){ .height = last + (window->kernel[1] - 1) * window->dilation[1] + 1,
+                          .pitch = pitch,
+                          .out_pitch = window->stride[1] * (pitch / step),
+                          .rows = (last + 1) * pitch,
+                          .columns = last * (pitch / step) + window->out[2] };
 }
 
 static bool is_small(const row_pool *pool)
 {
+    enum { DENSE = 2, WIDE = 16 }; /* largest stride, and rows that fill vectors by themselves */
     const pool_window *window = &pool->window;
 
-    return window->stride[1] == 1 && window->stride[2] == 1 && window->dilation[1] <= MAX_ROW &&
+    return !pool->is_square && window->stride[1] <= DENSE && window->stride[2] <= DENSE &&
+           (window->stride[1] * window->stride[2] == 1 || window->out[2] < WIDE) && window->dilation[1] <= MAX_ROW &&
            window->kernel[1] <= MAX_ROW && window->out[1] <= MAX_ROW &&
-           (window->out[1] + (window->kernel[1] - 1) * window->dilation[1]) * pool->reach <= MAX_ROW;
+           small_plane_of(pool).height * (pool->reach + DENSE) <= MAX_ROW;
+}
+
+/* The divisors of the means of a small plane, without slices. */
+static void count_plane(const row_pool *pool, float *counts)
+{
+    const small_plane plane = small_plane_of(pool);
+    const pool_window *window = &pool->window;
+    float columns[MAX_ROW];
+
+    count_columns(pool, columns);
+    for (int64_t i = 0; i < plane.columns; i++)
+        counts[i] = 1;
+    for (int64_t r = 0; r < window->out[1]; r++) {
+        int64_t low;
+        const int64_t taps = pool_taps(window, 1, r * window->stride[1] - window->begin[1], &low);
+
+        for (int64_t c = 0; c < window->out[2]; c++)
+            counts[r * plane.out_pitch + c] = columns[c] * (float)(window->counts_pads ? window->kernel[1] : taps);
+    }
+}
+
+/* Computes a small plane. slices: of the divisor, whose other factors are in buffer->counts. */
+static void make_plane(const row_pool *pool, const float *input, float *output, float slices, row_buffer *buffer)
+{
+    const pool_window *window = &pool->window;
+    const small_plane plane = small_plane_of(pool);
+    const int64_t step = window->stride[2], below = plane.height - window->begin[1],
+                  right = pool->reach - window->begin[2], row_step = window->dilation[1] * plane.pitch;
+    const int64_t in_rows = window->in[1] < below ? window->in[1] : below,
+                  width = window->in[2] < right ? window->in[2] : right;
+    const float *padded = input;
+    float *rows = buffer->columns, *result = buffer->t;
+
+    INLAY_CHECK(plane.height * plane.pitch <= MAX_ROW && plane.columns > 0);
+    if (window->begin[1] != 0 || in_rows != plane.height || width != plane.pitch || window->in[2] != plane.pitch) {
+        for (int64_t i = 0; i < plane.height * plane.pitch; i++)
+            buffer->t[i] = window->is_mean ? 0 : -INFINITY;
+        KERNEL_BEST(moves)->rows(input, window->in[2], buffer->t + window->begin[1] * plane.pitch + window->begin[2],
+                                 plane.pitch, in_rows, width);
+        padded = buffer->t;
+    }
+    if (!window->is_mean && KERNEL_BEST(rows)->finite(input, window->in[1] * window->in[2])) {
+        KERNEL_BEST(rows)->windows(padded, rows, plane.rows, window->kernel[1], row_step);
+        KERNEL_BEST(rows)->windows(rows, result, (plane.columns - 1) * step + 1, window->kernel[2],
+                                   window->dilation[2]);
+        if (step > 1) {
+            KERNEL_BEST(pool_loops)->take_strided(result, rows, plane.columns, step);
+            result = rows;
+        }
+    } else {
+        combine_taps(rows, padded, plane.rows, window->kernel[1], row_step, 1, window->is_mean);
+        combine_taps(result, rows, plane.columns, window->kernel[2], window->dilation[2], step, window->is_mean);
+    }
+    if (window->is_mean)
+        KERNEL_BEST(pool_loops)->divide(result, buffer->counts, slices, plane.columns);
+    KERNEL_BEST(moves)->rows(result, plane.out_pitch, output, window->out[2], window->out[1], window->out[2]);
 }
 
 static bool is_volume(const row_pool *pool)
@@ -316,7 +359,10 @@ static inlay_status whole_range(void *user, int64_t begin, int64_t end, uint32_t
     const bool small = is_small(pool);
     row_buffer buffer;
 
-    row_buffer_init(&buffer, pool);
+    if (!small)
+        row_buffer_init(&buffer, pool);
+    else if (window->is_mean)
+        count_plane(pool, buffer.counts);
     for (int64_t p = begin; p < end; p++) {
         float slices = 1, *output = call->output + p * window->out[1] * window->out[2];
         const float *input = call->input + p / window->out[0] * window->in[0] * size;
