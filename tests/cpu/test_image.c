@@ -1,6 +1,7 @@
 /* Operators of image models on cpu, compared with the reference: Resize in every layout that a region may have. */
 #define COMPARE_TOLERANCE 3e-5f /* Sigmoid of large sums that cancel */
 #include "compare.h"
+#include "random.h"
 #include "loops.h"
 
 static void resize(void **state)
@@ -282,6 +283,52 @@ static void pools(void **state)
     }
 }
 
+/* Pools of volumes, row-major and channels-last: windows inside, across the sides, and with slices in the padding only. */
+static void volumes(void **state)
+{
+    static const int channels[] = { 3, 37 };
+    static const char *const windows[] = {
+        "Pool(a) kernel_shape=2,2,2 strides=2,2,2",
+        "Pool(a) kernel_shape=3,3,3 strides=2,2,2",
+        "Pool(a) kernel_shape=3,3,3 pads=1,1,1,1,1,1",
+        "Pool(a) kernel_shape=3,3,3 strides=2,3,2 pads=2,1,0,2,1,2 ceil_mode=1",
+        "Pool(a) kernel_shape=2,1,1 strides=1,2,1",
+        "Pool(a) kernel_shape=1,3,3 strides=2,1,1 pads=0,1,1,0,1,1",
+        "Pool(a) kernel_shape=4,5,2 strides=1,1,3 auto_pad=SAME_LOWER",
+        "Pool(a) kernel_shape=5,9,33",
+        "AveragePool(a) kernel_shape=3,3,3 strides=2,1,2 pads=1,1,1,1,1,1 count_include_pad=1",
+        "MaxPool(a) kernel_shape=3,2,3 dilations=2,3,2 pads=2,1,2,0,1,1",
+        "GlobalMaxPool(a)",
+        "GlobalAveragePool(a)",
+    };
+    char script[256];
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
+        for (uint32_t k = 0; k < 4 * sizeof channels / sizeof channels[0]; k++) {
+            const char *kind = windows[i][0] != 'P' ? "" : k / 2 % 2 == 0 ? "Max" : "Average";
+            char op[32];
+
+            snprintf(op, sizeof op, "%s%.*s", kind, (int)strcspn(windows[i], "("), windows[i]);
+            if (k % 2 == 0)
+                snprintf(script, sizeof script, "x : 2,%d,5,9,33\na = Tanh(x)\ny = %s%s\n-> y", channels[k / 4], kind,
+                         windows[i]);
+            else
+                snprintf(script, sizeof script,
+                         "x : 2,5,9,33,%d\na = Transpose(x) perm=0,4,1,2,3\nb = %s%s\ny = Transpose(b) "
+                         "perm=0,2,3,4,1\n-> y",
+                         channels[k / 4], kind, windows[i]);
+            compare_expect(&(compare_case){ op, script }, 19, NULL);
+        }
+    for (int pads = 0; pads < 2; pads++) { /* any numbers: maxima of planes that contain NaN and infinities */
+        snprintf(script, sizeof script,
+                 "x : 2,16,4,9,12\na = Log(x)\ny = MaxPool(a) kernel_shape=2,3,2 pads=1,%d,1,0,1,%d\nt = Transpose(a) "
+                 "perm=0,4,2,3,1\nz = MaxPool(t) kernel_shape=2,3,2\n-> y, z",
+                 pads, pads);
+        compare_expect(&(compare_case){ "MaxPool", script }, 19, NULL);
+    }
+}
+
 /* Row-major images, whose size is even or odd, with windows of 2x2 inside them and across their sides. */
 static void squares(void **state)
 {
@@ -298,14 +345,49 @@ static void squares(void **state)
         }
 }
 
+/* Random windows of row-major images and volumes of few pixels. */
+static void small_planes(void **state)
+{
+    uint64_t seed = 4711;
+    char script[256];
+
+    (void)state;
+    for (uint32_t i = 0; i < 64; i++) {
+        int kernel[3], step[3], begin[3], end[3], in[3];
+        const bool maximum = i % 2 == 0;
+
+        for (int axis = 0; axis < 3; axis++) {
+            kernel[axis] = (int)random_between(&seed, 1, axis == 0 ? 3 : 4);
+            step[axis] = (int)random_between(&seed, 1, 3);
+            begin[axis] = (int)random_between(&seed, 0, kernel[axis] - 1);
+            end[axis] = (int)random_between(&seed, 0, kernel[axis] - 1);
+            in[axis] = kernel[axis] + (int)random_between(&seed, 0, axis == 0 ? 3 : 30);
+        }
+        if (i / 2 % 2 == 0)
+            snprintf(script, sizeof script,
+                     "x : 1,3,%d,%d\ny = %sPool(x) kernel_shape=%d,%d strides=%d,%d pads=%d,%d,%d,%d %s\n-> y", in[1],
+                     in[2], maximum ? "Max" : "Average", kernel[1], kernel[2], step[1], step[2], begin[1], begin[2],
+                     end[1], end[2], maximum || i / 4 % 2 == 0 ? "ceil_mode=1" : "count_include_pad=1");
+        else
+            snprintf(script, sizeof script,
+                     "x : 1,3,%d,%d,%d\ny = %sPool(x) kernel_shape=%d,%d,%d strides=%d,%d,%d pads=%d,%d,%d,%d,%d,%d "
+                     "%s\n-> y",
+                     in[0], in[1], in[2], maximum ? "Max" : "Average", kernel[0], kernel[1], kernel[2], step[0],
+                     step[1], step[2], begin[0], begin[1], begin[2], end[0], end[1], end[2],
+                     maximum || i / 4 % 2 == 0 ? "ceil_mode=1" : "count_include_pad=1");
+        compare_expect(&(compare_case){ maximum ? "MaxPool" : "AveragePool", script }, 19, NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resize),     cmocka_unit_test(resize_unsupported),
-        cmocka_unit_test(transposed), cmocka_unit_test(computed_weights),
-        cmocka_unit_test(prelu),      cmocka_unit_test(views),
-        cmocka_unit_test(means),      cmocka_unit_test(pools),
-        cmocka_unit_test(squares),
+        cmocka_unit_test(resize),       cmocka_unit_test(resize_unsupported),
+        cmocka_unit_test(transposed),   cmocka_unit_test(computed_weights),
+        cmocka_unit_test(prelu),        cmocka_unit_test(views),
+        cmocka_unit_test(means),        cmocka_unit_test(pools),
+        cmocka_unit_test(squares),      cmocka_unit_test(volumes),
+        cmocka_unit_test(small_planes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,6 +188,11 @@ class Graph:
         return [[d if isinstance(given, int) else self.pick([1, 2, 3, 5, d, d + 1, 2 * d, 0])
                  for d, given in zip(self.inputs[0][1], self.dims)] for _ in range(4)]
 
+    def epsilon(self):
+        """Returns the rounding error of the graph's type; of float, if an operator of a graph in double lacks double."""
+        rounds = self.dtype == np.float64 and any(n.op_type in ONLY_FLOAT for n in self.nodes)
+        return float(np.finfo(F if rounds else self.dtype).eps)
+
     def feeds(self, shape):
         """Returns inputs of that shape: mostly ordinary numbers."""
         kind = self.random.choices(["plain", "odd", "huge", "tiny"], [82, 10, 5, 3])[0]
@@ -276,14 +281,15 @@ def off_by(got, want):
     return np.abs(got - want, where=both, out=np.zeros(want.shape))[both].max(initial=0)
 
 
-def differs(got, want, steps, exact=None, moved=None):
+def differs(got, want, steps, graph, exact=None, moved=None):
     """Returns the error of an output, or None. exact: the result in double, and with inputs changed by rounding
     errors; None: unknown. After rounding to steps, a few elements may differ."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
     if not np.issubdtype(want.dtype, np.floating):
         exact = moved = None
-    epsilon = np.finfo(want.dtype).eps if np.issubdtype(want.dtype, np.floating) else 0
+    epsilon = max(np.finfo(want.dtype).eps, graph.epsilon() if want.dtype == graph.dtype else 0) \
+        if np.issubdtype(want.dtype, np.floating) else 0
     most = np.finfo(want.dtype).max / 16 if epsilon else np.inf
     got, want = np.atleast_1d(got.astype(np.float64)), np.atleast_1d(want.astype(np.float64))
     finite = np.isfinite(want)
@@ -360,7 +366,7 @@ class Judge:
             return None, None
         wide = {name: x.astype(np.float64) for name, x in feeds.items()}
         exact = self.reference(twin, wide)
-        moved = None if exact is None else self.moved(twin, wide, .5 * np.finfo(graph.dtype).eps, 1)
+        moved = None if exact is None else self.moved(twin, wide, .5 * graph.epsilon(), 1)
         return (exact, moved) if moved is not None else (None, None)
 
     def moved(self, model, feeds, by, seed):
@@ -393,8 +399,8 @@ class Judge:
         """Do rounding errors of the inputs change the output to other steps?"""
         halves = any(n.op_type == "Cast" and a.i == TensorProto.FLOAT16 for n in graph.nodes for a in n.attribute)
         for seed in range(4):
-            moved = self.moved(model, feeds, 4 * np.finfo(graph.dtype).eps if not halves else 2**-11, seed)
-            if moved is not None and differs(moved[name], want, True):
+            moved = self.moved(model, feeds, 4 * graph.epsilon() if not halves else 2**-11, seed)
+            if moved is not None and differs(moved[name], want, True, graph):
                 return True
         return False
 
@@ -410,21 +416,22 @@ class Judge:
             got = {name: want[name] if (y.shape, y.dtype) == (want[name].shape, want[name].dtype) else y
                    for name, y in got.items()}
         for name in want:
-            wrong = differs(got[name], want[name], steps)
+            wrong = differs(got[name], want[name], steps, graph)
             close = wrong is None and off_by(got[name].astype(np.float64), want[name].astype(np.float64)) <= \
-                16 * float(np.finfo(graph.dtype).eps) * np.abs(want[name][np.isfinite(want[name])]).max(initial=0)
+                16 * graph.epsilon() * np.abs(want[name][np.isfinite(want[name])]).max(initial=0)
             if close or (wrong is None and steps) or want[name].dtype != graph.dtype:
                 if wrong is None:
                     continue
             elif not steps and got[name].shape == want[name].shape:
                 twins = twins if twins is not None else self.doubles(graph, model, feeds)
                 if twins[0] is not None:
-                    wrong = differs(got[name], want[name], steps, twins[0][name], twins[1][name])
+                    wrong = differs(got[name], want[name], steps, graph, twins[0][name], twins[1][name])
             if wrong and steps and self.jumps(graph, model, feeds, want[name], name):
                 continue
             if wrong and got[name].shape == want[name].shape and self.overflows(graph, model, feeds):
                 finite = np.where(np.isfinite(got[name]) & np.isfinite(want[name]), got[name], want[name])
-                wrong = differs(finite, want[name], steps, *(twins[0][name], twins[1][name]) if twins and twins[0] else ())
+                twin = (twins[0][name], twins[1][name]) if twins and twins[0] else ()
+                wrong = differs(finite, want[name], steps, graph, *twin)
             if wrong:
                 return f"output '{name}': {wrong}"
         return None

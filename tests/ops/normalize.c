@@ -245,6 +245,69 @@ static void groups(void **state)
     }
 }
 
+/* Groups of equal elements, or of elements a few steps of their type apart: the mean may be wrong by half a step, which
+ * the small deviation magnifies, and not by the error of a sum. */
+static void nearly_equal(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 400; round++) {
+        const inlay_dtype dtype = types[round % 4];
+        const double step = dtype == INLAY_DOUBLE    ? 0x1p-52
+                            : dtype == INLAY_FLOAT   ? 0x1p-23
+                            : dtype == INLAY_FLOAT16 ? 0x1p-10
+                                                     : 0x1p-7;
+        const int64_t dims[] = { 1, 2, random_between(&seed, 1, 5000) }, channels = 2, count = 2 * dims[2];
+        const int64_t steps = round / 4 % 2 == 0 ? 0 : random_between(&seed, 1, 4);
+        struct guard guard = make_tensor(dtype, count, 0, 0, false), y = make_tensor(dtype, count, 0, 0, false);
+        struct guard scale = make_tensor(dtype, channels, -2, 2, false),
+                     bias = make_tensor(dtype, channels, -2, 2, false);
+        static kernel_case c;
+
+        for (int64_t k = 0; k < channels; k++) {
+            const double base = 1 + step * (double)random_between(&seed, 0, (int64_t)(1 / step) - 8);
+
+            for (int64_t i = k * dims[2]; i < (k + 1) * dims[2]; i++) {
+                const double v = base + step * (double)random_between(&seed, 0, steps);
+
+                convert_from_f64(dtype, guard.data, i, 1, &v, 0);
+            }
+        }
+        c = (kernel_case){ .op_type = "InstanceNormalization", .since_version = 6 };
+        kernel_case_float(&c, "epsilon", 1e-5);
+        kernel_case_input(&c, dtype, 3, dims, guard.data, false);
+        kernel_case_input(&c, dtype, 1, &channels, scale.data, false);
+        kernel_case_input(&c, dtype, 1, &channels, bias.data, false);
+        kernel_case_output(&c, dtype, 3, dims, y.data);
+        assert_int_equal(kernel_case_prepare(&c, &operators_instance_normalization), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        for (int64_t k = 0; k < channels; k++) {
+            const int64_t first = k * dims[2];
+            const double base = convert_get_f64(dtype, guard.data, first), shift = convert_get_f64(dtype, bias.data, k);
+            double mean = 0, variance = 0, factor;
+
+            for (int64_t i = first; i < first + dims[2]; i++)
+                mean += (convert_get_f64(dtype, guard.data, i) - base) / (double)dims[2];
+            for (int64_t i = first; i < first + dims[2]; i++)
+                variance += pow(convert_get_f64(dtype, guard.data, i) - base - mean, 2) / (double)dims[2];
+            factor = convert_get_f64(dtype, scale.data, k) / sqrt(variance + 1e-5);
+            for (int64_t i = first; i < first + dims[2]; i++) {
+                const double want = (convert_get_f64(dtype, guard.data, i) - base - mean) * factor + shift,
+                             got = convert_get_f64(dtype, y.data, i),
+                             of_mean = steps == 0 ? 0 : 0.51 * fmin(step, 0x1p-23) * fabs(factor);
+
+                if (!(fabs(got - want) <= of_mean + 4 * step * fabs(want)))
+                    fail_msg("%s, %d elements %d steps apart: %.17g, not %.17g", inlay_dtype_name(dtype), (int)dims[2],
+                             (int)steps, got, want);
+            }
+        }
+        kernel_case_deinit(&c);
+        guard_free(&guard);
+        guard_free(&y);
+        guard_free(&scale);
+        guard_free(&bias);
+    }
+}
+
 /* Shapes that do not match, and labels out of range, fail with a message. */
 static void mistakes(void **state)
 {
@@ -283,10 +346,8 @@ static void mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers),
-        cmocka_unit_test(batches),
-        cmocka_unit_test(groups),
-        cmocka_unit_test(mistakes),
+        cmocka_unit_test(layers),       cmocka_unit_test(batches),  cmocka_unit_test(groups),
+        cmocka_unit_test(nearly_equal), cmocka_unit_test(mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,9 +26,6 @@ static bool parse_pool(const kit_node *node, cpu_op *op, kit_refusal *why)
     }
     if (!cpu_parse_window(node, input->rank - 2, op, why))
         return false;
-    if (input->rank == 5)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL,
-                          "windows of three dimensions, which provider reference computes faster");
     kernel = kit_attr_ints(node->info, "kernel_shape", &given);
     if (kernel == NULL || given != op->window.spatial)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "kernel_shape does not fit the input");
@@ -82,40 +79,57 @@ static inlay_status read_image(cpu_build *build, uint32_t value, cpu_place *out)
 }
 
 /* True if a single window covers the whole image without padding. */
-static bool is_whole_image(const cpu_op *op, const int64_t *in, const int64_t *out, const int64_t *begins,
-                           const int64_t *ends)
+static bool is_whole_image(const pool_window *window, const int64_t *ends)
 {
-    for (uint32_t i = 0; !op->window.global && i < op->window.spatial; i++)
-        if (op->window.kernel[i] != in[i] || out[i] != 1 || begins[i] != 0 || ends[i] != 0)
+    for (int axis = 0; axis < 3; axis++)
+        if (window->kernel[axis] != window->in[axis] || window->out[axis] != 1 || window->begin[axis] != 0 ||
+            ends[axis] != 0)
             return false;
     return true;
 }
 
-/* The window at concrete sizes; dilations count from 0. */
-struct window {
-    tensor_dims kernel, strides, dilations, begins, ends;
-};
+/* Reads the windows at concrete sizes, and the pads at the ends of axes. */
+static void read_window(const cpu_op *op, const int64_t *in, const int64_t *out, pool_window *window, int64_t *ends)
+{
+    const uint32_t missing = 3 - op->window.spatial;
+    tensor_dims kernel, begins = { 0 }, past = { 0 };
 
-/* Lowers pooling of a row-major image without a change of layout, and all pooling in three dimensions, which is
- * global. */
-static inlay_status lower_plain(cpu_build *build, const cpu_place *in, const struct window *window,
+    for (uint32_t i = 0; i < op->window.spatial; i++)
+        kernel[i] = op->window.global ? in[i] : op->window.kernel[i];
+    if (!op->window.global)
+        cpu_window_pads(op, in, out, kernel, begins, past);
+    for (uint32_t axis = 0; axis < 3; axis++) {
+        const bool exists = axis >= missing, steps = exists && !op->window.global;
+        const uint32_t i = exists ? axis - missing : 0;
+
+        window->in[axis] = exists ? in[i] : 1;
+        window->out[axis] = exists ? out[i] : 1;
+        window->kernel[axis] = exists ? kernel[i] : 1;
+        window->stride[axis] = steps ? op->window.strides[i] : 1;
+        window->dilation[axis] = steps ? op->window.dilations[i] : 1;
+        window->begin[axis] = exists ? begins[i] : 0;
+        ends[axis] = exists ? past[i] : 0;
+    }
+    window->is_mean = op->function != FUNCTION_POOL_MAX;
+    window->counts_pads = op->function == FUNCTION_POOL_MEAN_OF_PADS;
+}
+
+/* Lowers pooling of a row-major image without a change of layout. */
+static inlay_status lower_plain(cpu_build *build, const cpu_place *in, const pool_window *window, bool whole,
                                 const int64_t *out_dims, uint32_t result, cpu_place *out, bool *out_done)
 {
-    const cpu_op *op = build->op;
     cpu_place plain = *in;
     inlay_status status = INLAY_OK;
 
     *out_done = false;
-    if ((layout_is_image(&in->layout) && op->window.spatial < 3) || in->layout.type != ELEMENT_FLOAT ||
-        cpu_count(build, op->in[0]) == 0)
+    if (layout_is_image(&in->layout) || in->layout.type != ELEMENT_FLOAT || cpu_count(build, build->op->in[0]) == 0)
         goto done;
-    INLAY_TRY(cpu_read_plain(build, op->in[0], &plain));
-    if (is_whole_image(op, build->dims[op->in[0]] + 2, out_dims + 2, window->begins, window->ends)) {
+    INLAY_TRY(cpu_read_plain(build, build->op->in[0], &plain));
+    if (whole) {
         *out_done = true;
         status = cpu_lower_planes(build, &plain, result, out);
     } else {
-        status = cpu_lower_rows(build, &plain, out_dims, window->kernel, window->strides, window->dilations,
-                                window->begins, result, out, out_done);
+        status = cpu_lower_rows(build, &plain, out_dims, window, result, out, out_done);
     }
 done:
     return status;
@@ -124,12 +138,13 @@ done:
 static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    uint32_t value = op->in[0], rank = build->ranks[value];
-    struct window window = { .ends = { 0 } };
+    uint32_t value = op->in[0], rank = build->ranks[value], result = op->reduction.keepdims ? group->out : op->out[0];
+    pool_window window;
+    int64_t ends[3];
     tensor_dims dims;
     cpu_place in, out;
     inlay_status status;
-    bool done;
+    bool done, whole;
 
     INLAY_CHECK(rank >= 3 && op->window.spatial == rank - 2);
     if (!cpu_count_fits(build->dims[value], rank) || !cpu_count_fits(build->dims[op->out[0]], build->ranks[op->out[0]]))
@@ -138,31 +153,23 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
     INLAY_TRY(cpu_read(build, value, &in));
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < 2 ? build->dims[value][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
-    if (!op->window.global)
-        cpu_window_pads(op, build->dims[value] + 2, dims + 2, op->window.kernel, window.begins, window.ends);
-    for (uint32_t i = 0; i < op->window.spatial; i++) {
-        window.kernel[i] = op->window.global ? build->dims[value][2 + i] : op->window.kernel[i];
-        window.strides[i] = op->window.global ? 1 : op->window.strides[i];
-        window.dilations[i] = op->window.global ? 0 : op->window.dilations[i] - 1;
-    }
-    INLAY_TRY(lower_plain(build, &in, &window, dims, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
+    read_window(op, build->dims[value] + 2, dims + 2, &window, ends);
+    whole = is_whole_image(&window, ends);
+    INLAY_TRY(lower_plain(build, &in, &window, whole, dims, result, &out, &done));
     if (done)
         return set_reduced(build, group, &out);
     if (!layout_is_image(&in.layout))
         INLAY_TRY(read_image(build, value, &in));
-    if (op->function != FUNCTION_POOL_MAX &&
-        is_whole_image(op, build->dims[value] + 2, dims + 2, window.begins, window.ends)) {
-        INLAY_TRY(cpu_lower_mean(build, &in, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
+    if (window.is_mean && whole) {
+        INLAY_TRY(cpu_lower_mean(build, &in, result, &out, &done));
         if (done)
             return set_reduced(build, group, &out);
     }
-    INLAY_TRY(cpu_lower_image(build, &in, dims, window.kernel, window.strides, window.dilations, window.begins,
-                              op->reduction.keepdims ? group->out : op->out[0], &out, &done));
+    INLAY_TRY(cpu_lower_image(build, &in, dims, &window, result, &out, &done));
     if (done)
         return set_reduced(build, group, &out);
     INLAY_TRY(cpu_read_plain(build, value, &in));
-    INLAY_TRY(cpu_lower_rows(build, &in, dims, window.kernel, window.strides, window.dilations, window.begins,
-                             op->reduction.keepdims ? group->out : op->out[0], &out, &done));
+    INLAY_TRY(cpu_lower_rows(build, &in, dims, &window, result, &out, &done));
     if (done)
         return set_reduced(build, group, &out);
     status =

@@ -5,24 +5,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Pooling of one plane of an image: `lanes` channels, contiguous in each pixel. Arrays are of rows and columns; steps
- * are distances in elements. */
+/* The windows of a pool. Arrays are of slices, rows and columns; images of fewer dimensions have one slice or row. */
 typedef struct pool_window {
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
-    int64_t lanes, row_step, pixel_step, out_row_step, out_pixel_step;
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3];
     bool is_mean;     /* otherwise maximum */
     bool counts_pads; /* the divisor of a mean is the number of taps, also of those in the padding */
 } pool_window;
 
+/* Pooling of one plane of an image: `lanes` channels, contiguous in each pixel. Steps are distances in elements. */
+typedef struct pool_plane {
+    pool_window window;
+    int64_t lanes, slice_step, row_step, pixel_step, out_slice_step, out_row_step, out_pixel_step;
+} pool_plane;
+
 typedef struct pool_lanes_set {
-    /* Computes row `row_out` of the output; input and output point to the beginning of the plane. false: the maxima may
-     * be wrong, because an element is NaN or infinite. */
-    bool (*row)(const pool_window *window, const float *input, float *output, int64_t row_out);
+    /* Computes a row of the output; input and output point to the beginning of the plane. false: the maxima may be
+     * wrong, because an element is NaN or infinite. */
+    bool (*row)(const pool_plane *plane, const float *input, float *output, int64_t slice_out, int64_t row_out);
 } pool_lanes_set;
 
 KERNEL_INSTANCES(pool_lanes_set, pool_lanes)
 
-/* The number of taps inside the image of a window that begins at `first`, and the first of them. axis: 0 = rows. */
+/* The number of taps inside the image of a window that begins at `first`, and the first of them. */
 static inline int64_t pool_taps(const pool_window *window, int axis, int64_t first, int64_t *out_low)
 {
     const int64_t step = window->dilation[axis];

@@ -1,7 +1,8 @@
-/* MaxPool and AveragePool of row-major images in one or two dimensions (ONNX MaxPool-1..22, AveragePool-1..22), without
- * a change of layout. The rows of a window are combined first, by contiguous vectors, then the columns of the result.
- * NaN is propagated. */
+/* MaxPool and AveragePool of row-major images in one to three dimensions (ONNX MaxPool-1..22, AveragePool-1..22),
+ * without a change of layout. The slices of a window are combined first, to a plane in scratch memory, then its rows, by
+ * contiguous vectors, then the columns of the result. NaN is propagated. */
 #include "cpu/pooling/pool.h"
+#include "cpu/pooling/pool_lanes.h"
 #include "cpu/pooling/pool_loops.h"
 #include "inlay/check.h"
 #include "cpu/region/build.h"
@@ -18,16 +19,16 @@ enum { MAX_ROW = 4096 }; /* elements of a row with its padding */
 
 typedef struct row_pool {
     cpu_native native;
-    int64_t planes, in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
-    int64_t reach; /* width of a row with the padding that windows cover */
-    bool is_mean, counts_pads;
+    pool_window window;
+    int64_t images; /* of one channel */
+    int64_t reach;  /* width of a row with the padding that windows cover */
     bool is_square; /* means of windows of 2x2 with stride 2, inside the image */
 } row_pool;
 
 typedef struct row_pool_call {
     const row_pool *pool;
     const float *input;
-    float *output;
+    float *output, *planes; /* planes: if windows have several slices, the combined ones of each worker */
 } row_pool_call;
 
 /* t[i] = the maximum or sum of input[i * stride + k * step] for k < taps; any number of taps. */
@@ -40,26 +41,16 @@ static void combine_taps(float *t, const float *input, int64_t n, int64_t taps, 
             t, input + k * step, n, (int)(taps - k < POOL_TAPS ? taps - k : POOL_TAPS), step, stride, k > 0);
 }
 
-/* The number of taps inside the image, and the first of them, of a window that begins at `first`. */
-static int64_t taps_inside(const row_pool *pool, int axis, int64_t first, int64_t *out_low)
-{
-    const int64_t step = pool->dilation[axis];
-    const int64_t low = first < 0 ? (-first + step - 1) / step : 0;
-    int64_t high = first < pool->in[axis] ? (pool->in[axis] - 1 - first) / step + 1 : 0;
-
-    high = high < pool->kernel[axis] ? high : pool->kernel[axis];
-    *out_low = low;
-    return high > low ? high - low : 0;
-}
-
 /* The number of columns in the divisor of each window of a row. */
 static void count_columns(const row_pool *pool, float *counts)
 {
-    for (int64_t p = 0; p < pool->out[1]; p++) {
+    const pool_window *window = &pool->window;
+
+    for (int64_t p = 0; p < window->out[2]; p++) {
         int64_t low;
 
-        counts[p] = (float)(pool->counts_pads ? pool->kernel[1]
-                                              : taps_inside(pool, 1, p * pool->stride[1] - pool->begin[1], &low));
+        counts[p] = (float)(window->counts_pads ? window->kernel[2]
+                                                : pool_taps(window, 2, p * window->stride[2] - window->begin[2], &low));
     }
 }
 
@@ -69,79 +60,87 @@ static void count_columns(const row_pool *pool, float *counts)
 static void max_rows(const row_pool *pool, const float *input, float *output, int64_t row_out, int64_t count, float *t,
                      float *columns)
 {
+    const pool_window *window = &pool->window;
     const row_set *set = KERNEL_BEST(rows);
-    const int64_t width = pool->in[1] < pool->reach - pool->begin[1] ? pool->in[1] : pool->reach - pool->begin[1];
+    const int64_t width =
+        window->in[2] < pool->reach - window->begin[2] ? window->in[2] : pool->reach - window->begin[2];
 
     for (int64_t r = 0; r < count; r++) {
         int64_t low;
-        const int64_t top = (row_out + r) * pool->stride[0] - pool->begin[0], rows = taps_inside(pool, 0, top, &low);
+        const int64_t top = (row_out + r) * window->stride[1] - window->begin[1],
+                      rows = pool_taps(window, 1, top, &low);
 
-        set->windows(input + (top + low * pool->dilation[0]) * pool->in[1], t + r * pool->reach + pool->begin[1], width,
-                     rows, pool->dilation[0] * pool->in[1]);
+        set->windows(input + (top + low * window->dilation[1]) * window->in[2], t + r * pool->reach + window->begin[2],
+                     width, rows, window->dilation[1] * window->in[2]);
     }
-    set->windows(t, columns, count * pool->reach - (pool->kernel[1] - 1) * pool->dilation[1], pool->kernel[1],
-                 pool->dilation[1]);
-    if (pool->stride[1] == 1)
-        KERNEL_BEST(moves)->rows(columns, pool->reach, output, pool->out[1], count, pool->out[1]);
-    for (int64_t r = 0; r < count && pool->stride[1] > 1; r++)
+    set->windows(t, columns, count * pool->reach - (window->kernel[2] - 1) * window->dilation[2], window->kernel[2],
+                 window->dilation[2]);
+    if (window->stride[2] == 1)
+        KERNEL_BEST(moves)->rows(columns, pool->reach, output, window->out[2], count, window->out[2]);
+    for (int64_t r = 0; r < count && window->stride[2] > 1; r++)
         KERNEL_BEST(pool_loops)
-            ->take_strided(columns + r * pool->reach, output + r * pool->out[1], pool->out[1], pool->stride[1]);
+            ->take_strided(columns + r * pool->reach, output + r * window->out[2], window->out[2], window->stride[2]);
 }
 
 /* The number of rows of the output from row_out on, at most `most`, that max_rows() can compute. */
 static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t row_out, int64_t most)
 {
     enum { DENSE = 4 }; /* largest stride for which computing all columns is worth it */
+    const pool_window *window = &pool->window;
     const int64_t count = most < MAX_ROW / pool->reach ? most : MAX_ROW / pool->reach;
     int64_t first = INT64_MAX, last = 0; /* rows read: with dilation, a window may end above the previous one */
 
-    if (pool->is_mean || pool->stride[1] > DENSE || (pool->stride[1] > 1 && pool->stride[1] >= pool->kernel[1]))
+    if (window->is_mean || window->stride[2] > DENSE ||
+        (window->stride[2] > 1 && window->stride[2] >= window->kernel[2]))
         return 0;
     for (int64_t r = row_out; r < row_out + count; r++) {
         int64_t low;
-        const int64_t top = r * pool->stride[0] - pool->begin[0], rows = taps_inside(pool, 0, top, &low);
+        const int64_t top = r * window->stride[1] - window->begin[1], rows = pool_taps(window, 1, top, &low);
 
         if (rows == 0)
             return 0;
-        first = top + low * pool->dilation[0] < first ? top + low * pool->dilation[0] : first;
-        last = top + (low + rows - 1) * pool->dilation[0] > last ? top + (low + rows - 1) * pool->dilation[0] : last;
+        first = top + low * window->dilation[1] < first ? top + low * window->dilation[1] : first;
+        last =
+            top + (low + rows - 1) * window->dilation[1] > last ? top + (low + rows - 1) * window->dilation[1] : last;
     }
-    return KERNEL_BEST(rows)->finite(input + first * pool->in[1], (last - first + 1) * pool->in[1]) ? count : 0;
+    return KERNEL_BEST(rows)->finite(input + first * window->in[2], (last - first + 1) * window->in[2]) ? count : 0;
 }
 
-/* Computes row `row_out` of the output. input: its plane; t: `reach` elements, with the padding on both sides already
- * set. */
-static void make_row(const row_pool *pool, const float *input, float *output, int64_t row_out, float *t,
+/* Computes row `row_out` of the output. input: its plane; slices: of the divisor; t: `reach` elements, with the padding
+ * on both sides already set. */
+static void make_row(const row_pool *pool, const float *input, float *output, int64_t row_out, float slices, float *t,
                      const float *counts)
 {
-    const int64_t top = row_out * pool->stride[0] - pool->begin[0],
-                  width = pool->in[1] < pool->reach - pool->begin[1] ? pool->in[1] : pool->reach - pool->begin[1];
-    float *inside = t + pool->begin[1];
+    const pool_window *window = &pool->window;
+    const int64_t top = row_out * window->stride[1] - window->begin[1],
+                  width =
+                      window->in[2] < pool->reach - window->begin[2] ? window->in[2] : pool->reach - window->begin[2];
+    float *inside = t + window->begin[2];
     int64_t low;
-    const int64_t rows = taps_inside(pool, 0, top, &low);
+    const int64_t rows = pool_taps(window, 1, top, &low);
 
-    INLAY_CHECK(pool->reach <= MAX_ROW && pool->begin[1] + width <= pool->reach);
+    INLAY_CHECK(pool->reach <= MAX_ROW && window->begin[2] + width <= pool->reach);
     if (rows > 0)
-        combine_taps(inside, input + (top + low * pool->dilation[0]) * pool->in[1], width, rows,
-                     pool->dilation[0] * pool->in[1], 1, pool->is_mean);
+        combine_taps(inside, input + (top + low * window->dilation[1]) * window->in[2], width, rows,
+                     window->dilation[1] * window->in[2], 1, window->is_mean);
     for (int64_t i = 0; i < width && rows == 0; i++)
-        inside[i] = pool->is_mean ? 0 : -INFINITY;
-    combine_taps(output, t, pool->out[1], pool->kernel[1], pool->dilation[1], pool->stride[1], pool->is_mean);
-    if (pool->is_mean)
+        inside[i] = window->is_mean ? 0 : -INFINITY;
+    combine_taps(output, t, window->out[2], window->kernel[2], window->dilation[2], window->stride[2], window->is_mean);
+    if (window->is_mean)
         KERNEL_BEST(pool_loops)
-            ->divide(output, counts, (float)(pool->counts_pads ? pool->kernel[0] : rows), pool->out[1]);
+            ->divide(output, counts, slices * (float)(window->counts_pads ? window->kernel[1] : rows), window->out[2]);
 }
 
 /* Reduces planes that one window covers completely. */
 static inlay_status planes_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
-    const row_pool *pool = call->pool;
-    const int64_t pixels = pool->in[0] * pool->in[1];
+    const pool_window *window = &call->pool->window;
+    const int64_t pixels = window->in[2];
 
     (void)worker;
-    (pool->is_mean ? KERNEL_BEST(rows)->means : KERNEL_BEST(rows)->tops)(call->input + begin * pixels,
-                                                                         call->output + begin, end - begin, pixels);
+    (window->is_mean ? KERNEL_BEST(rows)->means : KERNEL_BEST(rows)->tops)(call->input + begin * pixels,
+                                                                           call->output + begin, end - begin, pixels);
     return INLAY_OK;
 }
 
@@ -149,28 +148,27 @@ static inlay_status run_planes(const cpu_native *native, const cpu_state *state,
                                uint32_t threads)
 {
     const row_pool *pool = (const row_pool *)(const void *)native;
-    row_pool_call call = { pool, args[0], args[1] };
-    const int64_t grain = 65536 / (pool->in[0] * pool->in[1] + 1) + 1;
+    row_pool_call call = { .pool = pool, .input = args[0], .output = args[1] };
+    const int64_t grain = 65536 / (pool->window.in[2] + 1) + 1;
 
-    if (threads <= 1 || pool->planes <= grain)
-        return planes_range(&call, 0, pool->planes, 0);
-    return state->host->parallel_for(state->host->ctx, run, pool->planes, grain, planes_range, &call);
+    if (threads <= 1 || pool->images <= grain)
+        return planes_range(&call, 0, pool->images, 0);
+    return state->host->parallel_for(state->host->ctx, run, pool->images, grain, planes_range, &call);
 }
 
 inlay_status cpu_lower_planes(cpu_build *build, const cpu_place *input, uint32_t result, cpu_place *out)
 {
     const uint32_t rank = (uint32_t)input->layout.rank;
     row_pool pool = { .native.run = run_planes,
-                      .planes = input->layout.dims[0] * input->layout.dims[1],
-                      .in = { 1, 1 },
-                      .is_mean = build->op->function != FUNCTION_POOL_MAX };
+                      .images = input->layout.dims[0] * input->layout.dims[1],
+                      .window = { .in = { 1, 1, 1 }, .is_mean = build->op->function != FUNCTION_POOL_MAX } };
     int64_t dims[CPU_MAX_RANK];
     inlay_status status;
     tensor_layout output;
 
     for (uint32_t d = 0; d < rank; d++) {
         dims[d] = d < 2 ? input->layout.dims[d] : 1;
-        pool.in[1] *= d < 2 ? 1 : input->layout.dims[d];
+        pool.window.in[2] *= d < 2 ? 1 : input->layout.dims[d];
     }
     layout_plain(&output, rank, dims);
     INLAY_TRY(cpu_result_place(build, result, &output, out));
@@ -179,92 +177,203 @@ done:
     return status;
 }
 
+/* Buffers of a range of rows or planes. */
+typedef struct row_buffer {
+    _Alignas(64) float t[MAX_ROW], columns[MAX_ROW], counts[MAX_ROW];
+} row_buffer;
+
+static void row_buffer_init(row_buffer *buffer, const row_pool *pool)
+{
+    const bool is_mean = pool->window.is_mean;
+
+    if (is_mean && !pool->is_square)
+        count_columns(pool, buffer->counts);
+    for (int64_t i = 0; i < (is_mean ? pool->reach : MAX_ROW) && !pool->is_square; i++)
+        buffer->t[i] = is_mean ? 0 : -INFINITY;
+}
+
+/* Computes rows [begin, end) of a plane of the output. */
+static void make_rows(const row_pool *pool, const float *input, float *output, int64_t begin, int64_t end, float slices,
+                      row_buffer *buffer)
+{
+    const pool_window *window = &pool->window;
+
+    for (int64_t r = begin, done; r < end; r += done) {
+        float *row = output + r * window->out[2];
+
+        done = 1;
+        if (pool->is_square) {
+            KERNEL_BEST(pool_loops)
+                ->mean_of_squares(input + r * window->stride[1] * window->in[2], row, window->out[2], window->in[2]);
+            continue;
+        }
+        done = max_rows_count(pool, input, r, end - r);
+        if (done > 0) {
+            max_rows(pool, input, row, r, done, buffer->t, buffer->columns);
+            continue;
+        }
+        make_row(pool, input, row, r, slices, buffer->t, buffer->counts);
+        done = 1;
+    }
+}
+
 static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
-    const row_pool *pool = call->pool;
-    float t[MAX_ROW], columns[MAX_ROW], counts[MAX_ROW];
+    const pool_window *window = &call->pool->window;
+    row_buffer buffer;
 
     (void)worker;
-    if (pool->is_mean && !pool->is_square)
-        count_columns(pool, counts);
-    for (int64_t i = 0; i < (pool->is_mean ? pool->reach : MAX_ROW) && !pool->is_square; i++)
-        t[i] = pool->is_mean ? 0 : -INFINITY;
-    for (int64_t r = begin, done; r < end; r += done) {
-        const float *input = call->input + r / pool->out[0] * pool->in[0] * pool->in[1];
-        const int64_t row_out = r % pool->out[0], left = pool->out[0] - row_out;
+    row_buffer_init(&buffer, call->pool);
+    for (int64_t r = begin; r < end;) {
+        const int64_t plane = r / window->out[1], first = r % window->out[1],
+                      past = window->out[1] - first < end - r ? window->out[1] : first + end - r;
 
-        if (pool->is_square) {
-            KERNEL_BEST(pool_loops)
-                ->mean_of_squares(input + row_out * pool->stride[0] * pool->in[1], call->output + r * pool->out[1],
-                                  pool->out[1], pool->in[1]);
-            done = 1;
-            continue;
-        }
-        done = max_rows_count(pool, input, row_out, left < end - r ? left : end - r);
-        if (done > 0) {
-            max_rows(pool, input, call->output + r * pool->out[1], row_out, done, t, columns);
-            continue;
-        }
-        make_row(pool, input, call->output + r * pool->out[1], row_out, t, counts);
-        done = 1;
+        make_rows(call->pool, call->input + plane * window->in[1] * window->in[2],
+                  call->output + plane * window->out[1] * window->out[2], first, past, 1, &buffer);
+        r += past - first;
     }
     return INLAY_OK;
 }
 
-/* Computes a small plane with stride 1: one loop combines all rows, another all columns. The elements computed across
- * the ends of rows are not used. buffer: 2 * MAX_ROW elements. */
-static void make_plane(const row_pool *pool, const float *input, float *output, const float *counts, float *buffer)
+/* Small planes: one loop combines all rows, another all columns. The elements computed across the ends of rows, and
+ * between rows at a stride, are not used. A padded row has `pitch` elements, whole steps of the stride. */
+typedef struct small_plane {
+    int64_t height, pitch; /* the padded plane */
+    int64_t rows, columns; /* elements of both combinations */
+    int64_t out_pitch;     /* distance of the rows of the output in the combined columns */
+} small_plane;
+
+static small_plane small_plane_of(const row_pool *pool)
 {
-    const int64_t height = pool->out[0] + (pool->kernel[0] - 1) * pool->dilation[0], reach = pool->reach,
-                  all = height * reach;
-    const int64_t in_rows = pool->in[0] < height - pool->begin[0] ? pool->in[0] : height - pool->begin[0];
-    const int64_t width = pool->in[1] < reach - pool->begin[1] ? pool->in[1] : reach - pool->begin[1];
-    const int64_t rows = pool->out[0] * reach, columns = rows - (pool->kernel[1] - 1) * pool->dilation[1];
-    float *padded = buffer, *combined_rows = buffer + MAX_ROW;
+    const pool_window *window = &pool->window;
+    const int64_t step = window->stride[2], pitch = (pool->reach + step - 1) / step * step,
+                  last = (window->out[1] - 1) * window->stride[1];
 
-    INLAY_CHECK(all <= MAX_ROW && columns > 0);
-    for (int64_t i = 0; i < all; i++)
-        padded[i] = pool->is_mean ? 0 : -INFINITY;
-    KERNEL_BEST(moves)->rows(input, pool->in[1], padded + pool->begin[0] * reach + pool->begin[1], reach, in_rows,
-                             width);
-    if (!pool->is_mean && KERNEL_BEST(rows)->finite(input, pool->in[0] * pool->in[1])) {
-        KERNEL_BEST(rows)->windows(padded, combined_rows, rows, pool->kernel[0], pool->dilation[0] * reach);
-        KERNEL_BEST(rows)->windows(combined_rows, padded, columns, pool->kernel[1], pool->dilation[1]);
-        KERNEL_BEST(moves)->rows(padded, reach, output, pool->out[1], pool->out[0], pool->out[1]);
-        return;
-    }
-    combine_taps(combined_rows, padded, rows, pool->kernel[0], pool->dilation[0] * reach, 1, pool->is_mean);
-    combine_taps(padded, combined_rows, columns, pool->kernel[1], pool->dilation[1], 1, pool->is_mean);
-    for (int64_t h = 0; h < pool->out[0]; h++) {
-        int64_t low;
-        const int64_t taps = pool->counts_pads ? pool->kernel[0] : taps_inside(pool, 0, h - pool->begin[0], &low);
-
-        memcpy(output + h * pool->out[1], padded + h * reach, (size_t)pool->out[1] * sizeof *output);
-        if (pool->is_mean)
-            KERNEL_BEST(pool_loops)->divide(output + h * pool->out[1], counts, (float)taps, pool->out[1]);
-    }
+    return (small_plane){ .height = last + (window->kernel[1] - 1) * window->dilation[1] + 1,
+                          .pitch = pitch,
+                          .out_pitch = window->stride[1] * (pitch / step),
+                          .rows = (last + 1) * pitch,
+                          .columns = last * (pitch / step) + window->out[2] };
 }
 
 static bool is_small(const row_pool *pool)
 {
-    return pool->stride[0] == 1 && pool->stride[1] == 1 && pool->dilation[0] <= MAX_ROW && pool->kernel[0] <= MAX_ROW &&
-           pool->out[0] <= MAX_ROW &&
-           (pool->out[0] + (pool->kernel[0] - 1) * pool->dilation[0]) * pool->reach <= MAX_ROW;
+    enum { DENSE = 2, WIDE = 16 }; /* largest stride, and rows that fill vectors by themselves */
+    const pool_window *window = &pool->window;
+
+    return !pool->is_square && window->stride[1] <= DENSE && window->stride[2] <= DENSE &&
+           (window->stride[1] * window->stride[2] == 1 || window->out[2] < WIDE) && window->dilation[1] <= MAX_ROW &&
+           window->kernel[1] <= MAX_ROW && window->out[1] <= MAX_ROW &&
+           small_plane_of(pool).height * (pool->reach + DENSE) <= MAX_ROW;
 }
 
-static inlay_status small_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+/* The divisors of the means of a small plane, without slices. */
+static void count_plane(const row_pool *pool, float *counts)
+{
+    const small_plane plane = small_plane_of(pool);
+    const pool_window *window = &pool->window;
+    float columns[MAX_ROW];
+
+    count_columns(pool, columns);
+    for (int64_t i = 0; i < plane.columns; i++)
+        counts[i] = 1;
+    for (int64_t r = 0; r < window->out[1]; r++) {
+        int64_t low;
+        const int64_t taps = pool_taps(window, 1, r * window->stride[1] - window->begin[1], &low);
+
+        for (int64_t c = 0; c < window->out[2]; c++)
+            counts[r * plane.out_pitch + c] = columns[c] * (float)(window->counts_pads ? window->kernel[1] : taps);
+    }
+}
+
+/* Computes a small plane. slices: of the divisor, whose other factors are in buffer->counts. */
+static void make_plane(const row_pool *pool, const float *input, float *output, float slices, row_buffer *buffer)
+{
+    const pool_window *window = &pool->window;
+    const small_plane plane = small_plane_of(pool);
+    const int64_t step = window->stride[2], below = plane.height - window->begin[1],
+                  right = pool->reach - window->begin[2], row_step = window->dilation[1] * plane.pitch;
+    const int64_t in_rows = window->in[1] < below ? window->in[1] : below,
+                  width = window->in[2] < right ? window->in[2] : right;
+    const float *padded = input;
+    float *rows = buffer->columns, *result = buffer->t;
+
+    INLAY_CHECK(plane.height * plane.pitch <= MAX_ROW && plane.columns > 0);
+    if (window->begin[1] != 0 || in_rows != plane.height || width != plane.pitch || window->in[2] != plane.pitch) {
+        for (int64_t i = 0; i < plane.height * plane.pitch; i++)
+            buffer->t[i] = window->is_mean ? 0 : -INFINITY;
+        KERNEL_BEST(moves)->rows(input, window->in[2], buffer->t + window->begin[1] * plane.pitch + window->begin[2],
+                                 plane.pitch, in_rows, width);
+        padded = buffer->t;
+    }
+    if (!window->is_mean && KERNEL_BEST(rows)->finite(input, window->in[1] * window->in[2])) {
+        KERNEL_BEST(rows)->windows(padded, rows, plane.rows, window->kernel[1], row_step);
+        KERNEL_BEST(rows)->windows(rows, result, (plane.columns - 1) * step + 1, window->kernel[2],
+                                   window->dilation[2]);
+        if (step > 1) {
+            KERNEL_BEST(pool_loops)->take_strided(result, rows, plane.columns, step);
+            result = rows;
+        }
+    } else {
+        combine_taps(rows, padded, plane.rows, window->kernel[1], row_step, 1, window->is_mean);
+        combine_taps(result, rows, plane.columns, window->kernel[2], window->dilation[2], step, window->is_mean);
+    }
+    if (window->is_mean)
+        KERNEL_BEST(pool_loops)->divide(result, buffer->counts, slices, plane.columns);
+    KERNEL_BEST(moves)->rows(result, plane.out_pitch, output, window->out[2], window->out[1], window->out[2]);
+}
+
+static bool is_volume(const row_pool *pool)
+{
+    return pool->window.in[0] > 1 || pool->window.kernel[0] > 1;
+}
+
+/* Returns the combined slices of a window: one of the image's, or `plane`. out_slices: the number in the divisor. */
+static const float *combine_slices(const row_pool *pool, const float *image, int64_t slice_out, float *plane,
+                                   float *out_slices)
+{
+    const pool_window *window = &pool->window;
+    const int64_t front = slice_out * window->stride[0] - window->begin[0], size = window->in[1] * window->in[2];
+    int64_t low;
+    const int64_t slices = pool_taps(window, 0, front, &low);
+    const float *first = image + (front + low * window->dilation[0]) * size;
+
+    *out_slices = (float)(window->counts_pads ? window->kernel[0] : slices > 0 ? slices : 1);
+    if (slices == 1)
+        return first;
+    for (int64_t i = 0; i < size && slices == 0; i++)
+        plane[i] = window->is_mean ? 0 : -INFINITY;
+    if (slices > 0)
+        combine_taps(plane, first, size, slices, window->dilation[0] * size, 1, window->is_mean);
+    return plane;
+}
+
+/* Computes whole planes of the output. */
+static inlay_status whole_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
     const row_pool *pool = call->pool;
-    float buffer[2 * MAX_ROW], counts[MAX_ROW];
+    const pool_window *window = &pool->window;
+    const int64_t size = window->in[1] * window->in[2];
+    const bool small = is_small(pool);
+    row_buffer buffer;
 
-    (void)worker;
-    if (pool->is_mean)
-        count_columns(pool, counts);
-    for (int64_t p = begin; p < end; p++)
-        make_plane(pool, call->input + p * pool->in[0] * pool->in[1], call->output + p * pool->out[0] * pool->out[1],
-                   counts, buffer);
+    if (!small)
+        row_buffer_init(&buffer, pool);
+    else if (window->is_mean)
+        count_plane(pool, buffer.counts);
+    for (int64_t p = begin; p < end; p++) {
+        float slices = 1, *output = call->output + p * window->out[1] * window->out[2];
+        const float *input = call->input + p / window->out[0] * window->in[0] * size;
+
+        if (is_volume(pool))
+            input = combine_slices(pool, input, p % window->out[0], call->planes + worker * size, &slices);
+        if (small)
+            make_plane(pool, input, output, slices, &buffer);
+        else
+            make_rows(pool, input, output, 0, window->out[1], slices, &buffer);
+    }
     return INLAY_OK;
 }
 
@@ -272,63 +381,53 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
                              uint32_t threads)
 {
     const row_pool *pool = (const row_pool *)(const void *)native;
-    row_pool_call call = { pool, args[0], args[1] };
-    const bool small = is_small(pool);
-    const int64_t units = small ? pool->planes : pool->planes * pool->out[0];
-    const int64_t one =
-        (pool->kernel[0] < pool->in[0] ? pool->kernel[0] : pool->in[0]) * pool->reach * (small ? pool->out[0] : 1);
+    const pool_window *window = &pool->window;
+    row_pool_call call = { pool, args[0], args[1], is_volume(pool) ? args[2] : NULL };
+    const bool whole = is_small(pool) || is_volume(pool);
+    const int64_t units = pool->images * window->out[0] * (whole ? 1 : window->out[1]);
+    const int64_t one = (window->kernel[0] < window->in[0] ? window->kernel[0] : window->in[0]) *
+                        (window->kernel[1] < window->in[1] ? window->kernel[1] : window->in[1]) * pool->reach *
+                        (whole ? window->out[1] : 1);
     const int64_t grain = 65536 / (one + 1) + 1;
-    const inlay_parallel_fn run_range = small ? small_range : rows_range;
+    const inlay_parallel_fn run_range = whole ? whole_range : rows_range;
 
     if (threads <= 1 || units <= grain)
         return run_range(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, grain, run_range, &call);
 }
 
-inlay_status cpu_lower_rows(cpu_build *build, const cpu_place *input, const int64_t *out_dims, const int64_t *kernel,
-                            const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
-                            cpu_place *out, bool *out_done)
+inlay_status cpu_lower_rows(cpu_build *build, const cpu_place *input, const int64_t *out_dims,
+                            const pool_window *window, uint32_t result, cpu_place *out, bool *out_done)
 {
-    const cpu_op *op = build->op;
-    const uint32_t rank = (uint32_t)input->layout.rank, first = rank == 3 ? 1 : 0;
-    row_pool pool = { .native.run = run_rows,
-                      .in = { 1, 1 },
-                      .out = { 1, 1 },
-                      .kernel = { 1, 1 },
-                      .stride = { 1, 1 },
-                      .dilation = { 1, 1 },
-                      .is_mean = op->function != FUNCTION_POOL_MAX,
-                      .counts_pads = op->function == FUNCTION_POOL_MEAN_OF_PADS };
+    const uint32_t rank = (uint32_t)input->layout.rank;
+    row_pool pool = { .native.run = run_rows, .window = *window };
+    cpu_place planes;
     inlay_status status = INLAY_OK;
     tensor_layout output;
 
     *out_done = false;
-    if (input->layout.type != ELEMENT_FLOAT || rank < 3 || rank > 4)
+    if (input->layout.type != ELEMENT_FLOAT || rank < 3 || rank > 5)
         goto done;
-    pool.planes = input->layout.dims[0] * input->layout.dims[1];
-    for (uint32_t i = 0; i < rank - 2; i++) {
-        pool.in[first + i] = input->layout.dims[2 + i];
-        pool.out[first + i] = out_dims[2 + i];
-        pool.kernel[first + i] = kernel[i];
-        pool.stride[first + i] = strides[i];
-        pool.dilation[first + i] = dilations[i] + 1;
-        pool.begin[first + i] = begins[i];
-    }
+    pool.images = input->layout.dims[0] * input->layout.dims[1];
     /* Kernels much larger than the image are left to implementations that skip the padding. */
-    if (pool.kernel[1] / 8 > pool.in[1] || pool.kernel[0] > INT32_MAX || pool.stride[1] > INT32_MAX ||
-        pool.dilation[1] > INT32_MAX)
+    if (window->kernel[2] / 8 > window->in[2] || window->kernel[1] > INT32_MAX || window->stride[2] > INT32_MAX ||
+        window->dilation[2] > INT32_MAX)
         goto done;
-    pool.reach = (pool.out[1] - 1) * pool.stride[1] + (pool.kernel[1] - 1) * pool.dilation[1] + 1;
-    if (pool.reach > MAX_ROW || pool.begin[1] >= pool.reach || pool.planes == 0)
+    pool.reach = (window->out[2] - 1) * window->stride[2] + (window->kernel[2] - 1) * window->dilation[2] + 1;
+    if (pool.reach > MAX_ROW || window->begin[2] >= pool.reach || pool.images == 0)
         goto done;
-    pool.is_square = pool.is_mean;
-    for (int axis = 0; axis < 2; axis++)
-        pool.is_square = pool.is_square && pool.kernel[axis] == 2 && pool.stride[axis] == 2 &&
-                         pool.dilation[axis] == 1 && pool.begin[axis] == 0 && 2 * pool.out[axis] <= pool.in[axis];
+    pool.is_square = window->is_mean && !is_volume(&pool);
+    for (int axis = 1; axis < 3; axis++)
+        pool.is_square = pool.is_square && window->kernel[axis] == 2 && window->stride[axis] == 2 &&
+                         window->dilation[axis] == 1 && window->begin[axis] == 0 &&
+                         2 * window->out[axis] <= window->in[axis];
     layout_plain(&output, rank, out_dims);
     INLAY_TRY(cpu_result_place(build, result, &output, out));
+    if (is_volume(&pool))
+        INLAY_TRY(cpu_new_floats(build, window->in[1] * window->in[2] * build->instance->threads, &planes));
     *out_done = true;
-    status = cpu_emit_step(build, &pool.native, sizeof pool, (const cpu_place *const[]){ input, out }, 2);
+    status = cpu_emit_step(build, &pool.native, sizeof pool, (const cpu_place *const[]){ input, out, &planes },
+                           is_volume(&pool) ? 3 : 2);
 done:
     return status;
 }

@@ -133,9 +133,10 @@ struct slice {
     int64_t block, row;
 };
 
-/* Adds the products of one k to the sums of the rows. at: the group that holds the first column of this k. */
+/* Adds the products of one k to the sums of the rows. at: the group that holds the first column of this k; zero: NULL
+ * if all zero points are 0. */
 VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x, int64_t k, int bits, int vectors,
-                         int rows, const float *table, const vec *scale, const vec *zero, vec (*sum)[VECTORS])
+                         int rows, const float *table, const vec *zero, vec (*sum)[VECTORS])
 {
     const uint8_t *from = group_at(data, at, bits);
     const int odd = vectors > EACH || bits == 8 ? 0 : (int)(at % 2); /* several groups begin with a low nibble */
@@ -143,7 +144,7 @@ VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x,
     VEC_UNROLL
     for (int v = 0; v < vectors; v++) {
         const vec code = codes_at(from, odd + v / EACH, v % EACH, bits, table);
-        const vec w = vec_mul(vec_sub(code, zero[v]), scale[v]);
+        const vec w = zero != NULL ? vec_sub(code, zero[v]) : code;
 
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
@@ -151,8 +152,16 @@ VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x,
     }
 }
 
-/* Multiplies `rows` rows from slice->row on by `vectors` vectors of columns. Missing rows repeat the last row. */
-VEC_INLINE void multiply_rows(const struct slice *slice, int bits, int vectors, int rows, bool lone)
+/* The position of the scales and zero points of vector v; id: of its first group. */
+VEC_INLINE size_t lanes_of(const unfold_product *product, const uint16_t *id, int v)
+{
+    return (size_t)id[v / EACH * product->codes->id_step] * UNFOLD_LANES + (size_t)(v % EACH * VEC_LANES);
+}
+
+/* Multiplies `rows` rows from slice->row on by `vectors` vectors of columns. Missing rows repeat the last row. Sums of
+ * codes are scaled at the end, since all k have the same scales: dequantizing each weight would take longer than
+ * multiplying it. */
+VEC_INLINE void multiply_rows(const struct slice *slice, int bits, bool zeros, int vectors, int rows, bool lone)
 {
     const unfold_product *product = slice->product;
     const int64_t column = slice->block * UNFOLD_LANES, step = product->step, depth = product->depth;
@@ -160,7 +169,7 @@ VEC_INLINE void multiply_rows(const struct slice *slice, int bits, int vectors, 
     const uint16_t *id = product->codes->ids + (product->first + slice->block) * product->codes->id_step;
     int64_t at = product->first + slice->block, k = 0, of[MOST_ROWS];
     const float *x[MOST_ROWS];
-    vec sum[MOST_ROWS][VECTORS], odd[1][VECTORS], scale[VECTORS], zero[VECTORS];
+    vec sum[MOST_ROWS][VECTORS], odd[1][VECTORS], zero[VECTORS];
     float table[16];
 
     make_table(product->codes, table);
@@ -171,42 +180,49 @@ VEC_INLINE void multiply_rows(const struct slice *slice, int bits, int vectors, 
     }
     VEC_UNROLL
     for (int v = 0; v < vectors; v++) {
-        const size_t from =
-            (size_t)id[v / EACH * product->codes->id_step] * UNFOLD_LANES + (size_t)(v % EACH * VEC_LANES);
-
-        scale[v] = vec_load(product->codes->scales + from);
-        zero[v] = product->codes->zeros != NULL ? vec_load(product->codes->zeros + from) : vec_zero();
+        zero[v] = zeros ? vec_load(product->codes->zeros + lanes_of(product, id, v)) : vec_zero();
         odd[0][v] = vec_zero();
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
-            sum[r][v] = product->start != NULL ? vec_load(product->start + column + v * VEC_LANES) : vec_zero();
+            sum[r][v] = vec_zero();
     }
     for (; lone && k + 1 < depth; k += 2, at += 2 * step) {
         vec_fetch_near(data + at * UNFOLD_LANES / 8 * bits + AHEAD);
-        add_step(data, at, x, k, bits, vectors, rows, table, scale, zero, sum);
-        add_step(data, at + step, x, k + 1, bits, vectors, rows, table, scale, zero, odd);
+        add_step(data, at, x, k, bits, vectors, rows, table, zeros ? zero : NULL, sum);
+        add_step(data, at + step, x, k + 1, bits, vectors, rows, table, zeros ? zero : NULL, odd);
     }
     VEC_UNROLL
     for (int v = 0; lone && v < vectors; v++)
         sum[0][v] = vec_add(sum[0][v], odd[0][v]);
     for (; k < depth; k++, at += step)
-        add_step(data, at, x, k, bits, vectors, rows, table, scale, zero, sum);
+        add_step(data, at, x, k, bits, vectors, rows, table, zeros ? zero : NULL, sum);
     VEC_UNROLL
-    for (int r = 0; r < rows; r++) {
+    for (int v = 0; v < vectors; v++) {
+        const vec scale = vec_load(product->codes->scales + lanes_of(product, id, v)),
+                  start = product->start != NULL ? vec_load(product->start + column + v * VEC_LANES) : vec_zero();
+
         VEC_UNROLL
-        for (int v = 0; v < vectors; v++)
-            vec_store(product->y[of[r]] + column + v * VEC_LANES, sum[r][v]);
+        for (int r = 0; r < rows; r++)
+            vec_store(product->y[of[r]] + column + v * VEC_LANES, vec_fma(sum[r][v], scale, start));
     }
 }
 
-VEC_INLINE void multiply_all_rows(struct slice *slice, int bits, int vectors)
+VEC_INLINE void multiply_all_rows(struct slice *slice, int bits, bool zeros, int vectors)
 {
     if (slice->product->rows == 1 && slice->product->lone)
-        multiply_rows(slice, bits, vectors, 1, true);
+        multiply_rows(slice, bits, zeros, vectors, 1, true);
     else
         for (; slice->row < slice->product->rows; slice->row += MOST_ROWS)
-            multiply_rows(slice, bits, vectors, MOST_ROWS, false);
+            multiply_rows(slice, bits, zeros, vectors, MOST_ROWS, false);
     slice->row = 0;
+}
+
+VEC_INLINE void multiply_group(struct slice *slice, int bits, int vectors)
+{
+    if (slice->product->codes->zeros != NULL)
+        multiply_all_rows(slice, bits, true, vectors);
+    else
+        multiply_all_rows(slice, bits, false, vectors);
 }
 
 /* Nibbles of several groups are computed at once only if each k begins with a low nibble. */
@@ -220,13 +236,13 @@ static void product(const unfold_product *call)
         const bool full = call->blocks - slice.block >= side && side == SIDE;
 
         if (call->codes->bits == 8 && full)
-            multiply_all_rows(&slice, 8, VECTORS);
+            multiply_group(&slice, 8, VECTORS);
         else if (call->codes->bits == 8)
-            multiply_all_rows(&slice, 8, EACH);
+            multiply_group(&slice, 8, EACH);
         else if (full)
-            multiply_all_rows(&slice, 4, VECTORS);
+            multiply_group(&slice, 4, VECTORS);
         else
-            multiply_all_rows(&slice, 4, EACH);
+            multiply_group(&slice, 4, EACH);
         slice.block += full ? SIDE : 1;
     }
 }
