@@ -1,7 +1,8 @@
 /* custom.h - custom operators of programs (OrtCustomOp) as operators and kernels of an inlay provider.
  *
  *     attribute.c   attributes of nodes, and attributes created by programs
- *     custom.c      domains; registers operators with inlay
+ *     domain.c      domains
+ *     custom.c      registers operators with inlay
  *     infer.c       shape inference before the run
  *     kernel.c      what a kernel can query: its node (OrtKernelInfo) and its run (OrtKernelContext)
  *     operator.c    operators that kernels call
@@ -105,6 +106,9 @@ struct OrtKernelContext {
     const uint32_t *output_at; /* [info->output_count] in args->outputs; INLAY_NONE: no consumer */
     const inlay_dtype *output_types;
     ort_scratch *scratch;
+    /* of kernels that compute in the memory of a device; otherwise NULL */
+    OrtAllocator *allocator; /* of that memory */
+    OrtValue **placed;       /* [info->output_count] tensors there in place of outputs; NULL: not created yet */
 };
 
 /* The inputs and outputs of a node, or of several nodes that are fused to one, in a region. */

@@ -461,7 +461,10 @@ OrtStatus *ort_KernelContext_GetOutput(OrtKernelContext *context, size_t index, 
         return NULL; /* the node omits this output */
     if (context->outputs[index] == NULL)
         ORT_TRY(make_output(context, index, dim_values, dim_count, &context->outputs[index]));
-    *out = context->outputs[index];
+    if (context->placed != NULL && context->placed[index] == NULL)
+        ORT_TRY(ort_CreateTensorAsOrtValue(context->allocator, dim_values, dim_count,
+                                           ort_type_of(context->output_types[index]), &context->placed[index]));
+    *out = context->placed != NULL ? context->placed[index] : context->outputs[index];
     return NULL;
 }
 
@@ -488,7 +491,7 @@ OrtStatus *ort_KernelContext_GetAllocator(const OrtKernelContext *context, const
     ORT_NEED(context);
     ORT_NEED(mem_info);
     ORT_NEED(out);
-    *out = ort_allocator();
+    *out = context->allocator != NULL && mem_info->device_type != 0 ? context->allocator : ort_allocator();
     return NULL;
 }
 

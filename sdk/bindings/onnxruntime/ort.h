@@ -195,6 +195,8 @@ struct OrtValue {
 /* Takes ownership of a reference to value, also on failure. */
 OrtStatus *ort_value_wrap(inlay_value *value, OrtValue **out);
 OrtValue *ort_value_ref(OrtValue *value);
+/* Frees the struct of a value that nothing refers to. */
+void ort_value_free(OrtValue *value);
 OrtStatus *ort_value_bare(ONNXType type, OrtValue **out);
 /* A writable tensor of empty strings. */
 OrtStatus *ort_strings_new(const int64_t *shape, size_t rank, OrtValue **out);

@@ -48,18 +48,6 @@ OrtValue *ort_value_ref(OrtValue *value)
     return value;
 }
 
-/* Frees the struct of a released value after many others were released. Until then, a run that gets it finds that it has
- * no references: Java's run() does not check that an input was not closed. */
-static void free_late(OrtValue *value)
-{
-    enum { MOST_VALUES = 8192 };
-    static void *values[MOST_VALUES]; /* atomic */
-    static uint32_t next;             /* atomic */
-    const uint32_t at = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % MOST_VALUES;
-
-    free(__atomic_exchange_n(&values[at], (void *)value, __ATOMIC_ACQ_REL));
-}
-
 void ort_ReleaseValue(OrtValue *value)
 {
     if (value == NULL)
@@ -77,7 +65,7 @@ void ort_ReleaseValue(OrtValue *value)
     value->items = NULL;
     value->item_count = 0;
     value->sparse = NULL;
-    free_late(value);
+    ort_value_free(value);
 }
 
 OrtStatus *ort_check_shape(const int64_t *shape, size_t rank, size_t *out_count)
