@@ -397,25 +397,34 @@ static OrtStatus *create_neg(void *state, const OrtKernelInfo *info, OrtKernelIm
     return NULL;
 }
 
-static OrtStatus *register_kernels(void)
+static OrtStatus *define_neg(OrtKernelDefBuilder *builder, OrtKernelDef **out)
 {
     const OrtDataType *floats = NULL;
-    OrtKernelDefBuilder *builder = NULL;
-    OrtKernelDef *def = NULL;
 
     TRY(ep_api->GetTensorDataType(FLOAT, &floats));
-    TRY(ep_api->CreateKernelRegistry(&registry));
-    TRY(ep_api->CreateKernelDefBuilder(&builder));
     TRY(ep_api->KernelDefBuilder_SetOperatorType(builder, "Neg"));
     TRY(ep_api->KernelDefBuilder_SetDomain(builder, ""));
     TRY(ep_api->KernelDefBuilder_SetSinceVersion(builder, 6, 13));
     TRY(ep_api->KernelDefBuilder_SetExecutionProvider(builder, "test_ep"));
     TRY(ep_api->KernelDefBuilder_AddTypeConstraint(builder, "T", &floats, 1));
-    TRY(ep_api->KernelDefBuilder_Build(builder, &def));
-    TRY(ep_api->KernelRegistry_AddKernel(registry, def, create_neg, NULL));
+    return ep_api->KernelDefBuilder_Build(builder, out);
+}
+
+static OrtStatus *register_kernels(void)
+{
+    OrtKernelDefBuilder *builder = NULL;
+    OrtKernelDef *def = NULL;
+    OrtStatus *failed = ep_api->CreateKernelRegistry(&registry);
+
+    if (failed == NULL)
+        failed = ep_api->CreateKernelDefBuilder(&builder);
+    if (failed == NULL)
+        failed = define_neg(builder, &def);
+    if (failed == NULL)
+        failed = ep_api->KernelRegistry_AddKernel(registry, def, create_neg, NULL);
     ep_api->ReleaseKernelDef(def);
     ep_api->ReleaseKernelDefBuilder(builder);
-    return NULL;
+    return failed;
 }
 
 static OrtStatus *get_registry(OrtEp *self, const OrtKernelRegistry **out)
@@ -595,6 +604,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
 {
     static void (*volatile nothing)(void);
     test_factory *factory;
+    OrtStatus *failed;
 
     (void)logger, (void)most;
     *count = 0;
@@ -608,8 +618,13 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
         return api->CreateStatus(ORT_EP_FAIL, "registered under another name");
     if (env_is("memory"))
         TRY(api->CreateMemoryInfo_V2("test_ep device", 1, 0xBE57, 0, 0, 0, ORT_DEVICE_ALLOCATOR, &memory));
-    TRY(register_kernels());
-    factory = calloc(1, sizeof *factory);
+    failed = register_kernels();
+    factory = failed == NULL ? calloc(1, sizeof *factory) : NULL;
+    if (factory == NULL) {
+        ep_api->ReleaseKernelRegistry(registry);
+        registry = NULL;
+        return failed != NULL ? failed : api->CreateStatus(ORT_EP_FAIL, "no memory");
+    }
     factory->base = (OrtEpFactory){ .ort_version_supported = env_is("old") ? 22 : ORT_VERSION_MINOR,
                                     .GetName = factory_name,
                                     .GetVendor = vendor,
