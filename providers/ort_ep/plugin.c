@@ -103,6 +103,7 @@ static void destroy(void *state_)
     (void)pthread_mutex_destroy(&state->price_lock);
     free(state->prices);
     free(state);
+    ep_tensors_close();
 }
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
@@ -129,6 +130,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     the_logger.param = (void *)(uintptr_t)host;
     state->logger = the_logger;
     ep_tables_open();
+    ep_tensors_open();
     ort_pairs_clear(&environment); /* create is called by one thread at a time */
     status = add_pairs(&environment, "environment", "", texts[3], diag);
     if (status == INLAY_OK)

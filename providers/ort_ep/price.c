@@ -91,20 +91,33 @@ static ep_price *find(const ep_state *state, uint64_t key)
     return NULL;
 }
 
-void ep_price_learn(ep_state *state, uint64_t key, double ns)
+size_t ep_price_place(ep_state *state, uint64_t key)
 {
-    ep_price *price;
+    size_t place = SIZE_MAX;
+    const ep_price *price;
 
     (void)pthread_mutex_lock(&state->price_lock);
     price = find(state, key);
-    if (price == NULL && state->price_count < MOST_PRICES && ORT_GROW(state->prices, state->price_count)) {
-        price = &state->prices[state->price_count++];
-        *price = (ep_price){ .key = key, .ns = ns };
-    }
     if (price != NULL) {
-        price->runs++;
-        price->ns = ns < price->ns ? ns : price->ns;
+        place = (size_t)(price - state->prices);
+    } else if (state->price_count < MOST_PRICES && ORT_GROW(state->prices, state->price_count)) {
+        place = state->price_count++;
+        state->prices[place] = (ep_price){ .key = key };
     }
+    (void)pthread_mutex_unlock(&state->price_lock);
+    return place;
+}
+
+void ep_price_learn(ep_state *state, size_t place, double ns)
+{
+    ep_price *price;
+
+    if (place == SIZE_MAX)
+        return;
+    (void)pthread_mutex_lock(&state->price_lock);
+    price = &state->prices[place];
+    price->ns = price->runs == 0 || ns < price->ns ? ns : price->ns;
+    price->runs++;
     (void)pthread_mutex_unlock(&state->price_lock);
 }
 

@@ -67,6 +67,12 @@ inlay_status ep_fail(const ep_state *state, const char *what, OrtStatus *failed,
 /* Prepares the tables; called by the plug-in's entry point. */
 void ep_tables_open(void);
 
+/* The memory for tensors is kept while a provider is open: one thread at a time opens and closes. _reserve makes room for
+ * the tensors of a run; false: no memory. */
+void ep_tensors_open(void);
+void ep_tensors_close(void);
+bool ep_tensors_reserve(size_t count);
+
 /* ------------------------------------------------------------------ graphs */
 
 struct OrtValueInfo {
@@ -154,6 +160,8 @@ bool ep_signature_init(ep_signature *signature, const inlay_graph *graph, const 
 void ep_signature_deinit(ep_signature *signature);
 /* values are parallel to those of the graph. */
 uint64_t ep_signature_key(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
-void ep_price_learn(ep_state *state, uint64_t key, double ns);
+/* Where the times of a key are kept; SIZE_MAX: nowhere, because there are too many, or no memory. */
+size_t ep_price_place(ep_state *state, uint64_t key);
+void ep_price_learn(ep_state *state, size_t place, double ns);
 inlay_status ep_cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag);
 #endif

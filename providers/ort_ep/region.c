@@ -30,7 +30,7 @@ typedef struct ep_region {
 
 /* A region at concrete shapes. */
 typedef struct ep_instance {
-    uint64_t price_key;
+    size_t price; /* where its times are kept */
 } ep_instance;
 
 const char *ort_NodeComputeContext_NodeName(const OrtNodeComputeContext *context)
@@ -221,7 +221,6 @@ inlay_status ep_specialize(void *state, inlay_compiled *compiled, inlay_speciali
     const ep_region *region = (const ep_region *)(const void *)compiled;
     ep_instance *instance = calloc(1, sizeof *instance);
 
-    (void)state;
     if (instance == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
     for (uint32_t i = 0; i < region->output_count; i++) {
@@ -234,7 +233,12 @@ inlay_status ep_specialize(void *state, inlay_compiled *compiled, inlay_speciali
         if (!known)
             INLAY_AT_OUT(inlay_output_plan, request->outputs, request->output_stride, i)->kind = INLAY_OUTPUT_ALLOCATED;
     }
-    instance->price_key = ep_signature_key(&region->signature, request->values, request->value_stride);
+    if (!ep_tensors_reserve(region->ports.info->input_count + region->ports.info->output_count)) {
+        free(instance);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
+    }
+    instance->price =
+        ep_price_place(state, ep_signature_key(&region->signature, request->values, request->value_stride));
     *out_instance = (inlay_instance *)(void *)instance;
     return INLAY_OK;
 }
@@ -351,6 +355,6 @@ inlay_status ep_execute(void *state, inlay_compiled *compiled, inlay_instance *i
     inlay_status status = ort_ports_run(&region->ports, region->state->host, args, compute, region);
 
     if (status == INLAY_OK)
-        ep_price_learn(state, at->price_key, now_ns() - start);
+        ep_price_learn(state, at->price, now_ns() - start);
     return status;
 }

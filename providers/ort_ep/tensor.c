@@ -1,7 +1,9 @@
 /* Tensors in host memory, with the functions that inlay.h declares for them. A plug-in does not link to libinlay, and
- * what it shares with sdk/bindings/onnxruntime is written on those functions. The linker script hides their names. */
+ * what it shares with sdk/bindings/onnxruntime is written on those functions. The linker script hides their names.
+ *
+ * Their structs are used again: a run, which makes a few for its inputs and outputs, needs no heap. */
 #include "dlpack.h"
-#include "ort.h"
+#include "ort_ep/provider.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +16,101 @@ struct inlay_value {
     void *data;
     void *owned;                    /* malloc; NULL: borrowed */
     struct DLManagedTensor *tensor; /* whose memory it is; NULL: none */
-    int64_t dims[];
+    int64_t dims[INLAY_MAX_RANK];
 };
+
+/* ------------------------------------------------------------------ structs that are used again */
+
+/* A list of released structs; each begins with a pointer to the next one. */
+struct pool {
+    pthread_mutex_t lock;
+    void *first;
+    size_t bytes; /* of a struct */
+};
+static struct pool tensor_structs = { .lock = PTHREAD_MUTEX_INITIALIZER, .bytes = sizeof(inlay_value) };
+static struct pool value_structs = { .lock = PTHREAD_MUTEX_INITIALIZER, .bytes = sizeof(OrtValue) };
+
+static void *take(struct pool *pool)
+{
+    void *item;
+
+    (void)pthread_mutex_lock(&pool->lock);
+    item = pool->first;
+    if (item != NULL)
+        memcpy(&pool->first, item, sizeof pool->first);
+    (void)pthread_mutex_unlock(&pool->lock);
+    if (item == NULL)
+        return calloc(1, pool->bytes);
+    memset(item, 0, pool->bytes);
+    return item;
+}
+
+static void give(struct pool *pool, void *item)
+{
+    (void)pthread_mutex_lock(&pool->lock);
+    memcpy(item, &pool->first, sizeof pool->first);
+    pool->first = item;
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
+static void empty(struct pool *pool)
+{
+    while (pool->first != NULL) {
+        void *item = pool->first;
+
+        memcpy(&pool->first, item, sizeof pool->first);
+        free(item);
+    }
+}
+
+OrtValue *ort_value_alloc(void)
+{
+    return take(&value_structs);
+}
+
+/* Libraries do not use values that they have released. */
+void ort_value_free(OrtValue *value)
+{
+    give(&value_structs, value);
+}
+
+static uint32_t users; /* open providers */
+
+void ep_tensors_open(void)
+{
+    users++;
+}
+
+void ep_tensors_close(void)
+{
+    if (--users > 0)
+        return;
+    empty(&tensor_structs);
+    empty(&value_structs);
+}
+
+bool ep_tensors_reserve(size_t count)
+{
+    OrtValue *value[64];
+    inlay_value *tensor[64];
+    bool ok = true;
+
+    count = count < sizeof value / sizeof value[0] ? count : sizeof value / sizeof value[0];
+    for (size_t i = 0; i < count; i++) {
+        value[i] = take(&value_structs);
+        tensor[i] = take(&tensor_structs);
+        ok = ok && value[i] != NULL && tensor[i] != NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (value[i] != NULL)
+            give(&value_structs, value[i]);
+        if (tensor[i] != NULL)
+            give(&tensor_structs, tensor[i]);
+    }
+    return ok;
+}
+
+/* ------------------------------------------------------------------ tensors */
 
 static inlay_status make(inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
@@ -31,7 +126,7 @@ static inlay_status make(inlay_dtype dtype, uint32_t rank, const int64_t *dims, 
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dimension %u of a tensor is %lld", d, (long long)dims[d]);
     if (__builtin_mul_overflow(count, (int64_t)bits, &all_bits))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a tensor has more bytes than memory can hold");
-    value = calloc(1, sizeof *value + rank * sizeof *dims);
+    value = take(&tensor_structs);
     if (value == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor");
     value->references = 1;
@@ -173,7 +268,7 @@ void inlay_value_unref(inlay_value *value)
     if (value->tensor != NULL)
         value->tensor->deleter(value->tensor);
     free(value->owned);
-    free(value);
+    give(&tensor_structs, value);
 }
 
 uint32_t inlay_value_kind(const inlay_value *value)
@@ -216,10 +311,4 @@ const inlay_value *inlay_value_item(const inlay_value *value, uint32_t index)
 {
     (void)value, (void)index;
     return NULL;
-}
-
-/* Libraries do not use values that they have released. */
-void ort_value_free(OrtValue *value)
-{
-    free(value);
 }

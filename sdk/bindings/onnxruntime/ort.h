@@ -195,7 +195,8 @@ struct OrtValue {
 /* Takes ownership of a reference to value, also on failure. */
 OrtStatus *ort_value_wrap(inlay_value *value, OrtValue **out);
 OrtValue *ort_value_ref(OrtValue *value);
-/* Frees the struct of a value that nothing refers to. */
+/* The memory of the struct, zeroed; _free: nothing refers to the value. NULL: no memory. */
+OrtValue *ort_value_alloc(void);
 void ort_value_free(OrtValue *value);
 OrtStatus *ort_value_bare(ONNXType type, OrtValue **out);
 /* A writable tensor of empty strings. */

@@ -182,6 +182,9 @@ static inlay_status compute_all(const ort_ports *ports, OrtKernelContext *contex
 inlay_status ort_ports_run(const ort_ports *ports, const inlay_host *host, const inlay_exec_args *args,
                            ort_compute_fn compute, const void *user)
 {
+    const size_t port_count = ports->info->input_count + ports->info->output_count;
+    OrtValue *few[32] = { NULL }; /* runs of most nodes need no memory */
+    OrtValue **values = port_count > sizeof few / sizeof few[0] ? calloc(port_count, sizeof *values) : few;
     OrtKernelContext context = { .host = host,
                                  .args = args,
                                  .info = ports->info,
@@ -189,23 +192,20 @@ inlay_status ort_ports_run(const ort_ports *ports, const inlay_host *host, const
                                  .output_types = ports->output_types };
     inlay_status status;
 
-    context.inputs = calloc(ports->info->input_count + 1, sizeof(OrtValue *));
-    context.outputs = calloc(ports->info->output_count + 1, sizeof(OrtValue *));
-    if (context.inputs != NULL && context.outputs != NULL)
-        status = compute_all(ports, &context, compute, user);
-    else
-        status = inlay_fail(args->diag, INLAY_OUT_OF_MEMORY, "no memory to run %s", ports->info->name);
-    for (size_t i = 0; context.inputs != NULL && i < ports->info->input_count; i++)
-        ort_ReleaseValue(context.inputs[i]);
-    for (size_t i = 0; context.outputs != NULL && i < ports->info->output_count; i++)
-        ort_ReleaseValue(context.outputs[i]);
+    if (values == NULL)
+        return inlay_fail(args->diag, INLAY_OUT_OF_MEMORY, "no memory to run %s", ports->info->name);
+    context.inputs = values;
+    context.outputs = values + ports->info->input_count;
+    status = compute_all(ports, &context, compute, user);
+    for (size_t i = 0; i < port_count; i++)
+        ort_ReleaseValue(values[i]);
     while (context.scratch != NULL) {
         ort_scratch *next = context.scratch->next;
 
         free(context.scratch);
         context.scratch = next;
     }
-    free(context.inputs);
-    free(context.outputs);
+    if (values != few)
+        free(values);
     return status;
 }

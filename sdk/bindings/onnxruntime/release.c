@@ -81,6 +81,11 @@ void ort_ReleaseSession(OrtSession *session)
     free_session(session);
 }
 
+OrtValue *ort_value_alloc(void)
+{
+    return calloc(1, sizeof(OrtValue));
+}
+
 /* Frees the struct of a released value after many others were released. Until then, a run that gets it finds that it has
  * no references: Java's run() does not check that an input was not closed. */
 void ort_value_free(OrtValue *value)

@@ -9,7 +9,7 @@
 
 OrtStatus *ort_value_bare(ONNXType type, OrtValue **out)
 {
-    *out = calloc(1, sizeof **out);
+    *out = ort_value_alloc();
     if (*out == NULL)
         return ort_no_memory();
     (*out)->references = 1;
