@@ -108,7 +108,7 @@ includes host | awk -v folders="$folders" -v list="$edges" '
         header = part[3]; gsub(/"/, "", header)
         if (header !~ /\//) next # a header of the same folder, or of ops/
         provider = header; sub(/\/.*/, "", provider)
-        if (provider ~ /^(providers|reference|openblas|onednn|common|cpu|prepost|vulkan)$/ ||
+        if (provider ~ /^(providers|reference|openblas|ort_ep|onednn|common|cpu|prepost|vulkan)$/ ||
             (provider == "simd" && part[1] !~ /^host\/tools\//))
             print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
         to = home(header)
@@ -131,7 +131,7 @@ includes providers ops sdk | awk -v folders="$folders" '
         if (from == "providers" && system("test -e " root "/" own) == 0) next
         if (to == "host" || to in is_folder)
             print part[1] ":" part[2] ": " from " may not include " header ", which is the host'"'"'s"
-        else if (from != "providers" && to ~ /^(providers|reference|openblas|onednn|common|cpu|simd|prepost)$/)
+        else if (from != "providers" && to ~ /^(providers|reference|openblas|ort_ep|onednn|common|cpu|simd|prepost)$/)
             print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
     }' root="$root" >>"$wrong"
 

@@ -80,3 +80,20 @@ void ort_ReleaseSession(OrtSession *session)
     (void)pthread_mutex_unlock(&released.lock);
     free_session(session);
 }
+
+OrtValue *ort_value_alloc(void)
+{
+    return calloc(1, sizeof(OrtValue));
+}
+
+/* Frees the struct of a released value after many others were released. Until then, a run that gets it finds that it has
+ * no references: Java's run() does not check that an input was not closed. */
+void ort_value_free(OrtValue *value)
+{
+    enum { MOST_VALUES = 8192 };
+    static void *values[MOST_VALUES]; /* atomic */
+    static uint32_t next;             /* atomic */
+    const uint32_t at = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % MOST_VALUES;
+
+    free(__atomic_exchange_n(&values[at], (void *)value, __ATOMIC_ACQ_REL));
+}

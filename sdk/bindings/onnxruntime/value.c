@@ -1,31 +1,15 @@
 /* Values: tensors in memory of inlay, of the program, or of the program's allocator. */
 #include "ort.h"
+#include "dlpack.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* DLPack 0.6, used for values whose memory must be released by a function of this library. */
-struct DLManagedTensor {
-    void *data;
-    struct {
-        int32_t type, id;
-    } device;
-    int32_t rank;
-    struct {
-        uint8_t code, bits;
-        uint16_t lanes;
-    } dtype;
-    int64_t *dims, *strides;
-    uint64_t byte_offset;
-    void *manager;
-    void (*deleter)(struct DLManagedTensor *self);
-};
 
 /* ------------------------------------------------------------------ creation and release */
 
 OrtStatus *ort_value_bare(ONNXType type, OrtValue **out)
 {
-    *out = calloc(1, sizeof **out);
+    *out = ort_value_alloc();
     if (*out == NULL)
         return ort_no_memory();
     (*out)->references = 1;
@@ -64,18 +48,6 @@ OrtValue *ort_value_ref(OrtValue *value)
     return value;
 }
 
-/* Frees the struct of a released value after many others were released. Until then, a run that gets it finds that it has
- * no references: Java's run() does not check that an input was not closed. */
-static void free_late(OrtValue *value)
-{
-    enum { MOST_VALUES = 8192 };
-    static void *values[MOST_VALUES]; /* atomic */
-    static uint32_t next;             /* atomic */
-    const uint32_t at = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % MOST_VALUES;
-
-    free(__atomic_exchange_n(&values[at], (void *)value, __ATOMIC_ACQ_REL));
-}
-
 void ort_ReleaseValue(OrtValue *value)
 {
     if (value == NULL)
@@ -93,7 +65,7 @@ void ort_ReleaseValue(OrtValue *value)
     value->items = NULL;
     value->item_count = 0;
     value->sparse = NULL;
-    free_late(value);
+    ort_value_free(value);
 }
 
 OrtStatus *ort_check_shape(const int64_t *shape, size_t rank, size_t *out_count)

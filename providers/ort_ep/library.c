@@ -1,0 +1,188 @@
+/* The EP's library: its factories, the device that is used, and the EPs that it creates. */
+#include "ort_ep/provider.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEVICES = 32 };
+
+inlay_status ep_fail(const ep_state *state, const char *what, OrtStatus *failed, inlay_status code, inlay_diag *diag)
+{
+    char text[300];
+
+    (void)snprintf(text, sizeof text, "%s", ort_GetErrorMessage(failed));
+    ort_ReleaseStatus(failed);
+    return inlay_fail(diag, code, "execution provider %s: %s: %s", state->name, what, text);
+}
+
+/* ------------------------------------------------------------------ the devices of the machine */
+
+static uint32_t read_number(const char *folder, const char *device, const char *file)
+{
+    char path[300], text[32] = "0";
+    FILE *stream;
+
+    (void)snprintf(path, sizeof path, "%s/%.200s/%s", folder, device, file);
+    stream = fopen(path, "re");
+    if (stream != NULL) {
+        (void)!fgets(text, sizeof text, stream);
+        (void)fclose(stream);
+    }
+    return (uint32_t)strtoul(text, NULL, 0);
+}
+
+/* The CPU, and the GPUs and NPUs on the PCI bus; made once and kept. */
+static struct {
+    const OrtHardwareDevice *devices[MOST_DEVICES];
+    size_t count;
+} machine;
+
+static void find_devices(void)
+{
+    static const char folder[] = "/sys/bus/pci/devices";
+    enum { DISPLAY = 0x03, ACCELERATOR = 0x12 }; /* base classes of PCI */
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+
+    machine.devices[machine.count++] = ort_cpu();
+    while (dir != NULL && (entry = readdir(dir)) != NULL && machine.count < MOST_DEVICES) {
+        uint32_t base_class = entry->d_name[0] == '.' ? 0 : read_number(folder, entry->d_name, "class") >> 16;
+        OrtHardwareDevice *device = NULL;
+
+        if (base_class != DISPLAY && base_class != ACCELERATOR)
+            continue;
+        ort_ReleaseStatus(ort_CreateHardwareDevice(base_class == DISPLAY ? 1 : 2,
+                                                   read_number(folder, entry->d_name, "vendor"),
+                                                   read_number(folder, entry->d_name, "device"), "", NULL, &device));
+        if (device != NULL)
+            machine.devices[machine.count++] = device;
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
+/* ------------------------------------------------------------------ opening */
+
+/* The name under which a library is registered: that of its file, without lib and .so. */
+static void name_of_file(const char *path, char name[64])
+{
+    const char *file = strrchr(path, '/');
+    char *end;
+
+    file = file != NULL ? file + 1 : path;
+    if (strncmp(file, "lib", 3) == 0)
+        file += 3;
+    (void)snprintf(name, 64, "%s", file);
+    end = strstr(name, ".so");
+    if (end != NULL && end != name)
+        *end = '\0';
+}
+
+static inlay_status create_factories(ep_state *state, void *handle, const char *path, inlay_diag *diag)
+{
+    CreateEpApiFactoriesFn create;
+    void *symbol = dlsym(handle, ORT_EP_CREATE_FACTORIES), *release = dlsym(handle, ORT_EP_RELEASE_FACTORY);
+    const size_t most = sizeof state->library.factories / sizeof state->library.factories[0];
+    char name[64];
+    OrtStatus *failed;
+
+    if (symbol == NULL || release == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "%.200s is no library of an ONNX Runtime execution provider: it has no %s", path,
+                          symbol == NULL ? ORT_EP_CREATE_FACTORIES : ORT_EP_RELEASE_FACTORY);
+    memcpy(&create, &symbol, sizeof create);
+    memcpy(&state->library.release_factory, &release, sizeof release);
+    name_of_file(path, name);
+    failed = create(name, ort_base(), &state->logger, state->library.factories, most, &state->library.factory_count);
+    if (failed != NULL) {
+        state->library.factory_count = 0;
+        return ep_fail(state, ORT_EP_CREATE_FACTORIES, failed, INLAY_UNSUPPORTED, diag);
+    }
+    if (state->library.factory_count == 0 || state->library.factory_count > most)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s created %zu factories", path, state->library.factory_count);
+    return INLAY_OK;
+}
+
+/* Asks a factory for its devices, and keeps the first one if none is chosen yet. */
+static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, inlay_diag *diag)
+{
+    OrtEpDevice *devices[MOST_DEVICES] = { NULL };
+    size_t count = 0;
+    OrtStatus *failed;
+
+    if (!EP_SINCE(factory, 23))
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "execution provider %s was built for version 1.%u of ONNX Runtime; 1.23 is the oldest one "
+                          "with this interface",
+                          factory->GetName(factory), factory->ort_version_supported);
+    failed = factory->GetSupportedDevices(factory, machine.devices, machine.count, devices, MOST_DEVICES, &count);
+    if (failed != NULL)
+        return ep_fail(state, "GetSupportedDevices", failed, INLAY_UNSUPPORTED, diag);
+    for (size_t i = 0; i < count && i < MOST_DEVICES; i++) {
+        if (state->library.device == NULL)
+            state->library.device = devices[i];
+        else
+            ort_ReleaseEpDevice(devices[i]);
+    }
+    return INLAY_OK;
+}
+
+inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, inlay_diag *diag)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* such libraries leave threads behind */
+    inlay_status status;
+
+    if (handle == NULL) {
+        const char *why = dlerror();
+
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the library of the execution provider cannot be opened: %.400s",
+                          why != NULL ? why : path);
+    }
+    (void)pthread_once(&once, find_devices);
+    status = create_factories(state, handle, path, diag);
+    (void)dlclose(handle);
+    for (size_t i = 0; status == INLAY_OK && i < state->library.factory_count; i++) {
+        OrtEpFactory *factory = state->library.factories[i];
+
+        if (ep_name == NULL || strcmp(factory->GetName(factory), ep_name) == 0)
+            status = ask_devices(state, factory, diag);
+    }
+    if (status == INLAY_OK && state->library.device == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s supports no device of this machine%s%s", path,
+                          ep_name != NULL ? " for execution provider " : "", ep_name != NULL ? ep_name : "");
+    if (status == INLAY_OK)
+        state->name = state->library.device->name;
+    return status;
+}
+
+void ep_library_close(ep_state *state)
+{
+    ort_ReleaseEpDevice(state->library.device);
+    for (size_t i = 0; i < state->library.factory_count; i++)
+        ort_ReleaseStatus(state->library.release_factory(state->library.factories[i]));
+    state->library = (ep_library){ 0 };
+}
+
+/* ------------------------------------------------------------------ execution providers */
+
+OrtStatus *ep_create(const ep_state *state, OrtEp **out)
+{
+    const OrtEpDevice *device = state->library.device;
+    const OrtKeyValuePairs *metadata = &device->metadata;
+
+    *out = NULL;
+    ORT_TRY(device->factory->CreateEp(device->factory, &device->device, &metadata, 1, &state->options, &state->logger,
+                                      out));
+    if (*out == NULL)
+        return ort_fail(ORT_EP_FAIL, "CreateEp returned no execution provider");
+    return NULL;
+}
+
+void ep_release(const ep_state *state, OrtEp *ep)
+{
+    if (ep != NULL)
+        state->library.device->factory->ReleaseEp(state->library.device->factory, ep);
+}

@@ -1,0 +1,169 @@
+/* The provider ort_ep: nodes and regions of an ONNX Runtime execution provider that is a library of its own. */
+#define INLAY_NOTE_VERSION INLAY_VERSION
+#include "inlay/kit_region.h"
+#include "ort_ep/provider.h"
+#include <ctype.h>
+#include <stdio.h>
+
+static const inlay_option options[] = {
+    { .name = "library",
+      .kind = INLAY_OPTION_STRING,
+      .doc = "path of the library of an execution provider for ONNX Runtime 1.23 or later; unset = no provider" },
+    { .name = "ep",
+      .kind = INLAY_OPTION_STRING,
+      .doc = "name of an execution provider of the library; unset = the first one that supports a device" },
+    { .name = "options",
+      .kind = INLAY_OPTION_STRING,
+      .doc = "options of the execution provider: KEY=VALUE, separated by ';'" },
+    { .name = "environment",
+      .kind = INLAY_OPTION_STRING,
+      .doc = "entries of ONNX Runtime's environment that the library may query: KEY=VALUE, separated by ';'" },
+};
+
+/* ------------------------------------------------------------------ log */
+
+static void log_line(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
+                     const char *code_location, const char *message)
+{
+    static const uint32_t levels[] = { INLAY_LOG_DEBUG, INLAY_LOG_DEBUG, INLAY_LOG_WARNING, INLAY_LOG_ERROR,
+                                       INLAY_LOG_ERROR };
+    const inlay_host *host = param;
+    char text[1100];
+
+    (void)category, (void)logid, (void)code_location;
+    (void)snprintf(text, sizeof text, "execution provider: %.1000s", message);
+    host->log(host->ctx, severity >= 0 && severity <= ORT_LOGGING_LEVEL_FATAL ? levels[severity] : INLAY_LOG_ERROR,
+              text);
+}
+
+/* The loggers of all libraries end in the log of the host, of which a process has one. */
+static OrtLogger the_logger = { .fn = log_line, .level = ORT_LOGGING_LEVEL_INFO, .id = "inlay" };
+
+const OrtLogger *ort_default_logger(void)
+{
+    return &the_logger;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+/* Adds the pairs of a text KEY=VALUE;... to a list, with a prefix before each key. */
+static inlay_status add_pairs(OrtKeyValuePairs *pairs, const char *option, const char *prefix, const char *text,
+                              inlay_diag *diag)
+{
+    while (text != NULL && text[0] != '\0') {
+        const size_t bytes = strcspn(text, ";");
+        const char *equals = memchr(text, '=', bytes);
+        char key[256], value[1024];
+
+        if (equals == NULL)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: '%.*s' is not KEY=VALUE", option, (int)bytes,
+                              text);
+        (void)snprintf(key, sizeof key, "%s%.*s", prefix, (int)(equals - text), text);
+        (void)snprintf(value, sizeof value, "%.*s", (int)(bytes - (size_t)(equals + 1 - text)), equals + 1);
+        if (!ort_pairs_set(pairs, key, value))
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
+        text += bytes + (text[bytes] == ';' ? 1 : 0);
+    }
+    return INLAY_OK;
+}
+
+/* Adds options as ONNX Runtime passes them to execution providers: config entries "ep.NAME.KEY", NAME in lower case. */
+static inlay_status add_options(ep_state *state, const char *text, inlay_diag *diag)
+{
+    char prefix[128];
+
+    (void)snprintf(prefix, sizeof prefix, "ep.%.100s.", state->name);
+    for (char *c = prefix; *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return add_pairs(&state->options.entries, "options", prefix, text, diag);
+}
+
+/* The entries of the environment, of which a process has one: those of the library that is being opened. */
+static OrtKeyValuePairs environment;
+
+OrtStatus *ort_GetEnvConfigEntries(OrtKeyValuePairs **config_entries)
+{
+    ORT_NEED(config_entries);
+    *config_entries = calloc(1, sizeof **config_entries);
+    if (*config_entries != NULL && ort_pairs_copy(*config_entries, &environment))
+        return NULL;
+    ort_ReleaseKeyValuePairs(*config_entries);
+    *config_entries = NULL;
+    return ort_no_memory();
+}
+
+static void destroy(void *state_)
+{
+    ep_state *state = state_;
+
+    ep_release(state, state->assessing);
+    ep_library_close(state);
+    ort_pairs_clear(&state->options.entries);
+    (void)pthread_mutex_destroy(&state->lock);
+    (void)pthread_mutex_destroy(&state->price_lock);
+    free(state->prices);
+    free(state);
+    ep_tensors_close();
+}
+
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+    const char *texts[KIT_COUNT(options)] = { NULL };
+    ep_state *state;
+    inlay_status status;
+
+    (void)ctx;
+    *out_state = NULL;
+    for (uint32_t i = 0; i < args->option_count && i < KIT_COUNT(options); i++)
+        texts[i] = INLAY_AT(inlay_option_value, args->options, args->option_stride, i)->s;
+    if (texts[0] == NULL || texts[0][0] == '\0')
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "no library of an execution provider is named; set its option library");
+    state = calloc(1, sizeof *state);
+    if (state == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");
+    (void)pthread_mutex_init(&state->lock, NULL);
+    (void)pthread_mutex_init(&state->price_lock, NULL);
+    state->host = host;
+    state->name = "ort_ep";
+    the_logger.param = (void *)(uintptr_t)host;
+    state->logger = the_logger;
+    ep_tables_open();
+    ep_tensors_open();
+    ort_pairs_clear(&environment); /* create is called by one thread at a time */
+    status = add_pairs(&environment, "environment", "", texts[3], diag);
+    if (status == INLAY_OK)
+        status = ep_library_open(state, texts[0], texts[1], diag);
+    if (status == INLAY_OK)
+        status = add_options(state, texts[2], diag);
+    if (status != INLAY_OK) {
+        destroy(state);
+        return status;
+    }
+    *out_state = state;
+    return INLAY_OK;
+}
+
+static const inlay_provider provider = {
+    .struct_size = sizeof provider,
+    .name = "ort_ep",
+    .description =
+        "an execution provider for ONNX Runtime, in the library that option library names; offers nothing without it",
+    .device_kind = INLAY_DEVICE_OTHER,
+    .options = options,
+    .option_count = KIT_COUNT(options),
+    .option_stride = sizeof options[0],
+    .create = create,
+    .destroy = destroy,
+    .assess = ep_assess,
+    .cost = ep_cost,
+    .compile = ep_compile,
+    .release_compiled = ep_release_compiled,
+    .specialize = ep_specialize,
+    .release_instance = ep_release_instance,
+    .execute = ep_execute,
+};
+static const kit_plugin plugin = { .name = "ort_ep", .version = INLAY_VERSION };
+
+KIT_PROVIDER_PLUGIN(plugin, "ort_ep", provider, "ort_ep")

@@ -1,0 +1,167 @@
+/* provider.h - the provider ort_ep: a plug-in execution provider (EP) of ONNX Runtime as a provider of inlay.
+ *
+ *     plugin.c      the provider: options, opening
+ *     library.c     the EP's library: its factory, its device, and the EPs that it creates
+ *     devices.c     what the library can query and create: devices and kinds of memory
+ *     tables.c      OrtApi and OrtEpApi: the functions that the library calls
+ *     tensor.c      tensors, as inlay.h declares them, for the functions shared with sdk/bindings/onnxruntime
+ *     graph.c       OrtGraph, OrtNode, OrtValueInfo over inlay's graph
+ *     capability.c  what the library supports: its groups of nodes as offers
+ *     registry.c    kernels that the library registers
+ *     region.c      compiling and running a group, or the kernel of a node
+ *     price.c       measured times
+ *
+ * Functions called ort_NAME are those of the tables. A library keeps state in an OrtEp by the names of nodes and
+ * constants, which differ only within a model. So each region has an OrtEp of its own; another one assesses graphs. */
+#ifndef ORT_EP_PROVIDER_H
+#define ORT_EP_PROVIDER_H
+#include "custom.h"
+#include "ep_types.h"
+#include <pthread.h>
+
+/* All functions of the tables; those that no file defines are refused (tables.c). */
+#define ENTRY(state, returns, name, params) returns ort_##name params;
+#include "api.def"
+#undef ENTRY
+#define ENTRY(returns, name, params) returns ort_##name params;
+#include "ep.def"
+#undef ENTRY
+
+/* ------------------------------------------------------------------ the library */
+
+typedef struct ep_library {
+    ReleaseEpApiFactoryFn release_factory;
+    OrtEpFactory *factories[16]; /* [factory_count] */
+    size_t factory_count;
+    OrtEpDevice *device; /* the one that is used, of one of the factories */
+} ep_library;
+
+typedef struct ep_price ep_price;
+
+/* An open provider. */
+typedef struct ep_state {
+    const inlay_host *host;
+    const char *name; /* of the EP */
+    ep_library library;
+    OrtSessionOptions options;
+    OrtLogger logger;
+    pthread_mutex_t lock; /* protects the members below, and calls that create, ask or release an OrtEp */
+    OrtEp *assessing;
+    uint64_t fused_count;       /* for the names of fused nodes */
+    pthread_mutex_t price_lock; /* protects the prices */
+    ep_price *prices;           /* [price_count] */
+    size_t price_count;
+} ep_state;
+
+/* Opens the library and chooses its device: ep_name NULL: the first one. */
+inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, inlay_diag *diag);
+void ep_library_close(ep_state *state);
+/* Creates an OrtEp; _release with NULL is a no-op. */
+OrtStatus *ep_create(const ep_state *state, OrtEp **out);
+void ep_release(const ep_state *state, OrtEp *ep);
+/* Whether a struct that the library made has the members of a version of the interface. */
+#define EP_SINCE(object, version) ((object)->ort_version_supported >= (version))
+/* Converts a failure of the library, which it releases. */
+inlay_status ep_fail(const ep_state *state, const char *what, OrtStatus *failed, inlay_status code, inlay_diag *diag);
+
+/* Prepares the tables; called by the plug-in's entry point. */
+void ep_tables_open(void);
+
+/* The memory for tensors is kept while a provider is open: one thread at a time opens and closes. _reserve makes room for
+ * the tensors of a run; false: no memory. */
+void ep_tensors_open(void);
+void ep_tensors_close(void);
+bool ep_tensors_reserve(size_t count);
+
+/* ------------------------------------------------------------------ graphs */
+
+struct OrtValueInfo {
+    const OrtGraph *graph;
+    const inlay_value_info *info;
+    uint32_t value; /* index in the graph of inlay; INLAY_NONE: the entry is not used */
+    bool is_input, is_output;
+    OrtTypeInfo *type;
+    OrtValue *constant; /* atomic; NULL: not requested yet */
+};
+
+struct OrtNode {
+    const OrtGraph *graph;
+    const inlay_node_info *info;
+    size_t id; /* index in the graph of inlay; of a fused node: the number of its nodes */
+    const char *ep_name;
+    const OrtValueInfo **inputs, **outputs; /* [input_count], [output_count] NULL: omitted */
+    size_t input_count, output_count, attr_count;
+    OrtOpAttr **attrs; /* [attr_count] */
+};
+
+/* A view of some of the nodes of a graph. Pointers into the graph are borrowed. */
+struct OrtGraph {
+    const inlay_graph *graph;
+    const inlay_host *host;
+    void *compile;        /* the handle of a compile request; NULL: the graph is only assessed */
+    OrtNode *nodes;       /* [node_count] in the order of the graph */
+    OrtValueInfo *values; /* [graph->value_count] */
+    const OrtValueInfo **inputs, **outputs, **constants;
+    size_t node_count, input_count, output_count, constant_count;
+    bool is_whole;
+};
+
+/* A view of all nodes (nodes NULL), or of the given ones, ascending. The inputs of a part are the values that enter, in
+ * the order of their first use, with constants; the outputs are those that leave. */
+OrtStatus *ep_graph_create(const inlay_graph *graph, const uint32_t *nodes, size_t node_count, const inlay_host *host,
+                           void *compile, OrtGraph **out);
+/* The node that stands for all nodes of a view, described by *out_info: its inputs are those of the view, without
+ * constants if they are dropped. ep_node_deinit releases it. */
+OrtStatus *ep_fused_init(const OrtGraph *view, const char *name, const char *ep_name, bool drop_constants,
+                         inlay_node_info *out_info, OrtNode *out);
+void ep_node_deinit(OrtNode *node);
+
+/* ------------------------------------------------------------------ capabilities, kernels */
+
+/* Nodes that run together. */
+typedef struct ep_group {
+    uint32_t *nodes; /* [node_count] ascending */
+    size_t node_count;
+    bool is_fused, drops_constants;
+} ep_group;
+struct OrtEpGraphSupportInfo {
+    const OrtKernelRegistry *registry; /* NULL: none */
+    const char *ep_name;
+    ep_group *groups; /* [group_count] */
+    size_t group_count;
+};
+/* Asks the library which nodes of a view it supports. ep_support_deinit releases the answer, also after a failure. */
+OrtStatus *ep_support_ask(OrtEp *ep, const OrtGraph *view, OrtEpGraphSupportInfo *out);
+void ep_support_deinit(OrtEpGraphSupportInfo *support);
+inlay_status ep_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
+
+typedef struct ep_kernel ep_kernel; /* a registered kernel */
+const OrtKernelDef *ep_kernel_find(const OrtKernelRegistry *registry, const char *ep_name, const OrtNode *node);
+OrtStatus *ep_kernel_create(const OrtKernelRegistry *registry, const OrtKernelDef *found, const OrtKernelInfo *info,
+                            OrtKernelImpl **out);
+
+/* ------------------------------------------------------------------ regions, prices */
+
+inlay_status ep_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                        inlay_diag *diag);
+void ep_release_compiled(void *state, inlay_compiled *compiled);
+inlay_status ep_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                           inlay_instance **out_instance, inlay_diag *diag);
+void ep_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
+inlay_status ep_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
+
+/* What the price of nodes depends on: their operators, and the shapes of their inputs and outputs. */
+typedef struct ep_signature {
+    uint64_t structure; /* hash of the operators and their attributes */
+    uint32_t *values;   /* [count] inputs and outputs, as indices in the graph */
+    size_t count;
+} ep_signature;
+bool ep_signature_init(ep_signature *signature, const inlay_graph *graph, const uint32_t *nodes, uint32_t node_count);
+void ep_signature_deinit(ep_signature *signature);
+/* values are parallel to those of the graph. */
+uint64_t ep_signature_key(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
+/* Where the times of a key are kept; SIZE_MAX: nowhere, because there are too many, or no memory. */
+size_t ep_price_place(ep_state *state, uint64_t key);
+void ep_price_learn(ep_state *state, size_t place, double ns);
+inlay_status ep_cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag);
+#endif

@@ -1,0 +1,360 @@
+/* A region: nodes that a library has compiled to one, or the kernel of one node. */
+#include "ort_ep/provider.h"
+#include "inlay/check.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct OrtNodeComputeContext {
+    const char *name;
+};
+
+typedef struct ep_region {
+    ep_state *state;
+    OrtEp *ep;
+    char name[96]; /* of the fused node */
+    ort_ports ports;
+    OrtNodeComputeInfo *fused; /* NULL: a kernel */
+    void *fused_state;
+    OrtKernelImpl *kernel;
+    const OrtKernelDef *def;       /* of the kernel */
+    OrtAllocator *allocator;       /* of the memory that it computes in; NULL: the host's */
+    OrtDataTransferImpl *transfer; /* to and from that memory */
+    ep_signature signature;
+    uint32_t *outputs; /* [output_count] values of the graph */
+    uint32_t output_count;
+    bool is_concurrent; /* runs may overlap */
+    pthread_mutex_t serial;
+} ep_region;
+
+/* A region at concrete shapes. */
+typedef struct ep_instance {
+    size_t price; /* where its times are kept */
+} ep_instance;
+
+const char *ort_NodeComputeContext_NodeName(const OrtNodeComputeContext *context)
+{
+    return context->name;
+}
+
+/* ------------------------------------------------------------------ compiling */
+
+void ep_release_compiled(void *state_, inlay_compiled *compiled)
+{
+    ep_region *region = (ep_region *)(void *)compiled;
+    ep_state *state = state_;
+    OrtEpFactory *factory = state->library.device->factory;
+
+    if (region == NULL)
+        return;
+    (void)pthread_mutex_lock(&state->lock);
+    if (region->fused != NULL) {
+        if (region->fused_state != NULL)
+            region->fused->ReleaseState(region->fused, region->fused_state);
+        region->ep->ReleaseNodeComputeInfos(region->ep, &region->fused, 1);
+    }
+    ort_ReleaseKernelImpl(region->kernel);
+    if (region->transfer != NULL)
+        region->transfer->Release(region->transfer);
+    if (region->allocator != NULL)
+        factory->ReleaseAllocator(factory, region->allocator);
+    ep_release(state, region->ep);
+    (void)pthread_mutex_unlock(&state->lock);
+    ort_ports_deinit(&region->ports);
+    ep_signature_deinit(&region->signature);
+    (void)pthread_mutex_destroy(&region->serial);
+    free(region->outputs);
+    free(region);
+}
+
+/* The library compiles the nodes of a view to one. Constants that it has copied are no longer needed. */
+static inlay_status compile_fused(ep_region *region, const inlay_compile_request *request, const OrtGraph *view,
+                                  const ep_group *group, inlay_diag *diag)
+{
+    ep_state *state = region->state;
+    const OrtNodeComputeContext *names = &(const OrtNodeComputeContext){ region->name };
+    OrtNode *context_node = NULL;
+    inlay_node_info info;
+    OrtNode fused;
+    const OrtNode *fused_node = &fused;
+    inlay_status status;
+    OrtStatus *failed;
+
+    if (region->ep->Compile == NULL || region->ep->ReleaseNodeComputeInfos == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "execution provider %s fuses nodes, but has no Compile",
+                          state->name);
+    (void)snprintf(region->name, sizeof region->name, "%.60s_%llu", state->name,
+                   (unsigned long long)state->fused_count++);
+    failed = ep_fused_init(view, region->name, state->name, group->drops_constants, &info, &fused);
+    if (failed != NULL)
+        return ep_fail(state, "fusing nodes", failed, INLAY_OUT_OF_MEMORY, diag);
+    failed = region->ep->Compile(region->ep, &view, &fused_node, 1, &region->fused, &context_node);
+    if (failed == NULL && region->fused == NULL)
+        failed = ort_fail(ORT_EP_FAIL, "it returned nothing");
+    if (failed == NULL)
+        failed =
+            region->fused->CreateState(region->fused, (OrtNodeComputeContext *)(uintptr_t)names, &region->fused_state);
+    status = failed != NULL
+                 ? ep_fail(state, "Compile", failed, INLAY_UNSUPPORTED, diag)
+                 : ort_ports_init(&region->ports, state->host, request, &info, &state->options.entries, diag);
+    for (size_t i = 0; status == INLAY_OK && group->drops_constants && i < view->constant_count; i++)
+        request->constants[view->constants[i]->value] = INLAY_CONST_COPIED;
+    free((uint32_t *)(uintptr_t)info.inputs);
+    ep_node_deinit(&fused);
+    return status;
+}
+
+static inlay_status create_kernel(ep_region *region, const inlay_compile_request *request, const OrtGraph *view,
+                                  const OrtEpGraphSupportInfo *support, inlay_diag *diag)
+{
+    const ep_state *state = region->state;
+    inlay_status status =
+        ort_ports_init(&region->ports, state->host, request, view->nodes[0].info, &state->options.entries, diag);
+    OrtStatus *failed;
+
+    if (status != INLAY_OK)
+        return status;
+    region->ports.info->ep = region->ep;
+    region->def = ep_kernel_find(support->registry, support->ep_name, &view->nodes[0]);
+    if (region->def == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "execution provider %s has no kernel for the node", state->name);
+    failed = ep_kernel_create(support->registry, region->def, region->ports.info, &region->kernel);
+    return failed == NULL ? INLAY_OK : ep_fail(state, "creating a kernel", failed, INLAY_UNSUPPORTED, diag);
+}
+
+/* Prepares the memory of the device, if it is not the host's. */
+static OrtStatus *open_memory(ep_region *region)
+{
+    const OrtEpDevice *device = region->state->library.device;
+    OrtEpFactory *factory = device->factory;
+    const OrtMemoryDevice *host = ort_MemoryInfo_GetMemoryDevice(&ort_cpu_memory), *own;
+
+    if (device->memory == NULL || device->memory->device_type == 0)
+        return NULL;
+    if (region->ep->CreateAllocator != NULL)
+        ORT_TRY(region->ep->CreateAllocator(region->ep, device->memory, &region->allocator));
+    else
+        ORT_TRY(factory->CreateAllocator(factory, device->memory, NULL, &region->allocator));
+    if (region->allocator == NULL)
+        return NULL; /* it computes in host memory after all */
+    ORT_TRY(factory->CreateDataTransfer(factory, &region->transfer));
+    own = ort_MemoryInfo_GetMemoryDevice(device->memory);
+    if (region->transfer == NULL || !region->transfer->CanCopy(region->transfer, host, own) ||
+        !region->transfer->CanCopy(region->transfer, own, host))
+        return ort_fail(ORT_EP_FAIL, "nothing copies between the host and memory '%s'", device->memory->name);
+    return NULL;
+}
+
+/* Asks a new OrtEp about the region alone, and lets it compile its answer. The caller holds the lock. */
+static inlay_status build(ep_region *region, const inlay_compile_request *request, inlay_diag *diag)
+{
+    ep_state *state = region->state;
+    OrtEpGraphSupportInfo support = { 0 };
+    inlay_status status = INLAY_OK;
+    OrtGraph *view = NULL;
+    bool concurrent = true;
+    OrtStatus *failed = ep_create(state, &region->ep);
+
+    if (failed == NULL && EP_SINCE(region->ep, 24) && region->ep->IsConcurrentRunSupported != NULL)
+        failed = region->ep->IsConcurrentRunSupported(region->ep, &concurrent);
+    region->is_concurrent = concurrent;
+    if (failed == NULL)
+        failed =
+            ep_graph_create(request->graph, request->nodes, request->node_count, state->host, request->handle, &view);
+    if (failed == NULL)
+        failed = ep_support_ask(region->ep, view, &support);
+    if (failed == NULL)
+        failed = open_memory(region);
+    if (failed != NULL)
+        status = ep_fail(state, "preparing nodes", failed, INLAY_UNSUPPORTED, diag);
+    else if (support.group_count != 1 || support.groups[0].node_count != request->node_count)
+        status = inlay_fail(diag, INLAY_UNSUPPORTED,
+                            "execution provider %s claims the %u nodes within the model, but not alone", state->name,
+                            request->node_count);
+    else if (support.groups[0].is_fused)
+        status = compile_fused(region, request, view, &support.groups[0], diag);
+    else
+        status = create_kernel(region, request, view, &support, diag);
+    ep_support_deinit(&support);
+    ort_ReleaseGraph(view);
+    return status;
+}
+
+inlay_status ep_compile(void *state_, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                        inlay_diag *diag)
+{
+    ep_state *state = state_;
+    ep_region *region = calloc(1, sizeof *region);
+    inlay_status status = INLAY_OK;
+
+    if (region == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
+    region->state = state;
+    region->ports.kind = "execution provider";
+    region->outputs = calloc((size_t)request->output_count + 1, sizeof *region->outputs);
+    (void)pthread_mutex_init(&region->serial, NULL);
+    if (region->outputs == NULL ||
+        !ep_signature_init(&region->signature, request->graph, request->nodes, request->node_count)) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
+        goto done;
+    }
+    region->output_count = request->output_count;
+    if (request->output_count > 0)
+        memcpy(region->outputs, request->outputs, request->output_count * sizeof *region->outputs);
+    (void)pthread_mutex_lock(&state->lock);
+    status = build(region, request, diag);
+    (void)pthread_mutex_unlock(&state->lock);
+done:
+    if (status == INLAY_OK)
+        *out_compiled = (inlay_compiled *)(void *)region;
+    else
+        ep_release_compiled(state, (inlay_compiled *)(void *)region);
+    return status;
+}
+
+/* ------------------------------------------------------------------ ep_instance */
+
+inlay_status ep_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                           inlay_instance **out_instance, inlay_diag *diag)
+{
+    const ep_region *region = (const ep_region *)(const void *)compiled;
+    ep_instance *instance = calloc(1, sizeof *instance);
+
+    if (instance == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
+    for (uint32_t i = 0; i < region->output_count; i++) {
+        const inlay_value_state *value =
+            INLAY_AT(inlay_value_state, request->values, request->value_stride, region->outputs[i]);
+        bool known = value->rank != INLAY_RANK_UNKNOWN;
+
+        for (uint32_t d = 0; known && d < value->rank; d++)
+            known = value->dims[d] >= 0;
+        if (!known)
+            INLAY_AT_OUT(inlay_output_plan, request->outputs, request->output_stride, i)->kind = INLAY_OUTPUT_ALLOCATED;
+    }
+    if (!ep_tensors_reserve(region->ports.info->input_count + region->ports.info->output_count)) {
+        free(instance);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
+    }
+    instance->price =
+        ep_price_place(state, ep_signature_key(&region->signature, request->values, request->value_stride));
+    *out_instance = (inlay_instance *)(void *)instance;
+    return INLAY_OK;
+}
+
+void ep_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+{
+    (void)state, (void)compiled;
+    free(instance);
+}
+
+/* ------------------------------------------------------------------ running */
+
+static OrtStatus *call(const ep_region *region, OrtKernelContext *context)
+{
+    return region->fused != NULL ? region->fused->Compute(region->fused, region->fused_state, context)
+                                 : region->kernel->Compute(region->kernel, context);
+}
+
+static OrtStatus *copy(const ep_region *region, const OrtValue *from, OrtValue *to)
+{
+    if (inlay_value_bytes(from->value) == 0)
+        return NULL;
+    return region->transfer->CopyTensors(region->transfer, &from, &to, NULL, 1);
+}
+
+/* Whether an input or output of a kernel is in host memory although the EP computes in that of a device. */
+static bool is_on_host(const ep_region *region, size_t index, bool is_output)
+{
+    OrtMemType type = ORT_MEM_DEFAULT;
+
+    if (region->def != NULL)
+        ort_ReleaseStatus(is_output ? ort_KernelDef_GetOutputMemType(region->def, index, &type)
+                                    : ort_KernelDef_GetInputMemType(region->def, index, &type));
+    return type != ORT_MEM_DEFAULT;
+}
+
+/* Replaces the inputs by copies in the device's memory. */
+static OrtStatus *place_inputs(const ep_region *region, OrtKernelContext *context)
+{
+    for (size_t i = 0; i < context->info->input_count; i++) {
+        const inlay_value *host = context->inputs[i] != NULL ? context->inputs[i]->value : NULL;
+        OrtStatus *failed;
+        OrtValue *placed;
+
+        if (host == NULL || is_on_host(region, i, false))
+            continue;
+        ORT_TRY(ort_CreateTensorAsOrtValue(region->allocator, inlay_value_dims(host), inlay_value_rank(host),
+                                           ort_type_of(inlay_value_dtype(host)), &placed));
+        failed = copy(region, context->inputs[i], placed);
+        ort_ReleaseValue(failed == NULL ? context->inputs[i] : placed);
+        if (failed != NULL)
+            return failed;
+        context->inputs[i] = placed;
+    }
+    return NULL;
+}
+
+static OrtStatus *compute_on_device(const ep_region *region, OrtKernelContext *context)
+{
+    OrtValue **placed = calloc(context->info->output_count + 1, sizeof(OrtValue *));
+    OrtStatus *failed = placed == NULL ? ort_no_memory() : place_inputs(region, context);
+
+    context->allocator = region->allocator;
+    context->placed = placed;
+    if (failed == NULL)
+        failed = call(region, context);
+    if (failed == NULL && EP_SINCE(region->ep, 25) && region->ep->Sync != NULL)
+        failed = region->ep->Sync(region->ep);
+    for (size_t i = 0; placed != NULL && i < context->info->output_count; i++) {
+        if (placed[i] != NULL && failed == NULL)
+            failed = copy(region, placed[i], context->outputs[i]);
+        ort_ReleaseValue(placed[i]);
+    }
+    context->placed = NULL;
+    free(placed);
+    return failed;
+}
+
+static OrtStatus *compute(const void *user, OrtKernelContext *context)
+{
+    static const OrtRunOptions options = { .severity = ORT_LOGGING_LEVEL_WARNING };
+    const ep_region *region = user;
+    OrtEp *ep = region->ep;
+    OrtStatus *failed = NULL, *ended = NULL;
+
+    if (!region->is_concurrent)
+        (void)pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&region->serial);
+    if (ep->OnRunStart != NULL)
+        failed = ep->OnRunStart(ep, &options);
+    if (failed == NULL)
+        failed = region->allocator != NULL ? compute_on_device(region, context) : call(region, context);
+    if (ep->OnRunEnd != NULL)
+        ended = ep->OnRunEnd(ep, &options, true);
+    if (!region->is_concurrent)
+        (void)pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&region->serial);
+    if (failed != NULL)
+        ort_ReleaseStatus(ended);
+    return failed != NULL ? failed : ended;
+}
+
+static double now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+inlay_status ep_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
+{
+    const ep_region *region = (const ep_region *)(const void *)compiled;
+    const ep_instance *at = (const ep_instance *)(const void *)instance;
+    double start = now_ns();
+    inlay_status status = ort_ports_run(&region->ports, region->state->host, args, compute, region);
+
+    if (status == INLAY_OK)
+        ep_price_learn(state, at->price, now_ns() - start);
+    return status;
+}

@@ -1,0 +1,60 @@
+#!/bin/bash
+# Builds the three execution providers in ONNX Runtime's own tests, and runs what they support. ORT_SOURCES: a folder or an
+# archive of its repository. They need the header gsl/span (libmsgsl-dev). Exit code 77: not available.
+#   samples.sh INLAY SCRATCH TEST_DATA
+set -uo pipefail
+inlay=$1 scratch=$2 data=$3/node
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+
+[ -n "${ORT_SOURCES:-}" ] || skip "ORT_SOURCES does not name the sources of ONNX Runtime"
+echo '#include <gsl/span>' | "${CXX:-c++}" -fsyntax-only -x c++ -std=c++17 - 2>/dev/null || skip "libmsgsl-dev is not installed"
+sources=$ORT_SOURCES
+if [ ! -d "$sources" ]; then
+    sources=$scratch/sources
+    [ -d "$sources" ] || { mkdir -p "$sources" && tar -C "$sources" -xf "$ORT_SOURCES"; } || fail "$ORT_SOURCES is no archive"
+fi
+samples=$sources/onnxruntime/test/autoep/library
+[ -d "$samples" ] || skip "$ORT_SOURCES has no $samples"
+export XDG_CACHE_HOME=$scratch/cache
+
+# $1: the sample; sets library
+build() {
+    library=$scratch/lib$1.so
+    [ ! -e "$library" ] || return 0
+    # shellcheck disable=SC2046 # one argument per file
+    "${CXX:-c++}" -std=c++20 -O0 -fPIC -shared -w -I"$sources/include/onnxruntime/core/session" \
+        -I"$sources/include/onnxruntime" -I"$samples" -o "$library" $(find "$samples/$1" -name '*.cc') ||
+        fail "$1 does not build"
+}
+
+# Runs a test case of ONNX of which the library has to run a node. $1: the case
+expect() {
+    local out
+
+    out=$("$inlay" test "$data/$1" --providers ort_ep,reference --policy priority --require ort_ep \
+        --option "ort_ep.library=$library" --option ort_ep.environment=allow_virtual_devices=1 2>&1) ||
+        fail "$(basename "$library"): $1: $out"
+    echo "ok $(basename "$library") $1"
+}
+
+build example_plugin_ep
+expect test_mul
+build example_plugin_ep_kernel_registry
+for case in test_mul test_sub test_relu test_squeeze; do
+    expect "$case"
+done
+# The device of this sample cannot compute: the message of its run comes from the sample itself.
+build example_plugin_ep_virt_gpu
+out=$("$inlay" test "$data/test_add" --providers ort_ep,reference --policy priority --require ort_ep \
+    --option "ort_ep.library=$library" --option ort_ep.environment=allow_virtual_devices=1 2>&1) &&
+    fail "the virtual GPU computes"
+grep -q 'virtual GPU that cannot run ops' <<<"$out" || fail "the virtual GPU: $out"
+echo "ok $(basename "$library") refuses to run test_add"

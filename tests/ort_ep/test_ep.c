@@ -1,0 +1,656 @@
+/* The library of an execution provider, written against the ABI that ep_types.h describes, as a vendor would write it.
+ * It fuses Mul and Add of floats with equal shapes to programs, and has a registered kernel of Neg. Entries of the
+ * environment select what else it does:
+ *     crash=1    CreateEpFactories calls a NULL function      refuse=1  CreateEpFactories fails
+ *     old=1      a version without this interface              memory=1  it computes in the memory of its own "device"
+ * and options of the execution provider:
+ *     drop=1     it copies constants, so that they are no inputs of fused nodes
+ *     fail=1     runs fail */
+#include "ep_types.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The first members of OrtApi that the library uses: a table of pointers, whose order api.def has. */
+struct api {
+#define ENTRY(state, returns, name, params) returns(*name) params;
+#include "api.def"
+#undef ENTRY
+};
+enum { FLOAT = 1, MOST_NODES = 64, MOST_VALUES = 256 };
+
+static const struct api *api;
+static const OrtEpApi *ep_api;
+static OrtMemoryInfo *memory; /* NULL: the host's */
+static OrtKernelRegistry *registry;
+
+/* Memory of the device: each block is marked, so that a kernel that gets memory of the host is found. */
+struct block {
+    uint64_t mark, bytes;
+    char data[];
+};
+enum { MARK = 0x45504d45 };
+static int blocks; /* allocated and not freed */
+
+typedef struct test_ep {
+    OrtEp base;
+    bool drop, fail;
+} test_ep;
+typedef struct test_factory {
+    OrtEpFactory base;
+} test_factory;
+
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        OrtStatus *failed_ = (call);                                                                                   \
+        if (failed_ != NULL)                                                                                           \
+            return failed_;                                                                                            \
+    } while (0)
+
+static bool env_is(const char *key)
+{
+    OrtKeyValuePairs *pairs = NULL;
+    OrtStatus *failed = ep_api->GetEnvConfigEntries(&pairs);
+    const char *value = failed == NULL ? api->GetKeyValue(pairs, key) : NULL;
+    bool is = value != NULL && strcmp(value, "1") == 0;
+
+    api->ReleaseStatus(failed);
+    api->ReleaseKeyValuePairs(pairs);
+    return is;
+}
+
+/* ------------------------------------------------------------------ a fused node: a program of sums and products */
+
+typedef struct test_step {
+    bool is_product;
+    int a, b, result; /* values */
+} test_step;
+typedef struct test_program {
+    OrtNodeComputeInfo base;
+    const test_ep *ep;
+    char name[128];
+    test_step steps[MOST_NODES];
+    int step_count, value_count;
+    char *names[MOST_VALUES];
+    int inputs[MOST_VALUES], outputs[MOST_VALUES]; /* values */
+    int input_count, output_count;
+    float *constants[MOST_VALUES]; /* copies; NULL: not a constant that is kept */
+} test_program;
+
+static int value_of(test_program *program, const char *name)
+{
+    for (int i = 0; i < program->value_count; i++)
+        if (strcmp(program->names[i], name) == 0)
+            return i;
+    program->names[program->value_count] = strdup(name);
+    return program->value_count++;
+}
+
+static OrtStatus *create_state(OrtNodeComputeInfo *self, OrtNodeComputeContext *context, void **state)
+{
+    test_program *fused = (test_program *)(void *)self;
+
+    if (strcmp(ep_api->NodeComputeContext_NodeName(context), fused->name) != 0)
+        return api->CreateStatus(ORT_EP_FAIL, "the fused node has another name than at Compile");
+    *state = fused;
+    return NULL;
+}
+
+static OrtStatus *check_memory(const OrtValue *value, const void *data, size_t count)
+{
+    if (memory == NULL || count == 0)
+        return NULL;
+    if (((const struct block *)(const void *)((const char *)data - sizeof(struct block)))->mark != MARK ||
+        ep_api->MemoryDevice_GetDeviceType(ep_api->Value_GetMemoryDevice(value)) != 1)
+        return api->CreateStatus(ORT_EP_FAIL, "a tensor is not in the memory of the device");
+    return NULL;
+}
+
+/* The shape of a float tensor, without heap use. */
+static OrtStatus *count_of(const OrtValue *value, size_t *out, int64_t dims[8], size_t *rank)
+{
+    ONNXTensorElementDataType type = 0;
+    const int64_t *shape = NULL;
+
+    TRY(api->GetTensorElementTypeAndShapeDataReference(value, &type, &shape, rank));
+    *out = 1;
+    for (size_t i = 0; i < *rank; i++)
+        *out *= (size_t)(dims[i] = shape[i]);
+    return type == FLOAT ? NULL : api->CreateStatus(ORT_EP_FAIL, "a tensor is not of floats");
+}
+
+static OrtStatus *run_program(test_program *fused, OrtKernelContext *context, float **owned)
+{
+    float *values[MOST_VALUES] = { NULL };
+    size_t count = 0, rank = 0;
+    int64_t dims[8];
+
+    for (int i = 0; i < fused->value_count; i++)
+        values[i] = fused->constants[i];
+    for (int i = 0; i < fused->input_count; i++) {
+        const OrtValue *input = NULL;
+        const void *data = NULL;
+
+        TRY(api->KernelContext_GetInput(context, (size_t)i, &input));
+        TRY(api->GetTensorData(input, &data));
+        TRY(count_of(input, &count, dims, &rank));
+        TRY(check_memory(input, data, count));
+        values[fused->inputs[i]] = (float *)(uintptr_t)data;
+    }
+    for (int i = 0; i < fused->output_count; i++) {
+        OrtValue *output = NULL;
+        void *data = NULL;
+
+        TRY(api->KernelContext_GetOutput(context, (size_t)i, dims, rank, &output));
+        TRY(api->GetTensorMutableData(output, &data));
+        TRY(check_memory(output, data, count));
+        values[fused->outputs[i]] = data;
+    }
+    for (int s = 0; s < fused->step_count; s++) {
+        const test_step *step = &fused->steps[s];
+
+        if (values[step->result] == NULL)
+            values[step->result] = owned[step->result] = malloc((count + 1) * sizeof(float));
+        for (size_t i = 0; i < count; i++)
+            values[step->result][i] =
+                step->is_product ? values[step->a][i] * values[step->b][i] : values[step->a][i] + values[step->b][i];
+    }
+    return NULL;
+}
+
+static OrtStatus *compute(OrtNodeComputeInfo *self, void *state, OrtKernelContext *context)
+{
+    test_program *fused = state;
+    float *owned[MOST_VALUES] = { NULL };
+    size_t count;
+    OrtStatus *failed;
+
+    (void)self;
+    if (fused->ep->fail)
+        return api->CreateStatus(ORT_EP_FAIL, "the device is on fire");
+    TRY(api->KernelContext_GetInputCount(context, &count));
+    if (count != (size_t)fused->input_count)
+        return api->CreateStatus(ORT_EP_FAIL, "the fused node has another number of inputs than at Compile");
+    failed = run_program(fused, context, owned);
+    for (int i = 0; i < MOST_VALUES; i++)
+        free(owned[i]);
+    return failed;
+}
+
+static void release_state(OrtNodeComputeInfo *self, void *state)
+{
+    (void)self, (void)state;
+}
+
+static OrtStatus *keep_constant(test_program *fused, const OrtValueInfo *value, int index)
+{
+    const OrtValue *constant = NULL;
+    const void *data = NULL;
+    bool is_constant = false;
+    size_t bytes = 0;
+
+    TRY(api->ValueInfo_IsConstantInitializer(value, &is_constant));
+    if (!is_constant)
+        return NULL;
+    TRY(api->ValueInfo_GetInitializerValue(value, &constant));
+    TRY(api->GetTensorSizeInBytes(constant, &bytes));
+    TRY(api->GetTensorData(constant, &data));
+    fused->constants[index] = malloc(bytes + 1);
+    memcpy(fused->constants[index], data, bytes);
+    return NULL;
+}
+
+static OrtStatus *add_step(test_program *fused, const OrtNode *node)
+{
+    const OrtValueInfo *inputs[2], *output[1];
+    const char *op_type, *names[3];
+    test_step *step = &fused->steps[fused->step_count++];
+
+    TRY(api->Node_GetOperatorType(node, &op_type));
+    TRY(api->Node_GetInputs(node, inputs, 2));
+    TRY(api->Node_GetOutputs(node, output, 1));
+    TRY(api->GetValueInfoName(inputs[0], &names[0]));
+    TRY(api->GetValueInfoName(inputs[1], &names[1]));
+    TRY(api->GetValueInfoName(output[0], &names[2]));
+    step->is_product = strcmp(op_type, "Mul") == 0;
+    step->a = value_of(fused, names[0]);
+    step->b = value_of(fused, names[1]);
+    step->result = value_of(fused, names[2]);
+    if (fused->ep->drop) {
+        TRY(keep_constant(fused, inputs[0], step->a));
+        TRY(keep_constant(fused, inputs[1], step->b));
+    }
+    return NULL;
+}
+
+static OrtStatus *add_ends(test_program *fused, const OrtNode *node)
+{
+    const OrtValueInfo *values[MOST_VALUES];
+    size_t count;
+    const char *name;
+
+    TRY(api->Node_GetNumInputs(node, &count));
+    TRY(api->Node_GetInputs(node, values, count));
+    for (size_t i = 0; i < count; i++) {
+        TRY(api->GetValueInfoName(values[i], &name));
+        fused->inputs[fused->input_count++] = value_of(fused, name);
+    }
+    TRY(api->Node_GetNumOutputs(node, &count));
+    TRY(api->Node_GetOutputs(node, values, count));
+    for (size_t i = 0; i < count; i++) {
+        TRY(api->GetValueInfoName(values[i], &name));
+        fused->outputs[fused->output_count++] = value_of(fused, name);
+    }
+    return NULL;
+}
+
+static OrtStatus *compile(OrtEp *self, const OrtGraph **graphs, const OrtNode **fused_nodes, size_t count,
+                          OrtNodeComputeInfo **infos, OrtNode **ep_context_nodes)
+{
+    const OrtNode *nodes[MOST_NODES];
+    test_program *fused = calloc(1, sizeof *fused);
+    size_t node_count;
+    const char *name;
+
+    (void)ep_context_nodes;
+    infos[0] = &fused->base;
+    fused->base = (OrtNodeComputeInfo){ .ort_version_supported = ORT_VERSION_MINOR,
+                                        .CreateState = create_state,
+                                        .Compute = compute,
+                                        .ReleaseState = release_state };
+    fused->ep = (const test_ep *)(const void *)self;
+    if (count != 1)
+        return api->CreateStatus(ORT_EP_FAIL, "more than one graph");
+    TRY(api->Node_GetName(fused_nodes[0], &name));
+    (void)strncpy(fused->name, name, sizeof fused->name - 1);
+    TRY(api->Node_GetEpName(fused_nodes[0], &name));
+    if (strcmp(name, "test_ep") != 0)
+        return api->CreateStatus(ORT_EP_FAIL, "the fused node is another provider's");
+    TRY(api->Graph_GetNumNodes(graphs[0], &node_count));
+    TRY(api->Graph_GetNodes(graphs[0], nodes, node_count));
+    for (size_t i = 0; i < node_count; i++)
+        TRY(add_step(fused, nodes[i]));
+    return add_ends(fused, fused_nodes[0]);
+}
+
+static void release_infos(OrtEp *self, OrtNodeComputeInfo **infos, size_t count)
+{
+    (void)self;
+    for (size_t i = 0; i < count; i++) {
+        test_program *fused = (test_program *)(void *)infos[i];
+
+        for (int v = 0; v < fused->value_count; v++) {
+            free(fused->names[v]);
+            free(fused->constants[v]);
+        }
+        free(fused);
+    }
+}
+
+/* ------------------------------------------------------------------ what it supports */
+
+static OrtStatus *is_plain(const OrtNode *node, const char *wanted, bool *out)
+{
+    const OrtValueInfo *values[2];
+    const char *op_type, *domain;
+    int64_t dims[2][8];
+    size_t rank[2], count;
+
+    *out = false;
+    TRY(api->Node_GetOperatorType(node, &op_type));
+    TRY(api->Node_GetDomain(node, &domain));
+    TRY(api->Node_GetNumInputs(node, &count));
+    if (strcmp(op_type, wanted) != 0 || domain[0] != '\0' || count != 2)
+        return NULL;
+    TRY(api->Node_GetInputs(node, values, 2));
+    for (int i = 0; i < 2; i++) {
+        const OrtTensorTypeAndShapeInfo *shape = NULL;
+        ONNXTensorElementDataType element = 0;
+        const OrtTypeInfo *type = NULL;
+
+        TRY(api->GetValueInfoTypeInfo(values[i], &type));
+        TRY(api->CastTypeInfoToTensorInfo(type, &shape));
+        TRY(api->GetTensorElementType(shape, &element));
+        TRY(api->GetDimensionsCount(shape, &rank[i]));
+        if (element != FLOAT || rank[i] > 8)
+            return NULL;
+        TRY(api->GetDimensions(shape, dims[i], rank[i]));
+    }
+    *out = rank[0] == rank[1] && memcmp(dims[0], dims[1], rank[0] * sizeof(int64_t)) == 0;
+    return NULL;
+}
+
+/* Fuses runs of consecutive products and sums, claims Neg by its kernel, and claims Abs without having one. */
+static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphSupportInfo *support)
+{
+    const test_ep *ep = (const test_ep *)(const void *)self;
+    const OrtNodeFusionOptions fusion = { ORT_VERSION_MINOR, ep->drop };
+    const OrtNode *nodes[MOST_NODES], *group[MOST_NODES];
+    size_t node_count, group_count = 0;
+
+    TRY(api->Graph_GetNumNodes(graph, &node_count));
+    if (node_count > MOST_NODES)
+        return api->CreateStatus(ORT_EP_FAIL, "more nodes than the test expects");
+    TRY(api->Graph_GetNodes(graph, nodes, node_count));
+    for (size_t i = 0; i < node_count; i++) {
+        bool product = false, sum = false;
+        const OrtKernelDef *kernel = NULL;
+        const char *op_type;
+
+        TRY(is_plain(nodes[i], "Mul", &product));
+        TRY(is_plain(nodes[i], "Add", &sum));
+        TRY(api->Node_GetOperatorType(nodes[i], &op_type));
+        if (product || sum) {
+            group[group_count++] = nodes[i];
+        } else {
+            if (group_count > 0)
+                TRY(ep_api->EpGraphSupportInfo_AddNodesToFuse(support, group, group_count, &fusion));
+            group_count = 0;
+            TRY(ep_api->EpGraphSupportInfo_LookUpKernel(support, nodes[i], &kernel));
+            if (kernel != NULL || strcmp(op_type, "Abs") == 0)
+                TRY(ep_api->EpGraphSupportInfo_AddSingleNode(support, nodes[i]));
+        }
+    }
+    return group_count > 0 ? ep_api->EpGraphSupportInfo_AddNodesToFuse(support, group, group_count, &fusion) : NULL;
+}
+
+/* ------------------------------------------------------------------ the kernel of Neg */
+
+static OrtStatus *run_neg(OrtKernelImpl *self, OrtKernelContext *context)
+{
+    const OrtValue *input = NULL;
+    OrtValue *output = NULL;
+    const void *from = NULL;
+    size_t count, rank;
+    int64_t dims[8];
+    void *to = NULL;
+
+    (void)self;
+    TRY(api->KernelContext_GetInput(context, 0, &input));
+    TRY(count_of(input, &count, dims, &rank));
+    TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &output));
+    TRY(api->GetTensorData(input, &from));
+    TRY(api->GetTensorMutableData(output, &to));
+    TRY(check_memory(input, from, count));
+    for (size_t i = 0; i < count; i++)
+        ((float *)to)[i] = -((const float *)from)[i];
+    return NULL;
+}
+
+static void release_kernel(OrtKernelImpl *self)
+{
+    free(self);
+}
+
+static OrtStatus *create_neg(void *state, const OrtKernelInfo *info, OrtKernelImpl **out)
+{
+    const OrtEp *ep = NULL;
+    char op_type[16];
+    size_t bytes = sizeof op_type;
+
+    (void)state;
+    TRY(api->KernelInfo_GetOperatorType(info, op_type, &bytes));
+    TRY(ep_api->KernelInfo_GetEp(info, &ep));
+    if (strcmp(op_type, "Neg") != 0 || strcmp(ep->GetName(ep), "test_ep") != 0)
+        return api->CreateStatus(ORT_EP_FAIL, "the kernel's node is another one");
+    *out = calloc(1, sizeof **out);
+    **out =
+        (OrtKernelImpl){ .ort_version_supported = ORT_VERSION_MINOR, .Compute = run_neg, .Release = release_kernel };
+    return NULL;
+}
+
+static OrtStatus *define_neg(OrtKernelDefBuilder *builder, OrtKernelDef **out)
+{
+    const OrtDataType *floats = NULL;
+
+    TRY(ep_api->GetTensorDataType(FLOAT, &floats));
+    TRY(ep_api->KernelDefBuilder_SetOperatorType(builder, "Neg"));
+    TRY(ep_api->KernelDefBuilder_SetDomain(builder, ""));
+    TRY(ep_api->KernelDefBuilder_SetSinceVersion(builder, 6, 13));
+    TRY(ep_api->KernelDefBuilder_SetExecutionProvider(builder, "test_ep"));
+    TRY(ep_api->KernelDefBuilder_AddTypeConstraint(builder, "T", &floats, 1));
+    return ep_api->KernelDefBuilder_Build(builder, out);
+}
+
+static OrtStatus *register_kernels(void)
+{
+    OrtKernelDefBuilder *builder = NULL;
+    OrtKernelDef *def = NULL;
+    OrtStatus *failed = ep_api->CreateKernelRegistry(&registry);
+
+    if (failed == NULL)
+        failed = ep_api->CreateKernelDefBuilder(&builder);
+    if (failed == NULL)
+        failed = define_neg(builder, &def);
+    if (failed == NULL)
+        failed = ep_api->KernelRegistry_AddKernel(registry, def, create_neg, NULL);
+    ep_api->ReleaseKernelDef(def);
+    ep_api->ReleaseKernelDefBuilder(builder);
+    return failed;
+}
+
+static OrtStatus *get_registry(OrtEp *self, const OrtKernelRegistry **out)
+{
+    (void)self;
+    *out = registry;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ memory of the device */
+
+static void *allocate(OrtAllocator *self, size_t bytes)
+{
+    struct block *memory_block = malloc(sizeof *memory_block + bytes);
+
+    (void)self;
+    memory_block->mark = MARK;
+    memory_block->bytes = bytes;
+    (void)__atomic_add_fetch(&blocks, 1, __ATOMIC_RELAXED);
+    return memory_block->data;
+}
+
+static void release_memory(OrtAllocator *self, void *data)
+{
+    (void)self;
+    if (data == NULL)
+        return;
+    (void)__atomic_sub_fetch(&blocks, 1, __ATOMIC_RELAXED);
+    free((char *)data - sizeof(struct block));
+}
+
+static const OrtMemoryInfo *describe(const OrtAllocator *self)
+{
+    (void)self;
+    return memory;
+}
+
+static OrtStatus *create_allocator(OrtEpFactory *self, const OrtMemoryInfo *info, const OrtKeyValuePairs *options,
+                                   OrtAllocator **out)
+{
+    static OrtAllocator allocator = {
+        .version = ORT_VERSION_MINOR, .Alloc = allocate, .Free = release_memory, .Info = describe, .Reserve = allocate
+    };
+
+    (void)self, (void)options;
+    if (info != memory)
+        return api->CreateStatus(ORT_EP_FAIL, "the memory is not this device's");
+    *out = &allocator;
+    return NULL;
+}
+
+static void release_allocator(OrtEpFactory *self, OrtAllocator *allocator)
+{
+    (void)self, (void)allocator;
+}
+
+static bool can_copy(const OrtDataTransferImpl *self, const OrtMemoryDevice *from, const OrtMemoryDevice *to)
+{
+    (void)self;
+    return ep_api->MemoryDevice_GetDeviceType(from) + ep_api->MemoryDevice_GetDeviceType(to) == 1;
+}
+
+static OrtStatus *copy_tensors(OrtDataTransferImpl *self, const OrtValue **from, OrtValue **to, OrtSyncStream **streams,
+                               size_t count)
+{
+    (void)self, (void)streams;
+    for (size_t i = 0; i < count; i++) {
+        const void *source = NULL;
+        void *target = NULL;
+        size_t bytes = 0;
+
+        TRY(api->GetTensorData(from[i], &source));
+        TRY(api->GetTensorMutableData(to[i], &target));
+        TRY(api->GetTensorSizeInBytes(from[i], &bytes));
+        memcpy(target, source, bytes);
+    }
+    return NULL;
+}
+
+static void release_transfer(OrtDataTransferImpl *self)
+{
+    (void)self;
+}
+
+static OrtStatus *create_transfer(OrtEpFactory *self, OrtDataTransferImpl **out)
+{
+    static OrtDataTransferImpl transfer = { .ort_version_supported = ORT_VERSION_MINOR,
+                                            .Release = release_transfer,
+                                            .CanCopy = can_copy,
+                                            .CopyTensors = copy_tensors };
+
+    (void)self;
+    *out = &transfer;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ the execution provider, and its factory */
+
+static const char *ep_name(const OrtEp *self)
+{
+    (void)self;
+    return "test_ep";
+}
+
+static const char *factory_name(const OrtEpFactory *self)
+{
+    (void)self;
+    return "test_ep";
+}
+
+static const char *vendor(const OrtEpFactory *self)
+{
+    (void)self;
+    return "inlay's tests";
+}
+
+static OrtStatus *list_devices(OrtEpFactory *self, const OrtHardwareDevice *const *devices, size_t device_count,
+                               OrtEpDevice **out, size_t most, size_t *out_count)
+{
+    *out_count = 0;
+    for (size_t i = 0; i < device_count && *out_count < most; i++) {
+        if (api->HardwareDevice_Type(devices[i]) != 0)
+            continue;
+        TRY(ep_api->CreateEpDevice(self, devices[i], NULL, NULL, &out[*out_count]));
+        if (memory != NULL)
+            TRY(ep_api->EpDevice_AddAllocatorInfo(out[*out_count], memory));
+        ++*out_count;
+    }
+    return NULL;
+}
+
+static OrtStatus *option_is(const OrtSessionOptions *options, const char *key, bool *out)
+{
+    char value[8] = "";
+    size_t bytes = sizeof value;
+    int has = 0;
+
+    TRY(api->HasSessionConfigEntry(options, key, &has));
+    if (has != 0)
+        TRY(api->GetSessionConfigEntry(options, key, value, &bytes));
+    *out = strcmp(value, "1") == 0;
+    return NULL;
+}
+
+static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *devices,
+                            const OrtKeyValuePairs *const *metadata, size_t device_count,
+                            const OrtSessionOptions *options, const OrtLogger *logger, OrtEp **out)
+{
+    test_ep *ep = calloc(1, sizeof *ep);
+
+    (void)self, (void)devices, (void)metadata;
+    ep->base = (OrtEp){ .ort_version_supported = ORT_VERSION_MINOR,
+                        .GetName = ep_name,
+                        .GetCapability = get_capability,
+                        .Compile = compile,
+                        .ReleaseNodeComputeInfos = release_infos,
+                        .GetKernelRegistry = get_registry };
+    *out = &ep->base;
+    if (device_count != 1)
+        return api->CreateStatus(ORT_EP_FAIL, "more than one device");
+    TRY(option_is(options, "ep.test_ep.drop", &ep->drop));
+    TRY(option_is(options, "ep.test_ep.fail", &ep->fail));
+    return api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_INFO, "created", __FILE__, __LINE__, __func__);
+}
+
+static void release_ep(OrtEpFactory *self, OrtEp *ep)
+{
+    (void)self;
+    free(ep);
+}
+
+__attribute__((visibility("default"))) OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base,
+                                                                    const OrtLogger *logger, OrtEpFactory **factories,
+                                                                    size_t most, size_t *count);
+OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger,
+                             OrtEpFactory **factories, size_t most, size_t *count)
+{
+    static void (*volatile nothing)(void);
+    test_factory *factory;
+    OrtStatus *failed;
+
+    (void)logger, (void)most;
+    *count = 0;
+    api = (const struct api *)(const void *)base->GetApi(23);
+    ep_api = api->GetEpApi();
+    if (env_is("crash"))
+        nothing();
+    if (env_is("refuse"))
+        return api->CreateStatus(ORT_EP_FAIL, "no licence");
+    if (strcmp(name, "test_ep") != 0)
+        return api->CreateStatus(ORT_EP_FAIL, "registered under another name");
+    if (env_is("memory"))
+        TRY(api->CreateMemoryInfo_V2("test_ep device", 1, 0xBE57, 0, 0, 0, ORT_DEVICE_ALLOCATOR, &memory));
+    failed = register_kernels();
+    factory = failed == NULL ? calloc(1, sizeof *factory) : NULL;
+    if (factory == NULL) {
+        ep_api->ReleaseKernelRegistry(registry);
+        registry = NULL;
+        return failed != NULL ? failed : api->CreateStatus(ORT_EP_FAIL, "no memory");
+    }
+    factory->base = (OrtEpFactory){ .ort_version_supported = env_is("old") ? 22 : ORT_VERSION_MINOR,
+                                    .GetName = factory_name,
+                                    .GetVendor = vendor,
+                                    .GetSupportedDevices = list_devices,
+                                    .CreateEp = create_ep,
+                                    .ReleaseEp = release_ep,
+                                    .CreateAllocator = create_allocator,
+                                    .ReleaseAllocator = release_allocator,
+                                    .CreateDataTransfer = create_transfer };
+    factories[0] = &factory->base;
+    *count = 1;
+    return NULL;
+}
+
+__attribute__((visibility("default"))) OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
+OrtStatus *ReleaseEpFactory(OrtEpFactory *factory)
+{
+    OrtStatus *failed = NULL;
+
+    ep_api->ReleaseKernelRegistry(registry);
+    registry = NULL;
+    api->ReleaseMemoryInfo(memory);
+    memory = NULL;
+    free(factory);
+    if (__atomic_load_n(&blocks, __ATOMIC_RELAXED) != 0)
+        failed = api->CreateStatus(ORT_EP_FAIL, "memory of the device was not freed");
+    return failed;
+}
