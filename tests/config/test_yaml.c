@@ -359,7 +359,7 @@ static void mutants(void **state)
                                           "!!int ", "~",       "\t",      "? ",          ", ",      "|\n",
                                           ">\n",    "---\n",   "...\n",   "%YAML 1.1\n", "\\u0000", "\377",
                                           "\0",     "options", "name: x", "  ",          "\303\251" };
-    char sample[8192], *text = malloc(1 << 16);
+    char sample[16384], *text = malloc(1 << 16);
     FILE *file = fopen(INLAY_SOURCE_DIR "/samples/inlay.yaml", "rb");
     size_t bytes, taken = 0;
     uint64_t seed = 1;

@@ -106,13 +106,12 @@ static void named_node(struct wire *wire, const char *op, const char *inputs, co
     wire_end(wire, mark);
 }
 
-/* Opens a chain x -> Relu -> Neg -> ... -> y of count nodes. */
-static struct rig chain_of(uint32_t count, const char *dims, const char *const *options)
+/* Writes a chain x -> Relu -> Neg -> ... -> y of count nodes. */
+static void write_chain(struct wire *wire, uint32_t count, const char *dims)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, dims);
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, dims);
     for (uint32_t i = 0; i < count; i++) {
         char from[32] = "x", to[32] = "y", name[32];
 
@@ -121,10 +120,17 @@ static struct rig chain_of(uint32_t count, const char *dims, const char *const *
         if (i + 1 < count)
             (void)snprintf(to, sizeof to, "t%u", i + 1);
         (void)snprintf(name, sizeof name, "node_%u", i);
-        named_node(&wire, i % 2 == 0 ? "Relu" : "Neg", from, to, name);
+        named_node(wire, i % 2 == 0 ? "Relu" : "Neg", from, to, name);
     }
-    mw_value(&wire, MW_OUTPUT, count > 0 ? "y" : "x", INLAY_FLOAT, dims);
-    wire_end(&wire, mark);
+    mw_value(wire, MW_OUTPUT, count > 0 ? "y" : "x", INLAY_FLOAT, dims);
+    wire_end(wire, mark);
+}
+
+static struct rig chain_of(uint32_t count, const char *dims, const char *const *options)
+{
+    struct wire wire = { 0 };
+
+    write_chain(&wire, count, dims);
     return rig_open(&wire, options);
 }
 
@@ -516,6 +522,73 @@ static void test_what_if(void **state)
     rig_close(&second);
 }
 
+/* Each objective's row is what a session with this objective has, and none has less of what it minimises. */
+static void test_objectives(void **state)
+{
+    static const char *const names[] = { "latency", "energy", "memory" }, *const keys[] = { "cost_ns", "energy_nj",
+                                                                                            "kept_bytes" };
+    double amounts[3][3];
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        const char *options[] = { "plugin_dirs", FAKE_DIR, "providers",   "fake,reference",
+                                  "objective",   names[i], "power_watts", "fake=0.001,reference=100",
+                                  NULL };
+        struct rig rig = chain(9, options);
+        json_t *json = explain_json(rig.session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_OBJECTIVES });
+        const json_t *rows = json_object_get(json, "objectives"), *own = json_array_get(rows, i);
+        struct text_buffer text = explain(rig.session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_OBJECTIVES });
+
+        assert_int_equal(json_array_size(rows), 3);
+        assert_string_equal(json_string_value(json_object_get(json, "objective")), names[i]);
+        assert_float_equal(number(own, "cost_ns"), number(json, "cost_ns"), 1e-3);
+        assert_int_equal((int)number(own, "moved"), 0);
+        assert_non_null(strstr(text.data, "this session"));
+        for (size_t k = 0; k < 3; k++) {
+            amounts[i][k] = number(own, keys[k]);
+            for (size_t row = 0; row < 3; row++)
+                assert_true(number(json_array_get(rows, k), keys[k]) <=
+                            number(json_array_get(rows, row), keys[k]) * 1.3);
+        }
+        text_buffer_free(&text);
+        json_decref(json);
+        rig_close(&rig);
+    }
+    assert_true(amounts[0][0] > 0 && amounts[1][1] > 0 && amounts[2][2] > 0);
+    assert_true(amounts[1][1] < amounts[0][1]); /* the device needs a hundred thousandth of the power */
+    assert_true(amounts[2][2] <= amounts[1][2]);
+}
+
+/* Without the power of each device there is no energy: a session for it is refused, and its row says why. */
+static void test_unknown_power(void **state)
+{
+    static const char *const options[] = { "plugin_dirs",    FAKE_DIR,      "providers",
+                                           "fake,reference", "power_watts", "reference=5",
+                                           "objective",      "energy",      NULL };
+    static const char *const latency[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
+    const char *const rule[] = { "objective=energy" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct wire model = { 0 };
+    struct rig rig = chain(3, latency);
+    json_t *json = explain_json(rig.session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_OBJECTIVES });
+    const json_t *rows = json_object_get(json, "objectives");
+
+    (void)state;
+    assert_true(json_is_true(json_object_get(json_array_get(rows, 0), "possible")));
+    assert_null(json_object_get(json_array_get(rows, 0), "energy_nj"));
+    assert_false(json_is_true(json_object_get(json_array_get(rows, 1), "possible")));
+    assert_non_null(
+        strstr(json_string_value(json_object_get(json_array_get(rows, 1), "reason")), "set power_watts to fake=WATTS"));
+    refuses(rig.session, (inlay_explain_options){ .what_ifs = rule, .what_if_count = 1 },
+            "the power of fake is unknown");
+    json_decref(json);
+    rig_close(&rig);
+    write_chain(&model, 3, "2,3");
+    assert_int_equal(rig_try_open(&model, options, &rig, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "set power_watts to fake=WATTS"));
+    rig_close(&rig);
+}
+
 /* The same for pins and forbids, on a device that needs copies. */
 static void test_what_if_matches_a_session(void **state)
 {
@@ -607,6 +680,7 @@ static void test_wrong_what_ifs(void **state)
         { "nude_0=reference", "did you mean 'node_0'" },
         { "op:Rely=reference", "did you mean 'Relu'" },
         { "policy=fast", "cost or priority" },
+        { "objective=speed", "latency, energy or memory" },
         { "threads=0", "1 to 4096" },
         { "threads=two", "1 to 4096" },
         { "", "expected PATTERN" },
@@ -729,6 +803,8 @@ int main(void)
         cmocka_unit_test(test_wrong_what_ifs),
         cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_what_if_matches_a_session),
+        cmocka_unit_test(test_objectives),
+        cmocka_unit_test(test_unknown_power),
         cmocka_unit_test(test_impossible_what_if),
         cmocka_unit_test(test_runner_up_matches_a_session),
         cmocka_unit_test(test_content),

@@ -184,7 +184,9 @@ static inlay_status attempt_explanations(const char *path, inlay_diag *diag)
     const inlay_explain_options questions[] = {
         { .struct_size = sizeof questions[0], .format = "text", .flags = INLAY_EXPLAIN_ALL },
         { .struct_size = sizeof questions[0], .format = "json", .what_ifs = rules, .what_if_count = 2 },
-        { .struct_size = sizeof questions[0], .format = "json", .flags = INLAY_EXPLAIN_KERNELS },
+        { .struct_size = sizeof questions[0],
+          .format = "json",
+          .flags = INLAY_EXPLAIN_KERNELS | INLAY_EXPLAIN_OBJECTIVES },
         { .struct_size = sizeof questions[0], .format = "text", .node = "op:*" },
         { .struct_size = sizeof questions[0], .format = "json", .node = "*" },
     };

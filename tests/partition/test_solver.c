@@ -221,6 +221,63 @@ static void all_features_within_one_percent(void **state)
     }
 }
 
+/* What a partition has of the objective. */
+static double amount_of(const struct partition *partition, uint32_t objective)
+{
+    return objective == OBJECTIVE_ENERGY   ? partition->energy_nj
+           : objective == OBJECTIVE_MEMORY ? partition->kept_bytes
+                                           : partition->cost_ns;
+}
+
+/* Each objective finds the least of all choices, of what is counted from its regions and copies; no other objective
+ * finds less of it. */
+static void objectives_within_one_percent(void **state)
+{
+    static const world_mix mixes[] = {
+        { .devices = true, .sizes = true, .gaps = true },
+        { .devices = true, .sizes = true, .gaps = true, .groups = true },
+        { .devices = true, .sizes = true, .merge = true },
+        { .devices = true, .shares = true, .sizes = true, .gaps = true, .odd = true },
+        { .devices = true, .sizes = true, .merge = true, .borders = true },
+    };
+
+    (void)state;
+    for (uint32_t objective = OBJECTIVE_ENERGY; objective < OBJECTIVE_COUNT; objective++) {
+        struct tally whole = { 0 }, moves = { 0 };
+        uint32_t less = 0;
+
+        for (uint32_t round = 0; round < 250; round++) {
+            world_mix mix = mixes[round % (sizeof mixes / sizeof mixes[0])];
+            inlay_diag diag = INLAY_DIAG_INIT;
+            struct partition again;
+            struct world world;
+
+            mix.objective = objective;
+            mix.providers = 2 + round % 2;
+            mix.nodes = 2 + random_below(&world_seed, 7);
+            set_launches(mix.merge);
+            compare(&mix, &whole, &moves);
+            if (mix.borders)
+                continue;
+            world_random(&world, &mix);
+            world_partition(&world);
+            world_check_totals(&world, &world.out);
+            for (world.rules.objective = 0; world.rules.objective < OBJECTIVE_COUNT; world.rules.objective++) {
+                assert_int_equal(partition_again(&world.request, &world.out, &world.arena, &again, &diag), INLAY_OK);
+                world_check_totals(&world, &again);
+                assert_true(amount_of(&world.out, objective) <=
+                            amount_of(&again, objective) * (objective == OBJECTIVE_MEMORY ? 1 : 1.16) + 1);
+                less += amount_of(&world.out, objective) < amount_of(&again, objective);
+            }
+            world_deinit(&world);
+        }
+        report(partition_objective_name(objective), &whole);
+        report("    moves only", &moves);
+        assert_true(whole.worst <= 1.01);
+        assert_true(less > 125);
+    }
+}
+
 /* A node in the middle of a region is not moved for a small gain if its values would be copied out and back. A
  * region whose borders cost more than it saves is not created. */
 static void borders_hold_regions_together(void **state)
@@ -398,6 +455,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_providers_exactly),
         cmocka_unit_test(all_features_within_one_percent),
+        cmocka_unit_test(objectives_within_one_percent),
         cmocka_unit_test(borders_hold_regions_together),
         cmocka_unit_test(bounds_are_kept),
         cmocka_unit_test(limits_of_regions),

@@ -430,6 +430,52 @@ void world_check(const struct world *world, const struct partition *partition)
     free(region_of);
 }
 
+/* The provider that owns the domain; INLAY_NONE: the host. */
+static uint32_t owner_of(const struct world *world, uint32_t domain)
+{
+    for (uint32_t provider = 0; provider < world->request.provider_count; provider++)
+        if (world->fakes[provider].table.domain_count > 0 && world->providers[provider].first_domain == domain)
+            return provider;
+    return INLAY_NONE;
+}
+
+static bool is_read_outside(const struct world *world, const partition_offer *offer, uint32_t value)
+{
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        const inlay_node_info *info = &world->graph->nodes[node]->info;
+
+        if (!listed(offer->nodes, offer->node_count, node) && listed(info->inputs, info->input_count, value))
+            return true;
+    }
+    return listed(world->graph->outputs, world->graph->output_count, value);
+}
+
+void world_check_totals(const struct world *world, const struct partition *partition)
+{
+    double energy = 0, bytes = 0;
+
+    for (uint32_t i = 0; i < partition->region_count; i++)
+        energy += (partition->regions[i].cost_ns + partition->regions[i].launch_ns) *
+                  world->providers[partition->regions[i].provider].watts;
+    for (uint32_t i = 0; i < partition->offer_count; i++) {
+        const partition_offer *offer = &partition->offers[i];
+
+        bytes += offer->chosen ? (double)offer->resident_bytes : 0;
+        for (uint32_t k = 0; offer->chosen && k < offer->node_count; k++)
+            if (is_read_outside(world, offer, world->made[offer->nodes[k]]))
+                bytes += (double)cost_value_bytes(&partition->profile[world->made[offer->nodes[k]]]);
+    }
+    for (uint32_t i = 0; i < partition->copy_count; i++) {
+        const partition_copy *copy = &partition->copies[i];
+        const uint32_t device = copy->from_domain != INLAY_DOMAIN_HOST ? copy->from_domain : copy->to_domain;
+
+        energy += copy->ns * world->providers[owner_of(world, device)].watts;
+        bytes += copy->ns > 0 ? (double)copy->bytes : 0;
+    }
+    assert_float_equal(energy, partition->energy_nj, 1e-9 * energy);
+    assert_float_equal(bytes, partition->kept_bytes, 1e-9 * bytes);
+}
+
 /* ------------------------------------------------------------------ random worlds */
 
 static void random_groups(struct world *world, const world_mix *mix)
@@ -525,6 +571,9 @@ void world_random(struct world *world, const world_mix *mix)
     for (uint32_t provider = 0; mix->limits && provider < mix->providers; provider++)
         for (uint32_t i = 0; i < world->fakes[provider].offer_count; i++)
             random_limits(&world->fakes[provider].offers[i]);
+    world->rules.objective = mix->objective;
+    for (uint32_t provider = 0; mix->objective != OBJECTIVE_LATENCY && provider < mix->providers; provider++)
+        world->providers[provider].watts = 1 + random_below(&world_seed, 200);
     free(reads);
     free(lengths);
 }

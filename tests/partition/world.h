@@ -61,15 +61,20 @@ void world_partition(struct world *world);
 /* Checks any choice: every node once, regions in an executable order with complete borders, no merged offers without
  * MERGE, copies where and only where needed, a total that is the sum of its parts. */
 void world_check(const struct world *world, const struct partition *partition);
+/* Checks the energy and the bytes of a choice, counted from its regions and copies. Layouts at borders are not counted
+ * by bytes, so the world must have no costs of borders. */
+void world_check_totals(const struct world *world, const struct partition *partition);
 
 /* Features of a random world. devices: providers with a memory domain; groups: offers of several nodes; merge: offers
  * with INLAY_OFFER_MERGE; sizes: values of different sizes; odd: placements other than the default; gaps: nodes that
  * some providers refuse; borders: costs of merged offers for values that enter and leave; limits: of regions; shares:
- * devices that share memory, in one direction or both. */
+ * devices that share memory, in one direction or both. objective: OBJECTIVE_*, with a random power of each provider unless
+ * it is latency. */
 typedef struct world_mix {
     uint32_t nodes, providers;
     bool devices, groups, merge, sizes, odd, gaps;
     bool borders, limits, shares;
+    uint32_t objective;
 } world_mix;
 void world_random(struct world *world, const world_mix *mix);
 #endif

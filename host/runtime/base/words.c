@@ -72,32 +72,43 @@ void say_column(const explain_sink *sink, const char *text, int columns)
 
 /* ------------------------------------------------------------------ numbers */
 
-static const char *format_time(double ns, const char *sign, char text[FORMATTED_BYTES])
+/* A number of billionths of a unit: "s" or "J". */
+static const char *format_billionths(double number, const char *sign, const char *unit, char text[FORMATTED_BYTES])
 {
     static const struct {
-        double ns;
-        const char *name;
-    } units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } };
+        double size;
+        const char *prefix;
+    } sizes[] = { { 1e9, "" }, { 1e6, "m" }, { 1e3, "u" } };
 
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        double x = ns / units[i].ns;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        double x = number / sizes[i].size;
         if (x < 0.9995)
             continue;
-        (void)snprintf(text, FORMATTED_BYTES, "%s%.*f %s", sign, x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, units[i].name);
+        (void)snprintf(text, FORMATTED_BYTES, "%s%.*f %s%s", sign,
+                       x < 9.995   ? 2
+                       : x < 99.95 ? 1
+                                   : 0,
+                       x, sizes[i].prefix, unit);
         return text;
     }
-    (void)snprintf(text, FORMATTED_BYTES, "%s%.0f ns", sign, ns);
+    (void)snprintf(text, FORMATTED_BYTES, "%s%.0f n%s", sign, number, unit);
     return text;
 }
 
 const char *format_ns(double ns, char text[FORMATTED_BYTES])
 {
-    return ns <= -0.5 ? format_time(-ns, "-", text) : format_time(fabs(ns), "", text);
+    return ns <= -0.5 ? format_billionths(-ns, "-", "s", text) : format_billionths(fabs(ns), "", "s", text);
 }
 
 const char *format_ns_change(double ns, char text[FORMATTED_BYTES])
 {
-    return ns <= -0.5 ? format_time(-ns, "-", text) : format_time(fabs(ns), ns >= 0.5 ? "+" : "", text);
+    return ns <= -0.5 ? format_billionths(-ns, "-", "s", text)
+                      : format_billionths(fabs(ns), ns >= 0.5 ? "+" : "", "s", text);
+}
+
+const char *format_joules(double nj, char text[FORMATTED_BYTES])
+{
+    return format_billionths(nj, "", "J", text);
 }
 
 const char *format_bytes(uint64_t bytes, char text[FORMATTED_BYTES])

@@ -25,6 +25,8 @@ enum { FORMATTED_BYTES = 32 };
 const char *format_ns(double ns, char text[FORMATTED_BYTES]);
 /* As format_ns(), with a sign for positive numbers, too. */
 const char *format_ns_change(double ns, char text[FORMATTED_BYTES]);
+/* Nanojoules as "312 nJ", "12.3 uJ", "1.21 mJ", "2.50 J". */
+const char *format_joules(double nj, char text[FORMATTED_BYTES]);
 /* "12 B", "12.0 KiB". */
 const char *format_bytes(uint64_t bytes, char text[FORMATTED_BYTES]);
 /* "node" or "nodes". */

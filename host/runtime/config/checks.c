@@ -27,6 +27,20 @@ bool option_bytes(const char *text, uint64_t *out_bytes)
     return false;
 }
 
+/* The locale of the process may have a decimal comma, so the digits are read here. */
+bool option_watts(const char *text, double *out_watts)
+{
+    double number = 0, digit = 1;
+
+    for (; *text >= '0' && *text <= '9'; text++)
+        number = number * 10 + (*text - '0');
+    if (*text == '.')
+        for (text++; *text >= '0' && *text <= '9'; text++)
+            number += (*text - '0') * (digit /= 10);
+    *out_watts = number;
+    return *text == '\0' && number > 0 && number <= 1e6;
+}
+
 /* Names of nodes may contain '=', names of providers do not. */
 static bool has_two_sides(const char *text)
 {
@@ -59,6 +73,16 @@ static inlay_status check_memory_limit(const char *text, inlay_diag *diag)
                       "option memory_limit: '%s' is not NAME=BYTES (BYTES may end in K, M or G)", text);
 }
 
+static inlay_status check_power(const char *text, inlay_diag *diag)
+{
+    double watts;
+
+    if (option_watts(strrchr(text, '=') + 1, &watts)) /* its kind guarantees the '=' */
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "option power_watts: '%s' is not NAME=WATTS, a number above 0 such as 45 or 2.5", text);
+}
+
 inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
 {
     switch (option) {
@@ -68,6 +92,8 @@ inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
         return check_forbid(text, diag);
     case OPTION_memory_limit:
         return check_memory_limit(text, diag);
+    case OPTION_power_watts:
+        return check_power(text, diag);
     default:
         return INLAY_OK;
     }

@@ -11,7 +11,8 @@ static inlay_status check_options(const inlay_explain_options *options, const ch
     if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "unknown format of an explanation: '%s'; use text or json",
                           format);
-    if ((options->flags & 0xffffu & ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS)) != 0)
+    if ((options->flags & 0xffffu &
+         ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS | INLAY_EXPLAIN_OBJECTIVES)) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
                           options->flags);
     if (options->node != NULL && options->what_if_count > 0)
@@ -31,7 +32,7 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
                           .what_ifs = options->what_ifs,
                           .what_if_count = options->what_if_count,
                           .all = (options->flags & INLAY_EXPLAIN_ALL) != 0 };
-    facts_outcome *outcome = NULL;
+    facts_outcome *outcome = NULL, **objectives = NULL;
     inlay_status status = INLAY_OK;
     struct facts *facts = NULL;
 
@@ -47,6 +48,9 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
     if (options->what_if_count > 0)
         INLAY_TRY(facts_what_if(facts, options->what_ifs, options->what_if_count, &outcome, diag));
     view.outcome = outcome;
+    if ((options->flags & INLAY_EXPLAIN_OBJECTIVES) != 0)
+        INLAY_TRY(facts_objectives(facts, &objectives, diag));
+    view.objectives = objectives;
     INLAY_TRY(facts_find_runner_ups(facts, diag));
     if (json)
         json_session(facts, &view);

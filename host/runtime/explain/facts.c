@@ -260,6 +260,20 @@ double facts_displayed_sum(const struct facts *facts, const struct partition *pa
     return ns;
 }
 
+double facts_displayed_energy(const struct facts *facts, const struct partition *partition)
+{
+    double nj = partition->energy_nj;
+
+    for (uint32_t i = 0; nj > 0 && i < partition->region_count; i++) {
+        const partition_region *region = &partition->regions[i];
+
+        if (region->provider != INLAY_NONE)
+            nj += (displayed_region_ns(facts, partition, region) - region->cost_ns - region->border_ns) *
+                  facts->session->providers[region->provider].watts;
+    }
+    return nj;
+}
+
 double facts_sum_of_copies(const struct partition *partition)
 {
     double ns = 0;

@@ -151,6 +151,8 @@ struct facts {
 /* The displayed time of a price of the offer, and of a whole assignment: see displayed_time_factor(). */
 double facts_displayed_ns(const struct facts *facts, const partition_offer *offer, double ns);
 double facts_displayed_sum(const struct facts *facts, const struct partition *partition);
+/* The energy of a whole assignment in nanojoules, of its displayed times; 0 = a power is unknown. */
+double facts_displayed_energy(const struct facts *facts, const struct partition *partition);
 
 /* Collects everything except runner-ups. INLAY_OK: release with facts_destroy(). */
 INLAY_NODISCARD inlay_status facts_create(const inlay_session *session, const struct timings *timings,
@@ -188,6 +190,8 @@ typedef struct facts_outcome {
     /* Why no assignment satisfies the rules; NULL = one exists, and the other fields describe it. */
     const char *impossible;
     double ns, copies_ns; /* predicted for one run */
+    double energy_nj;     /* likewise; 0 = the power of a device is unknown */
+    double kept_bytes;    /* partition.kept_bytes of all graphs */
     uint32_t copy_count;
     facts_move *moves; /* [move_count] most nodes first */
     uint32_t move_count, moved_count;
@@ -198,6 +202,9 @@ typedef struct facts_outcome {
  * node. */
 INLAY_NODISCARD inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32_t count,
                                            facts_outcome **out, inlay_diag *diag);
+
+/* The assignments that each objective would lead to: *out [OBJECTIVE_COUNT], under the session's other rules. */
+INLAY_NODISCARD inlay_status facts_objectives(struct facts *facts, facts_outcome ***out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ one node (answers.c) */
 

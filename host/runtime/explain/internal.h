@@ -16,7 +16,8 @@ typedef struct explain_view {
     bool all;                    /* do not shorten lists */
     const char *const *what_ifs; /* [what_if_count] as the user wrote them */
     uint32_t what_if_count;
-    const facts_outcome *outcome; /* of the what_ifs; NULL = no what-if requested */
+    const facts_outcome *outcome;     /* of the what_ifs; NULL = no what-if requested */
+    facts_outcome *const *objectives; /* [OBJECTIVE_COUNT], see facts_objectives(); NULL = not requested */
 } explain_view;
 
 /* The session as text, or as JSON. */

@@ -395,6 +395,31 @@ static void write_outcome(struct json_writer *json_writer, const explain_view *v
     json_close(json);
 }
 
+static void write_objectives(struct json_writer *json_writer, const explain_view *view)
+{
+    json_out *json = json_writer->json;
+
+    json_open(json, "objectives", '[', false);
+    for (uint32_t i = 0; i < OBJECTIVE_COUNT; i++) {
+        const facts_outcome *outcome = view->objectives[i];
+
+        json_open(json, NULL, '{', true);
+        json_text(json, "objective", partition_objective_name(i));
+        json_bool(json, "possible", outcome->impossible == NULL);
+        if (outcome->impossible != NULL) {
+            json_text(json, "reason", outcome->impossible);
+        } else {
+            json_number(json, "cost_ns", outcome->ns);
+            if (outcome->energy_nj > 0)
+                json_number(json, "energy_nj", outcome->energy_nj);
+            json_number(json, "kept_bytes", outcome->kept_bytes);
+            json_whole(json, "moved", outcome->moved_count);
+        }
+        json_close(json);
+    }
+    json_close(json);
+}
+
 void json_session(const struct facts *facts, const explain_view *view)
 {
     json_out json = { .sink = view->sink };
@@ -406,6 +431,7 @@ void json_session(const struct facts *facts, const explain_view *view)
     json_whole(&json, "version", 1);
     json_text(&json, "model", facts->session->model->path);
     json_text(&json, "policy", facts->session->rules.by_priority ? "priority" : "cost");
+    json_text(&json, "objective", partition_objective_name(facts->session->rules.objective));
     json_whole(&json, "threads", facts->session->env.max_threads);
     json_whole(&json, "priced_threads", COST_THREADS);
     json_whole(&json, "nodes_in_file", facts->session->nodes_in_file);
@@ -429,6 +455,8 @@ void json_session(const struct facts *facts, const explain_view *view)
     }
     if (view->outcome != NULL)
         write_outcome(&json_writer, view);
+    if (view->objectives != NULL)
+        write_objectives(&json_writer, view);
     write_providers(&json_writer);
     write_refusals(&json_writer);
     write_declined(&json_writer);

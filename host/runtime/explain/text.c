@@ -39,8 +39,10 @@ static void say_summary(const struct text_page *page)
     say(page->sink, "%" PRIu32 " %s in the file, %" PRIu32 " after optimisation, in %" PRIu32 " %s\n",
         facts->session->nodes_in_file, plural(facts->session->nodes_in_file, "node", "nodes"), facts->node_count,
         facts->region_count, plural(facts->region_count, "region", "regions"));
-    say(page->sink, "policy %s, %" PRIu32 " %s", facts->session->rules.by_priority ? "priority" : "cost", threads,
-        plural(threads, "thread", "threads"));
+    say(page->sink, "policy %s, ", facts->session->rules.by_priority ? "priority" : "cost");
+    if (facts->session->rules.objective != OBJECTIVE_LATENCY)
+        say(page->sink, "objective %s, ", partition_objective_name(facts->session->rules.objective));
+    say(page->sink, "%" PRIu32 " %s", threads, plural(threads, "thread", "threads"));
     if (threads != COST_THREADS)
         say(page->sink, ", costs of %d threads", COST_THREADS);
     say(page->sink, "\n");
@@ -129,6 +131,37 @@ static void say_outcome(const struct text_page *page, const explain_view *view)
         say(page->sink, "%s\n", move->count > sizeof move->names / sizeof move->names[0] ? ", ..." : "");
     }
     say(page->sink, "%s\n", outcome->moved_count == 0 ? "  no node moves\n" : "");
+}
+
+/* The assignments that each objective would lead to. */
+static void say_objectives(const struct text_page *page, const explain_view *view)
+{
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES], c[FORMATTED_BYTES];
+
+    say(page->sink, "objective        time    energy    memory  nodes that move\n");
+    for (uint32_t i = 0; i < OBJECTIVE_COUNT; i++) {
+        const facts_outcome *outcome = view->objectives[i];
+        const bool used = i == page->facts->session->rules.objective;
+
+        say(page->sink, "%-8s %c ", partition_objective_name(i), used ? '*' : ' ');
+        if (outcome->impossible != NULL) {
+            say_text(page->sink, outcome->impossible);
+            say(page->sink, "\n");
+            continue;
+        }
+        say(page->sink, "%10s %9s %9s  ", format_ns(outcome->ns, a),
+            outcome->energy_nj > 0 ? format_joules(outcome->energy_nj, b) : "-",
+            format_bytes((uint64_t)outcome->kept_bytes, c));
+        for (uint32_t k = 0; k < outcome->move_count && k < SHOWN_NAMES; k++)
+            say(page->sink, "%s%" PRIu32 " %s -> %s", k > 0 ? ", " : "", outcome->moves[k].count,
+                facts_provider_name(page->facts, outcome->moves[k].from),
+                facts_provider_name(page->facts, outcome->moves[k].to));
+        say(page->sink, "%s\n",
+            outcome->move_count > SHOWN_NAMES ? ", ..."
+            : outcome->moved_count == 0       ? used ? "this session" : "none"
+                                              : "");
+    }
+    say(page->sink, "\n");
 }
 
 /* ------------------------------------------------------------------ copies, refusals, files */
@@ -335,6 +368,8 @@ void text_session(const struct facts *facts, const explain_view *view)
     say_summary(&page);
     if (view->outcome != NULL)
         say_outcome(&page, view);
+    if (view->objectives != NULL)
+        say_objectives(&page, view);
     say_providers(&page);
     if (facts->region_count > 0)
         text_stretches(&page);

@@ -44,6 +44,27 @@ static inlay_status set_policy(struct scenario *scenario, const char *rule, cons
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "what-if %s: policy must be cost or priority", rule);
 }
 
+static inlay_status set_objective(struct scenario *scenario, const char *rule, const char *value, inlay_diag *diag)
+{
+    const struct facts *facts = scenario->facts;
+    uint32_t objective = 0;
+
+    while (objective < OBJECTIVE_COUNT && strcmp(partition_objective_name(objective), value) != 0)
+        objective++;
+    if (objective == OBJECTIVE_COUNT)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "what-if %s: objective must be latency, energy or memory",
+                          rule);
+    for (uint32_t i = 0; objective == OBJECTIVE_ENERGY && i < facts->provider_count; i++)
+        if (facts->session->providers[i].watts == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "what-if %s: the power of %s is unknown; set power_watts to %s=WATTS", rule,
+                              facts_provider_name(facts, i), facts_provider_name(facts, i));
+    scenario->rules.objective = objective;
+    if (objective != OBJECTIVE_LATENCY)
+        scenario->rules.left_out = NULL; /* `inlay tune` compared times */
+    return INLAY_OK;
+}
+
 static inlay_status set_threads(struct scenario *scenario, const char *rule, const char *value, inlay_diag *diag)
 {
     char *end = NULL;
@@ -66,8 +87,8 @@ static inlay_status add_node_rule(struct scenario *scenario, const char *rule, i
 
     if (equals == NULL || equals == rule + forbid)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "what-if %s: expected PATTERN=PROVIDER, PATTERN!=PROVIDER, -PROVIDER, policy=NAME or "
-                          "threads=N",
+                          "what-if %s: expected PATTERN=PROVIDER, PATTERN!=PROVIDER, -PROVIDER, policy=NAME, "
+                          "objective=NAME or threads=N",
                           rule);
     pattern = arena_string_n(&scenario->facts->arena, rule, (size_t)(equals - rule) - forbid);
     if (pattern == NULL)
@@ -90,6 +111,8 @@ static inlay_status add_rule(struct scenario *scenario, const char *rule, inlay_
 
     if (strncmp(rule, "policy=", 7) == 0)
         return set_policy(scenario, rule, rule + 7, diag);
+    if (strncmp(rule, "objective=", 10) == 0)
+        return set_objective(scenario, rule, rule + 10, diag);
     if (strncmp(rule, "threads=", 8) == 0)
         return set_threads(scenario, rule, rule + 8, diag);
     if (rule[0] != '-' || strchr(rule, '=') != NULL)
@@ -172,7 +195,7 @@ static inlay_status assign_again(struct scenario *scenario, uint32_t index, bool
 /* ------------------------------------------------------------------ result */
 
 /* Adds up the graphs, bodies before the graph that contains them. */
-static void add_up(struct scenario *scenario, double *totals, facts_outcome *out)
+static void add_up(struct scenario *scenario, double *totals, double *energies, facts_outcome *out)
 {
     const struct facts *facts = scenario->facts;
 
@@ -181,16 +204,22 @@ static void add_up(struct scenario *scenario, double *totals, facts_outcome *out
         const struct partition *choice = &scenario->choices[i];
 
         totals[i] = facts_displayed_sum(facts, choice);
+        energies[i] = facts_displayed_energy(facts, choice);
         for (uint32_t region = 0; region < graph->region_count; region++)
-            for (uint32_t b = 0; b < graph->regions[region].body_count; b++)
-                totals[i] +=
-                    facts_repeated_ns(graph->regions[region].bodies[b], totals[graph->regions[region].bodies[b]->index],
-                                      scenario->choices[graph->regions[region].bodies[b]->index].once_ns);
+            for (uint32_t b = 0; b < graph->regions[region].body_count; b++) {
+                const facts_graph *body = graph->regions[region].bodies[b];
+                const struct partition *inner = &scenario->choices[body->index];
+
+                totals[i] += facts_repeated_ns(body, totals[body->index], inner->once_ns);
+                energies[i] += facts_repeated_ns(body, energies[body->index], inner->once_nj);
+            }
+        out->kept_bytes += choice->kept_bytes;
         INLAY_CHECK(choice->region_count > 0 || graph->region_count == 0);
         out->copy_count += choice->copy_count - choice->import_count;
         out->copies_ns += facts_copies_per_run(graph, facts_sum_of_copies(choice), choice->once_ns);
     }
     out->ns = totals[0];
+    out->energy_nj = energies[0];
 }
 
 /* Records a node that moves to provider `to`. */
@@ -243,11 +272,12 @@ inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32
     inlay_status status = INLAY_OK;
     facts_outcome *outcome = arena_alloc(&facts->arena, sizeof *outcome);
     double *totals = arena_array(&facts->arena, (size_t)facts->graph_count + 1, sizeof *totals);
+    double *energies = arena_array(&facts->arena, (size_t)facts->graph_count + 1, sizeof *energies);
     bool possible = true;
 
     *out = outcome;
     scenario.choices = arena_array(&facts->arena, (size_t)facts->graph_count + 1, sizeof *scenario.choices);
-    if (outcome == NULL || totals == NULL || scenario.choices == NULL)
+    if (outcome == NULL || totals == NULL || energies == NULL || scenario.choices == NULL)
         return no_memory(diag, "for a what-if");
     *outcome = (facts_outcome){ 0 };
     outcome->moves = arena_array(&facts->arena, ((size_t)facts->provider_count + 1) * (facts->provider_count + 1),
@@ -265,10 +295,35 @@ inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32
         goto done;
     }
     if (possible) {
-        add_up(&scenario, totals, outcome);
+        add_up(&scenario, totals, energies, outcome);
         find_moves(&scenario, outcome);
     }
 done:
     arena_deinit(&scenario.scratch);
+    return status;
+}
+
+inlay_status facts_objectives(struct facts *facts, facts_outcome ***out, inlay_diag *diag)
+{
+    facts_outcome **outcomes = arena_array(&facts->arena, OBJECTIVE_COUNT, sizeof(facts_outcome *));
+    inlay_status status = INLAY_OK;
+
+    *out = outcomes;
+    if (outcomes == NULL)
+        return no_memory(diag, "for the objectives");
+    for (uint32_t objective = 0; objective < OBJECTIVE_COUNT && status == INLAY_OK; objective++) {
+        inlay_diag why = INLAY_DIAG_INIT;
+        char rule[32];
+        const char *const rules[] = { rule };
+
+        (void)snprintf(rule, sizeof rule, "objective=%s", partition_objective_name(objective));
+        status = facts_what_if(facts, rules, 1, &outcomes[objective], &why);
+        if (status == INLAY_INVALID_ARGUMENT) { /* the power of a device is unknown */
+            outcomes[objective]->impossible = arena_string(&facts->arena, strchr(why.text, ':') + 2);
+            status = outcomes[objective]->impossible != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+        }
+        if (status != INLAY_OK)
+            return no_memory(diag, "for the objectives");
+    }
     return status;
 }

@@ -3,13 +3,14 @@
  * Every open provider assesses the same snapshot. The offers compete by their costs at the given shapes. The result is
  * a list of regions in executable order, with the offers and refusals that led to it, which `inlay explain` reports.
  *
- * The assignment minimises the sum of
+ * The assignment minimises the objective of the rules. For latency that is the sum of
  * - the costs of the chosen offers at the given shapes,
  * - the copies: each value once into each memory domain that reads it; inputs and outputs of the graph are in host
  *   memory, and copies between devices of two providers go through host memory unless they share memory,
- * - the launches of regions,
+ * - the launches of regions;
  *
- * within the user's rules and the memory of each device. Prices are uncertain: a provider replaces another one that
+ * for energy, the same with each time multiplied by the power of the provider's device; for memory, the bytes of packed
+ * weights and of all values in each memory domain that they are in. It is minimised within the user's rules and the memory of each device. Prices are uncertain: a provider replaces another one that
  * precedes it by k places in the user's order only if it is cheaper by k times the error of either price (cost.h). */
 #ifndef PARTITION_PARTITION_H
 #define PARTITION_PARTITION_H
@@ -28,6 +29,7 @@ typedef struct partition_provider {
     uint32_t setting_count;
     uint32_t first_domain; /* host-wide id of its domains[0] */
     uint32_t place;        /* in the order of preference, ascending; equal: neither is preferred */
+    double watts;          /* power of its device while it works, as the user states it; 0 = unknown */
     uint32_t abi_minor;    /* ABI version of its plugin: it is not asked about operators that were introduced later */
     /* a CPU emulates its device, and no option names the provider: it only runs nodes that rules assign to it */
     bool unnamed;
@@ -146,7 +148,9 @@ struct partition {
     double cost_ns;                        /* total of offers, launches and copies, without error margins */
     double once_ns;                        /* part of cost_ns for copies that are valid for all iterations */
     double launch_ns;                      /* part of cost_ns for launches */
-    uint32_t partition_count;              /* number of partitions: consecutive regions of one provider count as one */
+    double energy_nj, once_nj; /* like cost_ns and once_ns: time multiplied by power; 0 if a power is unknown */
+    double kept_bytes;         /* packed weights, and all values in each memory domain that they are in */
+    uint32_t partition_count;  /* number of partitions: consecutive regions of one provider count as one */
     bool idle;     /* body of a node that a provider runs whole: no offers are collected, and no node is assigned */
     bool unpriced; /* follows a saved plan: only the offers of the plan have a price, the saved one */
 };
@@ -162,9 +166,17 @@ typedef struct partition_limit {
     uint64_t bytes;
 } partition_limit;
 
+/* What an assignment minimises (problem/objective.c). OBJECTIVE_ENERGY requires partition_provider.watts. */
+enum { OBJECTIVE_LATENCY = 0, OBJECTIVE_ENERGY = 1, OBJECTIVE_MEMORY = 2, OBJECTIVE_COUNT = 3 };
+static inline const char *partition_objective_name(uint32_t objective)
+{
+    return objective == OBJECTIVE_MEMORY ? "memory" : objective == OBJECTIVE_ENERGY ? "energy" : "latency";
+}
+
 /* The user's constraints on an assignment. All lists may be empty. A rule that cannot be met is an error that names the
  * rule and the reason. */
 typedef struct partition_rules {
+    uint32_t objective;          /* OBJECTIVE_* */
     bool by_priority;            /* policy `priority`: the first provider that supports the node, regardless of cost */
     const node_rule *pins;       /* [pin_count] these nodes run on the provider; the first match counts */
     const node_rule *forbids;    /* [forbid_count] these nodes do not run on the provider */

@@ -135,7 +135,7 @@ inlay_status session_read_left_out(inlay_session *session, inlay_diag *diag)
         status = no_memory(diag, "for a session");
         goto done;
     }
-    if (session->book == NULL)
+    if (session->book == NULL || session->rules.objective != OBJECTIVE_LATENCY) /* the runs compared times */
         goto done;
     model.values = cost_shapes(graph, &snapshot, &sizes, &scratch);
     if (model.values == NULL) {

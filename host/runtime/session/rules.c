@@ -95,6 +95,49 @@ static inlay_status read_limits(inlay_session *session, const inlay_options *opt
     return INLAY_OK;
 }
 
+static bool is_cpu(const partition_provider *provider)
+{
+    return provider->table->device_kind == INLAY_DEVICE_CPU || provider->unnamed; /* or a CPU emulates its device */
+}
+
+/* A power for a provider that the session does not have is no error, because one setting may be used for many
+ * sessions. */
+static void read_power(inlay_session *session, const inlay_options *options)
+{
+    double cpu_watts = 0;
+    option_pair pair;
+
+    for (uint32_t i = 0; i < session->env.provider_count; i++) {
+        partition_provider *provider = &session->providers[i];
+
+        for (uint32_t k = 0; options_pair(options, OPTION_power_watts, k, &pair); k++)
+            if (strlen(provider->name) == pair.key_bytes && memcmp(provider->name, pair.key, pair.key_bytes) == 0)
+                (void)option_watts(pair.value, &provider->watts);
+        if (cpu_watts == 0 && is_cpu(provider))
+            cpu_watts = provider->watts;
+    }
+    for (uint32_t i = 0; i < session->env.provider_count; i++)
+        if (session->providers[i].watts == 0 && is_cpu(&session->providers[i]))
+            session->providers[i].watts = cpu_watts;
+}
+
+static inlay_status read_objective(inlay_session *session, const inlay_options *options, inlay_diag *diag)
+{
+    const char *name = options_text(options, OPTION_objective);
+    uint32_t objective = 0;
+
+    while (objective < OBJECTIVE_COUNT - 1 && strcmp(partition_objective_name(objective), name) != 0)
+        objective++;
+    session->rules.objective = objective;
+    read_power(session, options);
+    for (uint32_t i = 0; objective == OBJECTIVE_ENERGY && i < session->env.provider_count; i++)
+        if (session->providers[i].watts == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "option objective: energy requires the power of each device; set power_watts to %s=WATTS",
+                              session->providers[i].name);
+    return INLAY_OK;
+}
+
 inlay_status session_rules_read(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     const char *file = options_text(options, OPTION_plan);
@@ -110,6 +153,7 @@ inlay_status session_rules_read(inlay_session *session, const inlay_options *opt
     INLAY_TRY(read_node_rules(session, options, OPTION_forbid, "forbid", &rules->forbids, &rules->forbid_count, diag));
     INLAY_TRY(read_requires(session, options, diag));
     INLAY_TRY(read_limits(session, options, diag));
+    INLAY_TRY(read_objective(session, options, diag));
     if (file[0] != '\0') {
         rules->saved_plan = arena_string(&session->arena, file);
         if (rules->saved_plan == NULL)

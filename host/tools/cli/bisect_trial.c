@@ -35,7 +35,7 @@ static bool is_listed(const char *list, const char *name, size_t length)
  * Settings of other providers would be refused, and placement options no longer apply. */
 static bool is_applicable(const inlay_setting *item, const char *providers)
 {
-    static const char *const placing[] = { "pin",    "forbid",         "require", "plan",
+    static const char *const placing[] = { "pin",    "forbid",         "require", "plan",        "objective",
                                            "policy", "max_partitions", "no_cpu",  "memory_limit" };
     const char *dot = strchr(item->name, '.');
 

@@ -20,16 +20,18 @@ static const char doc[] =
     "  inlay explain model.onnx --measure --seconds 3\n"
     "  inlay explain model.onnx --html model.html\n"
     "  inlay explain model.onnx --kernels\n"
+    "  inlay explain model.onnx --objectives --power-watts cpu=45\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
     "  inlay explain model.onnx --what-if op:MatMul=reference\n\n"
     "A RULE is PATTERN=PROVIDER (these nodes run there), PATTERN!=PROVIDER (these nodes do not run there), -PROVIDER "
-    "(no node runs there), policy=cost, policy=priority or threads=N. A PATTERN is a glob that matches names of nodes, "
+    "(no node runs there), policy=cost, policy=priority, objective=latency, objective=energy, objective=memory or "
+    "threads=N. A PATTERN is a glob that matches names of nodes, "
     "or op:GLOB for their operators.";
 
 typedef struct explain_args {
     struct feed feed;
     const char *model;
-    bool all, measure, kernels;
+    bool all, measure, kernels, objectives;
     double seconds;
     const char *node, *html, *from;
     const char **what_ifs; /* [what_if_count] owned */
@@ -58,6 +60,9 @@ static const cli_option own_options[] = {
       "that the cost model assumes",
       CLI_SET(explain_args, measure) },
     { "seconds", "S", "Measure for S seconds (default: 1)", CLI_NUMBER(explain_args, seconds, 0, 1e6) },
+    { "objectives", NULL,
+      "Compare the assignments by latency, energy and memory\v(see --objective; energy requires --power-watts)",
+      CLI_SET(explain_args, objectives) },
     { "node", "PATTERN", "Show each provider's answer for these nodes\vand why it was not chosen",
       CLI_TEXT(explain_args, node) },
     { "html", "FILE", "Write an HTML page with the graph to FILE\v(- is standard output)",
@@ -100,7 +105,7 @@ static inlay_status write_page(const char *path, const inlay_session *session, i
     if (status != INLAY_OK)
         return status;
     options.format = "json";
-    options.flags |= INLAY_EXPLAIN_KERNELS;
+    options.flags |= INLAY_EXPLAIN_KERNELS | INLAY_EXPLAIN_OBJECTIVES;
     page_script_begin(file.to, &page_explain);
     status = inlay_session_explain(session, &options, page_script_json, file.to, diag);
     page_script_end(file.to, &page_explain);
@@ -124,7 +129,8 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     options.node = args->node;
     options.what_ifs = args->what_ifs;
     options.what_if_count = args->what_if_count;
-    options.flags = (args->all ? INLAY_EXPLAIN_ALL : 0u) | (args->kernels ? INLAY_EXPLAIN_KERNELS : 0u);
+    options.flags = (args->all ? INLAY_EXPLAIN_ALL : 0u) | (args->kernels ? INLAY_EXPLAIN_KERNELS : 0u) |
+                    (args->objectives ? INLAY_EXPLAIN_OBJECTIVES : 0u);
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     if (args->measure) {
         INLAY_TRY(inlay_context_create(session, &context, diag));

@@ -13,6 +13,11 @@ function timeText(ns) {
   return sign + x.toFixed(0) + ' ns';
 }
 
+/* Nanojoules, in the steps of timeText(). */
+function joulesText(nj) {
+  return timeText(nj).replace(/s$/, 'J');
+}
+
 function changeText(ns) {
   return (ns >= 0.5 ? '+' : '') + timeText(ns);
 }

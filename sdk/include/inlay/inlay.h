@@ -540,8 +540,10 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_from_dlpack(inlay_ses
 typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
 
 enum {
-    INLAY_EXPLAIN_ALL = 1u << 0,    /* the whole report, nothing summarised or truncated */
-    INLAY_EXPLAIN_KERNELS = 1u << 1 /* also the kernels that providers chose, and why (inlay.kernels/1) */
+    INLAY_EXPLAIN_ALL = 1u << 0,     /* the whole report, nothing summarised or truncated */
+    INLAY_EXPLAIN_KERNELS = 1u << 1, /* also the kernels that providers chose, and why (inlay.kernels/1) */
+    /* also the time, the energy and the memory of the assignment that each value of option objective leads to */
+    INLAY_EXPLAIN_OBJECTIVES = 1u << 2
 };
 struct inlay_context;
 /* Contents and format of a report. Zero it, then set struct_size. */
@@ -555,7 +557,7 @@ typedef struct inlay_explain_options {
     const char *node;
     /* [what_if_count] hypothetical changes, applied together; the report then shows their effect: "PATTERN=PROVIDER"
      * (run these nodes there), "PATTERN!=PROVIDER" (do not run them there), "-PROVIDER" (do not use it), "policy=cost",
-     * "policy=priority", "threads=N" */
+     * "policy=priority", "objective=NAME" (latency, energy, memory), "threads=N" */
     const char *const *what_ifs;
     uint32_t what_if_count;
     uint32_t reserved;

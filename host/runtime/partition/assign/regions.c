@@ -113,7 +113,7 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
             *offers++ = offer;
             region->offer_count++;
             region->cost_ns += chosen->cost.ns;
-            region->launch_ns = problem->prices.launch[chosen->provider];
+            region->launch_ns = problem->prices.launch_ns[chosen->provider];
             partition->offers[offer].chosen = true;
         }
     }
@@ -229,6 +229,50 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
     return partition->copies != NULL;
 }
 
+/* ------------------------------------------------------------------ energy and memory */
+
+static bool knows_power(const struct problem *problem)
+{
+    for (uint32_t i = 0; i < problem->partition->region_count; i++) {
+        const uint32_t provider = problem->partition->regions[i].provider;
+
+        if (provider != INLAY_NONE && problem->request->providers[provider].watts <= 0)
+            return false;
+    }
+    return true;
+}
+
+/* Sets the energy and the memory of the partition, whose transfers must be those of the final order. */
+static void add_up(struct problem *problem, const uint32_t *choice)
+{
+    struct partition *partition = problem->partition;
+    const partition_provider *providers = problem->request->providers;
+
+    partition->energy_nj = partition->once_nj = partition->kept_bytes = 0;
+    for (uint32_t i = 0; i < partition->region_count; i++)
+        if (partition->regions[i].provider != INLAY_NONE)
+            partition->energy_nj += (partition->regions[i].cost_ns + partition->regions[i].launch_ns) *
+                                    providers[partition->regions[i].provider].watts;
+    for (uint32_t i = 0; i < partition->offer_count; i++)
+        if (partition->offers[i].chosen)
+            partition->kept_bytes += objective_offer_bytes(problem, i);
+    for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
+        for (uint32_t count = partition_list_transfers(problem, choice, value); count > 0; count--) {
+            const partition_transfer transfer = problem->domains.transfers[count - 1];
+            const uint32_t domain = transfer.from != INLAY_DOMAIN_HOST ? transfer.from : transfer.to;
+            const uint32_t provider = objective_owner(problem, domain);
+            const double ns = partition_transfer_ns(problem, value, transfer);
+
+            if (ns <= 0 || provider == INLAY_NONE)
+                continue;
+            partition->energy_nj += ns * providers[provider].watts;
+            partition->once_nj += transfer.once ? ns * providers[provider].watts : 0;
+            partition->kept_bytes += (double)cost_value_bytes(&partition->profile[value]);
+        }
+    if (!knows_power(problem))
+        partition->energy_nj = partition->once_nj = 0;
+}
+
 inlay_status partition_form_regions(struct problem *problem, const uint32_t *choice, struct arena *arena,
                                     inlay_diag *diag)
 {
@@ -254,6 +298,7 @@ inlay_status partition_form_regions(struct problem *problem, const uint32_t *cho
     if (!list_regions(problem, choice, arena, region_of) || !list_copies(problem, choice, region_of, arena) ||
         !partition_measure_memory(problem, choice, problem->partition->memory))
         goto no_memory;
+    add_up(problem, choice);
     leaves = find_leaving_values(graph, region_of, problem->scratch);
     if (leaves == NULL)
         goto no_memory;

@@ -119,18 +119,37 @@ uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choic
     return count;
 }
 
-double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer)
+/* The time of a transfer between two devices. */
+static double direct_ns(const struct problem *problem, uint32_t value, partition_transfer transfer)
 {
     const partition_request *request = problem->request;
+
+    return cost_copy_ns(request->costs, request->providers, request->provider_count, transfer.from, transfer.to,
+                        cost_value_bytes(&problem->partition->profile[value]));
+}
+
+double partition_transfer_price(const struct problem *problem, uint32_t value, partition_transfer transfer)
+{
+    const size_t row = (size_t)value * problem->domains.count;
 
     INLAY_CHECK(transfer.from < problem->domains.count && transfer.to < problem->domains.count &&
                 transfer.from != transfer.to);
     if (transfer.to == INLAY_DOMAIN_HOST)
-        return problem->domains.to_host[(size_t)value * problem->domains.count + transfer.from];
+        return problem->domains.to_host[row + transfer.from];
     if (transfer.from == INLAY_DOMAIN_HOST)
-        return problem->domains.from_host[(size_t)value * problem->domains.count + transfer.to];
-    return cost_copy_ns(request->costs, request->providers, request->provider_count, transfer.from, transfer.to,
-                        cost_value_bytes(&problem->partition->profile[value]));
+        return problem->domains.from_host[row + transfer.to];
+    return objective_copy_price(problem, value, transfer.from, direct_ns(problem, value, transfer));
+}
+
+double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer)
+{
+    const size_t row = (size_t)value * problem->domains.count;
+
+    if (transfer.to == INLAY_DOMAIN_HOST)
+        return problem->domains.to_host_ns[row + transfer.from];
+    if (transfer.from == INLAY_DOMAIN_HOST)
+        return problem->domains.from_host_ns[row + transfer.to];
+    return direct_ns(problem, value, transfer);
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -317,7 +336,7 @@ double partition_base_price(struct problem *problem, const uint32_t *choice)
             price += problem->prices.offer[choice[node]];
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
         for (uint32_t count = partition_list_transfers(problem, choice, value); count > 0; count--)
-            price += partition_transfer_ns(problem, value, problem->domains.transfers[count - 1]) *
+            price += partition_transfer_price(problem, value, problem->domains.transfers[count - 1]) *
                      share_per_iteration(problem, problem->domains.transfers[count - 1].once);
     return price;
 }
@@ -354,7 +373,7 @@ partition_verdict partition_evaluate(struct problem *problem, const uint32_t *ch
         return verdict;
     if (!partition_schedule_choice(problem, choice, problem->nodes <= 64))
         return (partition_verdict){ .price = verdict.price };
-    verdict.price += problem->schedule.launch_ns + problem->prices.boundary_ns * problem->schedule.partitions;
+    verdict.price += problem->schedule.launch_price + problem->prices.boundary * problem->schedule.partitions;
     if (problem->bounds.max_partitions > 0)
         verdict.feasible &= problem->schedule.partitions <= problem->bounds.max_partitions;
     verdict.feasible &= partition_keeps_memory(problem, choice);

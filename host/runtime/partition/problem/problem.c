@@ -144,13 +144,13 @@ static void price_layouts(struct problem *problem)
             for (uint32_t i = 0; i < node->input_count; i++) {
                 uint32_t value = node->inputs[i];
                 if (value != INLAY_NONE && !partition_is_constant(problem->graph, value))
-                    raise_to(&problem->domains.from_host[(size_t)value * problem->domains.count + layout],
+                    raise_to(&problem->domains.from_host_ns[(size_t)value * problem->domains.count + layout],
                              cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
             }
             for (uint32_t i = 0; i < node->output_count; i++) {
                 uint32_t value = node->outputs[i];
                 if (value != INLAY_NONE)
-                    raise_to(&problem->domains.to_host[(size_t)value * problem->domains.count + layout],
+                    raise_to(&problem->domains.to_host_ns[(size_t)value * problem->domains.count + layout],
                              cost_border_ns(snapshot, offer, problem->partition->profile, value, false));
             }
         }
@@ -208,10 +208,10 @@ static bool find_domains(struct problem *problem)
     problem->domains.marked = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.marked);
     problem->domains.transfers =
         arena_array(problem->scratch, (size_t)problem->domains.count * 2 + 4, sizeof *problem->domains.transfers);
-    problem->domains.to_host = arena_array(problem->scratch, cells, sizeof *problem->domains.to_host);
-    problem->domains.from_host = arena_array(problem->scratch, cells, sizeof *problem->domains.from_host);
+    problem->domains.to_host_ns = arena_array(problem->scratch, cells, sizeof *problem->domains.to_host_ns);
+    problem->domains.from_host_ns = arena_array(problem->scratch, cells, sizeof *problem->domains.from_host_ns);
     if (problem->domains.owner == NULL || problem->domains.marked == NULL || problem->domains.transfers == NULL ||
-        problem->domains.to_host == NULL || problem->domains.from_host == NULL)
+        problem->domains.to_host_ns == NULL || problem->domains.from_host_ns == NULL)
         return false;
     memset(problem->domains.owner, 0xff, problem->domains.count * sizeof *problem->domains.owner);
     for (uint32_t provider = 0; provider < request->provider_count; provider++)
@@ -228,10 +228,10 @@ static bool find_domains(struct problem *problem)
         for (uint32_t domain = 1; domain < problem->domains.memory_count; domain++) {
             if (problem->domains.owner[domain] == INLAY_NONE)
                 continue;
-            problem->domains.to_host[(size_t)value * problem->domains.count + domain] =
+            problem->domains.to_host_ns[(size_t)value * problem->domains.count + domain] =
                 fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, domain, 0, bytes),
                      MAX_PRICE_NS);
-            problem->domains.from_host[(size_t)value * problem->domains.count + domain] =
+            problem->domains.from_host_ns[(size_t)value * problem->domains.count + domain] =
                 fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, 0, domain, bytes),
                      MAX_PRICE_NS);
         }
@@ -320,14 +320,16 @@ static bool price_offers(struct problem *problem)
     if (all == NULL || known == NULL || measured == NULL || unmeasured == NULL)
         return false;
     for (uint32_t provider = 0; provider < problem->providers; provider++) {
-        problem->prices.launch[provider] =
+        problem->prices.launch_ns[provider] =
             fmin(cost_launch_ns(problem->request->costs, &problem->request->providers[provider]), MAX_PRICE_NS);
+        problem->prices.launch[provider] = objective_price(problem, provider, problem->prices.launch_ns[provider], 0);
         problem->ordered |= problem->prices.launch[provider] > 0;
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
         const bool is_known = offer->cost_source >= COST_PROFILE;
-        double ns = fmin(offer->cost.ns, MAX_PRICE_NS), margin = offer->cost_error;
+        const uint32_t owner = offer->provider;
+        double ns = fmin(offer->cost.ns, MAX_PRICE_NS), margin = offer->cost_error, margin_ns;
         double places = problem->request->providers[offer->provider].place;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
@@ -335,9 +337,11 @@ static bool price_offers(struct problem *problem)
         if (is_known) /* unmeasured offers of providers before this one have their own margin */
             places -= unmeasured[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
         problem->custom_placement[offer_index] = has_custom_placement(problem, offer);
-        problem->prices.margin_ns[offer_index] = ns * margin * fmax(places, 0);
-        problem->prices.base[offer_index] = ns + problem->prices.margin_ns[offer_index] +
-                                            (is_less_certain(offer, measured) ? ns * offer->cost_error : 0);
+        margin_ns = ns * margin * fmax(places, 0);
+        problem->prices.margin[offer_index] = objective_price(problem, owner, margin_ns, 0);
+        ns += margin_ns + (is_less_certain(offer, measured) ? ns * offer->cost_error : 0);
+        problem->prices.base[offer_index] =
+            objective_price(problem, owner, ns, objective_offer_bytes(problem, offer_index));
         if (!partition_merges(problem, offer_index))
             problem->prices.base[offer_index] += problem->prices.launch[offer->provider];
     }
@@ -420,7 +424,7 @@ static bool list_labels(struct problem *problem)
 
 void problem_set_prices(struct problem *problem, const double *per_byte)
 {
-    double total = problem->prices.boundary_ns * problem->nodes;
+    double total = problem->prices.boundary * problem->nodes;
 
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
@@ -517,17 +521,20 @@ bool problem_init(struct problem *out, const partition_request *request, struct 
                                  .exact_steps = EXACT_STEPS };
     problem->custom_placement = arena_array(scratch, offers, sizeof *problem->custom_placement);
     problem->prices.base = arena_array(scratch, offers, sizeof *problem->prices.base);
-    problem->prices.margin_ns = arena_array(scratch, offers, sizeof *problem->prices.margin_ns);
+    problem->prices.margin = arena_array(scratch, offers, sizeof *problem->prices.margin);
     problem->prices.offer = arena_array(scratch, offers, sizeof *problem->prices.offer);
     problem->prices.launch = arena_array(scratch, providers, sizeof *problem->prices.launch);
+    problem->prices.launch_ns = arena_array(scratch, providers, sizeof *problem->prices.launch_ns);
     problem->bounds.limit = arena_array(scratch, providers, sizeof *problem->bounds.limit);
     problem->memory = arena_array(scratch, providers, sizeof *problem->memory);
-    if (problem->custom_placement == NULL || problem->prices.base == NULL || problem->prices.margin_ns == NULL ||
-        problem->prices.offer == NULL || problem->prices.launch == NULL || problem->bounds.limit == NULL ||
-        problem->memory == NULL || !find_domains(problem) || !find_readers(problem) || !find_parents(problem) ||
-        !price_offers(problem))
+    if (problem->custom_placement == NULL || problem->prices.base == NULL || problem->prices.margin == NULL ||
+        problem->prices.offer == NULL || problem->prices.launch == NULL || problem->prices.launch_ns == NULL ||
+        problem->bounds.limit == NULL || problem->memory == NULL || !find_domains(problem) || !find_readers(problem) ||
+        !find_parents(problem) || !price_offers(problem))
         return false;
     price_layouts(problem);
+    if (!objective_price_copies(problem))
+        return false;
     find_limits(problem);
     if (!partition_groups_init(problem))
         return false;

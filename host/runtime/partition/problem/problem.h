@@ -1,7 +1,8 @@
 /* partition/problem/problem.h - the input of the search, and the cost of a choice.
  *
  * - problem.c: domains, graph and offers, with their prices
- * - price.c: the cost of a choice: the objective
+ * - objective.c: converts times and bytes to prices: time, energy or memory
+ * - price.c: the price of a choice
  * - schedule.c: the order of a choice, and merged regions
  * - region_limits.c: limits that offers set for their regions
  * - groups.c: offers of several nodes: cycles, families that do not overlap
@@ -39,14 +40,14 @@ typedef struct partition_schedule {
     uint32_t *heap_count;                /* [classes] */
     uint32_t unit_count, region_count;
     uint32_t partitions; /* sequences of one provider; host nodes do not count, but end a sequence */
-    double launch_ns;    /* of regions with several offers; other offers include it in their price */
+    double launch_price; /* of regions with several offers; other offers include it in their price */
     bool splits;         /* some offer requires connected regions */
     partition_limited limited;
 } partition_schedule;
 
 /* The evaluation of a choice. The price does not depend on `feasible`. */
 typedef struct partition_verdict {
-    double price; /* the objective: ns with margins and multipliers */
+    double price; /* in units of the objective (objective.c), with margins and multipliers */
     bool runs;    /* no cycle */
     bool feasible;
 } partition_verdict;
@@ -69,8 +70,9 @@ typedef struct partition_domains {
     uint32_t memory_count; /* number of memory domains */
     uint32_t *layout_of;   /* [providers] the "domain" of values within its regions; the host's = row-major */
     uint32_t *owner;       /* [count] provider; NONE = the host */
-    /* [values * count] cost of copies from the domain to the host, and from the host to the domain */
+    /* [values * count] prices of copies from the domain to the host, and from the host to the domain */
     double *to_host, *from_host;
+    double *to_host_ns, *from_host_ns; /* the same as times; the same memory if prices are times */
     uint8_t *links;   /* [memory_count * memory_count] LINK_* from one to another; NULL: all are LINK_HOST */
     uint32_t *marked; /* [count] scratch of partition_list_transfers */
     uint32_t mark;
@@ -85,13 +87,15 @@ typedef struct partition_links {
     uint32_t *parent;    /* [nodes] the node whose region the node would most likely join; NONE: none */
 } partition_links;
 
+/* Prices have the unit of the objective (objective.c): nanoseconds, nanojoules or bytes. */
 typedef struct partition_prices {
-    double *base;       /* [offers] ns, margin, and launch if it runs alone */
-    double *margin_ns;  /* [offers] the margin in base */
-    double *offer;      /* [offers] base plus the multipliers for memory */
-    double *launch;     /* [providers] */
-    double scale;       /* converts ns to the integers of flow */
-    double boundary_ns; /* cost of a change of provider, for max_partitions */
+    double *base;      /* [offers] price, margin, and launch if it runs alone */
+    double *margin;    /* [offers] the margin in base */
+    double *offer;     /* [offers] base plus the multipliers for memory */
+    double *launch;    /* [providers] */
+    double *launch_ns; /* [providers] the same as times */
+    double scale;      /* converts prices to the integers of flow */
+    double boundary;   /* price of a change of provider, for max_partitions */
 } partition_prices;
 
 /* The offers to choose from. */
@@ -191,9 +195,25 @@ bool problem_init(struct problem *out, const partition_request *request, struct 
 /* The domain of the value in the offer; for NONE the host's domain. Merged offers hold values in a layout of their
  * provider. The change from row-major costs like a copy, so the layout is treated as a domain in host memory. */
 uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint32_t value);
-/* Sets prices.offer from prices.base and per_byte [providers] (NULL = 0), and the scale; boundary_ns must be set
+/* Sets prices.offer from prices.base and per_byte [providers] (NULL = 0), and the scale; boundary must be set
  * before. */
 void problem_set_prices(struct problem *problem, const double *per_byte);
+
+/* ------------------------------------------------------------------ objective.c */
+
+/* The objective that the rules of the request name. */
+uint32_t partition_objective(const partition_request *request);
+/* The price of `ns` nanoseconds of a provider that need `bytes` of memory more. */
+double objective_price(const struct problem *problem, uint32_t provider, double ns, double bytes);
+/* The bytes that the offer keeps: packed weights, and the values that others read. Values between the nodes of a group
+ * are not counted. */
+double objective_offer_bytes(const struct problem *problem, uint32_t offer);
+/* The price of a copy of the value to or from the other domain than the host's, which takes that time. */
+double objective_copy_price(const struct problem *problem, uint32_t value, uint32_t domain, double ns);
+/* Sets to_host and from_host of the domains from their times. False: out of memory. */
+bool objective_price_copies(struct problem *problem);
+/* The provider whose memory or layout the domain is; INLAY_NONE: the host. */
+uint32_t objective_owner(const struct problem *problem, uint32_t domain);
 
 /* ------------------------------------------------------------------ price.c */
 
@@ -210,7 +230,8 @@ uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t of
 uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t origin);
 /* The fraction of the cost of a transfer that counts for one iteration. */
 double share_per_iteration(const struct problem *problem, bool once);
-/* Cost of a transfer in nanoseconds. */
+/* The price of a transfer, and its time. */
+double partition_transfer_price(const struct problem *problem, uint32_t value, partition_transfer transfer);
 double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer);
 /* Offers and copies: the part of the price that does not depend on the order, and thus a lower bound of the price. */
 double partition_base_price(struct problem *problem, const uint32_t *choice);

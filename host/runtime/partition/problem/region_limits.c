@@ -181,7 +181,7 @@ bool partition_divide_regions(struct problem *problem, const uint32_t *choice)
             for (uint32_t i = at; i < next; i++)
                 region_of[i] = regions;
             if (at > begin)
-                schedule->launch_ns += problem->prices.launch[provider];
+                schedule->launch_price += problem->prices.launch[provider];
         }
     }
     INLAY_CHECK(regions >= schedule->region_count);

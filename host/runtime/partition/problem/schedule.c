@@ -249,7 +249,7 @@ static bool order_units(struct problem *problem, const uint32_t *choice, uint32_
             release(problem, choice, unit);
         }
     schedule->region_count = schedule->partitions = 0;
-    schedule->launch_ns = 0;
+    schedule->launch_price = 0;
     for (uint32_t class; (class = next_class(problem, last, unmerged_first)) != INLAY_NONE;) {
         uint32_t unit = heap_pop(schedule->heap + schedule->heap_at[class], &schedule->heap_count[class]);
         uint32_t provider = partition_provider_of(problem, choice[schedule->head[unit]]);
@@ -257,7 +257,7 @@ static bool order_units(struct problem *problem, const uint32_t *choice, uint32_
 
         if (!joins) {
             schedule->region_count++;
-            schedule->launch_ns += class < problem->providers ? problem->prices.launch[class] : 0;
+            schedule->launch_price += class < problem->providers ? problem->prices.launch[class] : 0;
         }
         if (provider != INLAY_NONE && (done == 0 || provider != before))
             schedule->partitions++;
@@ -286,7 +286,7 @@ static double cost_of_order(const struct problem *problem)
                          ? schedule->partitions - problem->bounds.max_partitions
                          : 0;
 
-    return schedule->launch_ns + problem->prices.boundary_ns * schedule->partitions +
+    return schedule->launch_price + problem->prices.boundary * schedule->partitions +
            region_ns(problem) * schedule->region_count + 1e18 * above;
 }
 
@@ -300,7 +300,7 @@ static double order_lower_bound(const struct problem *problem)
         bool merges = at[provider + 1] > at[provider],
              alone = at[problem->providers + provider + 1] > at[problem->providers + provider];
         least += (merges ? problem->prices.launch[provider] + region_ns(problem) : 0) +
-                 (merges || alone ? problem->prices.boundary_ns : 0);
+                 (merges || alone ? problem->prices.boundary : 0);
     }
     return least;
 }
@@ -372,7 +372,7 @@ static void split_regions(struct problem *problem, const uint32_t *choice)
             if (split && schedule->pending[root] == INLAY_NONE)
                 continue; /* placed with its part already */
             if (split && i > begin)
-                schedule->launch_ns +=
+                schedule->launch_price +=
                     problem->prices
                         .launch[problem->partition->offers[choice[schedule->head[schedule->order[i]]]].provider];
             regions += split || i == begin;

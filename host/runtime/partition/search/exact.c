@@ -60,7 +60,7 @@ static double recount(struct branch *branch, uint32_t value)
     if (value == INLAY_NONE || branch->problem->domains.count == 1)
         return 0;
     for (uint32_t count = partition_list_transfers(branch->problem, branch->choice, value); count > 0; count--)
-        ns += partition_transfer_ns(branch->problem, value, branch->problem->domains.transfers[count - 1]) *
+        ns += partition_transfer_price(branch->problem, value, branch->problem->domains.transfers[count - 1]) *
               share_per_iteration(branch->problem, branch->problem->domains.transfers[count - 1].once);
     branch->copy_ns[value] = ns;
     return ns - before;

@@ -268,7 +268,7 @@ static void add_copy_to(struct problem *problem, const struct copied *copied, ui
         if (linked && (k == 0 || gate != GATE_NONE))
             add_transfer_term(
                 problem, copied,
-                partition_transfer_ns(problem, copied->value, (partition_transfer){ copied->origin[k], to, false }),
+                partition_transfer_price(problem, copied->value, (partition_transfer){ copied->origin[k], to, false }),
                 gate, to, copied->origin[k]);
     }
     if (no_host[0] && no_host[1])
@@ -336,7 +336,7 @@ static double boundary_cost(const struct problem *problem, uint32_t parent_offer
         return 0;
     if (partition_merges(problem, offer) && (provider != parent_provider || !partition_merges(problem, parent_offer)))
         ns += problem->prices.launch[provider];
-    return ns + (provider != parent_provider ? problem->prices.boundary_ns : 0);
+    return ns + (provider != parent_provider ? problem->prices.boundary : 0);
 }
 
 static void add_boundary_term(struct problem *problem, uint32_t node)
@@ -394,7 +394,7 @@ bool partition_fuse(struct problem *problem, const partition_alternative *curren
                     const partition_alternative *proposed, uint32_t *choice)
 {
     struct fusion *fusion = problem->fusion;
-    bool seams = problem->prices.boundary_ns > 0;
+    bool seams = problem->prices.boundary > 0;
 
     fusion->current = current;
     fusion->proposed = proposed;

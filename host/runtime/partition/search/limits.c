@@ -17,7 +17,7 @@ struct bounds {
     uint32_t *best, *trial;    /* [nodes] */
     partition_verdict verdict; /* of best, at true prices */
     double *per_byte;          /* [providers] current multipliers */
-    double boundary_ns;
+    double boundary;
     uint32_t fewest;        /* smallest number of partitions of any choice evaluated */
     uint64_t *least_excess; /* [providers] smallest excess over the limit of any choice evaluated, in bytes */
 };
@@ -47,7 +47,7 @@ static partition_verdict judge(struct bounds *bounds, const uint32_t *choice)
     struct problem *problem = bounds->problem;
     partition_verdict verdict;
 
-    problem->prices.boundary_ns = 0;
+    problem->prices.boundary = 0;
     problem_set_prices(problem, NULL);
     verdict = partition_evaluate(problem, choice);
     if (!verdict.runs)
@@ -86,7 +86,7 @@ static double copies_around(struct problem *problem, const uint32_t *choice, con
                 i < partition_reads(node) ? partition_read_at(node, i) : node->info.outputs[i - partition_reads(node)];
             for (uint32_t count = value == INLAY_NONE ? 0 : partition_list_transfers(problem, choice, value); count > 0;
                  count--)
-                ns += partition_transfer_ns(problem, value, problem->domains.transfers[count - 1]) *
+                ns += partition_transfer_price(problem, value, problem->domains.transfers[count - 1]) *
                       share_per_iteration(problem, problem->domains.transfers[count - 1].once);
         }
     }
@@ -274,7 +274,7 @@ static partition_verdict search_again(struct bounds *bounds)
     uint32_t uncovered, steps = problem->exact_steps;
     bool ok;
 
-    problem->prices.boundary_ns = bounds->boundary_ns;
+    problem->prices.boundary = bounds->boundary;
     problem_set_prices(problem, bounds->per_byte);
     problem->exact_steps = 0;
     ok = partition_solve(problem, bounds->trial, &uncovered);
@@ -287,7 +287,7 @@ static partition_verdict search_again(struct bounds *bounds)
 }
 
 /* Raises the multipliers of the constraints that the last evaluated choice violates. */
-static bool raise_multipliers(struct bounds *bounds, double total_ns)
+static bool raise_multipliers(struct bounds *bounds, double total)
 {
     struct problem *problem = bounds->problem;
     bool raised = false;
@@ -298,12 +298,11 @@ static bool raise_multipliers(struct bounds *bounds, double total_ns)
         raised = true;
         bounds->per_byte[provider] = bounds->per_byte[provider] > 0
                                          ? bounds->per_byte[provider] * 4
-                                         : total_ns / 64 / ((double)excess_of(problem, provider) + 1);
+                                         : total / 64 / ((double)excess_of(problem, provider) + 1);
     }
     if (problem->bounds.max_partitions > 0 && problem->schedule.partitions > problem->bounds.max_partitions) {
         raised = true;
-        bounds->boundary_ns =
-            bounds->boundary_ns > 0 ? bounds->boundary_ns * 4 : total_ns / 64 / problem->schedule.partitions + 1;
+        bounds->boundary = bounds->boundary > 0 ? bounds->boundary * 4 : total / 64 / problem->schedule.partitions + 1;
     }
     return raised;
 }
@@ -311,11 +310,11 @@ static bool raise_multipliers(struct bounds *bounds, double total_ns)
 static void search_with_multipliers(struct bounds *bounds)
 {
     struct problem *problem = bounds->problem;
-    double total_ns = bounds->verdict.price;
+    double total = bounds->verdict.price;
     partition_verdict verdict = judge(bounds, bounds->best);
 
     for (uint32_t round = 0; round < MAX_ROUNDS && verdict.runs && !verdict.feasible && !problem->failed; round++) {
-        if (!raise_multipliers(bounds, total_ns))
+        if (!raise_multipliers(bounds, total))
             return;
         verdict = search_again(bounds);
     }
@@ -325,7 +324,7 @@ static void search_with_multipliers(struct bounds *bounds)
 
         for (uint32_t provider = 0; provider < problem->providers; provider++)
             bounds->per_byte[provider] *= step;
-        bounds->boundary_ns *= step;
+        bounds->boundary *= step;
         verdict = search_again(bounds);
     }
 }

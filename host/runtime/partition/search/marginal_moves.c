@@ -182,7 +182,7 @@ bool drop_marginal_moves(struct problem *problem, uint32_t *choice)
     if (partition_first_choice(problem, true, moves.preferred) != INLAY_NONE)
         return true;
     for (uint32_t offer = 0; offer < problem->offers; offer++)
-        plain[offer] = problem->prices.base[offer] - problem->prices.margin_ns[offer];
+        plain[offer] = problem->prices.base[offer] - problem->prices.margin[offer];
     problem->prices.offer = plain;
     find_changes(&moves);
     list_changes(&moves);

@@ -164,7 +164,7 @@ bool keep_regions_whole(struct problem *problem, uint32_t *choice)
     if (plain == NULL || whole.trial == NULL || whole.part_of == NULL || whole.stack == NULL)
         return false;
     for (uint32_t offer = 0; offer < problem->offers; offer++) {
-        plain[offer] = problem->prices.base[offer] - problem->prices.margin_ns[offer];
+        plain[offer] = problem->prices.base[offer] - problem->prices.margin[offer];
         problem->partition->offers[offer].kept_whole = false;
     }
     problem->prices.offer = plain;

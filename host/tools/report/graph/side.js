@@ -72,6 +72,17 @@ function whatIf(facts) {
              w.moves.map((m) => faint(many(m.count, 'node', 'nodes') + ' ' + m.from + ' \u2192 ' + m.to)));
 }
 
+/* What each objective would lead to. */
+function objectives(facts) {
+  if (!facts.objectives) return null;
+  const row = (o) => o.possible
+    ? [num(timeText(o.cost_ns)), num(o.energy_nj ? joulesText(o.energy_nj) : '-'), num(bytesText(o.kept_bytes)), num('' + o.moved)]
+    : [el('td', { colSpan: 4, className: 'faint' }, o.reason)];
+  return [el('h2', null, 'Objectives'),
+          el('table', { className: 'objectives' }, heads('objective', 'time', 'energy', 'memory', 'nodes that move'),
+             facts.objectives.map((o) => el('tr', null, td(o.objective, o.objective === facts.objective ? ' *' : ''), row(o))))];
+}
+
 /* A heading and rows; the first rows are shown at once, the others on request. */
 function listOf(title, all, row) {
   if (all.length === 0) return null;
@@ -227,7 +238,7 @@ function keyList() {
 function side(page) {
   const facts = page.facts, view = page.views[0];
   const parts = facts.providers
-    ? [whatIf(facts), el('h2', null, 'Providers'), providerTable(page), assumed(facts), providerMemory(facts), stretchList(view),
+    ? [whatIf(facts), el('h2', null, 'Providers'), providerTable(page), assumed(facts), providerMemory(facts), objectives(facts), stretchList(view),
        scopeList(page), copyList(view), refusalList(facts), absentList(facts), regionList(view), keyList()]
     : page.views.length === 2 ? [interfaceChanges(page), changeList(page), operatorList(page), keyList()]
       : [operatorList(page), scopeList(page), weightList(view), keyList()];
