@@ -184,6 +184,7 @@ static inlay_status run_devices(const void *model, size_t bytes, bool separate, 
         take_picture(camera.data, i);
         INLAY_TRY(inlay_context_run(context, NULL, diag));
         INLAY_TRY(run_reference(model, bytes, camera.data, want, diag));
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the same bits are expected */
         *out_equal = *out_equal && memcmp(display.data, want, sizeof want) == 0;
     }
     INLAY_TRY(count_profiled_copies(context, out_profiled, diag));

@@ -101,7 +101,7 @@ static void expected(const float *input, int64_t rows, const double *weights, co
             double sum = bias != NULL ? bias[n] : 0, size = fabs(sum), lost = 0, top = 0;
 
             for (int64_t k = 0; k < K; k++)
-                top = fmax(top, fabs(input[r * K + k]));
+                top = fmax(top, fabs((double)input[r * K + k]));
             for (int64_t k = 0; k < K; k++) {
                 sum += (double)input[r * K + k] * weights[k * N + n];
                 size += fabs((double)input[r * K + k] * weights[k * N + n]);

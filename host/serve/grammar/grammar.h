@@ -41,11 +41,11 @@ grammar_node grammar_sequence(struct grammar *grammar, grammar_node first, gramm
 /* Nothing at all, to start a list of alternatives with. */
 grammar_node grammar_never(struct grammar *grammar);
 grammar_node grammar_either(struct grammar *grammar, grammar_node first, grammar_node second);
-grammar_node grammar_repeat(struct grammar *grammar, grammar_node node, uint32_t least, uint32_t most);
+grammar_node grammar_repeat(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most);
 
 /* A new rule, which can be referred to before it is defined. The first one is the language. */
 uint32_t grammar_rule(struct grammar *grammar);
-void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node node);
+void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node value);
 grammar_node grammar_refer(struct grammar *grammar, uint32_t rule);
 
 /* Ends the construction. false: `why` (GRAMMAR_WHY_BYTES bytes) says why the grammar cannot be used. */
@@ -55,8 +55,8 @@ bool grammar_finish(struct grammar *grammar, char *why);
 
 /* The state of the empty text. */
 uint32_t grammar_start(const struct grammar *grammar);
-/* The state after one more byte; GRAMMAR_DEAD: there is none. */
-uint32_t grammar_next(struct grammar *grammar, uint32_t state, uint8_t byte);
+/* The state after state `index` and one more byte; GRAMMAR_DEAD: there is none. */
+uint32_t grammar_next(struct grammar *grammar, uint32_t index, uint8_t byte);
 /* Whether the text that leads to the state is of the language. */
 bool grammar_accepts(const struct grammar *grammar, uint32_t state);
 /* Memory ran out, or the states of the texts take more memory or time than they may: from here on all are dead. */

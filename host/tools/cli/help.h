@@ -16,7 +16,7 @@ typedef struct help_page {
 } help_page;
 
 /* The text before '\v' in the documentation of an option is what --help prints; --help-all prints both parts. */
-void help_print(const help_page *page, bool all, FILE *to);
+void help_print(const help_page *help, bool all, FILE *to);
 /* The lines with the syntax alone. */
 void help_print_usage(const help_page *page, FILE *to);
 #endif

@@ -9,5 +9,5 @@ void recurrent_panels_layout(const int64_t *dims, uint64_t bytes, tensor_layout 
 /* Is layout this layout? */
 bool recurrent_is_pack(const tensor_layout *layout);
 /* Copies 32-bit words into it; from: row-major. */
-void recurrent_reorder_panels(const tensor_layout *layout, const int32_t *from, int32_t *to);
+void recurrent_reorder_panels(const tensor_layout *packed, const int32_t *from, int32_t *to);
 #endif

@@ -86,18 +86,8 @@ static OrtStatus *malformed(void)
 /* Whether the elements of a tensor take exactly this number of bytes; checked before memory is allocated for them. */
 static bool fits(inlay_dtype dtype, size_t count, uint32_t bytes)
 {
-    uint64_t bits = 0;
+    const uint64_t bits = inlay_dtype_bits(dtype);
 
-    switch (dtype) {
-#define CASE(number, name, width, text)                                                                                \
-    case number:                                                                                                       \
-        bits = width;                                                                                                  \
-        break;
-        INLAY_DTYPE_LIST(CASE)
-#undef CASE
-    default:
-        break;
-    }
     return count <= 8 * (uint64_t)bytes && (count * bits + 7) / 8 == bytes;
 }
 

@@ -43,9 +43,9 @@ typedef struct shared_memory {
 } shared_memory;
 /* True if numpy has the element type. */
 bool array_has_type(inlay_dtype dtype);
-/* Returns an array over the memory, a new reference; NULL with an exception. Takes ownership of memory->owner, also on
+/* Returns an array over the memory, a new reference; NULL with an exception. Takes ownership of shared->owner, also on
  * failure. */
-PyObject *array_over(const shared_memory *memory, inlay_dtype dtype, size_t rank, const int64_t *dims);
+PyObject *array_over(const shared_memory *shared, inlay_dtype dtype, size_t rank, const int64_t *dims);
 /* Adds the types of array.c to the module. Returns 0, or -1 with an exception. */
 int arrays_add_types(PyObject *module);
 
@@ -67,7 +67,7 @@ PyObject *fed_owners(const fed_input *inputs, size_t count);
 void fed_release(fed_input *inputs, size_t count);
 
 /* runner.c */
-int runner_configure(PyObject *value_type, PyObject *error_of);
+int runner_configure(PyObject *type, PyObject *function);
 /* Tells on which thread Python handles signals. */
 void runner_set_main_thread(unsigned long thread);
 int runner_add_type(PyObject *module);
