@@ -136,6 +136,7 @@ open.onnx --no-cpu=0
 open.onnx --no-metadata
 open.onnx --no-pass=algebra
 open.onnx --node-metadata=0
+open.onnx --objective=memory
 open.onnx --option=reference.precision=strict
 open.onnx --pass=algebra
 open.onnx --pin=op:MatMul=reference
@@ -144,6 +145,7 @@ open.onnx --plugin-allow=
 open.onnx --plugin-dirs=elsewhere
 open.onnx --policy=priority
 open.onnx --power=efficiency
+open.onnx --power-watts=cpu=10
 open.onnx --precision=fast
 open.onnx --priority=low
 open.onnx --probe=never

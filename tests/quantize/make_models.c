@@ -118,7 +118,7 @@ static const struct sparse_kind {
     { "gemm_", "Gemm", "7,400", "7,300", { 300, 400 }, 2, true, false },
     { "wide_", "MatMul", "1,3072", "1,2048", { 3072, 2048 }, 2, false, false },
     { "fours_", "MatMul", "1,2048", "1,2048", { 2048, 2048 }, 2, false, true },
-    { "fours_gemm_", "Gemm", "3,1002", "3,900", { 900, 1002 }, 2, true, true },
+    { "fours_gemm_", "Gemm", "1,1002", "1,900", { 900, 1002 }, 2, true, true },
 };
 
 static void put_sparse(struct wire *wire, const struct sparse_kind *kind, const float *weights, int64_t total)
