@@ -27,6 +27,7 @@ typedef struct lane_row {
 /* The parts of a loop that are constant after inlining. */
 typedef struct lane_kind {
     bool is_mean, whole; /* whole: all lanes of the vectors exist */
+    bool deep;           /* windows have several slices */
     int vectors;
 } lane_kind;
 
@@ -40,18 +41,15 @@ VEC_INLINE vec join(const lane_kind kind, vec total, vec v)
     return kind.is_mean ? vec_add(total, v) : vec_max(v, total);
 }
 
-/* Adds `count` elements of a column to its result. */
-VEC_INLINE void join_elements(const lane_row *row, const lane_kind kind, const int64_t count, const float *input,
-                              vec *out, vec *special)
+/* Adds an element of a column to its result. */
+VEC_INLINE void join_element(const lane_row *row, const lane_kind kind, const float *input, vec *out, vec *special)
 {
-    for (int64_t r = 0; r < count; r++, input += row->row_step) {
-        VEC_UNROLL
-        for (int v = 0; v < kind.vectors; v++) {
-            const vec element = load(row, kind, input + v * VEC_LANES);
+    VEC_UNROLL
+    for (int v = 0; v < kind.vectors; v++) {
+        const vec element = load(row, kind, input + v * VEC_LANES);
 
-            out[v] = join(kind, out[v], element);
-            special[v] = vec_fma(element, vec_zero(), special[v]);
-        }
+        out[v] = join(kind, out[v], element);
+        special[v] = vec_fma(element, vec_zero(), special[v]);
     }
 }
 
@@ -72,9 +70,15 @@ VEC_INLINE void make_column(lane_row *row, const lane_kind kind, const int64_t r
         out[v] = load(row, kind, input + v * VEC_LANES);
         special[v] = vec_mul(out[v], vec_zero());
     }
-    join_elements(row, kind, rows - 1, input + row->row_step, out, special);
-    for (int64_t slice = 1; slice < row->slices; slice++)
-        join_elements(row, kind, rows, input + slice * row->slice_step, out, special);
+    for (int64_t r = 1; r < rows; r++) {
+        input += row->row_step;
+        join_element(row, kind, input, out, special);
+    }
+    for (int64_t slice = 1; kind.deep && slice < row->slices; slice++) {
+        input = row->input + x * row->plane->pixel_step + slice * row->slice_step;
+        for (int64_t r = 0; r < rows; r++, input += row->row_step)
+            join_element(row, kind, input, out, special);
+    }
     VEC_UNROLL
     for (int v = 0; v < kind.vectors; v++)
         row->special[v] = kind.is_mean ? row->special[v] : vec_add(row->special[v], special[v]);
@@ -220,19 +224,19 @@ VEC_INLINE void make_row(lane_row *row, const lane_kind kind)
 }
 
 VEC_INLINE bool lanes_row(const pool_plane *plane, const float *input, float *output, int64_t slice_out,
-                          int64_t row_out, const bool is_mean)
+                          int64_t row_out, const bool is_mean, const bool deep)
 {
     const pool_window *window = &plane->window;
     const int64_t front = slice_out * window->stride[0] - window->begin[0],
                   top = row_out * window->stride[1] - window->begin[1];
-    int64_t low, low_slice, at = 0;
+    int64_t low, low_slice = 0, at = 0;
     lane_row row = { .plane = plane,
                      .slice_step = window->dilation[0] * plane->slice_step,
                      .row_step = window->dilation[1] * plane->row_step };
 
     for (int v = 0; v < VECTORS; v++)
         row.special[v] = vec_zero();
-    row.slices = pool_taps(window, 0, front, &low_slice);
+    row.slices = deep ? pool_taps(window, 0, front, &low_slice) : 1; /* a window of one slice is inside */
     row.rows = pool_taps(window, 1, top, &low);
     output += slice_out * plane->out_slice_step + row_out * plane->out_row_step;
     if (row.slices == 0 || row.rows == 0) {
@@ -248,28 +252,44 @@ VEC_INLINE bool lanes_row(const pool_plane *plane, const float *input, float *ou
     for (; at + VECTORS * VEC_LANES <= plane->lanes; at += VECTORS * VEC_LANES) {
         row.input = input + at;
         row.output = output + at;
-        make_row(&row, (lane_kind){ is_mean, true, VECTORS });
+        make_row(&row, (lane_kind){ is_mean, true, deep, VECTORS });
     }
     for (; !VEC_HAS_MASKS && at + VEC_LANES <= plane->lanes; at += VEC_LANES) { /* all of some blocked layouts */
         row.input = input + at;
         row.output = output + at;
-        make_row(&row, (lane_kind){ is_mean, true, 1 });
+        make_row(&row, (lane_kind){ is_mean, true, deep, 1 });
     }
     for (; at < plane->lanes; at += VEC_LANES) {
         row.input = input + at;
         row.output = output + at;
         row.mask = vec_first(plane->lanes - at);
-        make_row(&row, (lane_kind){ is_mean, false, 1 });
+        make_row(&row, (lane_kind){ is_mean, false, deep, 1 });
     }
     for (int v = 1; v < VECTORS; v++)
         row.special[0] = vec_add(row.special[0], row.special[v]);
     return vec_sum(row.special[0]) == 0;
 }
 
+/* Functions of their own: compilers allocate the registers of a larger one worse. */
+#define LANES_ROW(name, is_mean, deep)                                                                                 \
+    static __attribute__((noinline)) bool name(const pool_plane *plane, const float *input, float *output,             \
+                                               int64_t slice_out, int64_t row_out)                                     \
+    {                                                                                                                  \
+        return lanes_row(plane, input, output, slice_out, row_out, is_mean, deep);                                     \
+    }
+LANES_ROW(max_row, false, false)
+LANES_ROW(max_volume, false, true)
+LANES_ROW(mean_row, true, false)
+LANES_ROW(mean_volume, true, true)
+#undef LANES_ROW
+
 static bool row_of_lanes(const pool_plane *plane, const float *input, float *output, int64_t slice_out, int64_t row_out)
 {
-    return plane->window.is_mean ? lanes_row(plane, input, output, slice_out, row_out, true)
-                                 : lanes_row(plane, input, output, slice_out, row_out, false);
+    const bool deep = plane->window.kernel[0] > 1;
+
+    return (plane->window.is_mean ? deep ? mean_volume : mean_row
+            : deep                ? max_volume
+                                  : max_row)(plane, input, output, slice_out, row_out);
 }
 
 const pool_lanes_set KERNEL(pool_lanes) = { .row = row_of_lanes };

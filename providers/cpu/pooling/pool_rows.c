@@ -288,40 +288,40 @@ static void count_plane(const row_pool *pool, float *counts)
 }
 
 /* Computes a small plane. slices: of the divisor, whose other factors are in buffer->counts. */
-static void make_plane(const row_pool *pool, const float *input, float *output, float slices, row_buffer *buffer)
+static void make_plane(const row_pool *pool, const small_plane *plane, const float *input, float *output, float slices,
+                       row_buffer *buffer)
 {
     const pool_window *window = &pool->window;
-    const small_plane plane = small_plane_of(pool);
-    const int64_t step = window->stride[2], below = plane.height - window->begin[1],
-                  right = pool->reach - window->begin[2], row_step = window->dilation[1] * plane.pitch;
+    const int64_t step = window->stride[2], below = plane->height - window->begin[1],
+                  right = pool->reach - window->begin[2], row_step = window->dilation[1] * plane->pitch;
     const int64_t in_rows = window->in[1] < below ? window->in[1] : below,
                   width = window->in[2] < right ? window->in[2] : right;
     const float *padded = input;
     float *rows = buffer->columns, *result = buffer->t;
 
-    INLAY_CHECK(plane.height * plane.pitch <= MAX_ROW && plane.columns > 0);
-    if (window->begin[1] != 0 || in_rows != plane.height || width != plane.pitch || window->in[2] != plane.pitch) {
-        for (int64_t i = 0; i < plane.height * plane.pitch; i++)
+    INLAY_CHECK(plane->height * plane->pitch <= MAX_ROW && plane->columns > 0);
+    if (window->begin[1] != 0 || in_rows != plane->height || width != plane->pitch || window->in[2] != plane->pitch) {
+        for (int64_t i = 0; i < plane->height * plane->pitch; i++)
             buffer->t[i] = window->is_mean ? 0 : -INFINITY;
-        KERNEL_BEST(moves)->rows(input, window->in[2], buffer->t + window->begin[1] * plane.pitch + window->begin[2],
-                                 plane.pitch, in_rows, width);
+        KERNEL_BEST(moves)->rows(input, window->in[2], buffer->t + window->begin[1] * plane->pitch + window->begin[2],
+                                 plane->pitch, in_rows, width);
         padded = buffer->t;
     }
     if (!window->is_mean && KERNEL_BEST(rows)->finite(input, window->in[1] * window->in[2])) {
-        KERNEL_BEST(rows)->windows(padded, rows, plane.rows, window->kernel[1], row_step);
-        KERNEL_BEST(rows)->windows(rows, result, (plane.columns - 1) * step + 1, window->kernel[2],
+        KERNEL_BEST(rows)->windows(padded, rows, plane->rows, window->kernel[1], row_step);
+        KERNEL_BEST(rows)->windows(rows, result, (plane->columns - 1) * step + 1, window->kernel[2],
                                    window->dilation[2]);
         if (step > 1) {
-            KERNEL_BEST(pool_loops)->take_strided(result, rows, plane.columns, step);
+            KERNEL_BEST(pool_loops)->take_strided(result, rows, plane->columns, step);
             result = rows;
         }
     } else {
-        combine_taps(rows, padded, plane.rows, window->kernel[1], row_step, 1, window->is_mean);
-        combine_taps(result, rows, plane.columns, window->kernel[2], window->dilation[2], step, window->is_mean);
+        combine_taps(rows, padded, plane->rows, window->kernel[1], row_step, 1, window->is_mean);
+        combine_taps(result, rows, plane->columns, window->kernel[2], window->dilation[2], step, window->is_mean);
     }
     if (window->is_mean)
-        KERNEL_BEST(pool_loops)->divide(result, buffer->counts, slices, plane.columns);
-    KERNEL_BEST(moves)->rows(result, plane.out_pitch, output, window->out[2], window->out[1], window->out[2]);
+        KERNEL_BEST(pool_loops)->divide(result, buffer->counts, slices, plane->columns);
+    KERNEL_BEST(moves)->rows(result, plane->out_pitch, output, window->out[2], window->out[1], window->out[2]);
 }
 
 static bool is_volume(const row_pool *pool)
@@ -357,6 +357,7 @@ static inlay_status whole_range(void *user, int64_t begin, int64_t end, uint32_t
     const pool_window *window = &pool->window;
     const int64_t size = window->in[1] * window->in[2];
     const bool small = is_small(pool);
+    const small_plane plane = small ? small_plane_of(pool) : (small_plane){ 0 };
     row_buffer buffer;
 
     if (!small)
@@ -370,7 +371,7 @@ static inlay_status whole_range(void *user, int64_t begin, int64_t end, uint32_t
         if (is_volume(pool))
             input = combine_slices(pool, input, p % window->out[0], call->planes + worker * size, &slices);
         if (small)
-            make_plane(pool, input, output, slices, &buffer);
+            make_plane(pool, &plane, input, output, slices, &buffer);
         else
             make_rows(pool, input, output, 0, window->out[1], slices, &buffer);
     }

@@ -31,7 +31,7 @@ enum {
     VECTORS = EACH > 4 ? EACH : 4,           /* vectors of a row that are summed in parallel */
     SIDE = VECTORS / EACH,                   /* their groups */
     MOST_ROWS = VEC_REGISTERS >= 32 ? 4 : 2, /* rows whose sums stay in registers */
-    AHEAD = 1024                             /* prefetch distance in bytes of codes */
+    AHEAD = 2048                             /* prefetch distance in bytes of codes */
 };
 
 /* Loads VEC_LANES signed bytes. (GCC splits vectors of bytes to convert them.) */
@@ -188,6 +188,7 @@ VEC_INLINE void multiply_rows(const struct slice *slice, int bits, bool zeros, i
     }
     for (; lone && k + 1 < depth; k += 2, at += 2 * step) {
         vec_fetch_near(data + at * UNFOLD_LANES / 8 * bits + AHEAD);
+        vec_fetch_near(data + (at + step) * UNFOLD_LANES / 8 * bits + AHEAD);
         add_step(data, at, x, k, bits, vectors, rows, table, zeros ? zero : NULL, sum);
         add_step(data, at + step, x, k + 1, bits, vectors, rows, table, zeros ? zero : NULL, odd);
     }
