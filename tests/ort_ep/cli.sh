@@ -37,9 +37,18 @@ out=$(call explain test_mul --policy priority)
 grep -q 'prices: measured' <<<"$out" || fail "no measured price: $out"
 grep -q '^ort_ep  *1 ' <<<"$out" || fail "the library's node is not chosen: $out"
 
-# The plug-in of a library that crashes is quarantined, and the program goes on without it.
+# A library that crashes in the probe process is quarantined, with the options that made it crash.
 out=$(call run test_mul) || fail "it does not run: $out"
-out=$(call run test_mul --option ort_ep.environment=crash=1 --verbose) || fail "it ends after the crash: $out"
+for when in 'for the first time' again; do
+    out=$(call run test_mul --option ort_ep.environment=crash=1) && fail "a library that crashes is used: $out"
+    grep -q "library .*/$(basename "$library"): it crashed (SIGSEGV) in create, provider ort_ep; it is quarantined" \
+        <<<"$out" || fail "the crash is not reported $when: $out"
+done
+out=$(call run test_mul --require ort_ep --policy priority) || fail "other options are quarantined, too: $out"
+"$inlay" providers --retry "$library" >/dev/null || fail "it is not tried again"
+
+# Without probes the program crashes: the plug-in is quarantined, and the program starts again without it.
+out=$(call run test_mul --option ort_ep.environment=crash=1 --verbose --probe never) || fail "no restart: $out"
 grep -q "provider ort_ep opens $library" <<<"$out" || fail "the library is not named: $out"
 grep -q 'plugin ort_ep .* crashed (SIGSEGV) in create, provider ort_ep; it is quarantined' <<<"$out" ||
     fail "the crash is not reported: $out"
