@@ -46,6 +46,7 @@ static void find_verdict(const probe_rules *rules, const plugin_provider *provid
                          const struct stat *st, char **arguments, struct verdict *out)
 {
     char helper[PATH_MAX], host[128], identity[128];
+    const uint32_t limit = LIBRARY_PROBE_TIMES * (rules->probe_ms != 0 ? rules->probe_ms : PROBE_DEFAULT_MS);
     inlay_diag why = INLAY_DIAG_INIT;
     struct probe probe = { 0 };
     uint64_t hash = 0;
@@ -62,8 +63,7 @@ static void find_verdict(const probe_rules *rules, const plugin_provider *provid
     verdict_key_init(&key, rules->verdict_dir, library, st, provider->file->build_id, identity);
     verdict_find(&key, out);
     if (out->kind != VERDICT_NONE ||
-        probe_start(helper, provider->file->path, arguments, rules->probe_ms != 0 ? rules->probe_ms : LIBRARY_PROBE_MS,
-                    &probe, &why) != INLAY_OK)
+        probe_start(helper, provider->file->path, arguments, limit, &probe, &why) != INLAY_OK)
         return;
     probe_finish(&probe, out);
     verdict_keep(&key, out);

@@ -8,11 +8,11 @@
 #include "plugin/plugin.h"
 
 #define LIBRARY_OPTION "library"
-enum { LIBRARY_PROBE_MS = 30000 }; /* opening drivers takes longer than loading a plugin */
+enum { LIBRARY_PROBE_TIMES = 6 }; /* times the limit of a plugin: opening drivers takes longer */
 
 /* What plugin_search says about probes. */
 typedef struct probe_rules {
-    uint32_t probe, probe_ms; /* probe_ms 0: LIBRARY_PROBE_MS */
+    uint32_t probe, probe_ms;
     const char *verdict_dir;
 } probe_rules;
 
