@@ -170,6 +170,7 @@ static const inlay_provider provider = {
     .description =
         "an execution provider for ONNX Runtime, in the library that option library names; offers nothing without it",
     .device_kind = INLAY_DEVICE_OTHER,
+    .flags = INLAY_PROVIDER_FLUSHES_DENORMALS, /* libraries do not say whether they keep them */
     .options = options,
     .option_count = KIT_COUNT(options),
     .option_stride = sizeof options[0],
