@@ -1,5 +1,5 @@
-/* inlay-probe PLUGIN: the process in which a plugin is tested before a host loads it. The host starts it, not the user.
- * See plugin/probe.h for its output. */
+/* inlay-probe PLUGIN [NAME=VALUE...]: the process in which a plugin is tested before a host loads it, with default options or
+ * with these. The host starts it, not the user. See plugin/probe.h for its output. */
 #include "probe/process_snapshot.h"
 #include "plugin/crash.h"
 #include "plugin/note.h"
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
     process_snapshot before;
     int threads;
 
-    if (argc != 2 || fcntl(PROBE_FD, F_GETFL) < 0) {
+    if (argc < 2 || fcntl(PROBE_FD, F_GETFL) < 0) {
         (void)fprintf(stderr, "inlay-probe is started by inlay to test a plugin\n");
         return 2;
     }
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
         status = module_load(argv[1], &admission, &module, &diag);
     }
     if (status == INLAY_OK) {
-        report_process_snapshot(&before, threads, trial_run(module));
+        report_process_snapshot(&before, threads, trial_run(module, argv + 2));
         report("ok", "");
         module_unload(module);
     } else {

@@ -218,7 +218,8 @@ static void run_example(struct trial *trial, const inlay_operator *op, const inl
 /* ------------------------------------------------------------------ providers */
 
 /* Returns the number of calls that changed the floating-point environment. */
-static uint32_t try_provider(const plugin_module *module, const plugin_provider *provider)
+static uint32_t try_provider(const plugin_module *module, const plugin_provider *provider,
+                             const provider_setting *settings, uint32_t setting_count)
 {
     inlay_option_value *values = calloc((size_t)provider->table.option_count + 1, sizeof *values);
     const inlay_create_args args = { .struct_size = sizeof args,
@@ -235,8 +236,8 @@ static uint32_t try_provider(const plugin_module *module, const plugin_provider 
     struct guard wrapped;
 
     if (values != NULL)
-        status = provider_parse_options(provider->table.name, provider->options, provider->table.option_count, NULL, 0,
-                                        values, &diag);
+        status = provider_parse_options(provider->table.name, provider->options, provider->table.option_count, settings,
+                                        setting_count, values, &diag);
     if (status == INLAY_OK) {
         crash_scene before = crash_enter(module, "create", provider->table.name, NULL);
 
@@ -267,11 +268,21 @@ static uint32_t try_provider(const plugin_module *module, const plugin_provider 
     return float_changes;
 }
 
-uint32_t trial_run(const plugin_module *module)
+uint32_t trial_run(const plugin_module *module, char *const *settings)
 {
-    uint32_t float_changes = 0;
+    enum { MOST_SETTINGS = 64 };
+    provider_setting list[MOST_SETTINGS];
+    uint32_t float_changes = 0, count = 0;
 
+    for (; settings[count] != NULL && count < MOST_SETTINGS; count++) {
+        char *equals = strchr(settings[count], '=');
+
+        if (equals == NULL)
+            return 0; /* the host writes none like this */
+        *equals = '\0';
+        list[count] = (provider_setting){ settings[count], equals + 1 };
+    }
     for (uint32_t i = 0; i < module->file.provider_count; i++)
-        float_changes += try_provider(module, &module->providers[i]);
+        float_changes += try_provider(module, &module->providers[i], list, count);
     return float_changes;
 }

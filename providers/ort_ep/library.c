@@ -85,13 +85,15 @@ static inlay_status create_factories(ep_state *state, void *handle, const char *
     CreateEpApiFactoriesFn create;
     void *symbol = dlsym(handle, ORT_EP_CREATE_FACTORIES), *release = dlsym(handle, ORT_EP_RELEASE_FACTORY);
     const size_t most = sizeof state->library.factories / sizeof state->library.factories[0];
-    char name[64];
+    char name[64], text[1000];
     OrtStatus *failed;
 
     if (symbol == NULL || release == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "%.200s is no library of an ONNX Runtime execution provider: it has no %s", path,
                           symbol == NULL ? ORT_EP_CREATE_FACTORIES : ORT_EP_RELEASE_FACTORY);
+    (void)snprintf(text, sizeof text, "provider ort_ep opens %.900s", path);
+    state->host->log(state->host->ctx, INLAY_LOG_INFO, text); /* names the library if it crashes */
     memcpy(&create, &symbol, sizeof create);
     memcpy(&state->library.release_factory, &release, sizeof release);
     name_of_file(path, name);

@@ -78,14 +78,33 @@ static inlay_status add_options(ep_state *state, const char *text, inlay_diag *d
     return add_pairs(&state->options.entries, "options", prefix, text, diag);
 }
 
-/* The entries of the environment, of which a process has one: those of the library that is being opened. */
-static OrtKeyValuePairs environment;
+/* The entries of the environment, of which a process has one: those of the library that was opened last. */
+static struct {
+    pthread_mutex_t lock;
+    OrtKeyValuePairs entries;
+} environment = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static inlay_status set_environment(const char *text, inlay_diag *diag)
+{
+    inlay_status status;
+
+    (void)pthread_mutex_lock(&environment.lock);
+    ort_pairs_clear(&environment.entries);
+    status = add_pairs(&environment.entries, "environment", "", text, diag);
+    (void)pthread_mutex_unlock(&environment.lock);
+    return status;
+}
 
 OrtStatus *ort_GetEnvConfigEntries(OrtKeyValuePairs **config_entries)
 {
+    bool ok;
+
     ORT_NEED(config_entries);
     *config_entries = calloc(1, sizeof **config_entries);
-    if (*config_entries != NULL && ort_pairs_copy(*config_entries, &environment))
+    (void)pthread_mutex_lock(&environment.lock);
+    ok = *config_entries != NULL && ort_pairs_copy(*config_entries, &environment.entries);
+    (void)pthread_mutex_unlock(&environment.lock);
+    if (ok)
         return NULL;
     ort_ReleaseKeyValuePairs(*config_entries);
     *config_entries = NULL;
@@ -127,12 +146,12 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     (void)pthread_mutex_init(&state->price_lock, NULL);
     state->host = host;
     state->name = "ort_ep";
-    the_logger.param = (void *)(uintptr_t)host;
+    if (the_logger.param == NULL) /* a plug-in gets one host */
+        the_logger.param = (void *)(uintptr_t)host;
     state->logger = the_logger;
     ep_tables_open();
     ep_tensors_open();
-    ort_pairs_clear(&environment); /* create is called by one thread at a time */
-    status = add_pairs(&environment, "environment", "", texts[3], diag);
+    status = set_environment(texts[3], diag);
     if (status == INLAY_OK)
         status = ep_library_open(state, texts[0], texts[1], diag);
     if (status == INLAY_OK)
@@ -151,6 +170,7 @@ static const inlay_provider provider = {
     .description =
         "an execution provider for ONNX Runtime, in the library that option library names; offers nothing without it",
     .device_kind = INLAY_DEVICE_OTHER,
+    .flags = INLAY_PROVIDER_FLUSHES_DENORMALS, /* libraries do not say whether they keep them */
     .options = options,
     .option_count = KIT_COUNT(options),
     .option_stride = sizeof options[0],

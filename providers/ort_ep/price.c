@@ -31,6 +31,8 @@ static uint64_t add_node(uint64_t hash, const inlay_node_info *node)
 
         hash = add(hash, attribute->name.data, (size_t)attribute->name.bytes);
         hash = add(hash, &attribute->i, sizeof attribute->i);
+        hash = add(hash, &attribute->f, sizeof attribute->f);
+        hash = add(hash, attribute->s.data, (size_t)attribute->s.bytes);
         hash = add(hash, attribute->ints, attribute->kind == INLAY_ATTR_INTS ? attribute->count * sizeof(int64_t) : 0);
     }
     return hash;

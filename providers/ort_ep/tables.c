@@ -3,7 +3,6 @@
  * plug-in serves the row NAME; other rows refuse: those that return an OrtStatus with ORT_NOT_IMPLEMENTED and their
  * name, the others with NULL or 0. */
 #include "ort_ep/provider.h"
-#include <stdio.h>
 #include <string.h>
 
 typedef void (*any_fn)(void);
@@ -58,7 +57,7 @@ static void fill(any_fn *row, any_fn function)
         *row = function;
 }
 
-void ep_tables_open(void)
+static void fill_tables(void)
 {
     any_fn *row = api_table;
 
@@ -73,6 +72,13 @@ void ep_tables_open(void)
     row = ep_table;
 #include "ep.def"
 #undef ENTRY
+}
+
+void ep_tables_open(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, fill_tables);
 }
 
 const OrtApi *ort_table(void)

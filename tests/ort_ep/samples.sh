@@ -1,9 +1,9 @@
 #!/bin/bash
 # Builds the three execution providers in ONNX Runtime's own tests, and runs what they support. ORT_SOURCES: a folder or an
 # archive of its repository. They need the header gsl/span (libmsgsl-dev). Exit code 77: not available.
-#   samples.sh INLAY SCRATCH TEST_DATA
+#   samples.sh INLAY PLUGIN SCRATCH TEST_DATA
 set -uo pipefail
-inlay=$1 scratch=$2 data=$3/node
+inlay=$1 plugin=$2 scratch=$3 data=$4/node
 
 skip() {
     echo "skipped: $*"
@@ -45,12 +45,24 @@ expect() {
     echo "ok $(basename "$library") $1"
 }
 
+# The results group of plugin-check, but for the heap: the C++ interface of the samples allocates in every run.
+check() {
+    local out
+
+    out=$("$inlay" plugin-check --quick --no-timing --group results --option "library=$library" "$plugin" 2>&1)
+    grep -q '^PASS  coverage' <<<"$out" || fail "$(basename "$library"): plugin-check: $out"
+    ! grep -E '^FAIL' <<<"$out" | grep -v '^FAIL  heap' || fail "$(basename "$library"): plugin-check"
+    echo "ok $(basename "$library") plugin-check --group results"
+}
+
 build example_plugin_ep
 expect test_mul
+check
 build example_plugin_ep_kernel_registry
 for case in test_mul test_sub test_relu test_squeeze; do
     expect "$case"
 done
+check
 # The device of this sample cannot compute: the message of its run comes from the sample itself.
 build example_plugin_ep_virt_gpu
 out=$("$inlay" test "$data/test_add" --providers ort_ep,reference --policy priority --require ort_ep \

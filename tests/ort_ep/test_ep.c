@@ -319,6 +319,38 @@ static OrtStatus *is_plain(const OrtNode *node, const char *wanted, bool *out)
     return NULL;
 }
 
+/* Every output of a node names its producer and its consumers, and a view of one node has that node's ends. */
+static OrtStatus *check_links(const OrtGraph *graph, const OrtNode *node)
+{
+    const OrtValueInfo *outputs[8], *inputs[MOST_VALUES], *ends[MOST_VALUES];
+    const OrtNode *producer = NULL, *consumers[MOST_NODES];
+    size_t output_count, input_count, count, index = 99;
+    int64_t at[MOST_NODES];
+    OrtGraph *view = NULL;
+
+    TRY(api->Node_GetNumOutputs(node, &output_count));
+    TRY(api->Node_GetOutputs(node, outputs, output_count));
+    for (size_t i = 0; i < output_count; i++) {
+        TRY(api->ValueInfo_GetValueProducer(outputs[i], &producer, &index));
+        if (producer != node || index != i)
+            return api->CreateStatus(ORT_EP_FAIL, "a value has another producer");
+        TRY(api->ValueInfo_GetValueNumConsumers(outputs[i], &count));
+        TRY(api->ValueInfo_GetValueConsumers(outputs[i], consumers, at, count));
+        for (size_t k = 0; k < count; k++) {
+            TRY(api->Node_GetNumInputs(consumers[k], &input_count));
+            TRY(api->Node_GetInputs(consumers[k], inputs, input_count));
+            if ((size_t)at[k] >= input_count || inputs[at[k]] != outputs[i])
+                return api->CreateStatus(ORT_EP_FAIL, "a node does not consume the value that says so");
+        }
+    }
+    TRY(api->Graph_GetGraphView(graph, &node, 1, &view));
+    TRY(api->Graph_GetNumNodes(view, &count));
+    TRY(api->Graph_GetNumInputs(view, &input_count));
+    TRY(api->Graph_GetInputs(view, ends, input_count));
+    api->ReleaseGraph(view);
+    return count == 1 && input_count >= 1 ? NULL : api->CreateStatus(ORT_EP_FAIL, "a view has other nodes");
+}
+
 /* Fuses runs of consecutive products and sums, claims Neg by its kernel, and claims Abs without having one. */
 static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphSupportInfo *support)
 {
@@ -336,6 +368,7 @@ static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphS
         const OrtKernelDef *kernel = NULL;
         const char *op_type;
 
+        TRY(check_links(graph, nodes[i]));
         TRY(is_plain(nodes[i], "Mul", &product));
         TRY(is_plain(nodes[i], "Add", &sum));
         TRY(api->Node_GetOperatorType(nodes[i], &op_type));
@@ -591,6 +624,24 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
     return api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_INFO, "created", __FILE__, __LINE__, __func__);
 }
 
+/* Functions that the host does not have say so, by name. */
+static OrtStatus *check_refusals(void)
+{
+    OrtProfilingEvent *event = NULL;
+    OrtSession *session = NULL;
+    OrtStatus *refused[2] = { ep_api->CreateProfilingEvent(1, 1, 1, "event", 0, 0, NULL, NULL, 0, &event),
+                              api->CreateSession(NULL, "model.onnx", NULL, &session) };
+    const char *names[2] = { "CreateProfilingEvent", "CreateSession" };
+    bool ok = api->GetTrainingApi(30) == NULL && ep_api->SyncStream_GetImpl(NULL) == NULL;
+
+    for (int i = 0; i < 2; i++) {
+        ok = ok && refused[i] != NULL && api->GetErrorCode(refused[i]) == ORT_NOT_IMPLEMENTED &&
+             strncmp(api->GetErrorMessage(refused[i]), names[i], strlen(names[i])) == 0;
+        api->ReleaseStatus(refused[i]);
+    }
+    return ok ? NULL : api->CreateStatus(ORT_EP_FAIL, "a missing function is not refused by name");
+}
+
 static void release_ep(OrtEpFactory *self, OrtEp *ep)
 {
     (void)self;
@@ -613,6 +664,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
     ep_api = api->GetEpApi();
     if (env_is("crash"))
         nothing();
+    TRY(check_refusals());
     if (env_is("refuse"))
         return api->CreateStatus(ORT_EP_FAIL, "no licence");
     if (strcmp(name, "test_ep") != 0)

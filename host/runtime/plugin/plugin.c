@@ -4,6 +4,7 @@
 #include "plugin/admit.h"
 #include "plugin/clash.h"
 #include "plugin/folder.h"
+#include "plugin/library_probe.h"
 #include "plugin/module.h"
 #include "threads/fork.h"
 #include "threads/threads.h"
@@ -118,6 +119,7 @@ struct plugin_set {
     graph_operators lookup;
     char *searched;
     const char *cache_dir;
+    probe_rules rules;
 };
 
 /* A file that is being checked for the set. */
@@ -476,6 +478,9 @@ inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set
     }
     set->log = search->log;
     set->log_user = search->log_user;
+    set->rules = (probe_rules){ search->probe, search->probe_ms, NULL };
+    if (search->verdict_dir != NULL)
+        set->rules.verdict_dir = arena_string(&set->arena, search->verdict_dir);
     status = note_searched(set, search->dirs, search->dir_count, diag);
     registry_lock();
     for (plugin_module *module = registry; module != NULL && status == INLAY_OK; module = module->next)
@@ -576,6 +581,8 @@ inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, co
             continue;
         found += verdict_forget(search->verdict_dir, real);
     }
+    if (realpath(name, real) != NULL) /* a library that a provider loads */
+        found += verdict_forget(search->verdict_dir, real);
     return found > 0
                ? INLAY_OK
                : inlay_fail(diag, INLAY_NOT_FOUND,
@@ -604,6 +611,11 @@ void plugin_set_cache(plugin_set *set, const char *dir)
 const char *plugin_set_cache_dir(const plugin_set *set)
 {
     return set->cache_dir;
+}
+
+const probe_rules *plugin_set_rules(const plugin_set *set)
+{
+    return &set->rules;
 }
 
 const graph_operators *plugin_set_operators(const plugin_set *set)

@@ -62,14 +62,17 @@ inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag)
 /* Spawns the helper in a new process group with default signals, /dev/null on 0, 1 and 2, the pipe on 3, and no
  * other open file. All signals are blocked until the helper unblocks them: a terminal sends Ctrl-C to our group
  * while the process is still in it, and that would look like a crash of the plugin. */
-static int spawn(const char *helper, const char *path, int pipe_fd, pid_t *out_pid)
+static int spawn(const char *helper, const char *path, char *const *settings, int pipe_fd, pid_t *out_pid)
 {
-    char *arguments[] = { (char *)(uintptr_t)helper, (char *)(uintptr_t)path, NULL };
+    enum { MOST_SETTINGS = 64 };
+    char *arguments[MOST_SETTINGS + 3] = { (char *)(uintptr_t)helper, (char *)(uintptr_t)path };
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t all;
     int error;
 
+    for (uint32_t i = 0; settings != NULL && settings[i] != NULL && i < MOST_SETTINGS; i++)
+        arguments[i + 2] = settings[i];
     (void)sigfillset(&all);
     error = posix_spawn_file_actions_init(&actions);
     if (error != 0)
@@ -218,7 +221,8 @@ static void make_verdict(const struct report *report, bool has_ended, int status
     }
 }
 
-inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms, struct probe *out, inlay_diag *diag)
+inlay_status probe_start(const char *helper, const char *path, char *const *settings, uint32_t limit_ms,
+                         struct probe *out, inlay_diag *diag)
 {
     int ends[2], error;
     pid_t pid = 0;
@@ -227,7 +231,7 @@ inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms
     if (pipe2(ends, O_CLOEXEC) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "cannot create a pipe to the helper: %s", strerror(errno));
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    error = spawn(helper, path, ends[1], &pid);
+    error = spawn(helper, path, settings, ends[1], &pid);
     (void)close(ends[1]);
     if (error != 0) {
         (void)close(ends[0]);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
+#include "plugin/library_probe.h"
 #include "plugin/module.h"
 #include "threads/fence.h"
 #include "threads/fork.h"
@@ -257,6 +258,8 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
         goto done;
     }
     INLAY_TRY(share_open(info, name, key, &provider, diag));
+    if (provider == NULL)
+        INLAY_TRY(library_probe(plugin_set_rules(set), info, settings, setting_count, diag));
     if (provider == NULL) {
         lifecycle_lock();
         status = share_open(info, name, key, &provider, diag); /* another thread may have opened it meanwhile */

@@ -56,7 +56,7 @@ static inlay_status start(const char *helper, const char *path, uint32_t limit_m
 
     if (probe == NULL)
         return no_memory(diag, "to probe a plugin");
-    status = probe_start(helper, path, limit_ms, &probe->probe, diag);
+    status = probe_start(helper, path, NULL, limit_ms, &probe->probe, diag);
     if (status != INLAY_OK) {
         free(probe);
         return status;

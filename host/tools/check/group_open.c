@@ -196,7 +196,7 @@ static void check_provider(struct check *check, const loaded_plugin *plugin, uin
                    "it is %u", provider->device_kind);
     check_flags(check, provider->name, provider->flags,
                 INLAY_PROVIDER_ASYNC | INLAY_PROVIDER_SERIAL_EXECUTE | INLAY_PROVIDER_REFERENCE_CORE |
-                    INLAY_PROVIDER_CONCURRENT_COMPILE);
+                    INLAY_PROVIDER_CONCURRENT_COMPILE | INLAY_PROVIDER_FLUSHES_DENORMALS);
     check_entries(check, provider);
     check_options(check, provider);
     check_domains(check, provider);
