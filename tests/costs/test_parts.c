@@ -453,6 +453,17 @@ static void profiles_come_back(void **state)
     assert_int_equal(warnings, 1);
     assert_non_null(strstr(last_line, "another machine"));
     profile_deinit(&back);
+    /* It is read if that machine is assumed. */
+    assert_false(profile_is_assumed());
+    assert_int_equal(profile_threads(2), 2);
+    profile_assume("another CPU", 64);
+    assert_true(profile_is_assumed());
+    assert_int_equal(profile_threads(2), 64);
+    assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
+    assert_int_equal(back.provider_count, 1);
+    assert_int_equal(warnings, 1);
+    profile_assume("", 0);
+    profile_deinit(&back);
     profile_deinit(&profile);
 }
 

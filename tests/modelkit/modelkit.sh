@@ -328,6 +328,27 @@ does 0 '.removed == 1' cache prune --days 0 --cache-dir "$work/kept"
 does 0 '.removed == 0 and .parts[0].files == 1' cache prune --cache-dir "$work/other"
 "$inlay" cache frob >out 2>err; [ $? -eq 2 ] || complain 'cache frob'
 
+# ---- explain --if: the measurements of another machine
+mkdir tuned
+chmod 700 tuned
+here=(--no-config --providers cpu,reference --probe never)
+there=("${here[@]}" --intra-threads 1 --cache-dir "$work/tuned")
+does 0 '.measured > 0' tune model.onnx --dim N=2 --budget-s 2 "${there[@]}"
+does 0 '.files >= 1' cache export fleet.cache --cache-dir "$work/tuned"
+measured='[.main.nodes[].offers[] | select(.price == "measured")] | length'
+does 0 "$measured == 0" explain model.onnx --dim N=2 --intra-threads 1 "${here[@]}" --cache-dir ""
+does 0 "($measured > 0) and .threads == 1" explain model.onnx --dim N=2 --intra-threads 1 "${here[@]}" --if fleet.cache
+says 0 '^as on ' explain model.onnx --dim N=2 --intra-threads 1 "${here[@]}" --if fleet.cache
+# Times are of one processor, number of threads and size: what is not in the file is refused.
+fails 3 'fleet.cache has no times of model.onnx' explain model.onnx --dim N=3 "${here[@]}" --intra-threads 1 --if fleet.cache
+fails 3 'for 64 threads' explain model.onnx --dim N=2 "${here[@]}" --intra-threads 64 --if fleet.cache
+fails 3 'has no times of e2.onnx' explain e2.onnx "${here[@]}" --intra-threads 1 --if fleet.cache
+forge '.cpu = "Z80" | .threads = 64'
+fails 3 'for 64 threads' explain model.onnx --dim N=2 "${here[@]}" --if forged.cache
+fails 3 'for 1 threads' explain model.onnx --dim N=2 "${here[@]}" --intra-threads 1 --if forged.cache
+fails 3 'not a file written by inlay cache export' explain model.onnx "${here[@]}" --if model.onnx
+fails 3 'damaged: wrong checksum' explain model.onnx "${here[@]}" --if foreign.cache
+
 # ---- the examples of --help
 export INLAY_PROVIDERS=reference INLAY_CACHE_DIR='' XDG_CONFIG_HOME=$work/none
 cp model.onnx a.onnx; cp e2.onnx b.onnx; cp e2.onnx optimized.onnx

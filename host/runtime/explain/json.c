@@ -1,5 +1,6 @@
 /* The explanation as JSON, also the source of the HTML page; README.md of this folder has the schema. */
 #include "explain/internal.h"
+#include "partition/cost/cost_profile.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -425,14 +426,17 @@ void json_session(const struct facts *facts, const explain_view *view)
     json_out json = { .sink = view->sink };
     struct json_writer json_writer = { .facts = facts, .json = &json, .all = view->all };
     const char *name;
+    char cpu[160];
     int64_t size;
 
+    profile_cpu(cpu, sizeof cpu);
     json_open(&json, NULL, '{', false);
     json_whole(&json, "version", 1);
     json_text(&json, "model", facts->session->model->path);
     json_text(&json, "policy", facts->session->rules.by_priority ? "priority" : "cost");
     json_text(&json, "objective", partition_objective_name(facts->session->rules.objective));
-    json_whole(&json, "threads", facts->session->env.max_threads);
+    json_text(&json, "cpu", cpu);
+    json_whole(&json, "threads", profile_threads(facts->session->env.max_threads));
     json_whole(&json, "priced_threads", COST_THREADS);
     json_whole(&json, "nodes_in_file", facts->session->nodes_in_file);
     json_whole(&json, "nodes", facts->node_count);

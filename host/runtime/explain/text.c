@@ -1,5 +1,6 @@
 /* The explanation as text: totals first, then partitions, copies, refusals and unused providers. */
 #include "explain/text.h"
+#include "partition/cost/cost_profile.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -29,8 +30,8 @@ static void say_summary(const struct text_page *page)
 {
     const struct facts *facts = page->facts;
     const program_env *env = &facts->session->env;
-    const uint32_t threads = env->max_threads;
-    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+    const uint32_t threads = profile_threads(env->max_threads);
+    char cpu[160], a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
     if (facts->session->model->path != NULL) {
         say_text(page->sink, facts->session->model->path);
@@ -39,6 +40,9 @@ static void say_summary(const struct text_page *page)
     say(page->sink, "%" PRIu32 " %s in the file, %" PRIu32 " after optimisation, in %" PRIu32 " %s\n",
         facts->session->nodes_in_file, plural(facts->session->nodes_in_file, "node", "nodes"), facts->node_count,
         facts->region_count, plural(facts->region_count, "region", "regions"));
+    profile_cpu(cpu, sizeof cpu);
+    if (profile_is_assumed())
+        say(page->sink, "as on %s\n", cpu);
     say(page->sink, "policy %s, ", facts->session->rules.by_priority ? "priority" : "cost");
     if (facts->session->rules.objective != OBJECTIVE_LATENCY)
         say(page->sink, "objective %s, ", partition_objective_name(facts->session->rules.objective));

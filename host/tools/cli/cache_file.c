@@ -1,5 +1,6 @@
 #include "cli/cache_file.h"
 #include "base/cache_folder.h"
+#include "base/cpus.h"
 #include "base/sha256.h"
 #include "config/dirs.h"
 #include "partition/cost/cost_profile.h"
@@ -126,8 +127,8 @@ static json_t *make_head(json_t *files)
     char cpu[160];
 
     profile_cpu(cpu, sizeof cpu);
-    return json_pack("{s:s, s:s, s:s, s:O}", "inlay", inlay_version(), "cpu", cpu, "order", byte_order(), "files",
-                     files);
+    return json_pack("{s:s, s:s, s:i, s:s, s:O}", "inlay", inlay_version(), "cpu", cpu, "threads", (int)cpus_allowed(),
+                     "order", byte_order(), "files", files);
 }
 
 /* The first line holds the checksum of everything after it. All files are therefore read twice, the first time only for
@@ -263,20 +264,27 @@ static const char *text_at(const json_t *head, const char *key)
     return text != NULL ? text : "";
 }
 
-/* Was the file written on this kind of machine? Packed weights and compiled regions also need the same inlay version.
- */
-static inlay_status check_head(const json_t *head, const char *path, inlay_diag *diag)
+/* Was the file written on this kind of machine? */
+static inlay_status check_machine(const json_t *head, const char *path, inlay_diag *diag)
 {
-    const json_t *file;
-    uint64_t bytes = 0;
     char cpu[160];
-    size_t i;
 
     profile_cpu(cpu, sizeof cpu);
     if (strcmp(text_at(head, "cpu"), cpu) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "%.200s was exported on another machine, '%.100s'; this one is '%.100s'", path,
                           text_at(head, "cpu"), cpu);
+    return INLAY_OK;
+}
+
+/* Can the files be read here? With `with_code`, packed weights and compiled regions, too, which need the same version of
+ * inlay. */
+static inlay_status check_files(const json_t *head, const char *path, bool with_code, inlay_diag *diag)
+{
+    const json_t *file;
+    uint64_t bytes = 0;
+    size_t i;
+
     if (strcmp(text_at(head, "order"), byte_order()) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s was exported on a machine with the other byte order", path);
     if (json_array_size(json_object_get(head, "files")) > MOST_FILES)
@@ -289,7 +297,7 @@ static inlay_status check_head(const json_t *head, const char *path, inlay_diag 
         if ((!code && !is_cost_file(name)) || slash == NULL || slash[1] == '.' || slash[1] == '\0' ||
             strchr(slash + 1, '/') != NULL || strlen(name) > 220 || size < 0 || (bytes += (uint64_t)size) > MOST_BYTES)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "%.200s: '%.100s' is not a file of a cache", path, name);
-        if (code && strcmp(text_at(head, "inlay"), inlay_version()) != 0)
+        if (code && with_code && strcmp(text_at(head, "inlay"), inlay_version()) != 0)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
                               "%.200s has packed weights of inlay %.40s; this is inlay %s: export it again, or without "
                               "--all",
@@ -298,20 +306,67 @@ static inlay_status check_head(const json_t *head, const char *path, inlay_diag 
     return INLAY_OK;
 }
 
+/* Opens the file and reads its head. whole: verifies the checksum; elsewhere: it may be of another kind of machine. On
+ * failure, too, the caller closes *out_file and releases *out_head. */
+static inlay_status open_file(const char *path, bool whole, bool elsewhere, FILE **out_file, json_t **out_head,
+                              inlay_diag *diag)
+{
+    inlay_status status;
+
+    *out_head = NULL;
+    *out_file = fopen(path, "re");
+    if (*out_file == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
+    INLAY_TRY(read_head(*out_file, path, whole, out_head, diag));
+    if (!elsewhere)
+        INLAY_TRY(check_machine(*out_head, path, diag));
+    INLAY_TRY(check_files(*out_head, path, !elsewhere, diag));
+done:
+    return status;
+}
+
+static void close_file(FILE *file, json_t *head)
+{
+    json_decref(head);
+    if (file != NULL)
+        (void)fclose(file);
+}
+
+/* Reads the next file of the list; the caller frees *out_data. */
+static inlay_status read_file(FILE *from, const char *path, const json_t *file, void **out_data, inlay_diag *diag)
+{
+    const size_t bytes = (size_t)json_integer_value(json_object_get(file, "bytes"));
+
+    *out_data = malloc(bytes + 1);
+    if (*out_data == NULL)
+        return no_memory(diag, "to read '%.100s' of %zu bytes", text_at(file, "name"), bytes);
+    if (fread(*out_data, 1, bytes, from) == bytes)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: '%.100s' cannot be read", path, text_at(file, "name"));
+}
+
+/* Creates an empty folder for temporary files; text is [PATH_MAX]. */
+static inlay_status make_aside(char *text, inlay_diag *diag)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    (void)snprintf(text, PATH_MAX, "%.3000s/inlay-cache.XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    return mkdtemp(text) != NULL ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", text, strerror(errno));
+}
+
 /* Merges the measurements of the file into those of the cache. */
 static inlay_status merge_measured(const inlay_options *options, const void *data, size_t bytes, inlay_diag *diag)
 {
     const cost_log quiet = { NULL, NULL };
-    const char *tmp = getenv("TMPDIR");
     char folder[PATH_MAX], aside[PATH_MAX];
     cost_store store = { 0 };
     inlay_status status;
 
     if (!config_cache_folder(options, "costs", folder, sizeof folder))
         return inlay_fail(diag, INLAY_IO_ERROR, "the cache has no folder for costs");
-    (void)snprintf(aside, sizeof aside, "%.3000s/inlay-cache.XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
-    if (mkdtemp(aside) == NULL)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", aside, strerror(errno));
+    status = make_aside(aside, diag);
+    if (status != INLAY_OK)
+        return status;
     INLAY_TRY(cost_file_write(aside, "measured.bin", data, bytes, diag));
     INLAY_TRY(cost_store_load(aside, &quiet, &store));
     if (store.count > 0)
@@ -352,18 +407,15 @@ done:
 inlay_status cache_file_import(const cli_common *common, const char *path, bool replace, cache_file_result *out,
                                inlay_diag *diag)
 {
-    json_t *head = NULL;
+    json_t *head;
     const json_t *file;
     void *data = NULL;
-    FILE *from = fopen(path, "re");
+    FILE *from;
     inlay_status status;
     size_t i;
 
     *out = (cache_file_result){ 0 };
-    if (from == NULL)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
-    INLAY_TRY(read_head(from, path, true, &head, diag));
-    INLAY_TRY(check_head(head, path, diag));
+    INLAY_TRY(open_file(path, true, false, &from, &head, diag));
     json_array_foreach(json_object_get(head, "files"), i, file) {
         const size_t bytes = (size_t)json_integer_value(json_object_get(file, "bytes"));
 
@@ -372,23 +424,55 @@ inlay_status cache_file_import(const cli_common *common, const char *path, bool 
             goto done;
         }
         free(data);
-        data = malloc(bytes + 1);
-        if (data == NULL) {
-            status = no_memory(diag, "to import '%.100s' of %zu bytes", text_at(file, "name"), bytes);
-            goto done;
-        }
-        if (fread(data, 1, bytes, from) != bytes) {
-            status =
-                inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: '%.100s' cannot be read", path, text_at(file, "name"));
-            goto done;
-        }
+        INLAY_TRY(read_file(from, path, file, &data, diag));
         INLAY_TRY(take_file(common->options, text_at(file, "name"), data, bytes, replace, out, diag));
     }
 done:
     cli_progress_clear();
     free(data);
-    json_decref(head);
-    (void)fclose(from);
+    close_file(from, head);
+    return status;
+}
+
+/* ------------------------------------------------------------------ costs of another machine */
+
+inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out, inlay_diag *diag)
+{
+    char costs[PATH_MAX];
+    const json_t *file;
+    json_t *head;
+    void *data = NULL;
+    FILE *from;
+    json_int_t threads;
+    uint32_t found = 0;
+    inlay_status status;
+    size_t i;
+
+    folder[0] = '\0';
+    INLAY_TRY(open_file(path, true, true, &from, &head, diag));
+    (void)snprintf(out->cpu, sizeof out->cpu, "%s", text_at(head, "cpu"));
+    threads = json_integer_value(json_object_get(head, "threads"));
+    out->threads = threads < 0 || threads > 4096 ? 0 : (uint32_t)threads;
+    INLAY_TRY(make_aside(folder, diag));
+    (void)snprintf(costs, sizeof costs, "%.3900s/costs", folder);
+    if (mkdir(costs, 0700) != 0) {
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", costs, strerror(errno));
+        goto done;
+    }
+    json_array_foreach(json_object_get(head, "files"), i, file) {
+        if (!is_cost_file(text_at(file, "name")))
+            break; /* they are the first ones */
+        free(data);
+        INLAY_TRY(read_file(from, path, file, &data, diag));
+        INLAY_TRY(cost_file_write(costs, strchr(text_at(file, "name"), '/') + 1, data,
+                                  (size_t)json_integer_value(json_object_get(file, "bytes")), diag));
+        found++;
+    }
+    if (found == 0 || out->cpu[0] == '\0')
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "%.300s has no measurements; inlay tune makes them", path);
+done:
+    free(data);
+    close_file(from, head);
     return status;
 }
 
@@ -396,19 +480,16 @@ done:
 
 inlay_status cache_file_check(const char *path, cache_file_facts *out, inlay_diag *diag)
 {
-    json_t *head = NULL;
+    json_t *head;
     const json_t *file;
-    FILE *from = fopen(path, "re");
+    FILE *from;
     uint64_t begin;
     struct stat facts;
     inlay_status status;
     size_t i;
 
     *out = (cache_file_facts){ 0 };
-    if (from == NULL)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
-    INLAY_TRY(read_head(from, path, false, &head, diag));
-    INLAY_TRY(check_head(head, path, diag));
+    INLAY_TRY(open_file(path, false, false, &from, &head, diag));
     begin = (uint64_t)ftell(from);
     json_array_foreach(json_object_get(head, "files"), i, file) {
         out->files++;
@@ -423,7 +504,6 @@ inlay_status cache_file_check(const char *path, cache_file_facts *out, inlay_dia
                             "%.300s: damaged: has %llu bytes and should have %llu; copy the file again", path,
                             (unsigned long long)facts.st_size, (unsigned long long)(begin + out->bytes));
 done:
-    json_decref(head);
-    (void)fclose(from);
+    close_file(from, head);
     return status;
 }

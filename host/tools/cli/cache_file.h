@@ -1,7 +1,7 @@
 /* cli/cache_file.h - the contents of a cache as one file, which other machines of the same kind can import.
  *
  *     inlay-cache 1 <SHA-256 of all that follows> <bytes of the head>\n
- *     the head: {"inlay": "0.1.0", "cpu": "...", "order": "little",
+ *     the head: {"inlay": "0.1.0", "cpu": "...", "threads": 8, "order": "little",
  *                "files": [{"name": "costs/machine.json", "bytes": 1234}]}\n
  *     the contents of the files, concatenated
  *
@@ -25,6 +25,18 @@ INLAY_NODISCARD inlay_status cache_file_export(const cli_common *common, const c
  * as a whole. */
 INLAY_NODISCARD inlay_status cache_file_import(const cli_common *common, const char *path, bool replace,
                                                cache_file_result *out, inlay_diag *diag);
+
+/* The machine that such a file comes from. */
+typedef struct cache_file_machine {
+    char cpu[160];
+    uint32_t threads; /* CPUs of the process that exported it; 0 = unknown */
+} cache_file_machine;
+
+/* Extracts the machine profile and the measurements of a file of any kind of machine to a temporary folder, which is
+ * laid out like a cache. folder is [PATH_MAX]; unless it is "" afterwards, the caller removes it
+ * (scratch_remove_folder), after a failure, too. */
+INLAY_NODISCARD inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out,
+                                              inlay_diag *diag);
 
 typedef struct cache_file_facts {
     uint32_t files, compiled, packed; /* all files; compiled regions and packed weights among them */

@@ -1,11 +1,16 @@
 /* inlay explain: shows which provider runs which nodes, and why. The library writes the text. */
 #include "base/output.h"
+#include "cli/cache_file.h"
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "cli/inputs.h"
 #include "cli/measured.h"
+#include "config/options.h"
+#include "data/scratch.h"
+#include "partition/cost/cost_profile.h"
 #include "report/page.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +24,7 @@ static const char doc[] =
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
     "  inlay explain model.onnx --measure --seconds 3\n"
     "  inlay explain model.onnx --html model.html\n"
+    "  inlay explain model.onnx --if fleet.cache\n"
     "  inlay explain model.onnx --kernels\n"
     "  inlay explain model.onnx --objectives --power-watts cpu=45\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
@@ -33,7 +39,7 @@ typedef struct explain_args {
     const char *model;
     bool all, measure, kernels, objectives;
     double seconds;
-    const char *node, *html, *from;
+    const char *node, *html, *from, *elsewhere;
     const char **what_ifs; /* [what_if_count] owned */
     uint32_t what_if_count;
 } explain_args;
@@ -71,6 +77,10 @@ static const cli_option own_options[] = {
       "With --html: show the JSON in FILE instead of MODEL\v(written by --json or by a program that calls the "
       "library)",
       CLI_READ(explain_args, from) },
+    { "if", "FILE",
+      "Explain as on another machine: the plan and times\v(FILE: inlay cache export wrote it there, after inlay tune "
+      "MODEL with the same sizes and build of inlay)",
+      CLI_READ(explain_args, elsewhere) },
     { "what-if", "RULE", "Show the effect of a rule\v(several rules are applied together)", CLI_CALL_ALL(add_what_if) },
     FEED_OPTIONS(explain_args, feed),
     CLI_MODEL(explain_args, model),
@@ -83,6 +93,8 @@ static bool finish(void *user, struct argp_state *state)
 
     if (args->html != NULL && args->node != NULL)
         argp_error(state, "--html shows the whole session: omit --node");
+    if (args->elsewhere != NULL && args->measure)
+        argp_error(state, "--if explains another machine, --measure runs the model on this one");
     if (args->from == NULL)
         return true;
     if (args->html == NULL || args->model != NULL)
@@ -116,6 +128,52 @@ static inlay_status write_page(const char *path, const inlay_session *session, i
     return output_commit(&file, NULL, diag);
 }
 
+/* Has some node an offer whose time was measured or calibrated? */
+static bool has_times(const json_t *explanation)
+{
+    const json_t *node, *offer;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(json_object_get(explanation, "main"), "nodes"), i, node) {
+        json_array_foreach(json_object_get(node, "offers"), k, offer) {
+            const char *price = json_string_value(json_object_get(offer, "price"));
+
+            if (price != NULL && (strcmp(price, "measured") == 0 || strcmp(price, "calibrated") == 0))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Opens the session with the measurements of the other machine, as if it were there. */
+static inlay_status open_elsewhere(const explain_args *args, cli_common *common, inlay_session **out_session,
+                                   inlay_diag *diag)
+{
+    const uint32_t threads = (uint32_t)options_int(common->options, OPTION_intra_threads);
+    cache_file_machine machine;
+    json_t *explanation = NULL;
+    char folder[PATH_MAX];
+    inlay_status status;
+
+    INLAY_TRY(cache_file_costs(args->elsewhere, folder, &machine, diag));
+    profile_assume(machine.cpu, threads > 0 ? threads : machine.threads);
+    INLAY_TRY(inlay_options_set(common->options, "cache_dir", folder, diag));
+    INLAY_TRY(inlay_options_set(common->options, "cache_max_bytes", "0", diag)); /* it is only read */
+    INLAY_TRY(inlay_options_set(common->options, "profile", "auto", diag));
+    INLAY_TRY(cli_open(common, args->model, out_session, diag));
+    INLAY_TRY(measured_explain(*out_session, NULL, &explanation, diag));
+    if (!has_times(explanation))
+        status = inlay_fail(diag, INLAY_NOT_FOUND,
+                            "%.150s has no times of %.150s at these sizes, for %u threads and this build of inlay: run "
+                            "`inlay tune` with the model there, then `inlay cache export`",
+                            args->elsewhere, args->model, profile_threads(threads));
+done:
+    json_decref(explanation);
+    if (folder[0] != '\0')
+        scratch_remove_folder(folder);
+    return status;
+}
+
 static inlay_status explain(const explain_args *args, cli_common *common, inlay_diag *diag)
 {
     inlay_explain_options options = { .struct_size = sizeof options, .format = common->json ? "json" : "text" };
@@ -131,7 +189,10 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     options.what_if_count = args->what_if_count;
     options.flags = (args->all ? INLAY_EXPLAIN_ALL : 0u) | (args->kernels ? INLAY_EXPLAIN_KERNELS : 0u) |
                     (args->objectives ? INLAY_EXPLAIN_OBJECTIVES : 0u);
-    INLAY_TRY(cli_open(common, args->model, &session, diag));
+    if (args->elsewhere != NULL)
+        INLAY_TRY(open_elsewhere(args, common, &session, diag));
+    else
+        INLAY_TRY(cli_open(common, args->model, &session, diag));
     if (args->measure) {
         INLAY_TRY(inlay_context_create(session, &context, diag));
         INLAY_TRY(measured_runs(&args->feed, args->seconds, common, session, context, diag));

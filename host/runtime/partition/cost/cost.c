@@ -202,7 +202,7 @@ static bool add_provider(cost_book *book, book_provider *provider, uint32_t max_
                      provider->provider->name);
         return profile == NULL || add_links(book, provider, profile);
     }
-    return add_lines(book, provider, profile, nearest_threads(profile, max_threads)) &&
+    return add_lines(book, provider, profile, nearest_threads(profile, profile_threads(max_threads))) &&
            add_links(book, provider, profile);
 }
 
@@ -489,7 +489,8 @@ double displayed_time_factor(const partition_provider *provider, uint32_t source
 {
     const bool of_reference = (provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0;
 
-    return of_reference && (source == COST_GUESS || source == COST_MODEL) ? core_time_factor() : 1;
+    return of_reference && (source == COST_GUESS || source == COST_MODEL) && !profile_is_assumed() ? core_time_factor()
+                                                                                                   : 1;
 }
 
 static bool offer_produces(const inlay_graph *graph, const partition_offer *offer, uint32_t value)

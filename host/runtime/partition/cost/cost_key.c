@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
+#include "partition/cost/cost_profile.h"
 #include <string.h>
 
 enum {
@@ -193,7 +194,7 @@ cost_key cost_key_of(const cost_question *question)
     cost_key key = { { identity, hash_u64(identity, 2) } };
 
     INLAY_CHECK(question->offer->node_count > 0);
-    mix(&key, question->max_threads);
+    mix(&key, profile_threads(question->max_threads));
     mix(&key, question->offer->node_count);
     for (uint32_t i = 0; i < question->offer->node_count; i++) {
         const inlay_node_info *node = inlay_graph_node(question->graph, question->offer->nodes[i]);
@@ -238,7 +239,7 @@ cost_key cost_key_without(const cost_whole_model *model, uint32_t left_out, uint
     INLAY_CHECK(left_out < model->provider_count && used < model->provider_count);
     mix(&key, UINT64_C(0x776974686f757432)); /* distinguishes these keys from the others */
     mix(&key, model->hash);
-    mix(&key, model->max_threads);
+    mix(&key, profile_threads(model->max_threads));
     for (uint32_t i = 0; i < model->graph->input_count; i++)
         mix_state(&key, &model->values[model->graph->inputs[i]]);
     mix(&key, model->providers[used].identity);

@@ -37,7 +37,8 @@ static void copy_field(const char *line, const char *key, char *text, size_t byt
     (void)snprintf(text, bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
 }
 
-static char cpu_name[160];
+static char cpu_name[160], assumed_cpu[160];
+static uint32_t assumed_threads;
 static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
 
 static void find_cpu(void)
@@ -64,7 +65,23 @@ static void find_cpu(void)
 void profile_cpu(char *text, size_t bytes)
 {
     (void)pthread_once(&cpu_once, find_cpu);
-    (void)snprintf(text, bytes, "%s", cpu_name);
+    (void)snprintf(text, bytes, "%s", profile_is_assumed() ? assumed_cpu : cpu_name);
+}
+
+void profile_assume(const char *cpu, uint32_t threads)
+{
+    (void)snprintf(assumed_cpu, sizeof assumed_cpu, "%s", cpu);
+    assumed_threads = threads;
+}
+
+bool profile_is_assumed(void)
+{
+    return assumed_cpu[0] != '\0';
+}
+
+uint32_t profile_threads(uint32_t of_run)
+{
+    return assumed_threads > 0 ? assumed_threads : of_run;
 }
 
 /* ------------------------------------------------------------------ reading */

@@ -47,8 +47,16 @@ typedef struct cost_profile {
     struct arena arena; /* owns all lists */
 } cost_profile;
 
-/* Describes this machine's processor; differs between models: "AMD EPYC 9575F (family 26, model 2)". */
+/* Describes this machine's processor, or the assumed one; differs between models: "AMD EPYC 9575F (family 26, model
+ * 2)". */
 void profile_cpu(char *text, size_t bytes);
+/* Lets the costs of this process be those of another machine: measurements are looked up as on that processor, for
+ * runs on that number of threads. Called once, before any session is opened. */
+void profile_assume(const char *cpu, uint32_t threads);
+/* Is another machine assumed? */
+bool profile_is_assumed(void);
+/* The threads for which measurements are looked up: those of the run, or those of the assumed machine. */
+uint32_t profile_threads(uint32_t of_run);
 
 /* Reads the file of that name in the folder; NULL is machine.json. If the file is missing, malformed, or from another
  * machine, *out is empty, and a message is logged unless it is missing. Fails only if out of memory. */
