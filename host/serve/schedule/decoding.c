@@ -122,6 +122,7 @@ static decoding_text *begin_first(struct decoder *decoder)
 static void wait_again(struct decoder *decoder, decoding_text *text)
 {
     text->read = 0;
+    text->like = NULL; /* it has tokens of its own now */
     text->next = decoder->first;
     decoder->first = text;
     if (decoder->last == NULL)
@@ -299,9 +300,8 @@ static void add_alike(struct lane *lane)
     struct decoder *decoder = lane->decoder;
     const decoding_text *text = lane->texts[0], *other;
 
-    while ((other = decoder->first) != NULL && other->like == text->like && other->read == 0 &&
-           other->count == text->count && decoder->active < decoder->model->settings.max_sequences &&
-           fits(decoder, text->count + KV_MARGIN)) {
+    while ((other = decoder->first) != NULL && other->like != NULL && other->like == text->like &&
+           decoder->active < decoder->model->settings.max_sequences && fits(decoder, text->count + KV_MARGIN)) {
         decoding_text *taken = begin_first(decoder);
 
         taken->read = text->read;
