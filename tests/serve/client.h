@@ -101,6 +101,10 @@ void write_slow_sum(const char *path);
 void write_masked(const char *path, bool masked);
 /* A decoder whose state counts the tokens: its next token is the character '@' + number of tokens so far. */
 void write_counting(const char *path);
+/* Decoders of one layer with random weights, 128 tokens and states of 128 bytes per token: with GroupQueryAttention, which
+ * counts the tokens of each row by the mask; with Attention-23, whose mask hides tokens. */
+void write_counted_decoder(const char *path);
+void write_masked_decoder(const char *path);
 /* The model of KServe's and Triton's examples: input0 UINT32 [2,2], input1 BOOL [3]; output0 FP32 [3,2] has the sums
  * of input0's columns in each row where input1 is true. */
 void write_documented(const char *path);

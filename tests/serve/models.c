@@ -1,6 +1,7 @@
 #include "client.h"
 #include "inlay/types.h"
 #include "model_writer.h"
+#include "random.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -302,4 +303,119 @@ void write_models(const char *folder)
         (void)snprintf(path, sizeof path, "%s/triple/%u/model.onnx", folder, v);
         write_doubling(path, v);
     }
+}
+
+/* Adds a constant of random numbers, `scale` at most. */
+static void write_random(struct wire *wire, const char *name, int64_t rows, int64_t columns, float scale,
+                         uint64_t *seed)
+{
+    const int64_t dims[2] = { rows, columns };
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
+
+    mw_tensor_head(wire, name, INLAY_FLOAT, 2, dims);
+    for (int64_t i = 0; i < rows * columns; i++)
+        wire_float(wire, 4, scale * random_signed(seed));
+    wire_end(wire, mark);
+}
+
+static void write_attr(struct wire *wire, const char *name, int64_t value)
+{
+    wire_mark mark = wire_begin(wire, 5);
+
+    wire_text(wire, 1, name);
+    wire_int(wire, 3, value);
+    wire_int(wire, 20, 2);
+    wire_end(wire, mark);
+}
+
+enum { WORDS = 128, WIDTH = 16, HEADS = 2, POSITIONS = 512 };
+
+/* The attention of a decoder whose mask is the number of each row's tokens. */
+static void write_counted_attention(struct wire *wire, uint64_t *seed)
+{
+    wire_mark node;
+
+    write_random(wire, "cosines", POSITIONS, WIDTH / HEADS / 2, 1, seed);
+    write_random(wire, "sines", POSITIONS, WIDTH / HEADS / 2, 1, seed);
+    mw_node(wire, "ReduceSum", "attention_mask,one", "counts");
+    mw_node(wire, "Sub", "counts,one", "others");
+    write_cast(wire, "others", "lengths", INLAY_INT32);
+    mw_node(wire, "Shape", "attention_mask", "shape");
+    mw_node(wire, "Gather", "shape,one", "width");
+    write_cast(wire, "width", "total", INLAY_INT32);
+    node = mw_node_begin(wire, "GroupQueryAttention",
+                         "q,k,v,past_key_values.0.key,past_key_values.0.value,lengths,total,cosines,sines",
+                         "seen,present.0.key,present.0.value");
+    wire_text(wire, 7, "com.microsoft");
+    write_attr(wire, "num_heads", HEADS);
+    write_attr(wire, "kv_num_heads", HEADS);
+    write_attr(wire, "do_rotary", 1);
+    wire_end(wire, node);
+}
+
+/* The attention of a decoder whose mask hides single tokens. */
+static void write_masked_attention(struct wire *wire)
+{
+    wire_mark node;
+
+    write_numbers(wire, "axes", INLAY_INT64, 1, 2, 1);
+    mw_node(wire, "Unsqueeze", "attention_mask,axes", "wide_mask");
+    write_cast(wire, "wide_mask", "visible", INLAY_BOOL);
+    node = mw_node_begin(wire, "Attention", "q,k,v,visible,past_key_values.0.key,past_key_values.0.value",
+                         "seen,present.0.key,present.0.value");
+    write_attr(wire, "q_num_heads", HEADS);
+    write_attr(wire, "kv_num_heads", HEADS);
+    write_attr(wire, "is_causal", 1);
+    wire_end(wire, node);
+}
+
+static void write_decoder(const char *path, bool counted)
+{
+    struct wire wire = { 0 };
+    uint64_t seed = 7;
+    wire_mark mark;
+
+    mw_opset(&wire, 8, "com.microsoft", 1);
+    mark = mw_begin(&wire, 10, 23);
+    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
+    write_random(&wire, "words", WORDS, WIDTH, 1, &seed);
+    write_random(&wire, "places", POSITIONS, WIDTH, 1, &seed);
+    write_random(&wire, "to_q", WIDTH, WIDTH, 1, &seed);
+    write_random(&wire, "to_k", WIDTH, WIDTH, 1, &seed);
+    write_random(&wire, "to_v", WIDTH, WIDTH, 1, &seed);
+    write_random(&wire, "to_words", WIDTH, WORDS, 1, &seed);
+    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "B,S");
+    mw_value(&wire, MW_INPUT, "attention_mask", INLAY_INT64, "B,T");
+    if (!counted)
+        mw_value(&wire, MW_INPUT, "position_ids", INLAY_INT64, "B,S");
+    mw_value(&wire, MW_INPUT, "past_key_values.0.key", INLAY_FLOAT, "B,2,P,8");
+    mw_value(&wire, MW_INPUT, "past_key_values.0.value", INLAY_FLOAT, "B,2,P,8");
+    mw_node(&wire, "Gather", "words,input_ids", "word");
+    if (!counted)
+        mw_node(&wire, "Gather", "places,position_ids", "place");
+    mw_node(&wire, "Add", counted ? "word,word" : "word,place", "x");
+    mw_node(&wire, "MatMul", "x,to_q", "q");
+    mw_node(&wire, "MatMul", "x,to_k", "k");
+    mw_node(&wire, "MatMul", "x,to_v", "v");
+    if (counted)
+        write_counted_attention(&wire, &seed);
+    else
+        write_masked_attention(&wire);
+    mw_node(&wire, "Add", "x,seen", "both");
+    mw_node(&wire, "MatMul", "both,to_words", "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "B,S,128");
+    mw_value(&wire, MW_OUTPUT, "present.0.key", INLAY_FLOAT, "B,2,T,8");
+    mw_value(&wire, MW_OUTPUT, "present.0.value", INLAY_FLOAT, "B,2,T,8");
+    wire_end(&wire, mark);
+    save(path, &wire);
+}
+
+void write_counted_decoder(const char *path)
+{
+    write_decoder(path, true);
+}
+
+void write_masked_decoder(const char *path)
+{
+    write_decoder(path, false);
 }

@@ -1,7 +1,6 @@
 #include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
 #include "serve/exchange/watch.h"
-#include "serve/model/sequence.h"
 #include "serve/model/text.h"
 #include "serve/repository/repository.h"
 #include <stdlib.h>
@@ -11,56 +10,54 @@ static void release(struct exchange *exchange)
 {
     struct completion *completion = exchange->completion;
 
-    free(completion->tokens);
-    free(completion->mask);
-    free(completion->positions);
     free(completion->logits);
     free(completion->allowed);
     for (uint32_t i = 0; i < completion->choice_count; i++)
         completion_choice_deinit(&completion->choices[i]);
     free(completion->choices);
     completion_request_deinit(&completion->asked);
-    strbuf_deinit(&completion->text);
     strbuf_deinit(&completion->out);
     (void)pthread_mutex_destroy(&completion->lock);
     free(completion);
 }
 
-/* Number of bytes at the end of the text that may begin a stop word or a character. */
-static size_t held_back(const struct completion *completion)
+/* Number of bytes at the end of the unsent text that may begin a stop word or a character. */
+static size_t held_back(const completion_choice *choice)
 {
+    const completion_request *asked = &choice->completion->asked;
+    const struct strbuf *text = &choice->unsent;
     size_t held = 0;
 
-    for (size_t length = 1; length <= 3 && length <= completion->text.size; length++) {
-        unsigned char byte = (unsigned char)completion->text.data[completion->text.size - length];
+    for (size_t length = 1; length <= 3 && length <= text->size; length++) {
+        unsigned char byte = (unsigned char)text->data[text->size - length];
 
         if (byte >> 6 == 3 && length < (byte >> 5 == 6 ? 2u : byte >> 4 == 14 ? 3u : 4u))
             held = length;
         if (byte >> 6 != 2)
             break;
     }
-    for (uint32_t i = 0; i < completion->asked.stop_count; i++)
-        for (size_t length = strlen(completion->asked.stops[i]) - 1; length > held; length--)
-            if (length <= completion->text.size &&
-                memcmp(completion->text.data + completion->text.size - length, completion->asked.stops[i], length) == 0)
+    for (uint32_t i = 0; i < asked->stop_count; i++)
+        for (size_t length = strlen(asked->stops[i]) - 1; length > held; length--)
+            if (length <= text->size && memcmp(text->data + text->size - length, asked->stops[i], length) == 0)
                 held = length;
     return held;
 }
 
-/* Cuts the text at the first stop word; false: it has none. */
-static bool find_stop(struct completion *completion)
+/* Cuts the unsent text at the first stop word; false: it has none. */
+static bool find_stop(completion_choice *choice)
 {
+    const completion_request *asked = &choice->completion->asked;
+    struct strbuf *text = &choice->unsent;
     size_t first = SIZE_MAX;
 
-    for (uint32_t i = 0; i < completion->asked.stop_count && completion->text.size > 0; i++) {
-        const char *at = memmem(completion->text.data, completion->text.size, completion->asked.stops[i],
-                                strlen(completion->asked.stops[i]));
+    for (uint32_t i = 0; i < asked->stop_count && text->size > 0; i++) {
+        const char *at = memmem(text->data, text->size, asked->stops[i], strlen(asked->stops[i]));
 
-        if (at != NULL && (size_t)(at - completion->text.data) < first)
-            first = (size_t)(at - completion->text.data);
+        if (at != NULL && (size_t)(at - text->data) < first)
+            first = (size_t)(at - text->data);
     }
     if (first != SIZE_MAX)
-        completion->text.size = first;
+        text->size = first;
     return first != SIZE_MAX;
 }
 
@@ -86,91 +83,34 @@ completion_state completion_take(struct completion *completion, struct strbuf *t
 
 /* ------------------------------------------------------------------ generation */
 
-static bool make_room(struct completion *completion, size_t count)
+static bool make_room(completion_choice *choice, size_t count)
 {
-    size_t room = completion->room;
+    int64_t *more;
 
-    if (count <= room)
+    if (count <= choice->room)
         return true;
-    room = count + 256;
-    for (int i = 0; i < 3; i++) {
-        int64_t **at = i == 0   ? &completion->tokens
-                       : i == 1 ? &completion->mask
-                                : &completion->positions,
-                *more = realloc(*at, room * sizeof *more);
-
-        if (more == NULL)
-            return false;
-        *at = more;
-        for (size_t k = completion->room; k < room && i > 0; k++)
-            more[k] = i == 1 ? 1 : (int64_t)k;
-    }
-    completion->room = room;
+    more = realloc(choice->tokens, (count + 256) * sizeof *more);
+    if (more == NULL)
+        return false;
+    choice->tokens = more;
+    choice->room = count + 256;
+    choice->decoding.tokens = more;
     return true;
 }
 
-static void set_input(infer_tensor *tensor, const char *name, uint32_t input, int64_t *data, size_t count)
+static void count_token(completion_choice *choice)
 {
-    *tensor = (infer_tensor){ .name = name,
-                              .dtype = INLAY_INT64,
-                              .rank = 2,
-                              .dims = { 1, (int64_t)count },
-                              .count = count,
-                              .bytes = count * sizeof *data,
-                              .data = data,
-                              .input = input };
-}
-
-/* The callback of sched_submit(): the connection is already suspended, or has its response. */
-static void keep_suspended(void *user)
-{
-    (void)user;
-}
-
-/* Queues a run over the tokens that the model has not processed yet. false: diag says why that failed. */
-static bool submit(struct completion *completion, inlay_diag *diag)
-{
-    struct exchange *exchange = completion->exchange;
-    const text_model *model = exchange->job.model->text;
-    infer_request *request = &exchange->request;
-    size_t count = completion->count - completion->read;
-
-    INLAY_CHECK(completion->read < completion->count && completion->count <= completion->room);
-    request->input_count = 0;
-    set_input(&completion->inputs[request->input_count++], "input_ids", model->ids,
-              completion->tokens + completion->read, count);
-    if (model->mask != INLAY_NONE)
-        set_input(&completion->inputs[request->input_count++], "attention_mask", model->mask, completion->mask,
-                  completion->count);
-    if (model->positions != INLAY_NONE)
-        set_input(&completion->inputs[request->input_count++], "position_ids", model->positions,
-                  completion->positions + completion->read, count);
-    request->sequence_start = completion->read == 0;
-    request->sequence_end = true; /* no other request uses this sequence; it is held until the job ends */
-    exchange->job.bytes = 0;
-    if (completion->read == 0 && model_check(&exchange->job, diag) != INLAY_OK)
-        return false;
-    exchange->job.bytes = count * sizeof(int64_t);
-    exchange->job.arrived_ns = exchange->job.received_ns = clock_ns();
-    completion->read = completion->count;
-    if (!exchange->watched)
-        watch_add(exchange->server->watch, exchange);
-    if (sched_submit(exchange->server->sched, &exchange->job, keep_suspended, NULL) != SCHED_FULL)
-        return true;
-    watch_remove(exchange->server->watch, exchange);
-    return inlay_fail(diag, INLAY_BUSY, "the model's queue is full; try again later") == INLAY_OK;
-}
-
-static void count_token(const struct completion *completion)
-{
+    struct completion *completion = choice->completion;
     const struct exchange *exchange = completion->exchange;
     model_stats *stats = exchange->job.model->stats;
 
+    choice->token_count++;
+    completion->generated_tokens++;
     (void)atomic_fetch_add_explicit(&stats->generated_tokens, 1, memory_order_relaxed);
-    if (completion->count != completion->prompt_count + 1)
+    if (choice->token_count != 1)
         return;
-    (void)atomic_fetch_add_explicit(&stats->prompt_tokens, completion->prompt_count, memory_order_relaxed);
-    if (completion->current == 0)
+    (void)atomic_fetch_add_explicit(&stats->prompt_tokens, choice->prompt_count, memory_order_relaxed);
+    if (choice == completion->choices)
         stats_add_time(&stats->first_token, clock_ns() - exchange->received_ns);
 }
 
@@ -191,8 +131,9 @@ static bool copy_logits(struct completion *completion, const float *logits, size
 
 /* Sets the tokens that the form of the text allows next, and those that end a text if it may end here. false: none,
  * so that the text ends, or diag says why they are unknown. */
-static bool choose_allowed(struct completion *completion, size_t vocabulary, inlay_diag *diag)
+static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_diag *diag)
 {
+    struct completion *completion = choice->completion;
     const text_model *model = completion->exchange->job.model->text;
     struct grammar *form = completion->asked.form;
     size_t count = form != NULL ? token_index_count(model->index) : 0;
@@ -204,129 +145,110 @@ static bool choose_allowed(struct completion *completion, size_t vocabulary, inl
     count = count > vocabulary ? count : vocabulary;
     if (completion->allowed == NULL)
         completion->allowed = calloc(count / 64 + 1, sizeof *completion->allowed);
-    mask = completion->state != GRAMMAR_DEAD ? token_index_mask(model->index, form, completion->state, &any) : NULL;
-    if (completion->allowed == NULL || (mask == NULL && completion->state != GRAMMAR_DEAD) || grammar_failed(form))
+    mask = choice->state != GRAMMAR_DEAD ? token_index_mask(model->index, form, choice->state, &any) : NULL;
+    if (completion->allowed == NULL || (mask == NULL && choice->state != GRAMMAR_DEAD) || grammar_failed(form))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than there may be") ==
                INLAY_OK;
-    ends = grammar_accepts(form, completion->state);
-    completion->choices[completion->current].reason = ends ? "stop" : "length";
+    ends = grammar_accepts(form, choice->state);
+    choice->reason = ends ? "stop" : "length";
     if (!any && (!ends || model->end_count == 0))
         return false;
     memcpy(completion->allowed, mask, (token_index_count(model->index) / 64 + 1) * sizeof *mask);
     for (uint32_t i = 0; ends && i < model->end_count; i++)
         if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
             completion->allowed[model->ends[i] / 64] |= UINT64_C(1) << model->ends[i] % 64;
-    completion->asked.sampler.allowed = completion->allowed;
+    choice->sampler.allowed = completion->allowed;
     return true;
 }
 
-/* Chooses the next token from the logits of the last one. false: the text is complete, or diag says why none was
- * chosen. */
-static bool take_token(struct completion *completion, const infer_output *output, inlay_diag *diag)
+/* The callbacks of decoding_text. */
+
+static bool choose_token(decoding_text *decoding, const float *logits, size_t vocabulary, inlay_diag *diag)
 {
+    completion_choice *choice = (completion_choice *)decoding;
+    struct completion *completion = choice->completion;
     const text_model *model = completion->exchange->job.model->text;
-    completion_choice *choice = &completion->choices[completion->current];
-    size_t vocabulary = output->rank == 3 ? (size_t)output->dims[2] : 0, bytes = 0;
-    const float *logits = output->data;
     bool special = false;
+    size_t bytes = 0;
     const char *text;
     int64_t token;
 
-    if (vocabulary == 0 || output->count < vocabulary || output->dtype != INLAY_FLOAT)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "'logits' is not a float tensor [1, tokens, vocabulary]") ==
-               INLAY_OK;
-    logits += output->count - vocabulary;
-    if (!choose_allowed(completion, vocabulary, diag))
+    if (!choose_allowed(choice, vocabulary, diag))
         return false;
     token = copy_logits(completion, logits, vocabulary)
-                ? sampler_next(&completion->asked.sampler, completion->logits, vocabulary, completion->tokens,
-                               completion->count)
+                ? sampler_next(&choice->sampler, completion->logits, vocabulary, choice->tokens, decoding->count)
                 : -1;
-    if (token < 0 || !make_room(completion, completion->count + 1))
+    if (token < 0 || !make_room(choice, decoding->count + 1))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen") == INLAY_OK;
-    completion->tokens[completion->count++] = token;
-    choice->token_count++;
-    completion->generated_tokens++;
-    count_token(completion);
+    choice->tokens[decoding->count++] = token;
+    count_token(choice);
     choice->reason = "stop";
     if (text_model_is_end(model, token))
         return false;
     if (completion->asked.form != NULL)
-        completion->state = token_index_next(model->index, completion->asked.form, completion->state, token);
-    completion_log_token(completion, token, logits, vocabulary);
+        choice->state = token_index_next(model->index, completion->asked.form, choice->state, token);
+    completion_log_token(choice, token, logits, vocabulary);
     text = tokenizer_bytes(model->tokenizer, token, &bytes, &special);
     if (text != NULL && !special)
-        strbuf_add(&completion->text, text, bytes);
-    if (find_stop(completion))
+        strbuf_add(&choice->unsent, text, bytes);
+    if (find_stop(choice))
         return false;
     choice->reason = "length";
     if (choice->token_count == completion->asked.max_tokens ||
-        (model->context > 0 && completion->count >= model->context))
+        (model->context > 0 && decoding->count >= model->context))
         return false;
-    completion_emit(completion, completion->text.size - held_back(completion), NULL);
+    completion_emit(choice, choice->unsent.size - held_back(choice), NULL);
     choice->reason = NULL;
-    return true;
+    return !choice->unsent.failed && !completion->out.failed;
 }
 
-/* Prepares the generation of the current choice. false: out of memory. */
-static bool begin_choice(struct completion *completion)
+static void end_choice(decoding_text *decoding, const inlay_diag *failure)
 {
+    completion_choice *choice = (completion_choice *)decoding;
+    struct completion *completion = choice->completion;
     struct exchange *exchange = completion->exchange;
-    const completion_prompt *prompt = &completion->asked.prompts[completion->current / completion->asked.candidates];
-    char id[48];
-
-    if (!make_room(completion, prompt->token_count + 1))
-        return false;
-    memcpy(completion->tokens, prompt->tokens, prompt->token_count * sizeof *prompt->tokens);
-    completion->count = completion->prompt_count = prompt->token_count;
-    completion->read = 0;
-    completion->text.size = 0;
-    completion->state = completion->asked.form != NULL ? grammar_start(completion->asked.form) : 0;
-    completion->asked.sampler.prompt_count = prompt->token_count;
-    completion->asked.sampler.state = completion->seed + completion->current;
-    (void)snprintf(id, sizeof id, "\1completion %llu %u", (unsigned long long)completion->id,
-                   completion->current); /* no client can send this id */
-    (void)infer_set_sequence(&exchange->request, id, strlen(id));
-    return true;
-}
-
-/* Continues with the next choice after the end of one. false: that was the last one, or diag says why it cannot. */
-static bool next_choice(struct completion *completion, inlay_diag *diag)
-{
-    completion_emit(completion, completion->text.size, completion->choices[completion->current].reason);
-    if (completion->current + 1 == completion->choice_count)
-        return false;
-    sequence_leave(&completion->exchange->job);
-    completion->current++;
-    if (begin_choice(completion))
-        return true;
-    return no_memory(diag, "for the text") == INLAY_OK;
-}
-
-/* Called when a run ends. Any thread. */
-static void step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
-{
-    struct exchange *exchange = job->user;
-    struct completion *completion = exchange->completion;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    exchange->compute_ns += failure == NULL ? job->compute_ns : 0;
-    exchange->run_rows = 1;
-    if (failure != NULL) {
-        completion_reply(completion, failure);
-        return;
+    if (failure == NULL && (choice->unsent.failed || completion->out.failed)) {
+        (void)no_memory(&diag, "for the text");
+        failure = &diag;
     }
-    if (output_count != 1)
-        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the run did not return exactly one output");
-    else if ((take_token(completion, &outputs[0], &diag) ||
-              (diag.code == INLAY_OK && next_choice(completion, &diag)))) {
-        if (job->cancelled || completion->text.failed || completion->out.failed)
-            (void)inlay_fail(&diag, job->cancelled ? INLAY_CANCELLED : INLAY_OUT_OF_MEMORY,
-                             "the text was not finished");
-        else if (submit(completion, &diag))
-            return;
-    }
-    completion_reply(completion, diag.code != INLAY_OK ? &diag : NULL);
+    if (failure == NULL)
+        completion_emit(choice, choice->unsent.size, choice->reason != NULL ? choice->reason : "length");
+    else if (completion->failure.code == INLAY_OK)
+        completion->failure = *failure;
+    if (choice->reason == NULL)
+        choice->reason = "length"; /* there was no memory for more tokens */
+    exchange->compute_ns += decoding->compute_ns;
+    exchange->run_rows = decoding->rows > exchange->run_rows ? decoding->rows : exchange->run_rows;
+    if (failure != NULL)
+        exchange->job.cancelled = true; /* its other texts end with their next step */
+    INLAY_CHECK(completion->unfinished > 0);
+    if (--completion->unfinished == 0)
+        completion_reply(completion, completion->failure.code != INLAY_OK ? &completion->failure : NULL);
+}
+
+/* Prepares the generation of a choice. false: out of memory. */
+static bool prepare_choice(struct completion *completion, uint32_t index)
+{
+    const completion_prompt *prompt = &completion->asked.prompts[index / completion->asked.candidates];
+    completion_choice *choice = &completion->choices[index];
+
+    choice->completion = completion;
+    choice->decoding = (decoding_text){ .request = &completion->exchange->job,
+                                        .like = prompt,
+                                        .next = index + 1 < completion->choice_count ? &choice[1].decoding : NULL,
+                                        .choose = choose_token,
+                                        .end = end_choice };
+    choice->sampler = completion->asked.sampler;
+    choice->sampler.prompt_count = choice->prompt_count = prompt->token_count;
+    choice->sampler.state = completion->seed + index;
+    choice->state = completion->asked.form != NULL ? grammar_start(completion->asked.form) : 0;
+    if (!make_room(choice, prompt->token_count + 1))
+        return false;
+    memcpy(choice->tokens, prompt->tokens, prompt->token_count * sizeof *prompt->tokens);
+    choice->decoding.count = prompt->token_count;
+    return true;
 }
 
 /* Renders the messages with the model's template, as the request's only prompt. */
@@ -426,6 +348,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     static atomic_uint_fast64_t ids;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t choices;
+    bool good;
 
     if (exchange->job.model->text == NULL || exchange->job.model->text->logits == INLAY_NONE) {
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
@@ -438,19 +361,14 @@ static bool begin(struct exchange *exchange, struct completion *completion)
         return false;
     choices = completion->asked.prompt_count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
-    completion->choice_count = completion->choices != NULL ? choices : 0;
+    good = completion->choices != NULL;
+    completion->choice_count = good ? choices : 0;
     completion->id = atomic_fetch_add(&ids, 1) + 1;
     completion->seed = completion->asked.seeded ? completion->asked.sampler.state : clock_ns() ^ completion->id;
-    exchange->request.id = "";
-    exchange->request.inputs = completion->inputs;
-    exchange->request.outputs = &completion->wanted;
-    exchange->request.output_count = 1;
-    completion->wanted = (infer_wanted){ .name = "logits", .binary = -1 };
-    exchange->job.request = &exchange->request;
-    exchange->job.finish = step;
-    exchange->job.user = exchange;
-    if (completion->choices == NULL || !begin_choice(completion) ||
-        (completion->asked.form != NULL && !make_index(exchange->job.model->text))) {
+    completion->unfinished = completion->choice_count;
+    for (uint32_t i = 0; good && i < completion->choice_count; i++)
+        good = prepare_choice(completion, i);
+    if (!good || (completion->asked.form != NULL && !make_index(exchange->job.model->text))) {
         (void)no_memory(&diag, "for the text");
         exchange_fail_diag(exchange, &diag);
         return false;
@@ -480,8 +398,10 @@ static void generate(struct exchange *exchange)
     } else if (!was_suspended) {
         exchange_suspend(exchange);
     }
-    if (submit(completion, &diag))
+    watch_add(exchange->server->watch, exchange);
+    if (decoding_add(exchange->server->sched, exchange->job.model, &completion->choices[0].decoding, &diag) == INLAY_OK)
         return;
+    watch_remove(exchange->server->watch, exchange);
     completion->done = true;
     completion->streams = completion->waiting = false;
     exchange_fail_diag(exchange, &diag);

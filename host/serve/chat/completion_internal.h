@@ -3,6 +3,7 @@
 #define SERVE_COMPLETION_INTERNAL_H
 #include "serve/chat/completion.h"
 #include "serve/chat/completion_request.h"
+#include "serve/schedule/decoding.h"
 #include <pthread.h>
 
 /* Log probabilities of tokens as JSON elements, separated by commas. */
@@ -13,6 +14,14 @@ typedef struct token_log {
 
 /* A text: choice index % candidates of prompt index / candidates. */
 typedef struct completion_choice {
+    decoding_text decoding; /* its tokens point to `tokens` */
+    struct completion *completion;
+    int64_t *tokens; /* [room] prompt and generated tokens */
+    size_t room, prompt_count;
+    struct sampler sampler;
+    uint32_t state;       /* of the request's form, after the tokens so far */
+    struct strbuf unsent; /* generated, not yet written to the reply */
+
     struct strbuf text;     /* unless it is streamed as choices */
     token_log log;          /* of the tokens that are not yet written */
     const char *reason;     /* finish_reason; NULL: not finished */
@@ -29,20 +38,15 @@ struct completion {
     completion_request asked;
     bool streams;
 
-    completion_choice *choices; /* [choice_count] all texts, generated sequentially */
+    completion_choice *choices; /* [choice_count] all texts */
     uint32_t choice_count;
-    uint32_t current;
+    uint32_t unfinished;                    /* texts that have not ended */
     size_t prompt_tokens, generated_tokens; /* of the whole request */
+    inlay_diag failure;                     /* of the first text that failed; it ends the others */
 
-    int64_t *tokens, *mask, *positions;     /* [room] */
-    size_t room, count, prompt_count, read; /* tokens: capacity, number, in the prompt, processed by the model */
-    float *logits;                          /* [logit_room] scratch: those of the last token, changed by the sampler */
+    float *logits; /* [logit_room] scratch: those of a text's last token, changed by the sampler */
     size_t logit_room;
-    uint32_t state;    /* of the request's form, after the tokens so far */
-    uint64_t *allowed; /* tokens that may come next; NULL: the request has no form */
-    infer_tensor inputs[3];
-    infer_wanted wanted;
-    struct strbuf text; /* generated, not yet written to the reply */
+    uint64_t *allowed; /* scratch: tokens that may come next; NULL: the request has no form */
 
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events */
@@ -51,10 +55,10 @@ struct completion {
     bool done;            /* the texts are complete */
 };
 
-/* Moves the first `bytes` bytes of the text to the current choice or to an event; reason NULL: more text follows. */
-void completion_emit(struct completion *completion, size_t bytes, const char *reason);
-/* Adds the token's log probability to the current choice. logits: [count] as the model returned them. */
-void completion_log_token(struct completion *completion, int64_t token, const float *logits, size_t count);
+/* Moves the first `bytes` unsent bytes to the choice's text or to an event; reason NULL: more text follows. */
+void completion_emit(completion_choice *choice, size_t bytes, const char *reason);
+/* Adds the token's log probability to the choice. logits: [count] as the model returned them. */
+void completion_log_token(completion_choice *choice, int64_t token, const float *logits, size_t count);
 /* The reply of /v1/responses, and its events: one for a part of the text, and those after its end. The caller holds the
  * lock. */
 void response_write(struct completion *completion, struct strbuf *to);

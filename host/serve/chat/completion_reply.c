@@ -1,7 +1,6 @@
 #include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
 #include "serve/exchange/watch.h"
-#include "serve/model/sequence.h"
 #include "serve/model/text.h"
 #include <float.h>
 #include <math.h>
@@ -19,6 +18,9 @@ static void log_deinit(token_log *log)
 
 void completion_choice_deinit(completion_choice *choice)
 {
+    free(choice->tokens);
+    sampler_deinit(&choice->sampler);
+    strbuf_deinit(&choice->unsent);
     strbuf_deinit(&choice->text);
     log_deinit(&choice->log);
 }
@@ -108,11 +110,11 @@ static size_t characters(const char *text, size_t bytes)
     return count;
 }
 
-void completion_log_token(struct completion *completion, int64_t token, const float *logits, size_t count)
+void completion_log_token(completion_choice *choice, int64_t token, const float *logits, size_t count)
 {
+    const struct completion *completion = choice->completion;
     const completion_request *asked = &completion->asked;
     const struct tokenizer *tokenizer = completion->exchange->job.model->text->tokenizer;
-    completion_choice *choice = &completion->choices[completion->current];
     token_log *log = &choice->log;
     size_t bytes = 0;
     bool special = false;
@@ -241,15 +243,16 @@ static void wake(struct completion *completion)
     exchange_wake(completion->exchange);
 }
 
-void completion_emit(struct completion *completion, size_t bytes, const char *reason)
+void completion_emit(completion_choice *choice, size_t bytes, const char *reason)
 {
-    completion_choice *choice = &completion->choices[completion->current];
+    struct completion *completion = choice->completion;
+    struct strbuf *unsent = &choice->unsent;
 
-    INLAY_CHECK(bytes <= completion->text.size);
+    INLAY_CHECK(bytes <= unsent->size);
     if (!completion->streams || completion->asked.response)
-        strbuf_add(&choice->text, completion->text.data, bytes);
+        strbuf_add(&choice->text, unsent->data, bytes);
     if (completion->streams && (bytes > 0 || reason != NULL)) {
-        const char *text = completion->text.data != NULL ? completion->text.data : "";
+        const char *text = unsent->data != NULL ? unsent->data : "";
 
         (void)pthread_mutex_lock(&completion->lock);
         if (completion->asked.response) {
@@ -257,15 +260,16 @@ void completion_emit(struct completion *completion, size_t bytes, const char *re
         } else {
             strbuf_text(&completion->out, "data: ");
             write_head(completion, &completion->out);
-            write_choice(completion, choice, &completion->out, completion->current, text, bytes, reason);
+            write_choice(completion, choice, &completion->out, (uint32_t)(choice - completion->choices), text, bytes,
+                         reason);
             strbuf_text(&completion->out, completion->asked.stream_usage ? "],\"usage\":null}\n\n" : "]}\n\n");
         }
         wake(completion);
         (void)pthread_mutex_unlock(&completion->lock);
     }
     if (bytes > 0)
-        memmove(completion->text.data, completion->text.data + bytes, completion->text.size - bytes);
-    completion->text.size -= bytes;
+        memmove(unsent->data, unsent->data + bytes, unsent->size - bytes);
+    unsent->size -= bytes;
 }
 
 static double mean_log(const completion_choice *choice)
@@ -305,7 +309,6 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
     struct exchange *exchange = completion->exchange;
 
     watch_remove(exchange->server->watch, exchange);
-    sequence_leave(&exchange->job); /* before the reply, so that the client's next text can use the sequence */
     if (failure != NULL)
         stats_add_error(exchange->job.model->stats, stats_error_of(failure->code), clock_ns() - exchange->arrived_ns);
     else

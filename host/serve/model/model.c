@@ -1,5 +1,6 @@
 #include "serve/model/ensemble.h"
 #include "inlay/check.h"
+#include "serve/base/log.h"
 #include "serve/request/datatype.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
@@ -224,6 +225,18 @@ static inlay_status count_model(struct model *model, inlay_diag *diag)
     return status;
 }
 
+/* Finds out how texts can share the model's runs. */
+static void find_form(struct model *model)
+{
+    static const char *const forms[] = { [TEXT_ALONE] = "each text in runs of its own",
+                                         [TEXT_LEFT] = "texts share runs, padded at their beginnings",
+                                         [TEXT_RIGHT] = "texts share runs, padded at their ends" };
+
+    model->text->form = text_rows_find_form(model, &model->text->chunks);
+    log_line(LOG_INFO_LINE, "model '%s', version %s: %s; prompts are read %s", model->name, model->version,
+             forms[model->text->form], model->text->chunks ? "in parts" : "at once");
+}
+
 inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
                         const inlay_options *options, struct model **out_model, inlay_diag *diag)
 {
@@ -243,6 +256,8 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(padding_init(model, diag));
     INLAY_TRY(make_instances(model, diag));
     INLAY_TRY(padding_check(model, &model->instances[0], diag));
+    if (model->text != NULL && model->text->logits != INLAY_NONE)
+        find_form(model);
     if (model->settings.warmup)
         warm_all(model);
     model->shares = shares_read(model->session, &model->share_count);

@@ -26,6 +26,7 @@ typedef struct model_settings {
     uint32_t instances;        /* concurrent runs */
     uint32_t max_queue;        /* most waiting requests */
     uint32_t max_sequences;    /* most live sequences of a model with states */
+    uint64_t kv_memory;        /* most bytes of the states of texts; 0 = no limit */
     uint64_t sequence_idle_ns; /* idle time after which another sequence may take the place */
     uint32_t priority;         /* of requests without one, 1 to PRIORITY_LEVELS */
     bool warmup;
@@ -89,6 +90,7 @@ struct model {
     uint32_t state_count;
     pthread_mutex_t sequence_lock; /* guards the table of sequences */
     struct text_model *text;       /* tokenizer and roles of inputs; NULL = not a model for texts */
+    atomic_uint texts;             /* texts in progress, see decoding.h */
     struct sequence *sequences;    /* [settings.max_sequences]; NULL = none */
     bool batchable;                /* all inputs and outputs have the same symbolic first axis */
     struct padding padding;
@@ -114,6 +116,7 @@ struct job {
     uint64_t length;           /* size of the padded axis */
     uint64_t padded;           /* size after padding; 0 = not padded */
     uint32_t level;
+    bool is_admitted; /* max_queue does not apply: its texts were admitted */
     /* Called once, by the thread that ran the job: with outputs, or with a failure (then outputs is NULL). */
     void (*finish)(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
     void *user;

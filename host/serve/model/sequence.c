@@ -62,7 +62,7 @@ static struct sequence *find_free(const struct model *model, uint64_t now)
     return found;
 }
 
-static inlay_status create_context(const struct model *model, struct sequence *sequence, inlay_diag *diag)
+inlay_status sequence_open(const struct model *model, struct sequence *sequence, inlay_diag *diag)
 {
     inlay_status status = instance_init(model, &sequence->instance, 1, diag);
 
@@ -93,7 +93,7 @@ static inlay_status join_locked(struct job *job, inlay_diag *diag)
             return inlay_fail(diag, INLAY_BUSY, "all %u sequences of model '%s' are in use",
                               model->settings.max_sequences, model->name);
         if (sequence->instance.context == NULL)
-            status = create_context(model, sequence, diag);
+            status = sequence_open(model, sequence, diag);
         if (status != INLAY_OK)
             return status;
         (void)snprintf(sequence->id, sizeof sequence->id, "%s", request->sequence);
@@ -138,7 +138,7 @@ bool sequence_is_known(struct model *model, const char *id)
 bool sequences_live(struct model *model)
 {
     uint64_t now = clock_ns();
-    bool live = false;
+    bool live = atomic_load(&model->texts) > 0;
 
     (void)pthread_mutex_lock(&model->sequence_lock);
     for (uint32_t i = 0; model->sequences != NULL && !live && i < model->settings.max_sequences; i++) {

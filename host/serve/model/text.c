@@ -204,6 +204,8 @@ void text_model_close(text_model *model)
 {
     if (model == NULL)
         return;
+    if (model->decoder != NULL)
+        model->close_decoder(model->decoder);
     token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
     free(model->chat_template);

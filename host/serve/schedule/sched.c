@@ -303,7 +303,7 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
         run_here(sched, job);
         return SCHED_DONE;
     }
-    if (model->queue.count + model->queue.held >= model->settings.max_queue) {
+    if (!job->is_admitted && model->queue.count + model->queue.held >= model->settings.max_queue) {
         (void)pthread_mutex_unlock(&sched->lock);
         return SCHED_FULL;
     }

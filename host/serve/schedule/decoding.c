@@ -1,0 +1,615 @@
+#include "serve/schedule/decoding.h"
+#include "inlay/check.h"
+#include "serve/model/sequence.h"
+#include "serve/model/text.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHUNK = 256,    /* tokens of a prompt that are read by one run, so that it does not hold up the other texts */
+    READERS = 2,    /* lanes of texts that have not joined the main lane yet */
+    KV_MARGIN = 64, /* tokens for which a text that begins must have room, so that it need not wait again at once */
+    NUMBERS = 3     /* inputs of a run: tokens, mask, positions */
+};
+
+struct lane {
+    struct decoder *decoder;
+    struct sequence sequence; /* its context */
+    struct job job;
+    infer_request request;
+    infer_tensor inputs[NUMBERS];
+    infer_wanted wanted;
+    int64_t *numbers[NUMBERS]; /* [room] */
+    size_t room;
+    decoding_text **texts; /* [row_count], capacity of max_sequences; 0: the lane is free */
+    uint32_t row_count;
+    bool reads;         /* its only text has tokens that must be read before the next one is chosen */
+    bool runs;          /* its job is queued or runs */
+    struct lane *queue; /* lanes whose jobs are to be submitted when the lock is released */
+};
+
+struct decoder {
+    pthread_mutex_t lock;
+    struct sched *sched;
+    struct model *model;
+    decoding_text *first, *last; /* the texts that wait, linked by next */
+    uint32_t waiting, active;    /* texts that wait; that are in a lane */
+    struct lane *lanes;          /* [lane_count] */
+    uint32_t lane_count;
+    struct lane *main; /* the lane that texts join; NULL: none */
+    text_row *rows;    /* [max_sequences] scratch */
+    uint64_t began;    /* texts so far */
+    uint64_t token_bytes, fixed_bytes;
+};
+
+/* ------------------------------------------------------------------ memory */
+
+static size_t longest(const struct lane *lane)
+{
+    size_t tokens = 0;
+
+    for (uint32_t i = 0; i < lane->row_count; i++)
+        tokens = lane->texts[i]->count > tokens ? lane->texts[i]->count : tokens;
+    return tokens;
+}
+
+/* Bytes of the states of `rows` texts in one context, of which the longest has `tokens`. */
+static uint64_t bytes_of(const struct decoder *decoder, uint64_t rows, uint64_t tokens)
+{
+    return rows * (tokens * decoder->token_bytes + decoder->fixed_bytes);
+}
+
+static uint64_t used_bytes(const struct decoder *decoder)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < decoder->lane_count; i++)
+        bytes += bytes_of(decoder, decoder->lanes[i].row_count, longest(&decoder->lanes[i]));
+    return bytes;
+}
+
+/* Whether the texts with one more of `tokens` tokens stay within kv_memory, also when it joins the main lane. */
+static bool fits(const struct decoder *decoder, uint64_t tokens)
+{
+    const uint64_t limit = decoder->model->settings.kv_memory;
+    const struct lane *main = decoder->main;
+    const uint64_t rows = main != NULL ? main->row_count : 0, most = main != NULL ? longest(main) : 0;
+
+    return limit == 0 || decoder->active == 0 ||
+           used_bytes(decoder) - bytes_of(decoder, rows, most) +
+                   bytes_of(decoder, rows + 1, most > tokens ? most : tokens) <=
+               limit;
+}
+
+/* ------------------------------------------------------------------ texts */
+
+static void wait_last(struct decoder *decoder, decoding_text *text)
+{
+    if (decoder->last != NULL)
+        decoder->last->next = text;
+    else
+        decoder->first = text;
+    text->next = NULL;
+    decoder->last = text;
+    decoder->waiting++;
+}
+
+static decoding_text *take_first(struct decoder *decoder)
+{
+    decoding_text *text = decoder->first;
+
+    INLAY_CHECK(text != NULL && decoder->waiting > 0);
+    decoder->first = text->next;
+    if (decoder->first == NULL)
+        decoder->last = NULL;
+    decoder->waiting--;
+    text->next = NULL;
+    return text;
+}
+
+/* Takes the first text that waits to put it into a lane. */
+static decoding_text *begin_first(struct decoder *decoder)
+{
+    decoding_text *text = take_first(decoder);
+
+    text->order = ++decoder->began;
+    text->read = 0;
+    decoder->active++;
+    return text;
+}
+
+/* There is no memory for more tokens: the text waits at the front, and its tokens are read again when it begins. */
+static void wait_again(struct decoder *decoder, decoding_text *text)
+{
+    text->read = 0;
+    text->like = NULL; /* it has tokens of its own now */
+    text->next = decoder->first;
+    decoder->first = text;
+    if (decoder->last == NULL)
+        decoder->last = text;
+    decoder->waiting++;
+    decoder->active--;
+}
+
+static void end_text(struct decoder *decoder, decoding_text *text, const inlay_diag *failure)
+{
+    INLAY_CHECK(decoder->active > 0);
+    decoder->active--;
+    (void)atomic_fetch_sub(&decoder->model->texts, 1);
+    text->end(text, failure);
+}
+
+/* Whether nobody waits for the text any more; *diag says why. */
+static bool is_over(const decoding_text *text, inlay_diag *diag)
+{
+    const struct job *request = text->request;
+
+    *diag = (inlay_diag)INLAY_DIAG_INIT;
+    if (request->cancelled)
+        (void)inlay_fail(diag, INLAY_CANCELLED, "the text was not finished");
+    else if (request->deadline_ns != 0 && request->deadline_ns <= clock_ns())
+        (void)inlay_fail(diag, INLAY_DEADLINE_EXCEEDED, "the request's deadline passed before its text was finished");
+    return diag->code != INLAY_OK;
+}
+
+/* Ends the texts that wait and are over. */
+static void drop_waiting(struct decoder *decoder)
+{
+    uint32_t count = decoder->waiting;
+    inlay_diag diag;
+
+    for (uint32_t i = 0; i < count; i++) {
+        decoding_text *text = take_first(decoder);
+
+        if (!is_over(text, &diag)) {
+            wait_last(decoder, text);
+        } else {
+            decoder->active++;
+            end_text(decoder, text, &diag);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ lanes */
+
+static void lane_fail(struct lane *lane, const inlay_diag *failure)
+{
+    for (uint32_t i = 0; i < lane->row_count; i++)
+        end_text(lane->decoder, lane->texts[i], failure);
+    lane->row_count = 0;
+}
+
+/* Makes the lane's states those of its texts, which are at `rows`. */
+static void lane_join(struct lane *lane, const text_row *rows)
+{
+    const struct model *model = lane->decoder->model;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (text_rows_join(model, model->text->form, lane->sequence.instance.context, rows, lane->row_count, &diag) !=
+        INLAY_OK)
+        lane_fail(lane, &diag);
+}
+
+static inlay_status lane_room(struct lane *lane, size_t count, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < NUMBERS && lane->room < count; i++) {
+        int64_t *more = realloc(lane->numbers[i], 2 * count * sizeof *more);
+
+        if (more == NULL)
+            return no_memory(diag, "for a step of %zu tokens", count);
+        lane->numbers[i] = more;
+    }
+    lane->room = lane->room < count ? 2 * count : lane->room;
+    return INLAY_OK;
+}
+
+static void add_input(struct lane *lane, const char *name, uint32_t input, uint32_t which, size_t columns)
+{
+    const size_t count = columns * lane->row_count;
+
+    if (input != INLAY_NONE)
+        lane->inputs[lane->request.input_count++] = (infer_tensor){ .name = name,
+                                                                    .dtype = INLAY_INT64,
+                                                                    .rank = 2,
+                                                                    .dims = { lane->row_count, (int64_t)columns },
+                                                                    .count = count,
+                                                                    .bytes = count * sizeof(int64_t),
+                                                                    .data = lane->numbers[which],
+                                                                    .input = input };
+}
+
+/* Tokens of each text that the lane's next run reads. */
+static size_t step_tokens(const struct lane *lane)
+{
+    const decoding_text *text = lane->texts[0];
+    const size_t left = text->count - text->read;
+
+    return lane->decoder->model->text->chunks && left > CHUNK ? CHUNK : left;
+}
+
+/* Sets the inputs of the lane's next run. */
+static inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
+{
+    const text_model *model = lane->decoder->model->text;
+    const size_t columns = step_tokens(lane);
+    const uint32_t rows = lane->row_count;
+    size_t width = 0;
+    inlay_status status;
+
+    for (uint32_t r = 0; r < rows; r++)
+        width = lane->texts[r]->read + columns > width ? lane->texts[r]->read + columns : width;
+    status = lane_room(lane, (rows + 1) * width, diag); /* the last row of the masks' lengths */
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t r = 0; r < rows; r++) {
+        const decoding_text *text = lane->texts[r];
+
+        INLAY_CHECK(text->read + columns <= text->count);
+        memcpy(lane->numbers[0] + r * columns, text->tokens + text->read, columns * sizeof(int64_t));
+        for (size_t k = 0; k < columns; k++)
+            lane->numbers[2][r * columns + k] = (int64_t)(text->read + k);
+        lane->numbers[2][rows * columns + r] = (int64_t)(text->read + columns);
+    }
+    text_rows_mask(model->form, lane->numbers[2] + rows * columns, rows, (int64_t)width, lane->numbers[1]);
+    lane->request.input_count = 0;
+    add_input(lane, "input_ids", model->ids, 0, columns);
+    add_input(lane, "attention_mask", model->mask, 1, width);
+    add_input(lane, "position_ids", model->positions, 2, columns);
+    lane->request.sequence_start = lane->texts[0]->read == 0;
+    lane->job.rows = rows;
+    lane->job.bytes = rows * columns * sizeof(int64_t);
+    lane->job.arrived_ns = lane->job.received_ns = clock_ns();
+    return INLAY_OK;
+}
+
+/* Queues the lane's next run, if it has texts. It is submitted after the lock is released, since a short run may happen
+ * within the submission. */
+static void lane_queue(struct lane *lane, struct lane **queue)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (lane->row_count == 0 || lane->runs)
+        return;
+    if (lane_prepare(lane, &diag) != INLAY_OK) {
+        lane_fail(lane, &diag);
+        return;
+    }
+    lane->runs = true;
+    lane->queue = *queue;
+    *queue = lane;
+}
+
+static void keep_suspended(void *user)
+{
+    (void)user; /* the connections are suspended already, or have their responses */
+}
+
+static void submit_queue(struct decoder *decoder, struct lane *queue)
+{
+    for (struct lane *lane = queue, *after; lane != NULL; lane = after) {
+        after = lane->queue; /* the lane may be queued again as soon as it is submitted */
+        (void)sched_submit(decoder->sched, &lane->job, keep_suspended, NULL); /* max_queue does not apply */
+    }
+}
+
+/* ------------------------------------------------------------------ steps, under the lock */
+
+/* Texts that wait and have the prompt that the lane's only text has just read: they continue from its states. */
+static void add_alike(struct lane *lane)
+{
+    struct decoder *decoder = lane->decoder;
+    const decoding_text *text = lane->texts[0], *other;
+
+    while ((other = decoder->first) != NULL && other->like != NULL && other->like == text->like &&
+           decoder->active < decoder->model->settings.max_sequences && fits(decoder, text->count + KV_MARGIN)) {
+        decoding_text *taken = begin_first(decoder);
+
+        taken->read = text->read;
+        lane->texts[lane->row_count++] = taken;
+    }
+}
+
+/* Chooses the next token of each text. Texts that end leave the lane. Writes the rows of the others; returns whether
+ * they are not those of the lane's states any more. */
+static bool choose_tokens(struct lane *lane, const infer_output *output, text_row *rows)
+{
+    struct decoder *decoder = lane->decoder;
+    const uint32_t ran = (uint32_t)lane->job.rows, count = lane->row_count;
+    const size_t words = output->rank == 3 ? (size_t)output->dims[2] : 0, columns = step_tokens(lane);
+    const float *logits = output->data;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        decoding_text *text = lane->texts[i];
+        const uint32_t row = i < ran ? i : 0; /* the others are alike */
+        inlay_diag diag;
+        bool goes_on = !is_over(text, &diag);
+
+        text->read += columns;
+        text->compute_ns += i < ran ? lane->job.compute_ns : 0;
+        text->rows = ran > text->rows ? ran : text->rows;
+        if (words == 0 || output->count < words * ran || output->dtype != INLAY_FLOAT)
+            goes_on = inlay_fail(&diag, INLAY_UNSUPPORTED,
+                                 "'logits' is not a float tensor [texts, tokens, vocabulary]") == INLAY_OK;
+        if (goes_on && text->read == text->count)
+            goes_on = text->choose(text, logits + output->count / ran * (row + 1) - words, words, &diag);
+        if (goes_on) {
+            rows[kept] = (text_row){ lane->sequence.instance.context, row, (int64_t)text->read };
+            lane->texts[kept++] = text;
+        } else {
+            end_text(decoder, text, diag.code != INLAY_OK ? &diag : NULL);
+        }
+    }
+    lane->row_count = kept;
+    return kept != ran;
+}
+
+/* The place of the states of the lane's texts. */
+static void find_rows(const struct lane *lane, text_row *rows)
+{
+    for (uint32_t i = 0; i < lane->row_count; i++)
+        rows[i] = (text_row){ lane->sequence.instance.context, i, (int64_t)lane->texts[i]->read };
+}
+
+/* Takes the texts whose states outgrow kv_memory out of the lane, the latest first; the last one of all ends. Returns
+ * whether it took one. */
+static bool shrink(struct lane *lane, text_row *rows)
+{
+    struct decoder *decoder = lane->decoder;
+    const uint64_t limit = decoder->model->settings.kv_memory;
+    bool taken = false;
+
+    while (limit > 0 && lane->row_count > 0 && used_bytes(decoder) > limit) {
+        uint32_t latest = 0;
+        decoding_text *text;
+
+        for (uint32_t i = 1; i < lane->row_count; i++)
+            latest = lane->texts[i]->order > lane->texts[latest]->order ? i : latest;
+        text = lane->texts[latest];
+        lane->row_count--;
+        memmove(&lane->texts[latest], &lane->texts[latest + 1], (lane->row_count - latest) * sizeof(decoding_text *));
+        memmove(&rows[latest], &rows[latest + 1], (lane->row_count - latest) * sizeof *rows);
+        taken = true;
+        if (decoder->active > 1)
+            wait_again(decoder, text);
+        else
+            end_text(decoder, text, NULL);
+    }
+    return taken;
+}
+
+/* Whether the lane's texts have read their prompts. */
+static bool is_ready(const struct lane *lane)
+{
+    return !lane->runs && lane->row_count > 0 && !lane->reads;
+}
+
+/* Moves the texts of other lanes that are ready to the main lane, whose own are at `rows`. Returns whether there were
+ * some. */
+static bool take_ready(struct decoder *decoder, text_row *rows)
+{
+    struct lane *main = decoder->main;
+    bool taken = false;
+
+    for (uint32_t k = 0; k < decoder->lane_count; k++) {
+        struct lane *lane = &decoder->lanes[k];
+
+        if (lane == main || !is_ready(lane))
+            continue;
+        find_rows(lane, rows + main->row_count);
+        memcpy(main->texts + main->row_count, lane->texts, lane->row_count * sizeof(decoding_text *));
+        main->row_count += lane->row_count;
+        lane->row_count = 0;
+        taken = true;
+    }
+    return taken;
+}
+
+/* Gives the texts that wait lanes of their own while they fit. */
+static void begin_waiting(struct decoder *decoder)
+{
+    drop_waiting(decoder);
+    for (uint32_t k = 0; k < decoder->lane_count; k++) {
+        struct lane *lane = &decoder->lanes[k];
+
+        if (decoder->first == NULL || decoder->active >= decoder->model->settings.max_sequences ||
+            !fits(decoder, decoder->first->count + KV_MARGIN))
+            return;
+        if (lane->row_count == 0 && lane != decoder->main) {
+            inlay_diag diag = INLAY_DIAG_INIT;
+
+            lane->texts[0] = begin_first(decoder);
+            lane->row_count = 1;
+            lane->reads = true;
+            if (lane->sequence.instance.context == NULL &&
+                sequence_open(decoder->model, &lane->sequence, &diag) != INLAY_OK)
+                lane_fail(lane, &diag);
+        }
+    }
+}
+
+/* Between two runs of the main lane: texts join it and leave it. own: `rows` are those of its texts already, and
+ * `changed` says whether they differ from those of its states. */
+static void change_main(struct decoder *decoder, bool own, bool changed, text_row *rows)
+{
+    struct lane *main = decoder->main;
+
+    for (uint32_t k = 0; main == NULL && k < decoder->lane_count; k++)
+        if (is_ready(&decoder->lanes[k]))
+            main = decoder->main = &decoder->lanes[k];
+    if (main == NULL || main->runs)
+        return;
+    if (!own)
+        find_rows(main, rows);
+    changed |= take_ready(decoder, rows);
+    changed |= shrink(main, rows);
+    if (changed && main->row_count > 0)
+        lane_join(main, rows);
+    if (main->row_count == 0)
+        decoder->main = NULL;
+}
+
+/* Starts what can run. Returns the lanes to be submitted. */
+static struct lane *next_steps(struct decoder *decoder)
+{
+    struct lane *queue = NULL;
+
+    do { /* again if what was begun has failed, as nothing else would begin the others */
+        begin_waiting(decoder);
+        for (uint32_t k = 0; k < decoder->lane_count; k++) {
+            struct lane *lane = &decoder->lanes[k];
+
+            if (lane == decoder->main || decoder->model->text->form == TEXT_ALONE || !is_ready(lane))
+                lane_queue(lane, &queue);
+        }
+    } while (decoder->active == 0 && decoder->first != NULL);
+    return queue;
+}
+
+/* Called when a run of a lane ends. Any thread. */
+static void finish_step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+{
+    struct lane *lane = job->user, *queue;
+    struct decoder *decoder = lane->decoder;
+    const bool alone = decoder->model->text->form == TEXT_ALONE;
+    text_row *rows = decoder->rows;
+    bool changed = false;
+
+    (void)pthread_mutex_lock(&decoder->lock);
+    lane->runs = false;
+    if (failure != NULL || output_count != 1) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the run did not return exactly one output");
+        lane_fail(lane, failure != NULL ? failure : &diag);
+    } else {
+        const bool has_read = lane->reads && lane->texts[0]->read + step_tokens(lane) == lane->texts[0]->count;
+
+        if (has_read && !alone)
+            add_alike(lane);
+        lane->reads = lane->reads && !has_read;
+        changed = choose_tokens(lane, &outputs[0], rows);
+    }
+    if (alone)
+        (void)shrink(lane, rows);
+    else if (lane != decoder->main && changed && lane->row_count > 0)
+        lane_join(lane, rows);
+    if (!alone)
+        change_main(decoder, lane == decoder->main, changed, rows);
+    queue = next_steps(decoder);
+    (void)pthread_mutex_unlock(&decoder->lock);
+    submit_queue(decoder, queue);
+}
+
+/* ------------------------------------------------------------------ the decoder of a model */
+
+static void decoder_close(struct decoder *decoder)
+{
+    if (decoder == NULL)
+        return;
+    INLAY_CHECK(decoder->waiting == 0 && decoder->active == 0);
+    for (uint32_t k = 0; decoder->lanes != NULL && k < decoder->lane_count; k++) {
+        struct lane *lane = &decoder->lanes[k];
+
+        instance_deinit(decoder->model, &lane->sequence.instance);
+        for (uint32_t i = 0; i < NUMBERS; i++)
+            free(lane->numbers[i]);
+        free((void *)lane->texts);
+    }
+    free(decoder->lanes);
+    free(decoder->rows);
+    (void)pthread_mutex_destroy(&decoder->lock);
+    free(decoder);
+}
+
+static bool lane_init(struct lane *lane, struct decoder *decoder)
+{
+    struct model *model = decoder->model;
+
+    lane->decoder = decoder;
+    lane->texts = calloc(model->settings.max_sequences, sizeof(decoding_text *));
+    lane->wanted = (infer_wanted){ .name = "logits", .binary = -1, .output = model->text->logits };
+    lane->request.id = "";
+    lane->request.inputs = lane->inputs;
+    lane->request.outputs = &lane->wanted;
+    lane->request.output_count = 1;
+    lane->job.model = model;
+    lane->job.request = &lane->request;
+    lane->job.sequence = &lane->sequence;
+    lane->job.level = model->settings.priority;
+    lane->job.is_admitted = true;
+    lane->job.finish = finish_step;
+    lane->job.user = lane;
+    return lane->texts != NULL;
+}
+
+/* NULL: out of memory. */
+static struct decoder *decoder_create(struct sched *sched, struct model *model)
+{
+    const bool alone = model->text->form == TEXT_ALONE;
+    struct decoder *decoder = calloc(1, sizeof *decoder);
+    bool good;
+
+    if (decoder == NULL)
+        return NULL;
+    (void)pthread_mutex_init(&decoder->lock, NULL);
+    decoder->sched = sched;
+    decoder->model = model;
+    decoder->lane_count = alone ? model->settings.max_sequences : READERS + 1;
+    decoder->lanes = calloc(decoder->lane_count, sizeof *decoder->lanes);
+    decoder->rows = calloc(model->settings.max_sequences, sizeof *decoder->rows);
+    good = decoder->lanes != NULL && decoder->rows != NULL;
+    for (uint32_t k = 0; good && k < decoder->lane_count; k++)
+        good = lane_init(&decoder->lanes[k], decoder);
+    text_rows_bytes(model, &decoder->token_bytes, &decoder->fixed_bytes);
+    if (good)
+        return decoder;
+    decoder_close(decoder);
+    return NULL;
+}
+
+/* The model's decoder, made for its first text. NULL: out of memory. */
+static struct decoder *decoder_of(struct sched *sched, struct model *model)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct decoder *decoder;
+
+    (void)pthread_mutex_lock(&lock);
+    if (model->text->decoder == NULL) {
+        model->text->decoder = decoder_create(sched, model);
+        model->text->close_decoder = decoder_close;
+    }
+    decoder = model->text->decoder;
+    (void)pthread_mutex_unlock(&lock);
+    return decoder;
+}
+
+inlay_status decoding_add(struct sched *sched, struct model *model, decoding_text *texts, inlay_diag *diag)
+{
+    struct decoder *decoder = decoder_of(sched, model);
+    const uint64_t limit = model->settings.kv_memory;
+    struct lane *queue;
+
+    if (decoder == NULL)
+        return no_memory(diag, "for the texts of model '%s'", model->name);
+    for (const decoding_text *text = texts; text != NULL && limit > 0; text = text->next)
+        if (bytes_of(decoder, 1, text->count + 1) > limit)
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the states of the prompt's %zu tokens exceed kv_memory",
+                              text->count);
+    (void)pthread_mutex_lock(&decoder->lock);
+    if (decoder->waiting >= model->settings.max_queue) {
+        (void)pthread_mutex_unlock(&decoder->lock);
+        return inlay_fail(diag, INLAY_BUSY, "the model's queue is full; try again later");
+    }
+    (void)model_ref(model); /* the texts may end, and their references, before this function does */
+    for (decoding_text *text = texts, *after; text != NULL; text = after) {
+        after = text->next;
+        (void)atomic_fetch_add(&model->texts, 1);
+        wait_last(decoder, text);
+    }
+    queue = next_steps(decoder);
+    (void)pthread_mutex_unlock(&decoder->lock);
+    submit_queue(decoder, queue);
+    model_unref(model);
+    return INLAY_OK;
+}

@@ -1,0 +1,41 @@
+/* serve/schedule/decoding.h - generates texts token by token, those of all requests of a model together.
+ *
+ * A lane is a context with the states of one text or of several, as rows (text_rows.h), and a job of the scheduler that
+ * runs all of them. A text begins in a lane of its own, which reads its prompt in chunks. Then its row joins the main
+ * lane: between two of its runs, rows join and leave. If the model holds only one text per context, each text stays
+ * in its own lane.
+ *
+ * Texts that do not fit wait in the order of their arrival: at most max_sequences are generated at once, and the states
+ * of their tokens have at most kv_memory bytes. When texts outgrow that, the one that began last waits again, and its
+ * tokens are read anew. */
+#ifndef SERVE_DECODING_H
+#define SERVE_DECODING_H
+#include "serve/model/model.h"
+#include "serve/schedule/sched.h"
+
+typedef struct decoding_text decoding_text;
+
+/* A text. Its owner sets the first part; the functions are called under the model's lock of texts, one after another. */
+struct decoding_text {
+    struct job *request;   /* of its request: deadline_ns, received_ns, cancelled; in no queue itself */
+    const int64_t *tokens; /* [count] at first the prompt */
+    size_t count;
+    const void *like;    /* equal for texts with the same prompt; NULL: none is known */
+    decoding_text *next; /* the request's next text */
+    /* Chooses the next token by the logits [words] of the last one, and adds it to the tokens. false: the text is
+     * complete, or diag says why it cannot continue. */
+    bool (*choose)(decoding_text *text, const float *logits, size_t words, inlay_diag *diag);
+    /* The text has ended: failure is NULL if it is complete, or if no memory was left for more tokens. */
+    void (*end)(decoding_text *text, const inlay_diag *failure);
+
+    size_t read;         /* tokens whose states the lane has */
+    uint64_t order;      /* of its beginning */
+    uint64_t compute_ns; /* of the runs that it was in */
+    uint64_t rows;       /* most texts in one of them */
+};
+
+/* Generates the texts of a request, linked by next. INLAY_BUSY: max_queue texts wait already. From here on another
+ * thread may end the texts. */
+INLAY_NODISCARD inlay_status decoding_add(struct sched *sched, struct model *model, decoding_text *texts,
+                                          inlay_diag *diag);
+#endif

@@ -1,0 +1,268 @@
+/* Texts that share the runs of a decoder: each has the tokens that it has alone, whatever the others do. */
+#include "client.h"
+#include "random.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+enum { TEXTS = 24, MOST_CLIENTS = 8, BODY_BYTES = 1024, TEXT_BYTES = 4096 };
+
+static struct serving server;
+static const char *const decoders[] = { "counted", "masked" };
+static char asked[TEXTS][BODY_BYTES], alone[TEXTS][TEXT_BYTES];
+static char got[TEXTS][TEXT_BYTES];
+
+static void prepare(void)
+{
+    static char text[8192];
+    size_t used =
+        (size_t)snprintf(text, sizeof text,
+                         "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":"
+                         "false},\"added_tokens\":[],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
+
+    for (int c = '!'; c <= '~'; c++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s%c\":%d", c > '!' ? "," : "",
+                                 c == '"' || c == '\\' ? "\\" : "", c, c);
+    (void)snprintf(text + used, sizeof text - used, "}}}");
+    serving_prepare_empty(&server);
+    for (size_t i = 0; i < 2; i++) {
+        char path[64];
+
+        serving_model(&server, decoders[i], "options: [reproducible=1]\n",
+                      i == 0 ? write_counted_decoder : write_masked_decoder);
+        (void)snprintf(path, sizeof path, "models/%s/tokenizer.json", decoders[i]);
+        serving_file(&server, path, text, 0644);
+    }
+}
+
+/* Requests of many lengths: greedy, sampled, by a grammar, of several texts. */
+static void make_requests(const char *model, int64_t most_tokens)
+{
+    uint64_t seed = 11;
+
+    for (size_t i = 0; i < TEXTS; i++) {
+        static const char *const forms[] = { "\"temperature\":0", "\"temperature\":1", "\"temperature\":1,\"n\":3",
+                                             "\"temperature\":1,\"guided_regex\":\"([a-z]{3}-)*\"" };
+        size_t used = (size_t)snprintf(asked[i], BODY_BYTES,
+                                       "{\"model\":\"%s\",\"max_tokens\":%d,\"seed\":%zu,%s,"
+                                       "\"prompt\":[",
+                                       model, (int)random_between(&seed, 1, most_tokens), i, forms[i % 4]);
+        int64_t count = i % 7 == 0 ? 1 : random_between(&seed, 1, i == 5 ? 300 : 40);
+
+        for (int64_t k = 0; k < count && used < BODY_BYTES - 8; k++)
+            used += (size_t)snprintf(asked[i] + used, BODY_BYTES - used, "%s%d", k > 0 ? "," : "",
+                                     (int)random_between(&seed, 33, 126));
+        (void)snprintf(asked[i] + used, BODY_BYTES - used, "]}");
+    }
+}
+
+/* The choices of the answer, without its id and time. */
+static void ask(const char *body, char *out)
+{
+    struct answer answer;
+    const char *choices;
+
+    client_once(&server, "POST", "/v1/completions", "", body, &answer);
+    choices = strstr(answer.body, "\"choices\"");
+    (void)snprintf(out, TEXT_BYTES, "%d %s", answer.code, choices != NULL ? choices : answer.body);
+}
+
+typedef struct client_part {
+    size_t first, step;
+} client_part;
+
+static void *ask_part(void *user)
+{
+    const client_part *part = user;
+
+    for (size_t i = part->first; i < TEXTS; i += part->step)
+        ask(asked[i], got[i]);
+    return NULL;
+}
+
+static void expect_same(size_t clients)
+{
+    pthread_t threads[MOST_CLIENTS];
+    client_part parts[MOST_CLIENTS];
+
+    for (size_t i = 0; i < clients; i++) {
+        parts[i] = (client_part){ i, clients };
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_part, &parts[i]), 0);
+    }
+    for (size_t i = 0; i < clients; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (size_t i = 0; i < TEXTS; i++)
+        if (strcmp(got[i], alone[i]) != 0)
+            fail_msg("%zu clients: %s\nbecomes %s\nand not %s", clients, asked[i], got[i], alone[i]);
+}
+
+static void ask_alone(void)
+{
+    for (size_t i = 0; i < TEXTS; i++) {
+        ask(asked[i], alone[i]);
+        assert_memory_equal(alone[i], "200 ", 4);
+    }
+}
+
+static void test_forms(void **state)
+{
+    static char text[16384];
+
+    (void)state;
+    serving_await(&server, "ready", text, sizeof text);
+    assert_non_null(strstr(text, "model 'counted', version 1: texts share runs, padded at their ends; prompts are read "
+                                 "in parts"));
+    assert_non_null(strstr(text, "model 'masked', version 1: texts share runs, padded at their beginnings; prompts are "
+                                 "read in parts"));
+}
+
+static void test_together_as_alone(void **state)
+{
+    static const size_t clients[] = { 1, 3, MOST_CLIENTS };
+
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        make_requests(decoders[k], 60);
+        ask_alone();
+        for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
+            expect_same(clients[i]);
+    }
+}
+
+/* Each choice has the seed after that of the one before, and is the text that this seed gives alone. */
+static void test_choices_as_alone(void **state)
+{
+    char many[TEXT_BYTES], one[TEXT_BYTES], body[256];
+
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        (void)snprintf(
+            body, sizeof body,
+            "{\"model\":\"%s\",\"prompt\":[\"abcd\",\"x\"],\"n\":2,\"temperature\":1,\"max_tokens\":40,\"seed\":5}",
+            decoders[k]);
+        ask(body, many);
+        for (int i = 0; i < 4; i++) {
+            const char *text;
+            char *end;
+
+            (void)snprintf(body, sizeof body,
+                           "{\"model\":\"%s\",\"prompt\":\"%s\",\"temperature\":1,\"max_tokens\":40,\"seed\":%d}",
+                           decoders[k], i < 2 ? "abcd" : "x", 5 + i);
+            ask(body, one);
+            text = strstr(one, "\"text\":");
+            assert_non_null(text);
+            end = strstr(text, ",\"logprobs\"");
+            assert_non_null(end);
+            *end = '\0';
+            assert_non_null(strstr(many, text));
+        }
+    }
+}
+
+/* A client that disconnects after the first part of its text. */
+static void *leave(void *user)
+{
+    char text[4096];
+
+    for (int i = 0; i < 6; i++) {
+        char body[256], head[256];
+        size_t have = 0;
+        int fd = client_connect(&server);
+
+        (void)snprintf(
+            body, sizeof body,
+            "{\"model\":\"%s\",\"prompt\":\"leaves\",\"max_tokens\":300,\"temperature\":1,\"n\":2,\"stream\":true}",
+            (const char *)user);
+        (void)snprintf(head, sizeof head,
+                       "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", strlen(body));
+        client_text(fd, head);
+        client_text(fd, body);
+        text[0] = '\0';
+        while (have < sizeof text - 1 && strstr(text, "data: ") == NULL) {
+            ssize_t count = recv(fd, text + have, sizeof text - 1 - have, 0);
+
+            if (count <= 0)
+                break;
+            have += (size_t)count;
+            text[have] = '\0';
+        }
+        (void)close(fd);
+    }
+    return NULL;
+}
+
+static void test_others_leave(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        pthread_t thread;
+
+        make_requests(decoders[k], 60);
+        ask_alone();
+        assert_int_equal(pthread_create(&thread, NULL, leave, (void *)(uintptr_t)decoders[k]), 0);
+        expect_same(3);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+}
+
+/* With memory for about three texts: the others wait, and some wait again when the texts have grown. */
+static void test_little_memory(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        char body[TEXT_BYTES], none[TEXT_BYTES];
+        size_t used;
+
+        make_requests(decoders[k], 100);
+        ask_alone();
+        expect_same(MOST_CLIENTS);
+        used = (size_t)snprintf(body, sizeof body, "{\"model\":\"%s\",\"prompt\":[33", decoders[k]);
+        for (int i = 0; i < 400; i++)
+            used += (size_t)snprintf(body + used, sizeof body - used, ",%d", i % 9 + 34);
+        (void)snprintf(body + used, sizeof body - used, "]}");
+        ask(body, none);
+        assert_non_null(strstr(none, "the states of the prompt's 401 tokens exceed kv_memory"));
+    }
+}
+
+static int start(void **state)
+{
+    static const char *const flags[] = { "--max-sequences", "8", NULL };
+
+    (void)state;
+    prepare();
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int start_small(void **state)
+{
+    static const char *const flags[] = { "--max-sequences", "8", "--kv-memory", "49152", NULL };
+
+    (void)state;
+    prepare();
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return serving_close(&server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_forms), cmocka_unit_test(test_together_as_alone),
+                                        cmocka_unit_test(test_choices_as_alone), cmocka_unit_test(test_others_leave) };
+    const struct CMUnitTest small[] = { cmocka_unit_test(test_little_memory) };
+    int failed;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    failed = cmocka_run_group_tests(tests, start, end);
+    return failed + cmocka_run_group_tests(small, start_small, end);
+}
