@@ -60,7 +60,7 @@ cut -d' ' -f2 "$work/claimed" | sort | uniq -d >"$work/twice"
 for folder in "$source"/providers/*/; do
     name=$(basename "$folder")
     if grep -q "^inlay_add_plugin($name " "$folder/CMakeLists.txt" 2>/dev/null; then
-        grep -q "^Package: inlay-provider-$name\$" "$debian/control" || complain "provider $name has no package"
+        grep -q "^Package: inlay-provider-${name//_/-}\$" "$debian/control" || complain "provider $name has no package"
     fi
 done
 for name in $(sed -n 's/^Tests: //p' "$debian/tests/control"); do

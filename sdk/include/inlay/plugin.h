@@ -420,7 +420,9 @@ enum {
 };
 
 /* An option of a provider. The host parses and checks the text, rejects unknown names with the closest known one, and
- * shows name, default, range and doc in its help. */
+ * shows name, default, range and doc in its help. An option of kind STRING called "library" names a file with code that
+ * create loads: for a plugin from a file, the host first runs create with the user's options in the probe process, once
+ * for each state of that file, and does not call it here if it crashes or hangs there. */
 typedef struct inlay_option {
     const char *name;          /* [a-z0-9_]; the same in YAML, on the command line and here */
     const char *doc;           /* one sentence, with the unit */
