@@ -51,6 +51,21 @@ def blocks(path, count, activation="Sigmoid", extra=False, evil=False):
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
+def modules(path):
+    """Writes a model as PyTorch's exporter does: names without scopes, and the module of each node in its metadata."""
+    nodes = []
+    for i in range(8):
+        module = f"net.{'encoder' if i < 4 else 'decoder'}.{i // 2}"
+        made = helper.make_node("Sigmoid", [f"v{i}"], [f"v{i + 1}"], name=f"node_{i}")
+        key, value = b"pkg.torch.onnx.name_scopes", str(["", "net", module, f"sigmoid_{i}"]).encode()
+        entry = b"\x0a" + bytes([len(key)]) + key + b"\x12" + bytes([len(value)]) + value
+        made.MergeFromString(b"\x4a" + bytes([len(entry)]) + entry)  # metadata_props, which old packages lack
+        nodes.append(made)
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("v0", TensorProto.FLOAT, [2, 8])],
+                              [helper.make_tensor_value_info("v8", TensorProto.FLOAT, [2, 8])])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
 # Records the contrast of each text that is drawn on a canvas, to the pixel that was there before.
 WATCH_TEXTS = """
   window.drawnTexts = [];
@@ -117,6 +132,7 @@ class Pages(unittest.TestCase):
         blocks("a.onnx", 4)
         blocks("b.onnx", 4, activation="Relu", extra=True)
         blocks("evil.onnx", 1, evil=True)
+        modules("modules.onnx")
         blocks("many.onnx", 60)
         cls.inlay("inspect", "a.onnx", "--graph", "a.html")
         cls.inlay("inspect", "evil.onnx", "--graph", "evil.html")
@@ -124,6 +140,7 @@ class Pages(unittest.TestCase):
         cls.inlay("diff", "a.onnx", "b.onnx", "--html", "diff.html", code=1)
         cls.inlay("diff", "evil.onnx", "evil.onnx", "--html", "evil_diff.html")
         cls.inlay("explain", "a.onnx", "--html", "explain.html", *COMMON)
+        cls.inlay("explain", "modules.onnx", "--html", "modules.html", *COMMON)
         cls.inlay("explain", "evil.onnx", "--html", "evil_explain.html", *COMMON)
         cls.inlay("profile", "a.onnx", "--html", "profile.html", "--runs", "3", "--no-peak", *COMMON)
         cls.inlay("profile", "evil.onnx", "--html", "evil_profile.html", "--runs", "3", "--no-peak", *COMMON)
@@ -248,6 +265,15 @@ class Pages(unittest.TestCase):
         self.assertEqual(b.text("#detail h3"), "5 nodes")
         b.click(b.centre(".graph"), count=2)
         self.assertEqual(b.text(".status"), "20 nodes, 19 of them in 4 folded boxes")
+
+    def test_modules(self):
+        """Nodes are grouped by the module that they were exported from; the table of objectives has a row each."""
+        b = self.browser
+        b.show("modules.html")
+        self.assertIn("net/encoder", b.text("#side"))
+        self.assertEqual(b.value("document.querySelectorAll('table.objectives tr').length"), 4)
+        b.choose("#fold", "2")
+        self.assertEqual(b.text(".status"), "8 nodes, 8 of them in 2 folded boxes")
 
     def test_large_models_open_folded(self):
         b = self.browser

@@ -196,6 +196,29 @@ static void test_fairness(void **state)
     first_server.pid = 0;
 }
 
+/* With check_finite, a sum that overflows is an error with its own reason. */
+static void test_non_finite(void **state)
+{
+    static const char *const flags[] = { "--check-finite", "1", "--warmup", "0", NULL };
+    static const char large[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\","
+                                "\"data\":[1,3e38,3]}]}";
+    struct answer answer;
+
+    (void)state;
+    first_server = server;
+    serving_open(&server, flags);
+    client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &answer);
+    assert_int_equal(answer.code, 200);
+    client_once(&server, "POST", "/v2/models/twice/infer", "", large, &answer);
+    assert_int_equal(answer.code, 500);
+    wait_for("inlay_request_errors_total{model=\"twice\",version=\"1\",reason=\"non_finite\"}", 1);
+    wait_for("inlay_request_errors_total{model=\"twice\",version=\"1\",reason=\"failed\"}", 0);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+    serving_remove(&server);
+    server = first_server;
+    first_server.pid = 0;
+}
+
 /* A connection that sends nothing, half a header, or a body byte by byte is closed. */
 static void test_slow_clients(void **state)
 {
@@ -350,7 +373,7 @@ int main(void)
         cmocka_unit_test(test_a_full_queue), cmocka_unit_test(test_priority),
         cmocka_unit_test(test_fairness),     cmocka_unit_test(test_slow_clients),
         cmocka_unit_test(test_no_leaks),     cmocka_unit_test(test_reload),
-        cmocka_unit_test(test_sigterm),
+        cmocka_unit_test(test_non_finite),   cmocka_unit_test(test_sigterm),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -79,6 +79,8 @@ uint32_t stats_error_of(inlay_status status)
         return STATS_DEADLINE;
     case INLAY_CANCELLED:
         return STATS_CANCELLED;
+    case INLAY_RESULTS_DIFFER: /* of runs, only check_finite returns it */
+        return STATS_NON_FINITE;
     default:
         return STATS_FAILED;
     }

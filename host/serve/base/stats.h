@@ -14,6 +14,7 @@
     X(REJECTED, "rejected", "the queue was full, or the server is shutting down")                                      \
     X(DEADLINE, "deadline", "the deadline passed")                                                                     \
     X(CANCELLED, "cancelled", "the client disconnected")                                                               \
+    X(NON_FINITE, "non_finite", "the run made a NaN or an infinity (option check_finite)")                             \
     X(FAILED, "failed", "the run failed")
 enum {
 #define STATS_ERROR_ENUM(name, label, doc) STATS_##name,

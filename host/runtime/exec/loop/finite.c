@@ -71,81 +71,25 @@ static value_facts *facts_of(struct finite_check *check, const struct program *p
 
 /* ------------------------------------------------------------------ scanning */
 
-/* Floats ordered as integers: with the lower bits of negative numbers inverted, the bits of a larger float are the
- * larger integer, and infinities and NaN lie outside of all finite numbers. So one loop over integers, which compilers
- * vectorise, finds both the range and whether all elements are finite. */
-static bool range_of_16(const uint8_t *data, int64_t count, int16_t infinity, double *low, double *high,
-                        inlay_dtype dtype)
-{
-    int16_t least = INT16_MAX, most = INT16_MIN;
-
-    for (int64_t i = 0; i < count; i++) {
-        int16_t bits;
-
-        memcpy(&bits, data + 2 * i, sizeof bits);
-        bits = (int16_t)(bits ^ (bits >> 15 & INT16_MAX));
-        least = bits < least ? bits : least;
-        most = bits > most ? bits : most;
-    }
-    if (most >= infinity || least <= ~infinity)
-        return false;
-    least = (int16_t)(least ^ (least >> 15 & INT16_MAX));
-    most = (int16_t)(most ^ (most >> 15 & INT16_MAX));
-    return element_number(dtype, &least, 0, low, NULL) && element_number(dtype, &most, 0, high, NULL);
-}
-
-static bool range_of_32(const uint8_t *data, int64_t count, double *low, double *high)
-{
-    const int32_t infinity = 0x7f800000;
-    int32_t least = INT32_MAX, most = INT32_MIN;
-
-    for (int64_t i = 0; i < count; i++) {
-        int32_t bits;
-
-        memcpy(&bits, data + 4 * i, sizeof bits);
-        bits ^= bits >> 31 & INT32_MAX;
-        least = bits < least ? bits : least;
-        most = bits > most ? bits : most;
-    }
-    if (most >= infinity || least <= ~infinity)
-        return false;
-    least ^= least >> 31 & INT32_MAX;
-    most ^= most >> 31 & INT32_MAX;
-    return element_number(INLAY_FLOAT, &least, 0, low, NULL) && element_number(INLAY_FLOAT, &most, 0, high, NULL);
-}
-
-static bool range_of_64(const uint8_t *data, int64_t count, double *low, double *high)
-{
-    const int64_t infinity = 0x7ff0000000000000;
-    int64_t least = INT64_MAX, most = INT64_MIN;
-
-    for (int64_t i = 0; i < count; i++) {
-        int64_t bits;
-
-        memcpy(&bits, data + 8 * i, sizeof bits);
-        bits ^= bits >> 63 & INT64_MAX;
-        least = bits < least ? bits : least;
-        most = bits > most ? bits : most;
-    }
-    if (most >= infinity || least <= ~infinity)
-        return false;
-    least ^= least >> 63 & INT64_MAX;
-    most ^= most >> 63 & INT64_MAX;
-    return element_number(INLAY_DOUBLE, &least, 0, low, NULL) && element_number(INLAY_DOUBLE, &most, 0, high, NULL);
-}
+#define BITS 16
+#include "exec/loop/finite_range.inc"
+#define BITS 32
+#include "exec/loop/finite_range.inc"
+#define BITS 64
+#include "exec/loop/finite_range.inc"
 
 /* Returns whether all elements are finite, and their range. False also for types without such a loop. */
 static bool all_finite(inlay_dtype dtype, const void *data, int64_t count, double *low, double *high)
 {
     switch (dtype) {
     case INLAY_FLOAT:
-        return range_of_32(data, count, low, high);
+        return range_of_32(dtype, data, count, 0x7f800000, low, high);
     case INLAY_FLOAT16:
-        return range_of_16(data, count, 0x7c00, low, high, dtype);
+        return range_of_16(dtype, data, count, 0x7c00, low, high);
     case INLAY_BFLOAT16:
-        return range_of_16(data, count, 0x7f80, low, high, dtype);
+        return range_of_16(dtype, data, count, 0x7f80, low, high);
     case INLAY_DOUBLE:
-        return range_of_64(data, count, low, high);
+        return range_of_64(dtype, data, count, 0x7ff0000000000000, low, high);
     default:
         return false;
     }

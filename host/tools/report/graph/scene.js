@@ -11,9 +11,10 @@
 const NODE_W = 150, NODE_H = 38, FOLD_W = 190, FOLD_H = 50, PILL_H = 22, FRAME_PAD = 14, FRAME_HEAD = 20;
 const MOST_BOXES = 2048, MOST_DEPTH = 24;
 
-/* "a/b/Conv" is in the scopes a and a/b. */
-function scopesOf(name) {
-  const parts = name.split('/').filter((p) => p !== ''), scopes = [];
+/* A node of the module a.b of the exported program, or else with the name "a/b/Conv", is in the scopes a and a/b. */
+function scopesOf(node) {
+  const path = node.module ? node.module.replaceAll('.', '/') + '/' + node.op : node.name;
+  const parts = path.split('/').filter((p) => p !== ''), scopes = [];
   for (let i = 1; i < parts.length && i <= MOST_DEPTH; i++) scopes.push(parts.slice(0, i).join('/'));
   return scopes;
 }
@@ -51,7 +52,7 @@ function indexGraph(g, list, options, parent) {
     n.graph = g;
     n.within = g.regions[n.region] || null;
     n.bodies = (n.within ? n.within.bodies : n.bodies) || null;
-    n.scopes = scopesOf(n.name);
+    n.scopes = scopesOf(n);
     n.stretch = null;
     for (const v of n.outputs) if (v >= 0) g.maker[v] = i;
     for (const v of new Set(readsOf(n))) if (v >= 0) g.readers[v].push(n);
