@@ -73,6 +73,12 @@ inlay_status sequence_open(const struct model *model, struct sequence *sequence,
     return status;
 }
 
+void sequence_clear(struct sequence *sequence)
+{
+    if (inlay_context_keep_states(sequence->instance.context, FIRST_ROWS, NULL) != INLAY_OK)
+        sequence->fresh = true; /* out of memory: they are unset by the next run */
+}
+
 static inlay_status join_locked(struct job *job, inlay_diag *diag)
 {
     const infer_request *request = job->request;

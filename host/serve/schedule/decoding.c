@@ -25,6 +25,7 @@ struct lane {
     uint32_t row_count;
     bool reads;         /* its only text has tokens that must be read before the next one is chosen */
     bool runs;          /* its job is queued or runs */
+    bool has_states;    /* its context has memory for states */
     struct lane *queue; /* lanes whose jobs are to be submitted when the lock is released */
 };
 
@@ -461,6 +462,9 @@ static struct lane *next_steps(struct decoder *decoder)
 
             if (lane == decoder->main || decoder->model->text->form == TEXT_ALONE || !is_ready(lane))
                 lane_queue(lane, &queue);
+            if (lane->row_count == 0 && lane->has_states)
+                sequence_clear(&lane->sequence);
+            lane->has_states = lane->row_count > 0;
         }
     } while (decoder->active == 0 && decoder->first != NULL);
     return queue;
