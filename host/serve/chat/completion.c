@@ -69,7 +69,8 @@ completion_state completion_take(struct completion *completion, struct strbuf *t
     *to = completion->out;
     completion->out = (struct strbuf){ .failed = to->failed };
     if (completion->done || to->failed) {
-        state = completion->done ? COMPLETION_DONE : COMPLETION_WAITS; /* without memory, step() ends the text */
+        state =
+            completion->done ? COMPLETION_DONE : COMPLETION_WAITS; /* without memory, choose_token() ends the text */
     } else if (to->size == 0) {
         state = COMPLETION_WAITS;
     }
@@ -161,6 +162,18 @@ static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_d
     return true;
 }
 
+/* Whether a part of the text was lost; another thread takes the events. */
+static bool is_incomplete(completion_choice *choice)
+{
+    struct completion *completion = choice->completion;
+    bool failed;
+
+    (void)pthread_mutex_lock(&completion->lock);
+    failed = completion->out.failed;
+    (void)pthread_mutex_unlock(&completion->lock);
+    return failed || choice->unsent.failed;
+}
+
 /* The callbacks of decoding_text. */
 
 static bool choose_token(decoding_text *decoding, const float *logits, size_t vocabulary, inlay_diag *diag)
@@ -199,7 +212,7 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
         return false;
     completion_emit(choice, choice->unsent.size - held_back(choice), NULL);
     choice->reason = NULL;
-    return !choice->unsent.failed && !completion->out.failed;
+    return !is_incomplete(choice);
 }
 
 static void end_choice(decoding_text *decoding, const inlay_diag *failure)
@@ -209,7 +222,7 @@ static void end_choice(decoding_text *decoding, const inlay_diag *failure)
     struct exchange *exchange = completion->exchange;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (failure == NULL && (choice->unsent.failed || completion->out.failed)) {
+    if (failure == NULL && is_incomplete(choice)) {
         (void)no_memory(&diag, "for the text");
         failure = &diag;
     }
