@@ -33,6 +33,8 @@ static void perform(struct loader *loader, load_task *task)
         status = repository_load_deferred(loader->server->repository, task->name, task->version, &diag);
     else
         status = repository_unload(loader->server->repository, task->name, &diag);
+    if (status == INLAY_CANCELLED) /* only a server that ends stops a load; its clients did not cancel anything */
+        status = inlay_fail(&diag, INLAY_BUSY, "the server is shutting down");
     diag.code = status;
     if (server_update_ready(loader->server))
         server_announce_ready(loader->server);
