@@ -343,6 +343,15 @@ for kind in zeros constant huge nans infinite one; do
         left
     done
 done
+# A size that is fixed by name, in models that are made from the given one, too.
+for how in "--weights 8" "--mode dynamic --weights 8" "--mode static --weights 8 --data rows_one.npz"; do
+    # shellcheck disable=SC2086 # several arguments
+    does 0 '.bytes_after > 0' quantize mlp.onnx -o out.onnx --dim N=1 --metric cosine $how
+    does 0 '.' run out.onnx
+    rm -f out.onnx
+    left
+done
+fails 2 "no dimension named 'M'" quantize mlp.onnx -o out.onnx --dim M=1
 fails 2 'does not fit input|has no samples' quantize mlp.onnx -o out.onnx --data rows_none.npz
 mkdir empty
 fails 2 'has no samples' quantize mlp.onnx -o out.onnx --data empty

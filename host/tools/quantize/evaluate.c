@@ -77,6 +77,29 @@ inlay_status evaluate_options(const inlay_options *given, const char *name, cons
     return status;
 }
 
+inlay_status evaluate_options_of_both(const inlay_options *given, inlay_options **out_options, inlay_diag *diag)
+{
+    static const char *const dims[] = { "dim", NULL };
+    inlay_options *copy = NULL;
+    inlay_status status;
+    option_pair pair;
+    char text[512];
+
+    *out_options = NULL;
+    INLAY_TRY(evaluate_options_without(given, dims, &copy, diag));
+    for (uint32_t i = 0; options_pair(given, OPTION_dim, i, &pair); i++) {
+        const bool optional = pair.key[pair.key_bytes - 1] == '?';
+
+        (void)snprintf(text, sizeof text, "%.*s%s=%s", (int)pair.key_bytes, pair.key, optional ? "" : "?", pair.value);
+        INLAY_TRY(inlay_options_set(copy, "dim", text, diag));
+    }
+    *out_options = copy;
+    copy = NULL;
+done:
+    inlay_options_destroy(copy);
+    return status;
+}
+
 inlay_status subject_open(const char *path, const inlay_options *options, struct subject *out, inlay_diag *diag)
 {
     inlay_status status;

@@ -463,7 +463,7 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
     *report = (quantize_report){ 0 };
     report->what = describe(args, &report->arena);
     INLAY_TRY(scratch_make(args->output, args->external, &job.scratch, diag));
-    INLAY_TRY(evaluate_options(args->options, NULL, NULL, &job.plain, diag));
+    INLAY_TRY(evaluate_options_of_both(args->options, &job.plain, diag));
     INLAY_TRY(report_progress(&job, 0.1, "loading"));
     INLAY_TRY(resolve_goal(&job, args));
     if (args->mode == QUANTIZE_STATIC) {

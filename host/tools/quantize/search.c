@@ -337,7 +337,7 @@ inlay_status search_integers(const quantize_args *args, const struct scratch *sc
     inlay_status status;
 
     *out = (search_result){ .what = "integers" };
-    INLAY_TRY(evaluate_options(args->options, NULL, NULL, &search.plain, diag));
+    INLAY_TRY(evaluate_options_of_both(args->options, &search.plain, diag));
     INLAY_TRY(stats_open(args->stats, args->model, args->data, args->metric, &known, diag));
     search.known = known;
     INLAY_TRY(make_base(&search));
