@@ -5,6 +5,7 @@
  *     infer.c       shape inference before the run
  *     kernel.c      what a kernel can query: its node (OrtKernelInfo) and its run (OrtKernelContext)
  *     operator.c    operators that kernels call
+ *     ports.c       inputs, constants and outputs of a node in a region, and its run
  *     provider.c    the provider that runs kernels
  *
  * The operators of a session (ort_custom) have a number. The options of the session pass this number to the provider,
@@ -83,9 +84,13 @@ struct OrtKernelInfo {
     OrtTypeInfo **types;  /* [input_count + output_count] NULL: omitted */
     OrtValue **constants; /* [input_count] NULL: not constant */
     const OrtKeyValuePairs *entries;
+    const struct OrtEp *ep; /* of a kernel of a plug-in execution provider; otherwise NULL */
 };
-/* The caller sets the constants. NULL: no memory. */
-OrtKernelInfo *ort_kernel_info_new(const inlay_graph *graph, const inlay_node_info *node, const ort_custom *custom);
+/* entries is borrowed. The caller sets the constants. NULL: no memory. */
+OrtKernelInfo *ort_kernel_info_new(const inlay_graph *graph, const inlay_node_info *node,
+                                   const OrtKeyValuePairs *entries);
+/* The type of a value of a graph. NULL: no memory. */
+OrtTypeInfo *ort_type_of_value(const inlay_value_info *value);
 
 typedef struct ort_scratch {
     struct ort_scratch *next;
@@ -101,6 +106,26 @@ struct OrtKernelContext {
     const inlay_dtype *output_types;
     ort_scratch *scratch;
 };
+
+/* The inputs and outputs of a node, or of several nodes that are fused to one, in a region. */
+typedef struct ort_ports {
+    const char *kind; /* what messages call the node: "custom operator" */
+    OrtKernelInfo *info;
+    uint32_t *input_at;  /* [info->input_count] in the run's inputs; INLAY_NONE: a constant, or omitted */
+    uint32_t *output_at; /* [info->output_count] in the run's outputs; INLAY_NONE: no consumer */
+    inlay_dtype *output_types;
+} ort_ports;
+/* Finds the node's inputs and outputs among those of the request, and holds its constants, which are borrowed as long
+ * as the region exists. ports is zero, and is released by _deinit, also after a failure. entries is borrowed. */
+inlay_status ort_ports_init(ort_ports *ports, const inlay_host *host, const inlay_compile_request *request,
+                            const inlay_node_info *node, const OrtKeyValuePairs *entries, inlay_diag *diag);
+void ort_ports_deinit(ort_ports *ports);
+/* Converts a failure of a library's function, which it releases; what: "creating its kernel failed". */
+inlay_status ort_ports_fail(const ort_ports *ports, const char *what, OrtStatus *failed, inlay_diag *diag);
+/* Runs compute on the tensors of a run, which are not copied. */
+typedef OrtStatus *(*ort_compute_fn)(const void *user, OrtKernelContext *context);
+inlay_status ort_ports_run(const ort_ports *ports, const inlay_host *host, const inlay_exec_args *args,
+                           ort_compute_fn compute, const void *user);
 
 struct OrtShapeInferContext {
     const inlay_infer *infer;

@@ -4,10 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
 
 struct OrtEnv {
     uint32_t references; /* 0: not created yet */
@@ -22,25 +18,6 @@ static OrtEnv the_env = { .logger = { .level = ORT_LOGGING_LEVEL_WARNING, .id = 
 static pthread_mutex_t env_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ log */
-
-void ort_log(const OrtLogger *logger, OrtLoggingLevel level, const char *text)
-{
-    struct timespec now;
-    struct tm parts;
-    char when[32];
-
-    if (level < logger->level)
-        return;
-    if (logger->fn != NULL) {
-        logger->fn(logger->param, level, "inlay", logger->id, "inlay", text);
-        return;
-    }
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    if (localtime_r(&now.tv_sec, &parts) == NULL || strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &parts) == 0)
-        when[0] = '\0';
-    (void)fprintf(stderr, "%s.%09ld [%c:inlay:%s] %s\n", when, now.tv_nsec, "VIWEF"[level < 0 || level > 4 ? 4 : level],
-                  logger -> id, text);
-}
 
 const OrtLogger *ort_default_logger(void)
 {
@@ -69,27 +46,6 @@ void ort_log_accepted(const char *name)
     (void)snprintf(line, sizeof line, "%s has no counterpart in inlay and is ignored", name);
     if (!known)
         ort_log(&the_env.logger, ORT_LOGGING_LEVEL_INFO, line);
-}
-
-OrtStatus *ort_Logger_LogMessage(const OrtLogger *logger, OrtLoggingLevel log_severity_level, const char *message,
-                                 const char *file_path, int line_number, const char *func_name)
-{
-    char text[2048];
-
-    ORT_NEED(logger);
-    ORT_NEED(message);
-    (void)snprintf(text, sizeof text, "%s:%d %s] %s", file_path != NULL ? file_path : "", line_number,
-                   func_name != NULL ? func_name : "", message);
-    ort_log(logger, log_severity_level, text);
-    return NULL;
-}
-
-OrtStatus *ort_Logger_GetLoggingSeverityLevel(const OrtLogger *logger, OrtLoggingLevel *out)
-{
-    ORT_NEED(logger);
-    ORT_NEED(out);
-    *out = logger->level;
-    return NULL;
 }
 
 /* ------------------------------------------------------------------ the environment */
@@ -218,17 +174,20 @@ OrtStatus *ort_ReleaseAvailableProviders(char **ptr, int providers_length)
     return NULL;
 }
 
-struct OrtHardwareDevice {
-    OrtKeyValuePairs metadata;
-};
-struct OrtEpDevice {
-    OrtHardwareDevice device;
-    OrtKeyValuePairs metadata, options;
-};
 static OrtEpDevice cpu_device;
+
+static void make_cpu_device(void)
+{
+    cpu_device = (OrtEpDevice){
+        .device = ort_cpu(), .name = "CPUExecutionProvider", .vendor = "inlay", .memory = &ort_cpu_memory
+    };
+}
 
 const OrtEpDevice *ort_cpu_device(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, make_cpu_device);
     return &cpu_device;
 }
 
@@ -239,6 +198,7 @@ OrtStatus *ort_GetEpDevices(const OrtEnv *env, const OrtEpDevice *const **ep_dev
     ORT_NEED(env);
     ORT_NEED(ep_devices);
     ORT_NEED(num_ep_devices);
+    (void)ort_cpu_device();
     *ep_devices = list;
     *num_ep_devices = 1;
     return NULL;
@@ -259,94 +219,8 @@ OrtStatus *ort_GetHardwareDevices(const OrtEnv *env, const OrtHardwareDevice **d
     if (num_devices < 1)
         return ort_fail(ORT_INVALID_ARGUMENT, "num_devices is %zu; GetNumHardwareDevices returns the number of devices",
                         num_devices);
-    devices[0] = &cpu_device.device;
+    devices[0] = ort_cpu();
     return NULL;
-}
-
-OrtHardwareDeviceType ort_HardwareDevice_Type(const OrtHardwareDevice *device)
-{
-    (void)device;
-    return 0;
-}
-
-/* The vendors of CPUs: the name that the CPU reports, and the number of PCI. */
-static const struct vendor {
-    const char *name;
-    uint32_t id;
-} vendors[] = { { "GenuineIntel", 0x8086 }, { "AuthenticAMD", 0x1022 }, { "unknown", 0 } };
-
-static const struct vendor *cpu_vendor(void)
-{
-    const struct vendor *vendor = vendors;
-
-#ifdef __x86_64__
-    unsigned highest, words[3];
-
-    if (__get_cpuid(0, &highest, &words[0], &words[2], &words[1]) != 0)
-        while (vendor->id != 0 && memcmp(vendor->name, words, sizeof words) != 0)
-            vendor++;
-    return vendor;
-#else
-    while (vendor->id != 0)
-        vendor++;
-    return vendor;
-#endif
-}
-
-uint32_t ort_HardwareDevice_VendorId(const OrtHardwareDevice *device)
-{
-    (void)device;
-    return cpu_vendor()->id;
-}
-
-const char *ort_HardwareDevice_Vendor(const OrtHardwareDevice *device)
-{
-    (void)device;
-    return cpu_vendor()->name;
-}
-
-uint32_t ort_HardwareDevice_DeviceId(const OrtHardwareDevice *device)
-{
-    (void)device;
-    return 0;
-}
-
-const OrtKeyValuePairs *ort_HardwareDevice_Metadata(const OrtHardwareDevice *device)
-{
-    return &device->metadata;
-}
-
-const char *ort_EpDevice_EpName(const OrtEpDevice *ep_device)
-{
-    (void)ep_device;
-    return "CPUExecutionProvider";
-}
-
-const char *ort_EpDevice_EpVendor(const OrtEpDevice *ep_device)
-{
-    (void)ep_device;
-    return "inlay";
-}
-
-const OrtKeyValuePairs *ort_EpDevice_EpMetadata(const OrtEpDevice *ep_device)
-{
-    return &ep_device->metadata;
-}
-
-const OrtKeyValuePairs *ort_EpDevice_EpOptions(const OrtEpDevice *ep_device)
-{
-    return &ep_device->options;
-}
-
-const OrtHardwareDevice *ort_EpDevice_Device(const OrtEpDevice *ep_device)
-{
-    return &ep_device->device;
-}
-
-const OrtMemoryInfo *ort_EpDevice_MemoryInfo(const OrtEpDevice *ep_device, OrtDeviceMemoryType memory_type)
-{
-    (void)ep_device;
-    return memory_type == 0 ? &ort_cpu_memory : NULL;
 }
 
 /* Models compiled here have no information on compatibility, nor does ONNX Runtime's CPU provider read any. */
@@ -380,7 +254,7 @@ OrtStatus *ort_GetHardwareDeviceEpIncompatibilityDetails(const OrtEnv *env, cons
     ORT_NEED(ep_name);
     ORT_NEED(hw);
     ORT_NEED(details);
-    if (strcmp(ep_name, ort_EpDevice_EpName(&cpu_device)) != 0)
+    if (strcmp(ep_name, ort_EpDevice_EpName(ort_cpu_device())) != 0)
         return ort_fail(ORT_INVALID_ARGUMENT, "no execution provider %s is registered", ep_name);
     *details = &compatible;
     return NULL;

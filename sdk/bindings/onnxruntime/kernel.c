@@ -6,7 +6,7 @@
 
 /* ------------------------------------------------------------------ the node */
 
-static OrtTypeInfo *type_of(const inlay_value_info *value)
+OrtTypeInfo *ort_type_of_value(const inlay_value_info *value)
 {
     static const uint32_t kinds[] = { [INLAY_VALUE_TENSOR] = INLAY_KIND_TENSOR,
                                       [INLAY_VALUE_SEQUENCE] = INLAY_KIND_SEQUENCE,
@@ -29,14 +29,15 @@ static bool copy_ports(OrtKernelInfo *info, const inlay_graph *graph, const uint
 
         info->names[first + i] = strdup(value != NULL ? value->name.data : "");
         if (value != NULL)
-            info->types[first + i] = type_of(value);
+            info->types[first + i] = ort_type_of_value(value);
         if (info->names[first + i] == NULL || (value != NULL && info->types[first + i] == NULL))
             return false;
     }
     return true;
 }
 
-OrtKernelInfo *ort_kernel_info_new(const inlay_graph *graph, const inlay_node_info *node, const ort_custom *custom)
+OrtKernelInfo *ort_kernel_info_new(const inlay_graph *graph, const inlay_node_info *node,
+                                   const OrtKeyValuePairs *entries)
 {
     OrtKernelInfo *info = calloc(1, sizeof *info);
     size_t ports = (size_t)node->input_count + node->output_count;
@@ -46,7 +47,7 @@ OrtKernelInfo *ort_kernel_info_new(const inlay_graph *graph, const inlay_node_in
         return NULL;
     info->references = 1;
     info->since_version = node->since_version;
-    info->entries = &custom->entries;
+    info->entries = entries;
     info->input_count = node->input_count;
     info->output_count = node->output_count;
     info->name = strdup(node->name.data);
@@ -401,15 +402,35 @@ OrtStatus *ort_KernelContext_GetInput(const OrtKernelContext *context, size_t in
     return NULL;
 }
 
+/* The memory of an output of the run: that which the host planned for it, if its shape was known before the run, or
+ * memory that the host allocates now. */
+static OrtStatus *output_memory(const OrtKernelContext *context, size_t index, const int64_t *dims, size_t rank,
+                                inlay_buffer *out)
+{
+    const inlay_tensor_arg *planned =
+        INLAY_AT(inlay_tensor_arg, context->args->outputs, context->args->arg_stride, context->output_at[index]);
+    const inlay_output_request request = {
+        .struct_size = sizeof request, .dims = dims, .output = context->output_at[index], .rank = (uint32_t)rank
+    };
+
+    if (planned->buffer.handle != 0) {
+        if (planned->rank != rank || (rank > 0 && memcmp(planned->dims, dims, rank * sizeof *dims) != 0))
+            return ort_fail(ORT_INVALID_ARGUMENT, "output %zu of %s has another shape than its model states", index,
+                            context->info->name);
+        *out = planned->buffer;
+        return NULL;
+    }
+    if (context->host->output_alloc(context->host->ctx, context->args->run, &request, out) != INLAY_OK)
+        return ort_fail(ORT_RUNTIME_EXCEPTION, "no memory for output %zu of %s", index, context->info->name);
+    return NULL;
+}
+
 /* Creates an output in memory of the run if it has a consumer, otherwise in separate memory. Strings are copied when
  * the kernel returns. */
 static OrtStatus *make_output(const OrtKernelContext *context, size_t index, const int64_t *dims, size_t rank,
                               OrtValue **out)
 {
     inlay_dtype dtype = context->output_types[index];
-    const inlay_output_request request = {
-        .struct_size = sizeof request, .dims = dims, .output = context->output_at[index], .rank = (uint32_t)rank
-    };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value = NULL;
     inlay_status status;
@@ -424,9 +445,7 @@ static OrtStatus *make_output(const OrtKernelContext *context, size_t index, con
         status = inlay_value_create(dtype, (uint32_t)rank, dims, &value, &diag);
         return status == INLAY_OK ? ort_value_wrap(value, out) : ort_from(status, &diag);
     }
-    status = context->host->output_alloc(context->host->ctx, context->args->run, &request, &buffer);
-    if (status != INLAY_OK)
-        return ort_fail(ORT_RUNTIME_EXCEPTION, "no memory for output %zu of %s", index, context->info->name);
+    ORT_TRY(output_memory(context, index, dims, rank, &buffer));
     status = inlay_value_borrow(dtype, (uint32_t)rank, dims, inlay_buffer_host(&buffer), buffer.bytes, &value, &diag);
     return status == INLAY_OK ? ort_value_wrap(value, out) : ort_from(status, &diag);
 }

@@ -97,8 +97,28 @@ void ort_log_accepted(const char *name);
 const OrtLogger *ort_default_logger(void);
 /* Number of threads of sessions that do not set one; 0: all. */
 int ort_env_threads(void);
-const OrtEpDevice *ort_cpu_device(void);
 int ort_threading_options_threads(const OrtThreadingOptions *options);
+
+/* ------------------------------------------------------------------ devices */
+
+struct OrtHardwareDevice {
+    OrtHardwareDeviceType type;
+    uint32_t vendor_id, device_id; /* as on the PCI bus */
+    const char *vendor;
+    OrtKeyValuePairs metadata;
+};
+const OrtHardwareDevice *ort_cpu(void);
+
+/* A device, for one execution provider. */
+struct OrtEpDevice {
+    const OrtHardwareDevice *device;
+    const char *name, *vendor; /* of the execution provider */
+    OrtKeyValuePairs metadata, options;
+    const OrtMemoryInfo *memory;        /* of the device; NULL: none */
+    const OrtMemoryInfo *shared_memory; /* memory of the device that the host can access; NULL: none */
+    struct OrtEpFactory *factory;       /* of a plug-in execution provider; otherwise NULL */
+};
+const OrtEpDevice *ort_cpu_device(void);
 
 /* ------------------------------------------------------------------ memory */
 

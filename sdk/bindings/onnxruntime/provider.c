@@ -1,9 +1,7 @@
 /* The provider that runs kernels of custom operators: one node per region; kernels allocate the outputs. */
 #include "custom.h"
 #include "inlay/check.h"
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The state of the provider for one session. */
 typedef struct custom_provider {
@@ -14,10 +12,7 @@ typedef struct custom_provider {
 typedef struct custom_kernel {
     const OrtCustomOp *op;
     void *kernel;
-    OrtKernelInfo *info;
-    uint32_t *input_at;  /* [info->input_count] in the run's inputs; INLAY_NONE: a constant, or omitted */
-    uint32_t *output_at; /* [info->output_count] in the run's outputs; INLAY_NONE: no consumer */
-    inlay_dtype *output_types;
+    ort_ports ports;
 } custom_kernel;
 
 /* ------------------------------------------------------------------ creation and release */
@@ -89,14 +84,6 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
 
 /* ------------------------------------------------------------------ compile */
 
-static uint32_t find(const uint32_t *list, uint32_t count, uint32_t value)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (list[i] == value)
-            return i;
-    return INLAY_NONE;
-}
-
 static void release_compiled(void *state, inlay_compiled *compiled)
 {
     custom_kernel *kernel = (custom_kernel *)(void *)compiled;
@@ -106,54 +93,8 @@ static void release_compiled(void *state, inlay_compiled *compiled)
         return;
     if (kernel->kernel != NULL)
         kernel->op->KernelDestroy(kernel->kernel);
-    ort_ReleaseKernelInfo(kernel->info);
-    free(kernel->input_at);
-    free(kernel->output_at);
-    free(kernel->output_types);
+    ort_ports_deinit(&kernel->ports);
     free(kernel);
-}
-
-static inlay_status report_failure(inlay_diag *diag, const char *what, const OrtKernelInfo *info, OrtStatus *failed)
-{
-    char text[300];
-    inlay_status status = failed->code == ORT_INVALID_ARGUMENT ? INLAY_INVALID_ARGUMENT : INLAY_INTERNAL;
-    INLAY_CHECK(failed != NULL);
-
-    (void)snprintf(text, sizeof text, "%s", failed->text);
-    ort_ReleaseStatus(failed);
-    return inlay_fail(diag, status, "custom operator %s (node %s): %s: %s", info->op_type, info->name, what, text);
-}
-
-/* Stores the constant inputs of a node in the kernel's info; they stay valid as long as the kernel exists. */
-static inlay_status hold_constants(const custom_provider *provider, const inlay_compile_request *request,
-                                   const inlay_node_info *node, custom_kernel *kernel, inlay_diag *diag)
-{
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const inlay_value_info *info = inlay_graph_value(request->graph, node->inputs[i]);
-        int64_t dims[INLAY_MAX_RANK];
-        inlay_value *value = NULL;
-        const void *data;
-        inlay_status status;
-
-        if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0)
-            continue;
-        data = info->data_bytes > 0
-                   ? provider->host->align_constant(provider->host->ctx, request->handle, node->inputs[i], 64)
-                   : "";
-        if (data == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a constant of %s", kernel->info->name);
-        INLAY_CHECK(info->rank <= INLAY_MAX_RANK);
-        for (uint32_t d = 0; d < info->rank; d++)
-            dims[d] = info->dims[d].value;
-        status =
-            inlay_value_borrow(info->dtype, info->rank, dims, (void *)(uintptr_t)data, info->data_bytes, &value, diag);
-        if (status != INLAY_OK)
-            return status;
-        request->constants[node->inputs[i]] = INLAY_CONST_BORROWED;
-        if (ort_value_wrap(value, &kernel->info->constants[i]) != NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a constant of %s", kernel->info->name);
-    }
-    return INLAY_OK;
 }
 
 static inlay_status make_kernel(custom_kernel *kernel, inlay_diag *diag)
@@ -161,10 +102,10 @@ static inlay_status make_kernel(custom_kernel *kernel, inlay_diag *diag)
     OrtStatus *failed = NULL;
 
     if (kernel->op->version >= 16 && kernel->op->CreateKernelV2 != NULL)
-        failed = kernel->op->CreateKernelV2(kernel->op, ort_table(), kernel->info, &kernel->kernel);
+        failed = kernel->op->CreateKernelV2(kernel->op, ort_table(), kernel->ports.info, &kernel->kernel);
     else
-        kernel->kernel = kernel->op->CreateKernel(kernel->op, ort_table(), kernel->info);
-    return failed == NULL ? INLAY_OK : report_failure(diag, "creating its kernel failed", kernel->info, failed);
+        kernel->kernel = kernel->op->CreateKernel(kernel->op, ort_table(), kernel->ports.info);
+    return failed == NULL ? INLAY_OK : ort_ports_fail(&kernel->ports, "creating its kernel failed", failed, diag);
 }
 
 /* Checks what the signature of the operator could not state. */
@@ -190,27 +131,10 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
     if (kernel == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel");
     kernel->op = ort_custom_match(provider->custom, node);
-    kernel->info = ort_kernel_info_new(request->graph, node, provider->custom);
-    kernel->input_at = calloc((size_t)node->input_count + 1, sizeof *kernel->input_at);
-    kernel->output_at = calloc((size_t)node->output_count + 1, sizeof *kernel->output_at);
-    kernel->output_types = calloc((size_t)node->output_count + 1, sizeof *kernel->output_types);
-    if (kernel->info == NULL || kernel->input_at == NULL || kernel->output_at == NULL || kernel->output_types == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel");
-        goto done;
-    }
+    kernel->ports.kind = "custom operator";
     INLAY_CHECK(request->node_count == 1 && kernel->op != NULL);
-    for (uint32_t i = 0; i < node->input_count; i++)
-        kernel->input_at[i] =
-            node->inputs[i] == INLAY_NONE ? INLAY_NONE : find(request->inputs, request->input_count, node->inputs[i]);
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        const inlay_value_info *value = inlay_graph_value(request->graph, node->outputs[i]);
-
-        kernel->output_at[i] =
-            value == NULL ? INLAY_NONE : find(request->outputs, request->output_count, node->outputs[i]);
-        kernel->output_types[i] = value == NULL ? INLAY_UNDEFINED : value->dtype;
-    }
     INLAY_TRY(check_counts(kernel->op, node, diag));
-    INLAY_TRY(hold_constants(provider, request, node, kernel, diag));
+    INLAY_TRY(ort_ports_init(&kernel->ports, provider->host, request, node, &provider->custom->entries, diag));
     INLAY_TRY(make_kernel(kernel, diag));
     *out_compiled = (inlay_compiled *)(void *)kernel;
     kernel = NULL;
@@ -240,95 +164,14 @@ static void release_instance(void *state, inlay_compiled *compiled, inlay_instan
 
 /* ------------------------------------------------------------------ execute */
 
-static const inlay_tensor_arg *arg_at(const inlay_tensor_arg *list, const inlay_exec_args *args, uint32_t index)
+static OrtStatus *compute(const void *user, OrtKernelContext *context)
 {
-    return INLAY_AT(inlay_tensor_arg, list, args->arg_stride, index);
-}
+    const custom_kernel *kernel = user;
 
-static inlay_status wrap_inputs(const custom_kernel *kernel, OrtKernelContext *context)
-{
-    for (size_t i = 0; i < kernel->info->input_count; i++) {
-        inlay_value *value = NULL;
-        const inlay_tensor_arg *arg;
-        inlay_status status;
-
-        if (kernel->info->constants[i] != NULL)
-            context->inputs[i] = ort_value_ref(kernel->info->constants[i]);
-        if (kernel->input_at[i] == INLAY_NONE)
-            continue;
-        INLAY_CHECK(kernel->input_at[i] < context->args->input_count);
-        arg = arg_at(context->args->inputs, context->args, kernel->input_at[i]);
-        status = inlay_value_borrow(arg->dtype, arg->rank, arg->dims, inlay_buffer_host(&arg->buffer),
-                                    arg->buffer.bytes, &value, context->args->diag);
-        if (status != INLAY_OK)
-            return status;
-        if (ort_value_wrap(value, &context->inputs[i]) != NULL)
-            return inlay_fail(context->args->diag, INLAY_OUT_OF_MEMORY, "no memory for an input of %s",
-                              kernel->info->name);
-    }
-    return INLAY_OK;
-}
-
-/* Copies the strings of an output to memory of the run. */
-static inlay_status copy_strings(const OrtKernelContext *context, size_t index, const OrtValue *output)
-{
-    const inlay_host *host = context->host;
-    inlay_buffer buffer;
-    inlay_str *to;
-    const inlay_output_request request = { .struct_size = sizeof request,
-                                           .dims = inlay_value_dims(output->value),
-                                           .output = context->output_at[index],
-                                           .rank = inlay_value_rank(output->value) };
-    inlay_status status = host->output_alloc(host->ctx, context->args->run, &request, &buffer);
-
-    INLAY_CHECK(output->value != NULL && output->strings != NULL);
-    if (status != INLAY_OK)
-        return status;
-    to = inlay_buffer_host(&buffer);
-    for (int64_t i = 0; i < inlay_value_count(output->value); i++) {
-        uint64_t bytes = output->strings[i].bytes;
-        char *text = host->string_alloc(host->ctx, context->args->run, bytes + 1);
-
-        if (text == NULL)
-            return INLAY_OUT_OF_MEMORY;
-        if (bytes > 0)
-            memcpy(text, output->strings[i].data, (size_t)bytes);
-        text[bytes] = '\0';
-        to[i] = (inlay_str){ text, bytes };
-    }
-    return INLAY_OK;
-}
-
-static inlay_status finish_outputs(const custom_kernel *kernel, const OrtKernelContext *context)
-{
-    for (size_t i = 0; i < kernel->info->output_count; i++) {
-        if (kernel->output_at[i] == INLAY_NONE)
-            continue;
-        if (context->outputs[i] == NULL)
-            return inlay_fail(context->args->diag, INLAY_INTERNAL,
-                              "custom operator %s (node %s) did not create output %zu", kernel->info->op_type,
-                              kernel->info->name, i);
-        if (context->outputs[i]->strings != NULL && copy_strings(context, i, context->outputs[i]) != INLAY_OK)
-            return inlay_fail(context->args->diag, INLAY_OUT_OF_MEMORY, "no memory for the strings of %s",
-                              kernel->info->name);
-    }
-    return INLAY_OK;
-}
-
-static inlay_status compute(const custom_kernel *kernel, OrtKernelContext *context)
-{
-    OrtStatus *failed = NULL;
-    inlay_status status = wrap_inputs(kernel, context);
-
-    if (status != INLAY_OK)
-        return status;
     if (kernel->op->version >= 16 && kernel->op->KernelComputeV2 != NULL)
-        failed = kernel->op->KernelComputeV2(kernel->kernel, context);
-    else
-        kernel->op->KernelCompute(kernel->kernel, context);
-    if (failed != NULL)
-        return report_failure(context->args->diag, "running its kernel failed", kernel->info, failed);
-    return finish_outputs(kernel, context);
+        return kernel->op->KernelComputeV2(kernel->kernel, context);
+    kernel->op->KernelCompute(kernel->kernel, context);
+    return NULL;
 }
 
 static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
@@ -336,33 +179,9 @@ static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instanc
 {
     const custom_provider *provider = state;
     const custom_kernel *kernel = (const custom_kernel *)(const void *)compiled;
-    OrtKernelContext context = { .host = provider->host,
-                                 .args = args,
-                                 .info = kernel->info,
-                                 .output_at = kernel->output_at,
-                                 .output_types = kernel->output_types };
-    inlay_status status;
 
     (void)instance;
-    context.inputs = calloc(kernel->info->input_count + 1, sizeof(OrtValue *));
-    context.outputs = calloc(kernel->info->output_count + 1, sizeof(OrtValue *));
-    if (context.inputs != NULL && context.outputs != NULL)
-        status = compute(kernel, &context);
-    else
-        status = inlay_fail(args->diag, INLAY_OUT_OF_MEMORY, "no memory to run %s", kernel->info->name);
-    for (size_t i = 0; context.inputs != NULL && i < kernel->info->input_count; i++)
-        ort_ReleaseValue(context.inputs[i]);
-    for (size_t i = 0; context.outputs != NULL && i < kernel->info->output_count; i++)
-        ort_ReleaseValue(context.outputs[i]);
-    while (context.scratch != NULL) {
-        ort_scratch *next = context.scratch->next;
-
-        free(context.scratch);
-        context.scratch = next;
-    }
-    free(context.inputs);
-    free(context.outputs);
-    return status;
+    return ort_ports_run(&kernel->ports, provider->host, args, compute, kernel);
 }
 
 /* ------------------------------------------------------------------ the plugin */

@@ -1,25 +1,9 @@
 /* Values: tensors in memory of inlay, of the program, or of the program's allocator. */
 #include "ort.h"
+#include "dlpack.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* DLPack 0.6, used for values whose memory must be released by a function of this library. */
-struct DLManagedTensor {
-    void *data;
-    struct {
-        int32_t type, id;
-    } device;
-    int32_t rank;
-    struct {
-        uint8_t code, bits;
-        uint16_t lanes;
-    } dtype;
-    int64_t *dims, *strides;
-    uint64_t byte_offset;
-    void *manager;
-    void (*deleter)(struct DLManagedTensor *self);
-};
 
 /* ------------------------------------------------------------------ creation and release */
 
