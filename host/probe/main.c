@@ -76,7 +76,7 @@ static void add(char *text, size_t bytes, const char *more)
 static void report_process_snapshot(const process_snapshot *before, int threads, uint32_t float_changes)
 {
     char text[VERDICT_TEXT], all[VERDICT_TEXT] = "", some[64];
-    int more = threads < 0 ? 0 : process_snapshot_threads() - threads;
+    int more = process_snapshot_more_threads(threads);
 
     if (float_changes > 0)
         add(all, sizeof all, "rounding, flushing of tiny floats or traps were changed");

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 int process_snapshot_threads(void)
@@ -20,6 +21,21 @@ int process_snapshot_threads(void)
     if (dir != NULL)
         (void)closedir(dir);
     return dir != NULL ? count : -1;
+}
+
+int process_snapshot_more_threads(int before)
+{
+    static const struct timespec pause = { 0, 2000000 };
+    enum { PATIENCE = 100 };
+    int now = process_snapshot_threads();
+
+    if (before < 0)
+        return 0;
+    for (int i = 0; i < PATIENCE && now > before; i++) {
+        (void)nanosleep(&pause, NULL);
+        now = process_snapshot_threads();
+    }
+    return now > before ? now - before : 0;
 }
 
 static off_t printed(void)

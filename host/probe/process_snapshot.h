@@ -36,4 +36,7 @@ process_snapshot process_snapshot_take(void);
 unsigned process_snapshot_compare(const process_snapshot *before, char *text, size_t bytes);
 /* Number of threads of this process; -1: unknown. */
 int process_snapshot_threads(void);
+/* The number of threads beyond `before`, which may be -1. Waits up to 0.2 s until there are none: Linux lists a thread
+ * for a moment after it was joined. */
+int process_snapshot_more_threads(int before);
 #endif

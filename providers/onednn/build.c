@@ -97,8 +97,14 @@ inlay_status instance_build(const onednn_state *state, inlay_compiled *compiled,
         goto done;
     }
     if (builder.instance->output_count > 0) {
+        int before;
+
         builder.alone = flops_of(&builder) < SHARED_FLOPS || builder.instance->threads == 1;
-        INLAY_TRY(build(&builder));
+        before = threads_set(builder.alone ? 1 : (int)builder.instance->threads); /* also for packing weights */
+        status = build(&builder);
+        (void)threads_set(before);
+        if (status != INLAY_OK)
+            goto done;
     }
     *out_workspace_bytes = builder.workspace;
     *out = builder.instance;

@@ -156,7 +156,6 @@ static bool divides_sums(const library_op *op, const char *name)
 dnnl_status_t builder_describe(const struct builder *builder, library_op *op, bool *out_alone,
                                dnnl_primitive_desc_t *out)
 {
-    int before = threads_set(builder->alone ? 1 : (int)builder->instance->threads);
     dnnl_status_t code;
 
     if (group_fuses_function(builder->state, builder->group)) {
@@ -168,12 +167,13 @@ dnnl_status_t builder_describe(const struct builder *builder, library_op *op, bo
     *out_alone = builder->alone;
     code = library_describe(builder->state->engine, op, out);
     if (code == dnnl_success && !builder->alone && divides_sums(op, name_of(*out))) {
+        const int before = threads_set(1);
+
         (void)dnnl_primitive_desc_destroy(*out);
-        (void)threads_set(1);
         *out_alone = true;
         code = library_describe(builder->state->engine, op, out);
+        (void)threads_set(before);
     }
-    (void)threads_set(before);
     if (code == dnnl_success &&
         (strncmp(name_of(*out), "ref", 3) == 0 || strncmp(name_of(*out), "simple:any", 10) == 0)) {
         (void)dnnl_primitive_desc_destroy(*out);

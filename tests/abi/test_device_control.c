@@ -234,7 +234,7 @@ static void *run_often(void *user)
 /* Requests while several threads run one instance, which executes once at a time. */
 static void requests_among_runs(void **state)
 {
-    struct runner_thread runners[RUNNERS] = { { NULL } };
+    struct runner_thread runners[RUNNERS] = { { 0 } };
     struct rig rig;
 
     (void)state;

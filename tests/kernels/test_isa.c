@@ -3,6 +3,7 @@
  *   test_isa avx2            sets the option
  *   INLAY_ISA=avx2 test_isa  sets the environment variable */
 #include "../cpu/region_models.h"
+#include "../support/thread_count.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -77,6 +78,22 @@ static void compare_with_reference(const char *providers, const char *option, co
 }
 
 #ifdef HAVE_ONEDNN
+/* With one thread, libdnnl starts none, also where it packs weights. The first test, before other sessions have threads. */
+static void one_thread(void **state)
+{
+    const int before = thread_count();
+    region_model model;
+    struct rig rig;
+
+    (void)state;
+    write_sequence_model(&model, 3, 3);
+    rig = model_open(&model.wire, (const char *const[]){ "providers", "onednn,reference", "policy", "priority",
+                                                         "intra_threads", "1", by_option ? "isa" : NULL, cap, NULL });
+    assert_int_equal(thread_count(), before);
+    rig_close(&rig);
+    wire_deinit(&model.wire);
+}
+
 static void libdnnl(void **state)
 {
     /* values of dnnl_cpu_isa_t: bit masks of the included instruction sets */
@@ -162,13 +179,12 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #ifdef HAVE_ONEDNN
-        cmocka_unit_test(libdnnl),
+        cmocka_unit_test(one_thread), cmocka_unit_test(libdnnl),
 #endif
 #ifdef HAVE_OPENBLAS
         cmocka_unit_test(openblas),
 #endif
-        cmocka_unit_test(others),
-        cmocka_unit_test(names),
+        cmocka_unit_test(others),     cmocka_unit_test(names),
     };
 
     by_option = argc > 1;

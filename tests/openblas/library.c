@@ -1,15 +1,11 @@
 /* How provider openblas opens its library: the choice of library, its settings, and the effects on the process. */
 #include "common/unloaded_library.h"
+#include "../support/thread_count.h"
 #include "openblas/blas.h"
-#include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 extern char **environ;
 static char log_text[2048];
@@ -58,18 +54,6 @@ static void test_missing(void **state)
         assert_int_equal(open_library(name, "auto", &lib, &diag), INLAY_UNSUPPORTED);
         assert_non_null(strstr(diag.text, name));
     }
-}
-
-static int thread_count(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    int count = 0;
-
-    assert_non_null(dir);
-    for (struct dirent *dirent; (dirent = readdir(dir)) != NULL;)
-        count += dirent->d_name[0] != '.';
-    (void)closedir(dir);
-    return count;
 }
 
 static void test_refusals(void **state)

@@ -522,8 +522,8 @@ static void test_responses(void **state)
         { "{\"model\":\"count\"}", "the request has no input", 400 },
     };
     static const char *const events[] = {
-        "event: response.created\ndata: "
-        "{\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_",
+        ("event: response.created\ndata: "
+         "{\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_"),
         "\"status\":\"in_progress\"",
         "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"sequence_number\":1,",
         "event: response.output_item.added\n",

@@ -142,7 +142,7 @@ static void test_slow_upload(void **state)
     began = seconds();
     (void)client_metric(&server, names[0]);
     sending = seconds() - began;
-    client_text(fd, TWICE + 20);
+    client_text(fd, &TWICE[20]);
     client_receive(fd, &answer);
     assert_int_equal(answer.code, 200);
     (void)close(fd);

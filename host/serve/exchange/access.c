@@ -129,7 +129,8 @@ void exchange_begin(struct exchange *exchange, uint64_t length, bool is_trusted)
     exchange->is_trusted = is_trusted;
     check_header(exchange, length);
     if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
-                                exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_RESPONSES || exchange->route.kind == ROUTE_EMBEDDINGS))
+                                exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_RESPONSES ||
+                                exchange->route.kind == ROUTE_EMBEDDINGS))
         read_deadline(exchange);
     if (exchange->code == 0 && length > 0)
         exchange_expect(exchange, length);

@@ -328,7 +328,7 @@ static bool run_first(struct tally *tally, const struct harness *harness, harnes
     int threads = tally->threads_reported ? -1 : process_snapshot_threads(), more;
     bool ran = run(tally, harness, &options, first, "one thread");
 
-    more = threads < 0 ? 0 : process_snapshot_threads() - threads;
+    more = process_snapshot_more_threads(threads);
     if (more > 0 && tally->provider->table->domain_count > 0)
         check_warn(tally->check, "process", tally->subject, "no thread that outlives a run of one thread",
                    "verify that the driver started it, not the plugin", "%d more after execute", more);

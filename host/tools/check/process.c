@@ -1,12 +1,12 @@
 #include "check/process.h"
 #include "inlay/check.h"
+#include "probe/process_snapshot.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static int count_entries(const char *path)
@@ -25,7 +25,7 @@ static int count_entries(const char *path)
 
 process_state process_read_state(void)
 {
-    process_state state = { .threads = count_entries("/proc/self/task"),
+    process_state state = { .threads = process_snapshot_threads(),
                             .files = count_entries("/proc/self/fd"),
                             .resident_kb = -1,
                             .mapped_kb = -1 };
@@ -45,15 +45,8 @@ process_state process_read_state(void)
 
 process_state process_read_settled(const process_state *before)
 {
-    static const struct timespec pause = { 0, 2000000 };
-    enum { PATIENCE = 100 };
-    process_state state = process_read_state();
-
-    for (int i = 0; i < PATIENCE && state.threads > before->threads; i++) {
-        (void)nanosleep(&pause, NULL);
-        state = process_read_state();
-    }
-    return state;
+    (void)process_snapshot_more_threads(before->threads);
+    return process_read_state();
 }
 
 uint32_t process_take_files(char *names, size_t bytes)

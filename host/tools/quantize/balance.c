@@ -301,12 +301,12 @@ static void balance(struct balancing *balancing, const struct balanced *balanced
     float *factors = calloc((size_t)balanced->channels, sizeof *factors);
 
     balancing->editor.failed = balancing->editor.failed || factors == NULL;
-    if (balancing->editor.failed)
-        return;
-    largest_weights(balancing, balanced, factors);
-    for (int64_t channel = 0; channel < balanced->channels; channel++)
-        factors[channel] = balance_factor(balanced->largest[channel], factors[channel]);
-    balancing_scale(balancing, balanced, factors);
+    if (!balancing->editor.failed) {
+        largest_weights(balancing, balanced, factors);
+        for (int64_t channel = 0; channel < balanced->channels; channel++)
+            factors[channel] = balance_factor(balanced->largest[channel], factors[channel]);
+        balancing_scale(balancing, balanced, factors);
+    }
     free(factors);
 }
 

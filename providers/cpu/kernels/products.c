@@ -59,7 +59,8 @@ bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_l
 {
     return kernel_packed_runs(build, group, layer, out_why) && !build->state->reproducible &&
            (sparse_blocks_of(build, build->op) >= 0 ||
-            (layer->gemm.m <= SPARSE24_MOST_ROWS && sparse24_matrix_of(build, build->op)));
+            (sparse24_pays((double)layer->gemm.m, (double)layer->gemm.k, (double)layer->gemm.n) &&
+             sparse24_matrix_of(build, build->op)));
 }
 
 double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)

@@ -110,7 +110,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 #define CELL(r, v)                                                                                                     \
     KERNEL_PART(void, tile_##r##_##v, const sgemm_tile *t)                                                             \
     {                                                                                                                  \
-        tile(r, v, false, t->last, (r) == 1 ? (v) : 0, t);                                                             \
+        tile(r, v, false, t->last, 0, t);                                                                              \
     }
 CELLS_12(CELL, 1)
 CELLS_12(CELL, 2)
@@ -159,7 +159,7 @@ static void next_columns(sgemm_tile *tile, int64_t count)
 #define CELL(r, none)                                                                                                  \
     static __attribute__((noinline)) void group_##r(const sgemm_tile *t)                                               \
     {                                                                                                                  \
-        tile(r, GROUP(r), true, VEC_LANES, (r) == 1 ? PANEL_LINES : 0, t);                                             \
+        tile(r, GROUP(r), true, VEC_LANES, 0, t);                                                                      \
     }                                                                                                                  \
     static __attribute__((noinline)) void first_##r(const sgemm_tile *t)                                               \
     {                                                                                                                  \
@@ -167,7 +167,7 @@ static void next_columns(sgemm_tile *tile, int64_t count)
     }                                                                                                                  \
     static __attribute__((noinline)) void one_##r(const sgemm_tile *t)                                                 \
     {                                                                                                                  \
-        tile(r, 1, false, t->last, (r) == 1 ? 1 : 0, t);                                                               \
+        tile(r, 1, false, t->last, 0, t);                                                                              \
     }                                                                                                                  \
     static void columns_##r(const sgemm_tile *t, int64_t count)                                                        \
     {                                                                                                                  \

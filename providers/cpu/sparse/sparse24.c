@@ -130,7 +130,7 @@ static const sparse24_set *set_of_cpu(void)
     return KERNEL_BEST(fours);
 }
 
-static const int64_t rows_of[SPARSE24_SIZES] = { 1, 4, 8 };
+static const int64_t rows_of[SPARSE24_SIZES] = { 1, 4 };
 
 /* The index of the kernel for `rows` remaining rows. */
 static int size_of(int64_t rows)

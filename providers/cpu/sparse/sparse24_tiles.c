@@ -5,10 +5,9 @@
 
 enum {
     PARTS = SPARSE_WIDTH / VEC_LANES,
-    ROWS = VEC_LANES == 16 ? 8
-           : VEC_FUSES     ? 4
-                           : 1, /* of the largest kernel */
-    CHAINS = 4              /* most sums per row */
+    ROWS = VEC_FUSES ? 4 : 1,                 /* of the largest kernel; plain C has too few registers for more */
+    SUMS = VEC_LANES == 16 ? 2 * ROWS : ROWS, /* of 16 columns, which stay in registers */
+    CHAINS = 4                                /* most sums per row */
 };
 
 #if defined(KERNEL_IS_avx512)
@@ -113,14 +112,11 @@ VEC_INLINE void multiply(const int rows, const int chains, const sparse24_tile *
 #define SIZE(rows)                                                                                                     \
     KERNEL_PART(void, fours_##rows, const sparse24_tile *t)                                                            \
     {                                                                                                                  \
-        multiply(rows, ROWS / rows < CHAINS ? ROWS / rows : CHAINS, t);                                                \
+        multiply(rows, SUMS / rows < CHAINS ? SUMS / rows : CHAINS, t);                                                \
     }
 SIZE(1)
-#if VEC_FUSES /* plain C has too few registers for more rows */
+#if VEC_FUSES
 SIZE(4)
-#endif
-#if defined(KERNEL_IS_avx512)
-SIZE(8)
 #endif
 
 const sparse24_set KERNEL(fours) = {
@@ -129,9 +125,6 @@ const sparse24_set KERNEL(fours) = {
         KERNEL_PART_OF(fours_1),
 #if VEC_FUSES
         KERNEL_PART_OF(fours_4),
-#endif
-#if defined(KERNEL_IS_avx512)
-        KERNEL_PART_OF(fours_8),
 #endif
     },
 };

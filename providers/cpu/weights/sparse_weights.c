@@ -212,9 +212,9 @@ void sparse_make_constants(inlay_compiled *compiled)
 enum { SHARES = 4096, SHARE_ONE = 1 << 15, SHARE_FOURS, SHARE_MASK = 0xffff };
 static uint64_t shares[SHARES];
 
-static double fours_share(double elements, int64_t k)
+static double fours_share(double elements, int64_t k, int64_t n)
 {
-    return elements <= (double)SPARSE24_MOST_ROWS * (double)k ? SPARSE24_SHARE : 1;
+    return sparse24_pays(elements / (double)k, (double)k, (double)n) ? SPARSE24_SHARE : 1;
 }
 
 static double share_of(uint64_t content, const sparse_packed_weights *weights, double fours)
@@ -247,7 +247,7 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bo
         entries = entries_of(&constant, !upright);
         *out_share = sparse_entries_share(&entries);
         if (*out_share == 1 && sparse24_entries_are(&entries))
-            *out_share = fours_share(elements, entries.k);
+            *out_share = fours_share(elements, entries.k, entries.n);
         return true;
     }
     if ((value->flags & INLAY_VALUE_CONSTANT) == 0 || value->data == NULL || value->dtype != INLAY_FLOAT ||
@@ -258,6 +258,6 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bo
                                        .n = value->dims[upright ? 1 : 0].value,
                                        .k_step = upright ? value->dims[1].value : 1,
                                        .n_step = upright ? 1 : value->dims[1].value };
-    *out_share = share_of(value->content_hash, &weights, fours_share(elements, weights.k));
+    *out_share = share_of(value->content_hash, &weights, fours_share(elements, weights.k, weights.n));
     return true;
 }

@@ -77,7 +77,7 @@ def checks(inlay, path, case):
 def refuses(path):
     """The error of ONNX's checker; "" if it accepts the file."""
     try:
-        onnx.checker.check_model(path, full_check=True)
+        onnx.checker.check_model(onnx.load(path), full_check=True)
         return ""
     except Exception as error: # pylint: disable=broad-except
         return str(error).strip().replace("\n", " ")[:200]

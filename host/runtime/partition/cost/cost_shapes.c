@@ -176,9 +176,7 @@ static int64_t size_of_sum(const struct pricing *pricing, const char *name)
     struct sum_of_sizes whole = { pricing, name };
     struct sum sum;
 
-    return strchr(name, ' ') != NULL && sum_read_with(name, size_of_part, &whole, &sum)
-               ? sum_value(&sum)
-               : -1;
+    return strchr(name, ' ') != NULL && sum_read_with(name, size_of_part, &whole, &sum) ? sum_value(&sum) : -1;
 }
 
 /* A default size for dimension d of a graph input: by the meaning of its name, or else by its place. */

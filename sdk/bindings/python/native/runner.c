@@ -406,7 +406,8 @@ int runner_add_type(PyObject *module)
 {
     static PyMethodDef methods[] = {
         { "run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL, "Runs with feeds; returns the outputs." },
-        { "run_bound", (PyCFunction)(void (*)(void))runner_run_bound, METH_FASTCALL, "Runs with the inputs and outputs that are bound." },
+        { "run_bound", (PyCFunction)(void (*)(void))runner_run_bound, METH_FASTCALL,
+          "Runs with the inputs and outputs that are bound." },
         { NULL, NULL, 0, NULL },
     };
     static PyType_Slot slots[] = {
