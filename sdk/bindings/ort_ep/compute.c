@@ -155,44 +155,26 @@ static OrtStatus *bind_inputs(const struct fused *node, struct run *to, const Or
     return NULL;
 }
 
-/* The shape of an output is known before the run if the model fixes it, or from an earlier run with the same inputs. */
-static bool predict(const struct run *of, size_t index, const inlay_io_info *info, struct shape *out)
-{
-    if (of->known) {
-        *out = of->outputs[index];
-        return true;
-    }
-    if (info->rank > INLAY_MAX_RANK)
-        return false;
-    *out = (struct shape){ .rank = info->rank };
-    for (uint32_t d = 0; d < info->rank; d++) {
-        if (info->dims[d] < 0)
-            return false;
-        out->dims[d] = info->dims[d];
-    }
-    return true;
-}
-
+/* Shapes are known from an earlier run. Those that the model declares need not be right: the runtime only warns. */
 static OrtStatus *bind_outputs(const struct fused *node, struct run *to, OrtKernelContext *context)
 {
     const ep_runtime *runtime = &node->self->runtime;
 
     for (size_t i = 0; i < node->output_count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
+        const struct shape *expected = &to->outputs[i];
         OrtValue *value = NULL;
-        struct shape expected;
 
         to->memory[i] = NULL;
         if (node->outputs[i] == INLAY_NONE ||
             inlay_session_output(node->model->session, node->outputs[i], &info) != INLAY_OK)
             continue;
         (void)inlay_context_set_output(to->context, node->outputs[i], NULL, NULL);
-        if (!predict(to, i, &info, &expected))
+        if (!to->known)
             continue;
-        EP_TRY(runtime->api->KernelContext_GetOutput(context, i, expected.dims, expected.rank, &value));
+        EP_TRY(runtime->api->KernelContext_GetOutput(context, i, expected->dims, expected->rank, &value));
         if (value != NULL)
-            EP_TRY(bind(runtime, to, true, node->outputs[i], &expected, info.dtype, value, &to->memory[i]));
-        to->outputs[i] = expected;
+            EP_TRY(bind(runtime, to, true, node->outputs[i], expected, info.dtype, value, &to->memory[i]));
     }
     return NULL;
 }
@@ -212,7 +194,7 @@ static OrtStatus *finish_output(const struct fused *node, struct run *of, size_t
     if (actual.rank > 0)
         memcpy(actual.dims, inlay_value_dims(result), actual.rank * sizeof *actual.dims);
     if (data != NULL && !same_shape(&actual, &of->outputs[index]))
-        return ep_fail(runtime, ORT_EP_FAIL, "inlay", "an output has another shape than the model declares");
+        return ep_fail(runtime, ORT_EP_FAIL, "inlay", "an output has another shape than in the run before");
     of->outputs[index] = actual;
     if (data == NULL) {
         EP_TRY(runtime->api->KernelContext_GetOutput(context, index, actual.dims, actual.rank, &value));
