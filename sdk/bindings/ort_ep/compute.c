@@ -345,23 +345,27 @@ OrtStatus *ep_compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fuse
                       OrtNodeComputeInfo **infos, OrtNode **ep_context_nodes)
 {
     struct ep *self = (struct ep *)(void *)base;
+    OrtStatus *failed = NULL;
 
     (void)ep_context_nodes;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
+        infos[i] = NULL;
+    for (size_t i = 0; failed == NULL && i < count; i++) {
         struct fused *node = calloc(1, sizeof *node);
-        OrtStatus *failed;
 
-        if (node == NULL)
-            return ep_no_memory(&self->runtime);
-        (void)pthread_mutex_init(&node->lock, NULL);
-        failed = compile_one(self, graphs[i], fused_nodes[i], node);
-        if (failed != NULL) {
-            fused_destroy(node);
-            return failed; /* the runtime releases the infos before it */
+        if (node == NULL) {
+            failed = ep_no_memory(&self->runtime);
+            break;
         }
+        (void)pthread_mutex_init(&node->lock, NULL);
         infos[i] = &node->base;
+        failed = compile_one(self, graphs[i], fused_nodes[i], node);
     }
-    return NULL;
+    for (size_t i = 0; failed != NULL && i < count; i++) {
+        fused_destroy((struct fused *)(void *)infos[i]);
+        infos[i] = NULL;
+    }
+    return failed;
 }
 
 void ep_release_compute_infos(OrtEp *base, OrtNodeComputeInfo **infos, size_t count)
