@@ -4,18 +4,11 @@
  * Runtime's own library, except where ours() is checked. */
 #ifndef ORT_TEST_H
 #define ORT_TEST_H
+#include "api.h"
 #include "cmocka_all.h"
 #include "model_writer.h"
-#include "types.h"
 #include <dlfcn.h>
 #include <stdlib.h>
-
-/* The table with its types. */
-struct OrtApi {
-#define ENTRY(state, returns, name, params) returns(*name) params;
-#include "api.def"
-#undef ENTRY
-};
 
 static void *library;
 static const OrtApi *api;

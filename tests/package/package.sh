@@ -35,7 +35,9 @@ done
 drop_in=$lib/inlay/onnxruntime/libonnxruntime.so.1
 if [ -e "$build/lib/inlay/onnxruntime/libonnxruntime.so.1" ]; then
     [ -e "$drop_in" ] || die "libonnxruntime.so.1 is not installed"
-    ldd "$drop_in" | grep -q "libinlay.so.1 => $lib/" || die "libonnxruntime.so.1 does not find libinlay"
+    for file in "$drop_in" "$lib/libinlay_ep.so"; do
+        ldd "$file" | grep -q "libinlay.so.1 => $lib/" || die "$file does not find libinlay"
+    done
 fi
 if grep -rl "$tmp/first" "$prefix" >/dev/null; then
     die "these files contain the first installation path: $(grep -rl "$tmp/first" "$prefix" | tr '\n' ' ')"

@@ -5,70 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIRE_VARINT = 0, WIRE_EIGHT_BYTES = 1, WIRE_BYTES = 2, WIRE_FOUR_BYTES = 5 };
-
 /* ------------------------------------------------------------------ writing */
-
-void ort_put(ort_writer *writer, const void *data, size_t bytes)
-{
-    INLAY_CHECK(writer->count <= writer->capacity);
-    if (bytes > writer->capacity - writer->count) {
-        size_t capacity = (writer->count + bytes) * 2 + 256;
-        unsigned char *more = writer->failed ? NULL : realloc(writer->data, capacity);
-
-        if (more == NULL) {
-            writer->failed = true;
-            return;
-        }
-        writer->data = more;
-        writer->capacity = capacity;
-    }
-    if (bytes > 0)
-        memcpy(writer->data + writer->count, data, bytes);
-    writer->count += bytes;
-}
-
-static void put_varint(ort_writer *writer, uint64_t value)
-{
-    do {
-        unsigned char byte = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
-
-        ort_put(writer, &byte, 1);
-        value >>= 7;
-    } while (value > 0);
-}
-
-void ort_put_number(ort_writer *writer, uint32_t field, int64_t value)
-{
-    put_varint(writer, field << 3 | WIRE_VARINT);
-    put_varint(writer, (uint64_t)value);
-}
-
-static void put_float(ort_writer *writer, uint32_t field, float value)
-{
-    put_varint(writer, field << 3 | WIRE_FOUR_BYTES);
-    ort_put(writer, &value, sizeof value);
-}
-
-void ort_put_blob(ort_writer *writer, uint32_t field, const void *data, size_t bytes)
-{
-    put_varint(writer, field << 3 | WIRE_BYTES);
-    put_varint(writer, bytes);
-    ort_put(writer, data, bytes);
-}
-
-void ort_put_text(ort_writer *writer, uint32_t field, const char *text)
-{
-    ort_put_blob(writer, field, text, strlen(text));
-}
-
-void ort_put_message(ort_writer *writer, uint32_t field, ort_writer *part)
-{
-    ort_put_blob(writer, field, part->data, part->count);
-    writer->failed |= part->failed;
-    free(part->data);
-    *part = (ort_writer){ 0 };
-}
 
 void ort_put_attr(ort_writer *node, const OrtOpAttr *attribute)
 {
@@ -88,7 +25,7 @@ void ort_put_attr(ort_writer *node, const OrtOpAttr *attribute)
     for (size_t i = 0; attribute->ints != NULL && i < attribute->count; i++)
         ort_put_number(&attr, field, attribute->ints[i]);
     for (size_t i = 0; attribute->floats != NULL && i < attribute->count; i++)
-        put_float(&attr, field, attribute->floats[i]);
+        ort_put_float(&attr, field, attribute->floats[i]);
     for (size_t i = 0; attribute->strings != NULL && i < attribute->count; i++)
         ort_put_blob(&attr, field, attribute->strings[i].data, (size_t)attribute->strings[i].bytes);
     if (attribute->tensor != NULL)

@@ -60,10 +60,16 @@ void undo_report(const struct program *program, const graph_node *node, const ch
     program->env->log(program->env->log_ctx, INLAY_LOG_INFO, text);
 }
 
-/* The nodes of the program's graph, copied because undoing rewrites changes the graph. NULL: out of memory. */
+/* The nodes of the program's graph, copied because undoing rewrites changes the graph; a body may have none. NULL: out
+ * of memory. */
 static graph_node **list_nodes(const struct program *program, struct arena *arena)
 {
-    return arena_copy(arena, program->graph->nodes, ((size_t)program->graph->node_count + 1) * sizeof(graph_node *));
+    const size_t count = program->graph->node_count;
+    graph_node **nodes = arena_array(arena, count + 1, sizeof *nodes);
+
+    if (nodes != NULL && count > 0)
+        memcpy(nodes, program->graph->nodes, count * sizeof *nodes);
+    return nodes;
 }
 
 /* ------------------------------------------------------------------ nodes that no provider may run */

@@ -1,0 +1,324 @@
+/* Which nodes inlay runs. The whole graph is compiled at once; if inlay does not support it, each node is asked for as a
+ * model of its own, and neighbours that are supported form groups. No list of operators is kept here. */
+#include "ort_ep.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Answers for models of one node, by their text: models repeat their layers. */
+struct answer {
+    ort_writer text;
+    bool supported;
+};
+
+/* A node and what is known about it. */
+struct candidate {
+    bool supported;
+    size_t stage; /* changes between supported and other nodes on the longest path to it */
+    size_t group; /* index of the first node of its group */
+};
+
+struct search {
+    struct ep *self;
+    const OrtGraph *graph;
+    ep_nodes nodes;
+    struct candidate *candidates; /* [nodes.count] */
+    struct answer *answers;       /* [answer_count] */
+    size_t answer_count;
+};
+
+/* ------------------------------------------------------------------ one node */
+
+/* Strings, sequences and maps are left to the runtime: a group could begin or end at them. */
+static OrtStatus *has_tensors(const ep_runtime *runtime, const ep_values *values, bool *out)
+{
+    for (size_t i = 0; *out && i < values->count; i++) {
+        inlay_dtype dtype;
+
+        if (values->items[i] == NULL)
+            continue;
+        EP_TRY(ep_value_dtype(runtime, values->items[i], &dtype));
+        *out = dtype != INLAY_UNDEFINED && dtype != INLAY_STRING;
+    }
+    return NULL;
+}
+
+static OrtStatus *add_answer(struct search *from, ep_model *model, bool supported)
+{
+    struct answer *more = realloc(from->answers, (from->answer_count + 1) * sizeof *more);
+
+    if (more == NULL)
+        return ep_no_memory(&from->self->runtime);
+    from->answers = more;
+    from->answers[from->answer_count++] = (struct answer){ .text = model->text, .supported = supported };
+    model->text = (ort_writer){ 0 };
+    return NULL;
+}
+
+static OrtStatus *ask_model(struct search *from, ep_model *model, bool *out)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    for (size_t i = 0; i < from->answer_count; i++)
+        if (from->answers[i].text.count == model->text.count &&
+            memcmp(from->answers[i].text.data, model->text.data, model->text.count) == 0) {
+            *out = from->answers[i].supported;
+            return NULL;
+        }
+    status = inlay_session_create_from_bytes(model->file.data, model->file.count, from->self->options, &model->session,
+                                             &diag);
+    *out = status == INLAY_OK;
+    if (status != INLAY_OK)
+        ep_log(from->self, ORT_LOGGING_LEVEL_INFO, diag.text);
+    if (status == INLAY_OUT_OF_MEMORY || status == INLAY_INVALID_ARGUMENT)
+        return ep_from(&from->self->runtime, status, &diag);
+    return add_answer(from, model, *out);
+}
+
+static OrtStatus *ask_node(struct search *from, const OrtNode *node, const ep_values *inputs, const ep_values *outputs,
+                           bool *out)
+{
+    const ep_group group = { .graph = from->graph,
+                             .nodes = &node,
+                             .count = 1,
+                             .outputs = outputs->items,
+                             .output_count = outputs->count,
+                             .probe = true };
+    ep_model *model;
+    OrtStatus *failed;
+    bool bindable;
+
+    *out = true;
+    EP_TRY(has_tensors(&from->self->runtime, inputs, out));
+    EP_TRY(has_tensors(&from->self->runtime, outputs, out));
+    if (!*out)
+        return NULL;
+    model = malloc(sizeof *model);
+    if (model == NULL)
+        return ep_no_memory(&from->self->runtime);
+    failed = ep_model_write(&from->self->runtime, &group, model, &bindable);
+    *out = bindable;
+    if (failed == NULL && bindable)
+        failed = ask_model(from, model, out);
+    ep_model_destroy(model);
+    return failed;
+}
+
+/* ------------------------------------------------------------------ groups */
+
+static size_t root_of(const struct search *from, size_t node)
+{
+    while (from->candidates[node].group != node)
+        node = from->candidates[node].group;
+    return node;
+}
+
+/* Merges the groups of two nodes. The smaller index stays. */
+static void join(struct search *from, size_t left, size_t right)
+{
+    left = root_of(from, left);
+    right = root_of(from, right);
+    if (left < right)
+        from->candidates[right].group = left;
+    else
+        from->candidates[left].group = right;
+}
+
+/* The longest path to the node, which all nodes of a group share: a path that leaves a group and returns to it through
+ * another node has a higher stage at its end. producers: the index + 1 of the node that computes a value, as its count. */
+static OrtStatus *place(struct search *from, size_t index, const ep_values *values, const ep_names *names,
+                        const size_t *producers, bool joins)
+{
+    struct candidate *own = &from->candidates[index];
+
+    for (size_t i = 0; i < values->count; i++) {
+        const ep_name *item;
+        const char *name;
+        size_t producer;
+
+        if (values->items[i] == NULL)
+            continue;
+        EP_TRY(from->self->runtime.api->GetValueInfoName(values->items[i], &name));
+        item = ep_names_find(names, name);
+        if (item == NULL)
+            continue;
+        producer = producers[item - names->items];
+        if (!joins) {
+            const struct candidate *before = &from->candidates[producer];
+            const size_t stage = before->stage + (before->supported != own->supported);
+
+            own->stage = stage > own->stage ? stage : own->stage;
+        } else if (own->supported && from->candidates[producer].supported &&
+                   from->candidates[producer].stage == own->stage) {
+            join(from, producer, index);
+        }
+    }
+    return NULL;
+}
+
+/* Records the node's outputs. */
+static OrtStatus *produce(struct search *from, size_t index, const ep_values *outputs, ep_names *names,
+                          size_t **producers)
+{
+    for (size_t i = 0; i < outputs->count; i++) {
+        const char *name;
+        size_t *more;
+        ep_name *item;
+
+        if (outputs->items[i] == NULL)
+            continue;
+        EP_TRY(from->self->runtime.api->GetValueInfoName(outputs->items[i], &name));
+        item = ep_names_add(names, name, outputs->items[i]);
+        more = item != NULL ? realloc(*producers, names->count * sizeof *more) : NULL;
+        if (more == NULL)
+            return ep_no_memory(&from->self->runtime);
+        *producers = more;
+        more[item - names->items] = index;
+    }
+    return NULL;
+}
+
+static OrtStatus *look_at(struct search *from, size_t index, ep_names *names, size_t **producers)
+{
+    const ep_runtime *runtime = &from->self->runtime;
+    const OrtNode *node = from->nodes.items[index];
+    ep_values inputs = { 0 }, implicit = { 0 }, outputs = { 0 };
+    const char *taken = NULL;
+    OrtStatus *failed = ep_node_inputs(runtime, node, &inputs);
+
+    from->candidates[index].group = index;
+    if (failed == NULL)
+        failed = ep_node_implicit_inputs(runtime, node, &implicit);
+    if (failed == NULL)
+        failed = ep_node_outputs(runtime, node, &outputs);
+    if (failed == NULL)
+        failed = runtime->api->Node_GetEpName(node, &taken);
+    if (failed == NULL && (taken == NULL || taken[0] == '\0'))
+        failed = ask_node(from, node, &inputs, &outputs, &from->candidates[index].supported);
+    for (int joins = 0; failed == NULL && joins < 2; joins++) {
+        failed = place(from, index, &inputs, names, *producers, joins);
+        if (failed == NULL)
+            failed = place(from, index, &implicit, names, *producers, joins);
+    }
+    if (failed == NULL)
+        failed = produce(from, index, &outputs, names, producers);
+    free(inputs.items);
+    free(implicit.items);
+    free(outputs.items);
+    return failed;
+}
+
+static OrtStatus *offer(const struct ep *self, OrtEpGraphSupportInfo *support, const OrtNode *const *nodes,
+                        size_t count)
+{
+    const OrtNodeFusionOptions fusion = { .ort_version_supported = EP_API_VERSION, .drop_constant_initializers = true };
+
+    return self->runtime.ep_api->EpGraphSupportInfo_AddNodesToFuse(support, nodes, count, &fusion);
+}
+
+static OrtStatus *offer_groups(struct search *from, OrtEpGraphSupportInfo *support)
+{
+    const OrtNode **group = calloc(from->nodes.count + 1, sizeof *group);
+    OrtStatus *failed = group == NULL ? ep_no_memory(&from->self->runtime) : NULL;
+
+    for (size_t root = 0; failed == NULL && root < from->nodes.count; root++) {
+        size_t count = 0;
+
+        for (size_t i = root; from->candidates[root].supported && root_of(from, root) == root && i < from->nodes.count;
+             i++)
+            if (from->candidates[i].supported && root_of(from, i) == root)
+                group[count++] = from->nodes.items[i];
+        if (count > 0)
+            failed = offer(from->self, support, group, count);
+    }
+    free(group);
+    return failed;
+}
+
+static OrtStatus *offer_parts(struct search *from, OrtEpGraphSupportInfo *support)
+{
+    ep_names names = { 0 };
+    size_t *producers = NULL;
+    OrtStatus *failed = NULL;
+
+    from->candidates = calloc(from->nodes.count + 1, sizeof *from->candidates);
+    if (from->candidates == NULL)
+        return ep_no_memory(&from->self->runtime);
+    for (size_t i = 0; failed == NULL && i < from->nodes.count; i++)
+        failed = look_at(from, i, &names, &producers);
+    if (failed == NULL)
+        failed = offer_groups(from, support);
+    for (size_t i = 0; i < from->answer_count; i++)
+        free(from->answers[i].text.data);
+    free(from->answers);
+    free(from->candidates);
+    free(producers);
+    ep_names_deinit(&names);
+    return failed;
+}
+
+/* ------------------------------------------------------------------ the graph */
+
+/* No node belongs to another provider. */
+static OrtStatus *all_free(const struct search *from, bool *out)
+{
+    *out = true;
+    for (size_t i = 0; *out && i < from->nodes.count; i++) {
+        const char *taken = NULL;
+
+        EP_TRY(from->self->runtime.api->Node_GetEpName(from->nodes.items[i], &taken));
+        *out = taken == NULL || taken[0] == '\0';
+    }
+    return NULL;
+}
+
+/* Compiles the whole graph: the fused node gets this session, so that nothing is compiled twice. */
+static OrtStatus *take_whole(struct search *from)
+{
+    struct ep *self = from->self;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    ep_values outputs;
+    OrtStatus *failed;
+    bool is_free;
+
+    ep_model_destroy(self->whole);
+    self->whole = NULL;
+    EP_TRY(all_free(from, &is_free));
+    if (!is_free)
+        return NULL;
+    failed = ep_graph_outputs(&self->runtime, from->graph, &outputs);
+    if (failed == NULL) {
+        const ep_group group = { .graph = from->graph,
+                                 .nodes = from->nodes.items,
+                                 .count = from->nodes.count,
+                                 .outputs = outputs.items,
+                                 .output_count = outputs.count };
+
+        failed = ep_model_create(self, &group, &self->whole, &diag);
+    }
+    free(outputs.items);
+    if (failed == NULL && self->whole == NULL)
+        ep_log(self, ORT_LOGGING_LEVEL_INFO, diag.text);
+    return failed;
+}
+
+OrtStatus *ep_get_capability(OrtEp *base, const OrtGraph *graph, OrtEpGraphSupportInfo *support)
+{
+    struct search from = { .self = (struct ep *)(void *)base, .graph = graph };
+    const ep_runtime *runtime = &from.self->runtime;
+    const OrtNode *parent = NULL;
+    OrtStatus *failed;
+
+    EP_TRY(runtime->api->Graph_GetParentNode(graph, &parent));
+    if (parent != NULL) /* the body of a control-flow node, which is taken with its node */
+        return NULL;
+    failed = ep_graph_nodes(runtime, graph, &from.nodes);
+    if (failed == NULL && from.nodes.count > 0)
+        failed = take_whole(&from);
+    if (failed == NULL && from.self->whole != NULL)
+        failed = offer(from.self, support, from.nodes.items, from.nodes.count);
+    else if (failed == NULL && from.nodes.count > 0)
+        failed = offer_parts(&from, support);
+    free(from.nodes.items);
+    return failed;
+}

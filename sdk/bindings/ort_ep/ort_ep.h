@@ -1,0 +1,123 @@
+/* ort_ep.h - inlay as an execution provider (EP) of ONNX Runtime 1.23 and later.
+ *
+ * factory.c answers the library's two symbols and creates one ep for each session. The ep is asked twice: capability.c
+ * says which nodes inlay runs, compute.c makes an inlay session of each group of nodes and runs it. Both write the nodes
+ * as an ONNX file in memory (model.c), which is the only form in which inlay takes a model. */
+#ifndef ORT_EP_H
+#define ORT_EP_H
+#include "inlay/inlay.h"
+#include "api.h"
+#include "ep_types.h"
+#include "writer.h"
+
+/* The functions of version 23 are used, and later ones where the runtime has them. */
+enum { EP_API_VERSION = 23 };
+
+/* The tables of the runtime that loaded the library; the same in all sessions. */
+typedef struct ep_runtime {
+    const OrtApi *api;
+    const OrtEpApi *ep_api;
+    uint32_t version; /* 30 of 1.30.0 */
+} ep_runtime;
+
+/* A model in memory, with the session that runs it. Shared by the ep, which finds it by its text, and the fused node. */
+typedef struct ep_model {
+    ort_writer text; /* the graph without large initializers: two models of an ep with the same text are the same */
+    ort_writer file; /* the ONNX file; the session reads weights from it */
+    inlay_session *session;
+    size_t node_count;
+} ep_model;
+
+/* An execution provider of one session. */
+struct ep {
+    OrtEp base; /* first: the runtime passes pointers to it */
+    ep_runtime runtime;
+    const OrtLogger *logger;
+    inlay_options *options;
+    ep_model *whole; /* the model of the whole graph, compiled to learn whether inlay takes it; or NULL */
+};
+
+#define EP_TRY(call)                                                                                                   \
+    do {                                                                                                               \
+        OrtStatus *failed_ = (call);                                                                                   \
+        if (failed_ != NULL)                                                                                           \
+            return failed_;                                                                                            \
+    } while (0)
+
+/* A status of the runtime with a message; text may be NULL. */
+OrtStatus *ep_fail(const ep_runtime *runtime, OrtErrorCode code, const char *what, const char *text);
+OrtStatus *ep_no_memory(const ep_runtime *runtime);
+/* The status of a call of inlay; NULL if it succeeded. */
+OrtStatus *ep_from(const ep_runtime *runtime, inlay_status status, const inlay_diag *diag);
+void ep_log(const struct ep *self, OrtLoggingLevel level, const char *text);
+
+/* The element type as inlay's; INLAY_UNDEFINED: inlay has none. */
+static inline inlay_dtype ep_dtype(ONNXTensorElementDataType type)
+{
+    return type > 0 && type <= ORT_FLOAT4E2M1 ? type : INLAY_UNDEFINED;
+}
+
+/* ------------------------------------------------------------------ names.c */
+
+/* Values by name. Names are borrowed. */
+typedef struct ep_name {
+    const char *name;
+    const OrtValueInfo *info;
+    bool produced; /* by a node of the group */
+} ep_name;
+typedef struct ep_names {
+    ep_name *items;  /* [count], in the order in which they were added */
+    uint32_t *slots; /* [capacity] index + 1 of an item; 0: free */
+    size_t count, capacity;
+} ep_names;
+/* Finds the item of that name, or adds it. NULL: out of memory. */
+ep_name *ep_names_add(ep_names *names, const char *name, const OrtValueInfo *info);
+/* NULL: there is none. */
+ep_name *ep_names_find(const ep_names *names, const char *name);
+void ep_names_deinit(ep_names *names);
+
+/* ------------------------------------------------------------------ model.c */
+
+/* A list that the runtime fills. */
+typedef struct ep_values {
+    const OrtValueInfo **items; /* [count] malloc; NULL: an omitted input or output */
+    size_t count;
+} ep_values;
+typedef struct ep_nodes {
+    const OrtNode **items; /* [count] malloc */
+    size_t count;
+} ep_nodes;
+OrtStatus *ep_graph_nodes(const ep_runtime *runtime, const OrtGraph *graph, ep_nodes *out);
+OrtStatus *ep_graph_outputs(const ep_runtime *runtime, const OrtGraph *graph, ep_values *out);
+OrtStatus *ep_node_inputs(const ep_runtime *runtime, const OrtNode *node, ep_values *out);
+OrtStatus *ep_node_implicit_inputs(const ep_runtime *runtime, const OrtNode *node, ep_values *out);
+OrtStatus *ep_node_outputs(const ep_runtime *runtime, const OrtNode *node, ep_values *out);
+/* *out is the element type if the value is a tensor, otherwise INLAY_UNDEFINED. */
+OrtStatus *ep_value_dtype(const ep_runtime *runtime, const OrtValueInfo *info, inlay_dtype *out);
+
+/* The nodes of a model, and how they are written. */
+typedef struct ep_group {
+    const OrtGraph *graph;
+    const OrtNode *const *nodes; /* [count] in topological order */
+    size_t count;
+    const OrtValueInfo *const *outputs; /* [output_count] */
+    size_t output_count;
+    bool probe; /* large initializers become inputs, so that asking costs little */
+} ep_group;
+/* Writes the nodes as an ONNX file. Values that they read and do not compute become inputs, constants initializers.
+ * *bindable is false if an input or output is no tensor that inlay and the runtime store in the same way: strings,
+ * sequences, maps; the model is then not written. */
+OrtStatus *ep_model_write(const ep_runtime *runtime, const ep_group *group, ep_model *out, bool *bindable);
+/* Writes the group and creates its session. *out is NULL if the group is not bindable, or if inlay does not support it:
+ * *diag then has the reason. */
+OrtStatus *ep_model_create(const struct ep *self, const ep_group *group, ep_model **out, inlay_diag *diag);
+/* NULL is a no-op. */
+void ep_model_destroy(ep_model *model);
+
+/* ------------------------------------------------------------------ capability.c, compute.c */
+
+OrtStatus *ep_get_capability(OrtEp *base, const OrtGraph *graph, OrtEpGraphSupportInfo *support);
+OrtStatus *ep_compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fused_nodes, size_t count,
+                      OrtNodeComputeInfo **infos, OrtNode **ep_context_nodes);
+void ep_release_compute_infos(OrtEp *base, OrtNodeComputeInfo **infos, size_t count);
+#endif
