@@ -1,6 +1,7 @@
 #!/bin/bash
-# inlay sign and inlay verify: a model that was changed, lost or gained a file is refused with a message that names it.
-#   signing.sh INLAY MAKE_MODELS     the executable; the program that writes the models
+# inlay sign, inlay verify and the server's model_trust: a model that was changed, lost or gained a file is refused with a
+# message that names it.
+#   signing.sh INLAY MAKE_MODELS [INLAY_SERVE PLUGINS]     the executables; the folder of the reference provider
 set -u
 # shellcheck source=tests/support/verbs.bash
 . "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
@@ -176,4 +177,50 @@ for line in 'sign m.onnx' 'verify m.onnx'; do
     "$inlay" $line >out 2>err </dev/null
     [ $? -eq 2 ] && grep -q 'no key given: name its file with --key' err || complain "inlay $line"
 done
+
+# ---- the server loads only models that are signed
+# serves CODE TEXT MODELS FLAG...   starts the server and waits until its log has TEXT; then it ends with that exit code.
+serves() {
+    local code=$1 text=$2 got pid
+    shift 2
+    checks=$((checks + 1))
+    : >out
+    "$serve" "$@" --no-config --port 0 --grpc-port -1 --cache-dir "" --plugin-dirs "$plugins" --providers reference \
+        --probe never 2>err >out </dev/null &
+    pid=$!
+    until grep -qF -- "$text" err || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    [ "$code" -ne 0 ] || kill $pid 2>/dev/null
+    wait $pid
+    got=$?
+    if [ $got -ne "$code" ] || ! grep -qF -- "$text" err; then
+        complain "inlay-serve $*: exit code $got; not '$text' in"
+    fi
+}
+
+if [ $# -ge 4 ]; then
+    serve=$3 plugins=$4
+    trust=(--model-trust other.pub,pub.pem)
+    rm -f m.onnx.sig
+    serves 0 'ready, models: 1' m.onnx
+    serves 1 'm.onnx: is not signed: there is no m.onnx.sig; run: inlay sign m.onnx --key KEY.pem' m.onnx "${trust[@]}"
+    signs m.onnx
+    serves 0 'ready, models: 1' m.onnx "${trust[@]}"
+    serves 1 'm.onnx.sig: was not made by other.pub' m.onnx --model-trust other.pub
+    serves 1 'none.pub: No such file' m.onnx --model-trust none.pub
+    printf '{}' >tokenizer.json
+    serves 1 'm.onnx: a signature of one file does not include its tokenizer' m.onnx "${trust[@]}"
+    rm tokenizer.json
+    printf '\0' >>m.onnx
+    serves 1 'm.onnx: has changed since it was signed' m.onnx "${trust[@]}"
+    mkdir -p served/a
+    cp -r f/1 served/a/1
+    cp f/config.yaml served/a
+    signs served/a
+    serves 0 'ready, models: 1' served "${trust[@]}"
+    cp n.onnx served/b.onnx
+    serves 0 'served/b.onnx: is not signed' served "${trust[@]}" --strict 0
+    rm served/b.onnx
+    printf '{}' >served/a/1/tokenizer.json
+    serves 0 'served/a/1/tokenizer.json: is not in the signature served/a/model.sig' served "${trust[@]}"
+fi
 finish

@@ -8,10 +8,9 @@
 
 static const char doc[] =
     "Signs MODEL with its external data, or every file in a folder: the model, tokenizer, configuration.\v"
-    "The signature has the SHA-256 digest of each file, in the format of OpenSSF's model signing (in-toto, DSSE), and "
-    "is "
-    "written to MODEL.sig or FOLDER/model.sig; `inlay verify` checks it. Symbolic links in a folder are refused. Keys are "
-    "made by:\n\n"
+    "The signature has the SHA-256 digest of each file, in the format of OpenSSF's model signing (in-toto, DSSE). "
+    "It is written to MODEL.sig or FOLDER/model.sig; `inlay verify` and a server with --model-trust check it. "
+    "Symbolic links in a folder are refused. Keys are made by:\n\n"
     "  openssl genpkey -algorithm ed25519 -out key.pem\n"
     "  openssl pkey -in key.pem -pubout -out pub.pem\n\n"
     "Examples:\n"
