@@ -175,7 +175,9 @@ for line in 'sign m.onnx' 'verify m.onnx'; do
     checks=$((checks + 1))
     # shellcheck disable=SC2086
     "$inlay" $line >out 2>err </dev/null
-    [ $? -eq 2 ] && grep -q 'no key given: name its file with --key' err || complain "inlay $line"
+    if [ $? -ne 2 ] || ! grep -q 'no key given: name its file with --key' err; then
+        complain "inlay $line"
+    fi
 done
 
 # ---- the server loads only models that are signed
@@ -199,7 +201,7 @@ serves() {
 
 if [ $# -ge 4 ]; then
     serve=$3 plugins=$4
-    trust=(--model-trust other.pub,pub.pem)
+    trust=(--model-trust "other.pub,pub.pem")
     rm -f m.onnx.sig
     serves 0 'ready, models: 1' m.onnx
     serves 1 'm.onnx: is not signed: there is no m.onnx.sig; run: inlay sign m.onnx --key KEY.pem' m.onnx "${trust[@]}"
