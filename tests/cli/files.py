@@ -22,7 +22,7 @@ import unittest
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
-from verb_lines import PLAIN
+from verb_lines import PLAIN, stage_keys
 
 INLAY, VERBS_DEF = (os.path.abspath(a) for a in sys.argv[1:3])
 VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib.Path(VERBS_DEF).read_text(), re.M)]
@@ -33,6 +33,7 @@ NOBODY = 65534
 WRITERS = {
     ("optimize", "-o"): "m.onnx",
     ("quantize", "-o"): "m.onnx",
+    ("sign", "-o"): "m.onnx --key key.pem",
     ("extract", "-o"): "m.onnx --outputs y",
     ("edit", "-o"): "m.onnx --set-metadata a=b",
     ("doctor", "-o"): "m.onnx --fix --seconds 0",
@@ -78,6 +79,7 @@ class Files(unittest.TestCase):
         os.chdir(self.top)
         make_model("m.onnx", 1)
         make_model("open.onnx", "batch")
+        stage_keys()
         os.mkdir("data")
         for i in range(2):
             np.savez(f"data/{i}.npz", x=np.full((1, 16), i, np.float32))

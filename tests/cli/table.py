@@ -25,7 +25,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 from PIL import Image
 
-from verb_lines import BEHIND, LONG, PLAIN
+from verb_lines import BEHIND, LONG, PLAIN, stage_keys
 
 INLAY, VERBS_DEF, PLUGINS = (os.path.abspath(a) for a in sys.argv[1:4])
 VERBS = [name.replace("_", "-") for name in re.findall(r'^VERB\((\w+),', pathlib.Path(VERBS_DEF).read_text(), re.M)]
@@ -156,6 +156,9 @@ def stage():
     for name in ("mine", "blur", "fast_blur"):
         shutil.copy(os.path.join(PLUGINS, "inlay-image_decoder.so"), "build/" + name + ".so")
     write("inlay.yaml", "policy: cost\n")
+    os.makedirs("models")
+    network("models/model.onnx", [2, 4])
+    stage_keys()
     write("differs.sh", "#!/bin/sh\nexit 1\n")
     os.chmod("differs.sh", 0o755)
 
@@ -364,7 +367,7 @@ class Table(unittest.TestCase):
         "run": [""], "test": ["onnx"], "bench": ["--runs 2", "--sweep batch_size=1/2 --seconds 0.02"],
         "inspect": ["", "--nodes"], "check": [""], "doctor": ["--seconds 0.1"], "optimize": ["-o out.onnx --explain", "--list"],
         "edit": ["--set-metadata a=b -o out.onnx"], "diff": ["small.onnx"], "extract": ["--split 3 -o out.onnx"],
-        "pipe": ["--steps"], "reduce": ["--check ./differs.sh -o out.onnx"], "sparsity": [""], "tune": ["--budget-s 1"],
+        "pipe": ["--steps"], "reduce": ["--check ./differs.sh -o out.onnx"], "sparsity": [""], "sign": [], "verify": [], "tune": ["--budget-s 1"],
         "quantize": ["--weights 4 -o out.onnx --samples 2"], "compare": ["small.onnx --samples 2 --layers"],
         "bisect": [""], "profile": ["--runs 2 --no-peak"], "config": [""], "cache": [""], "partition": [""],
         "explain": ["", "--all", "--kernels", "--node op:MatMul", "--what-if op:MatMul=reference"],

@@ -1,4 +1,5 @@
 """Arguments of each verb for the tests of all verbs (table.py, files.py): a new verb needs a row of PLAIN."""
+import base64
 
 # Arguments of a plain run, and of a run slow enough to be interrupted (None: every run is too fast).
 PLAIN = {
@@ -6,7 +7,8 @@ PLAIN = {
     "inspect": "model.onnx", "check": "model.onnx", "doctor": "model.onnx --seconds 0", "optimize": "model.onnx -o out.onnx",
     "edit": "model.onnx --set-metadata a=b -o out.onnx", "diff": "model.onnx model.onnx",
     "extract": "model.onnx --outputs features -o out.onnx", "bundle": None, "pipe": "classify.onnx --post softmax -o out.onnx",
-    "reduce": "model.onnx --check false -o out.onnx", "sparsity": "model.onnx", "calibrate": None,
+    "reduce": "model.onnx --check false -o out.onnx", "sparsity": "model.onnx",
+    "sign": "model.onnx --key key.pem", "verify": None, "calibrate": None,
     "tune": "model.onnx --budget-s 0.1", "quantize": "model.onnx -o out.onnx", "compare": "model.onnx model.onnx",
     "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
     "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
@@ -26,4 +28,15 @@ LONG = {
 BEHIND = {"extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
           "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx",
           "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",
-          "plugin-check": "", "config": None, "cache": None, "providers": None, "calibrate": None}
+          "sign": "--key key.pem", "verify": "--key key.pem", "plugin-check": "", "config": None, "cache": None, "providers": None, "calibrate": None}
+
+
+def stage_keys():
+    """The keys that the lines above name: key.pem and pub.pem, of the first test of RFC 8032."""
+    seed = "nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A="
+    public = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
+    for name, kind, begin, key in (("key.pem", "PRIVATE", "302e020100300506032b657004220420", seed),
+                                   ("pub.pem", "PUBLIC", "302a300506032b6570032100", public)):
+        text = base64.b64encode(bytes.fromhex(begin) + base64.b64decode(key)).decode()
+        with open(name, "w", encoding="ascii") as f:
+            f.write(f"-----BEGIN {kind} KEY-----\n{text}\n-----END {kind} KEY-----\n")

@@ -256,6 +256,8 @@ inlay_status external_open(external_files *files, const char *location, file_map
         !names_add(&files->index, key, bytes, files->count, NULL))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
     files->maps[files->count++] = *out;
+    if (files->options != NULL && files->options->each_external != NULL)
+        files->options->each_external(files->options->external_user, location);
     return INLAY_OK;
 }
 

@@ -223,6 +223,7 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
 
     loader.external =
         (external_files){ .model = model,
+                          .options = options,
                           .dir = options != NULL && options->external_dir != NULL ? options->external_dir : dir };
     loader.source = (tensor_source){ .file = bytes,
                                      .file_bytes = count,

@@ -27,6 +27,7 @@ typedef struct external_files {
     graph_model *model;
     struct arena scratch;
     const char *dir; /* folder of the files; NULL = none, because the model came from memory */
+    const model_load_options *options; /* for each_external; may be NULL */
     names_table index;
     file_map *maps; /* [count], borrowed from the model */
     uint32_t count;

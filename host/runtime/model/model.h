@@ -27,6 +27,8 @@ typedef struct model_load_options {
     bool collect;     /* graph_model.collect; a load from a file that fails also returns the model, for its findings */
     bool keep_sparse; /* large sparse matrices of floats become SparseToDense nodes (ai.inlay), which the optimiser
                        * folds unless a consumer reads sparse data; not for models that will be saved */
+    void (*each_external)(void *user, const char *location); /* called for each file of external data; may be NULL */
+    void *external_user;
     bool drop_metadata;  /* leaves out metadata_props of nodes; graph_node.source is still set */
     uint32_t *out_fault; /* receives graph_model.fault of a model that failed to load; may be NULL */
 } model_load_options;

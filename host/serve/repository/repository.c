@@ -5,6 +5,7 @@
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
+#include "base/signing.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -315,17 +316,35 @@ done:
     return status;
 }
 
+/* With model_trust: checks the signature of the model, before any of its files is used. */
+static inlay_status check_trust(const struct repository *repository, const found_model *model, inlay_diag *diag)
+{
+    const char *keys = settings_text(repository->settings, SET_model_trust);
+    signing_report report;
+
+    if (keys[0] == '\0')
+        return INLAY_OK;
+    if (!model->is_folder && text_model_is_likely(model->path))
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "%.300s: a signature of one file does not include its tokenizer; move both into a folder %s/1 "
+            "as model.onnx and tokenizer.json, and sign the folder %s",
+            model->path, model->name, model->name);
+    return signing_check(model->path, NULL, keys, &report, diag);
+}
+
 /* Loads the selected versions and unloads the others; `only` limits this to one version, 0: all. Reports the first
  * failure and still tries the other versions. */
 static inlay_status load_model(struct repository *repository, const found_model *model, load_reason reason,
                                uint64_t only, inlay_diag *diag)
 {
     model_config config = { .settings = repository->defaults };
-    inlay_status status = INLAY_OK;
+    inlay_status status;
     uint32_t wanted = 0;
 
     INLAY_CHECK(model->version_count > 0);
-    if (model->is_folder)
+    status = check_trust(repository, model, diag);
+    if (status == INLAY_OK && model->is_folder)
         status = model_config_read(model->path, model->name, &config, diag);
     if (status != INLAY_OK) {
         set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
