@@ -137,8 +137,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     for (uint32_t i = 0; i < args->option_count && i < KIT_COUNT(options); i++)
         texts[i] = INLAY_AT(inlay_option_value, args->options, args->option_stride, i)->s;
     if (texts[0] == NULL || texts[0][0] == '\0')
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "no library of an execution provider is named; set its option library");
+        return inlay_fail(
+            diag, INLAY_UNSUPPORTED,
+            "no library of an execution provider is named; set its option library (--option ort_ep.library=FILE)");
     state = calloc(1, sizeof *state);
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");

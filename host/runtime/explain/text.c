@@ -248,10 +248,11 @@ static void say_refusal(const struct text_page *page, const facts_refusals *refu
     say(page->sink, "%s\n", refusals->count > names ? ", ..." : "");
 }
 
-static void say_count(const struct text_page *page, uint32_t count, const char *by)
+/* `more`: other lines of refusals are above. */
+static void say_count(const struct text_page *page, bool more, uint32_t count, const char *by)
 {
     if (count > 0)
-        say(page->sink, "  and %" PRIu32 " %s by providers %s (--all shows them)\n", count,
+        say(page->sink, "  %s%" PRIu32 " %s by providers %s (--all shows them)\n", more ? "and " : "", count,
             plural(count, "refusal", "refusals"), by);
 }
 
@@ -278,8 +279,8 @@ static void say_refusals(const struct text_page *page)
     if (shown > limit)
         say(page->sink, "  and %" PRIu32 " other %s (--all shows them)\n", shown - limit,
             plural(shown - limit, "reason", "reasons"));
-    say_count(page, without_kernel, "without a kernel for the operator");
-    say_count(page, kept_out, "that rules, inlay tune or an emulated device keep out");
+    say_count(page, shown > 0, without_kernel, "without a kernel for the operator");
+    say_count(page, shown + without_kernel > 0, kept_out, "that rules, inlay tune or an emulated device keep out");
 }
 
 static void say_declined_shapes(void *ctx, const char *shapes, const char *text)

@@ -150,7 +150,11 @@ static void print_text(const run_args *args, const cli_common *common, const inl
 
         if (inlay_session_output(session, i, &info) != INLAY_OK || value == NULL)
             continue;
-        value_print(stdout, info.name, value, args->values);
+        if (!value_print(stdout, info.name, value, args->values) && !args->check_finite && !common->quiet)
+            (void)fprintf(stderr,
+                          "%s: output '%s' is not finite; --check-finite finds the node that makes the first NaN or "
+                          "infinity\n",
+                          common->verb, info.name);
         if (args->outputs != NULL && !common->quiet && npy_note(inlay_value_dtype(value)) != NULL)
             (void)fprintf(stderr, "%s: output '%s' is %s: %s\n", common->verb, info.name,
                           inlay_dtype_name(inlay_value_dtype(value)), npy_note(inlay_value_dtype(value)));

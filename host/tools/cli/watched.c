@@ -111,7 +111,7 @@ static void print_values(const struct watched *watched, const char *what, const 
         if (value == NULL)
             continue;
         (void)printf("  %s ", what);
-        value_print(stdout, info->name.data, value, max);
+        (void)value_print(stdout, info->name.data, value, max);
     }
 }
 

@@ -102,8 +102,11 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
         if (info->kind == INLAY_KIND_OPTIONAL)
             INLAY_TRY(wrap_optional(&value, diag));
     } else {
-        status =
-            inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: expected a .npy, .npz or .pb file, or the word random", path);
+        status = inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "%s: expected a .npy, .npz or .pb file, or the word random; for pictures, sound or texts, `inlay pipe` "
+            "makes a model that reads such files",
+            path);
         goto done;
     }
     INLAY_TRY(check_declared(path, info, value, diag));
@@ -279,7 +282,7 @@ static struct statistics measure(const inlay_tensor_view *view, int64_t count)
     return statistics;
 }
 
-void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t max)
+bool value_print(FILE *to, const char *name, const inlay_value *value, uint32_t max)
 {
     char text[512], item_name[300];
     inlay_tensor_view view;
@@ -288,12 +291,14 @@ void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t 
 
     (void)fprintf(to, "%s: %s", name, value_type_text(value, text, sizeof text));
     if (!value_view(value, &view)) {
+        bool finite = true;
+
         (void)fputc('\n', to);
         for (int64_t i = 0; i < count && inlay_value_kind(value) != INLAY_KIND_TENSOR; i++) {
             (void)snprintf(item_name, sizeof item_name, "  %.250s[%lld]", name, (long long)i);
-            value_print(to, item_name, inlay_value_item(value, (uint32_t)i), max);
+            finite = value_print(to, item_name, inlay_value_item(value, (uint32_t)i), max) && finite;
         }
-        return;
+        return finite;
     }
     (void)fputs(" =", to);
     for (int64_t i = 0; i < count && i < max; i++)
@@ -306,6 +311,8 @@ void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t 
     if (statistics.nan_count > 0)
         (void)fprintf(to, "  (%lld NaN)", (long long)statistics.nan_count);
     (void)fputc('\n', to);
+    return statistics.nan_count == 0 &&
+           (statistics.number_count == 0 || (isfinite(statistics.min) && isfinite(statistics.max)));
 }
 
 json_t *value_number_json(double number)

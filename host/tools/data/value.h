@@ -50,8 +50,8 @@ char *value_path(struct arena *arena, const char *dir, const char *name, const c
 char *value_type_text(const inlay_value *value, char *text, size_t bytes);
 
 /* Prints one line: type, first elements (at most max of each tensor), minimum, maximum and mean; a list one line per
- * item. */
-void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t max);
+ * item. Returns false if an element is a NaN or an infinity. */
+bool value_print(FILE *to, const char *name, const inlay_value *value, uint32_t max);
 /* A number; a string for infinity and NaN, which JSON does not have. */
 json_t *value_number_json(double number);
 /* {"type", "shape", "values" (the first max), "min", "max", "mean", "nan"}. NaN and infinities are strings. NULL: out
