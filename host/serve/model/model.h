@@ -52,7 +52,7 @@ struct instance {
     uint32_t cancel;       /* polled by the run */
     uint32_t threads;      /* most threads of the run; 0 = those of the session */
     uint32_t live;         /* jobs of the run that are not cancelled; guarded by the scheduler's lock */
-    struct instance *next; /* in the model's list of idle instances */
+    struct instance *next; /* in the model's list of idle instances, or in the scheduler's list of runs */
 };
 
 /* Waiting requests, by level and arrival; guarded by the scheduler's lock. */
@@ -175,6 +175,9 @@ INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, s
 
 /* Finds the request's inputs and outputs in the model, compares types and shapes, sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
+
+/* Why a request is not answered whose run was stopped although nobody cancelled the request. */
+#define MODEL_ENDING "the server is shutting down"
 
 /* Runs the first `count` jobs of the instance as one batch, and finishes each. Returns whether that run completed; if
  * it fails because of one job, each of them is run alone. */

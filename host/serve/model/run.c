@@ -237,6 +237,8 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
         stats_add_time(&model->stats->queue, start - job->received_ns);
         if (result == INLAY_OK)
             result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
+        else if (result == INLAY_CANCELLED && !job->cancelled)
+            result = inlay_fail(&diag, INLAY_BUSY, MODEL_ENDING);
         from += job->rows;
         job->finish(job, result == INLAY_OK ? NULL : &diag, result == INLAY_OK ? instance->outputs : NULL,
                     result == INLAY_OK ? outputs : 0);
