@@ -251,13 +251,48 @@ static void test_batch(void **state)
     (void)close(listener);
 }
 
+/* The steps of an ensemble's models are below one run, in their order. */
+static void test_ensemble(void **state)
+{
+    char endpoint[64];
+    const char *flags[] = { "--trace-endpoint", endpoint, "--trace-sample", "1", NULL }, *got, *step;
+    double ended;
+
+    (void)state;
+    (void)snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", collect());
+    serving_prepare(&server);
+    serving_folder(&server, "models/chain/1");
+    serving_file(&server, "models/chain/config.pbtxt",
+                 "platform: \"ensemble\"\n"
+                 "input { name: \"x\" data_type: TYPE_FP32 dims: [ -1, 3 ] }\n"
+                 "output { name: \"out\" data_type: TYPE_FP32 dims: [ -1, 3 ] }\n"
+                 "ensemble_scheduling { step [\n"
+                 "{ model_name: \"twice\" input_map { key: \"x\" value: \"x\" }\n"
+                 "  output_map { key: \"y\" value: \"middle\" } },\n"
+                 "{ model_name: \"triple\" input_map { key: \"x\" value: \"middle\" }\n"
+                 "  output_map { key: \"y\" value: \"out\" } } ] }\n",
+                 0644);
+    serving_start(&server, flags);
+    client_expect(&server, "POST", "/v2/models/chain/infer", "", BODY, 200, "[8.0,0.0,8.0]");
+    got = take("200 OK");
+    expect_steps(got, 1);
+    assert_true(times(got, "\"inlay.node\"") >= 2);
+    step = strstr(got, "\"name\":\"run\"");
+    step = strstr(step, "\"traceId\":\""); /* of the first step */
+    assert_non_null(step);
+    ended = number_after(step, "\"endTimeUnixNano\":\"");
+    while (strstr(step + 1, "\"startTimeUnixNano\":\"") != NULL)
+        step = strstr(step + 1, "\"startTimeUnixNano\":\"");
+    assert_true(ended <= number_after(step, "\"startTimeUnixNano\":\""));
+    assert_int_equal(serving_close(&server), 0);
+    (void)close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_overload),
+        cmocka_unit_test(test_spans),    cmocka_unit_test(test_failure),  cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_ensemble), cmocka_unit_test(test_overload),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
