@@ -297,7 +297,7 @@ static void note_sender(struct server *server, int which, const siginfo_t *info)
     server->all_stop |= which > 0 && info->si_pid == getppid() && supervise_owns_sockets();
 }
 
-/* Reports not ready, then closes the listening sockets, then completes the requests or cancels them after grace_ms. */
+/* Reports not ready, then closes the listening sockets, then completes the requests or, after grace_ms, refuses them. */
 static void drain(program_state *state, const sigset_t *signals)
 {
     struct server *server = &state->server;
@@ -319,9 +319,11 @@ static void drain(program_state *state, const sigset_t *signals)
     front_drain(state->front);
     if (!wait_idle(state, grace_ms)) {
         atomic_store(&server->refusing, true);
-        watch_cancel_all(server->watch);
+        sched_end(server->sched);
+        if (wait_idle(state, 1000))
+            return;
         front_cancel_calls(state->front);
-        (void)wait_idle(state, 2000);
+        (void)wait_idle(state, 1000);
     }
 }
 

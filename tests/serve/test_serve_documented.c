@@ -151,10 +151,8 @@ int main(void)
         name, test_file, NULL, NULL, (void *)(uintptr_t)name                                                           \
     }
     const struct CMUnitTest tests[] = {
-        FILE_TEST("kserve-rest.txt"),
-        FILE_TEST("triton-binary.txt"),
-        FILE_TEST("triton-parameters.txt"),
-        FILE_TEST("triton-control.txt"),
+        FILE_TEST("kserve-rest.txt"),    FILE_TEST("triton-binary.txt"),        FILE_TEST("triton-parameters.txt"),
+        FILE_TEST("triton-control.txt"), FILE_TEST("triton-perf-analyzer.txt"),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -371,6 +371,57 @@ static void test_one_port(void **state)
     assert_int_equal(serving_close(&one), 0);
 }
 
+/* After the grace time, calls that run or wait are refused, and requests of REST over HTTP/2 are, too. */
+static void test_ending(void **state)
+{
+    enum { CALLS = 3 }; /* the last one is REST */
+    static const char *const flags[] = { "--grpc-port", "0", "--instances", "1", "--grace-ms", "300", NULL };
+    static const char spin[] = "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":"
+                               "[1000000000000]},{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":"
+                               "[1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4]}]}";
+    static grpc_call calls[CALLS];
+    const struct timespec pause = { 0, 5000000 };
+    grpc_client clients[2];
+    struct serving ending;
+
+    (void)state;
+    serving_open(&ending, flags);
+    grpc_open(&clients[0], grpc_port_of(&ending));
+    grpc_open(&clients[1], ending.port);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        if (i + 1 < CALLS) {
+            calls[i] = (grpc_call){ .path = SERVICE "ModelInfer" };
+            add_spin(&calls[i]);
+            grpc_submit(&clients[0], &calls[i]);
+        } else {
+            calls[i] = (grpc_call){ .path = "/v2/models/spin/infer" };
+            grpc_submit_rest(&clients[1], &calls[i], "POST", spin);
+        }
+        for (uint32_t tries = 0; client_metric(&ending, "inlay_runs") +
+                                     client_metric(&ending, "inlay_queue_length{model=\"spin\",version=\"1\"}") !=
+                                 i + 1;
+             tries++) {
+            assert_true(tries < 12000);
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+    assert_int_equal(serving_end(&ending, SIGTERM), 0);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        grpc_wait(&clients[i + 1 == CALLS], &calls[i]);
+        if (i + 1 < CALLS) {
+            assert_int_equal(calls[i].status, 14);
+            assert_string_equal(calls[i].text, "the server is shutting down");
+        } else {
+            assert_int_equal(calls[i].code, 503);
+            calls[i].got[calls[i].got_bytes] = '\0';
+            assert_string_equal((const char *)calls[i].got, "{\"error\":\"the server is shutting down\"}");
+        }
+    }
+    grpc_close(&clients[0]);
+    grpc_close(&clients[1]);
+    serving_remove(&ending);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_rest_over_http2),
         cmocka_unit_test(test_reset_of_an_idle_stream),
         cmocka_unit_test(test_one_port),
+        cmocka_unit_test(test_ending),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -106,21 +106,16 @@ static void test_one_too_large(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
-static void test_over_grpc(void **state)
+/* Makes a call for a model, with this many bytes of its 12. */
+static void make_call(const char *model, size_t bytes, grpc_call *out)
 {
     Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
     Inference__Tensor Tensor = INFERENCE__TENSOR__INIT, *list = &Tensor;
     float x[3] = { 4, 0, 1 };
     int64_t shape[2] = { 1, 3 };
-    ProtobufCBinaryData data = { sizeof x, (uint8_t *)x };
-    static grpc_call call;
-    int port;
+    ProtobufCBinaryData data = { bytes, (uint8_t *)x };
 
-    (void)state;
-    begin(1.5);
-    port = grpc_port_of(&server);
-    expect_ready("a");
-    InferRequest.model_name = (char *)(uintptr_t) "c";
+    InferRequest.model_name = (char *)(uintptr_t)model;
     Tensor.name = (char *)(uintptr_t) "x";
     Tensor.datatype = (char *)(uintptr_t) "FP32";
     Tensor.shape = shape;
@@ -129,14 +124,23 @@ static void test_over_grpc(void **state)
     InferRequest.n_inputs = 1;
     InferRequest.raw_input_contents = &data;
     InferRequest.n_raw_input_contents = 1;
-    call = (grpc_call){ .path = NULL };
-    grpc_add(&call, &InferRequest.base);
+    *out = (grpc_call){ .path = SERVICE "ModelInfer" };
+    grpc_add(out, &InferRequest.base);
+}
+
+static void test_over_grpc(void **state)
+{
+    static grpc_call call;
+    int port;
+
+    (void)state;
+    begin(1.5);
+    port = grpc_port_of(&server);
+    expect_ready("a");
+    make_call("c", 12, &call);
     grpc_expect(port, SERVICE "ModelInfer", &call, 0, "");
     expect_ready("c");
-    data.len = 4; /* invalid, which is detected after its model was loaded */
-    InferRequest.model_name = (char *)(uintptr_t) "b";
-    call = (grpc_call){ .path = NULL };
-    grpc_add(&call, &InferRequest.base);
+    make_call("b", 4, &call); /* invalid, which is detected after its model was loaded */
     grpc_expect(port, SERVICE "ModelInfer", &call, 3, "its shape needs 12");
     expect_ready("b");
     assert_int_equal(serving_end(&server, SIGTERM), 0);
@@ -189,7 +193,9 @@ static void test_concurrent_requests(void **state)
 static void test_models_are_held(void **state)
 {
     static struct answer answer;
-    const char *flags[] = { "--models-memory", NULL, "--models-hold-ms", "3600000", "--grpc-port", "-1", NULL };
+    const char *flags[] = { "--models-memory", NULL, "--models-hold-ms", "3600000", "--grpc-port", "0", NULL };
+    static grpc_call call;
+    grpc_client client;
     char budget[32], text[512];
     int waiting;
 
@@ -212,9 +218,17 @@ static void test_models_are_held(void **state)
                    "POST /v2/models/b/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
                    strlen(INFER), INFER);
     client_text(waiting, text);
-    while (client_metric(&server, "inlay_http_requests") < 2) /* with that of the metrics */
+    make_call("b", 12, &call);
+    grpc_open(&client, grpc_port_of(&server));
+    grpc_submit(&client, &call);
+    while (client_metric(&server, "inlay_http_requests") < 2 || /* with that of the metrics */
+           client_metric(&server, "inlay_inflight_bytes") <= (double)strlen(INFER))
         ;
     assert_int_equal(serving_end(&server, SIGTERM), 0);
+    grpc_wait(&client, &call);
+    assert_int_equal(call.status, 14);
+    assert_string_equal(call.text, "the server is shutting down");
+    grpc_close(&client);
     client_receive(waiting, &answer);
     assert_int_equal(answer.code, 503); /* it is refused, because a server that ends loads no model */
     assert_non_null(strstr(answer.body, "the server is shutting down"));

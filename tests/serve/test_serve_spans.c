@@ -100,6 +100,30 @@ static double number_after(const char *text, const char *key)
     return strtod(at + strlen(key), NULL);
 }
 
+/* Each of the requests for `twice` has a span of its only region below `run`, within its time. */
+static void expect_steps(const char *text, uint32_t requests)
+{
+    const char *at = text;
+
+    assert_int_equal(times(text, "\"name\":\"run\""), requests);
+    assert_int_equal(times(text, "\"key\":\"inlay.provider\",\"value\":{\"stringValue\":\""),
+                     times(text, "\"inlay.node\""));
+    for (uint32_t i = 0; i < requests; i++) {
+        const char *run = strstr(at, "\"name\":\"run\""), *id = run, *step;
+        char parent[48];
+
+        assert_non_null(run);
+        while (strncmp(id, "\"spanId\":\"", 10) != 0)
+            id--;
+        (void)snprintf(parent, sizeof parent, "\"parentSpanId\":\"%.16s\"", id + 10);
+        step = strstr(run, parent);
+        assert_non_null(step);
+        assert_true(number_after(run, "\"startTimeUnixNano\":\"") <= number_after(step, "\"startTimeUnixNano\":\""));
+        assert_true(number_after(step, "\"endTimeUnixNano\":\"") <= number_after(run, "\"endTimeUnixNano\":\""));
+        at = step;
+    }
+}
+
 static void test_spans(void **state)
 {
     const char *got, *run;
@@ -111,7 +135,8 @@ static void test_spans(void **state)
     got = take("200 OK");
     assert_int_equal(strncmp(got, "POST /v1/traces HTTP/1.1\r\n", 26), 0);
     assert_non_null(strstr(got, "Content-Type: application/json\r\n"));
-    assert_int_equal(times(got, "\"traceId\":\"" TRACE "\""), 4);
+    assert_int_equal(times(got, "\"traceId\":\"" TRACE "\""), 4 + times(got, "\"inlay.node\""));
+    expect_steps(got, 1);
     assert_int_equal(times(got, "\"parentSpanId\":\"" PARENT "\",\"name\":\"infer twice\",\"kind\":2"), 1);
     assert_int_equal(times(got, "\"name\":\"receive\""), 1);
     assert_int_equal(times(got, "\"name\":\"queue\""), 1);
@@ -124,8 +149,8 @@ static void test_spans(void **state)
     infer("traceparent: 00-" TRACE "-0000000000000000-01\r\n", BODY, 200);
     got = take("200 OK");
     assert_int_equal(times(got, TRACE), 0);
-    assert_int_equal(times(got, "\"traceId\":\""), 4);
-    assert_int_equal(times(got, "\"parentSpanId\":\""), 3);
+    assert_int_equal(times(got, "\"traceId\":\""), 4 + times(got, "\"inlay.node\""));
+    assert_int_equal(times(got, "\"parentSpanId\":\""), 3 + times(got, "\"inlay.node\""));
     infer("", BODY, 200);
     (void)take("503 Service Unavailable");
     await_metric("inlay_spans_total{result=\"failed\"}", 1);
@@ -170,6 +195,7 @@ static void test_overload(void **state)
     for (uint32_t i = 0; i < 30; i++)
         infer("", BODY, 200);
     assert_int_equal(times(take("200 OK"), "\"name\":\"infer twice\""), 3);
+    expect_steps(message, 3); /* and no steps of the others */
     assert_int_equal(serving_close(&server), 0);
     (void)close(listener);
 
@@ -186,12 +212,87 @@ static void test_overload(void **state)
     (void)close(listener);
 }
 
+/* The run of a batch belongs to each sampled request of it. */
+static void test_batch(void **state)
+{
+    enum { REQUESTS = 2 };
+    char endpoint[64], text[512];
+    const char *flags[] = { "--trace-endpoint", endpoint, "--trace-sample",   "1",        "--max-batch", "2",
+                            "--warmup",         "0",      "--batch-delay-us", "10000000", NULL };
+    static struct answer answer;
+    int fd[REQUESTS];
+
+    (void)state;
+    (void)snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", collect());
+    serving_open(&server, flags);
+    (void)snprintf(text, sizeof text,
+                   "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
+                   strlen(BODY), BODY);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        fd[i] = client_connect(&server);
+        client_text(fd[i], text);
+    }
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        client_receive(fd[i], &answer);
+        assert_int_equal(answer.code, 200);
+        (void)close(fd[i]);
+    }
+    for (uint32_t found = 0; found < REQUESTS;) { /* usually one message has both */
+        const char *got = take("200 OK");
+        double start = 0;
+
+        expect_steps(got, times(got, "\"name\":\"infer twice\""));
+        for (const char *run = got; (run = strstr(run, "\"name\":\"run\"")) != NULL; run++, found++) {
+            assert_true(start == 0 || start == number_after(run, "\"startTimeUnixNano\":\""));
+            start = number_after(run, "\"startTimeUnixNano\":\"");
+        }
+    }
+    assert_int_equal(serving_close(&server), 0);
+    (void)close(listener);
+}
+
+/* The steps of an ensemble's models are below one run, in their order. */
+static void test_ensemble(void **state)
+{
+    char endpoint[64];
+    const char *flags[] = { "--trace-endpoint", endpoint, "--trace-sample", "1", NULL }, *got, *step;
+    double ended;
+
+    (void)state;
+    (void)snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", collect());
+    serving_prepare(&server);
+    serving_folder(&server, "models/chain/1");
+    serving_file(&server, "models/chain/config.pbtxt",
+                 "platform: \"ensemble\"\n"
+                 "input { name: \"x\" data_type: TYPE_FP32 dims: [ -1, 3 ] }\n"
+                 "output { name: \"out\" data_type: TYPE_FP32 dims: [ -1, 3 ] }\n"
+                 "ensemble_scheduling { step [\n"
+                 "{ model_name: \"twice\" input_map { key: \"x\" value: \"x\" }\n"
+                 "  output_map { key: \"y\" value: \"middle\" } },\n"
+                 "{ model_name: \"triple\" input_map { key: \"x\" value: \"middle\" }\n"
+                 "  output_map { key: \"y\" value: \"out\" } } ] }\n",
+                 0644);
+    serving_start(&server, flags);
+    client_expect(&server, "POST", "/v2/models/chain/infer", "", BODY, 200, "[8.0,0.0,8.0]");
+    got = take("200 OK");
+    expect_steps(got, 1);
+    assert_true(times(got, "\"inlay.node\"") >= 2);
+    step = strstr(got, "\"name\":\"run\"");
+    step = strstr(step, "\"traceId\":\""); /* of the first step */
+    assert_non_null(step);
+    ended = number_after(step, "\"endTimeUnixNano\":\"");
+    while (strstr(step + 1, "\"startTimeUnixNano\":\"") != NULL)
+        step = strstr(step + 1, "\"startTimeUnixNano\":\"");
+    assert_true(ended <= number_after(step, "\"startTimeUnixNano\":\""));
+    assert_int_equal(serving_close(&server), 0);
+    (void)close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_overload),
+        cmocka_unit_test(test_spans),    cmocka_unit_test(test_failure),  cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_ensemble), cmocka_unit_test(test_overload),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,8 +84,7 @@ struct exchange {
     infer_request request;
     struct job job;
     bool suspended; /* another thread resumes it */
-    struct exchange *next_watched, *previous_watched;
-    bool watched;
+    bool watched;   /* see watch_add(); guarded by the lock there */
     load_task load_task;
     struct completion *completion;              /* NULL: not a completion */
     struct embedding *embedding;                /* NULL: not an embedding */

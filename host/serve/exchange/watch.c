@@ -1,6 +1,5 @@
 #include "serve/schedule/load.h"
 #include "inlay/check.h"
-#include "serve/base/chain.h"
 #include "serve/base/monitor.h"
 #include "serve/repository/repository.h"
 #include "serve/exchange/watch.h"
@@ -17,87 +16,46 @@ struct watch {
     pthread_mutex_t lock;
     pthread_cond_t stopped;
     bool stop;
-    struct exchange *requests;
     struct front *front;  /* NULL: none */
     uint32_t quiet_ticks; /* used by the thread only: since when less memory has been needed, see give_back_memory() */
 };
 
-/* ------------------------------------------------------------------ list */
-
-/* The caller holds the lock. */
-static void unlink_request(struct watch *watch, struct exchange *exchange)
-{
-    INLAY_CHECK(exchange->watched);
-    CHAIN_REMOVE(watch->requests, exchange, next_watched, previous_watched);
-    exchange->next_watched = exchange->previous_watched = NULL;
-    exchange->watched = false;
-}
+/* ------------------------------------------------------------------ cancellation */
 
 void watch_add(struct watch *watch, struct exchange *exchange)
 {
     INLAY_CHECK(!exchange->watched);
     (void)pthread_mutex_lock(&watch->lock);
     exchange->watched = true;
-    CHAIN_ADD(watch->requests, exchange, next_watched, previous_watched);
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
 void watch_remove(struct watch *watch, struct exchange *exchange)
 {
     (void)pthread_mutex_lock(&watch->lock);
-    if (exchange->watched)
-        unlink_request(watch, exchange);
+    exchange->watched = false;
     (void)pthread_mutex_unlock(&watch->lock);
-}
-
-/* ------------------------------------------------------------------ cancellation */
-
-/* Cancels a request. The caller holds the lock. A request that was still queued is added to *waited, to be finished. */
-static void cancel(struct watch *watch, struct exchange *exchange, struct exchange **waited)
-{
-    if (!sched_cancel(watch->server->sched, &exchange->job))
-        return;
-    unlink_request(watch, exchange);
-    exchange->next_watched = *waited;
-    *waited = exchange;
-}
-
-static void finish_cancelled(struct exchange *exchange, const char *why)
-{
-    for (struct exchange *next; exchange != NULL; exchange = next) {
-        inlay_diag diag = INLAY_DIAG_INIT;
-
-        next = exchange->next_watched;
-        exchange->next_watched = NULL;
-        (void)inlay_fail(&diag, INLAY_CANCELLED, "%s", why);
-        exchange->job.started_ns = clock_ns();
-        exchange->job.finish(&exchange->job, &diag, NULL, 0);
-    }
 }
 
 void watch_cancel(struct watch *watch, struct exchange *exchange)
 {
-    struct exchange *waited = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bool waited = false;
 
     (void)pthread_mutex_lock(&watch->lock);
-    if (exchange->watched && !exchange->job.cancelled)
-        cancel(watch, exchange, &waited);
-    (void)pthread_mutex_unlock(&watch->lock);
-    finish_cancelled(waited, "the client disconnected");
-}
-
-void watch_cancel_all(struct watch *watch)
-{
-    struct exchange *waited = NULL;
-
-    (void)pthread_mutex_lock(&watch->lock);
-    for (struct exchange *exchange = watch->requests, *next; exchange != NULL; exchange = next) {
-        next = exchange->next_watched;
-        cancel(watch, exchange, &waited);
+    if (exchange->watched && !exchange->job.cancelled) {
+        waited = sched_cancel(watch->server->sched, &exchange->job);
+        exchange->watched = !waited;
     }
     (void)pthread_mutex_unlock(&watch->lock);
-    finish_cancelled(waited, "the server is shutting down");
+    if (!waited)
+        return;
+    (void)inlay_fail(&diag, INLAY_CANCELLED, "the client disconnected");
+    exchange->job.started_ns = clock_ns();
+    exchange->job.finish(&exchange->job, &diag, NULL, 0);
 }
+
+/* ------------------------------------------------------------------ the thread */
 
 static void publish_model(void *user, const repository_entry *entry)
 {

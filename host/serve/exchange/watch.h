@@ -1,4 +1,4 @@
-/* serve/exchange/watch.h - the requests in progress, and the thread that ends those whose deadline has passed. */
+/* serve/exchange/watch.h - cancels requests whose client has disconnected; the thread that ends those whose deadline has passed. */
 #ifndef SERVE_WATCH_H
 #define SERVE_WATCH_H
 #include "serve/exchange/exchange.h"
@@ -9,13 +9,11 @@ INLAY_NODISCARD inlay_status watch_create(struct server *server, struct watch **
 void watch_destroy(struct watch *watch);
 /* Calls front_relieve() for this front; NULL = for none. */
 void watch_set_front(struct watch *watch, struct front *front);
-/* Adds and removes requests that run or wait to run. */
+/* Marks a request that runs or waits to run, and one that no longer does. */
 void watch_add(struct watch *watch, struct exchange *exchange);
 void watch_remove(struct watch *watch, struct exchange *exchange);
 /* Cancels a request whose client has disconnected. Called by the connection's thread. */
 void watch_cancel(struct watch *watch, struct exchange *exchange);
 /* Stores gauges of this process in the board, where the others read them. Any thread. */
 void watch_publish(struct server *server);
-/* Cancels all requests in progress. */
-void watch_cancel_all(struct watch *watch);
 #endif

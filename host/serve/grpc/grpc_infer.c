@@ -342,6 +342,7 @@ static bool submit(struct call *call)
     call->job.deadline_ns = deadline(call);
     call->job.finish = finish;
     call->job.user = call;
+    otlp_sample(call->server->otlp, &call->job, call->traceparent);
     if (sched_submit(call->server->sched, &call->job, note_queued, call) != SCHED_FULL)
         return true;
     (void)inlay_fail(&diag, INLAY_BUSY, "the model's queue is full; try again later");

@@ -158,6 +158,7 @@ void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes)
 void grpc_shared_status(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_shared_register(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_shared_unregister(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_cuda_unregister(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_log_settings(struct call *call, const uint8_t *message, size_t bytes);
 /* Reads a version number. "" = the latest (0); false: not a version. */
 bool grpc_version(const char *text, uint64_t *out_number);

@@ -23,6 +23,7 @@ const struct method *method_find(const char *path)
         { SERVICE "SystemSharedMemoryStatus", grpc_shared_status, 1, false, false },
         { SERVICE "SystemSharedMemoryRegister", grpc_shared_register, 1, false, false },
         { SERVICE "SystemSharedMemoryUnregister", grpc_shared_unregister, 1, false, false },
+        { SERVICE "CudaSharedMemoryUnregister", grpc_cuda_unregister, 1, false, false },
         { "/grpc.health.v1.Health/Check", grpc_health, 0, false, false },
         { "/grpc.health.v1.Health/Watch", grpc_watch, 0, false, false },
         { "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", grpc_reflection, 1, true, false },

@@ -64,3 +64,17 @@ void grpc_shared_unregister(struct call *call, const uint8_t *message, size_t by
 {
     handle(call, message, bytes, run_unregister);
 }
+
+static inlay_status run_none(struct call *call, const Inference__SharedRegion *region, inlay_diag *diag)
+{
+    (void)call;
+    (void)region;
+    (void)diag;
+    return INLAY_OK;
+}
+
+/* See answer_cuda_unregister(). */
+void grpc_cuda_unregister(struct call *call, const uint8_t *message, size_t bytes)
+{
+    handle(call, message, bytes, run_none);
+}

@@ -134,6 +134,7 @@ struct route route_find(const char *path)
                   { "/v2/health/ready", ROUTE_READY },
                   { "/v2/trace/setting", ROUTE_TRACE },
                   { "/v2/logging", ROUTE_LOGGING },
+                  { "/v2/cudasharedmemory/unregister", ROUTE_CUDA_UNREGISTER },
                   { "/v1/completions", ROUTE_COMPLETIONS },
                   { "/v1/chat/completions", ROUTE_CHAT },
                   { "/v1/responses", ROUTE_RESPONSES },

@@ -30,7 +30,8 @@
     X(LOGGING, "GET, POST", 1)                                                                                         \
     X(SHARED_STATUS, "GET", 1)                                                                                         \
     X(SHARED_REGISTER, "POST", 1)                                                                                      \
-    X(SHARED_UNREGISTER, "POST", 1)
+    X(SHARED_UNREGISTER, "POST", 1)                                                                                    \
+    X(CUDA_UNREGISTER, "POST", 1)
 typedef enum route_kind {
 #define ROUTE_ENUM(name, methods, access) ROUTE_##name,
     ROUTE_LIST(ROUTE_ENUM)

@@ -15,6 +15,7 @@
 
 struct sequence;
 struct ensemble;
+struct run_profile;
 
 enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
 
@@ -48,11 +49,12 @@ struct instance {
     const infer_tensor **given;        /* [input_count] scratch */
     infer_output *outputs;             /* [output_count] scratch */
     struct job **jobs;                 /* [job_capacity] jobs of the run */
+    struct run_profile *profile;       /* of the run, borrowed; NULL: it is not profiled */
     uint32_t job_capacity;
     uint32_t cancel;       /* polled by the run */
     uint32_t threads;      /* most threads of the run; 0 = those of the session */
     uint32_t live;         /* jobs of the run that are not cancelled; guarded by the scheduler's lock */
-    struct instance *next; /* in the model's list of idle instances */
+    struct instance *next; /* in the model's list of idle instances, or in the scheduler's list of runs */
 };
 
 /* Waiting requests, by level and arrival; guarded by the scheduler's lock. */
@@ -116,6 +118,7 @@ struct job {
     uint64_t length;           /* size of the padded axis */
     uint64_t padded;           /* size after padding; 0 = not padded */
     uint32_t level;
+    bool sampled;     /* its spans are exported, see otlp_sample() */
     bool is_admitted; /* max_queue does not apply: its texts were admitted */
     /* Called once, by the thread that ran the job: with outputs, or with a failure (then outputs is NULL). */
     void (*finish)(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
@@ -128,7 +131,8 @@ struct job {
     atomic_bool cancelled; /* also read by `finish` */
     bool held;             /* waits for an earlier request of its sequence */
     uint64_t queued_ns, started_ns, compute_ns, ended_ns;
-    uint64_t run_rows; /* of its run */
+    uint64_t run_rows;           /* of its run */
+    struct run_profile *profile; /* of its run, if it is sampled; otlp_add() takes it */
 };
 
 /* Loads the file, creates the contexts and warms them up. options are library options. */
@@ -175,6 +179,9 @@ INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, s
 
 /* Finds the request's inputs and outputs in the model, compares types and shapes, sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
+
+/* Why a request is not answered whose run was stopped although nobody cancelled the request. */
+#define MODEL_ENDING "the server is shutting down"
 
 /* Runs the first `count` jobs of the instance as one batch, and finishes each. Returns whether that run completed; if
  * it fails because of one job, each of them is run alone. */

@@ -1,6 +1,7 @@
 /* Runs a model for one request, or for several that are batched along their first axis. */
 #include "inlay/check.h"
 #include "serve/request/datatype.h"
+#include "serve/model/run_profile.h"
 #include "serve/model/sequence.h"
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,7 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t rows = 0, from = 0, start = clock_ns(), bound, ended;
+    run_profile *profile;
     inlay_status status;
 
     INLAY_CHECK(count > 0 && count <= instance->job_capacity);
@@ -210,15 +212,20 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
         rows += instance->jobs[i]->rows;
     begin_sequence(instance);
     status = bind_inputs(model, instance, count, rows, &diag);
+    profile = run_profile_begin(model, instance, count);
     bound = clock_ns();
     run.cancel = &instance->cancel;
     run.max_threads = instance->threads;
     run.timeout_ns = time_left(instance, count, bound);
+    if (profile != NULL)
+        profile->parts[0].begun_ns = bound;
     if (status == INLAY_OK)
         status = instance_run(model, instance, rows, &run, &diag);
     ended = clock_ns();
+    run_profile_end(model, instance, profile, status == INLAY_OK);
     instance_unbind(model, instance);
     if (status != INLAY_OK && count > 1 && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
+        run_profile_unref(profile);
         run_each(model, instance, count);
         return false;
     }
@@ -234,13 +241,17 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
         job->compute_ns = ended - bound;
         job->ended_ns = ended;
         job->run_rows = rows;
+        job->profile = profile != NULL && job->sampled ? run_profile_ref(profile) : NULL;
         stats_add_time(&model->stats->queue, start - job->received_ns);
         if (result == INLAY_OK)
             result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
+        else if (result == INLAY_CANCELLED && !job->cancelled)
+            result = inlay_fail(&diag, INLAY_BUSY, MODEL_ENDING);
         from += job->rows;
         job->finish(job, result == INLAY_OK ? NULL : &diag, result == INLAY_OK ? instance->outputs : NULL,
                     result == INLAY_OK ? outputs : 0);
     }
+    run_profile_unref(profile);
     if (status == INLAY_OK)
         stats_add_output(model->stats, batch_of(model, rows), clock_ns() - ended);
     return status == INLAY_OK;

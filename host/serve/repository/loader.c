@@ -22,6 +22,19 @@ struct loader {
     struct changes changes;
 };
 
+/* Whether the server ends, and has not loaded the model of the task: another request has waited for the same load, which
+ * was stopped. */
+static bool is_stopped(const struct loader *loader, const load_task *task)
+{
+    struct model *model;
+
+    if (task->what != LOAD_TASK_DEFERRED || !settings_stopped(loader->server->settings))
+        return false;
+    model = repository_find(loader->server->repository, task->name, strlen(task->name), task->version);
+    model_unref(model);
+    return model == NULL;
+}
+
 static void perform(struct loader *loader, load_task *task)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -33,7 +46,8 @@ static void perform(struct loader *loader, load_task *task)
         status = repository_load_deferred(loader->server->repository, task->name, task->version, &diag);
     else
         status = repository_unload(loader->server->repository, task->name, &diag);
-    if (status == INLAY_CANCELLED) /* only a server that ends stops a load; its clients did not cancel anything */
+    /* Only a server that ends stops a load; its clients did not cancel anything. */
+    if (status == INLAY_CANCELLED || is_stopped(loader, task))
         status = inlay_fail(&diag, INLAY_BUSY, "the server is shutting down");
     diag.code = status;
     if (server_update_ready(loader->server))

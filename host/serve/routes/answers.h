@@ -23,4 +23,5 @@ void answer_repository(struct exchange *exchange); /* repository_route.c */
 void answer_shared_memory_status(struct exchange *exchange);
 void answer_shared_memory_register(struct exchange *exchange);
 void answer_shared_memory_unregister(struct exchange *exchange);
+void answer_cuda_unregister(struct exchange *exchange);
 #endif

@@ -104,6 +104,7 @@ static bool submit(struct exchange *exchange)
     exchange->job.received_ns = exchange->received_ns;
     exchange->job.finish = finish;
     exchange->job.user = exchange;
+    otlp_sample(server->otlp, &exchange->job, exchange_field_get(exchange, FIELD_TRACEPARENT));
     watch_add(server->watch, exchange);
     if (sched_submit(server->sched, &exchange->job, suspend, exchange) != SCHED_FULL)
         return true;

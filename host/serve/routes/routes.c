@@ -31,6 +31,7 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
     [ROUTE_SHARED_STATUS] = answer_shared_memory_status,
     [ROUTE_SHARED_REGISTER] = answer_shared_memory_register,
     [ROUTE_SHARED_UNREGISTER] = answer_shared_memory_unregister,
+    [ROUTE_CUDA_UNREGISTER] = answer_cuda_unregister,
 };
 
 bool routes_run(struct exchange *exchange)

@@ -88,3 +88,9 @@ void answer_shared_memory_unregister(struct exchange *exchange)
     diag.code = shared_memory_unregister(exchange->server->shared_memory, name, &diag);
     finish(exchange, &diag);
 }
+
+/* There are no such regions. Triton's clients unregister all of them before they register those of the system. */
+void answer_cuda_unregister(struct exchange *exchange)
+{
+    exchange->code = HTTP_OK;
+}

@@ -1,7 +1,9 @@
 #include "serve/schedule/otlp.h"
 #include "serve/base/log.h"
 #include "serve/base/monitor.h"
+#include "serve/model/run_profile.h"
 #include <errno.h>
+#include <jansson.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +16,13 @@ enum {
     BATCH = 256,       /* records of a message */
     PERIOD_MS = 500,   /* between two looks at the queue */
     TIMEOUT_MS = 1000, /* of each operation on the connection */
+    MAX_STEPS = 1024,  /* spans of the steps of a request */
     TRACE_BYTES = 16,
     SPAN_BYTES = 8
 };
+
+/* The spans of a request, as they are numbered from its id. */
+typedef enum span_part { PART_INFER, PART_RECEIVE, PART_QUEUE, PART_RUN, PART_STEPS } span_part;
 
 /* A request. */
 typedef struct span_record {
@@ -25,7 +31,8 @@ typedef struct span_record {
     bool has_parent;
     uint64_t id; /* of its span; its parts have the next numbers */
     uint64_t arrived_ns, received_ns, started_ns, compute_ns, ended_ns, answered_ns, rows;
-    char failure[160]; /* "" = none */
+    char failure[160];    /* "" = none */
+    run_profile *profile; /* NULL: none; owned */
 } span_record;
 
 struct otlp {
@@ -91,17 +98,28 @@ static void count(struct otlp *otlp, span_result result, uint64_t number)
     (void)atomic_fetch_add_explicit(&otlp->counts->spans[result], number, memory_order_relaxed);
 }
 
-void otlp_add(struct otlp *otlp, const struct job *job, const char *traceparent, uint64_t answered_ns,
-              const inlay_diag *failure)
+void otlp_sample(struct otlp *otlp, struct job *job, const char *traceparent)
 {
-    span_record record = { .rows = job->rows };
-    bool sampled = true, taken;
+    span_record parent;
+    bool sampled = true;
 
     if (otlp == NULL)
         return;
-    record.has_parent = read_parent(traceparent, &record, &sampled);
-    if (!sampled || atomic_fetch_add_explicit(&otlp->seen, 1, memory_order_relaxed) % otlp->sample != 0)
+    (void)read_parent(traceparent, &parent, &sampled);
+    job->profile = NULL;
+    job->sampled = sampled && atomic_fetch_add_explicit(&otlp->seen, 1, memory_order_relaxed) % otlp->sample == 0;
+}
+
+void otlp_add(struct otlp *otlp, struct job *job, const char *traceparent, uint64_t answered_ns,
+              const inlay_diag *failure)
+{
+    span_record record = { .rows = job->rows, .profile = job->profile };
+    bool sampled, taken;
+
+    job->profile = NULL;
+    if (otlp == NULL || !job->sampled)
         return;
+    record.has_parent = read_parent(traceparent, &record, &sampled);
     if (!record.has_parent) {
         uint64_t trace[2] = { next_id(otlp), next_id(otlp) };
 
@@ -124,8 +142,10 @@ void otlp_add(struct otlp *otlp, const struct job *job, const char *traceparent,
     if (taken)
         otlp->queue[(otlp->first + otlp->count++) % QUEUE] = record;
     (void)pthread_mutex_unlock(&otlp->lock);
-    if (!taken)
-        count(otlp, SPANS_DROPPED, 1);
+    if (taken)
+        return;
+    run_profile_unref(record.profile);
+    count(otlp, SPANS_DROPPED, 1);
 }
 
 /* ------------------------------------------------------------------ messages */
@@ -137,29 +157,94 @@ static void write_hex(struct strbuf *to, const uint8_t *bytes, uint32_t number)
 }
 
 /* wall_ns: what a time by clock_ns() lacks to one since 1970. The caller adds the span's end. */
-static void write_span(struct strbuf *to, const span_record *record, uint32_t part, const char *name, uint64_t start,
-                       uint64_t end, uint64_t wall_ns)
+static void write_span(struct strbuf *to, const span_record *record, uint32_t part, uint32_t parent, const char *name,
+                       uint64_t start, uint64_t end, uint64_t wall_ns)
 {
     strbuf_text(to, "{\"traceId\":\"");
     write_hex(to, record->trace, TRACE_BYTES);
     strbuf_format(to, "\",\"spanId\":\"%016llx\"", (unsigned long long)(record->id + part));
     if (part > 0) {
-        strbuf_format(to, ",\"parentSpanId\":\"%016llx\"", (unsigned long long)record->id);
+        strbuf_format(to, ",\"parentSpanId\":\"%016llx\"", (unsigned long long)(record->id + parent));
     } else if (record->has_parent) {
         strbuf_text(to, ",\"parentSpanId\":\"");
         write_hex(to, record->parent, SPAN_BYTES);
         strbuf_text(to, "\"");
     }
-    strbuf_format(to, ",\"name\":\"%s%s\",\"kind\":%d,\"startTimeUnixNano\":\"%llu\",\"endTimeUnixNano\":\"%llu\"",
-                  name, part == 0 ? record->model : "", part == 0 ? 2 : 1, (unsigned long long)(start + wall_ns),
+    strbuf_text(to, ",\"name\":");
+    strbuf_json(to, name, strlen(name));
+    strbuf_format(to, ",\"kind\":%d,\"startTimeUnixNano\":\"%llu\",\"endTimeUnixNano\":\"%llu\"",
+                  part == PART_INFER ? 2 : 1, (unsigned long long)(start + wall_ns),
                   (unsigned long long)((end > start ? end : start) + wall_ns));
+}
+
+static void write_attribute(struct strbuf *to, const char *key, const json_t *text)
+{
+    const char *value = json_is_string(text) ? json_string_value(text) : "";
+
+    strbuf_format(to, "{\"key\":\"%s\",\"value\":{\"stringValue\":", key);
+    strbuf_json(to, value, strlen(value));
+    strbuf_text(to, "}}");
+}
+
+static uint64_t nanoseconds(const json_t *step, const char *key)
+{
+    double ns = json_number_value(json_object_get(step, key));
+
+    return ns > 0 ? (uint64_t)ns : 0;
+}
+
+/* The region that contains step `index`, as an index; `index`: it is one itself, or none is known. */
+static size_t region_of(const json_t *steps, size_t index)
+{
+    const json_t *step = json_array_get(steps, index);
+    uint64_t at = nanoseconds(step, "begin_ns");
+
+    for (size_t i = 0; json_number_value(json_object_get(step, "depth")) > 0 && i < json_array_size(steps); i++) {
+        const json_t *other = json_array_get(steps, i);
+        uint64_t begin = nanoseconds(other, "begin_ns");
+
+        if (json_number_value(json_object_get(other, "depth")) == 0 && begin <= at &&
+            at <= begin + nanoseconds(other, "ns"))
+            return i;
+    }
+    return index;
+}
+
+/* Writes the spans of a part of the run, which have the numbers from `first`. Returns how many there are. */
+static uint32_t write_steps(struct strbuf *to, const span_record *record, uint32_t stage, uint32_t first,
+                            uint64_t wall_ns)
+{
+    const struct strbuf *text = &record->profile->parts[stage].json;
+    json_t *root = text->size > 0 && !text->failed ? json_loadb(text->data, text->size, 0, NULL) : NULL;
+    const json_t *steps = json_object_get(root, "timeline");
+    uint32_t number = 0;
+
+    for (size_t i = 0; i < json_array_size(steps) && first + number < PART_STEPS + MAX_STEPS; i++) {
+        const json_t *step = json_array_get(steps, i), *op = json_object_get(step, "op");
+        uint64_t start = record->profile->parts[stage].begun_ns + nanoseconds(step, "begin_ns");
+        size_t region = region_of(steps, i);
+
+        strbuf_text(to, ",");
+        write_span(to, record, first + number++, region != i ? first + (uint32_t)region : PART_RUN,
+                   json_is_string(op) ? json_string_value(op) : "", start, start + nanoseconds(step, "ns"), wall_ns);
+        strbuf_text(to, ",\"attributes\":[");
+        write_attribute(to, "inlay.node", json_object_get(step, "name"));
+        strbuf_text(to, ",");
+        write_attribute(to, "inlay.provider", json_object_get(step, "provider"));
+        strbuf_text(to, "]}");
+    }
+    json_decref(root);
+    return number;
 }
 
 static void write_record(struct strbuf *to, const span_record *record, uint64_t wall_ns)
 {
     bool ran = record->ended_ns > 0;
+    uint32_t part = PART_STEPS;
+    char name[sizeof record->model + 8];
 
-    write_span(to, record, 0, "infer ", record->arrived_ns, record->answered_ns, wall_ns);
+    (void)snprintf(name, sizeof name, "infer %.*s", (int)sizeof record->model - 1, record->model);
+    write_span(to, record, PART_INFER, 0, name, record->arrived_ns, record->answered_ns, wall_ns);
     strbuf_format(to,
                   ",\"attributes\":[{\"key\":\"model.name\",\"value\":{\"stringValue\":\"%s\"}},"
                   "{\"key\":\"model.version\",\"value\":{\"stringValue\":\"%s\"}},"
@@ -170,15 +255,19 @@ static void write_record(struct strbuf *to, const span_record *record, uint64_t 
         strbuf_json(to, record->failure, strlen(record->failure));
     }
     strbuf_text(to, "}},");
-    write_span(to, record, 1, "receive", record->arrived_ns, record->received_ns, wall_ns);
+    write_span(to, record, PART_RECEIVE, PART_INFER, "receive", record->arrived_ns, record->received_ns, wall_ns);
     strbuf_text(to, "},");
-    write_span(to, record, 2, "queue", record->received_ns, ran ? record->started_ns : record->answered_ns, wall_ns);
+    write_span(to, record, PART_QUEUE, PART_INFER, "queue", record->received_ns,
+               ran ? record->started_ns : record->answered_ns, wall_ns);
     strbuf_text(to, "}");
     if (!ran)
         return;
     strbuf_text(to, ",");
-    write_span(to, record, 3, "run", record->ended_ns - record->compute_ns, record->ended_ns, wall_ns);
+    write_span(to, record, PART_RUN, PART_INFER, "run", record->ended_ns - record->compute_ns, record->ended_ns,
+               wall_ns);
     strbuf_text(to, "}");
+    for (uint32_t i = 0; record->profile != NULL && i < record->profile->part_count; i++)
+        part += write_steps(to, record, i, part, wall_ns);
 }
 
 static void write_message(struct strbuf *to, const span_record *records, uint32_t number)
@@ -325,6 +414,8 @@ static void *serve(void *user)
         number = take_records(otlp, records, &stop);
         if (number > 0 && !(stop && otlp->failing))
             send_records(otlp, records, number);
+        for (uint32_t i = 0; i < number; i++)
+            run_profile_unref(records[i].profile);
     }
     return NULL;
 }

@@ -25,7 +25,9 @@ struct sched {
     uint32_t waiting; /* sleeping threads */
     uint32_t cpus;    /* CPUs that the runs share */
     struct queues queues;
+    struct instance *runs; /* that run now, linked by `next` */
     sched_lending lending;
+    bool ending; /* sched_end() was called */
     bool stop;
 };
 
@@ -86,7 +88,7 @@ static uint32_t fill(struct sched *sched, struct model *model, struct instance *
             }
         }
     }
-    instance->cancel = 0;
+    instance->cancel = sched->ending;
     instance->live = count;
     return count;
 }
@@ -112,6 +114,8 @@ static struct instance *take_instance(struct sched *sched, const struct job *job
     INLAY_CHECK(instance != NULL); /* pick() and is_quick() check that one is idle */
     if (job->sequence == NULL)
         model->idle = instance->next;
+    instance->next = sched->runs;
+    sched->runs = instance;
     sched->active++;
     return instance;
 }
@@ -126,6 +130,11 @@ static double smooth(double mean, double value)
 static void return_instance(struct sched *sched, struct model *model, struct instance *instance,
                             struct sequence *sequence, bool completed, uint64_t ns, uint64_t rows, uint64_t bytes)
 {
+    struct instance **at = &sched->runs;
+
+    while (*at != instance)
+        at = &(*at)->next;
+    *at = instance->next;
     if (completed && model->settings.max_batch > 1)
         batch_cost_add(&model->queue.cost, rows, (double)ns);
     if (sequence != NULL) {
@@ -272,7 +281,7 @@ static void run_here(struct sched *sched, struct job *job)
     if (sequence != NULL)
         sequence->busy = true;
     instance->jobs[0] = job;
-    instance->cancel = 0;
+    instance->cancel = sched->ending;
     instance->live = 1;
     instance->threads = share_of(sched);
     job->running = instance;
@@ -343,65 +352,88 @@ bool sched_cancel(struct sched *sched, struct job *job)
     return waited;
 }
 
-static void finish_expired(struct job *job)
+/* Finishes a list of requests that will not run. */
+static void finish_all(struct job *list, inlay_status code, const char *why)
 {
-    inlay_diag diag = INLAY_DIAG_INIT;
+    for (struct job *job = list, *after; job != NULL; job = after) {
+        inlay_diag diag = INLAY_DIAG_INIT;
 
-    (void)inlay_fail(&diag, INLAY_DEADLINE_EXCEEDED, "the request's deadline passed before it could run");
-    job->started_ns = clock_ns();
-    job->finish(job, &diag, NULL, 0);
+        after = job->next;
+        (void)inlay_fail(&diag, code, "%s", why);
+        job->started_ns = clock_ns();
+        job->finish(job, &diag, NULL, 0);
+    }
 }
 
-static bool is_expired(const struct job *job, uint64_t now)
+/* until UINT64_MAX: all are over. */
+static bool is_over(const struct job *job, uint64_t until)
 {
-    return job->deadline_ns != 0 && job->deadline_ns <= now;
+    return until == UINT64_MAX || (job->deadline_ns != 0 && job->deadline_ns <= until);
 }
 
-/* Removes the expired requests of a model's level and puts them in front of the list `expired`. */
-static struct job *take_expired(struct sched *sched, struct model *model, uint32_t level, uint64_t now,
-                                struct job *expired)
+/* Removes the requests of a model's level that are over and puts them in front of the list `over`. */
+static struct job *take_level(struct sched *sched, struct model *model, uint32_t level, uint64_t until,
+                              struct job *over)
 {
     struct job *before = NULL;
 
     for (struct job *job = model->queue.first[level], *after; job != NULL; job = after) {
         after = job->next;
-        if (!is_expired(job, now)) {
+        if (!is_over(job, until)) {
             before = job;
             continue;
         }
         queues_take(&sched->queues, job, before);
         queues_advance(&sched->queues, job->sequence);
-        job->next = expired;
-        expired = job;
+        job->next = over;
+        over = job;
     }
-    return expired;
+    return over;
 }
 
-void sched_expire(struct sched *sched)
+/* Removes the waiting requests that are over. The lock is held. */
+static struct job *take_over(struct sched *sched, uint64_t until)
 {
-    uint64_t now = clock_ns();
-    struct job *expired = NULL;
+    struct job *over = NULL;
 
-    (void)pthread_mutex_lock(&sched->lock);
     /* Held requests first: taking a queued request would queue the held one behind it. */
     for (struct job *job = sched->queues.held, *after; job != NULL; job = after) {
         after = job->next_held;
-        if (is_expired(job, now)) {
+        if (is_over(job, until)) {
             queues_unhold(&sched->queues, job);
-            job->next = expired;
-            expired = job;
+            job->next = over;
+            over = job;
         }
     }
     for (struct model *model = sched->queues.models, *next_model; model != NULL; model = next_model) {
         next_model = model->queue.next;
         for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
-            expired = take_expired(sched, model, level, now, expired);
+            over = take_level(sched, model, level, until, over);
     }
+    return over;
+}
+
+void sched_expire(struct sched *sched)
+{
+    struct job *over;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    over = take_over(sched, clock_ns());
     (void)pthread_mutex_unlock(&sched->lock);
-    for (struct job *after; expired != NULL; expired = after) {
-        after = expired->next;
-        finish_expired(expired);
-    }
+    finish_all(over, INLAY_DEADLINE_EXCEEDED, "the request's deadline passed before it could run");
+}
+
+void sched_end(struct sched *sched)
+{
+    struct job *over;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    sched->ending = true;
+    for (struct instance *instance = sched->runs; instance != NULL; instance = instance->next)
+        __atomic_store_n(&instance->cancel, 1, __ATOMIC_RELAXED);
+    over = take_over(sched, UINT64_MAX);
+    (void)pthread_mutex_unlock(&sched->lock);
+    finish_all(over, INLAY_BUSY, MODEL_ENDING);
 }
 
 uint32_t sched_queued(struct sched *sched, const struct model *model)

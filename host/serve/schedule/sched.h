@@ -36,6 +36,9 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
 bool sched_cancel(struct sched *sched, struct job *job);
 /* Finishes requests whose deadline passed while they waited. */
 void sched_expire(struct sched *sched);
+/* The server ends: finishes the requests that wait with INLAY_BUSY, and asks all runs, and those that begin later, to
+ * stop, which fails their requests in the same way. */
+void sched_end(struct sched *sched);
 
 uint32_t sched_queued(struct sched *sched, const struct model *model);
 /* Best batch size, as measured; 0 = unknown. */

@@ -1,0 +1,25 @@
+/* serve/model/run_profile.h - the times of the steps of one run, for the spans of sampled requests.
+ *
+ * Only runs with a sampled request are profiled. The requests of a batch share the profile. */
+#ifndef SERVE_RUN_PROFILE_H
+#define SERVE_RUN_PROFILE_H
+#include "serve/model/model.h"
+#include "base/strbuf.h"
+
+typedef struct run_profile {
+    atomic_uint refs;
+    uint32_t part_count;
+    struct {
+        uint64_t begun_ns;  /* by clock_ns() */
+        struct strbuf json; /* the library's profile; empty: there is none */
+    } parts[];              /* the stages of an ensemble, or the run */
+} run_profile;
+
+/* Profiles the next run of the instance if one of its first `count` jobs is sampled. NULL: it does not, or there is no
+ * memory. */
+run_profile *run_profile_begin(const struct model *model, struct instance *instance, uint32_t count);
+/* Reads the profile unless the run has failed, and ends profiling. NULL is a no-op. */
+void run_profile_end(const struct model *model, struct instance *instance, run_profile *profile, bool ok);
+run_profile *run_profile_ref(run_profile *profile);
+void run_profile_unref(run_profile *profile); /* NULL is a no-op */
+#endif
