@@ -1,5 +1,6 @@
 /* Which nodes inlay runs. The whole graph is compiled at once; if inlay does not support it, each node is asked for as a
- * model of its own, and neighbours that are supported form groups. No list of operators is kept here. */
+ * model of its own, and those that are supported form as few groups as possible, because the runtime's work grows with
+ * the groups times the nodes of the graph. No list of operators is kept here. */
 #include "ort_ep.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,6 @@ struct answer {
 struct candidate {
     bool supported;
     size_t stage; /* changes between supported and other nodes on the longest path to it */
-    size_t group; /* index of the first node of its group */
 };
 
 struct search {
@@ -106,35 +106,19 @@ static OrtStatus *ask_node(struct search *from, const OrtNode *node, const ep_va
 
 /* ------------------------------------------------------------------ groups */
 
-static size_t root_of(const struct search *from, size_t node)
-{
-    while (from->candidates[node].group != node)
-        node = from->candidates[node].group;
-    return node;
-}
-
-/* Merges the groups of two nodes. The smaller index stays. */
-static void join(struct search *from, size_t left, size_t right)
-{
-    left = root_of(from, left);
-    right = root_of(from, right);
-    if (left < right)
-        from->candidates[right].group = left;
-    else
-        from->candidates[left].group = right;
-}
-
-/* The longest path to the node, which all nodes of a group share: a path that leaves a group and returns to it through
- * another node has a higher stage at its end. producers: the index + 1 of the node that computes a value, as its count. */
+/* Sets the stage of the node after its producers. Supported nodes of one stage form a group: a path that leaves a group
+ * has a higher stage at the next supported node, so it never returns. producers: the index of the node that computes a
+ * value. */
 static OrtStatus *place(struct search *from, size_t index, const ep_values *values, const ep_names *names,
-                        const size_t *producers, bool joins)
+                        const size_t *producers)
 {
     struct candidate *own = &from->candidates[index];
 
     for (size_t i = 0; i < values->count; i++) {
+        const struct candidate *before;
         const ep_name *item;
         const char *name;
-        size_t producer;
+        size_t stage;
 
         if (values->items[i] == NULL)
             continue;
@@ -142,16 +126,9 @@ static OrtStatus *place(struct search *from, size_t index, const ep_values *valu
         item = ep_names_find(names, name);
         if (item == NULL)
             continue;
-        producer = producers[item - names->items];
-        if (!joins) {
-            const struct candidate *before = &from->candidates[producer];
-            const size_t stage = before->stage + (before->supported != own->supported);
-
-            own->stage = stage > own->stage ? stage : own->stage;
-        } else if (own->supported && from->candidates[producer].supported &&
-                   from->candidates[producer].stage == own->stage) {
-            join(from, producer, index);
-        }
+        before = &from->candidates[producers[item - names->items]];
+        stage = before->stage + (before->supported != own->supported);
+        own->stage = stage > own->stage ? stage : own->stage;
     }
     return NULL;
 }
@@ -186,7 +163,6 @@ static OrtStatus *look_at(struct search *from, size_t index, ep_names *names, si
     const char *taken = NULL;
     OrtStatus *failed = ep_node_inputs(runtime, node, &inputs);
 
-    from->candidates[index].group = index;
     if (failed == NULL)
         failed = ep_node_implicit_inputs(runtime, node, &implicit);
     if (failed == NULL)
@@ -195,11 +171,10 @@ static OrtStatus *look_at(struct search *from, size_t index, ep_names *names, si
         failed = runtime->api->Node_GetEpName(node, &taken);
     if (failed == NULL && (taken == NULL || taken[0] == '\0'))
         failed = ask_node(from, node, &inputs, &outputs, &from->candidates[index].supported);
-    for (int joins = 0; failed == NULL && joins < 2; joins++) {
-        failed = place(from, index, &inputs, names, *producers, joins);
-        if (failed == NULL)
-            failed = place(from, index, &implicit, names, *producers, joins);
-    }
+    if (failed == NULL)
+        failed = place(from, index, &inputs, names, *producers);
+    if (failed == NULL)
+        failed = place(from, index, &implicit, names, *producers);
     if (failed == NULL)
         failed = produce(from, index, &outputs, names, producers);
     free(inputs.items);
@@ -221,15 +196,18 @@ static OrtStatus *offer_groups(struct search *from, OrtEpGraphSupportInfo *suppo
     const OrtNode **group = calloc(from->nodes.count + 1, sizeof *group);
     OrtStatus *failed = group == NULL ? ep_no_memory(&from->self->runtime) : NULL;
 
-    for (size_t root = 0; failed == NULL && root < from->nodes.count; root++) {
+    for (size_t first = 0; failed == NULL && first < from->nodes.count; first++) {
+        const size_t stage = from->candidates[first].stage;
         size_t count = 0;
 
-        for (size_t i = root; from->candidates[root].supported && root_of(from, root) == root && i < from->nodes.count;
-             i++)
-            if (from->candidates[i].supported && root_of(from, i) == root)
+        if (!from->candidates[first].supported)
+            continue;
+        for (size_t i = first; i < from->nodes.count; i++)
+            if (from->candidates[i].supported && from->candidates[i].stage == stage) {
+                from->candidates[i].supported = false; /* offered */
                 group[count++] = from->nodes.items[i];
-        if (count > 0)
-            failed = offer(from->self, support, group, count);
+            }
+        failed = offer(from->self, support, group, count);
     }
     free(group);
     return failed;
