@@ -14,15 +14,19 @@ struct answer {
 /* A node and what is known about it. */
 struct candidate {
     bool supported;
-    size_t stage; /* changes between supported and other nodes on the longest path to it */
+    bool computes_indices; /* its outputs are indices, sizes or masks */
+    size_t stage;          /* changes between supported and other nodes on the longest path to it */
+    size_t first_edge;     /* its producers are edges[first_edge] up to those of the next node */
 };
 
 struct search {
     struct ep *self;
     const OrtGraph *graph;
     ep_nodes nodes;
-    struct candidate *candidates; /* [nodes.count] */
-    struct answer *answers;       /* [answer_count] */
+    struct candidate *candidates; /* [nodes.count + 1] */
+    size_t *edges;                /* [edge_count] indexes of nodes */
+    size_t edge_count;
+    struct answer *answers; /* [answer_count] */
     size_t answer_count;
 };
 
@@ -38,6 +42,21 @@ static OrtStatus *has_tensors(const ep_runtime *runtime, const ep_values *values
             continue;
         EP_TRY(ep_value_dtype(runtime, values->items[i], &dtype));
         *out = dtype != INLAY_UNDEFINED && dtype != INLAY_STRING;
+    }
+    return NULL;
+}
+
+/* Indices, sizes of tensors and masks are 64-bit integers and booleans. */
+static OrtStatus *are_indices(const ep_runtime *runtime, const ep_values *values, bool *out)
+{
+    *out = true;
+    for (size_t i = 0; *out && i < values->count; i++) {
+        inlay_dtype dtype;
+
+        if (values->items[i] == NULL)
+            continue;
+        EP_TRY(ep_value_dtype(runtime, values->items[i], &dtype));
+        *out = dtype == INLAY_INT64 || dtype == INLAY_BOOL;
     }
     return NULL;
 }
@@ -106,30 +125,63 @@ static OrtStatus *ask_node(struct search *from, const OrtNode *node, const ep_va
 
 /* ------------------------------------------------------------------ groups */
 
-/* Sets the stage of the node after its producers. Supported nodes of one stage form a group: a path that leaves a group
- * has a higher stage at the next supported node, so it never returns. producers: the index of the node that computes a
- * value. */
-static OrtStatus *place(struct search *from, size_t index, const ep_values *values, const ep_names *names,
-                        const size_t *producers)
+/* Records which nodes compute the values. producers: the index of the node that computes a value of names. */
+static OrtStatus *connect(struct search *from, const ep_values *values, const ep_names *names, const size_t *producers)
 {
-    struct candidate *own = &from->candidates[index];
+    size_t *more = realloc(from->edges, (from->edge_count + values->count + 1) * sizeof *more);
 
+    if (more == NULL)
+        return ep_no_memory(&from->self->runtime);
+    from->edges = more;
     for (size_t i = 0; i < values->count; i++) {
-        const struct candidate *before;
         const ep_name *item;
         const char *name;
-        size_t stage;
 
         if (values->items[i] == NULL)
             continue;
         EP_TRY(from->self->runtime.api->GetValueInfoName(values->items[i], &name));
         item = ep_names_find(names, name);
-        if (item == NULL)
-            continue;
-        before = &from->candidates[producers[item - names->items]];
-        stage = before->stage + (before->supported != own->supported);
-        own->stage = stage > own->stage ? stage : own->stage;
+        if (item != NULL)
+            from->edges[from->edge_count++] = producers[item - names->items];
     }
+    return NULL;
+}
+
+/* Supported nodes of one stage form a group: a path that leaves a group has a higher stage at the next supported node,
+ * so it never returns. */
+static void set_stages(struct search *from)
+{
+    for (size_t i = 0; i < from->nodes.count; i++) {
+        struct candidate *own = &from->candidates[i];
+
+        own->stage = 0;
+        for (size_t edge = own->first_edge; edge < own[1].first_edge; edge++) {
+            const struct candidate *before = &from->candidates[from->edges[edge]];
+            const size_t stage = before->stage + (before->supported != own->supported);
+
+            own->stage = stage > own->stage ? stage : own->stage;
+        }
+    }
+}
+
+/* Leaves groups that only compute indices to the runtime: their arithmetic takes less time than the change between the
+ * libraries. *changed: there was one. */
+static OrtStatus *leave_indices(struct search *from, bool *changed)
+{
+    const size_t count = from->nodes.count;
+    bool *useful = calloc(count + 1, sizeof *useful); /* by stage, which is less than the number of nodes */
+
+    *changed = false;
+    if (useful == NULL)
+        return ep_no_memory(&from->self->runtime);
+    for (size_t i = 0; i < count; i++)
+        useful[from->candidates[i].stage] |= from->candidates[i].supported && !from->candidates[i].computes_indices;
+    for (size_t i = 0; i < count; i++)
+        if (from->candidates[i].supported && !useful[from->candidates[i].stage]) {
+            from->candidates[i].supported = false;
+            *changed = true;
+        }
+    free(useful);
     return NULL;
 }
 
@@ -172,9 +224,12 @@ static OrtStatus *look_at(struct search *from, size_t index, ep_names *names, si
     if (failed == NULL && (taken == NULL || taken[0] == '\0'))
         failed = ask_node(from, node, &inputs, &outputs, &from->candidates[index].supported);
     if (failed == NULL)
-        failed = place(from, index, &inputs, names, *producers);
+        failed = are_indices(runtime, &outputs, &from->candidates[index].computes_indices);
     if (failed == NULL)
-        failed = place(from, index, &implicit, names, *producers);
+        failed = connect(from, &inputs, names, *producers);
+    if (failed == NULL)
+        failed = connect(from, &implicit, names, *producers);
+    from->candidates[index + 1].first_edge = from->edge_count;
     if (failed == NULL)
         failed = produce(from, index, &outputs, names, producers);
     free(inputs.items);
@@ -224,12 +279,17 @@ static OrtStatus *offer_parts(struct search *from, OrtEpGraphSupportInfo *suppor
         return ep_no_memory(&from->self->runtime);
     for (size_t i = 0; failed == NULL && i < from->nodes.count; i++)
         failed = look_at(from, i, &names, &producers);
+    for (bool changed = true; failed == NULL && changed;) {
+        set_stages(from);
+        failed = leave_indices(from, &changed);
+    }
     if (failed == NULL)
         failed = offer_groups(from, support);
     for (size_t i = 0; i < from->answer_count; i++)
         free(from->answers[i].text.data);
     free(from->answers);
     free(from->candidates);
+    free(from->edges);
     free(producers);
     ep_names_deinit(&names);
     return failed;
