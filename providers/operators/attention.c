@@ -171,7 +171,8 @@ static inlay_status read_shapes(const attention_state *state, const kit_plan *pl
     INLAY_TRY(split_heads(value, state->kv_heads, "V", &heads, &values, &attention->v_size, &attention->v, diag));
     attention->batch = query->dims[0];
     if (size != attention->size || keys != values || heads != attention->kv_heads || key->dims[0] != attention->batch ||
-        value->dims[0] != attention->batch || attention->kv_heads == 0 || attention->q_heads % attention->kv_heads != 0)
+        value->dims[0] != attention->batch ||
+        (attention->kv_heads == 0 ? attention->q_heads != 0 : attention->q_heads % attention->kv_heads != 0))
         return inlay_fail(
             diag, INLAY_SHAPE_MISMATCH,
             "Q has %lld heads of %lld, K %lld of %lld over %lld positions, V %lld over %lld: the shapes do not match",

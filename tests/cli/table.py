@@ -39,6 +39,7 @@ SLOW = ("calibrate", "tune", "bundle", "plugin-check")
 # Examples that need something missing on this machine or in this folder, with their exit code.
 EXPECTED = {
     "inlay cache import fleet.cache": (0, 3),
+    "inlay explain model.onnx --if fleet.cache": (0, 3),
     "inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu": (0, 3),
     "inlay calibrate --threads 1,4 --providers reference": (0, 2),
     "inlay providers --retry my_plugin": (3,),

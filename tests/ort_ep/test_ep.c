@@ -22,6 +22,8 @@ static const struct api *api;
 static const OrtEpApi *ep_api;
 static OrtMemoryInfo *memory; /* NULL: the host's */
 static OrtKernelRegistry *registry;
+static uint32_t
+    factory_count; /* factories that share the registry and the kind of memory; the host creates one at a time */
 
 /* Memory of the device: each block is marked, so that a kernel that gets memory of the host is found. */
 struct block {
@@ -648,6 +650,17 @@ static void release_ep(OrtEpFactory *self, OrtEp *ep)
     free(ep);
 }
 
+/* Releases what the factories share, if there is none. */
+static void release_shared(void)
+{
+    if (factory_count > 0)
+        return;
+    ep_api->ReleaseKernelRegistry(registry);
+    registry = NULL;
+    api->ReleaseMemoryInfo(memory);
+    memory = NULL;
+}
+
 __attribute__((visibility("default"))) OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base,
                                                                     const OrtLogger *logger, OrtEpFactory **factories,
                                                                     size_t most, size_t *count);
@@ -669,13 +682,12 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
         return api->CreateStatus(ORT_EP_FAIL, "no licence");
     if (strcmp(name, "test_ep") != 0)
         return api->CreateStatus(ORT_EP_FAIL, "registered under another name");
-    if (env_is("memory"))
+    if (env_is("memory") && memory == NULL)
         TRY(api->CreateMemoryInfo_V2("test_ep device", 1, 0xBE57, 0, 0, 0, ORT_DEVICE_ALLOCATOR, &memory));
-    failed = register_kernels();
+    failed = registry == NULL ? register_kernels() : NULL;
     factory = failed == NULL ? calloc(1, sizeof *factory) : NULL;
     if (factory == NULL) {
-        ep_api->ReleaseKernelRegistry(registry);
-        registry = NULL;
+        release_shared();
         return failed != NULL ? failed : api->CreateStatus(ORT_EP_FAIL, "no memory");
     }
     factory->base = (OrtEpFactory){ .ort_version_supported = env_is("old") ? 22 : ORT_VERSION_MINOR,
@@ -687,6 +699,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
                                     .CreateAllocator = create_allocator,
                                     .ReleaseAllocator = release_allocator,
                                     .CreateDataTransfer = create_transfer };
+    factory_count++;
     factories[0] = &factory->base;
     *count = 1;
     return NULL;
@@ -697,12 +710,10 @@ OrtStatus *ReleaseEpFactory(OrtEpFactory *factory)
 {
     OrtStatus *failed = NULL;
 
-    ep_api->ReleaseKernelRegistry(registry);
-    registry = NULL;
-    api->ReleaseMemoryInfo(memory);
-    memory = NULL;
+    factory_count--;
+    release_shared();
     free(factory);
-    if (__atomic_load_n(&blocks, __ATOMIC_RELAXED) != 0)
+    if (factory_count == 0 && __atomic_load_n(&blocks, __ATOMIC_RELAXED) != 0)
         failed = api->CreateStatus(ORT_EP_FAIL, "memory of the device was not freed");
     return failed;
 }
