@@ -580,15 +580,50 @@ static void scan_of_a_batch(void **state)
     rig_close(&rig);
 }
 
+/* A node that the provider does not support, beside a branch without nodes: an error that names the node. */
+static void unsupported_beside_an_empty_branch(void **state)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), node;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    mw_body body;
+    struct rig rig;
+
+    (void)state;
+    mw_value(&wire, MW_INPUT, "flag", RIG_BOOL, "");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "N");
+    node = mw_node_begin(&wire, "If", "flag", "y");
+    branch(&wire, "then_branch", "Neg", "x", "negated", RIG_FLOAT);
+    body = mw_body_begin(&wire, "else_branch", "else");
+    mw_ones(&wire, "one", 1);
+    mw_value(&wire, MW_OUTPUT, "one", RIG_FLOAT, "1");
+    mw_body_end(&wire, body);
+    wire_end(&wire, node);
+    mw_node(&wire, "NonZero", "x", "places");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "places", RIG_INT64, "1,?");
+    wire_end(&wire, mark);
+    assert_int_equal(rig_try_open(&wire, (const char *[]){ "providers", "cpu", NULL }, &rig, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "NonZero"));
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(if_in_loop_in_if),          cmocka_unit_test(carried_values),
-        cmocka_unit_test(loop_termination),          cmocka_unit_test(loops_carry_sequences),
-        cmocka_unit_test(constants_are_aligned),     cmocka_unit_test(strings_in_sequences),
-        cmocka_unit_test(branches_differ),           cmocka_unit_test(absent_optionals),
-        cmocka_unit_test(sequences_of_another_type), cmocka_unit_test(scan_axes_and_directions),
-        cmocka_unit_test(scan_of_a_batch),           cmocka_unit_test(no_iteration),
+        cmocka_unit_test(if_in_loop_in_if),
+        cmocka_unit_test(carried_values),
+        cmocka_unit_test(loop_termination),
+        cmocka_unit_test(loops_carry_sequences),
+        cmocka_unit_test(constants_are_aligned),
+        cmocka_unit_test(strings_in_sequences),
+        cmocka_unit_test(branches_differ),
+        cmocka_unit_test(absent_optionals),
+        cmocka_unit_test(sequences_of_another_type),
+        cmocka_unit_test(scan_axes_and_directions),
+        cmocka_unit_test(scan_of_a_batch),
+        cmocka_unit_test(no_iteration),
+        cmocka_unit_test(unsupported_beside_an_empty_branch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -314,8 +314,8 @@ static void write_between(struct wire *wire)
     const int64_t to_string = STRING, to_float = FLOAT;
     wire_mark graph = mw_begin(wire, 8, 17), node;
 
-    mw_value(wire, MW_INPUT, "x", INT64, "N,3");
-    mw_node(wire, "Add", "x,x", "a");
+    mw_value(wire, MW_INPUT, "x", FLOAT, "N,3");
+    mw_node(wire, "Abs", "x", "a");
     node = mw_node_begin(wire, "Cast", "a", "s");
     attribute(wire, "to", &to_string, 1, false);
     wire_end(wire, node);
@@ -325,6 +325,27 @@ static void write_between(struct wire *wire)
     mw_node(wire, "Sqrt", "f", "y");
     mw_value(wire, MW_OUTPUT, "y", FLOAT, "N,3");
     mw_value(wire, MW_OUTPUT, "s", STRING, "N,3");
+    wire_end(wire, graph);
+}
+
+/* Arithmetic on sizes between nodes of the runtime stays with the runtime. */
+static void write_indices(struct wire *wire)
+{
+    const int64_t to_string = STRING, to_int64 = INT64;
+    wire_mark graph = mw_begin(wire, 8, 17), node;
+
+    mw_value(wire, MW_INPUT, "x", FLOAT, "N,3");
+    mw_node(wire, "Exp", "x", "y");
+    mw_node(wire, "Shape", "y", "shape");
+    node = mw_node_begin(wire, "Cast", "shape", "s");
+    attribute(wire, "to", &to_string, 1, false);
+    wire_end(wire, node);
+    node = mw_node_begin(wire, "Cast", "s", "i");
+    attribute(wire, "to", &to_int64, 1, false);
+    wire_end(wire, node);
+    mw_node(wire, "Add", "i,i", "z");
+    mw_value(wire, MW_OUTPUT, "y", FLOAT, "N,3");
+    mw_value(wire, MW_OUTPUT, "z", INT64, "2");
     wire_end(wire, graph);
 }
 
@@ -384,7 +405,8 @@ static const struct model models[] = {
     { "if", write_if, 1, { { "x", FLOAT, "N,5" }, { "flag", BOOL, "1" } }, { "y" } },
     { "nonzero", write_nonzero, 1, { { "x", INT64, "N,6" } }, { "y" } },
     { "strings", write_strings, 1, { { "x", FLOAT, "N,3" }, { "s", STRING, "N" } }, { "y", "t" } },
-    { "between", write_between, 2, { { "x", INT64, "N,3" } }, { "y", "s" } },
+    { "between", write_between, 2, { { "x", FLOAT, "N,3" } }, { "y", "s" } },
+    { "indices", write_indices, 1, { { "x", FLOAT, "N,3" } }, { "y", "z" } },
     { "shapes", write_shapes, 1, { { "x", FLOAT, "N,2,6" } }, { "y" } },
     { "default", write_default, 1, { { "x", FLOAT, "N,4" } }, { "y", "z" } },
     { "sequence", write_sequence, 1, { { "x", FLOAT, "N,3" } }, { "y" } },

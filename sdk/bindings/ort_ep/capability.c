@@ -1,5 +1,6 @@
 /* Which nodes inlay runs. The whole graph is compiled at once; if inlay does not support it, each node is asked for as a
- * model of its own, and neighbours that are supported form groups. No list of operators is kept here. */
+ * model of its own, and those that are supported form as few groups as possible, because the runtime's work grows with
+ * the groups times the nodes of the graph. No list of operators is kept here. */
 #include "ort_ep.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,19 @@ struct answer {
 /* A node and what is known about it. */
 struct candidate {
     bool supported;
-    size_t stage; /* changes between supported and other nodes on the longest path to it */
-    size_t group; /* index of the first node of its group */
+    bool computes_indices; /* its outputs are indices, sizes or masks */
+    size_t stage;          /* changes between supported and other nodes on the longest path to it */
+    size_t first_edge;     /* its producers are edges[first_edge] up to those of the next node */
 };
 
 struct search {
     struct ep *self;
     const OrtGraph *graph;
     ep_nodes nodes;
-    struct candidate *candidates; /* [nodes.count] */
-    struct answer *answers;       /* [answer_count] */
+    struct candidate *candidates; /* [nodes.count + 1] */
+    size_t *edges;                /* [edge_count] indexes of nodes */
+    size_t edge_count;
+    struct answer *answers; /* [answer_count] */
     size_t answer_count;
 };
 
@@ -38,6 +42,21 @@ static OrtStatus *has_tensors(const ep_runtime *runtime, const ep_values *values
             continue;
         EP_TRY(ep_value_dtype(runtime, values->items[i], &dtype));
         *out = dtype != INLAY_UNDEFINED && dtype != INLAY_STRING;
+    }
+    return NULL;
+}
+
+/* Indices, sizes of tensors and masks are 64-bit integers and booleans. */
+static OrtStatus *are_indices(const ep_runtime *runtime, const ep_values *values, bool *out)
+{
+    *out = true;
+    for (size_t i = 0; *out && i < values->count; i++) {
+        inlay_dtype dtype;
+
+        if (values->items[i] == NULL)
+            continue;
+        EP_TRY(ep_value_dtype(runtime, values->items[i], &dtype));
+        *out = dtype == INLAY_INT64 || dtype == INLAY_BOOL;
     }
     return NULL;
 }
@@ -106,53 +125,63 @@ static OrtStatus *ask_node(struct search *from, const OrtNode *node, const ep_va
 
 /* ------------------------------------------------------------------ groups */
 
-static size_t root_of(const struct search *from, size_t node)
+/* Records which nodes compute the values. producers: the index of the node that computes a value of names. */
+static OrtStatus *connect(struct search *from, const ep_values *values, const ep_names *names, const size_t *producers)
 {
-    while (from->candidates[node].group != node)
-        node = from->candidates[node].group;
-    return node;
-}
+    size_t *more = realloc(from->edges, (from->edge_count + values->count + 1) * sizeof *more);
 
-/* Merges the groups of two nodes. The smaller index stays. */
-static void join(struct search *from, size_t left, size_t right)
-{
-    left = root_of(from, left);
-    right = root_of(from, right);
-    if (left < right)
-        from->candidates[right].group = left;
-    else
-        from->candidates[left].group = right;
-}
-
-/* The longest path to the node, which all nodes of a group share: a path that leaves a group and returns to it through
- * another node has a higher stage at its end. producers: the index + 1 of the node that computes a value, as its count. */
-static OrtStatus *place(struct search *from, size_t index, const ep_values *values, const ep_names *names,
-                        const size_t *producers, bool joins)
-{
-    struct candidate *own = &from->candidates[index];
-
+    if (more == NULL)
+        return ep_no_memory(&from->self->runtime);
+    from->edges = more;
     for (size_t i = 0; i < values->count; i++) {
         const ep_name *item;
         const char *name;
-        size_t producer;
 
         if (values->items[i] == NULL)
             continue;
         EP_TRY(from->self->runtime.api->GetValueInfoName(values->items[i], &name));
         item = ep_names_find(names, name);
-        if (item == NULL)
-            continue;
-        producer = producers[item - names->items];
-        if (!joins) {
-            const struct candidate *before = &from->candidates[producer];
+        if (item != NULL)
+            from->edges[from->edge_count++] = producers[item - names->items];
+    }
+    return NULL;
+}
+
+/* Supported nodes of one stage form a group: a path that leaves a group has a higher stage at the next supported node,
+ * so it never returns. */
+static void set_stages(struct search *from)
+{
+    for (size_t i = 0; i < from->nodes.count; i++) {
+        struct candidate *own = &from->candidates[i];
+
+        own->stage = 0;
+        for (size_t edge = own->first_edge; edge < own[1].first_edge; edge++) {
+            const struct candidate *before = &from->candidates[from->edges[edge]];
             const size_t stage = before->stage + (before->supported != own->supported);
 
             own->stage = stage > own->stage ? stage : own->stage;
-        } else if (own->supported && from->candidates[producer].supported &&
-                   from->candidates[producer].stage == own->stage) {
-            join(from, producer, index);
         }
     }
+}
+
+/* Leaves groups that only compute indices to the runtime: their arithmetic takes less time than the change between the
+ * libraries. *changed: there was one. */
+static OrtStatus *leave_indices(struct search *from, bool *changed)
+{
+    const size_t count = from->nodes.count;
+    bool *useful = calloc(count + 1, sizeof *useful); /* by stage, which is less than the number of nodes */
+
+    *changed = false;
+    if (useful == NULL)
+        return ep_no_memory(&from->self->runtime);
+    for (size_t i = 0; i < count; i++)
+        useful[from->candidates[i].stage] |= from->candidates[i].supported && !from->candidates[i].computes_indices;
+    for (size_t i = 0; i < count; i++)
+        if (from->candidates[i].supported && !useful[from->candidates[i].stage]) {
+            from->candidates[i].supported = false;
+            *changed = true;
+        }
+    free(useful);
     return NULL;
 }
 
@@ -186,7 +215,6 @@ static OrtStatus *look_at(struct search *from, size_t index, ep_names *names, si
     const char *taken = NULL;
     OrtStatus *failed = ep_node_inputs(runtime, node, &inputs);
 
-    from->candidates[index].group = index;
     if (failed == NULL)
         failed = ep_node_implicit_inputs(runtime, node, &implicit);
     if (failed == NULL)
@@ -195,11 +223,13 @@ static OrtStatus *look_at(struct search *from, size_t index, ep_names *names, si
         failed = runtime->api->Node_GetEpName(node, &taken);
     if (failed == NULL && (taken == NULL || taken[0] == '\0'))
         failed = ask_node(from, node, &inputs, &outputs, &from->candidates[index].supported);
-    for (int joins = 0; failed == NULL && joins < 2; joins++) {
-        failed = place(from, index, &inputs, names, *producers, joins);
-        if (failed == NULL)
-            failed = place(from, index, &implicit, names, *producers, joins);
-    }
+    if (failed == NULL)
+        failed = are_indices(runtime, &outputs, &from->candidates[index].computes_indices);
+    if (failed == NULL)
+        failed = connect(from, &inputs, names, *producers);
+    if (failed == NULL)
+        failed = connect(from, &implicit, names, *producers);
+    from->candidates[index + 1].first_edge = from->edge_count;
     if (failed == NULL)
         failed = produce(from, index, &outputs, names, producers);
     free(inputs.items);
@@ -221,15 +251,18 @@ static OrtStatus *offer_groups(struct search *from, OrtEpGraphSupportInfo *suppo
     const OrtNode **group = calloc(from->nodes.count + 1, sizeof *group);
     OrtStatus *failed = group == NULL ? ep_no_memory(&from->self->runtime) : NULL;
 
-    for (size_t root = 0; failed == NULL && root < from->nodes.count; root++) {
+    for (size_t first = 0; failed == NULL && first < from->nodes.count; first++) {
+        const size_t stage = from->candidates[first].stage;
         size_t count = 0;
 
-        for (size_t i = root; from->candidates[root].supported && root_of(from, root) == root && i < from->nodes.count;
-             i++)
-            if (from->candidates[i].supported && root_of(from, i) == root)
+        if (!from->candidates[first].supported)
+            continue;
+        for (size_t i = first; i < from->nodes.count; i++)
+            if (from->candidates[i].supported && from->candidates[i].stage == stage) {
+                from->candidates[i].supported = false; /* offered */
                 group[count++] = from->nodes.items[i];
-        if (count > 0)
-            failed = offer(from->self, support, group, count);
+            }
+        failed = offer(from->self, support, group, count);
     }
     free(group);
     return failed;
@@ -246,12 +279,17 @@ static OrtStatus *offer_parts(struct search *from, OrtEpGraphSupportInfo *suppor
         return ep_no_memory(&from->self->runtime);
     for (size_t i = 0; failed == NULL && i < from->nodes.count; i++)
         failed = look_at(from, i, &names, &producers);
+    for (bool changed = true; failed == NULL && changed;) {
+        set_stages(from);
+        failed = leave_indices(from, &changed);
+    }
     if (failed == NULL)
         failed = offer_groups(from, support);
     for (size_t i = 0; i < from->answer_count; i++)
         free(from->answers[i].text.data);
     free(from->answers);
     free(from->candidates);
+    free(from->edges);
     free(producers);
     ep_names_deinit(&names);
     return failed;

@@ -1,6 +1,7 @@
 /* Fused nodes: an inlay session each, whose runs read the runtime's inputs and write its outputs in place. */
 #include "ort_ep.h"
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ struct run {
     struct shape *inputs;  /* [input_count] of the last run */
     struct shape *outputs; /* [output_count] */
     void **memory;         /* [output_count] the runtime's memory that this run writes; NULL: inlay's */
-    bool known;            /* runs with these inputs have these outputs */
+    enum { NOT_ASKED, DEPENDS_ON_DATA, KNOWN } result; /* whether runs with these inputs always have these outputs */
 };
 
 struct fused {
@@ -148,7 +149,8 @@ static OrtStatus *bind_inputs(const struct fused *node, struct run *to, const Or
         if (value == NULL)
             continue;
         EP_TRY(read_shape(runtime, value, &now, &dtype));
-        to->known = to->known && same_shape(&now, &to->inputs[i]);
+        if (!same_shape(&now, &to->inputs[i]))
+            to->result = NOT_ASKED;
         to->inputs[i] = now;
         EP_TRY(bind(runtime, to, false, node->inputs[i], &now, dtype, value, &data));
     }
@@ -170,7 +172,7 @@ static OrtStatus *bind_outputs(const struct fused *node, struct run *to, OrtKern
             inlay_session_output(node->model->session, node->outputs[i], &info) != INLAY_OK)
             continue;
         (void)inlay_context_set_output(to->context, node->outputs[i], NULL, NULL);
-        if (!to->known)
+        if (to->result != KNOWN)
             continue;
         EP_TRY(runtime->api->KernelContext_GetOutput(context, i, expected->dims, expected->rank, &value));
         if (value != NULL)
@@ -207,9 +209,18 @@ static OrtStatus *finish_output(const struct fused *node, struct run *of, size_t
     return NULL;
 }
 
+/* Asked once for the shapes of the inputs. */
+static void ask_plan(struct run *with)
+{
+    /* Without the predicted time, which takes as long as many runs of a small model. */
+    inlay_plan_info plan = { .struct_size = offsetof(inlay_plan_info, predicted_ns) };
+
+    if (inlay_context_plan(with->context, &plan) == INLAY_OK)
+        with->result = plan.dynamic_step_count == 0 ? KNOWN : DEPENDS_ON_DATA;
+}
+
 static OrtStatus *run_once(const struct fused *node, struct run *with, OrtKernelContext *context)
 {
-    inlay_plan_info plan = { .struct_size = sizeof plan };
     inlay_diag diag = INLAY_DIAG_INIT;
 
     EP_TRY(bind_inputs(node, with, context));
@@ -218,7 +229,8 @@ static OrtStatus *run_once(const struct fused *node, struct run *with, OrtKernel
     for (size_t i = 0; i < node->output_count; i++)
         if (node->outputs[i] != INLAY_NONE)
             EP_TRY(finish_output(node, with, i, context));
-    with->known = inlay_context_plan(with->context, &plan) == INLAY_OK && plan.dynamic_step_count == 0;
+    if (with->result == NOT_ASKED)
+        ask_plan(with);
     return NULL;
 }
 
@@ -245,7 +257,7 @@ static OrtStatus *compute(OrtNodeComputeInfo *base, void *state, OrtKernelContex
     EP_TRY(take_run(node, &with));
     failed = run_once(node, with, context);
     if (failed != NULL)
-        with->known = false;
+        with->result = NOT_ASKED;
     return_run(node, with);
     return failed;
 }

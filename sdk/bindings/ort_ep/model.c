@@ -1,6 +1,7 @@
 /* Nodes of the runtime's graph as an ONNX file in memory. Weights are copied once: small parts of the file are written
  * first, so that its size is known before it is put together. */
 #include "ort_ep.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,18 +89,38 @@ static OrtStatus *put_shape(const ep_runtime *runtime, ort_writer *tensor, const
     return NULL;
 }
 
+/* The name under which a value is written: its place in `numbered` if this is not NULL, so that two models that differ
+ * in names alone are equal. */
+typedef struct written_name {
+    char text[24]; /* the digits of a size_t */
+    const char *name;
+} written_name;
+static const char *write_name(const ep_names *numbered, const char *name, written_name *out)
+{
+    const ep_name *item = numbered != NULL ? ep_names_find(numbered, name) : NULL;
+
+    out->name = name;
+    if (item != NULL) {
+        (void)snprintf(out->text, sizeof out->text, "%zu", (size_t)(item - numbered->items));
+        out->name = out->text;
+    }
+    return out->name;
+}
+
 /* ValueInfoProto. The type of a value that is no tensor is left to inlay. */
-static OrtStatus *put_value(const ep_runtime *runtime, ort_writer *graph, uint32_t field, const OrtValueInfo *info)
+static OrtStatus *put_value(const ep_runtime *runtime, ort_writer *graph, uint32_t field, const OrtValueInfo *info,
+                            const ep_names *numbered)
 {
     const OrtTensorTypeAndShapeInfo *from;
     ort_writer value = { 0 }, type = { 0 }, tensor = { 0 };
     ONNXTensorElementDataType element;
     OrtStatus *failed = NULL;
+    written_name written;
     const char *name;
 
     EP_TRY(runtime->api->GetValueInfoName(info, &name));
     EP_TRY(tensor_info(runtime, info, &from));
-    ort_put_text(&value, 1, name);
+    ort_put_text(&value, 1, write_name(numbered, name, &written));
     if (from != NULL) {
         failed = runtime->api->GetTensorElementType(from, &element);
         if (failed == NULL) {
@@ -199,9 +220,10 @@ static OrtStatus *put_small_tensor(const ep_runtime *runtime, ort_writer *to, ui
 }
 
 static OrtStatus *put_initializer(const ep_runtime *runtime, graph_parts *graph, const char *name,
-                                  const OrtValueInfo *info, bool probe)
+                                  const OrtValueInfo *info, bool probe, const ep_names *numbered)
 {
     const OrtValue *value = NULL;
+    written_name written;
     size_t bytes = 0;
     tensor_part part;
     tensor_part *more;
@@ -214,9 +236,9 @@ static OrtStatus *put_initializer(const ep_runtime *runtime, graph_parts *graph,
     if (dtype != INLAY_STRING)
         EP_TRY(runtime->api->GetTensorSizeInBytes(value, &bytes));
     if (probe && bytes > PROBE_BYTES)
-        return put_value(runtime, &graph->small, GRAPH_INPUT, info);
+        return put_value(runtime, &graph->small, GRAPH_INPUT, info, numbered);
     if (bytes <= TEXT_BYTES)
-        return put_small_tensor(runtime, &graph->small, GRAPH_INITIALIZER, name, value);
+        return put_small_tensor(runtime, &graph->small, GRAPH_INITIALIZER, write_name(numbered, name, &written), value);
     part.at = graph->heads.count;
     EP_TRY(put_tensor_head(runtime, &graph->heads, name, value, &part.data, &part.bytes));
     part.head_bytes = graph->heads.count - part.at;
@@ -336,19 +358,21 @@ static OrtStatus *put_bodies(const ep_runtime *runtime, ort_writer *node, const 
     return failed;
 }
 
-static OrtStatus *put_names(const ep_runtime *runtime, ort_writer *node, uint32_t field, const ep_values *values)
+static OrtStatus *put_names(const ep_runtime *runtime, ort_writer *node, uint32_t field, const ep_values *values,
+                            const ep_names *numbered)
 {
     for (size_t i = 0; i < values->count; i++) {
         const char *name = "";
+        written_name written;
 
         if (values->items[i] != NULL)
             EP_TRY(runtime->api->GetValueInfoName(values->items[i], &name));
-        ort_put_text(node, field, name);
+        ort_put_text(node, field, write_name(numbered, name, &written));
     }
     return NULL;
 }
 
-static OrtStatus *put_node(const ep_runtime *runtime, ort_writer *graph, const OrtNode *from)
+static OrtStatus *put_node(const ep_runtime *runtime, ort_writer *graph, const OrtNode *from, const ep_names *numbered)
 {
     const char *name = "", *op = "", *domain = "";
     ep_values inputs = { 0 }, outputs = { 0 };
@@ -358,16 +382,16 @@ static OrtStatus *put_node(const ep_runtime *runtime, ort_writer *graph, const O
     if (failed == NULL)
         failed = ep_node_outputs(runtime, from, &outputs);
     if (failed == NULL)
-        failed = put_names(runtime, &node, NODE_INPUT, &inputs);
+        failed = put_names(runtime, &node, NODE_INPUT, &inputs, numbered);
     if (failed == NULL)
-        failed = put_names(runtime, &node, NODE_OUTPUT, &outputs);
+        failed = put_names(runtime, &node, NODE_OUTPUT, &outputs, numbered);
     if (failed == NULL)
         failed = runtime->api->Node_GetName(from, &name);
     if (failed == NULL)
         failed = runtime->api->Node_GetOperatorType(from, &op);
     if (failed == NULL)
         failed = runtime->api->Node_GetDomain(from, &domain);
-    ort_put_text(&node, NODE_NAME, name);
+    ort_put_text(&node, NODE_NAME, numbered != NULL ? "" : name);
     ort_put_text(&node, NODE_OPERATOR, op);
     ort_put_text(&node, NODE_DOMAIN, domain);
     if (failed == NULL)
@@ -383,7 +407,7 @@ static OrtStatus *put_node(const ep_runtime *runtime, ort_writer *graph, const O
 static OrtStatus *put_values(const ep_runtime *runtime, ort_writer *graph, uint32_t field, const ep_values *values)
 {
     for (size_t i = 0; i < values->count; i++)
-        EP_TRY(put_value(runtime, graph, field, values->items[i]));
+        EP_TRY(put_value(runtime, graph, field, values->items[i], NULL));
     return NULL;
 }
 
@@ -411,7 +435,7 @@ static OrtStatus *put_body(const ep_runtime *runtime, ort_writer *to, uint32_t f
 
     ort_put_text(&graph, GRAPH_NAME, "body");
     for (size_t i = 0; failed == NULL && i < nodes.count; i++)
-        failed = put_node(runtime, &graph, nodes.items[i]);
+        failed = put_node(runtime, &graph, nodes.items[i], NULL);
     if (failed == NULL)
         failed = graph_inputs(runtime, body, &inputs);
     if (failed == NULL)
@@ -481,9 +505,25 @@ static OrtStatus *is_bindable(const ep_runtime *runtime, const OrtValueInfo *inf
     return NULL;
 }
 
+/* No node has a body, whose nodes would read values by name. */
+static OrtStatus *has_no_bodies(const ep_runtime *runtime, const ep_group *group, bool *out)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; count == 0 && i < group->count; i++)
+        EP_TRY(runtime->api->Node_GetNumSubgraphs(group->nodes[i], &count));
+    *out = count == 0;
+    return NULL;
+}
+
 static OrtStatus *put_graph(const ep_runtime *runtime, const ep_group *group, const ep_names *names, graph_parts *graph,
                             bool *bindable)
 {
+    const ep_names *numbered;
+    bool may_number;
+
+    EP_TRY(has_no_bodies(runtime, group, &may_number));
+    numbered = group->probe && may_number ? names : NULL;
     ort_put_text(&graph->small, GRAPH_NAME, "inlay");
     for (size_t i = 0; i < names->count; i++) {
         const ep_name *item = &names->items[i];
@@ -493,11 +533,11 @@ static OrtStatus *put_graph(const ep_runtime *runtime, const ep_group *group, co
             continue;
         EP_TRY(runtime->api->ValueInfo_IsConstantInitializer(item->info, &constant));
         if (constant) {
-            EP_TRY(put_initializer(runtime, graph, item->name, item->info, group->probe));
+            EP_TRY(put_initializer(runtime, graph, item->name, item->info, group->probe, numbered));
             continue;
         }
         EP_TRY(is_bindable(runtime, item->info, bindable));
-        EP_TRY(put_value(runtime, &graph->small, GRAPH_INPUT, item->info));
+        EP_TRY(put_value(runtime, &graph->small, GRAPH_INPUT, item->info, numbered));
     }
     for (size_t i = 0; i < group->output_count; i++) {
         const ep_name *item;
@@ -510,10 +550,10 @@ static OrtStatus *put_graph(const ep_runtime *runtime, const ep_group *group, co
         if (item == NULL || !item->produced)
             continue; /* the runtime passes it on */
         EP_TRY(is_bindable(runtime, group->outputs[i], bindable));
-        EP_TRY(put_value(runtime, &graph->small, GRAPH_OUTPUT, group->outputs[i]));
+        EP_TRY(put_value(runtime, &graph->small, GRAPH_OUTPUT, group->outputs[i], numbered));
     }
     for (size_t i = 0; *bindable && i < group->count; i++)
-        EP_TRY(put_node(runtime, &graph->small, group->nodes[i]));
+        EP_TRY(put_node(runtime, &graph->small, group->nodes[i], numbered));
     return NULL;
 }
 

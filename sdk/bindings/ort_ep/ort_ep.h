@@ -102,7 +102,7 @@ typedef struct ep_group {
     size_t count;
     const OrtValueInfo *const *outputs; /* [output_count] */
     size_t output_count;
-    bool probe; /* large initializers become inputs, so that asking costs little */
+    bool probe; /* large initializers become inputs, and values have numbers as names: asking costs little, and once */
 } ep_group;
 /* Writes the nodes as an ONNX file. Values that they read and do not compute become inputs, constants initializers.
  * *bindable is false if an input or output is no tensor that inlay and the runtime store in the same way: strings,
