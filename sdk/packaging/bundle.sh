@@ -51,3 +51,13 @@ for file in "$out"/lib/inlay/plugins/*.so "$out"/lib/inlay/onnxruntime/*.so.1 "$
 done
 # shellcheck disable=SC2016
 patchelf --set-rpath '$ORIGIN/../../lib' "$out/libexec/inlay/inlay-probe"
+
+# For systems with an older glibc than this one: see older_libc.py. A file that was changed needs the functions that came
+# later, and libpthread and libdl, whose functions are in libc.so.6 now.
+packaging=$(dirname "$(realpath "$0")")
+cc -std=gnu11 -O2 -fPIC -shared -s -Wl,-soname,libinlay-libc.so.1 -Wl,--no-as-needed -o "$out/lib/libinlay-libc.so.1" \
+    "$packaging/older_libc.c" -l:libpthread.so.0 -l:libdl.so.2
+find "$out" -type f -exec "$packaging/older_libc.py" "$out/lib/libinlay-libc.so.1" {} + |
+    while read -r file; do
+        [ "${file##*/}" = libinlay-libc.so.1 ] || patchelf --add-needed libinlay-libc.so.1 "$file"
+    done

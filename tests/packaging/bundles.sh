@@ -20,6 +20,9 @@ cmake --install "$build" --prefix "$work/prefix" >"$work/log" 2>&1 || die "cmake
 ldd "$work/bundle/lib/libinlay.so.1" "$work/bundle/libexec/inlay/inlay-probe" >"$work/log"
 outside=$(awk '$2 == "=>" { print $3 }' "$work/log" | grep -vE "^$work/|/(libc|libm|libdl|libpthread|librt)\.so")
 [ -z "$outside" ] || die "the bundle uses $outside"
+find "$work/bundle" -type f -exec readelf -V {} + >"$work/log"
+newest=$(grep -oE 'GLIBC_[0-9.]+' "$work/log" | sort -uV | tail -n 1)
+[ "$(printf '%s\n' "$newest" GLIBC_2.28 | sort -V | tail -n 1)" = GLIBC_2.28 ] || die "the bundle needs $newest"
 
 # ---- wheels
 "$make/wheel.py" "$work/wheels" >"$work/log" 2>&1 || die "wheel.py failed"
@@ -62,7 +65,10 @@ for info in archive.infolist(): # with their modes, as pip does
     os.chmod(archive.extract(info), info.external_attr >> 16 or 0o644)
 END
     )
-    PYTHONPATH=$work/site /usr/bin/python3 -c '
+    # Then with the functions that the bundle brings for older systems in place of those of the C library.
+    for preload in "" "$work/site/inlay/lib/libinlay-libc.so.1"; do
+        rm -rf cache/inlay/plugins
+        LD_PRELOAD=$preload PYTHONPATH=$work/site /usr/bin/python3 -c '
 import inlay, numpy, os, sys
 session = inlay.Session("model.onnx", providers=["reference"])
 assert session.run({"x": numpy.array([1, -2, -40], numpy.float32)})["y"].tolist() == [11, 18, 0]
@@ -71,8 +77,9 @@ assert "/site/inlay/lib/libinlay.so.1" in maps
 extension = "inlay/lib/inlay/python/_native.abi3.so"
 if os.path.exists(os.path.join(os.environ["PYTHONPATH"], extension)) and sys.version_info >= (3, 11):
     assert "/site/" + extension in maps' >"$work/log" 2>&1 ||
-        die "the wheel runs no model"
-    [ -n "$(ls cache/inlay/plugins)" ] || die "the wheel's helper did not probe its plugins"
+            die "the wheel runs no model"
+        [ -n "$(ls cache/inlay/plugins)" ] || die "the wheel's helper did not probe its plugins"
+    done
 fi
 
 # ---- npm
