@@ -122,6 +122,7 @@ ECHO(grpc_log_settings, log_settings)
 ECHO(grpc_shared_status, shared_status_reply)
 ECHO(grpc_shared_register, shared_region)
 ECHO(grpc_shared_unregister, shared_region)
+ECHO(grpc_cuda_unregister, shared_region)
 
 /* Reads every byte of every element, so that a sanitizer detects invalid pointers. */
 static void touch(const infer_request *request)
