@@ -1,7 +1,6 @@
 /* compare.h - runs a small model on cpu and on the reference, and compares the outputs. */
 #ifndef CPU_COMPARE_H
 #define CPU_COMPARE_H
-#include "region_provider.h"
 #include "graph_script.h"
 #include <math.h>
 
@@ -14,17 +13,16 @@ typedef struct compare_case {
 static inline struct rig compare_open(const char *script, int64_t opset, const char *providers, const char *threads,
                                       const char *op)
 {
-    const char *loops = REGION_HAS_LIBRARY && strcmp(providers, "reference") != 0 ? REGION ".own_loops" : NULL;
     char pin[64];
     struct wire wire = { 0 };
 
     script_model(&wire, script, opset);
     if (op == NULL)
         return rig_open(&wire, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
-                                                      threads, loops, "1", NULL });
-    (void)snprintf(pin, sizeof pin, "op:%s=" REGION, op);
+                                                      threads, NULL });
+    (void)snprintf(pin, sizeof pin, "op:%s=cpu", op);
     return rig_open(&wire, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
-                                                  threads, "pin", pin, loops, "1", NULL });
+                                                  threads, "pin", pin, NULL });
 }
 
 /* Tolerance, relative to the largest element. The default covers a Sigmoid after a few hundred terms that cancel,
@@ -53,24 +51,11 @@ static inline void compare_outputs(const struct rig *a, const struct rig *b, con
     }
 }
 
-/* Convolutions and GEMMs by the library's kernels, if there is a library. Small models do not use it otherwise. */
-static inline struct rig compare_open_library(const char *script, int64_t opset)
-{
-    struct wire wire = { 0 };
-
-    script_model(&wire, script, opset);
-    return rig_open(&wire,
-                    (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads", "1",
-                                           REGION_HAS_LIBRARY ? REGION ".kernel" : NULL, "library", NULL });
-}
-
 /* feed fills the inputs; NULL: random inputs. */
 static inline void compare_expect(const compare_case *row, int64_t opset, void (*feed)(struct rig *rig))
 {
-    for (int threads = feed == NULL ? 0 : 1; threads <= 2; threads++) { /* oneDNN's kernels return other NaNs */
-        struct rig a = threads == 0
-                           ? compare_open_library(row->script, opset)
-                           : compare_open(row->script, opset, REGION ",reference", threads == 1 ? "1" : "2", row->op);
+    for (int threads = 1; threads <= 2; threads++) {
+        struct rig a = compare_open(row->script, opset, "cpu,reference", threads == 1 ? "1" : "2", row->op);
         struct rig b = compare_open(row->script, opset, "reference", "1", NULL);
 
         for (int side = 0; side < 2; side++) {

@@ -1,6 +1,5 @@
 /* Random regions on cpu compared with the reference: with shapes that change between runs and repeat, on one thread and
  * two, with and without the optimiser, and concurrently from several threads. */
-#include "region_provider.h"
 #include "region_models.h"
 #include "graph_script.h"
 #include <math.h>
@@ -78,7 +77,7 @@ struct subject {
 static void open_subject(struct subject *subject, const char *threads, const char *level)
 {
     assert_false(subject->model.wire.failed);
-    subject->ours = open_session(&subject->model.wire, REGION ",reference", threads, level);
+    subject->ours = open_session(&subject->model.wire, "cpu,reference", threads, level);
     subject->reference = open_session(subject->whole.wire.count > 0 ? &subject->whole.wire : &subject->model.wire,
                                       "reference", "1", "0");
     assert_int_equal(inlay_context_create(subject->ours, &subject->our_context, NULL), INLAY_OK);
@@ -235,9 +234,7 @@ static int write_branch_node(char *text, size_t room, int branch, int step)
 /* The memory of a run of a network whose branches are listed one after another, or by turns. */
 static uint64_t memory_of_branches(bool by_turns)
 {
-    const char *const options[] = {
-        "providers", REGION ",reference", "policy", "priority", "intra_threads", "1", NULL
-    };
+    const char *const options[] = { "providers", "cpu,reference", "policy", "priority", "intra_threads", "1", NULL };
     inlay_memory_info memory = { .struct_size = sizeof memory };
     const int steps = BRANCH_LENGTH + 2;
     struct wire wire = { 0 };

@@ -1,7 +1,6 @@
 /* Operators of decoders other than GEMM and attention, compared with the reference: RotaryEmbedding and TensorScatter,
  * with operands in the layouts of Transpose and Slice, with positions that are constants, inputs or omitted, and with
  * invalid positions. */
-#include "region_provider.h"
 #include "graph_script.h"
 #include "session/session.h"
 #include <math.h>
@@ -17,8 +16,8 @@ static struct rig open_on(const char *script, const char *providers, const char 
 
 static void expect_equal(const char *script)
 {
-    struct rig rig[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
-                          open_on(script, REGION ",reference", "2") };
+    struct rig rig[3] = { open_on(script, "reference", "1"), open_on(script, "cpu,reference", "1"),
+                          open_on(script, "cpu,reference", "2") };
 
     for (int i = 0; i < 3; i++) {
         script_feed(&rig[i], 1);
@@ -103,7 +102,7 @@ static void invalid_positions(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct rig rig = open_on(rows[i].script, REGION ",reference", "1");
+        struct rig rig = open_on(rows[i].script, "cpu,reference", "1");
 
         script_feed(&rig, 1);
         for (int turn = 0; turn < 4; turn++) {

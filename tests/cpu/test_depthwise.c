@@ -1,7 +1,6 @@
 /* Depthwise convolutions by built-in kernels, compared with the reference, on one thread and two. */
 #define COMPARE_TOLERANCE 4e-5f /* the reference, plain C, sums up to a thousand terms without fused multiply-add */
 #include "loops.h"
-#include "region_provider.h"
 #include "compare.h"
 #include "random.h"
 
@@ -16,9 +15,8 @@ static void expect_by(const char *script, const char *kernel)
         struct rig a;
 
         script_model(&wire, script, 17);
-        a = rig_open(&wire,
-                     (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
-                                            threads == 1 ? "1" : "2", REGION ".kernel", kernel, NULL });
+        a = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
+                                                   threads == 1 ? "1" : "2", "cpu.kernel", kernel, NULL });
         script_feed(&a, 1);
         rig_run(&a);
         compare_outputs(&a, &b, script);

@@ -1,7 +1,6 @@
 /* Cases that random tests found: shapes whose layout is ambiguous, or that a library treats differently, empty tensors,
  * operands of mismatched shapes. */
 #define COMPARE_TOLERANCE 4e-6f
-#include "region_provider.h"
 #include "compare.h"
 #include "loops.h"
 
@@ -122,7 +121,7 @@ static void empty_tensors(void **state)
     EXPECT_ALL(scripts, 13, feed_empty);
     if (is_below_avx2())
         return; /* no kernel for ConvInteger */
-    rig = compare_open(alone, 13, REGION, "1", NULL);
+    rig = compare_open(alone, 13, "cpu", "1", NULL);
     feed_empty(&rig);
     rig_run(&rig);
     rig_close(&rig);
@@ -156,7 +155,7 @@ static void mismatched_operands(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         for (int side = 0; side < 2; side++) {
-            struct rig rig = compare_open(scripts[i], 17, side == 0 ? REGION ",reference" : "reference", "1", NULL);
+            struct rig rig = compare_open(scripts[i], 17, side == 0 ? "cpu,reference" : "reference", "1", NULL);
             inlay_diag diag = INLAY_DIAG_INIT;
 
             script_feed(&rig, 1);
@@ -178,7 +177,7 @@ static void estimated_sizes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        struct rig rig = compare_open(scripts[i], 13, REGION ",reference", "2", NULL);
+        struct rig rig = compare_open(scripts[i], 13, "cpu,reference", "2", NULL);
 
         rig_close(&rig);
     }
@@ -325,7 +324,7 @@ static void huge_sizes(void **state)
 
         script_model(&wire, scripts[i], 13);
         assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
-        assert_int_equal(inlay_options_set(options, "providers", REGION ",reference", &diag), INLAY_OK);
+        assert_int_equal(inlay_options_set(options, "providers", "cpu,reference", &diag), INLAY_OK);
         assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);
         if (inlay_session_create_from_bytes(wire.bytes, wire.count, options, &session, &diag) != INLAY_OK)
             fail_msg("%s in\n%s", diag.text, scripts[i]);

@@ -1,7 +1,6 @@
 /* Unary functions over their whole range, with small results and the ends of the range, and operators that are
  * expanded: sums of any number of tensors, powers, Gemm with factors. Compared with the reference. */
 #define COMPARE_TOLERANCE 1e-6f
-#include "region_provider.h"
 #include "compare.h"
 
 /* Logarithmic steps of both signs, then even steps around 0, then NaN and infinity. */
@@ -88,10 +87,8 @@ static void ranges(void **state)
         "a : 12,16,16\nx = MatMul(a, w)",
     };
     static const char *const options[][9] = {
-        { "providers", REGION ",reference", "policy", "priority", "intra_threads", "2" },
-        { "providers", REGION ",reference", "policy", "priority", REGION_HAS_LIBRARY ? REGION ".kernel" : NULL,
-          "library" },
-        { "providers", REGION ",reference", "policy", "priority", "level", "0" },
+        { "providers", "cpu,reference", "policy", "priority", "intra_threads", "2" },
+        { "providers", "cpu,reference", "policy", "priority", "level", "0" },
     };
     char unit[600] = "";
 

@@ -1,28 +1,22 @@
 /* Kernels of convolutions and GEMMs: each of them compared with the reference, the choice as `inlay explain` shows it,
  * and the times that tuning stores for later sessions. */
 #include "loops.h"
-#include "region_provider.h"
 #include "compare.h"
 #include "text_buffer.h"
 #include "../cache/folder.h"
 #include "random.h"
 
-static const char *const kernels[] = { "tiles",   "winograd_4x4",    "winograd_2x2",     "depthwise", "groups",
-                                       "library", "library_blocked", "library_winograd", "gemm",      "auto" };
-static const char *const products[] = { "packed", "inner_product", "plain", "batched", "matmul", "auto" };
+static const char *const kernels[] = { "tiles", "winograd_4x4", "winograd_2x2", "depthwise", "groups", "gemm", "auto" };
+static const char *const products[] = { "packed", "batched", "auto" };
 
-/* Kernels without an error bound run only with precision fast. */
 static void expect_as(const char *kernel, const char *script, const char *threads)
 {
-    const bool unbounded = strcmp(kernel, "library_winograd") == 0;
-    const char *precision = unbounded ? "fast" : "f32";
     struct wire wire = { 0 };
     struct rig a, b = compare_open(script, 17, "reference", "1", NULL);
 
     script_model(&wire, script, 17);
-    a = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                               "intra_threads", threads, REGION ".kernel", kernel, REGION ".precision",
-                                               precision, NULL });
+    a = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
+                                               threads, "cpu.kernel", kernel, NULL });
     script_feed(&a, 1);
     script_feed(&b, 1);
     rig_run(&a);
@@ -59,8 +53,7 @@ static void every_kernel(void **state)
                        stride, stride, dilation, dilation, pads[0], pads[1], pads[2], pads[3], group, stride, stride,
                        dilation, dilation, pads[0], pads[1], pads[2], pads[3], group, endings[n % 4]);
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-            if (region_has_kernel(kernels[i]))
-                expect_as(kernels[i], script, n % 2 == 0 ? "1" : "2");
+            expect_as(kernels[i], script, n % 2 == 0 ? "1" : "2");
     }
 }
 
@@ -99,8 +92,7 @@ static void wide_gaps(void **state)
 static void expect_products(const char *script, const char *threads)
 {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        if (region_has_kernel(products[i]))
-            expect_as(products[i], script, threads);
+        expect_as(products[i], script, threads);
 }
 
 static void every_product(void **state)
@@ -181,26 +173,11 @@ static int count_of(const struct text_buffer *told, const char *what)
     return n;
 }
 
-/* Must this process have the built-in kernels of convolutions and of packed weights? A provider with a library has them
- * only where they can be faster than the library's. */
-static bool has_own_kernels(void)
-{
-#if defined(__x86_64__)
-    return !REGION_HAS_LIBRARY || !is_below_avx2();
-#else
-    return !REGION_HAS_LIBRARY;
-#endif
-}
-
 /* Was the sparse kernel chosen for the matrix multiplication, and not the dense one? */
 static void expect_sparse(const struct text_buffer *told, bool sparse)
 {
-    const bool listed = strstr(told->data, "\"packed\"") != NULL || strstr(told->data, "\"packed_sparse\"") != NULL;
-
-    if (has_own_kernels())
-        assert_true(listed);
-    if (listed)
-        assert_int_equal(count_of(told, "\"name\": \"packed_sparse\""), sparse);
+    assert_true(strstr(told->data, "\"packed\"") != NULL || strstr(told->data, "\"packed_sparse\"") != NULL);
+    assert_int_equal(count_of(told, "\"name\": \"packed_sparse\""), sparse);
 }
 
 static const char layers[] =
@@ -214,9 +191,8 @@ static struct rig open_layers(const struct folder *folder, const char *option, c
     struct wire wire = { 0 };
 
     script_model(&wire, layers, 17);
-    return rig_open(&wire,
-                    (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                           "intra_threads", "1", "cache_dir", folder->path, option, value, NULL });
+    return rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
+                                                  "1", "cache_dir", folder->path, option, value, NULL });
 }
 
 static void explained(void **state)
@@ -232,13 +208,6 @@ static void explained(void **state)
     explain(&rig, "text", &told);
     assert_non_null(strstr(told.data, "\nkernels\n"));
     rig_close(&rig);
-    if (REGION_HAS_LIBRARY) {
-        rig = open_layers(&folder, REGION ".kernel", "library");
-        explain(&rig, "json", &told);
-        assert_int_equal(count_of(&told, "\"name\": \"library\""), 7);
-        assert_true(count_of(&told, "\"by\": \"model\"") == 0);
-        rig_close(&rig);
-    }
     text_buffer_free(&told);
     folder_remove(&folder);
 }
@@ -252,7 +221,7 @@ static void strict_kernels(void **state)
         "x : 64,256\nw = [256,512]\nc = [512]\nk = MatMul(x, w)\na = Add(k, c)\ny = Relu(a)\n-> y",
         "x : 64,256\nw = [300,256]\nk = Gemm(x, w) transB=1\ny = Relu(k)\n-> y",
     };
-    static const char *const wished[] = { "auto", "winograd_4x4", "winograd_2x2", "library_winograd" };
+    static const char *const wished[] = { "auto", "winograd_4x4", "winograd_2x2" };
     struct text_buffer told = { 0 };
 
     (void)state;
@@ -261,16 +230,13 @@ static void strict_kernels(void **state)
             struct wire wire = { 0 };
             struct rig rig;
 
-            if (!region_has_kernel(wished[i]))
-                continue;
             script_model(&wire, models[m], 17);
-            rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy",
-                                                         "priority", "intra_threads", "1", "precision", "strict",
-                                                         REGION ".winograd", "1", REGION ".kernel", wished[i], NULL });
+            rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority",
+                                                         "intra_threads", "1", "precision", "strict", "cpu.winograd",
+                                                         "1", "cpu.kernel", wished[i], NULL });
             explain(&rig, "json", &told);
             assert_true(count_of(&told, "\"kernel\":") > 0);
             assert_int_equal(count_of(&told, "winograd_"), 0);
-            assert_int_equal(count_of(&told, "\"library_winograd\""), 0);
             rig_close(&rig);
         }
     text_buffer_free(&told);
@@ -302,8 +268,8 @@ static void zeros_in_blocks(void **state)
             expect_as("packed_sparse", script, "2");
             for (int strict = 0; strict < 2; strict++) {
                 script_model(&wire, script, 17);
-                rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy",
-                                                             "priority", "intra_threads", "1", "precision",
+                rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority",
+                                                             "intra_threads", "1", "precision",
                                                              strict ? "strict" : "f32", NULL });
                 explain(&rig, "json", &told);
                 expect_sparse(&told, way < 2 && !strict);
@@ -341,8 +307,8 @@ static void sparse_2_4(void **state)
             expect_as("auto", script, "1");
             expect_as("packed_sparse", script, "2");
             script_model(&wire, script, 17);
-            rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy",
-                                                         "priority", "intra_threads", "1", NULL });
+            rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority",
+                                                         "intra_threads", "1", NULL });
             explain(&rig, "json", &told);
             expect_sparse(&told, !third && m == 0);
             rig_close(&rig);
@@ -378,27 +344,20 @@ static void tuned(void **state)
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
     inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
-    int timed;
 
     (void)state;
     explain(&rig, "json", &told);
     assert_int_equal(count_of(&told, "\"by\": \"timed\""), 0);
-    if (has_own_kernels()) {
-        assert_true(count_of(&told, "\"runner_up\":") > 0);
-        assert_true(count_of(&told, "\"tiles\"") > 0);
-        assert_int_equal(count_of(&told, "\"library") > 0, REGION_HAS_LIBRARY);
-    }
+    assert_true(count_of(&told, "\"runner_up\":") > 0);
+    assert_true(count_of(&told, "\"tiles\"") > 0);
     if (inlay_tune(rig.session, &how, &result, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_true(result.measured_count > 0);
     rig_close(&rig);
     rig = open_layers(&folder, "precision", "f32");
     explain(&rig, "json", &told);
-    timed = count_of(&told, "\"by\": \"timed\"");
     if (result.dropped != 0) /* the tuned choice was slower */
-        assert_int_equal(timed, 0);
-    else if (strstr(told.data, "\"library") != NULL && strstr(told.data, "\"tiles\"") != NULL)
-        assert_true(timed > 0);
+        assert_int_equal(count_of(&told, "\"by\": \"timed\""), 0);
     plain = compare_open(layers, 17, "reference", "1", NULL);
     script_feed(&rig, 1);
     script_feed(&plain, 1);
@@ -407,7 +366,7 @@ static void tuned(void **state)
     compare_outputs(&rig, &plain, layers);
     rig_close(&plain);
     rig_close(&rig);
-    rig = open_layers(&folder, REGION ".winograd", "0"); /* with another setting, the stored times do not apply */
+    rig = open_layers(&folder, "cpu.winograd", "0"); /* with another setting, the stored times do not apply */
     explain(&rig, "json", &told);
     assert_int_equal(count_of(&told, "\"by\": \"timed\""), 0);
     rig_close(&rig);
@@ -415,44 +374,19 @@ static void tuned(void **state)
     folder_remove(&folder);
 }
 
-/* GEMMs also have a table of kernels: with constant and with computed matrices. */
-static void tuned_products(void **state)
+/* GEMMs also have a table of kernels, with constant and with computed matrices: one for each of these. */
+static void products_explained(void **state)
 {
     static const char script[] = "x : 3,20,64\nw = [64,80]\na = MatMul(x, w)\nb = Relu(a)\n"
                                  "t = Transpose(b) perm=0,2,1\nc = MatMul(b, t)\nv = [20,7]\ny = MatMul(c, v)\n-> y";
     struct text_buffer told = { 0 };
-    struct folder folder = folder_make();
-    const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
-    inlay_tune_result result = { .struct_size = sizeof result };
-    inlay_diag diag = INLAY_DIAG_INIT;
-    bool timed;
-    struct rig rig, plain;
+    struct rig rig = compare_open(script, 17, "cpu,reference", "1", NULL),
+               plain = compare_open(script, 17, "reference", "1", NULL);
 
     (void)state;
-    for (int round = 0; round < 6; round++) { /* times that contradict the model, and give no gain, are not stored */
-        struct wire wire = { 0 };
-
-        script_model(&wire, script, 17);
-        rig =
-            rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                                   "intra_threads", "1", "cache_dir", folder.path, NULL });
-        explain(&rig, "json", &told);
-        assert_int_equal(count_of(&told, "\"kernel\": {\"name\":"), 3);
-        if (!REGION_HAS_LIBRARY) /* cpu has only one kernel for each of them */
-            assert_int_equal(count_of(&told, "\"runner_up_ns\":"), 0);
-        if (!REGION_HAS_LIBRARY || strstr(told.data, "\"packed\"") == NULL) /* or the CPU has no built-in kernels */
-            break;
-        assert_int_equal(count_of(&told, "\"runner_up_ns\":"), 2); /* computed matrices have one kernel */
-        timed = count_of(&told, "\"by\": \"timed\"") > 0;
-        assert_false(timed && round == 0);
-        if (timed)
-            break;
-        if (inlay_tune(rig.session, &how, &result, &diag) != INLAY_OK)
-            fail_msg("%s", diag.text);
-        assert_true(round < 5);
-        rig_close(&rig);
-    }
-    plain = compare_open(script, 17, "reference", "1", NULL);
+    explain(&rig, "json", &told);
+    assert_int_equal(count_of(&told, "\"kernel\": {\"name\":"), 3);
+    assert_int_equal(count_of(&told, "\"runner_up_ns\":"), 0);
     script_feed(&rig, 1);
     script_feed(&plain, 1);
     rig_run(&rig);
@@ -461,7 +395,6 @@ static void tuned_products(void **state)
     rig_close(&plain);
     rig_close(&rig);
     text_buffer_free(&told);
-    folder_remove(&folder);
 }
 
 /* ------------------------------------------------------------------ Winograd's error */
@@ -495,9 +428,8 @@ static struct rig open_cancelling(const struct folder *folder, const char *scrip
     struct wire wire = { 0 };
 
     script_model(&wire, script, 17);
-    return rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                                  "intra_threads", "1", "cache_dir", folder->path, REGION ".kernel",
-                                                  "winograd_4x4", NULL });
+    return rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
+                                                  "1", "cache_dir", folder->path, "cpu.kernel", "winograd_4x4", NULL });
 }
 
 static void error_bound(void **state)
@@ -558,7 +490,7 @@ static void bytes_explained(void **state)
     if (is_below_avx2())
         skip();
     script_model(&wire, script, 17);
-    rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", "intra_threads", "1", NULL });
+    rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "intra_threads", "1", NULL });
     explain(&rig, "json", &told);
     assert_int_equal(count_of(&told, "\"kernel\":"), 3);
     assert_int_equal(count_of(&told, "\"name\": \"bytes_"), 3);
@@ -580,7 +512,7 @@ int main(void)
                                         cmocka_unit_test(every_product),   cmocka_unit_test(explained),
                                         cmocka_unit_test(strict_kernels),  cmocka_unit_test(zeros_in_blocks),
                                         cmocka_unit_test(sparse_2_4),      cmocka_unit_test(shared_weights),
-                                        cmocka_unit_test(tuned),           cmocka_unit_test(tuned_products),
+                                        cmocka_unit_test(tuned),           cmocka_unit_test(products_explained),
                                         cmocka_unit_test(bytes_explained), cmocka_unit_test(error_bound) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

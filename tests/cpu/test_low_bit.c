@@ -1,6 +1,5 @@
 /* Low-bit constants that convolutions, recurrent layers and GEMMs without n-bit kernels read: results compared, element
  * by element, with the reference on the floats of DequantizeLinear; and the memory that a session uses for them. */
-#include "region_provider.h"
 #include "loops.h"
 #include "rig.h"
 #include "session/session.h"
@@ -242,12 +241,11 @@ static void run_layer(const struct layer *layer, const struct weights *of, uint6
 }
 
 static const char *const ways[][11] = {
-    { "fold_max_bytes", "0", "providers", REGION ",reference", "intra_threads", "1", NULL },
-    { "fold_max_bytes", "0", "providers", REGION ",reference", "intra_threads", "2", NULL },
-    { "fold_max_bytes", "0", "providers", REGION ",reference", "precision", "strict", NULL },
-    { "fold_max_bytes", "0", "providers", REGION ",reference", "precision", "fast", REGION ".activations", "exact",
-      NULL },
-    { "fold_max_bytes", "0", "providers", REGION ",reference", "level", "0", NULL },
+    { "fold_max_bytes", "0", "providers", "cpu,reference", "intra_threads", "1", NULL },
+    { "fold_max_bytes", "0", "providers", "cpu,reference", "intra_threads", "2", NULL },
+    { "fold_max_bytes", "0", "providers", "cpu,reference", "precision", "strict", NULL },
+    { "fold_max_bytes", "0", "providers", "cpu,reference", "precision", "fast", "cpu.activations", "exact", NULL },
+    { "fold_max_bytes", "0", "providers", "cpu,reference", "level", "0", NULL },
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
@@ -320,7 +318,7 @@ static void stay_packed(void **state)
  * would not fit into a cache; weights of other types of those become floats when the model is loaded. */
 static void stay_by_default(void **state)
 {
-    static const char *const options[] = { "fold_max_bytes", "24576", "providers", REGION ",reference",
+    static const char *const options[] = { "fold_max_bytes", "24576", "providers", "cpu,reference",
                                            "intra_threads",  "1",     NULL };
     static const struct {
         const char *layer, *type;
@@ -360,7 +358,7 @@ static void stay_by_default(void **state)
 static void scaled_by_channels(void **state)
 {
     static const char *const ways_of[2][7] = { { "providers", "reference", "level", "0", NULL },
-                                               { "fold_max_bytes", "0", "providers", REGION ",reference", NULL } };
+                                               { "fold_max_bytes", "0", "providers", "cpu,reference", NULL } };
     static const int64_t dims[] = { 128, 160, 1, 1 }, channels[] = { 128 };
     static const struct weights of[] = { { 0, 0, 0, true }, { 4, 1, 32, true }, { 5, -1, 0, false } };
     static float x[160 * 36], y[2][128 * 36];
@@ -415,7 +413,7 @@ static void lstm_of_bytes(void **state)
     enum { STEPS = 7, DEPTH = 100, HIDDEN = 48, COLUMNS = 4 * HIDDEN, OUTPUTS = STEPS * 2 * HIDDEN };
     static const char *const ways_of[2][7] = {
         { "providers", "reference", "level", "0", NULL },
-        { "fold_max_bytes", "32768", "providers", REGION ",reference", NULL },
+        { "fold_max_bytes", "32768", "providers", "cpu,reference", NULL },
     };
     static const int64_t w_dims[] = { 2, DEPTH, COLUMNS }, r_dims[] = { 2, HIDDEN, COLUMNS };
     static float x[STEPS * DEPTH], y[2][OUTPUTS];

@@ -1,7 +1,6 @@
 /* GEMM with weights of 2, 4 and 8 bits, each element compared with a sum in double of the file's values:
  * DequantizeLinear of every low-bit type and layout before MatMul and Gemm, MatMulNBits, MatMulBnb4 and
  * GatherBlockQuantized, on cpu and on the reference; and inconsistent files. */
-#include "region_provider.h"
 #include "loops.h"
 #include "rig.h"
 #include "random.h"
@@ -117,15 +116,15 @@ static const struct {
     double step;
 } ways[] = {
     { { "providers", "reference", NULL }, 0 },
-    { { "providers", REGION ",reference", REGION ".activations", "exact", "intra_threads", "1", NULL }, 0 },
-    { { "providers", REGION ",reference", "intra_threads", "1", NULL }, 0 }, /* exact by default */
-    { { "providers", REGION ",reference", REGION ".activations", "fine", "intra_threads", "1", NULL }, 0.5001 / 32639 },
-    { { "providers", REGION ",reference", REGION ".activations", "fine", "intra_threads", "2", NULL }, 0.5001 / 32639 },
-    { { "providers", REGION ",reference", "precision", "fast", NULL }, 0.5001 / 32639 },
-    { { "providers", REGION ",reference", REGION ".activations", "byte", NULL }, 0.5001 / 127 },
-    { { "providers", REGION ",reference", "precision", "strict", NULL }, 0 },
-    { { "providers", REGION ",reference", "level", "0", NULL }, 0 },
-    { { "providers", REGION ",reference", "reproducible", "1", REGION ".activations", "exact", NULL }, 0 },
+    { { "providers", "cpu,reference", "cpu.activations", "exact", "intra_threads", "1", NULL }, 0 },
+    { { "providers", "cpu,reference", "intra_threads", "1", NULL }, 0 }, /* exact by default */
+    { { "providers", "cpu,reference", "cpu.activations", "fine", "intra_threads", "1", NULL }, 0.5001 / 32639 },
+    { { "providers", "cpu,reference", "cpu.activations", "fine", "intra_threads", "2", NULL }, 0.5001 / 32639 },
+    { { "providers", "cpu,reference", "precision", "fast", NULL }, 0.5001 / 32639 },
+    { { "providers", "cpu,reference", "cpu.activations", "byte", NULL }, 0.5001 / 127 },
+    { { "providers", "cpu,reference", "precision", "strict", NULL }, 0 },
+    { { "providers", "cpu,reference", "level", "0", NULL }, 0 },
+    { { "providers", "cpu,reference", "reproducible", "1", "cpu.activations", "exact", NULL }, 0 },
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 

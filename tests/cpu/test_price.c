@@ -41,14 +41,14 @@ static double predicted_ns(const char *script, const char *pin, uint32_t *out_no
     size_t i;
 
     script_model(&wire, script, 17);
-    rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", "intra_threads", "1",
+    rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "intra_threads", "1",
                                                  pin != NULL ? "pin" : NULL, pin, NULL });
     assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag), INLAY_OK);
     json = json_loadb(output.data, output.bytes, 0, NULL);
     assert_non_null(json);
     *out_nodes = 0;
     json_array_foreach(json_object_get(json_object_get(json, "main"), "stretches"), i, stretch) {
-        if (strcmp(json_string_value(json_object_get(stretch, "provider")), REGION) != 0)
+        if (strcmp(json_string_value(json_object_get(stretch, "provider")), "cpu") != 0)
             continue;
         ns += json_number_value(json_object_get(stretch, "cost_ns"));
         *out_nodes += (uint32_t)json_integer_value(json_object_get(stretch, "nodes"));

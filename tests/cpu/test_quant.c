@@ -1,7 +1,6 @@
 /* 8-bit integer operators on cpu, compared with the reference: convolutions and GEMMs over types, zero points, scales,
  * pads, groups and sizes, and random networks between DequantizeLinear and QuantizeLinear. */
 #include "loops.h"
-#include "region_provider.h"
 #include "region_models.h"
 #include "random.h"
 #include <math.h>
@@ -84,12 +83,10 @@ static void close_graph(region_model *model, wire_mark mark, uint32_t y, int dty
 
 /* ------------------------------------------------------------------ comparing */
 
-static struct rig open_rig(const struct wire *wire, const char *providers, const char *level, const char *threads,
-                           const char *loops)
+static struct rig open_rig(const struct wire *wire, const char *providers, const char *level, const char *threads)
 {
-    return model_open(wire, (const char *const[]){ "providers", providers, "level", level, "intra_threads", threads,
-                                                   loops != NULL && REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL,
-                                                   loops, NULL });
+    return model_open(wire,
+                      (const char *const[]){ "providers", providers, "level", level, "intra_threads", threads, NULL });
 }
 
 static void fill(inlay_value *value, uint64_t *dice)
@@ -164,11 +161,10 @@ static void agree(struct rig *ours, struct rig *theirs, int dtype, uint32_t rank
 static void against_reference(region_model *model, uint64_t seed, int dtype, uint32_t rank, const int64_t *dims,
                               double most, double least, double share, const char *what)
 {
-    struct rig ours, theirs = open_rig(&model->wire, "reference", "0", "1", NULL);
+    struct rig ours, theirs = open_rig(&model->wire, "reference", "0", "1");
 
     assert_false(model->wire.failed);
-    ours =
-        open_rig(&model->wire, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", seed % 5 ? "1" : "0");
+    ours = open_rig(&model->wire, "cpu,reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2");
     for (uint64_t i = 0; i < 2; i++)
         agree(&ours, &theirs, dtype, rank, dims, seed + 1000 * i, most, least, share, what);
     rig_close(&ours);
@@ -702,8 +698,7 @@ static void one_float_conv(uint64_t seed)
     close_graph(model, mark, y, INLAY_FLOAT);
     {
         const bool exact = most == 0;
-        struct rig ours =
-            open_rig(&model->wire, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
+        struct rig ours = open_rig(&model->wire, "cpu,reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2");
         struct rig theirs = model_open(&model->wire, (const char *const[]){ "providers", "reference", "level", "0",
                                                                             "pass", "quantized_ops", NULL });
 

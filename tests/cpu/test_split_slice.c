@@ -1,6 +1,5 @@
 /* Split and Slice as views, before every kind of reader, and views of transposed tensors and of parts, compared with
  * the reference. */
-#include "region_provider.h"
 #include "graph_script.h"
 #include <math.h>
 
@@ -15,8 +14,8 @@ static struct rig open_on(const char *script, const char *providers, const char 
 
 static void expect_equal(const char *script)
 {
-    struct rig rig[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
-                          open_on(script, REGION ",reference", "2") };
+    struct rig rig[3] = { open_on(script, "reference", "1"), open_on(script, "cpu,reference", "1"),
+                          open_on(script, "cpu,reference", "2") };
 
     for (int i = 0; i < 3; i++) {
         script_feed(&rig[i], 1);

@@ -1,46 +1,37 @@
 /* Precision strict: which kernels run, with any value of option kernel, and that their sums have short chains. */
-#include "region_provider.h"
 #include "compare.h"
 #include "loops.h"
 #include "text_buffer.h"
 
-/* Layers of all kinds; those with constant weights, except volumes, have built-in kernels on CPUs with AVX2. */
-static const struct {
-    const char *script;
-    bool ours;
-} layers[] = {
-    { "x : 1,64,20,22\nw = [64,64,3,3]\ny = Conv(x, w) pads=1,1,1,1\n-> y", true },
-    { "x : 2,32,14,14\nw = [48,32,3,3]\nb = [48]\nk = Conv(x, w, b) pads=1,1,1,1\ny = Relu(k)\n-> y", true },
-    { "x : 1,128,7,7\nw = [128,128,3,3]\ny = Conv(x, w) pads=1,1,1,1\n-> y", true },
-    { "x : 1,16,64,64\nw = [16,16,3,3]\nk = Conv(x, w)\ny = Sigmoid(k)\n-> y", true },
-    { "x : 1,256,14,14\nw = [512,256,1,1]\ny = Conv(x, w)\n-> y", true },
-    { "x : 1,3,64,64\nw = [32,3,7,7]\ny = Conv(x, w) strides=2,2 pads=3,3,3,3\n-> y", true },
-    { "x : 1,24,30,30\nw = [40,24,5,5]\ny = Conv(x, w) dilations=2,2\n-> y", true },
-    { "x : 1,40,3,3\nw = [40,40,3,3]\ny = Conv(x, w) pads=4,4,4,4 dilations=4,4\n-> y",
-      true }, /* most taps are in the padding */
-    { "x : 1,64,20,20\nw = [64,1,3,3]\ny = Conv(x, w) group=64 pads=1,1,1,1\n-> y", true },
-    { "x : 1,64,20,20\nw = [64,1,5,5]\ny = Conv(x, w) group=64 strides=2,2 pads=2,2,2,2\n-> y", true },
-    { "x : 1,64,20,20\nw = [64,16,3,3]\ny = Conv(x, w) group=4 pads=1,1,1,1\n-> y", true },
-    { "x : 1,64,20,20\nw = [128,1,3,3]\ny = Conv(x, w) group=64 pads=1,1,1,1\n-> y", true },
-    { "x : 1,64,20,20\nw = [128,32,1,1]\ny = Conv(x, w) group=2\n-> y", true },
-    { "x : 2,24,90\nw = [36,24,5]\ny = Conv(x, w) pads=2,2\n-> y", true },
-    { "x : 2,24,90\nw = [36,12,5]\ny = Conv(x, w) pads=2,2 group=2\n-> y", true },
-    { "x : 1,16,6,7,8\nw = [24,16,3,3,3]\ny = Conv(x, w) pads=1,1,1,1,1,1\n-> y", false },
-    { "x : 1,16,6,7,8\nw = [24,8,3,3,3]\ny = Conv(x, w) pads=1,1,1,1,1,1 group=2\n-> y", true },
-    { "x : 64,768\nw = [768,300]\ny = MatMul(x, w)\n-> y", true },
-    { "x : 1,512\nw = [512,1000]\nb = [1000]\ny = Gemm(x, w, b)\n-> y", true },
-    { "x : 5,512\nw = [70,512]\nb = [70]\nk = Gemm(x, w, b) transB=1\ny = Tanh(k)\n-> y", true },
-    { "x : 2,4,60,64\nz : 2,4,64,50\ny = MatMul(x, z)\n-> y", true },
-    { "x : 2,4,3,64\nz : 2,4,50,64\nt = Transpose(z) perm=0,1,3,2\ny = MatMul(x, t)\n-> y", true },
+/* Layers of all kinds that cpu has kernels for. */
+static const char *const layers[] = {
+    "x : 1,64,20,22\nw = [64,64,3,3]\ny = Conv(x, w) pads=1,1,1,1\n-> y",
+    "x : 2,32,14,14\nw = [48,32,3,3]\nb = [48]\nk = Conv(x, w, b) pads=1,1,1,1\ny = Relu(k)\n-> y",
+    "x : 1,128,7,7\nw = [128,128,3,3]\ny = Conv(x, w) pads=1,1,1,1\n-> y",
+    "x : 1,16,64,64\nw = [16,16,3,3]\nk = Conv(x, w)\ny = Sigmoid(k)\n-> y",
+    "x : 1,256,14,14\nw = [512,256,1,1]\ny = Conv(x, w)\n-> y",
+    "x : 1,3,64,64\nw = [32,3,7,7]\ny = Conv(x, w) strides=2,2 pads=3,3,3,3\n-> y",
+    "x : 1,24,30,30\nw = [40,24,5,5]\ny = Conv(x, w) dilations=2,2\n-> y",
+    "x : 1,40,3,3\nw = [40,40,3,3]\ny = Conv(x, w) pads=4,4,4,4 dilations=4,4\n-> y", /* most taps are in the padding */
+    "x : 1,64,20,20\nw = [64,1,3,3]\ny = Conv(x, w) group=64 pads=1,1,1,1\n-> y",
+    "x : 1,64,20,20\nw = [64,1,5,5]\ny = Conv(x, w) group=64 strides=2,2 pads=2,2,2,2\n-> y",
+    "x : 1,64,20,20\nw = [64,16,3,3]\ny = Conv(x, w) group=4 pads=1,1,1,1\n-> y",
+    "x : 1,64,20,20\nw = [128,1,3,3]\ny = Conv(x, w) group=64 pads=1,1,1,1\n-> y",
+    "x : 1,64,20,20\nw = [128,32,1,1]\ny = Conv(x, w) group=2\n-> y",
+    "x : 2,24,90\nw = [36,24,5]\ny = Conv(x, w) pads=2,2\n-> y",
+    "x : 2,24,90\nw = [36,12,5]\ny = Conv(x, w) pads=2,2 group=2\n-> y",
+    "x : 1,16,6,7,8\nw = [24,8,3,3,3]\ny = Conv(x, w) pads=1,1,1,1,1,1 group=2\n-> y",
+    "x : 64,768\nw = [768,300]\ny = MatMul(x, w)\n-> y",
+    "x : 1,512\nw = [512,1000]\nb = [1000]\ny = Gemm(x, w, b)\n-> y",
+    "x : 5,512\nw = [70,512]\nb = [70]\nk = Gemm(x, w, b) transB=1\ny = Tanh(k)\n-> y",
+    "x : 2,4,60,64\nz : 2,4,64,50\ny = MatMul(x, z)\n-> y",
+    "x : 2,4,3,64\nz : 2,4,50,64\nt = Transpose(z) perm=0,1,3,2\ny = MatMul(x, t)\n-> y",
 };
-static const char *const options[] = { "auto",   "tiles",  "winograd_4x4",  "winograd_2x2",    "depthwise",
-                                       "groups", "rows",   "library",       "library_blocked", "library_winograd",
-                                       "gemm",   "packed", "inner_product", "plain",           "batched",
-                                       "matmul" };
-/* Kernels with plain sums: built-in ones, with the short chains of strict, and the library's. */
+static const char *const options[] = { "auto",   "tiles", "winograd_4x4", "winograd_2x2", "depthwise",
+                                       "groups", "rows",  "gemm",         "packed",       "batched" };
+/* Kernels with plain sums, which have the short chains of strict. */
 static const char *const builtin_kernels[] = { "tiles",  "depthwise", "planes", "rows",
                                                "groups", "gemm",      "packed", "batched" };
-static const char *const library_kernels[] = { "library", "library_blocked", "inner_product", "plain", "matmul" };
 
 /* Does this process have built-in kernels for this CPU? */
 static bool has_loops(void)
@@ -71,12 +62,12 @@ static struct rig open_as(const char *script, const char *providers, const char 
 }
 
 /* Checks that all kernels in the explanation are plain; adds their number to *count. */
-static void expect_plain(const char *script, const char *kernel, bool ours, int *count)
+static void expect_plain(const char *script, const char *kernel, int *count)
 {
     static const char mark[] = "\"kernel\": {\"name\": \"";
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig rig = open_as(script, REGION ",reference", "strict", REGION ".kernel", kernel);
+    struct rig rig = open_as(script, "cpu,reference", "strict", "cpu.kernel", kernel);
     struct text_buffer told = { 0 };
 
     if (inlay_session_explain(rig.session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
@@ -86,8 +77,7 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
 
         at += sizeof mark - 1;
         n = strcspn(at, "\"");
-        if (!is_one_of(at, n, builtin_kernels, sizeof builtin_kernels / sizeof *builtin_kernels) &&
-            (ours || !is_one_of(at, n, library_kernels, sizeof library_kernels / sizeof *library_kernels)))
+        if (!is_one_of(at, n, builtin_kernels, sizeof builtin_kernels / sizeof *builtin_kernels))
             fail_msg("with kernel %s, '%.*s' runs with precision strict in\n%s", kernel, (int)n, at, script);
     }
     text_buffer_free(&told);
@@ -103,11 +93,9 @@ static void only_plain_sums(void **state)
         for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
             int found = 0;
 
-            if (!region_has_kernel(options[k]) || (!REGION_HAS_LIBRARY && !layers[i].ours))
-                continue; /* volumes, for which only a library has a kernel */
-            expect_plain(layers[i].script, options[k], layers[i].ours && has_loops(), &found);
+            expect_plain(layers[i], options[k], &found);
             if (found != 1)
-                fail_msg("the explanation names %d kernels, not 1, in\n%s", found, layers[i].script);
+                fail_msg("the explanation names %d kernels, not 1, in\n%s", found, layers[i]);
         }
 }
 
@@ -190,7 +178,7 @@ static void short_chains(void **state)
         { { "x : 1,64,9,9\nw = [40,64,3,3]\ny = Conv(x, w)\n" ENDING, 1, 64, 40, 3 }, "gemm" },
         { { "x : 1,96,9,9\nw = [80,48,3,3]\ny = Conv(x, w) group=2\n" ENDING, 2, 48, 80, 3 }, "groups" },
     };
-    const char *providers[] = { REGION ",reference", "openblas?,reference", "reference" };
+    const char *providers[] = { "cpu,reference", "openblas?,reference", "reference" };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -199,9 +187,9 @@ static void short_chains(void **state)
 
         for (int provider = has_loops() ? 0 : 1; provider < 3; provider++) {
             const double strict =
-                error_by(sums, providers[provider], "strict", provider == 0 ? REGION ".kernel" : NULL, rows[i].kernel);
+                error_by(sums, providers[provider], "strict", provider == 0 ? "cpu.kernel" : NULL, rows[i].kernel);
             const double f32 =
-                error_by(sums, providers[provider], "f32", provider == 0 ? REGION ".kernel" : NULL, rows[i].kernel);
+                error_by(sums, providers[provider], "f32", provider == 0 ? "cpu.kernel" : NULL, rows[i].kernel);
 
             if (!(strict <= most) || !(strict <= 0.8 * f32))
                 fail_msg("%s: strict is off by %g eps, f32 by %g, in\n%s", providers[provider], strict, f32,

@@ -1,7 +1,6 @@
 /* Built-in convolutions, compared with the reference: random windows, strides, dilations and pads, one group or
  * depthwise, with residuals, functions and per-channel factors around them. */
 #define COMPARE_TOLERANCE 6e-6f
-#include "region_provider.h"
 #include "compare.h"
 #include "random.h"
 
@@ -76,8 +75,8 @@ static void narrow(void **state)
                            endings[(out_index + i) % 7]);
             script_model(&wire, script, 17);
             a = rig_open(&wire,
-                         (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
-                                                out_index % 2 ? "1" : "2", REGION ".kernel", "tiles", NULL });
+                         (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
+                                                out_index % 2 ? "1" : "2", "cpu.kernel", "tiles", NULL });
             b = compare_open(script, 17, "reference", "1", NULL);
             script_feed(&a, 1);
             script_feed(&b, 1);

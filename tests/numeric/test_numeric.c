@@ -1,6 +1,5 @@
 /* Compares every kernel for convolutions and matrix multiplications with sums in double, relative to the magnitudes of
  * the terms of each element, with data that stresses float arithmetic, on one and several threads. */
-#include "../cpu/region_provider.h"
 #include "cpu/choice/kernels.h"
 #include "layer.h"
 #include "cpu/convolution/tiles.h"
@@ -85,9 +84,8 @@ static uint32_t expect(const nm_case *test_case, const char *kernel, const char 
     struct rig rig;
 
     nm_case_model(test_case, &wire);
-    rig =
-        rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
-                                               thread_count, "precision", precision, REGION ".kernel", kernel, NULL });
+    rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
+                                                 thread_count, "precision", precision, "cpu.kernel", kernel, NULL });
     ran = kernel_of(&rig);
     nm_case_feed(test_case, &rig);
     rig_run(&rig);
@@ -109,7 +107,7 @@ static bool depends_on_weights(uint32_t kernel)
 /* Can a float layer choose the kernel? Kernels for low-bit weights are tested in tests/cpu/test_nbits.c. */
 static bool is_choice(uint32_t kernel)
 {
-    return kernel_table[kernel].lower != NULL && region_has_kernel(kernel_table[kernel].name);
+    return kernel_table[kernel].lower != NULL;
 }
 
 static void every_kernel(void **state)
