@@ -404,7 +404,7 @@ static void test_refusals_are_folded(void **state)
     json_decref(json);
     output = explain(rig.session, (inlay_explain_options){ .columns = 100 });
     assert_null(strstr(output.data, "the fake device has five operators"));
-    assert_non_null(strstr(output.data, "and 1 refusal by providers without a kernel for the operator"));
+    assert_non_null(strstr(output.data, "\n  1 refusal by providers without a kernel for the operator"));
     text_buffer_free(&output);
     output = explain(rig.session, (inlay_explain_options){ .columns = 100, .flags = INLAY_EXPLAIN_ALL });
     assert_non_null(strstr(output.data, "fake, 20 nodes: the fake device has five operators"));
@@ -421,7 +421,7 @@ static void test_refusals_of_forbidden_providers(void **state)
         { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", "fake.refuse", "1", "forbid", "fake", NULL },
     };
     static const char named[] = "fake, 3 nodes: the option refuse is set";
-    static const char counted[] = "and 1 refusal by providers that rules, inlay tune or an emulated device keep out";
+    static const char counted[] = "\n  1 refusal by providers that rules, inlay tune or an emulated device keep out";
 
     (void)state;
     for (int forbidden = 0; forbidden < 2; forbidden++) {

@@ -262,7 +262,7 @@ static void test_described_methods(void **state)
     reply = reflect("grpc.reflection.v1.ServerReflection", &request);
     file = inference__described_file__unpack(NULL, reply->file_descriptor_response->file_descriptor_proto[0].len,
                                              reply->file_descriptor_response->file_descriptor_proto[0].data);
-    assert_true(file != NULL && file->n_service == 1 && file->service[0]->n_method == 17);
+    assert_true(file != NULL && file->n_service == 1 && file->service[0]->n_method == 18);
     for (size_t i = 0; i < file->service[0]->n_method; i++) {
         static grpc_call call;
         Inference__Empty empty = INFERENCE__EMPTY__INIT;
