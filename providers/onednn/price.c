@@ -30,6 +30,7 @@ struct sizes {
     double input, weights, output, addend; /* elements */
     double depth;                          /* of a product: length of a sum */
     double taps;                           /* of a window */
+    double inside;                         /* the share of all taps that a convolution computes */
     bool depthwise, thin;
 };
 
@@ -59,6 +60,46 @@ static double size_of(const inlay_value_state *state, uint32_t d)
                : (double)state->dims[d];
 }
 
+/* The share of the taps of a dilated convolution that it computes: a row of taps outside the image is skipped, and of
+ * the others, about half of the taps outside it, because a block of pixels skips a tap that is outside for all of them. */
+static double inside_of(const inlay_cost_request *request, const struct group *group)
+{
+    const inlay_value_state *input = state_of(request, group->values[OPERAND_INPUT]),
+                            *output = state_of(request, group->output);
+    int64_t in[MOST_SPATIAL], out[MOST_SPATIAL], begins[MOST_SPATIAL], ends[MOST_SPATIAL];
+    double rows = 1, taps = 1;
+    bool dilated = false;
+
+    if (group->kind != GROUP_CONV || input == NULL || output == NULL || input->rank != group->spatial + 2 ||
+        output->rank != group->spatial + 2)
+        return 1;
+    for (uint32_t i = 0; i < group->spatial; i++) {
+        in[i] = input->dims[2 + i];
+        out[i] = output->dims[2 + i];
+        if (in[i] < 1 || out[i] < 1) /* unknown, or nothing to compute */
+            return 1;
+        dilated = dilated || group->dilations[i] > 1;
+    }
+    if (!dilated)
+        return 1;
+    group_pads(group, in, out, begins, ends);
+    for (uint32_t i = 0; i < group->spatial; i++) {
+        double count = 0;
+
+        for (int64_t k = 0; k < group->kernel[i]; k++) { /* the pixels whose tap k is inside */
+            const int64_t low = begins[i] - k * group->dilations[i], high = low + in[i], stride = group->strides[i];
+            const int64_t first = low > 0 ? (low + stride - 1) / stride : 0,
+                          past = high <= 0 ? 0 : (high + stride - 1) / stride;
+
+            count += fmax(0, (double)(past < out[i] ? past : out[i]) - (double)first);
+        }
+        count /= (double)(out[i] * group->kernel[i]);
+        taps *= count;
+        rows *= i + 1 < group->spatial ? count : 1;
+    }
+    return (rows + taps) / 2;
+}
+
 static struct sizes sizes_of(const inlay_cost_request *request, const struct group *group)
 {
     const inlay_value_state *input = state_of(request, group->values[OPERAND_INPUT]),
@@ -68,7 +109,8 @@ static struct sizes sizes_of(const inlay_cost_request *request, const struct gro
                            .output = count_of(state_of(request, group->output)),
                            .addend = count_of(state_of(request, group->values[OPERAND_ADDEND])),
                            .depth = 1,
-                           .taps = 1 };
+                           .taps = 1,
+                           .inside = inside_of(request, group) };
 
     if (group->kind == GROUP_PRODUCT && input != NULL && input->rank != INLAY_RANK_UNKNOWN && input->rank >= 2)
         sizes.depth = size_of(input, input->rank - (group->input_transposed ? 2 : 1));
@@ -90,7 +132,7 @@ static double flops_of(const struct group *group, const struct sizes *sizes, dou
                     : sizes->thin         ? THIN_FLOPS_PER_NS
                     : group->spatial == 3 ? VOLUME_FLOPS_PER_NS
                                           : CONV_FLOPS_PER_NS;
-        return 2 * sizes->output * sizes->depth * sizes->taps;
+        return 2 * sizes->output * sizes->depth * sizes->taps * sizes->inside;
     case GROUP_DECONV:
         *out_rate = UNFOLD_FLOPS_PER_NS;
         return 2 * sizes->input * sizes->depth * sizes->taps;

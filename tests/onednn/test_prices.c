@@ -2,15 +2,15 @@
 #include "region_models.h"
 
 struct convolution {
-    int64_t channels, kernel, side, group;
+    int64_t channels, kernel, side, group, dilation;
 };
 
 static void write_convolution(region_model *model, const struct convolution *convolution)
 {
     const int64_t weights[] = { convolution->channels, convolution->channels / convolution->group, convolution->kernel,
                                 convolution->kernel };
-    const int64_t pads[] = { convolution->kernel / 2, convolution->kernel / 2, convolution->kernel / 2,
-                             convolution->kernel / 2 };
+    const int64_t pad = convolution->kernel / 2 * convolution->dilation, pads[] = { pad, pad, pad, pad };
+    const int64_t dilations[] = { convolution->dilation, convolution->dilation };
     wire_mark mark = mw_begin(&model->wire, 8, 17), n;
     char inputs[48], shape[48];
 
@@ -20,6 +20,7 @@ static void write_convolution(region_model *model, const struct convolution *con
     (void)snprintf(inputs, sizeof inputs, "x,%s", model_constant(model, 4, weights, 0.1f, 0));
     n = mw_node_begin(&model->wire, "Conv", inputs, "y");
     rig_attr_ints(&model->wire, "pads", 4, pads);
+    rig_attr_ints(&model->wire, "dilations", 2, dilations);
     rig_attr_int(&model->wire, "group", convolution->group);
     wire_end(&model->wire, n);
     mw_value(&model->wire, MW_OUTPUT, "y", RIG_FLOAT, shape);
@@ -53,13 +54,15 @@ static double price(const struct convolution *convolution, const char *providers
  * algorithm and need channels last. Provider onednn is cheaper for groups of few channels. */
 static void costs_differ(void **state)
 {
-    static const struct convolution winograd = { 64, 3, 56, 1 }, depthwise = { 96, 3, 56, 96 },
-                                    thin = { 128, 3, 28, 32 };
+    static const struct convolution winograd = { 64, 3, 56, 1, 1 }, depthwise = { 96, 3, 56, 96, 1 },
+                                    thin = { 128, 3, 28, 32, 1 }, dilated = { 960, 3, 14, 1, 12 };
 
     (void)state;
     assert_true(price(&winograd, "cpu,reference") < price(&winograd, "onednn,reference"));
     assert_true(price(&depthwise, "cpu,reference") < price(&depthwise, "onednn,reference"));
     assert_true(price(&thin, "cpu,reference") > price(&thin, "onednn,reference"));
+    assert_true(price(&dilated, "cpu,reference") >
+                price(&dilated, "onednn,reference")); /* most taps are in the padding */
 }
 
 int main(void)
