@@ -40,7 +40,7 @@ while read -r model regions copies dispatches flags; do
 done <<'END'
 squeezenet1_1 1 2 48
 mobilenet_v3_large 1 2 110
-vit_small 1 2 75 --dim N=1
+vit_small 1 2 80 --dim N=1
 gpt2_tiny_kv 4 23 75 --dim batch=1
 resnet50 1 2 58
 yolo11n 1 2 165
