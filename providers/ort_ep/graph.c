@@ -455,7 +455,7 @@ OrtStatus *ort_Graph_GetOnnxIRVersion(const OrtGraph *graph, int64_t *onnx_ir_ve
 {
     ORT_NEED(graph);
     ORT_NEED(onnx_ir_version);
-    *onnx_ir_version = 10; /* inlay's graph has the form of this version, whatever that of the file is */
+    *onnx_ir_version = 10; /* inlay's graph has the form of this version, whichever the file has */
     return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* The provider ort_ep: nodes and regions of an ONNX Runtime execution provider that is a library of its own. */
+/* The provider ort_ep: nodes and regions of an ONNX Runtime execution provider in a separate library. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
 #include "inlay/kit_region.h"
 #include "ort_ep/provider.h"

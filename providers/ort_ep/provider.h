@@ -12,7 +12,7 @@
  *     price.c       measured times
  *
  * Functions called ort_NAME are those of the tables. A library keeps state in an OrtEp by the names of nodes and
- * constants, which differ only within a model. So each region has an OrtEp of its own; another one assesses graphs. */
+ * constants, which differ only within a model. So each region has a separate OrtEp; another one assesses graphs. */
 #ifndef ORT_EP_PROVIDER_H
 #define ORT_EP_PROVIDER_H
 #include "custom.h"

@@ -580,7 +580,7 @@ static void scan_of_a_batch(void **state)
     rig_close(&rig);
 }
 
-/* A node that the provider does not support, beside a branch without nodes: an error that names the node. */
+/* A node that the provider does not support, next to a branch without nodes: an error that names the node. */
 static void unsupported_beside_an_empty_branch(void **state)
 {
     struct wire wire = { 0 };

@@ -522,7 +522,7 @@ static void test_what_if(void **state)
     rig_close(&second);
 }
 
-/* Each objective's row is what a session with this objective has, and none has less of what it minimises. */
+/* Each objective's row equals a session with this objective, and no other row has less of the amount it minimises. */
 static void test_objectives(void **state)
 {
     static const char *const names[] = { "latency", "energy", "memory" }, *const keys[] = { "cost_ns", "energy_nj",

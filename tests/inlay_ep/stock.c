@@ -207,7 +207,7 @@ static void attribute(struct wire *wire, const char *name, const int64_t *values
     wire_end(wire, mark);
 }
 
-/* Two layers; the first one's weights are larger than what is copied into the graph's text. */
+/* Two layers; the first one's weights are too large to be copied into the graph's text. */
 static void write_layers(struct wire *wire)
 {
     wire_mark graph = mw_begin(wire, 8, 17);
@@ -308,20 +308,23 @@ static void write_strings(struct wire *wire)
     wire_end(wire, graph);
 }
 
+static void cast(struct wire *wire, const char *input, const char *output, int64_t type)
+{
+    wire_mark node = mw_node_begin(wire, "Cast", input, output);
+
+    attribute(wire, "to", &type, 1, false);
+    wire_end(wire, node);
+}
+
 /* The runtime runs nodes on strings between two groups of inlay. */
 static void write_between(struct wire *wire)
 {
-    const int64_t to_string = STRING, to_float = FLOAT;
-    wire_mark graph = mw_begin(wire, 8, 17), node;
+    wire_mark graph = mw_begin(wire, 8, 17);
 
     mw_value(wire, MW_INPUT, "x", FLOAT, "N,3");
     mw_node(wire, "Abs", "x", "a");
-    node = mw_node_begin(wire, "Cast", "a", "s");
-    attribute(wire, "to", &to_string, 1, false);
-    wire_end(wire, node);
-    node = mw_node_begin(wire, "Cast", "s", "f");
-    attribute(wire, "to", &to_float, 1, false);
-    wire_end(wire, node);
+    cast(wire, "a", "s", STRING);
+    cast(wire, "s", "f", FLOAT);
     mw_node(wire, "Sqrt", "f", "y");
     mw_value(wire, MW_OUTPUT, "y", FLOAT, "N,3");
     mw_value(wire, MW_OUTPUT, "s", STRING, "N,3");
@@ -331,18 +334,13 @@ static void write_between(struct wire *wire)
 /* Arithmetic on sizes between nodes of the runtime stays with the runtime. */
 static void write_indices(struct wire *wire)
 {
-    const int64_t to_string = STRING, to_int64 = INT64;
-    wire_mark graph = mw_begin(wire, 8, 17), node;
+    wire_mark graph = mw_begin(wire, 8, 17);
 
     mw_value(wire, MW_INPUT, "x", FLOAT, "N,3");
     mw_node(wire, "Exp", "x", "y");
     mw_node(wire, "Shape", "y", "shape");
-    node = mw_node_begin(wire, "Cast", "shape", "s");
-    attribute(wire, "to", &to_string, 1, false);
-    wire_end(wire, node);
-    node = mw_node_begin(wire, "Cast", "s", "i");
-    attribute(wire, "to", &to_int64, 1, false);
-    wire_end(wire, node);
+    cast(wire, "shape", "s", STRING);
+    cast(wire, "s", "i", INT64);
     mw_node(wire, "Add", "i,i", "z");
     mw_value(wire, MW_OUTPUT, "y", FLOAT, "N,3");
     mw_value(wire, MW_OUTPUT, "z", INT64, "2");

@@ -229,8 +229,8 @@ static double amount_of(const struct partition *partition, uint32_t objective)
                                            : partition->cost_ns;
 }
 
-/* Each objective finds the least of all choices, of what is counted from its regions and copies; no other objective
- * finds less of it. */
+/* The assignment for each objective has the least amount of all choices, counted from its regions and copies; the
+ * assignments for other objectives have no less. */
 static void objectives_within_one_percent(void **state)
 {
     static const world_mix mixes[] = {

@@ -57,6 +57,22 @@ void serving_file(const struct serving *serving, const char *name, const char *t
     (void)close(fd);
 }
 
+void serving_tokenizer(const struct serving *serving, const char *model)
+{
+    char text[8192], name[128];
+    size_t used =
+        (size_t)snprintf(text, sizeof text,
+                         "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":"
+                         "false},\"added_tokens\":[],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
+
+    for (int c = '!'; c <= '~'; c++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s%c\":%d", c > '!' ? "," : "",
+                                 c == '"' || c == '\\' ? "\\" : "", c, c);
+    (void)snprintf(text + used, sizeof text - used, "}}}");
+    (void)snprintf(name, sizeof name, "models/%s/tokenizer.json", model);
+    serving_file(serving, name, text, 0644);
+}
+
 /* Reads the start of the log, or its end. */
 static void read_log(const struct serving *serving, bool end, char *text, size_t bytes)
 {

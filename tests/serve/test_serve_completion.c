@@ -15,18 +15,8 @@ static struct serving server;
 /* Every printable character is a token of its code; <|end|> follows 'y'. */
 static void write_tokenizer(const struct serving *serving)
 {
-    static char text[8192];
-    size_t used =
-        (size_t)snprintf(text, sizeof text,
-                         "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":"
-                         "false},\"added_tokens\":[],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
-
-    for (int c = '!'; c <= '~'; c++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s%c\":%d", c > '!' ? "," : "",
-                                 c == '"' || c == '\\' ? "\\" : "", c, c);
-    (void)snprintf(text + used, sizeof text - used, "}}}");
-    serving_file(serving, "models/count/tokenizer.json", text, 0644);
-    serving_file(serving, "models/vectors/tokenizer.json", text, 0644);
+    serving_tokenizer(serving, "count");
+    serving_tokenizer(serving, "vectors");
     serving_file(serving, "models/count/config.json",
                  "{\"eos_token_id\": [201, 202, 203, 204, 205, 206, 207, 208, 209, 122]}", 0644);
 }

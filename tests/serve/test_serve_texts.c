@@ -1,4 +1,4 @@
-/* Texts that share the runs of a decoder: each has the tokens that it has alone, whatever the others do. */
+/* Texts that share the runs of a decoder: each has the tokens that it has alone. */
 #include "client.h"
 #include "random.h"
 #include <pthread.h>
@@ -18,24 +18,11 @@ static char got[TEXTS][TEXT_BYTES];
 
 static void prepare(void)
 {
-    static char text[8192];
-    size_t used =
-        (size_t)snprintf(text, sizeof text,
-                         "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":"
-                         "false},\"added_tokens\":[],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
-
-    for (int c = '!'; c <= '~'; c++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s%c\":%d", c > '!' ? "," : "",
-                                 c == '"' || c == '\\' ? "\\" : "", c, c);
-    (void)snprintf(text + used, sizeof text - used, "}}}");
     serving_prepare_empty(&server);
     for (size_t i = 0; i < 2; i++) {
-        char path[64];
-
         serving_model(&server, decoders[i], "options: [reproducible=1]\n",
                       i == 0 ? write_counted_decoder : write_masked_decoder);
-        (void)snprintf(path, sizeof path, "models/%s/tokenizer.json", decoders[i]);
-        serving_file(&server, path, text, 0644);
+        serving_tokenizer(&server, decoders[i]);
     }
 }
 

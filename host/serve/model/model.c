@@ -228,7 +228,7 @@ static inlay_status count_model(struct model *model, inlay_diag *diag)
 /* Finds out how texts can share the model's runs. */
 static void find_form(struct model *model)
 {
-    static const char *const forms[] = { [TEXT_ALONE] = "each text in runs of its own",
+    static const char *const forms[] = { [TEXT_ALONE] = "each text in separate runs",
                                          [TEXT_LEFT] = "texts share runs, padded at their beginnings",
                                          [TEXT_RIGHT] = "texts share runs, padded at their ends" };
 

@@ -123,7 +123,7 @@ static decoding_text *begin_first(struct decoder *decoder)
 static void wait_again(struct decoder *decoder, decoding_text *text)
 {
     text->read = 0;
-    text->like = NULL; /* it has tokens of its own now */
+    text->like = NULL; /* it has generated tokens, so it equals no prompt */
     text->next = decoder->first;
     decoder->first = text;
     if (decoder->last == NULL)
@@ -406,7 +406,7 @@ static bool take_ready(struct decoder *decoder, text_row *rows)
     return taken;
 }
 
-/* Gives the texts that wait lanes of their own while they fit. */
+/* Puts each text that waits into a free lane while they fit. */
 static void begin_waiting(struct decoder *decoder)
 {
     drop_waiting(decoder);
@@ -455,7 +455,7 @@ static struct lane *next_steps(struct decoder *decoder)
 {
     struct lane *queue = NULL;
 
-    do { /* again if what was begun has failed, as nothing else would begin the others */
+    do { /* again if the texts that began have failed, because no finished run would begin the others */
         begin_waiting(decoder);
         for (uint32_t k = 0; k < decoder->lane_count; k++) {
             struct lane *lane = &decoder->lanes[k];

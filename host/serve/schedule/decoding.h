@@ -1,7 +1,7 @@
 /* serve/schedule/decoding.h - generates texts token by token, those of all requests of a model together.
  *
  * A lane is a context with the states of one text or of several, as rows (text_rows.h), and a job of the scheduler that
- * runs all of them. A text begins in a lane of its own, which reads its prompt in chunks. Then its row joins the main
+ * runs all of them. A text begins in a separate lane, which reads its prompt in chunks. Then its row joins the main
  * lane: between two of its runs, rows join and leave. If the model holds only one text per context, each text stays
  * in its own lane.
  *

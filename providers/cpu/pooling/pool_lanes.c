@@ -270,7 +270,7 @@ VEC_INLINE bool lanes_row(const pool_plane *plane, const float *input, float *ou
     return vec_sum(row.special[0]) == 0;
 }
 
-/* Functions of their own: compilers allocate the registers of a larger one worse. */
+/* Separate functions: compilers allocate the registers of a larger one worse. */
 #define LANES_ROW(name, is_mean, deep)                                                                                 \
     static __attribute__((noinline)) bool name(const pool_plane *plane, const float *input, float *output,             \
                                                int64_t slice_out, int64_t row_out)                                     \

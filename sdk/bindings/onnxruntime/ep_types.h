@@ -157,7 +157,7 @@ struct OrtEpFactory {
                                            const OrtSessionOptions *options, size_t *out); /* 28 */
 };
 
-/* The functions that the runtime offers to execution providers, beside those of OrtApi. */
+/* The functions that the runtime offers to execution providers, in addition to those of OrtApi. */
 struct OrtEpApi {
 #define ENTRY(returns, name, params) returns(*name) params;
 #include "ep.def"

@@ -1,5 +1,5 @@
-/* Which nodes inlay runs. The whole graph is compiled at once; if inlay does not support it, each node is asked for as a
- * model of its own, and those that are supported form as few groups as possible, because the runtime's work grows with
+/* Which nodes inlay runs. The whole graph is compiled at once; if inlay does not support it, each node is compiled as
+ * a separate model, and those that are supported form as few groups as possible, because the runtime's work grows with
  * the groups times the nodes of the graph. No list of operators is kept here. */
 #include "ort_ep.h"
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct answer {
     bool supported;
 };
 
-/* A node and what is known about it. */
+/* A node, and whether inlay supports it. */
 struct candidate {
     bool supported;
     bool computes_indices; /* its outputs are indices, sizes or masks */

@@ -291,7 +291,7 @@ static OrtStatus *put_attribute(const ep_runtime *runtime, ort_writer *node, con
         ort_put_message(node, NODE_ATTRIBUTE, &attr);
         return failed;
     }
-    /* The first call fails if there are elements, and tells their size. */
+    /* The first call fails if there are elements, and returns their size. */
     runtime->api->ReleaseStatus(runtime->api->ReadOpAttr(from, type, NULL, 0, &bytes));
     data = calloc(1, bytes + sizeof(int64_t));
     if (data == NULL)
