@@ -351,6 +351,19 @@ done:
     return status;
 }
 
+/* The level that INLAY_ISA limits this process to; NULL: none below that of the CPU. A program for this kind of CPU keeps
+ * the limit, because it is compared with a session of this process. */
+static const char *limit_of_process(void)
+{
+    static const char *const levels[] = { "baseline", "avx2" };
+    const char *limit = getenv("INLAY_ISA");
+
+    for (uint32_t i = 0; limit != NULL && i < sizeof levels / sizeof *levels; i++)
+        if (strcmp(limit, levels[i]) == 0)
+            return levels[i];
+    return NULL;
+}
+
 inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_diag *diag)
 {
     const bool native = job->isa != NULL && strcmp(job->isa, "native") == 0;
@@ -358,7 +371,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
                            .collection = collection,
                            .diag = diag,
                            .native = native,
-                           .names = { .isa = native ? NULL : job->isa } };
+                           .names = { .isa = native ? limit_of_process() : job->isa } };
     struct stat st;
     inlay_status status;
 
