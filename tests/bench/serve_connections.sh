@@ -19,7 +19,7 @@ echo "| threads | connections | requests/s | CPU us a request |"
 echo "|---|---|---|---|"
 for threads in 1 2 4 8; do
     : >"$tmp/log"
-    "$serve" "$tmp/models" --no-config --port 0 --grpc-port -1 --max-connections 2048 --serve-threads "$threads" 2>"$tmp/log" &
+    "$serve" "$tmp/models" --no-config --strict 0 --port 0 --grpc-port -1 --max-connections 2048 --serve-threads "$threads" 2>"$tmp/log" &
     pid=$!
     until grep -q "ready, models" "$tmp/log"; do sleep 0.05; done
     url=$(grep -o 'http://[0-9.:]*' "$tmp/log")
