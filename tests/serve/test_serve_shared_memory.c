@@ -321,11 +321,175 @@ static void test_grpc(void **state)
     protobuf_c_message_free_unpacked(&regions->base, NULL);
 }
 
+/* ------------------------------------------------------------------ perf_analyzer --shared-memory=system */
+
+/* An object for a region, as perf_analyzer makes one for each tensor. */
+static float *make_object(const char *name, char *out_key, size_t bytes)
+{
+    int fd;
+    float *numbers;
+
+    (void)snprintf(out_key, bytes, "%s-%s", key, name);
+    fd = shm_open(out_key, O_RDWR | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0 && ftruncate(fd, 12) == 0);
+    numbers = mmap(NULL, 12, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(numbers != MAP_FAILED);
+    (void)close(fd);
+    return numbers;
+}
+
+static void register_rest(const char *region, const char *object_key)
+{
+    char path[128], body[256];
+
+    (void)snprintf(path, sizeof path, REGIONS "/region/%s/register", region);
+    (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"offset\":0,\"byte_size\":12}", object_key);
+    expect("POST", path, body, 200, "");
+}
+
+static void unregister_rest(void)
+{
+    expect("POST", REGIONS "/unregister", "", 200, "");
+    expect("POST", "/v2/cudasharedmemory/unregister", "", 200, "");
+}
+
+/* Empties the regions, adds one for each output and each input, sends requests, empties the regions. */
+static void test_perf_analyzer_rest(void **state)
+{
+    char x_key[96], y_key[96];
+    float *x = make_object("x", x_key, sizeof x_key), *y = make_object("y", y_key, sizeof y_key);
+
+    (void)state;
+    unregister_rest();
+    register_rest("y", y_key);
+    register_rest("x_0_0", x_key);
+    (void)shm_unlink(x_key);
+    (void)shm_unlink(y_key);
+    for (int turn = 0; turn < 3; turn++) {
+        char body[512], id[16];
+
+        memcpy(x, (const float[]){ (float)turn, 5, 7 }, 12);
+        (void)snprintf(id, sizeof id, "\"id\":\"%d\"", turn);
+        (void)snprintf(
+            body, sizeof body,
+            "{%s,\"inputs\":[" IN(
+                "\"shared_memory_region\":\"x_0_0\",\"shared_memory_byte_size\":12") "],"
+                                                                                     "\"outputs\":[{\"name\":\"y\","
+                                                                                     "\"parameters\":{\"shared_memory_"
+                                                                                     "region\":\"y\","
+                                                                                     "\"shared_memory_byte_size\":12}}]"
+                                                                                     "}",
+            id);
+        expect("POST", INFER, body, 200, id);
+        assert_memory_equal(y, ((const float[]){ 2 * (float)turn, 10, 14 }), 12);
+    }
+    unregister_rest();
+    (void)munmap(x, 12);
+    (void)munmap(y, 12);
+}
+
+static void register_grpc(const char *region, char *object_key)
+{
+    Inference__SharedRegion message = INFERENCE__SHARED_REGION__INIT;
+    static grpc_call call;
+
+    message.name = TEXT(region);
+    message.key = object_key;
+    message.byte_size = 12;
+    call = (grpc_call){ .path = NULL };
+    grpc_add(&call, &message.base);
+    grpc_expect(grpc_port, SERVICE "SystemSharedMemoryRegister", &call, 0, "");
+}
+
+static void unregister_grpc(void)
+{
+    static grpc_call call;
+
+    call_region(SERVICE "SystemSharedMemoryUnregister", "", 0, 0, 0, "", &call);
+    call_region(SERVICE "CudaSharedMemoryUnregister", "", 0, 0, 0, "", &call);
+}
+
+/* The same over gRPC, as unary calls and as one stream; a message has an id, a priority and a time limit. */
+static void test_perf_analyzer_grpc(void **state)
+{
+    static int64_t shape[] = { 1, 3 };
+    char x_key[96], y_key[96];
+    float *x = make_object("x", x_key, sizeof x_key), *y = make_object("y", y_key, sizeof y_key);
+    Inference__InferRequest request = INFERENCE__INFER_REQUEST__INIT;
+    Inference__Parameter priority = INFERENCE__PARAMETER__INIT, limit = INFERENCE__PARAMETER__INIT,
+                         *parameters[] = { &priority, &limit };
+    Inference__ParameterValue numbers[2] = { INFERENCE__PARAMETER_VALUE__INIT, INFERENCE__PARAMETER_VALUE__INIT };
+    Inference__Tensor tensor = INFERENCE__TENSOR__INIT, *inputs = &tensor;
+    Inference__WantedTensor wanted = INFERENCE__WANTED_TENSOR__INIT, *outputs = &wanted;
+    struct place from, to;
+
+    (void)state;
+    unregister_grpc();
+    register_grpc("y", y_key);
+    register_grpc("x_0_0", x_key);
+    (void)shm_unlink(x_key);
+    (void)shm_unlink(y_key);
+    place_init(&from, "x_0_0", 0, 12);
+    place_init(&to, "y", 0, 12);
+    from.list[1] = from.list[2]; /* an offset of 0 is not sent */
+    to.list[1] = to.list[2];
+    priority.key = TEXT("priority");
+    numbers[0].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE;
+    numbers[0].uint64_value = 1;
+    priority.value = &numbers[0];
+    limit.key = TEXT("timeout");
+    numbers[1].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
+    numbers[1].int64_value = 60000000;
+    limit.value = &numbers[1];
+    tensor.name = TEXT("x");
+    tensor.datatype = TEXT("FP32");
+    tensor.shape = shape;
+    tensor.n_shape = 2;
+    tensor.parameters = from.list;
+    wanted.name = TEXT("y");
+    wanted.parameters = to.list;
+    tensor.n_parameters = wanted.n_parameters = 2;
+    request.model_name = TEXT("twice");
+    request.id = TEXT("7");
+    request.parameters = parameters;
+    request.n_parameters = 2;
+    request.inputs = &inputs;
+    request.outputs = &outputs;
+    request.n_inputs = request.n_outputs = 1;
+    for (int streams = 0; streams < 2; streams++) {
+        static grpc_call call;
+
+        memcpy(x, (const float[]){ 1, (float)streams, 3 }, 12);
+        call = (grpc_call){ .path = NULL };
+        grpc_add(&call, &request.base);
+        if (streams)
+            grpc_add(&call, &request.base);
+        grpc_expect(grpc_port, streams ? SERVICE "ModelStreamInfer" : SERVICE "ModelInfer", &call, 0, "");
+        assert_memory_equal(y, ((const float[]){ 2, 2 * (float)streams, 6 }), 12);
+        if (!streams) {
+            Inference__InferReply *reply = grpc_message(&call, 0, &inference__infer_reply__descriptor);
+
+            assert_true(reply != NULL && reply->n_outputs == 1 && reply->outputs[0]->n_parameters > 0);
+            assert_string_equal(reply->id, "7");
+            protobuf_c_message_free_unpacked(&reply->base, NULL);
+        }
+    }
+    unregister_grpc();
+    (void)munmap(x, 12);
+    (void)munmap(y, 12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regions),         cmocka_unit_test(test_inputs), cmocka_unit_test(test_outputs),
-        cmocka_unit_test(test_hostile_objects), cmocka_unit_test(test_texts),  cmocka_unit_test(test_grpc),
+        cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_outputs),
+        cmocka_unit_test(test_hostile_objects),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_grpc),
+        cmocka_unit_test(test_perf_analyzer_rest),
+        cmocka_unit_test(test_perf_analyzer_grpc),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -39,6 +39,7 @@ enum {
     X(AUTHORIZATION, "authorization")                                                                                  \
     X(ACCEPT_ENCODING, "accept-encoding")                                                                              \
     X(CONTENT_ENCODING, "content-encoding")                                                                            \
+    X(CONTENT_TYPE, "content-type")                                                                                    \
     X(JSON_BYTES, "inference-header-content-length")                                                                   \
     X(TIMEOUT, "inference-timeout-ms")                                                                                 \
     X(ENVOY_TIMEOUT, "x-envoy-expected-rq-timeout-ms")                                                                 \

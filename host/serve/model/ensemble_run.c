@@ -1,4 +1,5 @@
 #include "serve/model/ensemble.h"
+#include "serve/model/files.h"
 #include "serve/model/run_profile.h"
 #include <stdlib.h>
 
@@ -8,23 +9,32 @@ inlay_status ensemble_init_instance(const struct ensemble *ensemble, struct inst
 
     instance->stages = calloc(ensemble->stage_count + 1u, sizeof *instance->stages);
     instance->values = calloc(ensemble->tensor_count + 1u, sizeof *instance->values);
-    if (instance->stages == NULL || instance->values == NULL)
+    instance->rows = calloc(ensemble->stage_count + 1u, sizeof *instance->rows);
+    if (instance->stages == NULL || instance->values == NULL || instance->rows == NULL)
         return no_memory(diag, "for an instance");
-    for (uint32_t i = 0; status == INLAY_OK && i < ensemble->stage_count; i++)
-        status = inlay_context_create(ensemble->stages[i].model->session, &instance->stages[i], diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < ensemble->stage_count; i++) {
+        const struct model *model = ensemble->stages[i].model;
+
+        status = inlay_context_create(model->session, &instance->stages[i], diag);
+        if (status == INLAY_OK && model->file_outputs != NULL)
+            status = files_init(model, &instance->rows[i], diag);
+    }
     return status;
 }
 
 void ensemble_deinit_instance(const struct ensemble *ensemble, struct instance *instance)
 {
-    for (uint32_t i = 0; instance->stages != NULL && i < ensemble->stage_count; i++)
+    for (uint32_t i = 0; instance->stages != NULL && i < ensemble->stage_count; i++) {
+        if (instance->rows != NULL)
+            files_deinit(ensemble->stages[i].model, &instance->rows[i]);
         inlay_context_destroy(instance->stages[i]);
+    }
     free(instance->stages);
     free(instance->values);
 }
 
-/* Binds the stage's inputs, runs it, and stores its outputs, which are valid until it runs again. */
-static inlay_status run_stage(const ensemble_stage *stage, inlay_context *context, inlay_value **values,
+/* Binds the inputs of the stage's model and runs it. */
+static inlay_status run_model(const ensemble_stage *stage, inlay_context *context, inlay_value *const *values,
                               const inlay_run_options *run, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -36,10 +46,27 @@ static inlay_status run_stage(const ensemble_stage *stage, inlay_context *contex
         status = inlay_context_run(context, run, diag);
     for (uint32_t k = 0; k < stage->model->input_count; k++)
         (void)inlay_context_set_input(context, k, NULL, NULL);
+    return status;
+}
+
+/* Runs the stage and stores its outputs, which are valid until it runs again. */
+static inlay_status run_stage(const struct ensemble *ensemble, struct instance *instance, uint32_t index,
+                              const inlay_run_options *run, inlay_diag *diag)
+{
+    const ensemble_stage *stage = &ensemble->stages[index];
+    inlay_context *context = instance->stages[index];
+    struct file_rows *rows = stage->model->file_outputs != NULL ? &instance->rows[index] : NULL;
+    inlay_value **values = instance->values;
+    uint64_t grown = 0;
+    inlay_status status = rows != NULL ? files_run(stage->model, context, rows, ensemble->names[stage->inputs[0]],
+                                                   values[stage->inputs[0]], run, &grown, diag)
+                                       : run_model(stage, context, values, run, diag);
+
+    instance_grow(instance, grown);
     for (uint32_t k = 0; status == INLAY_OK && k < stage->model->output_count; k++) {
         if (stage->outputs[k] == INLAY_NONE)
             continue;
-        values[stage->outputs[k]] = inlay_context_output(context, k);
+        values[stage->outputs[k]] = rows != NULL ? files_output(context, rows, k) : inlay_context_output(context, k);
         if (values[stage->outputs[k]] == NULL)
             status = inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not available", stage->model->outputs[k].name);
     }
@@ -62,7 +89,7 @@ inlay_status ensemble_run(const struct ensemble *ensemble, struct instance *inst
             options.timeout_ns = run->timeout_ns > begun - start ? run->timeout_ns - (begun - start) : 1;
         if (instance->profile != NULL)
             instance->profile->parts[i].begun_ns = begun;
-        status = run_stage(stage, instance->stages[i], instance->values, &options, &failure);
+        status = run_stage(ensemble, instance, i, &options, &failure);
         ended = clock_ns();
         if (status != INLAY_OK)
             return inlay_fail(diag, status, "step %u (model '%s'): %s", i + 1, stage->model->name, failure.text);

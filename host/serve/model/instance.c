@@ -1,6 +1,7 @@
 /* Instances: a context of a model with the memory of its runs. */
 #include "inlay/check.h"
 #include "serve/model/ensemble.h"
+#include "serve/model/files.h"
 #include <stdlib.h>
 
 inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs, inlay_diag *diag)
@@ -20,6 +21,14 @@ inlay_status instance_init(const struct model *model, struct instance *instance,
         return no_memory(diag, "for an instance");
     if (model->ensemble != NULL)
         return ensemble_init_instance(model->ensemble, instance, diag);
+    if (model->file_outputs != NULL) {
+        inlay_status status;
+
+        instance->rows = calloc(1, sizeof *instance->rows);
+        status = instance->rows != NULL ? files_init(model, instance->rows, diag) : no_memory(diag, "for an instance");
+        if (status != INLAY_OK)
+            return status;
+    }
     return inlay_context_create(model->session, &instance->context, diag);
 }
 
@@ -27,6 +36,9 @@ void instance_deinit(const struct model *model, struct instance *instance)
 {
     if (model->ensemble != NULL)
         ensemble_deinit_instance(model->ensemble, instance);
+    else if (instance->rows != NULL)
+        files_deinit(model, instance->rows);
+    free(instance->rows);
     inlay_context_destroy(instance->context);
     for (uint32_t k = 0; instance->batch_inputs != NULL && k < model->input_count; k++)
         free(instance->batch_inputs[k]);
@@ -44,17 +56,19 @@ void instance_deinit(const struct model *model, struct instance *instance)
 
 /* ------------------------------------------------------------------ runs */
 
-inlay_status instance_bind(const struct model *model, const struct instance *instance, uint32_t k, inlay_value *value,
+inlay_status instance_bind(const struct model *model, struct instance *instance, uint32_t k, inlay_value *value,
                            inlay_diag *diag)
 {
-    if (model->ensemble == NULL)
+    inlay_value **place = model->ensemble != NULL ? &instance->values[k] : &instance->files;
+
+    if (model->ensemble == NULL && model->file_outputs == NULL)
         return inlay_context_set_input(instance->context, k, value, diag);
-    inlay_value_unref(instance->values[k]);
-    instance->values[k] = inlay_value_ref(value);
+    inlay_value_unref(*place);
+    *place = inlay_value_ref(value);
     return INLAY_OK;
 }
 
-void instance_unbind(const struct model *model, const struct instance *instance)
+void instance_unbind(const struct model *model, struct instance *instance)
 {
     for (uint32_t k = 0; k < model->input_count; k++)
         (void)instance_bind(model, instance, k, NULL, NULL);
@@ -65,6 +79,14 @@ inlay_status instance_run(const struct model *model, struct instance *instance, 
 {
     if (model->ensemble != NULL)
         return ensemble_run(model->ensemble, instance, rows, run, diag);
+    if (model->file_outputs != NULL) {
+        uint64_t grown = 0;
+        inlay_status status = files_run(model, instance->context, instance->rows, model->inputs[0].name,
+                                        instance->files, run, &grown, diag);
+
+        instance_grow(instance, grown);
+        return status;
+    }
     return inlay_context_run(instance->context, run, diag);
 }
 
@@ -72,6 +94,8 @@ inlay_value *instance_output(const struct model *model, const struct instance *i
 {
     if (model->ensemble != NULL)
         return instance->values[model->ensemble->output_tensors[k]];
+    if (model->file_outputs != NULL)
+        return files_output(instance->context, instance->rows, k);
     return inlay_context_output(instance->context, k);
 }
 

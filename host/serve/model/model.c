@@ -1,4 +1,5 @@
 #include "serve/model/ensemble.h"
+#include "serve/model/files.h"
 #include "inlay/check.h"
 #include "serve/base/log.h"
 #include "serve/request/datatype.h"
@@ -103,7 +104,7 @@ static inlay_status warm_input(const struct model *model, uint32_t k, const void
     if (!infer_count(rank, dims, &count) || (texts = calloc(count + 1, sizeof *texts)) == NULL)
         return no_memory(diag, "to warm up");
     for (uint64_t i = 0; i < count; i++)
-        texts[i].data = "";
+        texts[i] = files_is_list(io) ? files_example : (inlay_str){ "", 0 };
     status = inlay_value_create_strings(rank, dims, texts, out_value, diag);
     free(texts);
     return status;
@@ -248,6 +249,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(count_model(model, diag));
     INLAY_TRY(inlay_session_create(path, options, &model->session, diag));
     INLAY_TRY(read_io(model, diag));
+    INLAY_TRY(files_describe(model, diag));
     INLAY_TRY(sequences_create(model, diag));
     INLAY_TRY(text_model_open(model, &model->text, diag));
     model->batchable = is_batchable(model);
@@ -349,6 +351,7 @@ void model_unref(struct model *model)
     if (model->config != NULL)
         protobuf_c_message_free_unpacked(model->config, NULL);
     free(model->shares);
+    free(model->file_outputs);
     free(model->inputs);
     free(model->outputs);
     free(model->name);
@@ -386,6 +389,16 @@ static inlay_status check_input(const struct model *model, infer_tensor *tensor,
     if (tensor->input == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'", model->name, tensor->name);
     io = &model->inputs[tensor->input];
+    if (files_is_list(io)) {
+        inlay_status status = files_take(tensor, diag);
+
+        if (status != INLAY_OK)
+            return status;
+        if (!model->batchable && tensor->count > 1)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                              "input '%s' has %llu files, but model '%s' takes one: its outputs have no row for each",
+                              tensor->name, (unsigned long long)tensor->count, model->name);
+    }
     if (io->dtype != tensor->dtype)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is %s, but the model expects %s", tensor->name,
                           datatype_name(tensor->dtype), datatype_name(io->dtype));

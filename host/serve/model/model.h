@@ -15,6 +15,8 @@
 
 struct sequence;
 struct ensemble;
+struct file_output;
+struct file_rows;
 struct run_profile;
 
 enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
@@ -41,6 +43,8 @@ struct instance {
     inlay_context *context;      /* NULL in an ensemble */
     inlay_context **stages;      /* of an ensemble's stages */
     inlay_value **values;        /* of an ensemble's tensors; the inputs' ones are references, the others borrowed */
+    inlay_value *files;          /* the input of a model that reads files; a reference */
+    struct file_rows *rows;      /* of that model, or of each stage */
     void **batch_inputs;         /* [input_count] concatenated inputs */
     uint64_t *batch_input_bytes; /* [input_count] capacity of each */
     void **trimmed;              /* [output_count] outputs without padding */
@@ -84,6 +88,7 @@ struct model {
     atomic_uint pins;          /* ensembles that run it */
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
+    struct file_output *file_outputs; /* [output_count] of a model that reads files, see files.h; NULL: it does not */
     provider_share *shares; /* [share_count] providers that run it */
     uint32_t share_count;
     uint64_t file_bytes;                /* size of its files */
@@ -157,9 +162,14 @@ INLAY_NODISCARD inlay_status instance_init(const struct model *model, struct ins
                                            inlay_diag *diag);
 void instance_deinit(const struct model *model, struct instance *instance);
 /* Binds input k; NULL unbinds it. */
-inlay_status instance_bind(const struct model *model, const struct instance *instance, uint32_t k, inlay_value *value,
+inlay_status instance_bind(const struct model *model, struct instance *instance, uint32_t k, inlay_value *value,
                            inlay_diag *diag);
-void instance_unbind(const struct model *model, const struct instance *instance);
+void instance_unbind(const struct model *model, struct instance *instance);
+/* Adds to the instance's buffer_bytes. */
+static inline void instance_grow(struct instance *instance, uint64_t bytes)
+{
+    (void)atomic_fetch_add_explicit(&instance->buffer_bytes, bytes, memory_order_relaxed);
+}
 /* Runs the model, or the stages of the ensemble. rows: of the inputs. */
 INLAY_NODISCARD inlay_status instance_run(const struct model *model, struct instance *instance, uint64_t rows,
                                           const inlay_run_options *run, inlay_diag *diag);

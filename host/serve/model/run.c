@@ -8,7 +8,7 @@
 
 /* ------------------------------------------------------------------ inputs */
 
-static inlay_status bind(const struct model *model, const struct instance *instance, uint32_t input,
+static inlay_status bind(const struct model *model, struct instance *instance, uint32_t input,
                          const infer_tensor *tensor, const int64_t *dims, void *data, uint64_t bytes, inlay_diag *diag)
 {
     inlay_value *value = NULL;
@@ -18,11 +18,6 @@ static inlay_status bind(const struct model *model, const struct instance *insta
         status = instance_bind(model, instance, input, value, diag);
     inlay_value_unref(value);
     return status;
-}
-
-static void note_growth(struct instance *instance, uint64_t bytes)
-{
-    (void)atomic_fetch_add_explicit(&instance->buffer_bytes, bytes, memory_order_relaxed);
 }
 
 /* Concatenates the inputs of all jobs, padded if the run is. */
@@ -47,7 +42,7 @@ static inlay_status bind_batch(const struct model *model, struct instance *insta
             return no_memory(diag, "for a batch of %llu rows", (unsigned long long)rows);
         free(instance->batch_inputs[input]);
         instance->batch_inputs[input] = more;
-        note_growth(instance, bytes - instance->batch_input_bytes[input]);
+        instance_grow(instance, bytes - instance->batch_input_bytes[input]);
         instance->batch_input_bytes[input] = bytes;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -133,7 +128,7 @@ static inlay_status slice_output(const struct model *model, struct instance *ins
     had = instance->trimmed_bytes[k];
     if (!padding_trim(output, axis, job->length, &instance->trimmed[k], &instance->trimmed_bytes[k]))
         return no_memory(diag, "for output '%s'", output->name);
-    note_growth(instance, instance->trimmed_bytes[k] - had);
+    instance_grow(instance, instance->trimmed_bytes[k] - had);
     return INLAY_OK;
 }
 

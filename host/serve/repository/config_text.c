@@ -2,6 +2,7 @@
  * with its line; settings that the file leaves out are taken from the model. */
 #include "model_config.pb-c.h"
 #include "inlay/check.h"
+#include "serve/model/files.h"
 #include "serve/repository/model_config.h"
 #include "serve/request/datatype.h"
 #include <stdlib.h>
@@ -226,6 +227,8 @@ static inlay_status check_dims(const struct pbtxt *text, const given_io *given, 
     uint32_t first = batched;
     bool fits = io->rank == INLAY_RANK_UNKNOWN || given->rank + first == io->rank;
 
+    if (files_is_list(io) && batched && given->rank == 1 && given->dims[0] == 1)
+        return INLAY_OK; /* [n,1] is accepted, too */
     for (size_t i = 0; i < given->rank; i++) {
         if (given->dims[i] < 1 && given->dims[i] != -1)
             return pbtxt_fail(text, given->message, "dims", diag, "a size is from 1 on, or -1 for any size");

@@ -57,6 +57,22 @@ static inlay_status allocate(infer_request *request, infer_tensor *tensor, uint6
     return INLAY_OK;
 }
 
+inlay_status infer_set_file(infer_request *request, const char *name, char *body, size_t bytes, inlay_diag *diag)
+{
+    inlay_status status;
+
+    request->id = "";
+    request->inputs = calloc(1, sizeof *request->inputs);
+    if (request->inputs == NULL)
+        return no_memory(diag, "for the inputs");
+    request->input_count = 1;
+    *request->inputs = (infer_tensor){ .name = name, .dtype = INLAY_STRING, .rank = 1, .dims = { 1 }, .count = 1 };
+    status = allocate(request, request->inputs, sizeof(inlay_str), diag);
+    if (status == INLAY_OK)
+        *(inlay_str *)request->inputs->data = (inlay_str){ body, bytes };
+    return status;
+}
+
 static inlay_status check_bools(const infer_tensor *tensor, inlay_diag *diag)
 {
     const uint8_t *data = tensor->data;

@@ -24,6 +24,7 @@ typedef struct infer_tensor {
     uint64_t bytes; /* of data; elements of BYTES are inlay_str */
     void *data;     /* aligned to its elements; points into the request's body, or owned */
     bool owned;
+    bool is_text; /* its elements come from JSON, where BYTES are texts */
     char *buffer;        /* owned; data may point into it */
     infer_region region; /* where its elements are; shared_memory_load() reads them */
     uint32_t input;      /* index of the model's input, set by model_check() */
@@ -55,6 +56,9 @@ INLAY_NODISCARD inlay_status infer_parse_rest(char *body, size_t bytes, size_t h
                                               inlay_diag *diag);
 void infer_request_deinit(infer_request *request);
 
+/* Makes the request one with a single input: BYTES [1], the body itself. */
+INLAY_NODISCARD inlay_status infer_set_file(infer_request *request, const char *name, char *body, size_t bytes,
+                                            inlay_diag *diag);
 /* Number of elements of a shape; false for a negative dimension or a product of more than 2^58. */
 bool infer_count(uint32_t rank, const int64_t *dims, uint64_t *out_count);
 /* Sets the request's sequence; "" and "0" are none. false: the id is too long or contains a NUL. */

@@ -323,6 +323,7 @@ static inlay_status set_json(infer_request *request, infer_tensor *tensor, json_
                           (unsigned long long)bytes);
     tensor->owned = true;
     tensor->bytes = bytes;
+    tensor->is_text = tensor->dtype == INLAY_STRING;
     request->copied_bytes += bytes;
     return datatype_read_json(data, tensor->dtype, tensor->count, tensor->data, tensor->name, diag);
 }

@@ -1,4 +1,5 @@
 /* POST /v2/models/NAME[/versions/VERSION]/infer */
+#include "serve/model/files.h"
 #include "serve/model/sequence.h"
 #include "serve/routes/answers.h"
 #include "serve/repository/repository.h"
@@ -7,6 +8,7 @@
 #include "serve/schedule/otlp.h"
 #include "serve/schedule/trace.h"
 #include <string.h>
+#include <strings.h>
 
 static void fail(struct exchange *exchange, const inlay_diag *diag)
 {
@@ -62,10 +64,31 @@ static void suspend(void *user)
         exchange_suspend(exchange);
 }
 
+/* Whether the body is a file instead of JSON. */
+static bool is_file(const struct exchange *exchange)
+{
+    const char *type = exchange_field_get(exchange, FIELD_CONTENT_TYPE);
+
+    return type != NULL && (strncasecmp(type, "image/", 6) == 0 || strncasecmp(type, "audio/", 6) == 0);
+}
+
+static inlay_status read_file(struct exchange *exchange, inlay_diag *diag)
+{
+    const struct model *model = exchange->job.model;
+
+    if (model->input_count != 1 || !files_is_list(&model->inputs[0]))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the body is %.40s, but model '%s' does not read files; send tensors as JSON",
+                          exchange_field_get(exchange, FIELD_CONTENT_TYPE), model->name);
+    return infer_set_file(&exchange->request, model->inputs[0].name, exchange->body, exchange->body_bytes, diag);
+}
+
 static inlay_status read_request(struct exchange *exchange, inlay_diag *diag)
 {
     size_t json_bytes = exchange->json_bytes == SIZE_MAX ? exchange->body_bytes : exchange->json_bytes;
-    inlay_status status = infer_parse_rest(exchange->body, exchange->body_bytes, json_bytes, &exchange->request, diag);
+    inlay_status status = is_file(exchange) ? read_file(exchange, diag)
+                                            : infer_parse_rest(exchange->body, exchange->body_bytes, json_bytes,
+                                                               &exchange->request, diag);
 
     if (status != INLAY_OK)
         return status;
