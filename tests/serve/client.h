@@ -103,6 +103,9 @@ void write_slow_sum(const char *path);
 void write_masked(const char *path, bool masked);
 /* A decoder whose state counts the tokens: its next token is the character '@' + number of tokens so far. */
 void write_counting(const char *path);
+/* A decoder that says `saying` after a prompt of 40 tokens, which are codes of characters, and then 'z'. */
+void write_saying(const char *path);
+extern const char *saying;
 /* Decoders of one layer with random weights, 128 tokens and states of 128 bytes per token: with GroupQueryAttention, which
  * counts the tokens of each row by the mask; with Attention-23, whose mask hides tokens. */
 void write_counted_decoder(const char *path);

@@ -179,14 +179,33 @@ static void write_numbers(struct wire *wire, const char *name, int dtype, uint32
     wire_end(wire, mark);
 }
 
-void write_counting(const char *path)
+const char *saying = "";
+
+/* Element i is the token behind i tokens. */
+static void write_said(struct wire *wire, const char *name)
+{
+    enum { PROMPT = 40, COUNT = 400 };
+    const int64_t count = COUNT;
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
+
+    mw_tensor_head(wire, name, INLAY_INT64, 1, &count);
+    for (int64_t i = 0; i < COUNT; i++)
+        wire_int(wire, 7, i < PROMPT ? '.' : i - PROMPT < (int64_t)strlen(saying) ? saying[i - PROMPT] : 'z');
+    wire_end(wire, mark);
+}
+
+/* A decoder whose next token follows from the number of tokens: `next` makes it of `length`. */
+static void write_speaker(const char *path, bool says)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), n, a;
 
     write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
     write_numbers(&wire, "zero", INLAY_INT64, 1, 1, 0);
-    write_numbers(&wire, "base", INLAY_INT64, 1, 1, 'A' - 1);
+    if (says)
+        write_said(&wire, "said");
+    else
+        write_numbers(&wire, "base", INLAY_INT64, 1, 1, 'A' - 1);
     write_numbers(&wire, "depth", INLAY_INT64, 0, 1, 128);
     write_numbers(&wire, "off_on", INLAY_FLOAT, 1, 2, 0);
     mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
@@ -200,13 +219,23 @@ void write_counting(const char *path)
     wire_end(&wire, n);
     mw_node(&wire, "Shape", "new", "shape");
     mw_node(&wire, "Gather", "shape,one", "length");
-    mw_node(&wire, "Add", "length,base", "next");
+    mw_node(&wire, says ? "Gather" : "Add", says ? "said,length" : "length,base", "next");
     mw_node(&wire, "OneHot", "next,depth,off_on", "hot");
     mw_node(&wire, "Unsqueeze", "hot,zero", "logits");
     mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
     mw_value(&wire, MW_OUTPUT, "new", INLAY_INT64, "1,Q");
     wire_end(&wire, mark);
     save(path, &wire);
+}
+
+void write_counting(const char *path)
+{
+    write_speaker(path, false);
+}
+
+void write_saying(const char *path)
+{
+    write_speaker(path, true);
 }
 
 void write_masked(const char *path, bool masked)

@@ -5,25 +5,34 @@
 #include <string.h>
 #include "cmocka_all.h"
 
-static const chat_message hello[] = { { "user", "Hi there " } };
-static const chat_message talk[] = {
-    { "system", "S" }, { "user", " one\n" }, { "assistant", "two" }, { "user", "three" }
-};
+static const char hello[] = "[{\"role\": \"user\", \"content\": \"Hi there \"}]";
+static const char talk[] =
+    "[{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": \" one\\n\"},"
+    "{\"role\": \"assistant\", \"content\": \"two\"}, {\"role\": \"user\", \"content\": \"three\"}]";
 
-static void expect_of(const char *form, const chat_message *messages, uint32_t count, const char *want)
+static inlay_status render(const char *form, const char *messages, char **out_text, inlay_diag *diag)
 {
-    const struct chat chat = { form, "<s>", "</s>", messages, count };
-    inlay_diag diag = INLAY_DIAG_INIT;
+    struct chat chat = { form, "<s>", "</s>", json_loads(messages, 0, NULL), NULL, NULL };
+    inlay_status status;
+
+    assert_non_null(chat.messages);
+    *diag = (inlay_diag)INLAY_DIAG_INIT;
+    status = chat_render(&chat, out_text, diag);
+    json_decref(chat.messages);
+    return status;
+}
+
+static void expect(const char *form, const char *messages, const char *want)
+{
+    inlay_diag diag;
     char *text = NULL;
 
-    if (chat_render(&chat, &text, &diag) != INLAY_OK)
+    if (render(form, messages, &text, &diag) != INLAY_OK)
         fail_msg("%s: %s", form, diag.text);
     if (strcmp(text, want) != 0)
         fail_msg("%s: expected\n%s\ngot\n%s", form, want, text);
     free(text);
 }
-
-#define EXPECT(form, messages, want) expect_of(form, messages, sizeof(messages) / sizeof(messages)[0], want)
 
 static void test_markers_around_messages(void **state)
 {
@@ -33,8 +42,8 @@ static void test_markers_around_messages(void **state)
         "'\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|in|>assistant\\n' }}{% endif %}";
 
     (void)state;
-    EXPECT(form, hello, "<|in|>system\nBe brief.<|out|>\n<|in|>user\nHi there <|out|>\n<|in|>assistant\n");
-    EXPECT(form, talk,
+    expect(form, hello, "<|in|>system\nBe brief.<|out|>\n<|in|>user\nHi there <|out|>\n<|in|>assistant\n");
+    expect(form, talk,
            "<|in|>system\nS<|out|>\n<|in|>user\n one\n<|out|>\n<|in|>assistant\ntwo<|out|>\n<|in|>user\nthree<|out|>\n"
            "<|in|>assistant\n");
 }
@@ -60,15 +69,14 @@ static void test_alternating_roles(void **state)
                                "        {{- ' ' + message['content'] + eos_token}}\n"
                                "    {%- endif %}\n"
                                "{%- endfor %}\n";
-    static const chat_message wrong[] = { { "assistant", "x" } };
-    const struct chat chat = { form, "", "", wrong, 1 };
-    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_diag diag;
     char *text;
 
     (void)state;
-    EXPECT(form, hello, "<s> [ASK] Hi there");
-    EXPECT(form, talk, "<s> [ASK] S: one two</s> [ASK] three");
-    assert_int_equal(chat_render(&chat, &text, &diag), INLAY_INVALID_ARGUMENT);
+    expect(form, hello, "<s> [ASK] Hi there");
+    expect(form, talk, "<s> [ASK] S: one two</s> [ASK] three");
+    assert_int_equal(render(form, "[{\"role\": \"assistant\", \"content\": \"x\"}]", &text, &diag),
+                     INLAY_INVALID_ARGUMENT);
     assert_string_equal(diag.text, "the model's chat template refuses the messages: turns have to alternate");
     assert_null(text);
 }
@@ -88,8 +96,8 @@ static void test_lines_of_blocks(void **state)
                                "{% endfor %}";
 
     (void)state;
-    EXPECT(form, hello, "<|user|>\nHi there </s>\n<|assistant|>\n");
-    EXPECT(form, talk, "<|other|>\n<|user|>\n one\n</s>\n<|other|>\n<|user|>\nthree</s>\n<|assistant|>\n");
+    expect(form, hello, "<|user|>\nHi there </s>\n<|assistant|>\n");
+    expect(form, talk, "<|other|>\n<|user|>\n one\n</s>\n<|other|>\n<|user|>\nthree</s>\n<|assistant|>\n");
 }
 
 static void test_expressions(void **state)
@@ -116,52 +124,40 @@ static void test_expressions(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        EXPECT(rows[i].form, talk, rows[i].want);
+        expect(rows[i].form, talk, rows[i].want);
 }
 
-static void test_rejected_templates(void **state)
+static void test_rejected_template(void **state)
 {
-    static const struct {
-        const char *form, *part;
-    } rows[] = {
-        { "a\nb{{ messages | tojson }}", "line 2: not supported: the filter 'tojson'" },
-        { "{% macro f() %}{% endmacro %}", "the statement 'macro'" },
-        { "{% for m in messages %}", "a for without endfor" },
-        { "{% if a %}", "an if without endif" },
-        { "{% endif %}", "an end tag without its start tag" },
-        { "{{ 'a }}", "a string that is not closed" },
-        { "{# a", "a comment that is not closed" },
-        { "{{", "an expression" },
-        { "{%", "a statement without a keyword" },
-        { "{{ messages[0].foo.bar }}", "the attribute 'bar'" },
-        { "{{ messages }}", "printing a list" },
-        { "{{ now('%Y') }}", "the function 'now'" },
-        { "{{ loop.depth }}", "not supported" },
-        { "{% for m in messages %}{{ loop.depth }}{% endfor %}", "loop's 'depth'" },
-        { "{{ 1 }", "unexpected text: '}'" },
-        { "{% set a.b = 1 %}", "this form of set for 'a'" },
-    };
-    static char deep[4096];
-    inlay_diag diag = INLAY_DIAG_INIT;
-    struct chat chat = { deep, "", "", talk, 4 };
+    inlay_diag diag;
     char *text;
 
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        chat.form = rows[i].form;
-        diag = (inlay_diag)INLAY_DIAG_INIT;
-        assert_int_equal(chat_render(&chat, &text, &diag), INLAY_UNSUPPORTED);
-        if (strstr(diag.text, rows[i].part) == NULL)
-            fail_msg("%s: %s", rows[i].form, diag.text);
-    }
-    chat.form = deep;
-    memset(deep, '(', sizeof deep - 1);
-    memcpy(deep, "{{", 2);
-    assert_int_equal(chat_render(&chat, &text, &diag), INLAY_LIMIT_EXCEEDED);
-    for (size_t i = 0; i + 9 < sizeof deep; i += 9)
-        memcpy(deep + i, "{% if 1%}", 9);
-    deep[sizeof deep - 1] = '\0';
-    assert_int_equal(chat_render(&chat, &text, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_int_equal(render("a\n{% import 'x' as y %}", hello, &text, &diag), INLAY_UNSUPPORTED);
+    assert_string_equal(diag.text, "the model's chat template, line 2: not supported: the statement 'import'");
+    assert_null(text);
+}
+
+static void test_tools_and_variables(void **state)
+{
+    static const char form[] = "{% if tools %}{{ tools | tojson }}{% else %}{{ tools is none }}{% endif %}{{ thinks }}"
+                               "{{ add_generation_prompt }}{{ documents is none }}";
+    struct chat chat = { form, "", "", json_array(), NULL, NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char *text = NULL;
+
+    (void)state;
+    assert_int_equal(chat_render(&chat, &text, &diag), INLAY_OK);
+    assert_string_equal(text, "TrueTrueTrue");
+    free(text);
+    chat.tools = json_loads("[{\"type\": \"function\"}]", 0, NULL);
+    chat.variables = json_loads("{\"thinks\": false}", 0, NULL);
+    assert_int_equal(chat_render(&chat, &text, &diag), INLAY_OK);
+    assert_string_equal(text, "[{\"type\": \"function\"}]FalseTrueTrue");
+    free(text);
+    json_decref(chat.messages);
+    json_decref(chat.tools);
+    json_decref(chat.variables);
 }
 
 /* With any character of a template changed, the result is a text or an error message. */
@@ -177,13 +173,12 @@ static void test_changed_templates(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof form - 1; i++) {
         for (size_t k = 0; k < sizeof signs - 1; k++) {
-            inlay_diag diag = INLAY_DIAG_INIT;
+            inlay_diag diag;
             char *changed = strdup(form), *text = NULL; /* exact size, so that a sanitizer detects over-reads */
-            struct chat chat = { changed, "<s>", "</s>", talk, 4 };
 
             assert_non_null(changed);
             changed[i] = signs[k];
-            if (chat_render(&chat, &text, &diag) == INLAY_OK)
+            if (render(changed, talk, &text, &diag) == INLAY_OK)
                 good++;
             else if (diag.text[0] != '\0' && text == NULL)
                 bad++;
@@ -200,7 +195,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_markers_around_messages), cmocka_unit_test(test_alternating_roles),
         cmocka_unit_test(test_lines_of_blocks),         cmocka_unit_test(test_expressions),
-        cmocka_unit_test(test_rejected_templates),      cmocka_unit_test(test_changed_templates),
+        cmocka_unit_test(test_rejected_template),       cmocka_unit_test(test_tools_and_variables),
+        cmocka_unit_test(test_changed_templates),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 #include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
+#include "serve/chat/chat.h"
 #include "serve/exchange/watch.h"
 #include "serve/model/text.h"
 #include "serve/repository/repository.h"
@@ -21,25 +22,28 @@ static void release(struct exchange *exchange)
     free(completion);
 }
 
-/* Number of bytes at the end of the unsent text that may begin a stop word or a character. */
+/* Whether tools may be called, but none is so far. */
+static bool may_call(const completion_choice *choice)
+{
+    const completion_request *asked = &choice->completion->asked;
+
+    return asked->tool_form != NULL && !choice->calling && !(asked->tool_form->at_start && choice->said);
+}
+
+/* Number of bytes at the end of the unsent text that may begin a stop word, a call or a character. */
 static size_t held_back(const completion_choice *choice)
 {
     const completion_request *asked = &choice->completion->asked;
     const struct strbuf *text = &choice->unsent;
-    size_t held = 0;
+    size_t held = completion_incomplete(text->data, text->size);
 
-    for (size_t length = 1; length <= 3 && length <= text->size; length++) {
-        unsigned char byte = (unsigned char)text->data[text->size - length];
+    for (uint32_t i = 0; i <= asked->stop_count; i++) {
+        const char *word = i < asked->stop_count ? asked->stops[i] : may_call(choice) ? asked->tool_form->trigger : "";
 
-        if (byte >> 6 == 3 && length < (byte >> 5 == 6 ? 2u : byte >> 4 == 14 ? 3u : 4u))
-            held = length;
-        if (byte >> 6 != 2)
-            break;
-    }
-    for (uint32_t i = 0; i < asked->stop_count; i++)
-        for (size_t length = strlen(asked->stops[i]) - 1; length > held; length--)
-            if (length <= text->size && memcmp(text->data + text->size - length, asked->stops[i], length) == 0)
+        for (size_t length = word[0] != '\0' ? strlen(word) - 1 : 0; length > held; length--)
+            if (length <= text->size && memcmp(text->data + text->size - length, word, length) == 0)
                 held = length;
+    }
     return held;
 }
 
@@ -130,17 +134,26 @@ static bool copy_logits(struct completion *completion, const float *logits, size
     return true;
 }
 
+/* The form of the text that comes next; NULL: any. */
+static struct grammar *form_of(const completion_choice *choice)
+{
+    const completion_request *asked = &choice->completion->asked;
+
+    return choice->calling ? asked->calls : asked->form;
+}
+
 /* Sets the tokens that the form of the text allows next, and those that end a text if it may end here. false: none,
  * so that the text ends, or diag says why they are unknown. */
 static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_diag *diag)
 {
     struct completion *completion = choice->completion;
     const text_model *model = completion->exchange->job.model->text;
-    struct grammar *form = completion->asked.form;
+    struct grammar *form = form_of(choice);
     size_t count = form != NULL ? token_index_count(model->index) : 0;
     bool any = false, ends;
     const uint64_t *mask;
 
+    choice->sampler.allowed = NULL;
     if (form == NULL)
         return true;
     count = count > vocabulary ? count : vocabulary;
@@ -171,7 +184,64 @@ static bool is_incomplete(completion_choice *choice)
     (void)pthread_mutex_lock(&completion->lock);
     failed = completion->out.failed;
     (void)pthread_mutex_unlock(&completion->lock);
-    return failed || choice->unsent.failed;
+    return failed || choice->unsent.failed || choice->calls.failed;
+}
+
+/* For the ids of the text's calls. */
+static uint64_t call_seed(const completion_choice *choice)
+{
+    const struct completion *completion = choice->completion;
+
+    return completion->seed + (completion->id << 20) + ((uint64_t)(choice - completion->choices) << 52);
+}
+
+/* If the unsent text has come to a call, moves it there; from here on, the text follows the grammar of calls. */
+static void begin_calls(completion_choice *choice)
+{
+    const completion_request *asked = &choice->completion->asked;
+    struct strbuf *text = &choice->unsent;
+    const char *trigger = asked->tool_form->trigger;
+    const char *at = text->size > 0 ? memmem(text->data, text->size, trigger, strlen(trigger)) : NULL;
+    size_t before = at != NULL ? (size_t)(at - text->data) : 0;
+    uint32_t state = grammar_start(asked->calls);
+
+    for (size_t i = 0; at != NULL && asked->tool_form->at_start && i < before; i++)
+        if (strchr(" \n\t\r", text->data[i]) == NULL)
+            return;
+    for (size_t i = before; at != NULL && i < text->size; i++)
+        state = grammar_next(asked->calls, state, (uint8_t)text->data[i]);
+    if (at == NULL || state == GRAMMAR_DEAD) /* no call, or not one of these tools: a text */
+        return;
+    tool_reader_add(&choice->calls, at, text->size - before, call_seed(choice));
+    text->size = asked->tool_form->at_start ? 0 : before;
+    choice->calling = true;
+    choice->state = state;
+}
+
+/* Adds the text of a token. false: it is the end of the text. */
+static bool add_token(completion_choice *choice, int64_t token)
+{
+    struct completion *completion = choice->completion;
+    bool special = false;
+    size_t bytes = 0;
+    const char *text = tokenizer_bytes(completion->exchange->job.model->text->tokenizer, token, &bytes, &special);
+
+    if (special && text != NULL &&
+        (completion->marks == NULL || (completion->asked.form == NULL && completion->asked.tool_form == NULL) ||
+         !tool_form_has(completion->marks, text, bytes)))
+        text = NULL;
+    if (choice->calling) {
+        if (text != NULL)
+            tool_reader_add(&choice->calls, text, bytes, call_seed(choice));
+        return true;
+    }
+    if (text != NULL)
+        strbuf_add(&choice->unsent, text, bytes);
+    if (find_stop(choice))
+        return false;
+    if (may_call(choice))
+        begin_calls(choice);
+    return true;
 }
 
 /* The callbacks of decoding_text. */
@@ -181,9 +251,6 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
     completion_choice *choice = (completion_choice *)decoding;
     struct completion *completion = choice->completion;
     const text_model *model = completion->exchange->job.model->text;
-    bool special = false;
-    size_t bytes = 0;
-    const char *text;
     int64_t token;
 
     if (!choose_allowed(choice, vocabulary, diag))
@@ -198,19 +265,17 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
     choice->reason = "stop";
     if (text_model_is_end(model, token))
         return false;
-    if (completion->asked.form != NULL)
-        choice->state = token_index_next(model->index, completion->asked.form, choice->state, token);
+    if (form_of(choice) != NULL)
+        choice->state = token_index_next(model->index, form_of(choice), choice->state, token);
     completion_log_token(choice, token, logits, vocabulary);
-    text = tokenizer_bytes(model->tokenizer, token, &bytes, &special);
-    if (text != NULL && !special)
-        strbuf_add(&choice->unsent, text, bytes);
-    if (find_stop(choice))
+    if (!add_token(choice, token))
         return false;
     choice->reason = "length";
     if (choice->token_count == completion->asked.max_tokens ||
         (model->context > 0 && decoding->count >= model->context))
         return false;
-    completion_emit(choice, choice->unsent.size - held_back(choice), NULL);
+    completion_emit(choice, choice->unsent.size - (choice->calling ? 0 : held_back(choice)), NULL);
+    completion_emit_calls(choice);
     choice->reason = NULL;
     return !is_incomplete(choice);
 }
@@ -226,10 +291,14 @@ static void end_choice(decoding_text *decoding, const inlay_diag *failure)
         (void)no_memory(&diag, "for the text");
         failure = &diag;
     }
-    if (failure == NULL)
+    if (choice->calls.count > 0 && choice->reason != NULL && strcmp(choice->reason, "stop") == 0)
+        choice->reason = "tool_calls";
+    if (failure == NULL) {
+        completion_emit_calls(choice);
         completion_emit(choice, choice->unsent.size, choice->reason != NULL ? choice->reason : "length");
-    else if (completion->failure.code == INLAY_OK)
+    } else if (completion->failure.code == INLAY_OK) {
         completion->failure = *failure;
+    }
     if (choice->reason == NULL)
         choice->reason = "length"; /* there was no memory for more tokens */
     exchange->compute_ns += decoding->compute_ns;
@@ -256,7 +325,9 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     choice->sampler = completion->asked.sampler;
     choice->sampler.prompt_count = choice->prompt_count = prompt->token_count;
     choice->sampler.state = completion->seed + index;
-    choice->state = completion->asked.form != NULL ? grammar_start(completion->asked.form) : 0;
+    choice->calls.form = completion->asked.tool_form;
+    choice->calling = completion->asked.calls != NULL && completion->asked.tools.choice == TOOLS_REQUIRED;
+    choice->state = form_of(choice) != NULL ? grammar_start(form_of(choice)) : 0;
     if (!make_room(choice, prompt->token_count + 1))
         return false;
     memcpy(choice->tokens, prompt->tokens, prompt->token_count * sizeof *prompt->tokens);
@@ -264,14 +335,48 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     return true;
 }
 
+/* The template for the request; NULL: the model has none. */
+static const char *template_of(const struct completion *completion)
+{
+    const text_model *model = completion->exchange->job.model->text;
+
+    return tool_set_is_used(&completion->asked.tools) && model->tool_template != NULL ? model->tool_template
+                                                                                      : model->chat_template;
+}
+
+/* Prepares the calls of the request's tools. */
+static bool prepare_tools(struct exchange *exchange, struct completion *completion)
+{
+    completion_request *asked = &completion->asked;
+    const char *form = template_of(completion);
+    body_error error = { .parameter = "tools" };
+
+    completion->marks = form != NULL ? tool_form_of(form) : NULL;
+    if (!tool_set_is_used(&asked->tools) || form == NULL)
+        return true;
+    asked->tool_form = completion->marks;
+    if (asked->tool_form == NULL)
+        (void)body_fail(&error, "tools: the model's chat template takes no tools");
+    else
+        asked->calls = tool_set_grammar(&asked->tools, asked->tool_form, &error);
+    if (asked->calls == NULL)
+        body_refuse(exchange, &error);
+    return asked->calls != NULL;
+}
+
 /* Renders the messages with the model's template, as the request's only prompt. */
 static bool render_chat(struct completion *completion, char **out_text, inlay_diag *diag)
 {
     const text_model *model = completion->exchange->job.model->text;
-    const struct chat chat = { model->chat_template, model->begin, model->end, completion->asked.messages,
-                               completion->asked.message_count };
+    const bool tools = completion->asked.tool_form != NULL;
+    const struct chat chat = { .form = template_of(completion),
+                               .tools = tools ? completion->asked.tools.list : NULL,
+                               .begin = model->begin,
+                               .end = model->end,
+                               .messages = completion->asked.messages,
+                               .variables = completion->asked.variables };
 
-    if (model->chat_template == NULL)
+    if (chat.form == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the model has no chat_template (tokenizer_config.json in its folder); use v1/completions") ==
                INLAY_OK;
@@ -334,23 +439,28 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
     return good;
 }
 
+/* What a token adds to a text of a given form; user: the completion. */
 static const char *text_of_token(const void *user, int64_t token, size_t *bytes)
 {
+    const struct completion *completion = user;
     bool special = false;
-    const char *text = tokenizer_bytes(user, token, bytes, &special);
+    const char *text = tokenizer_bytes(completion->exchange->job.model->text->tokenizer, token, bytes, &special);
 
-    return special ? NULL : text;
+    return special && (text == NULL || completion->marks == NULL || !tool_form_has(completion->marks, text, *bytes))
+               ? NULL
+               : text;
 }
 
 /* Makes the model's index of tokens, unless another request has. false: out of memory. */
-static bool make_index(text_model *model)
+static bool make_index(const struct completion *completion)
 {
+    text_model *model = completion->exchange->job.model->text;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     bool good;
 
     (void)pthread_mutex_lock(&lock);
     if (model->index == NULL)
-        model->index = token_index_create(text_of_token, model->tokenizer, tokenizer_count(model->tokenizer));
+        model->index = token_index_create(text_of_token, completion, tokenizer_count(model->tokenizer));
     good = model->index != NULL;
     (void)pthread_mutex_unlock(&lock);
     return good;
@@ -370,7 +480,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
                                 "model", NULL);
         return false;
     }
-    if (!read_prompts(exchange, completion))
+    if (!prepare_tools(exchange, completion) || !read_prompts(exchange, completion))
         return false;
     choices = completion->asked.prompt_count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
@@ -381,7 +491,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     completion->unfinished = completion->choice_count;
     for (uint32_t i = 0; good && i < completion->choice_count; i++)
         good = prepare_choice(completion, i);
-    if (!good || (completion->asked.form != NULL && !make_index(exchange->job.model->text))) {
+    if (!good || ((completion->asked.form != NULL || completion->asked.calls != NULL) && !make_index(completion))) {
         (void)no_memory(&diag, "for the text");
         exchange_fail_diag(exchange, &diag);
         return false;

@@ -21,6 +21,9 @@ typedef struct completion_choice {
     struct sampler sampler;
     uint32_t state;       /* of the request's form, after the tokens so far */
     struct strbuf unsent; /* generated, not yet written to the reply */
+    bool calling;         /* the text has come to calls of tools, which end it */
+    bool said;            /* text other than white space came before */
+    tool_reader calls;
 
     struct strbuf text;     /* unless it is streamed as choices */
     token_log log;          /* of the tokens that are not yet written */
@@ -37,6 +40,7 @@ struct completion {
     uint64_t seed; /* of the first choice; the others have the next numbers */
     completion_request asked;
     bool streams;
+    const tool_form *marks; /* special tokens of this form are text; NULL: none */
 
     completion_choice *choices; /* [choice_count] all texts */
     uint32_t choice_count;
@@ -51,18 +55,26 @@ struct completion {
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events */
     uint32_t event_count; /* of a response */
-    bool waiting;         /* the exchange is suspended until `out` has events */
-    bool done;            /* the texts are complete */
+    bool message_began;   /* the event of its message was written */
+    bool message_ended;
+    bool waiting; /* the exchange is suspended until `out` has events */
+    bool done;    /* the texts are complete */
 };
 
 /* Moves the first `bytes` unsent bytes to the choice's text or to an event; reason NULL: more text follows. */
 void completion_emit(completion_choice *choice, size_t bytes, const char *reason);
+/* Writes the parts of calls that were generated so far to events. */
+void completion_emit_calls(completion_choice *choice);
+/* Number of bytes at the end of a text that begin a character. */
+size_t completion_incomplete(const char *text, size_t bytes);
 /* Adds the token's log probability to the choice. logits: [count] as the model returned them. */
 void completion_log_token(completion_choice *choice, int64_t token, const float *logits, size_t count);
 /* The reply of /v1/responses, and its events: one for a part of the text, and those after its end. The caller holds the
  * lock. */
 void response_write(struct completion *completion, struct strbuf *to);
 void response_write_part(struct completion *completion, const char *text, size_t bytes);
+/* `bytes` more of the arguments of call `index`. */
+void response_write_call(struct completion *completion, uint32_t index, size_t bytes);
 void response_write_end(struct completion *completion);
 void response_write_failure(struct completion *completion, const inlay_diag *failure);
 /* Writes the reply, or the last events of a stream: with a failure, or with all texts. From here on another thread

@@ -22,6 +22,7 @@ void completion_choice_deinit(completion_choice *choice)
     sampler_deinit(&choice->sampler);
     strbuf_deinit(&choice->unsent);
     strbuf_deinit(&choice->text);
+    tool_reader_deinit(&choice->calls);
     log_deinit(&choice->log);
 }
 
@@ -209,22 +210,66 @@ static void write_head(const struct completion *completion, struct strbuf *to)
                   (long long)time(NULL), completion->exchange->job.model->name);
 }
 
+/* A call with its first `bytes` arguments. */
+static void write_call(struct strbuf *to, const tool_call *call, size_t bytes)
+{
+    strbuf_format(to, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":\"%s\",\"arguments\":", call->id,
+                  call->name);
+    strbuf_json(to, call->arguments.data != NULL ? call->arguments.data : "", bytes);
+    strbuf_text(to, "}}");
+    to->failed |= call->arguments.failed;
+}
+
+/* The message of a chat's reply. */
+static void write_message(struct strbuf *to, const completion_choice *choice, const char *text, size_t bytes)
+{
+    strbuf_text(to, "\"message\":{\"role\":\"assistant\",\"content\":");
+    if (choice->calls.count > 0 && bytes == 0)
+        strbuf_text(to, "null");
+    else
+        strbuf_json(to, text, bytes);
+    for (uint32_t i = 0; i < choice->calls.count; i++) {
+        strbuf_text(to, i == 0 ? ",\"tool_calls\":[{" : ",{");
+        write_call(to, &choice->calls.calls[i], choice->calls.calls[i].arguments.size);
+    }
+    strbuf_text(to, choice->calls.count > 0 ? "]}," : "},");
+}
+
+/* What an event adds to the message. */
+static void write_delta(struct strbuf *to, const completion_choice *choice, const char *text, size_t bytes)
+{
+    strbuf_text(to, choice->began ? "\"delta\":{" : "\"delta\":{\"role\":\"assistant\",");
+    if (bytes > 0 || !choice->calling) {
+        strbuf_text(to, "\"content\":");
+        strbuf_json(to, text, bytes);
+    } else if (!choice->began) {
+        strbuf_text(to, "\"content\":null");
+    }
+    strbuf_text(to, "},");
+}
+
+static void write_reason(struct strbuf *to, const char *reason)
+{
+    strbuf_format(to, ",\"finish_reason\":%s%s%s}", reason != NULL ? "\"" : "", reason != NULL ? reason : "null",
+                  reason != NULL ? "\"" : "");
+}
+
 static void write_choice(const struct completion *completion, completion_choice *choice, struct strbuf *to,
                          uint32_t index, const char *text, size_t bytes, const char *reason)
 {
     strbuf_format(to, "{\"index\":%u,", index);
-    if (!completion->asked.chat)
+    if (completion->asked.chat && completion->streams) {
+        write_delta(to, choice, text, bytes);
+    } else if (completion->asked.chat) {
+        write_message(to, choice, text, bytes);
+    } else {
         strbuf_text(to, "\"text\":");
-    else if (completion->streams)
-        strbuf_text(to, choice->began ? "\"delta\":{\"content\":" : "\"delta\":{\"role\":\"assistant\",\"content\":");
-    else
-        strbuf_text(to, "\"message\":{\"role\":\"assistant\",\"content\":");
+        strbuf_json(to, text, bytes);
+        strbuf_text(to, ",");
+    }
     choice->began = true;
-    strbuf_json(to, text, bytes);
-    strbuf_text(to, completion->asked.chat ? "}," : ",");
     write_logprobs(completion, to, &choice->log);
-    strbuf_format(to, ",\"finish_reason\":%s%s%s}", reason != NULL ? "\"" : "", reason != NULL ? reason : "null",
-                  reason != NULL ? "\"" : "");
+    write_reason(to, reason);
 }
 
 static void write_usage(const struct completion *completion, struct strbuf *to)
@@ -243,12 +288,84 @@ static void wake(struct completion *completion)
     exchange_wake(completion->exchange);
 }
 
+/* Ends the event of a choice. */
+static void end_event(const struct completion *completion, struct strbuf *to)
+{
+    strbuf_text(to, completion->asked.stream_usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+}
+
+/* The event of a call: its id and name, then parts of its arguments. */
+static void write_call_event(struct completion *completion, completion_choice *choice, uint32_t index, size_t bytes)
+{
+    struct strbuf *to = &completion->out;
+    tool_call *call = &choice->calls.calls[index];
+
+    strbuf_text(to, "data: ");
+    write_head(completion, to);
+    strbuf_format(to, "{\"index\":%u,\"delta\":{%s\"tool_calls\":[{\"index\":%u,",
+                  (uint32_t)(choice - completion->choices),
+                  choice->began ? "" : "\"role\":\"assistant\",\"content\":null,", index);
+    if (!call->began) {
+        write_call(to, call, 0);
+    } else {
+        strbuf_text(to, "\"function\":{\"arguments\":");
+        strbuf_json(to, call->arguments.data + call->sent, bytes);
+        strbuf_text(to, "}}");
+    }
+    strbuf_text(to, "]},");
+    write_logprobs(completion, to, &choice->log);
+    write_reason(to, NULL);
+    end_event(completion, to);
+    choice->began = true;
+}
+
+size_t completion_incomplete(const char *text, size_t bytes)
+{
+    for (size_t length = 1; length <= 3 && length <= bytes; length++) {
+        unsigned char byte = (unsigned char)text[bytes - length];
+
+        if (byte >> 6 == 3 && length < (byte >> 5 == 6 ? 2u : byte >> 4 == 14 ? 3u : 4u))
+            return length;
+        if (byte >> 6 != 2)
+            break;
+    }
+    return 0;
+}
+
+void completion_emit_calls(completion_choice *choice)
+{
+    struct completion *completion = choice->completion;
+
+    for (uint32_t i = 0; i < choice->calls.count && completion->streams; i++) {
+        tool_call *call = &choice->calls.calls[i];
+
+        for (;;) {
+            size_t bytes = call->arguments.size - completion_incomplete(call->arguments.data, call->arguments.size);
+
+            bytes = call->began ? bytes - call->sent : 0;
+            if (!call->named || (call->began && bytes == 0))
+                break;
+            (void)pthread_mutex_lock(&completion->lock);
+            if (completion->asked.response)
+                response_write_call(completion, i, bytes);
+            else
+                write_call_event(completion, choice, i, bytes);
+            call->began = true;
+            call->sent += bytes;
+            wake(completion);
+            (void)pthread_mutex_unlock(&completion->lock);
+        }
+    }
+}
+
 void completion_emit(completion_choice *choice, size_t bytes, const char *reason)
 {
     struct completion *completion = choice->completion;
     struct strbuf *unsent = &choice->unsent;
 
     INLAY_CHECK(bytes <= unsent->size);
+    for (size_t i = 0; i < bytes; i++)
+        choice->said |= strchr(" \n\t\r", unsent->data[i]) == NULL;
     if (!completion->streams || completion->asked.response)
         strbuf_add(&choice->text, unsent->data, bytes);
     if (completion->streams && (bytes > 0 || reason != NULL)) {
@@ -262,7 +379,7 @@ void completion_emit(completion_choice *choice, size_t bytes, const char *reason
             write_head(completion, &completion->out);
             write_choice(completion, choice, &completion->out, (uint32_t)(choice - completion->choices), text, bytes,
                          reason);
-            strbuf_text(&completion->out, completion->asked.stream_usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+            end_event(completion, &completion->out);
         }
         wake(completion);
         (void)pthread_mutex_unlock(&completion->lock);

@@ -1,4 +1,5 @@
 #include "serve/chat/completion_request.h"
+#include "serve/chat/messages.h"
 #include "serve/grammar/grammar_gbnf.h"
 #include "serve/grammar/grammar_regex.h"
 #include "serve/grammar/grammar_schema.h"
@@ -49,73 +50,26 @@ static bool read_prompts(void *user, json_t *value, body_error *error)
     return true;
 }
 
-/* "content": a text, null, or parts {"type": "text", "text": ...}, in whose place their concatenation is put. */
-static const char *read_content(json_t *message, body_error *error)
-{
-    json_t *content = json_object_get(message, "content"), *whole;
-    struct strbuf text = { 0 };
-
-    if (json_is_string(content))
-        return json_string_value(content);
-    if (!json_is_array(content))
-        return content == NULL || !json_is_null(content) ? (body_fail(error, "a message without role or content"), NULL)
-                                                         : "";
-    for (size_t i = 0; i < json_array_size(content); i++) {
-        const json_t *part = json_object_get(json_array_get(content, i), "text");
-
-        if (!json_is_string(part)) {
-            strbuf_deinit(&text);
-            (void)body_fail(error, "a message part that is not a text");
-            return NULL;
-        }
-        strbuf_add(&text, json_string_value(part), json_string_length(part));
-    }
-    whole = text.failed ? NULL : json_stringn_nocheck(text.size > 0 ? text.data : "", text.size);
-    strbuf_deinit(&text);
-    if (whole == NULL || json_object_set_new(message, "content", whole) != 0) {
-        (void)body_fail(error, "out of memory for the messages");
-        return NULL;
-    }
-    return json_string_value(whole);
-}
-
-static bool add_message(completion_request *request, chat_message message, body_error *error)
-{
-    if (!LIST_GROW(request->messages, request->message_count))
-        return body_fail(error, "out of memory for the messages");
-    request->messages[request->message_count++] = message;
-    return true;
-}
-
 static bool read_messages(void *user, json_t *value, body_error *error)
 {
-    completion_request *request = user;
+    const completion_request *request = user;
 
-    if (!json_is_array(value))
-        return body_fail(error, "not an array");
-    if (json_array_size(value) > MAX_MESSAGES)
-        return body_fail(error, "more than %d messages", MAX_MESSAGES);
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        json_t *one = json_array_get(value, i);
-        const char *type = json_string_value(json_object_get(one, "type")); /* of /v1/responses */
-        chat_message message = { json_string_value(json_object_get(one, "role")), NULL };
-
-        if (request->response && type != NULL && strcmp(type, "message") != 0)
-            return body_fail(error, "an item of type '%.40s' is not supported; 'message' is", type);
-        if (message.role == NULL)
-            return body_fail(error, "a message without role or content");
-        message.content = read_content(one, error);
-        if (message.content == NULL || !add_message(request, message, error))
-            return false;
-    }
-    return true;
+    return messages_read(request->messages, value, request->response, error);
 }
 
 /* A text, which is a message of the user, or messages. */
 static bool read_input(void *user, json_t *value, body_error *error)
 {
-    return json_is_string(value) ? add_message(user, (chat_message){ "user", json_string_value(value) }, error)
-                                 : read_messages(user, value, error);
+    return json_is_string(value)
+               ? messages_add(((completion_request *)user)->messages, "user", json_string_value(value), error)
+               : read_messages(user, value, error);
+}
+
+/* chat_template_kwargs: variables of the model's template. */
+static bool read_variables(void *user, json_t *value, body_error *error)
+{
+    ((completion_request *)user)->variables = value;
+    return json_is_object(value) || body_fail(error, "not an object");
 }
 
 static bool read_instructions(void *user, json_t *value, body_error *error)
@@ -421,13 +375,28 @@ static bool read_nothing(void *user, json_t *value, body_error *error)
     return (json_is_array(value) && json_array_size(value) == 0) || body_fail(error, "not supported; leave it empty");
 }
 
+static bool read_tools(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+
+    return tool_set_read(&request->tools, value, request->response, error);
+}
+
+/* Its meaning depends on the tools; see completion_request_read(). */
 static bool read_tool_choice(void *user, json_t *value, body_error *error)
 {
-    static const char *const choices[] = { "none", "auto", NULL }; /* there are no tools to choose from */
-    uint32_t which;
+    (void)error;
+    ((completion_request *)user)->tools.given_choice = value;
+    return true;
+}
 
-    (void)user;
-    return body_choice(value, choices, &which, error);
+static bool read_parallel(void *user, json_t *value, body_error *error)
+{
+    bool several = true;
+    bool good = body_bool(value, &several, error);
+
+    ((completion_request *)user)->tools.single = !several;
+    return good;
 }
 
 static bool read_no(void *user, json_t *value, body_error *error)
@@ -438,7 +407,7 @@ static bool read_no(void *user, json_t *value, body_error *error)
     return body_bool(value, &on, error) && (!on || body_fail(error, "not supported; only false is"));
 }
 
-/* Parameters of both APIs. Those without a function are labels, or concern tools, of which there are none. */
+/* Parameters of both APIs. Those without a function are labels. */
 #define BOTH                                                                                                           \
     { "model", read_model }, { "stop", read_stops }, { "max_tokens", read_max_tokens },                                \
         { "temperature", read_temperature }, { "top_p", read_top_p }, { "min_p", read_min_p },                         \
@@ -457,15 +426,16 @@ static const body_parameter completion_parameters[] = {
 
 static const body_parameter chat_parameters[] = { BOTH,
                                                   { "messages", read_messages },
+                                                  { "chat_template_kwargs", read_variables },
                                                   { "max_completion_tokens", read_max_tokens },
                                                   { "top_logprobs", read_top_logprobs },
                                                   { "modalities", read_modalities },
                                                   { "service_tier", read_tier },
-                                                  { "tools", read_nothing },
+                                                  { "tools", read_tools },
                                                   { "functions", read_nothing },
                                                   { "tool_choice", read_tool_choice },
                                                   { "store", read_no },
-                                                  { "parallel_tool_calls", NULL },
+                                                  { "parallel_tool_calls", read_parallel },
                                                   { "metadata", NULL },
                                                   { "safety_identifier", NULL },
                                                   { "prompt_cache_key", NULL } };
@@ -480,13 +450,13 @@ static const body_parameter response_parameters[] = { { "model", read_model },
                                                       { "text", read_text_form },
                                                       { "truncation", read_truncation },
                                                       { "service_tier", read_tier },
-                                                      { "tools", read_nothing },
+                                                      { "tools", read_tools },
                                                       { "include", read_nothing },
                                                       { "tool_choice", read_tool_choice },
                                                       { "background", read_no },
                                                       { "store", read_no },
                                                       { "metadata", read_metadata },
-                                                      { "parallel_tool_calls", NULL },
+                                                      { "parallel_tool_calls", read_parallel },
                                                       { "user", NULL },
                                                       { "safety_identifier", NULL },
                                                       { "prompt_cache_key", NULL } };
@@ -496,6 +466,23 @@ static bool refuse(body_error *error, const char *parameter, const char *text)
 {
     (void)snprintf(error->parameter, sizeof error->parameter, "%s", parameter);
     return body_fail(error, "%s", text);
+}
+
+static bool check_tools(completion_request *request, body_error *error)
+{
+    tool_set *tools = &request->tools;
+
+    if (tools->given_choice != NULL && !tool_set_choose(tools, tools->given_choice, error)) {
+        char why[sizeof error->text];
+
+        (void)snprintf(why, sizeof why, "tool_choice: %.200s", error->text);
+        return refuse(error, "tool_choice", why);
+    }
+    if (tool_set_is_used(tools) && request->form != NULL)
+        return refuse(error, "tools",
+                      "tools cannot be called in a text of a given form (response_format, grammar, "
+                      "guided_regex); leave one out, or set tool_choice to none");
+    return true;
 }
 
 bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error)
@@ -512,13 +499,16 @@ bool completion_request_read(completion_request *request, const struct exchange 
         .chat = request->chat, .response = request->response, .choices = 1, .sampler = SAMPLER_INIT
     };
     request->sampler.temperature = 1;
+    request->messages = json_array();
+    if (request->messages == NULL)
+        return refuse(error, "messages", "out of memory for the messages");
     request->max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     request->body = body_read(exchange, tables[api].parameters, tables[api].count, request, error);
     if (request->body == NULL)
         return false;
     if (request->model == NULL)
         return refuse(error, "model", "the request has no model");
-    if (request->chat ? request->message_count == 0 : request->prompt_count == 0)
+    if (request->chat ? json_array_size(request->messages) == 0 : request->prompt_count == 0)
         return refuse(error,
                       request->response ? "input"
                       : request->chat   ? "messages"
@@ -527,10 +517,10 @@ bool completion_request_read(completion_request *request, const struct exchange 
                       : request->chat   ? "the request has no messages"
                                         : "the request has no prompt (a text)");
     if (request->instructions != NULL) {
-        if (!add_message(request, (chat_message){ 0 }, error))
-            return false;
-        memmove(request->messages + 1, request->messages, (request->message_count - 1) * sizeof *request->messages);
-        request->messages[0] = (chat_message){ "system", request->instructions };
+        json_t *first = json_pack("{s:s, s:s}", "role", "system", "content", request->instructions);
+
+        if (first == NULL || json_array_insert_new(request->messages, 0, first) != 0)
+            return refuse(error, "instructions", "out of memory for the messages");
     }
     if (request->candidates == 0)
         request->candidates = request->choices;
@@ -541,7 +531,7 @@ bool completion_request_read(completion_request *request, const struct exchange 
     if (request->chat && request->top_logprobs > 0 && !request->logprobs)
         return refuse(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
     if (request->chat)
-        return true;
+        return check_tools(request, error);
     if (request->prompt_count * request->candidates > MAX_TEXTS)
         return refuse(error, "n", "more than 128 texts in one request");
     return true;
@@ -552,9 +542,11 @@ void completion_request_deinit(completion_request *request)
     for (uint32_t i = 0; i < request->prompt_count; i++)
         free(request->prompts[i].tokens);
     free(request->prompts);
-    free(request->messages);
     free(request->bias);
     grammar_destroy(request->form);
+    grammar_destroy(request->calls);
+    tool_set_deinit(&request->tools);
     sampler_deinit(&request->sampler);
+    json_decref(request->messages);
     json_decref(request->body);
 }

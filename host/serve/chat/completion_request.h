@@ -4,10 +4,10 @@
 #define SERVE_COMPLETION_REQUEST_H
 #include "sampler.h"
 #include "serve/chat/body.h"
-#include "serve/chat/chat.h"
+#include "serve/chat/tools.h"
 #include "serve/grammar/grammar.h"
 
-enum { MAX_STOPS = 4, MAX_TOKENS = 65536, MAX_MESSAGES = 4096, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
+enum { MAX_STOPS = 4, MAX_TOKENS = 65536, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
 
 typedef struct completion_prompt {
     const char *text; /* NULL: tokens were given */
@@ -24,8 +24,8 @@ typedef struct completion_request {
     uint32_t prompt_count;
     const char *stops[MAX_STOPS];
     uint32_t stop_count;
-    chat_message *messages; /* [message_count], owned */
-    uint32_t message_count;
+    json_t *messages;         /* owned; objects, as the template takes them */
+    json_t *variables;        /* of the template; NULL: none */
     const char *instructions; /* the first message; NULL: none */
     json_t *metadata;         /* returned as it came; NULL: none */
     json_t *format;           /* the same: of the text */
@@ -37,8 +37,11 @@ typedef struct completion_request {
     uint32_t top_logprobs;
     uint64_t max_tokens;
     bool seeded;
-    struct grammar *form;    /* of the texts, owned; NULL: any */
-    struct token_bias *bias; /* [MAX_BIAS], owned; NULL: none */
+    struct grammar *form; /* of the texts, owned; NULL: any */
+    tool_set tools;
+    const tool_form *tool_form; /* of the model; NULL: the request has no tools that may be called */
+    struct grammar *calls;      /* of the texts that call tools, owned; NULL: as above */
+    struct token_bias *bias;    /* [MAX_BIAS], owned; NULL: none */
     struct sampler sampler;
 } completion_request;
 

@@ -1,4 +1,4 @@
-/* The replies and events of /v1/responses: a response with one message of one text. */
+/* The replies and events of /v1/responses: a response with one message of one text, and calls of tools behind it. */
 #include "serve/chat/completion_internal.h"
 #include "serve/model/model.h"
 #include <stdlib.h>
@@ -29,9 +29,45 @@ static void write_message(const struct completion *completion, struct strbuf *to
     strbuf_text(to, "]}");
 }
 
+/* Whether the response has a message; calls may come without. */
+static bool has_message(const struct completion *completion)
+{
+    const completion_choice *choice = &completion->choices[0];
+
+    return completion->message_began || choice->text.size > 0 || !choice->calling;
+}
+
+static void write_call_item(const struct completion *completion, struct strbuf *to, uint32_t index, bool done)
+{
+    const tool_call *call = &completion->choices[0].calls.calls[index];
+
+    strbuf_format(
+        to,
+        "{\"type\":\"function_call\",\"id\":\"fc_%llu_%u\",\"call_id\":\"%s\",\"name\":\"%s\",\"status\":\"%s\","
+        "\"arguments\":",
+        (unsigned long long)completion->id, index, call->id, call->name,
+        done ? status_of(&completion->choices[0]) : "in_progress");
+    strbuf_json(to, call->arguments.data != NULL && done ? call->arguments.data : "", done ? call->arguments.size : 0);
+    strbuf_text(to, "}");
+    to->failed |= call->arguments.failed;
+}
+
+static void write_items(const struct completion *completion, struct strbuf *to)
+{
+    const completion_choice *choice = &completion->choices[0];
+    bool message = has_message(completion);
+
+    if (message)
+        write_message(completion, to, true);
+    for (uint32_t i = 0; i < choice->calls.count; i++) {
+        strbuf_text(to, message || i > 0 ? "," : "");
+        write_call_item(completion, to, i, true);
+    }
+}
+
 static void write_json(struct strbuf *to, const json_t *value, const char *otherwise)
 {
-    char *text = value != NULL ? json_dumps(value, JSON_COMPACT) : NULL;
+    char *text = value != NULL ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
     to->failed |= value != NULL && text == NULL;
     strbuf_text(to, text != NULL ? text : otherwise);
@@ -63,14 +99,17 @@ static void write_response(const struct completion *completion, struct strbuf *t
     strbuf_format(to, ",\"max_output_tokens\":%llu,\"model\":\"%s\",\"output\":[",
                   (unsigned long long)asked->max_tokens, completion->exchange->job.model->name);
     if (choice->reason != NULL)
-        write_message(completion, to, true);
+        write_items(completion, to);
     strbuf_format(to,
-                  "],\"parallel_tool_calls\":true,\"previous_response_id\":null,\"reasoning\":{\"effort\":null,"
+                  "],\"parallel_tool_calls\":%s,\"previous_response_id\":null,\"reasoning\":{\"effort\":null,"
                   "\"summary\":null},\"store\":false,\"temperature\":%.9g,\"text\":{\"format\":",
-                  (double)asked->sampler.temperature);
+                  asked->tools.single ? "false" : "true", (double)asked->sampler.temperature);
     write_json(to, asked->format, "{\"type\":\"text\"}");
-    strbuf_format(to, "},\"tool_choice\":\"auto\",\"tools\":[],\"top_p\":%.9g,\"truncation\":\"disabled\",\"usage\":",
-                  (double)asked->sampler.top_p);
+    strbuf_text(to, "},\"tool_choice\":");
+    write_json(to, asked->tools.given_choice, "\"auto\"");
+    strbuf_text(to, ",\"tools\":");
+    write_json(to, asked->tools.given, "[]");
+    strbuf_format(to, ",\"top_p\":%.9g,\"truncation\":\"disabled\",\"usage\":", (double)asked->sampler.top_p);
     if (choice->reason != NULL)
         strbuf_format(to,
                       "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":0},\"output_tokens\":%zu,"
@@ -119,12 +158,19 @@ static void write_response_event(struct completion *completion, const char *type
 
 static void begin_events(struct completion *completion)
 {
-    struct strbuf *to = &completion->out;
-
     if (completion->event_count > 0)
         return;
     write_response_event(completion, "response.created", NULL);
     write_response_event(completion, "response.in_progress", NULL);
+}
+
+static void begin_message(struct completion *completion)
+{
+    struct strbuf *to = &completion->out;
+
+    if (completion->message_began)
+        return;
+    completion->message_began = true;
     begin_event(completion, "response.output_item.added");
     strbuf_text(to, ",\"output_index\":0,\"item\":");
     write_message(completion, to, false);
@@ -137,11 +183,14 @@ static void begin_events(struct completion *completion)
 
 void response_write_part(struct completion *completion, const char *text, size_t bytes)
 {
-    const char *reason = completion->choices[0].reason;
+    completion_choice *choice = &completion->choices[0];
+    const char *reason = choice->reason;
 
-    completion->choices[0].reason = NULL; /* the text is not complete before its end is written */
+    choice->reason = NULL; /* the text is not complete before its end is written */
     begin_events(completion);
-    completion->choices[0].reason = reason;
+    if (bytes > 0 || (reason != NULL && !choice->calling))
+        begin_message(completion);
+    choice->reason = reason;
     if (bytes == 0)
         return;
     begin_event(completion, "response.output_text.delta");
@@ -151,11 +200,14 @@ void response_write_part(struct completion *completion, const char *text, size_t
     end_event(completion);
 }
 
-void response_write_end(struct completion *completion)
+static void end_message(struct completion *completion)
 {
     const completion_choice *choice = &completion->choices[0];
     struct strbuf *to = &completion->out;
 
+    if (!completion->message_began || completion->message_ended)
+        return;
+    completion->message_ended = true;
     begin_event(completion, "response.output_text.done");
     write_place(completion);
     strbuf_text(to, ",\"logprobs\":[],\"text\":");
@@ -170,6 +222,65 @@ void response_write_end(struct completion *completion)
     strbuf_text(to, ",\"output_index\":0,\"item\":");
     write_message(completion, to, true);
     end_event(completion);
+}
+
+/* The members that name the call's place in the response. */
+static void write_call_place(struct completion *completion, uint32_t index)
+{
+    strbuf_format(&completion->out, ",\"item_id\":\"fc_%llu_%u\",\"output_index\":%u",
+                  (unsigned long long)completion->id, index, index + completion->message_began);
+}
+
+static void write_call_event(struct completion *completion, const char *type, uint32_t index, bool done)
+{
+    begin_event(completion, type);
+    strbuf_format(&completion->out, ",\"output_index\":%u,\"item\":", index + completion->message_began);
+    write_call_item(completion, &completion->out, index, done);
+    end_event(completion);
+}
+
+void response_write_call(struct completion *completion, uint32_t index, size_t bytes)
+{
+    completion_choice *choice = &completion->choices[0];
+    const tool_call *call = &choice->calls.calls[index];
+    const char *reason = choice->reason;
+
+    choice->reason = NULL;
+    begin_events(completion);
+    choice->reason = "stop"; /* the message is complete */
+    end_message(completion);
+    choice->reason = reason;
+    if (!call->began) {
+        write_call_event(completion, "response.output_item.added", index, false);
+        return;
+    }
+    begin_event(completion, "response.function_call_arguments.delta");
+    write_call_place(completion, index);
+    strbuf_text(&completion->out, ",\"delta\":");
+    strbuf_json(&completion->out, call->arguments.data + call->sent, bytes);
+    end_event(completion);
+}
+
+static void end_call(struct completion *completion, uint32_t index)
+{
+    const tool_call *call = &completion->choices[0].calls.calls[index];
+
+    begin_event(completion, "response.function_call_arguments.done");
+    write_call_place(completion, index);
+    strbuf_format(&completion->out, ",\"name\":\"%s\",\"arguments\":", call->name);
+    strbuf_json(&completion->out, call->arguments.data != NULL ? call->arguments.data : "", call->arguments.size);
+    end_event(completion);
+    write_call_event(completion, "response.output_item.done", index, true);
+}
+
+void response_write_end(struct completion *completion)
+{
+    const completion_choice *choice = &completion->choices[0];
+
+    end_message(completion);
+    for (uint32_t i = 0; i < choice->calls.count; i++)
+        if (choice->calls.calls[i].began)
+            end_call(completion, i);
     write_response_event(completion,
                          strcmp(choice->reason, "length") == 0 ? "response.incomplete" : "response.completed", NULL);
 }

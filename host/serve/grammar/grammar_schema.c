@@ -609,21 +609,35 @@ static bool read_schema(schema_reader *reader, json_t *schema, grammar_node *out
     return good;
 }
 
-bool grammar_schema(struct grammar *grammar, json_t *schema, char *why)
+grammar_node grammar_schema_blank(struct grammar *grammar)
+{
+    schema_reader reader = { .grammar = grammar };
+
+    return blank(&reader);
+}
+
+bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node *out, char *why)
 {
     schema_reader reader = { .grammar = grammar, .root = schema, .why = why };
-    uint32_t rule = grammar_rule(grammar);
-    grammar_node node = 0;
     bool good = true;
 
     why[0] = '\0';
     if (schema != NULL) {
-        good = read_schema(&reader, schema, &node);
+        good = read_schema(&reader, schema, out);
     } else {
         make_value(&reader);
-        node = grammar_refer(grammar, reader.object);
+        *out = grammar_refer(grammar, reader.object);
     }
-    grammar_define(grammar, rule, node);
     free(reader.refs);
+    return good;
+}
+
+bool grammar_schema(struct grammar *grammar, json_t *schema, char *why)
+{
+    uint32_t rule = grammar_rule(grammar);
+    grammar_node node = 0;
+    bool good = grammar_schema_value(grammar, schema, &node, why);
+
+    grammar_define(grammar, rule, node);
     return good;
 }

@@ -11,4 +11,8 @@
 /* Makes the empty grammar that of the schema's texts; schema NULL: any object. false: `why` names the keyword that is
  * wrong or not supported. */
 bool grammar_schema(struct grammar *grammar, json_t *schema, char *why);
+/* The same as an expression of a larger grammar, which has its first rule. */
+bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node *out, char *why);
+/* The white space that these texts may have between tokens: nothing, a space, or a new line with its indentation. */
+grammar_node grammar_schema_blank(struct grammar *grammar);
 #endif

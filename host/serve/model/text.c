@@ -101,8 +101,8 @@ static char *text_copy(const json_t *value)
     return strdup(text != NULL ? text : "");
 }
 
-/* chat_template: a text, or an array of named templates, of which "default" is used. */
-static const char *find_template(const json_t *root)
+/* chat_template: a text, or an array of named templates. */
+static const char *find_template(const json_t *root, const char *wanted)
 {
     json_t *form = json_object_get(root, "chat_template");
 
@@ -110,28 +110,50 @@ static const char *find_template(const json_t *root)
         const json_t *entry = json_array_get(form, i);
         const char *name = json_string_value(json_object_get(entry, "name"));
 
-        if (name != NULL && strcmp(name, "default") == 0)
+        if (name != NULL && strcmp(name, wanted) == 0)
             return json_string_value(json_object_get(entry, "template"));
     }
-    return json_string_value(form);
+    return strcmp(wanted, "default") == 0 ? json_string_value(form) : NULL;
 }
 
-/* Reads the chat template and special tokens of tokenizer_config.json, if it exists. false: out of memory. */
+/* The text of a small file; NULL: there is none, or memory ran out. */
+static char *read_text(const char *path)
+{
+    enum { MOST = 1 << 20 };
+    FILE *file = fopen(path, "rb");
+    char *text = file != NULL ? calloc(1, MOST) : NULL;
+
+    if (text != NULL && fread(text, 1, MOST - 1, file) == 0) {
+        free(text);
+        text = NULL;
+    }
+    if (file != NULL)
+        (void)fclose(file);
+    return text;
+}
+
+/* Reads the chat templates and special tokens of tokenizer_config.json, if it exists. The file chat_template.jinja
+ * replaces the default template. false: out of memory. */
 static bool read_chat(text_model *model, const char *path)
 {
     char file[PATH_MAX];
     json_t *root = find_file(path, "tokenizer_config.json", file) ? json_load_file(file, 0, NULL) : NULL;
-    const char *form = find_template(root);
+    const char *form = find_template(root, "default"), *tools = find_template(root, "tool_use");
     int64_t end;
+    bool good;
 
     model->begin = text_copy(json_object_get(root, "bos_token"));
     model->end = text_copy(json_object_get(root, "eos_token"));
-    model->chat_template = form != NULL ? strdup(form) : NULL;
+    model->chat_template = find_file(path, "chat_template.jinja", file) ? read_text(file) : NULL;
+    if (model->chat_template == NULL && form != NULL)
+        model->chat_template = strdup(form);
+    model->tool_template = tools != NULL ? strdup(tools) : NULL;
+    good = (form == NULL || model->chat_template != NULL) && (tools == NULL || model->tool_template != NULL);
     end = model->end != NULL && model->end[0] != '\0' ? tokenizer_id(model->tokenizer, model->end) : -1;
     json_decref(root);
     if (end >= 0 && !text_model_is_end(model, end) && !add_end(model, end))
         return false;
-    return model->begin != NULL && model->end != NULL && (form == NULL || model->chat_template != NULL);
+    return model->begin != NULL && model->end != NULL && good;
 }
 
 /* Whether the inputs are tokens and inputs that follow from the number of tokens, apart from states. */
@@ -209,6 +231,7 @@ void text_model_close(text_model *model)
     token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
     free(model->chat_template);
+    free(model->tool_template);
     free(model->ends);
     free(model->begin);
     free(model->end);

@@ -25,8 +25,9 @@ typedef struct text_model {
     size_t context;       /* most tokens of a text, by config.json; 0: unknown */
     text_pooling pooling; /* how the vector of a text is made of those of its tokens */
     bool is_normalized;   /* that vector has the length 1 */
-    char *chat_template, *begin,
-        *end; /* chat_template (NULL: none), bos_token and eos_token of tokenizer_config.json */
+    char *chat_template;  /* of tokenizer_config.json or chat_template.jinja; NULL: none */
+    char *tool_template;  /* the one named tool_use, for requests with tools; NULL: chat_template */
+    char *begin, *end;    /* bos_token and eos_token of tokenizer_config.json */
 } text_model;
 
 /* *out_text is NULL if no tokenizer.json is in the folder of the model's file or in the one above, or if the model is

@@ -1,0 +1,434 @@
+#include "serve/chat/tools.h"
+#include "serve/grammar/grammar_schema.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ forms */
+
+/* The first form whose signs the template has is its form; the last one is that of all others. */
+static const tool_form forms[] = {
+    { .signs = { "[TOOL_CALLS]", "[ARGS]" },
+      .trigger = "[TOOL_CALLS]",
+      .lead = "[TOOL_CALLS]",
+      .middle = "[ARGS]",
+      .after = "",
+      .next = "[TOOL_CALLS]",
+      .close = "",
+      .short_ids = true },
+    { .signs = { "[TOOL_CALLS]" },
+      .trigger = "[TOOL_CALLS]",
+      .lead = "[TOOL_CALLS] [{\"name\": \"",
+      .middle = "\", \"arguments\": ",
+      .after = "}",
+      .next = ", {\"name\": \"",
+      .close = "]",
+      .short_ids = true },
+    { .signs = { "<tool_call>" },
+      .unlike = "<arg_key>",
+      .trigger = "<tool_call>",
+      .lead = "<tool_call>\n{\"name\": \"",
+      .middle = "\", \"arguments\": ",
+      .after = "}\n</tool_call>",
+      .next = "\n<tool_call>\n{\"name\": \"",
+      .close = "" },
+    { .signs = { "<|tool_call|>", "<|/tool_call|>" },
+      .trigger = "<|tool_call|>",
+      .lead = "<|tool_call|>[{\"name\": \"",
+      .middle = "\", \"arguments\": ",
+      .after = "}",
+      .next = ", {\"name\": \"",
+      .close = "]<|/tool_call|>" },
+    { .signs = { "<|tool_call|>" },
+      .trigger = "<|tool_call|>",
+      .lead = "<|tool_call|>[{\"name\": \"",
+      .middle = "\", \"arguments\": ",
+      .after = "}",
+      .next = ", {\"name\": \"",
+      .close = "]" },
+    { .signs = { "\"parameters\": dictionary of argument name" },
+      .trigger = "{\"name\"",
+      .at_start = true,
+      .lead = "{\"name\": \"",
+      .middle = "\", \"parameters\": ",
+      .after = "}",
+      .next = "; {\"name\": \"",
+      .close = "" },
+    { .signs = { "tools" },
+      .trigger = "{\"name\"",
+      .at_start = true,
+      .lead = "{\"name\": \"",
+      .middle = "\", \"arguments\": ",
+      .after = "}",
+      .next = "\n{\"name\": \"",
+      .close = "" },
+};
+
+const tool_form *tool_form_of(const char *chat_template)
+{
+    if (strstr(chat_template, "tools") == NULL)
+        return NULL;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        bool is = forms[i].unlike == NULL || strstr(chat_template, forms[i].unlike) == NULL;
+
+        for (int k = 0; k < 2 && is && forms[i].signs[k] != NULL; k++)
+            is = strstr(chat_template, forms[i].signs[k]) != NULL;
+        if (is)
+            return &forms[i];
+    }
+    return NULL;
+}
+
+bool tool_form_has(const tool_form *form, const char *text, size_t bytes)
+{
+    const char *const parts[] = { form->lead, form->middle, form->after, form->close };
+
+    for (int i = 0; i < 4 && bytes > 0; i++)
+        if (memmem(parts[i], strlen(parts[i]), text, bytes) != NULL)
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ tools */
+
+static bool is_name(const char *name)
+{
+    size_t bytes = name != NULL ? strlen(name) : 0;
+
+    return bytes > 0 && bytes < TOOL_NAME_BYTES &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == bytes;
+}
+
+static struct tool *find(tool_set *set, const char *name)
+{
+    for (uint32_t i = 0; i < set->count && name != NULL; i++)
+        if (strcmp(set->tools[i].name, name) == 0)
+            return &set->tools[i];
+    return NULL;
+}
+
+/* The tool as templates take it, whose function has no member that is not for the model. */
+static json_t *shown(json_t *function)
+{
+    static const char *const hidden[] = { "type", "strict" };
+    json_t *copy = json_copy(function), *whole;
+
+    for (int i = 0; i < 2; i++)
+        (void)json_object_del(copy, hidden[i]);
+    if (json_is_null(json_object_get(copy, "parameters")) || json_object_get(copy, "parameters") == NULL)
+        (void)json_object_set_new(copy, "parameters", json_pack("{s:s, s:{}}", "type", "object", "properties"));
+    whole = json_pack("{s:s, s:o}", "type", "function", "function", copy);
+    return whole;
+}
+
+static bool read_tool(tool_set *set, json_t *given, size_t index, bool flat, body_error *error)
+{
+    json_t *function = flat ? given : json_object_get(given, "function");
+    const char *type = json_string_value(json_object_get(given, "type"));
+    const char *name = json_string_value(json_object_get(function, "name"));
+    json_t *description = json_object_get(function, "description"), *strict = json_object_get(function, "strict");
+    json_t *parameters = json_object_get(function, "parameters"), *whole;
+
+    if (type == NULL || strcmp(type, "function") != 0)
+        return body_fail(error, "element %zu: type '%.40s' is not supported; 'function' is", index,
+                         type != NULL ? type : "");
+    if (!json_is_object(function))
+        return body_fail(error, "element %zu: function is not an object", index);
+    if (!is_name(name))
+        return body_fail(error, "element %zu: the function has no name of 1 to 64 letters, digits, _ and -", index);
+    if (find(set, name) != NULL)
+        return body_fail(error, "element %zu: there are two functions '%s'", index, name);
+    if (description != NULL && !json_is_null(description) && !json_is_string(description))
+        return body_fail(error, "element %zu: the description is not a text", index);
+    if (parameters != NULL && !json_is_null(parameters) && !json_is_object(parameters))
+        return body_fail(error, "element %zu: parameters is not an object, a JSON schema", index);
+    if (strict != NULL && !json_is_null(strict) && !json_is_boolean(strict))
+        return body_fail(error, "element %zu: strict is neither true nor false", index);
+    whole = shown(function);
+    if (whole == NULL || json_array_append_new(set->list, whole) != 0)
+        return body_fail(error, "out of memory for the tools");
+    set->tools[set->count++] = (struct tool){ .name = name,
+                                              .parameters = json_is_object(parameters) ? parameters : NULL,
+                                              .strict = json_is_true(strict),
+                                              .allowed = true };
+    return true;
+}
+
+bool tool_set_read(tool_set *set, json_t *value, bool flat, body_error *error)
+{
+    if (!json_is_array(value) || json_array_size(value) > MAX_TOOLS)
+        return body_fail(error, "not an array of at most %d tools", MAX_TOOLS);
+    if (json_array_size(value) == 0)
+        return true;
+    set->given = value;
+    set->list = json_array();
+    if (set->list == NULL)
+        return body_fail(error, "out of memory for the tools");
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!read_tool(set, json_array_get(value, i), i, flat, error))
+            return false;
+    return true;
+}
+
+/* The function's name: {"type": "function", "function": {"name": ...}}, or without "function". */
+static struct tool *named(tool_set *set, const json_t *value)
+{
+    const json_t *function = json_object_get(value, "function");
+
+    return find(set, json_string_value(json_object_get(function != NULL ? function : value, "name")));
+}
+
+static bool read_mode(tool_set *set, const json_t *value, body_error *error)
+{
+    static const char *const modes[] = { "auto", "none", "required", NULL };
+    uint32_t which;
+
+    if (!body_choice(value, modes, &which, error))
+        return false;
+    set->choice = (tool_choice)which;
+    if (set->count == 0 && set->choice == TOOLS_REQUIRED)
+        return body_fail(error, "'required' needs tools");
+    return true;
+}
+
+bool tool_set_choose(tool_set *set, json_t *value, body_error *error)
+{
+    const char *type = json_string_value(json_object_get(value, "type"));
+    bool one = type != NULL && strcmp(type, "function") == 0;
+    const json_t *allowed = json_object_get(value, "allowed_tools"), *list;
+
+    set->given_choice = value;
+    if (!json_is_object(value))
+        return read_mode(set, value, error);
+    if (!one && (type == NULL || strcmp(type, "allowed_tools") != 0))
+        return body_fail(error, "type '%.40s' is not supported; 'function' is", type != NULL ? type : "");
+    for (uint32_t i = 0; i < set->count; i++)
+        set->tools[i].allowed = false;
+    if (one) {
+        struct tool *chosen = named(set, value);
+
+        set->choice = TOOLS_REQUIRED;
+        set->single = true;
+        if (chosen != NULL)
+            chosen->allowed = true;
+        return chosen != NULL || body_fail(error, "there is no such function among the tools");
+    }
+    allowed = allowed != NULL ? allowed : value;
+    list = json_object_get(allowed, "tools");
+    if (!read_mode(set, json_object_get(allowed, "mode"), error))
+        return false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct tool *chosen = named(set, json_array_get(list, i));
+
+        if (chosen == NULL)
+            return body_fail(error, "element %zu of the allowed tools is none of the tools", i);
+        chosen->allowed = true;
+    }
+    return json_array_size(list) > 0 || body_fail(error, "no tool is allowed");
+}
+
+bool tool_set_is_used(const tool_set *set)
+{
+    return set->count > 0 && set->choice != TOOLS_NONE;
+}
+
+void tool_set_deinit(tool_set *set)
+{
+    json_decref(set->list);
+}
+
+/* ------------------------------------------------------------------ the grammar of calls */
+
+/* A part of the form: its white space may be missing. */
+static grammar_node part(struct grammar *grammar, const char *text)
+{
+    grammar_node all = grammar_empty(grammar);
+
+    for (size_t i = 0; text[i] != '\0'; i++)
+        all = grammar_sequence(grammar, all,
+                               text[i] == ' ' || text[i] == '\n' ? grammar_schema_blank(grammar)
+                                                                 : grammar_text(grammar, &text[i], 1));
+    return all;
+}
+
+/* The arguments of a tool. A schema that is not supported counts only if it is strict. */
+static bool arguments_of(struct grammar *grammar, const struct tool *one, grammar_node *out, body_error *error)
+{
+    char why[GRAMMAR_WHY_BYTES] = "";
+    json_t *schema = json_pack("{s:s, s:{}}", "type", "object", "properties");
+    struct grammar *trial = grammar_create();
+    bool good = schema != NULL && trial != NULL, fits;
+
+    fits = good && one->parameters != NULL && json_object_size(one->parameters) > 0 &&
+           grammar_schema(trial, one->parameters, why) && grammar_finish(trial, why);
+    grammar_destroy(trial);
+    if (!good)
+        (void)body_fail(error, "out of memory for the grammar");
+    else if (one->parameters == NULL || json_object_size(one->parameters) == 0)
+        good = grammar_schema_value(grammar, schema, out, why);
+    else if (!fits && one->strict)
+        good = body_fail(error, "function '%s' is strict, and its parameters cannot be obeyed: %s", one->name, why);
+    else
+        good = grammar_schema_value(grammar, fits ? one->parameters : NULL, out, why);
+    json_decref(schema);
+    return good;
+}
+
+struct grammar *tool_set_grammar(const tool_set *set, const tool_form *form, body_error *error)
+{
+    struct grammar *grammar = grammar_create();
+    uint32_t rule = grammar_rule(grammar), call_rule = grammar_rule(grammar);
+    grammar_node calls = grammar_never(grammar), call, all;
+    char why[GRAMMAR_WHY_BYTES] = "";
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        grammar_node arguments = 0;
+
+        if (!set->tools[i].allowed)
+            continue;
+        if (!arguments_of(grammar, &set->tools[i], &arguments, error)) {
+            grammar_destroy(grammar);
+            return NULL;
+        }
+        call = grammar_sequence(grammar, grammar_text(grammar, set->tools[i].name, strlen(set->tools[i].name)),
+                                grammar_sequence(grammar, part(grammar, form->middle), arguments));
+        calls = grammar_either(grammar, calls, call);
+    }
+    grammar_define(grammar, call_rule, grammar_sequence(grammar, calls, part(grammar, form->after)));
+    call = grammar_refer(grammar, call_rule);
+    all = grammar_sequence(grammar, part(grammar, form->lead), call);
+    if (!set->single)
+        all = grammar_sequence(
+            grammar, all,
+            grammar_repeat(grammar, grammar_sequence(grammar, part(grammar, form->next), call), 0, GRAMMAR_MANY));
+    grammar_define(grammar, rule, grammar_sequence(grammar, all, part(grammar, form->close)));
+    if (grammar_finish(grammar, why))
+        return grammar;
+    (void)body_fail(error, "%s", why);
+    grammar_destroy(grammar);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ calls */
+
+static bool is_white(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+/* Whether the bytes that were read of a part are all of it. */
+static bool is_read(const tool_reader *reader, const char *part)
+{
+    size_t at = 0;
+
+    for (; *part != '\0'; part++) {
+        if (is_white(*part))
+            continue;
+        if (at == reader->pending_bytes || reader->pending[at] != *part)
+            return false;
+        at++;
+    }
+    return at == reader->pending_bytes;
+}
+
+static void next_part(tool_reader *reader, int part)
+{
+    reader->part = part;
+    reader->pending_bytes = 0;
+}
+
+static void write_id(tool_call *call, bool is_short, uint64_t seed)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    size_t from = is_short ? 0 : 5, count = is_short ? 9 : 24;
+    uint64_t state = seed;
+
+    (void)snprintf(call->id, sizeof call->id, "call_");
+    for (size_t i = 0; i < count; i++) { /* splitmix64 */
+        uint64_t mixed = state += UINT64_C(0x9e3779b97f4a7c15);
+
+        mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+        call->id[from + i] = letters[(mixed ^ mixed >> 31) % (sizeof letters - 1)];
+    }
+    call->id[from + count] = '\0';
+}
+
+static void begin_call(tool_reader *reader, uint64_t seed)
+{
+    next_part(reader, READ_NAME);
+    if (!LIST_GROW(reader->calls, reader->count)) {
+        reader->failed = true;
+        return;
+    }
+    reader->calls[reader->count] = (tool_call){ .name = "" };
+    write_id(&reader->calls[reader->count], reader->form->short_ids, seed + (uint64_t)reader->count * 1000);
+    reader->count++;
+}
+
+/* A byte of the arguments. */
+static void add_argument(tool_reader *reader, char c)
+{
+    tool_call *call = &reader->calls[reader->count - 1];
+
+    if (reader->depth == 0 && is_white(c))
+        return;
+    strbuf_add(&call->arguments, &c, 1);
+    reader->failed |= call->arguments.failed;
+    if (reader->quoted) {
+        reader->quoted = reader->escaped || c != '"';
+        reader->escaped = !reader->escaped && c == '\\';
+        return;
+    }
+    reader->quoted = c == '"';
+    reader->depth += c == '{' || c == '[';
+    if (c == '}' || c == ']') {
+        reader->depth -= reader->depth > 0;
+        if (reader->depth == 0)
+            next_part(reader, reader->form->after[0] != '\0' ? READ_AFTER : READ_LEAD);
+    }
+}
+
+static void add_byte(tool_reader *reader, char c, uint64_t seed)
+{
+    const tool_form *form = reader->form;
+
+    if (reader->part == READ_ARGUMENTS) {
+        add_argument(reader, c);
+        return;
+    }
+    if (reader->part == READ_NAME) {
+        tool_call *call = &reader->calls[reader->count - 1];
+        const char text[] = { c, '\0' };
+        size_t bytes = strlen(call->name);
+
+        if (is_name(text) && bytes + 1 < sizeof call->name) {
+            call->name[bytes] = c;
+            call->name[bytes + 1] = '\0';
+            return;
+        }
+        call->named = true;
+        next_part(reader, READ_MIDDLE);
+    }
+    if (is_white(c) || reader->pending_bytes == sizeof reader->pending)
+        return;
+    reader->pending[reader->pending_bytes++] = c;
+    if (reader->part == READ_LEAD && is_read(reader, reader->count == 0 ? form->lead : form->next))
+        begin_call(reader, seed);
+    else if (reader->part == READ_MIDDLE && is_read(reader, form->middle))
+        next_part(reader, READ_ARGUMENTS);
+    else if (reader->part == READ_AFTER && is_read(reader, form->after))
+        next_part(reader, READ_LEAD);
+}
+
+void tool_reader_add(tool_reader *reader, const char *text, size_t bytes, uint64_t seed)
+{
+    for (size_t i = 0; i < bytes && !reader->failed; i++)
+        add_byte(reader, text[i], seed);
+}
+
+void tool_reader_deinit(tool_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->count; i++)
+        strbuf_deinit(&reader->calls[i].arguments);
+    free(reader->calls);
+}

@@ -1,0 +1,81 @@
+/* serve/chat/tools.h - the tools of a request: which there are, in which form a model calls them, and its calls. */
+#ifndef SERVE_TOOLS_H
+#define SERVE_TOOLS_H
+#include "serve/chat/body.h"
+#include "serve/grammar/grammar.h"
+
+enum { MAX_TOOLS = 128, TOOL_NAME_BYTES = 65, TOOL_PART_BYTES = 160 };
+
+/* How a model writes calls: lead, name, middle, arguments, after, then next instead of lead for each further call, and
+ * close behind the last one. White space in these texts may be missing, or be another. */
+typedef struct tool_form {
+    const char *signs[2]; /* texts of chat templates of this form; NULL: none */
+    const char *unlike;   /* a text that they do not have; NULL: any */
+    const char *trigger;  /* a text with this beginning is a call */
+    bool at_start;        /* the trigger counts at the start of a text only */
+    const char *lead, *middle, *after, *next, *close;
+    bool short_ids; /* ids of calls are 9 letters and digits */
+} tool_form;
+
+/* The form of the chat template; NULL: the template does not take tools. */
+const tool_form *tool_form_of(const char *chat_template);
+/* Whether the text of a special token is a part of the form, and so of the answer. */
+bool tool_form_has(const tool_form *form, const char *text, size_t bytes);
+
+/* ------------------------------------------------------------------ tools */
+
+typedef enum tool_choice { TOOLS_AUTO, TOOLS_NONE, TOOLS_REQUIRED } tool_choice;
+
+struct tool {
+    const char *name;
+    json_t *parameters; /* a schema; NULL: there are none */
+    bool strict, allowed;
+};
+
+typedef struct tool_set {
+    json_t *list;  /* owned; as templates take them; NULL: there are no tools */
+    json_t *given; /* as the request has them; NULL: none */
+    json_t *given_choice;
+    struct tool tools[MAX_TOOLS]; /* [count]; their names are in `list` */
+    uint32_t count;
+    tool_choice choice;
+    bool single; /* at most one call */
+} tool_set;
+
+/* flat: the members of the function are those of the tool, as in /v1/responses. false: *error names the place. */
+bool tool_set_read(tool_set *set, json_t *value, bool flat, body_error *error);
+/* "none", "auto", "required", a function, or allowed tools; after the tools were read. */
+bool tool_set_choose(tool_set *set, json_t *value, body_error *error);
+/* Whether the model may call a tool. */
+bool tool_set_is_used(const tool_set *set);
+/* The texts of calls of the allowed tools. NULL: *error says why. */
+struct grammar *tool_set_grammar(const tool_set *set, const tool_form *form, body_error *error);
+void tool_set_deinit(tool_set *set);
+
+/* ------------------------------------------------------------------ calls */
+
+typedef struct tool_call {
+    char name[TOOL_NAME_BYTES], id[40];
+    bool named;              /* the name is complete */
+    struct strbuf arguments; /* JSON */
+    size_t sent;             /* bytes of them in events */
+    bool began;              /* an event of it was written */
+} tool_call;
+
+/* Reads texts of the grammar. */
+typedef struct tool_reader {
+    const tool_form *form;
+    enum { READ_LEAD, READ_NAME, READ_MIDDLE, READ_ARGUMENTS, READ_AFTER } part;
+    char pending[TOOL_PART_BYTES]; /* [pending_bytes] of the part, without white space */
+    size_t pending_bytes;
+    uint32_t depth; /* open brackets of the arguments */
+    bool quoted, escaped;
+    tool_call *calls; /* [count], owned */
+    uint32_t count;
+    bool failed; /* out of memory */
+} tool_reader;
+
+/* seed: for the ids of calls, different for each text. */
+void tool_reader_add(tool_reader *reader, const char *text, size_t bytes, uint64_t seed);
+void tool_reader_deinit(tool_reader *reader);
+#endif

@@ -1,0 +1,406 @@
+/* Tools in /v1/chat/completions and /v1/responses: calls that a model makes by itself and calls that it has to make, whole
+ * and as events; requests that are refused. The models say a text by heart, whatever the prompt is. */
+#include "client.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static struct serving server;
+
+#define CALL(name, arguments) "<tool_call>{\"name\":\"" name "\",\"arguments\":" arguments "}</tool_call>"
+#define MARK "\1" /* the token 1, a special one, whose text is [TOOL_CALLS] */
+
+static const struct said {
+    const char *model, *text;
+    const char *signs; /* of the template */
+} said[] = {
+    { "hermes", "Hm" CALL("f", "{\"a\":12}") CALL("g", "{}"), "<tool_call>" },
+    { "mistral", MARK "[{\"name\":\"f\",\"arguments\":{\"a\":13}}]", "[TOOL_CALLS]" },
+    { "mistral3", MARK "f[ARGS]{\"a\":14}" MARK "g[ARGS]{}", "[TOOL_CALLS][ARGS]" },
+    { "phi", "<|tool_call|>[{\"name\":\"g\",\"arguments\":{}}]<|/tool_call|>", "<|tool_call|><|/tool_call|>" },
+    { "llama", "{\"name\":\"f\",\"parameters\":{\"a\":15}}", "\\\"parameters\\\": dictionary of argument name" },
+    { "plain", "{\"name\":\"f\",\"arguments\":{\"a\":16}}", "" },
+    { "text", "Hm{\"name\":\"f\"}", "" },
+    { "quoted", "<tool_c<tool_call>{\"name\":\"h\",\"arguments\":{\"s\":\"}]\\\"{\"}}</tool_call>", "<tool_call>" },
+    { "none", "Hm", NULL },
+};
+
+/* Each printable character is a token of its code; 1 is a special token. */
+static void write_tokens(const char *model)
+{
+    char text[8192], name[128];
+    size_t used = (size_t)snprintf(
+        text, sizeof text,
+        "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"added_tokens\":[{"
+        "\"id\":1,\"content\":\"[TOOL_CALLS]\",\"special\":true,\"single_word\":false,\"lstrip\":false,\"rstrip\":"
+        "false,\"normalized\":false}],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
+
+    for (int c = '!'; c <= '~'; c++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s%c\":%d", c > '!' ? "," : "",
+                                 c == '"' || c == '\\' ? "\\" : "", c, c);
+    (void)snprintf(text + used, sizeof text - used, "}}}");
+    (void)snprintf(name, sizeof name, "models/%s/tokenizer.json", model);
+    serving_file(&server, name, text, 0644);
+    (void)snprintf(name, sizeof name, "models/%s/config.json", model);
+    serving_file(&server, name, "{\"eos_token_id\": 122}", 0644);
+}
+
+/* The prompt is 40 characters; a message "show" fails with the messages and tools as the template sees them. */
+#define SHOWING                                                                                                        \
+    "{% for m in messages %}{% if m.content == 'show' %}{{ raise_exception((messages | map(attribute='tool_calls', "   \
+    "default='') | list | tojson) ~ (tools | tojson)) }}{% endif %}{% endfor %}{{ '.' * 40 }}"
+
+static int start(void **state)
+{
+    static const char *const flags[] = { NULL };
+
+    (void)state;
+    serving_prepare_empty(&server);
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
+        char name[64], text[1024];
+
+        saying = said[i].text;
+        serving_model(&server, said[i].model, "options: [state=old=new]\n", write_saying);
+        write_tokens(said[i].model);
+        (void)snprintf(name, sizeof name, "models/%s/tokenizer_config.json", said[i].model);
+        (void)snprintf(text, sizeof text, "{\"chat_template\":\"{# %s %s #}%s\"}", said[i].signs != NULL ? "tools" : "",
+                       said[i].signs != NULL ? said[i].signs : "", said[i].signs == NULL ? "{{ '.' * 40 }}" : SHOWING);
+        serving_file(&server, name, text, 0644);
+    }
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return serving_close(&server);
+}
+
+#define F                                                                                                              \
+    "{\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"       \
+    "\"integer\",\"minimum\":10,\"maximum\":19}},\"required\":[\"a\"],\"additionalProperties\":false}"
+#define TOOLS                                                                                                          \
+    "\"tools\":[{\"type\":\"function\",\"function\":" F ",\"strict\":true}},{\"type\":\"function\",\"function\":{"     \
+    "\"name\":\"g\"}},{\"type\":\"function\",\"function\":{\"name\":\"h\",\"parameters\":{\"type\":\"object\","        \
+    "\"properties\":{\"s\":{\"type\":\"string\"}}}}}]"
+#define FLAT_TOOLS "\"tools\":[{\"type\":\"function\"," F_MEMBERS ",\"strict\":true}]"
+#define F_MEMBERS                                                                                                      \
+    "\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":10,"   \
+    "\"maximum\":19}},\"required\":[\"a\"]}"
+#define ASK(model, more)                                                                                               \
+    "{\"model\":\"" model "\",\"temperature\":0,\"max_tokens\":200,\"messages\":[{\"role\":\"user\",\"content\":"      \
+    "\"x\"}]," more "}"
+
+/* Asks and returns the reply's JSON, which the caller releases. */
+static json_t *ask(const char *path, const char *body)
+{
+    struct answer answer;
+    json_t *reply;
+
+    client_once(&server, "POST", path, "", body, &answer);
+    if (answer.code != 200)
+        fail_msg("%s: %d %s", body, answer.code, answer.body);
+    reply = json_loads(answer.body, 0, NULL);
+    if (reply == NULL)
+        fail_msg("%s", answer.body);
+    return reply;
+}
+
+/* What a reply says: the text, the calls, and why it ends. */
+static void said_in(const json_t *reply, char *out, size_t bytes)
+{
+    const json_t *choice = json_array_get(json_object_get(reply, "choices"), 0);
+    const json_t *message = json_object_get(choice, "message"), *calls = json_object_get(message, "tool_calls");
+    const char *text = json_string_value(json_object_get(message, "content"));
+    size_t used = (size_t)snprintf(out, bytes, "%s", text != NULL ? text : "null");
+
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        const json_t *function = json_object_get(json_array_get(calls, i), "function");
+
+        used +=
+            (size_t)snprintf(out + used, bytes - used, " %s%s", json_string_value(json_object_get(function, "name")),
+                             json_string_value(json_object_get(function, "arguments")));
+    }
+    (void)snprintf(out + used, bytes - used, " %s", json_string_value(json_object_get(choice, "finish_reason")));
+}
+
+static void test_calls(void **state)
+{
+    static const struct {
+        const char *body, *want;
+    } rows[] = {
+        { ASK("hermes", TOOLS), "Hm f{\"a\":12} g{} tool_calls" },
+        { ASK("hermes", TOOLS ",\"tool_choice\":\"auto\""), "Hm f{\"a\":12} g{} tool_calls" },
+        { ASK("hermes", "\"tool_choice\":\"auto\"," TOOLS ",\"parallel_tool_calls\":false"),
+          "Hm f{\"a\":12} tool_calls" },
+        { ASK("hermes", TOOLS ",\"tool_choice\":\"none\""), "Hm" CALL("f", "{\"a\":12}") CALL("g", "{}") " stop" },
+        { ASK("hermes", "\"tools\":[]"), "Hm" CALL("f", "{\"a\":12}") CALL("g", "{}") " stop" },
+        { ASK("mistral", TOOLS), "null f{\"a\":13} tool_calls" },
+        { ASK("mistral", "\"n\":1"), "[{\"name\":\"f\",\"arguments\":{\"a\":13}}] stop" }, /* no special token */
+        { ASK("mistral3", TOOLS), "null f{\"a\":14} g{} tool_calls" },
+        { ASK("phi", TOOLS), "null g{} tool_calls" },
+        { ASK("llama", TOOLS), "null f{\"a\":15} tool_calls" },
+        { ASK("plain", TOOLS), "null f{\"a\":16} tool_calls" },
+        { ASK("text", TOOLS), "Hm{\"name\":\"f\"} stop" },
+        { ASK("text", TOOLS ",\"stop\":\"\\\"f\""), "Hm{\"name\": stop" },
+        { ASK("quoted", TOOLS), "<tool_c h{\"s\":\"}]\\\"{\"} tool_calls" },
+        { ASK("none", "\"n\":1"), "Hm stop" },
+        /* forced, against what the model says */
+        { ASK("hermes", TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}}"),
+          "null g{} tool_calls" },
+        { ASK("plain", TOOLS ",\"tool_choice\":\"required\",\"parallel_tool_calls\":false"),
+          "null f{\"a\":16} tool_calls" },
+        { ASK("hermes", TOOLS ",\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\","
+                              "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]}},"
+                              "\"parallel_tool_calls\":false"),
+          "null g{} tool_calls" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        json_t *reply = ask("/v1/chat/completions", rows[i].body);
+        char text[1024];
+
+        said_in(reply, text, sizeof text);
+        if (strcmp(text, rows[i].want) != 0)
+            fail_msg("%s: expected\n%s\ngot\n%s", rows[i].body, rows[i].want, text);
+        json_decref(reply);
+    }
+}
+
+/* Whatever the model says, the arguments of a forced call follow the schema. */
+static void test_forced_arguments(void **state)
+{
+    static const char *const models[] = { "hermes", "mistral", "mistral3", "phi", "llama", "text", "quoted" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        char body[2048], text[1024];
+        json_t *reply, *arguments;
+        int64_t a;
+
+        (void)snprintf(body, sizeof body,
+                       "{\"model\":\"%s\",\"temperature\":0,\"max_tokens\":200,\"messages\":[{\"role\":\"user\","
+                       "\"content\":\"x\"}]," TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":"
+                       "\"f\"}}}",
+                       models[i]);
+        reply = ask("/v1/chat/completions", body);
+        said_in(reply, text, sizeof text);
+        if (strncmp(text, "null f{", 7) != 0 || strstr(text, "} tool_calls") == NULL)
+            fail_msg("%s: %s", models[i], text);
+        strstr(text, " tool_calls")[0] = '\0';
+        arguments = json_loads(text + 6, 0, NULL);
+        a = json_integer_value(json_object_get(arguments, "a"));
+        if (a < 10 || a > 19)
+            fail_msg("%s: %s", models[i], text);
+        json_decref(arguments);
+        json_decref(reply);
+    }
+}
+
+static void test_ids(void **state)
+{
+    json_t *first = ask("/v1/chat/completions", ASK("hermes", TOOLS)), *calls;
+    json_t *second = ask("/v1/chat/completions", ASK("hermes", TOOLS));
+    const char *ids[4];
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        calls = json_object_get(
+            json_object_get(json_array_get(json_object_get(i < 2 ? first : second, "choices"), 0), "message"),
+            "tool_calls");
+        ids[i] = json_string_value(json_object_get(json_array_get(calls, (size_t)i % 2), "id"));
+        assert_true(strncmp(ids[i], "call_", 5) == 0 && strlen(ids[i]) == 29);
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(ids[i], ids[k]);
+    }
+    json_decref(first);
+    json_decref(second);
+    first = ask("/v1/chat/completions", ASK("mistral", TOOLS));
+    calls =
+        json_object_get(json_object_get(json_array_get(json_object_get(first, "choices"), 0), "message"), "tool_calls");
+    assert_int_equal(strlen(json_string_value(json_object_get(json_array_get(calls, 0), "id"))), 9);
+    json_decref(first);
+}
+
+/* Reads all events of a stream. */
+static void stream(const char *path, const char *body, char *text, size_t bytes)
+{
+    int fd = client_connect(&server);
+    char head[256];
+    size_t have = 0;
+    ssize_t n;
+
+    (void)snprintf(head, sizeof head,
+                   "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n", path,
+                   strlen(body));
+    client_text(fd, head);
+    client_text(fd, body);
+    while (have < bytes - 1 && (n = recv(fd, text + have, bytes - 1 - have, 0)) > 0)
+        have += (size_t)n;
+    text[have] = '\0';
+    (void)close(fd);
+}
+
+/* Each part comes behind the one before it. */
+static void expect_order(const char *text, const char *const *parts)
+{
+    const char *at = text;
+
+    for (; *parts != NULL; parts++) {
+        at = strstr(at, *parts);
+        if (at == NULL)
+            fail_msg("%s is missing, or out of order, in\n%s", *parts, text);
+        at += strlen(*parts);
+    }
+}
+
+static char events[1 << 18];
+
+static void test_events(void **state)
+{
+    static const char *const parts[] = {
+        "\"delta\":{\"role\":\"assistant\",\"content\":\"H\"}",
+        "\"delta\":{\"content\":\"m\"}",
+        "\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"call_",
+        "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"\"}}]},",
+        "\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\"}}]}",
+        "\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"}\"}}]}",
+        "\"delta\":{\"tool_calls\":[{\"index\":1,\"id\":\"call_",
+        "\"function\":{\"name\":\"g\",\"arguments\":\"\"}}]},",
+        "\"delta\":{\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\"{\"}}]}",
+        "\"delta\":{},\"logprobs\":null,\"finish_reason\":\"tool_calls\"",
+        "data: [DONE]",
+        NULL,
+    };
+    static const char *const silent[] = {
+        "\"delta\":{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"index\":0,\"id\":",
+        "\"finish_reason\":\"tool_calls\"",
+        NULL,
+    };
+    static const char *const cut[] = { "\"name\":\"f\"", "\"delta\":{},\"logprobs\":null,\"finish_reason\":\"length\"",
+                                       NULL };
+
+    (void)state;
+    stream("/v1/chat/completions", ASK("hermes", TOOLS ",\"stream\":true"), events, sizeof events);
+    expect_order(events, parts);
+    assert_null(strstr(events, "<tool"));
+    stream("/v1/chat/completions", ASK("mistral", TOOLS ",\"stream\":true"), events, sizeof events);
+    expect_order(events, silent);
+    stream("/v1/chat/completions",
+           "{\"model\":\"llama\",\"temperature\":0,\"max_tokens\":20,\"stream\":true,\"messages\":[{\"role\":\"user\","
+           "\"content\":\"x\"}]," TOOLS "}",
+           events, sizeof events);
+    expect_order(events, cut);
+}
+
+#define RESPOND(model, more)                                                                                           \
+    "{\"model\":\"" model "\",\"temperature\":0,\"max_output_tokens\":200,\"input\":\"x\"," FLAT_TOOLS more "}"
+
+static void test_responses(void **state)
+{
+    static const char *const parts[] = { "\"type\":\"response.created\"",
+                                         "\"type\":\"response.output_item.added\"",
+                                         "\"type\":\"message\"",
+                                         "\"type\":\"response.output_text.delta\"",
+                                         "\"type\":\"response.output_text.done\"",
+                                         "\"text\":\"Hm\"",
+                                         "\"type\":\"response.output_item.done\"",
+                                         "\"type\":\"response.output_item.added\"",
+                                         "\"output_index\":1,\"item\":{\"type\":\"function_call\"",
+                                         "\"type\":\"response.function_call_arguments.delta\"",
+                                         "\"type\":\"response.function_call_arguments.done\"",
+                                         "\"arguments\":\"{\\\"a\\\":12}\"",
+                                         "\"type\":\"response.output_item.done\"",
+                                         "\"status\":\"completed\"",
+                                         "\"type\":\"response.completed\"",
+                                         NULL };
+    json_t *reply = ask("/v1/responses", RESPOND("llama", ""));
+    const json_t *items = json_object_get(reply, "output"), *item = json_array_get(items, 0);
+
+    (void)state;
+    assert_int_equal(json_array_size(items), 1);
+    assert_string_equal(json_string_value(json_object_get(item, "type")), "function_call");
+    assert_string_equal(json_string_value(json_object_get(item, "name")), "f");
+    assert_string_equal(json_string_value(json_object_get(item, "arguments")), "{\"a\":15}");
+    assert_int_equal(json_array_size(json_object_get(reply, "tools")), 1);
+    json_decref(reply);
+    stream("/v1/responses", RESPOND("hermes", ",\"parallel_tool_calls\":false,\"stream\":true"), events, sizeof events);
+    expect_order(events, parts);
+}
+
+static void test_prompts(void **state)
+{
+    static const struct {
+        const char *path, *body, *part;
+    } rows[] = {
+        { "/v1/chat/completions",
+          "{\"model\":\"hermes\",\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"i\","
+          "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": [1]}\"}}]},{\"role\":"
+          "\"tool\",\"tool_call_id\":\"i\",\"content\":\"show\"}]}",
+          "\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": [1]}}}], \\\"\\\"]null" },
+        { "/v1/responses",
+          "{\"model\":\"hermes\",\"input\":[{\"type\":\"function_call\",\"call_id\":\"i\",\"name\":\"f\",\"arguments\":"
+          "\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"i\",\"output\":\"show\"}]}",
+          "[[{\\\"id\\\": \\\"i\\\", \\\"type\\\": \\\"function\\\", \\\"function\\\": {\\\"name\\\": \\\"f\\\"" },
+        { "/v1/chat/completions",
+          "{\"model\":\"hermes\",\"messages\":[{\"role\":\"user\",\"content\":\"show\"}],\"tools\":[{\"type\":"
+          "\"function\",\"function\":{\"name\":\"g\",\"strict\":false}}]}",
+          "[{\\\"type\\\": \\\"function\\\", \\\"function\\\": {\\\"name\\\": \\\"g\\\", \\\"parameters\\\": "
+          "{\\\"type\\\": \\\"object\\\"" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        client_expect(&server, "POST", rows[i].path, "", rows[i].body, 400, rows[i].part);
+}
+
+static void test_refused(void **state)
+{
+#define TOOL(more) "\"tools\":[{\"type\":\"function\",\"function\":{" more "}}]"
+    static const struct {
+        const char *body, *part;
+    } rows[] = {
+        { ASK("hermes", "\"tools\":{}"), "tools: not an array" },
+        { ASK("hermes", "\"tools\":[{\"type\":\"web_search\"}]"),
+          "tools: element 0: type 'web_search' is not supported; 'function' is" },
+        { ASK("hermes", "\"tools\":[{\"type\":\"function\"}]"), "tools: element 0: function is not an object" },
+        { ASK("hermes", TOOL("\"name\":\"a b\"")), "tools: element 0: the function has no name of 1 to 64" },
+        { ASK("hermes", TOOL("\"name\":\"a\",\"parameters\":[]")), "tools: element 0: parameters is not an object" },
+        { ASK("hermes", TOOL("\"name\":\"a\",\"strict\":1")), "tools: element 0: strict is neither" },
+        { ASK("hermes", TOOL("\"name\":\"a\",\"strict\":true,\"parameters\":{\"type\":\"object\",\"properties\":{\"q\":"
+                             "{\"type\":\"array\",\"uniqueItems\":true}}}")),
+          "function 'a' is strict, and its parameters cannot be obeyed: the schema, 'uniqueItems'" },
+        { ASK("hermes", TOOLS ",\"tool_choice\":\"maybe\""), "tool_choice: 'maybe' is not supported" },
+        { ASK("hermes", TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"q\"}}"),
+          "tool_choice: there is no such function among the tools" },
+        { ASK("hermes", "\"tool_choice\":\"required\""), "tool_choice: 'required' needs tools" },
+        { ASK("hermes", TOOLS ",\"response_format\":{\"type\":\"json_object\"}"),
+          "tools cannot be called in a text of a given form" },
+        { ASK("none", TOOLS), "tools: the model's chat template takes no tools" },
+        { "{\"model\":\"hermes\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+          "\"arguments\":\"{\"}}]}]}",
+          "messages: message 0: the arguments of a tool call are not a text of a JSON object" },
+        { "{\"model\":\"hermes\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{}]}]}",
+          "messages: message 0: a tool call has no name" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        client_expect(&server, "POST", "/v1/chat/completions", "", rows[i].body, 400, rows[i].part);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls),   cmocka_unit_test(test_forced_arguments), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_events),  cmocka_unit_test(test_responses),        cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_refused),
+    };
+
+    return cmocka_run_group_tests(tests, start, end);
+}
