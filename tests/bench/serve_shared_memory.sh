@@ -8,6 +8,7 @@ serve=$1 seconds=${2:-2} floats=1048576
 here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d)
 port=8198
+# shellcheck source=tests/bench/serve_common.sh
 . "$here/serve_common.sh"
 object=/dev/shm/inlay-bench-$$
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$tmp" "$object"' EXIT
@@ -37,7 +38,7 @@ curl -sf -d "{\"key\":\"/$(basename "$object")\",\"offset\":0,\"byte_size\":$((4
 echo "| connections | input | requests/s | CPU us a request | p99 |"
 echo "|---|---|---|---|---|"
 for connections in 1 8; do
-    for round in $(seq "${ROUNDS:-5}"); do
+    for _ in $(seq "${ROUNDS:-5}"); do
         for kind in body region; do
             ticks=$(cpu_ticks)
             load $connections "$seconds" "$tmp/$kind.lua"
