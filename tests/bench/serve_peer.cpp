@@ -1,6 +1,6 @@
 // What a user would write: a server in C++ for one model, with a thread for each connection. It answers binary requests of
 // the Open Inference Protocol with one input and one output of FP32, as serve_peer.js does.
-//   g++ -O2 -std=c++17 serve_peer.cpp -I INCLUDE -ldl -pthread -o serve_peer          onnxruntime_c_api.h in INCLUDE
+//   g++ -O2 -std=c++17 serve_peer.cpp -I INCLUDE -ldl -pthread -o serve_peer     INCLUDE: ONNX Runtime's headers
 //   serve_peer LIBONNXRUNTIME MODEL.onnx PORT
 //   g++ -O2 -std=c++17 -DUSE_INLAY serve_peer.cpp -I sdk/include -L LIB -linlay -pthread -o serve_peer
 //   serve_peer - MODEL.onnx PORT
