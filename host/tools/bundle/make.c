@@ -351,17 +351,13 @@ done:
     return status;
 }
 
-/* The level that INLAY_ISA limits this process to; NULL: none below that of the CPU. A program for this kind of CPU keeps
- * the limit, because it is compared with a session of this process. */
+/* "avx2" if INLAY_ISA limits this process to it, else NULL. A program for this kind of CPU keeps the limit, because it
+ * is compared with a session of this process. */
 static const char *limit_of_process(void)
 {
-    static const char *const levels[] = { "baseline", "avx2" };
     const char *limit = getenv("INLAY_ISA");
 
-    for (uint32_t i = 0; limit != NULL && i < sizeof levels / sizeof *levels; i++)
-        if (strcmp(limit, levels[i]) == 0)
-            return levels[i];
-    return NULL;
+    return limit != NULL && strcmp(limit, "avx2") == 0 ? "avx2" : NULL;
 }
 
 inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_diag *diag)
