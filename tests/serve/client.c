@@ -57,14 +57,20 @@ void serving_file(const struct serving *serving, const char *name, const char *t
     (void)close(fd);
 }
 
-void serving_tokenizer(const struct serving *serving, const char *model)
+void serving_tokenizer(const struct serving *serving, const char *model, const char *special)
 {
     char text[8192], name[128];
-    size_t used =
-        (size_t)snprintf(text, sizeof text,
-                         "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":"
-                         "false},\"added_tokens\":[],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
+    size_t used = (size_t)snprintf(text, sizeof text,
+                                   "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_"
+                                   "space\":false},\"added_tokens\":[");
 
+    if (special != NULL)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "{\"id\":1,\"content\":\"%s\",\"special\":true,\"single_word\":false,\"lstrip\":false,"
+                                 "\"rstrip\":false,\"normalized\":false}",
+                                 special);
+    used +=
+        (size_t)snprintf(text + used, sizeof text - used, "],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
     for (int c = '!'; c <= '~'; c++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s%c\":%d", c > '!' ? "," : "",
                                  c == '"' || c == '\\' ? "\\" : "", c, c);

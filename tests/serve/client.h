@@ -26,8 +26,9 @@ void serving_tokens(const struct serving *serving);
 #define ADMIN_TOKEN "admin-0123456789abcdef"
 #define AS_USER "Authorization: Bearer " USER_TOKEN "\r\n"
 #define AS_ADMIN "Authorization: Bearer " ADMIN_TOKEN "\r\n"
-/* Writes a tokenizer.json for a model: each printable character is a token, whose id is the character's code. */
-void serving_tokenizer(const struct serving *serving, const char *model);
+/* Writes a tokenizer.json for a model: each printable character is a token, whose id is the character's code; token 1 is
+ * the special token of this text, NULL: there is none. */
+void serving_tokenizer(const struct serving *serving, const char *model, const char *special);
 /* Creates version 1 of a model with one of the functions below, and its config.yaml unless that is NULL. */
 void serving_model(const struct serving *serving, const char *name, const char *config,
                    void (*write)(const char *path));

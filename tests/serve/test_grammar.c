@@ -184,6 +184,8 @@ static const struct {
       "\"2026-11-25\"|\"2026-11-25T24:00:00Z\"" },
     { "{\"enum\":[\"red\",1,null,{\"a\":[1]}]}", "\"red\"|1|null|{\"a\":[1]}", "red|2|\"blue\"" },
     { "{\"const\":[true]}", "[true]", "true|[]" },
+    { "{\"type\":[\"string\",\"integer\"],\"enum\":[\"a\",1,2.5,null]}", "\"a\"|1", "2.5|null" },
+    { "{\"type\":\"string\",\"const\":\"a\",\"title\":\"t\",\"default\":\"a\"}", "\"a\"", "a" },
     { "{\"type\":[\"string\",\"null\"]}", "null|\"x\"", "1" },
     { "{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,\"maxItems\":3}",
       "[true]|[true, false]|[ true,true,true ]", "[]|[1]|[true,true,true,true]" },
@@ -224,6 +226,14 @@ static void json_schemas(void **state)
         { "{\"type\":\"string\",\"minLength\":-1}", "whole number" },
         { "{\"allOf\":[{},{}]}", "single schema" },
         { "{\"enum\":[]}", "'enum'" },
+        { "{\"type\":\"string\",\"enum\":[1]}", "'enum': there is no value, or none of the type" },
+        { "{\"enum\":[\"ab\"],\"maxLength\":1}", "'maxLength': not supported beside 'enum'" },
+        { "{\"const\":5,\"maximum\":4}", "'maximum': not supported beside 'const'" },
+        { "{\"const\":5,\"multipleOf\":2}", "'multipleOf': not supported" },
+        { "{\"$ref\":\"#/$defs/a\",\"type\":\"null\",\"$defs\":{\"a\":{}}}", "'type': not supported beside '$ref'" },
+        { "{\"anyOf\":[{}],\"required\":[\"a\"]}", "'required': not supported beside 'anyOf'" },
+        { "{\"oneOf\":[{}],\"anyOf\":[{}]}", "'oneOf': not supported beside 'anyOf'" },
+        { "{\"allOf\":[{}],\"minItems\":1}", "'minItems': not supported beside 'allOf'" },
         { "{\"properties\":{\"a\":7}}", "has to be an object" },
     };
     char why[GRAMMAR_WHY_BYTES];

@@ -15,8 +15,8 @@ static struct serving server;
 /* Every printable character is a token of its code; <|end|> follows 'y'. */
 static void write_tokenizer(const struct serving *serving)
 {
-    serving_tokenizer(serving, "count");
-    serving_tokenizer(serving, "vectors");
+    serving_tokenizer(serving, "count", NULL);
+    serving_tokenizer(serving, "vectors", NULL);
     serving_file(serving, "models/count/config.json",
                  "{\"eos_token_id\": [201, 202, 203, 204, 205, 206, 207, 208, 209, 122]}", 0644);
 }

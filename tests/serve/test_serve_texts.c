@@ -22,7 +22,7 @@ static void prepare(void)
     for (size_t i = 0; i < 2; i++) {
         serving_model(&server, decoders[i], "options: [reproducible=1]\n",
                       i == 0 ? write_counted_decoder : write_masked_decoder);
-        serving_tokenizer(&server, decoders[i]);
+        serving_tokenizer(&server, decoders[i], NULL);
     }
 }
 

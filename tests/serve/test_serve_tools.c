@@ -1,5 +1,5 @@
 /* Tools in /v1/chat/completions and /v1/responses: calls that a model makes by itself and calls that it has to make, whole
- * and as events; requests that are refused. The models say a text by heart, whatever the prompt is. */
+ * and as events; requests that are refused. Each model generates a fixed text, independent of the prompt. */
 #include "client.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -26,32 +26,28 @@ static const struct said {
     { "text", "Hm{\"name\":\"f\"}", "" },
     { "quoted", "<tool_c<tool_call>{\"name\":\"h\",\"arguments\":{\"s\":\"}]\\\"{\"}}</tool_call>", "<tool_call>" },
     { "none", "Hm", NULL },
+    { "two", MARK "[{\"name\":\"f\",\"arguments\":{\"a\":17}}]", "[TOOL_CALLS]" }, /* see write_templates() */
 };
-
-/* Each printable character is a token of its code; 1 is a special token. */
-static void write_tokens(const char *model)
-{
-    char text[8192], name[128];
-    size_t used = (size_t)snprintf(
-        text, sizeof text,
-        "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"added_tokens\":[{"
-        "\"id\":1,\"content\":\"[TOOL_CALLS]\",\"special\":true,\"single_word\":false,\"lstrip\":false,\"rstrip\":"
-        "false,\"normalized\":false}],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
-
-    for (int c = '!'; c <= '~'; c++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s%c\":%d", c > '!' ? "," : "",
-                                 c == '"' || c == '\\' ? "\\" : "", c, c);
-    (void)snprintf(text + used, sizeof text - used, "}}}");
-    (void)snprintf(name, sizeof name, "models/%s/tokenizer.json", model);
-    serving_file(&server, name, text, 0644);
-    (void)snprintf(name, sizeof name, "models/%s/config.json", model);
-    serving_file(&server, name, "{\"eos_token_id\": 122}", 0644);
-}
 
 /* The prompt is 40 characters; a message "show" fails with the messages and tools as the template sees them. */
 #define SHOWING                                                                                                        \
     "{% for m in messages %}{% if m.content == 'show' %}{{ raise_exception((messages | map(attribute='tool_calls', "   \
     "default='') | list | tojson) ~ (tools | tojson)) }}{% endif %}{% endfor %}{{ '.' * 40 }}"
+
+/* The model "two" has a template for requests without tools, too, that takes none. */
+static void write_templates(const struct said *model)
+{
+    const bool two = strcmp(model->model, "two") == 0;
+    char name[64], text[1024];
+
+    (void)snprintf(name, sizeof name, "models/%s/tokenizer_config.json", model->model);
+    (void)snprintf(text, sizeof text, "{\"chat_template\":%s\"{# %s %s #}%s\"%s}",
+                   two ? "[{\"name\":\"default\",\"template\":\"{{ '.' * 40 }}\"},{\"name\":\"tool_use\",\"template\":"
+                       : "",
+                   model->signs != NULL ? "tools" : "", model->signs != NULL ? model->signs : "",
+                   model->signs == NULL ? "{{ '.' * 40 }}" : SHOWING, two ? "}]" : "");
+    serving_file(&server, name, text, 0644);
+}
 
 static int start(void **state)
 {
@@ -60,15 +56,14 @@ static int start(void **state)
     (void)state;
     serving_prepare_empty(&server);
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
-        char name[64], text[1024];
+        char name[64];
 
         saying = said[i].text;
         serving_model(&server, said[i].model, "options: [state=old=new]\n", write_saying);
-        write_tokens(said[i].model);
-        (void)snprintf(name, sizeof name, "models/%s/tokenizer_config.json", said[i].model);
-        (void)snprintf(text, sizeof text, "{\"chat_template\":\"{# %s %s #}%s\"}", said[i].signs != NULL ? "tools" : "",
-                       said[i].signs != NULL ? said[i].signs : "", said[i].signs == NULL ? "{{ '.' * 40 }}" : SHOWING);
-        serving_file(&server, name, text, 0644);
+        serving_tokenizer(&server, said[i].model, "[TOOL_CALLS]");
+        (void)snprintf(name, sizeof name, "models/%s/config.json", said[i].model);
+        serving_file(&server, name, "{\"eos_token_id\": 122}", 0644);
+        write_templates(&said[i]);
     }
     serving_start(&server, flags);
     return 0;
@@ -158,6 +153,9 @@ static void test_calls(void **state)
                               "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]}},"
                               "\"parallel_tool_calls\":false"),
           "null g{} tool_calls" },
+        /* the first form that a request gives is without tools */
+        { ASK("two", "\"guided_regex\":\"[a-c]\""), "a stop" },
+        { ASK("two", TOOLS ",\"tool_choice\":\"required\""), "null f{\"a\":17} tool_calls" },
     };
 
     (void)state;
@@ -172,7 +170,7 @@ static void test_calls(void **state)
     }
 }
 
-/* Whatever the model says, the arguments of a forced call follow the schema. */
+/* The arguments of a forced call follow the schema, also if the model's text does not. */
 static void test_forced_arguments(void **state)
 {
     static const char *const models[] = { "hermes", "mistral", "mistral3", "phi", "llama", "text", "quoted" };

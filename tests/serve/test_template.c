@@ -243,6 +243,15 @@ static void test_mistakes(void **state)
           INLAY_LIMIT_EXCEEDED },
         { "{% set ns = namespace(a='0123456789') %}{% for a in range(99) %}{% set ns.a = ns.a + ns.a %}{% endfor %}",
           "too ", INLAY_LIMIT_EXCEEDED },
+        { "{% set a = namespace(x=[], y=[]) %}{% for i in range(99) %}{% set a.x = [a.x, a.x] %}{% set a.y = [a.y, "
+          "a.y] %}"
+          "{% endfor %}{{ a.x == a.y }}",
+          "takes too long", INLAY_LIMIT_EXCEEDED },
+        { "{% set a = namespace(x=[], y=[]) %}{% for i in range(99) %}{% set a.x = [a.x, a.x] %}{% set a.y = [a.y, "
+          "a.y] %}"
+          "{% endfor %}{{ a.x < a.y }}",
+          "takes too long", INLAY_LIMIT_EXCEEDED },
+        { "{{ {1: 2, 'a': 3} | tojson(sort_keys=true) }}", "sorting keys without an order", INLAY_UNSUPPORTED },
         { "{{ 'abc' * 99999999 }}", "the text is too long", INLAY_LIMIT_EXCEEDED },
         { "{{ range(99999999) }}", "a range has more than 100000 elements", INLAY_LIMIT_EXCEEDED },
         { "a\n{{ raise_exception('no ' + 'way') }}", "no way", INLAY_INVALID_ARGUMENT },

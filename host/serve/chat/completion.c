@@ -195,7 +195,8 @@ static uint64_t call_seed(const completion_choice *choice)
     return completion->seed + (completion->id << 20) + ((uint64_t)(choice - completion->choices) << 52);
 }
 
-/* If the unsent text has come to a call, moves it there; from here on, the text follows the grammar of calls. */
+/* If the unsent text has the beginning of a call, moves it from there on to the calls. The tokens that follow obey the
+ * grammar of calls. */
 static void begin_calls(completion_choice *choice)
 {
     const completion_request *asked = &choice->completion->asked;
@@ -335,22 +336,20 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     return true;
 }
 
-/* The template for the request; NULL: the model has none. */
-static const char *template_of(const struct completion *completion)
+/* The template for requests with tools; NULL: the model has none. */
+static const char *tool_template_of(const text_model *model)
 {
-    const text_model *model = completion->exchange->job.model->text;
-
-    return tool_set_is_used(&completion->asked.tools) && model->tool_template != NULL ? model->tool_template
-                                                                                      : model->chat_template;
+    return model->tool_template != NULL ? model->tool_template : model->chat_template;
 }
 
 /* Prepares the calls of the request's tools. */
 static bool prepare_tools(struct exchange *exchange, struct completion *completion)
 {
     completion_request *asked = &completion->asked;
-    const char *form = template_of(completion);
+    const char *form = tool_template_of(exchange->job.model->text);
     body_error error = { .parameter = "tools" };
 
+    /* Independent of the request, since the model's index of tokens is made once. */
     completion->marks = form != NULL ? tool_form_of(form) : NULL;
     if (!tool_set_is_used(&asked->tools) || form == NULL)
         return true;
@@ -369,7 +368,7 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
 {
     const text_model *model = completion->exchange->job.model->text;
     const bool tools = completion->asked.tool_form != NULL;
-    const struct chat chat = { .form = template_of(completion),
+    const struct chat chat = { .form = tools ? tool_template_of(model) : model->chat_template,
                                .tools = tools ? completion->asked.tools.list : NULL,
                                .begin = model->begin,
                                .end = model->end,

@@ -21,7 +21,7 @@ typedef struct completion_choice {
     struct sampler sampler;
     uint32_t state;       /* of the request's form, after the tokens so far */
     struct strbuf unsent; /* generated, not yet written to the reply */
-    bool calling;         /* the text has come to calls of tools, which end it */
+    bool calling;         /* the text ends, and calls of tools follow */
     bool said;            /* text other than white space came before */
     tool_reader calls;
 

@@ -547,31 +547,116 @@ static const char *implied_type(json_t *schema)
     return NULL;
 }
 
+/* Refuses what would restrict values further beside the keyword that describes them: a grammar has no intersections.
+ * with_type: the caller obeys "type". */
+static bool is_alone(const schema_reader *reader, json_t *schema, const char *keyword, bool with_type)
+{
+    static const char *const others[] = {
+        "$ref",
+        "const",
+        "enum",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "properties",
+        "required",
+        "items",
+        "minItems",
+        "prefixItems",
+        "maxItems",
+        "minLength",
+        "pattern",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "type",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "additionalProperties",
+    };
+    char what[64];
+
+    (void)snprintf(what, sizeof what, "not supported beside '%s'", keyword);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i], keyword) != 0 && !(with_type && strcmp(others[i], "type") == 0) &&
+            json_object_get(schema, others[i]) != NULL)
+            return fail(reader, others[i], what);
+    return refuse_keywords(reader, schema, false);
+}
+
+static bool has_type(const json_t *value, const char *type)
+{
+    static const struct {
+        const char *name;
+        json_type type;
+    } types[] = { { "object", JSON_OBJECT }, { "array", JSON_ARRAY },     { "string", JSON_STRING },
+                  { "null", JSON_NULL },     { "integer", JSON_INTEGER }, { "number", JSON_INTEGER },
+                  { "number", JSON_REAL },   { "boolean", JSON_TRUE },    { "boolean", JSON_FALSE } };
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (json_typeof(value) == types[i].type && strcmp(types[i].name, type) == 0)
+            return true;
+    return false;
+}
+
+/* Whether "type", a name or several, lets the value be; NULL: it is not given. */
+static bool is_of_type(const json_t *value, const json_t *type)
+{
+    if (json_is_string(type))
+        return has_type(value, json_string_value(type));
+    for (size_t i = 0; i < json_array_size(type); i++)
+        if (json_is_string(json_array_get(type, i)) && has_type(value, json_string_value(json_array_get(type, i))))
+            return true;
+    return type == NULL;
+}
+
+/* One of the values that has the schema's type. */
+static bool values_of(schema_reader *reader, json_t *schema, const char *keyword, json_t *values, grammar_node *out)
+{
+    bool any = false;
+
+    *out = grammar_never(reader->grammar);
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        if (!is_of_type(json_array_get(values, i), json_object_get(schema, "type")))
+            continue;
+        *out = grammar_either(reader->grammar, *out, literal(reader, json_array_get(values, i)));
+        any = true;
+    }
+    return is_alone(reader, schema, keyword, true) &&
+           (any || fail(reader, keyword, "there is no value, or none of the type"));
+}
+
+static bool constant(schema_reader *reader, json_t *schema, grammar_node *out)
+{
+    json_t *values = json_pack("[O]", json_object_get(schema, "const"));
+    bool good =
+        values != NULL ? values_of(reader, schema, "const", values, out) : fail(reader, "const", "out of memory");
+
+    json_decref(values);
+    return good;
+}
+
 static bool read_object(schema_reader *reader, json_t *schema, grammar_node *out)
 {
-    json_t *type = json_object_get(schema, "type"), *list = json_object_get(schema, "enum");
-    json_t *all = json_object_get(schema, "allOf");
+    static const char *const several[] = { "anyOf", "oneOf" };
+    json_t *type = json_object_get(schema, "type"), *all = json_object_get(schema, "allOf");
+    json_t *target = json_object_get(schema, "$ref"), *list = json_object_get(schema, "enum");
     const char *name;
 
-    if (json_object_get(schema, "$ref") != NULL)
-        return reference(reader, json_string_value(json_object_get(schema, "$ref")), out);
-    if (json_object_get(schema, "const") != NULL) {
-        *out = literal(reader, json_object_get(schema, "const"));
-        return true;
-    }
-    if (list != NULL) {
-        *out = grammar_never(reader->grammar);
-        for (size_t i = 0; i < json_array_size(list); i++)
-            *out = grammar_either(reader->grammar, *out, literal(reader, json_array_get(list, i)));
-        return json_array_size(list) > 0 || fail(reader, "enum", "not an array of values");
-    }
-    if (json_object_get(schema, "anyOf") != NULL)
-        return alternatives(reader, json_object_get(schema, "anyOf"), "anyOf", out);
-    if (json_object_get(schema, "oneOf") != NULL)
-        return alternatives(reader, json_object_get(schema, "oneOf"), "oneOf", out);
+    if (target != NULL)
+        return is_alone(reader, schema, "$ref", false) && reference(reader, json_string_value(target), out);
+    if (json_object_get(schema, "const") != NULL)
+        return constant(reader, schema, out);
+    if (list != NULL)
+        return values_of(reader, schema, "enum", list, out);
+    for (size_t i = 0; i < sizeof several / sizeof *several; i++)
+        if (json_object_get(schema, several[i]) != NULL)
+            return is_alone(reader, schema, several[i], false) &&
+                   alternatives(reader, json_object_get(schema, several[i]), several[i], out);
     if (all != NULL)
-        return json_array_size(all) == 1 ? read_schema(reader, json_array_get(all, 0), out)
-                                         : fail(reader, "allOf", "supported with a single schema only");
+        return is_alone(reader, schema, "allOf", false) &&
+               (json_array_size(all) == 1 ? read_schema(reader, json_array_get(all, 0), out)
+                                          : fail(reader, "allOf", "supported with a single schema only"));
     if (json_is_array(type)) {
         *out = grammar_never(reader->grammar);
         for (size_t i = 0; i < json_array_size(type); i++) {

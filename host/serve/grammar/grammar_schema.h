@@ -2,7 +2,8 @@
  *
  * Objects have the schema's properties in its order; those that are not required may be missing, and others are not
  * written unless there are none. Of oneOf, any alternative is written. Keywords that could not be obeyed (multipleOf,
- * uniqueItems, not, if, bounds of fractions and others) are refused. */
+ * uniqueItems, not, if, bounds of fractions and others) are refused, and so are those that restrict values beside $ref,
+ * const, enum, anyOf, oneOf and allOf; only "type" is obeyed beside const and enum. */
 #ifndef SERVE_GRAMMAR_SCHEMA_H
 #define SERVE_GRAMMAR_SCHEMA_H
 #include "serve/grammar/grammar.h"

@@ -25,7 +25,7 @@ struct file_rows {
 };
 
 /* Replaces the descriptions of the inputs and outputs of a model that reads a file by those that clients see, and sets
- * model->file_outputs. Other models stay as they are. */
+ * model->file_outputs. No effect on other models. */
 INLAY_NODISCARD inlay_status files_describe(struct model *model, inlay_diag *diag);
 /* Whether an input, of a model or of an ensemble, is a list of files. */
 bool files_is_list(const inlay_io_info *io);

@@ -86,7 +86,7 @@ static bool filter_attr(const filter_call *call, struct value *value)
 {
     const struct value *name = argument_get(call->arguments, 0, "name");
 
-    *value = name != NULL ? value_member(value, name) : (struct value){ .kind = VALUE_UNDEFINED };
+    *value = name != NULL ? value_member(call->machine, value, name) : (struct value){ .kind = VALUE_UNDEFINED };
     return true;
 }
 
@@ -148,7 +148,7 @@ static bool filter_round(const filter_call *call, struct value *value)
 /* ------------------------------------------------------------------ lists */
 
 /* The attribute "a.b.0" of a value. */
-static struct value attribute_of(const struct value *from, const struct value *path)
+static struct value attribute_of(struct machine *machine, const struct value *from, const struct value *path)
 {
     struct value at = *from;
 
@@ -169,7 +169,7 @@ static struct value attribute_of(const struct value *from, const struct value *p
             at = bytes > 0 && digits == bytes && index < at.count ? at.list[index]
                                                                   : (struct value){ .kind = VALUE_UNDEFINED };
         else
-            at = value_member(&at, &name);
+            at = value_member(machine, &at, &name);
         i += bytes + 1;
     }
     return at;
@@ -197,7 +197,7 @@ static bool filter_join(const filter_call *call, struct value *value)
     bool good = value_elements(call->machine, value);
 
     for (size_t i = 0; good && i < value->count; i++) {
-        struct value one = path != NULL ? attribute_of(&value->list[i], path) : value->list[i];
+        struct value one = path != NULL ? attribute_of(call->machine, &value->list[i], path) : value->list[i];
 
         good = (i == 0 || between == NULL || value_print(call->machine, &text, between)) &&
                value_print(call->machine, &text, &one);
@@ -275,13 +275,13 @@ static int compare_text(const struct value *left, const struct value *right)
 
 static int compare_values(struct ordering *ordering, const struct value *left, const struct value *right)
 {
-    struct value a = ordering->path != NULL ? attribute_of(left, ordering->path) : *left;
-    struct value b = ordering->path != NULL ? attribute_of(right, ordering->path) : *right;
+    struct value a = ordering->path != NULL ? attribute_of(ordering->call->machine, left, ordering->path) : *left;
+    struct value b = ordering->path != NULL ? attribute_of(ordering->call->machine, right, ordering->path) : *right;
     int which = 0;
 
     if (ordering->folds && a.kind == VALUE_TEXT && b.kind == VALUE_TEXT)
         return compare_text(&a, &b);
-    if (!value_order(&a, &b, &which))
+    if (!value_order(ordering->call->machine, &a, &b, &which))
         ordering->failed = true;
     return which;
 }
@@ -375,7 +375,7 @@ static bool filter_sum(const filter_call *call, struct value *value)
     if (!value_elements(call->machine, value))
         return false;
     for (size_t i = 0; i < value->count; i++) {
-        struct value one = path != NULL ? attribute_of(&value->list[i], path) : value->list[i];
+        struct value one = path != NULL ? attribute_of(call->machine, &value->list[i], path) : value->list[i];
 
         if (!value_is_number(&one) || (one.kind != VALUE_REAL && __builtin_add_overflow(whole, one.number, &whole)))
             return fail(call, "for these values, the filter");
@@ -397,17 +397,18 @@ static bool filter_unique(const filter_call *call, struct value *value)
         return false;
     list = machine_memory(call->machine, value->count * sizeof *list);
     for (size_t i = 0; list != NULL && i < value->count; i++) {
-        struct value one = path != NULL ? attribute_of(&value->list[i], path) : value->list[i];
+        struct value one = path != NULL ? attribute_of(call->machine, &value->list[i], path) : value->list[i];
         bool known = false;
 
         for (size_t k = 0; k < count && !known; k++) {
-            struct value other = path != NULL ? attribute_of(&list[k], path) : list[k];
+            struct value other = path != NULL ? attribute_of(call->machine, &list[k], path) : list[k];
 
             if (!machine_enter(call->machine))
                 return false;
             machine_leave(call->machine);
-            known = folds && one.kind == VALUE_TEXT && other.kind == VALUE_TEXT ? compare_text(&one, &other) == 0
-                                                                                : value_same(&one, &other);
+            known = folds && one.kind == VALUE_TEXT && other.kind == VALUE_TEXT
+                        ? compare_text(&one, &other) == 0
+                        : value_same(call->machine, &one, &other);
         }
         if (!known)
             list[count++] = value->list[i];
@@ -448,7 +449,7 @@ static bool filter_select(const filter_call *call, struct value *value)
         return false;
     list = machine_memory(call->machine, value->count * sizeof *list);
     for (size_t i = 0; list != NULL && i < value->count; i++) {
-        struct value one = by_attribute ? attribute_of(&value->list[i], path) : value->list[i];
+        struct value one = by_attribute ? attribute_of(call->machine, &value->list[i], path) : value->list[i];
         bool holds = value_truth(&one);
 
         if (test != NULL && (test->kind != VALUE_TEXT || !value_test(call->machine, test, &one, &rest, &holds)))
@@ -475,7 +476,7 @@ static bool filter_map(const filter_call *call, struct value *value)
     good = value_elements(call->machine, value);
     list = good ? machine_memory(call->machine, value->count * sizeof *list) : NULL;
     for (size_t i = 0; list != NULL && good && i < value->count; i++) {
-        list[i] = path != NULL ? attribute_of(&value->list[i], path) : value->list[i];
+        list[i] = path != NULL ? attribute_of(call->machine, &value->list[i], path) : value->list[i];
         if (path == NULL)
             good = value_filter(call->machine, filter, &list[i], &rest);
         else if (list[i].kind == VALUE_UNDEFINED && otherwise != NULL)

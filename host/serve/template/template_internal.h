@@ -85,7 +85,7 @@ typedef enum node_kind {
     NODE_CALL_BLOCK,
     NODE_FILTER_BLOCK,
     NODE_WITH,
-    NODE_GROUP, /* a block without an effect of its own */
+    NODE_GROUP, /* a block that only runs its body */
     NODE_BREAK,
     NODE_CONTINUE,
 
@@ -182,6 +182,8 @@ void *machine_memory(struct machine *machine, size_t bytes);
 /* Counts a step and a level of nesting, which machine_leave() ends. false: there are too many. */
 bool machine_enter(struct machine *machine);
 void machine_leave(struct machine *machine);
+/* Counts the steps of looking at `count` elements. false: there are too many. */
+bool machine_count(struct machine *machine, size_t count);
 bool machine_copy(struct machine *machine, const char *text, size_t bytes, struct value *out);
 /* Moves the text of the buffer, which it frees, to a value. */
 bool machine_take(struct machine *machine, struct strbuf *from, struct value *out);
@@ -239,14 +241,15 @@ static inline bool value_is_number(const struct value *value)
 
 double value_real(const struct value *number);
 bool value_truth(const struct value *value);
-bool value_same(const struct value *left, const struct value *right);
+/* false if the machine fails, like the next two: comparisons count as steps. */
+bool value_same(struct machine *machine, const struct value *left, const struct value *right);
 /* *out: -1, 0, 1. false: the values have no order. */
-bool value_order(const struct value *left, const struct value *right, int *out);
+bool value_order(struct machine *machine, const struct value *left, const struct value *right, int *out);
 bool value_contains(struct machine *machine, const struct value *where, const struct value *what, bool *out);
 /* Number of elements, pairs or characters. false: the value has no length. */
 bool value_length(const struct value *value, size_t *out);
 /* The pair of a map or namespace; UNDEFINED: there is none. */
-struct value value_member(const struct value *map, const struct value *key);
+struct value value_member(struct machine *machine, const struct value *map, const struct value *key);
 /* Sets the pair of a key. */
 bool space_set(struct machine *machine, struct value_space *space, struct value name, struct value value);
 /* The elements that a loop over the value visits: of a list, keys of a map, characters. *value becomes a list. */

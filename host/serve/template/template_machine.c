@@ -61,6 +61,19 @@ bool machine_enter(struct machine *machine)
     return true;
 }
 
+bool machine_count(struct machine *machine, size_t count)
+{
+    enum { ELEMENTS = 16 }; /* in the time of a step */
+    size_t steps = 1 + count / ELEMENTS;
+
+    if (machine->failed)
+        return false;
+    if (steps > TEMPLATE_STEPS || machine->steps + steps > TEMPLATE_STEPS)
+        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it takes too long", "", 0);
+    machine->steps += (uint32_t)steps;
+    return true;
+}
+
 void machine_leave(struct machine *machine)
 {
     machine->nested--;

@@ -315,7 +315,7 @@ static bool call_map(struct machine *machine, const struct value *name, struct v
 
     *known = value_is(name, "get") && key != NULL;
     if (*known) {
-        struct value found = value_member(map, key);
+        struct value found = value_member(machine, map, key);
 
         if (found.kind == VALUE_UNDEFINED)
             found = otherwise != NULL ? *otherwise : (struct value){ .kind = VALUE_NONE };
@@ -337,14 +337,15 @@ static bool call_map(struct machine *machine, const struct value *name, struct v
     return list != NULL;
 }
 
-static bool call_list(const struct value *name, struct value *list, const struct arguments *arguments, bool *known)
+static bool call_list(struct machine *machine, const struct value *name, struct value *list,
+                      const struct arguments *arguments, bool *known)
 {
     const struct value *what = argument_get(arguments, 0, NULL);
     int64_t count = 0, place = -1;
 
     *known = what != NULL && (value_is(name, "count") || value_is(name, "index"));
     for (size_t i = 0; *known && i < list->count; i++)
-        if (value_same(&list->list[i], what)) {
+        if (value_same(machine, &list->list[i], what)) {
             place = place < 0 ? (int64_t)i : place;
             count++;
         }
@@ -367,7 +368,7 @@ bool value_method(struct machine *machine, const struct value *name, struct valu
     } else if (value->kind == VALUE_MAP || value->kind == VALUE_NAMESPACE) {
         if (!call_map(machine, name, value, arguments, &known))
             return false;
-    } else if (value->kind == VALUE_LIST && !call_list(name, value, arguments, &known)) {
+    } else if (value->kind == VALUE_LIST && !call_list(machine, name, value, arguments, &known)) {
         return false;
     }
     return known || fail(machine, "the method", name);

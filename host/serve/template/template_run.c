@@ -14,7 +14,7 @@ static bool fail(struct machine *machine, const char *what, const struct value *
     return machine_fail(machine, INLAY_UNSUPPORTED, what, named ? detail->text : "", named ? detail->count : 0);
 }
 
-/* Begins a block with variables of its own. */
+/* Begins a block whose variables end with it. */
 static bool push(struct machine *machine, struct frame *parent)
 {
     struct frame *frame = machine_memory(machine, sizeof *frame);
@@ -107,7 +107,7 @@ static bool attribute(struct machine *machine, const struct value *of, const str
 {
     if (of->kind == VALUE_UNDEFINED)
         return fail(machine, "an undefined value has no", name);
-    *out = of->kind == VALUE_LOOP ? loop_attribute(of->loop, name) : value_member(of, name);
+    *out = of->kind == VALUE_LOOP ? loop_attribute(of->loop, name) : value_member(machine, of, name);
     return true;
 }
 
@@ -234,7 +234,7 @@ static bool call(struct machine *machine, const struct node *node, struct value 
         if (object.kind == VALUE_LOOP)
             return call_loop(machine, object.loop, &node->left->text, &given, out);
         if (object.kind == VALUE_MAP || object.kind == VALUE_NAMESPACE)
-            member = value_member(&object, &node->left->text);
+            member = value_member(machine, &object, &node->left->text);
         if (member.kind == VALUE_MACRO)
             return call_macro(machine, member.macro, &given, caller, out);
         *out = object;

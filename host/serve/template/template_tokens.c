@@ -101,7 +101,7 @@ static const char *raw_end(const struct lexer *lexer, const char *at, const char
     return lexer->end - at >= 2 && (*at == '%' || ((*at == '-' || *at == '+') && at[1] == '%')) ? at : NULL;
 }
 
-/* {% raw %} ... {% endraw %} at the lexer's place, if it is there. */
+/* Reads {% raw %} ... {% endraw %} if it comes next. */
 static bool read_raw(struct lexer *lexer, bool *out_raw)
 {
     char mark;

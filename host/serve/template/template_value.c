@@ -34,26 +34,26 @@ bool argument_truth(const struct arguments *arguments, uint32_t position, const 
     return given != NULL ? value_truth(given) : otherwise;
 }
 
-static bool same(const struct value *left, const struct value *right, uint32_t levels)
+static bool same(struct machine *machine, const struct value *left, const struct value *right, uint32_t levels)
 {
     if (value_is_number(left) && value_is_number(right))
         return left->kind != VALUE_REAL && right->kind != VALUE_REAL ? left->number == right->number
                                                                      : value_real(left) == value_real(right);
-    if (left->kind != right->kind || levels == 0)
+    if (left->kind != right->kind || levels == 0 || !machine_count(machine, left->kind == VALUE_LIST ? left->count : 0))
         return false;
     switch (left->kind) {
     case VALUE_TEXT:
         return left->count == right->count && (left->count == 0 || memcmp(left->text, right->text, left->count) == 0);
     case VALUE_LIST:
         for (size_t i = 0; i < left->count; i++)
-            if (i >= right->count || !same(&left->list[i], &right->list[i], levels - 1))
+            if (i >= right->count || !same(machine, &left->list[i], &right->list[i], levels - 1))
                 return false;
         return left->count == right->count;
     case VALUE_MAP:
         for (size_t i = 0; i < left->count; i++) {
-            struct value other = value_member(right, &left->map[i].key);
+            struct value other = value_member(machine, right, &left->map[i].key);
 
-            if (!same(&left->map[i].value, &other, levels - 1))
+            if (!same(machine, &left->map[i].value, &other, levels - 1))
                 return false;
         }
         return left->count == right->count;
@@ -65,12 +65,13 @@ static bool same(const struct value *left, const struct value *right, uint32_t l
     }
 }
 
-bool value_same(const struct value *left, const struct value *right)
+bool value_same(struct machine *machine, const struct value *left, const struct value *right)
 {
-    return same(left, right, TEMPLATE_NESTED);
+    return same(machine, left, right, TEMPLATE_NESTED);
 }
 
-static bool order(const struct value *left, const struct value *right, int *out, uint32_t levels)
+static bool order(struct machine *machine, const struct value *left, const struct value *right, int *out,
+                  uint32_t levels)
 {
     size_t least = left->count < right->count ? left->count : right->count;
 
@@ -83,22 +84,23 @@ static bool order(const struct value *left, const struct value *right, int *out,
                    : (a > b) - (a < b);
         return true;
     }
-    if (left->kind != right->kind || (left->kind != VALUE_TEXT && left->kind != VALUE_LIST) || levels == 0)
+    if (left->kind != right->kind || (left->kind != VALUE_TEXT && left->kind != VALUE_LIST) || levels == 0 ||
+        !machine_count(machine, left->kind == VALUE_LIST ? least : 0))
         return false;
     if (left->kind == VALUE_TEXT) {
         *out = least > 0 ? memcmp(left->text, right->text, least) : 0;
     } else {
         for (size_t i = 0; i < least && *out == 0; i++)
-            if (!order(&left->list[i], &right->list[i], out, levels - 1))
+            if (!order(machine, &left->list[i], &right->list[i], out, levels - 1))
                 return false;
     }
     *out = *out != 0 ? (*out > 0 ? 1 : -1) : (left->count > right->count) - (left->count < right->count);
     return true;
 }
 
-bool value_order(const struct value *left, const struct value *right, int *out)
+bool value_order(struct machine *machine, const struct value *left, const struct value *right, int *out)
 {
-    return order(left, right, out, TEMPLATE_NESTED);
+    return order(machine, left, right, out, TEMPLATE_NESTED);
 }
 
 bool value_compare(struct machine *machine, sign_kind sign, const struct value *left, const struct value *right,
@@ -109,7 +111,7 @@ bool value_compare(struct machine *machine, sign_kind sign, const struct value *
     switch (sign) {
     case SIGN_EQUAL:
     case SIGN_UNEQUAL:
-        *out = value_same(left, right) == (sign == SIGN_EQUAL);
+        *out = value_same(machine, left, right) == (sign == SIGN_EQUAL);
         return true;
     case SIGN_IN:
     case SIGN_NOT_IN:
@@ -118,7 +120,7 @@ bool value_compare(struct machine *machine, sign_kind sign, const struct value *
         *out = *out == (sign == SIGN_IN);
         return true;
     default:
-        if (!value_order(left, right, &which))
+        if (!value_order(machine, left, right, &which))
             return machine_fail(machine, INLAY_UNSUPPORTED, "values without an order are compared", "", 0);
         *out = sign == SIGN_LESS         ? which < 0
                : sign == SIGN_LESS_EQUAL ? which <= 0
@@ -140,11 +142,11 @@ bool value_contains(struct machine *machine, const struct value *where, const st
         return true;
     case VALUE_LIST:
         for (size_t i = 0; i < where->count && !*out; i++)
-            *out = value_same(&where->list[i], what);
+            *out = value_same(machine, &where->list[i], what);
         return true;
     case VALUE_MAP:
         for (size_t i = 0; i < where->count && !*out; i++)
-            *out = value_same(&where->map[i].key, what);
+            *out = value_same(machine, &where->map[i].key, what);
         return true;
     case VALUE_UNDEFINED:
         return true;
@@ -182,15 +184,15 @@ bool value_length(const struct value *value, size_t *out)
            value->kind == VALUE_NAMESPACE || value->kind == VALUE_UNDEFINED;
 }
 
-struct value value_member(const struct value *map, const struct value *key)
+struct value value_member(struct machine *machine, const struct value *map, const struct value *key)
 {
     bool space = map->kind == VALUE_NAMESPACE;
     const value_pair *pairs = space ? map->space->pairs : map->map;
     size_t count = space ? map->space->count : map->count;
 
-    if (space || map->kind == VALUE_MAP)
+    if ((space || map->kind == VALUE_MAP) && machine_count(machine, count))
         for (size_t i = 0; i < count; i++)
-            if (value_same(&pairs[i].key, key))
+            if (value_same(machine, &pairs[i].key, key))
                 return pairs[i].value;
     return (struct value){ .kind = VALUE_UNDEFINED };
 }
@@ -198,7 +200,7 @@ struct value value_member(const struct value *map, const struct value *key)
 bool space_set(struct machine *machine, struct value_space *space, struct value name, struct value value)
 {
     for (size_t i = 0; i < space->count; i++)
-        if (value_same(&space->pairs[i].key, &name)) {
+        if (value_same(machine, &space->pairs[i].key, &name)) {
             space->pairs[i].value = value;
             return true;
         }

@@ -196,7 +196,7 @@ static bool write_key(json_writer *writer, const struct value *key)
 }
 
 /* The pair that follows the pair `last` in the order of the keys; the first one if last is NULL. */
-static const value_pair *next_sorted(const struct value *map, const value_pair *last)
+static const value_pair *next_sorted(struct machine *machine, const struct value *map, const value_pair *last)
 {
     const value_pair *found = NULL;
     int which;
@@ -204,9 +204,9 @@ static const value_pair *next_sorted(const struct value *map, const value_pair *
     for (size_t i = 0; i < map->count; i++) {
         const value_pair *pair = &map->map[i];
 
-        if (last != NULL && (!value_order(&pair->key, &last->key, &which) || which <= 0))
+        if (last != NULL && (!value_order(machine, &pair->key, &last->key, &which) || which <= 0))
             continue;
-        if (found == NULL || (value_order(&pair->key, &found->key, &which) && which < 0))
+        if (found == NULL || (value_order(machine, &pair->key, &found->key, &which) && which < 0))
             found = pair;
     }
     return found;
@@ -220,9 +220,9 @@ static bool write_list(json_writer *writer, const struct value *value)
     strbuf_text(writer->to, map ? "{" : "[");
     writer->level++;
     for (size_t i = 0; i < value->count; i++) {
-        pair = !map ? NULL : writer->style->sorts ? next_sorted(value, pair) : &value->map[i];
+        pair = !map ? NULL : writer->style->sorts ? next_sorted(writer->machine, value, pair) : &value->map[i];
         if (map && pair == NULL)
-            break; /* keys without an order */
+            return machine_fail(writer->machine, INLAY_UNSUPPORTED, "sorting keys without an order", "", 0);
         strbuf_text(writer->to, i > 0 ? writer->style->comma : "");
         begin_line(writer);
         if (map) {

@@ -122,11 +122,11 @@ function timeline() {
   page.append(el('h2', {}, 'One run'), div('wide', svg));
 }
 
-/* The viewer goes to the node of its page's address. */
+/* The viewer goes to the node of its page's address: of a step with several nodes, 'first .. last (N nodes)', the first. */
 function showInGraph(name) {
   const viewer = document.getElementById('viewer');
   if (!viewer) return;
-  location.hash = 'node=' + encodeURIComponent(name);
+  location.hash = 'node=' + encodeURIComponent(name.replace(/ \.\. .* \(\d+ nodes\)$/, ''));
   viewer.scrollIntoView({ block: 'nearest' });
 }
 
