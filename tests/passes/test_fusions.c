@@ -366,6 +366,13 @@ static void attention(void **state)
           "t = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\np = Softmax(s) axis=-1\n"
           "y = MatMul(p, vr)\n-> y",
           "Attention", 0 },
+        { "heads in groups, keys through three axes",
+          "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 2\nku = Unsqueeze(k, ax)\n"
+          "vu = Unsqueeze(v, ax)\nes = i[5] 2,2,3,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\n"
+          "rs = i[4] 2,6,5,8\nkr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\nfs = i[3] -1,5,8\nkf = Reshape(kr, fs)\n"
+          "kp = Transpose(kf) perm=0,2,1\nts = i[4] 2,6,8,5\nt = Reshape(kp, ts)\ns = MatMul(q, t)\n"
+          "p = Softmax(s) axis=-1\ny = MatMul(p, vr)\n-> y",
+          "Attention", 0 },
         { "heads interleaved",
           "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 1\nku = Unsqueeze(k, ax)\n"
           "vu = Unsqueeze(v, ax)\nes = i[5] 2,3,2,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\n"

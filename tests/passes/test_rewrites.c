@@ -251,6 +251,32 @@ static void merged(void **state)
           "x : 2,4,5,3\ns = i[3] -1,5,3\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1\nt = i[4] 4,2,3,5\n"
           "c = Reshape(b, t)\ny = Neg(c)\n-> y",
           "Reshape Transpose Reshape Neg", 0 },
+        { "transpose of more merged axes than are split", /* keys that are repeated for groups of heads */
+          "x : 2,2,3,5,7\ns = i[3] -1,5,7\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1\nt = i[4] 2,6,7,5\n"
+          "c = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Reshape Transpose Neg", 0 },
+        { "transpose of more merged axes, of which one is open",
+          "x : 2,2,3,S,7\nh = Shape(x)\nc3 = i[1] 3\nc4 = i[1] 4\nl = Slice(h, c3, c4)\nm = i[1] -1\nw = i[1] 7\n"
+          "s = Concat(m, l, w) axis=0\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1\nf = i[2] 2,6\n"
+          "t = Concat(f, w, l) axis=0\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Reshape Transpose Neg", 0 },
+        { "transpose of more merged axes, axes of size 1 between",
+          "x : 2,1,3,5,7\ns = i[2] 6,35\na = Reshape(x, s)\nb = Transpose(a) perm=1,0\nt = i[4] 35,1,1,6\n"
+          "c = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Reshape Transpose Neg", 0 },
+        { "transpose of more merged axes, which the view merges",
+          "x : 2,2,3,5,7\ns = i[3] -1,5,7\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1\nt = i[2] 12,35\n"
+          "c = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Reshape Transpose Reshape Neg", 0 },
+        { "transpose of more merged axes, split across them",
+          "x : 2,2,3,5,6\ns = i[3] -1,5,6\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1\nt = i[4] 2,12,3,5\n"
+          "c = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Reshape Transpose Reshape Neg", 0 },
+        { "transpose of more merged axes of no elements",
+          "x : 2,0,3,5,7\ns = i[3] 0,5,7\na = Reshape(x, s) allowzero=1\nb = Transpose(a) perm=0,2,1\nt = i[4] "
+          "0,6,7,5\n"
+          "c = Reshape(b, t) allowzero=1\ny = Neg(c)\n-> y",
+          NULL, 0 },
         { "transpose of a split axis",
           "x : 2,6,5\ns = i[4] 2,2,3,5\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1,3\nt = i[3] 2,6,5\n"
           "c = Reshape(b, t)\ny = Neg(c)\n-> y",

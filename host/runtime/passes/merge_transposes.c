@@ -4,7 +4,12 @@
  *     Reshape(Transpose(Reshape(k, [-1, length, size]), perm 0 2 1), [batch, heads, size, length])
  *     Transpose(k, perm 0 1 3 2)                                          k: [batch, heads, length, size]
  *
- * PyTorch exports the keys of an attention this way. */
+ * PyTorch exports the keys of an attention this way. If the first view has merged more axes than the second one splits,
+ * as for keys that are repeated for groups of heads, the split moves before the Transpose, where both views become one:
+ *
+ *     Reshape(Transpose(Reshape(k, [-1, length, size]), perm 0 2 1), [batch, groups * repeats, size, length])
+ *     Transpose(Reshape(k, [batch, groups * repeats, length, size]), perm 0 1 3 2)
+ *                                                              k: [batch, groups, repeats, length, size] */
 #include "passes/merge_transposes.h"
 #include "passes/rewrite.h"
 
@@ -155,14 +160,56 @@ static bool find_permutation(const struct axes *input, const struct axes *merged
     return true;
 }
 
+/* Finds the shape that a view before the Transpose must make, and the permutation that leads from it to `output`, if a
+ * Transpose permutes `merged` with `perm` and a view only splits axes of the result. One size may be unknown (-1). An axis
+ * of size 1 stays next to the axis that it follows. */
+static bool find_split(const struct axes *merged, const int64_t *perm, const struct axes *output, int64_t *out_shape,
+                       int64_t *out_perm)
+{
+    const uint32_t rank = output->info->rank;
+    struct axes permuted = { .info = merged->info };
+    uint32_t ends[INLAY_MAX_RANK], group[INLAY_MAX_RANK], next = 0, unknown = 0;
+
+    for (uint32_t d = 0; d < merged->info->rank; d++)
+        if (!is_one(&merged->info->dims[perm[d]]))
+            permuted.at[permuted.count++] = (uint32_t)perm[d];
+    if (!find_merged(output, &permuted, ends))
+        return false;
+    for (uint32_t d = 0, i = 0, seen = 0; d < rank; d++) { /* group 0: before all axes; i + 1: in axis i of permuted */
+        if (!is_one(&output->info->dims[d]) && seen++ == (i > 0 ? ends[i - 1] : 0))
+            i++;
+        group[d] = i;
+    }
+    for (uint32_t m = 0; m <= merged->count; m++) {
+        uint32_t of = 0;
+
+        for (uint32_t i = 0; m > 0 && i < permuted.count; i++)
+            if (permuted.at[i] == merged->at[m - 1])
+                of = i + 1;
+        for (uint32_t d = 0; d < rank; d++) {
+            const inlay_dim *dim = &output->info->dims[d];
+
+            if (group[d] != of)
+                continue;
+            if (dim->kind == INLAY_DIM_FIXED && dim->value == 0)
+                return false;
+            unknown += dim->kind != INLAY_DIM_FIXED;
+            out_shape[next] = dim->kind == INLAY_DIM_FIXED ? dim->value : -1;
+            out_perm[d] = next++;
+        }
+    }
+    INLAY_CHECK(next == rank);
+    return unknown <= 1;
+}
+
 static inlay_status match_view(struct rewrite *rewrite, graph_node *node)
 {
     const graph_node *transpose = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Transpose");
     const graph_node *view = transpose == NULL ? NULL : rewrite_producer(rewrite, rewrite_input(rewrite, transpose, 0));
-    int64_t perm[INLAY_MAX_RANK], whole[INLAY_MAX_RANK];
+    int64_t perm[INLAY_MAX_RANK], whole[INLAY_MAX_RANK], shape[INLAY_MAX_RANK];
     struct axes input, merged, output;
-    graph_node *new_node;
-    uint32_t from;
+    graph_node *new_node, *split;
+    uint32_t from, target;
 
     if (!pass_is_view(view) || !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)))
         return INLAY_OK;
@@ -174,10 +221,22 @@ static inlay_status match_view(struct rewrite *rewrite, graph_node *node)
     input = find_axes(rewrite, from);
     merged = find_axes(rewrite, view->info.outputs[0]);
     output = find_axes(rewrite, node->info.outputs[0]);
-    if (!transpose_perm(transpose, merged.info->rank, perm) || !find_permutation(&input, &merged, perm, &output, whole))
+    if (!transpose_perm(transpose, merged.info->rank, perm))
         return INLAY_OK;
+    if (!find_permutation(&input, &merged, perm, &output, whole)) {
+        if (input.info->rank <= output.info->rank || !pass_allows(rewrite->ctx, 5) ||
+            !find_split(&merged, perm, &output, shape, whole))
+            return INLAY_OK;
+        target = rewrite_constant_ints(rewrite, shape, output.info->rank);
+        split = target == INLAY_NONE ? NULL
+                                     : rewrite_make_node(rewrite, "Reshape", node->opset < 5 ? 5 : node->opset, NULL,
+                                                         (const uint32_t[]){ from, target }, 2, 1);
+        if (split == NULL || rewrite_insert_node(rewrite, split, input.info->dtype) != INLAY_OK)
+            return rewrite_no_memory(rewrite);
+        from = split->info.outputs[0];
+    }
     new_node = rewrite_make_node(rewrite, "Transpose", transpose->opset, node, &from, 1, 1);
-    if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", whole, input.info->rank) != INLAY_OK)
+    if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", whole, output.info->rank) != INLAY_OK)
         return rewrite_no_memory(rewrite);
     return rewrite_replace_node(rewrite, node, new_node);
 }
