@@ -87,6 +87,7 @@ saturated quant-saturated warning no
 narrow quant-range-unused warning no
 channels quant-per-tensor warning no
 old_opset opset-old note no
+attention attention-not-fused note no
 END
 for i in 0 1 2 3 4 5 6 7 8 9; do
     does 0 '.findings == []' doctor "clean$i.onnx" "${common[@]}" "${quick[@]}"

@@ -302,6 +302,15 @@ static inline void plant_old_opset(struct wire *wire)
                  13);
 }
 
+/* Attention whose weights are read twice. */
+static inline void plant_attention(struct wire *wire)
+{
+    script_model(wire,
+                 "q : 2,4,8\n k : 2,6,8\n v : 2,6,8\n t = Transpose(k) perm=0,2,1\n s = MatMul(q, t)\n"
+                 "p = Softmax(s) axis=-1\n y = MatMul(p, v)\n m = ReduceMax(p) keepdims=0\n -> y, m",
+                 17);
+}
+
 struct planted {
     const char *file, *code;
     bool can_fix, in_session; /* in_session: only a session finds it */
@@ -330,6 +339,7 @@ static const struct planted planted_models[] = {
     { "narrow", "quant-range-unused", false, false, plant_narrow },
     { "channels", "quant-per-tensor", false, false, plant_channels },
     { "old_opset", "opset-old", false, true, plant_old_opset },
+    { "attention", "attention-not-fused", false, true, plant_attention },
 };
 enum { PLANTED_COUNT = sizeof planted_models / sizeof planted_models[0] };
 

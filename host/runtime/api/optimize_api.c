@@ -94,6 +94,7 @@ inlay_status inlay_optimize(const char *path, const inlay_options *options, inla
 
     if (!INLAY_HAS(args, nodes_after))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_optimize: args.struct_size is not set");
+    watch.near_misses = args->with_costs != 0;
     if (args->out_path != NULL)
         watch.newest_opset = args->target_opset != 0 ? (int64_t)args->target_opset : -1;
     INLAY_TRY(session_prepare(&source, options, &watch, &session, diag));

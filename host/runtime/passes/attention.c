@@ -248,6 +248,66 @@ static inlay_status keep_operands_scaled(struct rewrite *rewrite, uint32_t value
     return INLAY_OK;
 }
 
+/* ------------------------------------------------------------------ near misses */
+
+/* Follows element-wise operators and views back from value to a node of that operator. NULL: there is none, or it is
+ * more than *visits nodes away. */
+static const graph_node *find_behind(const struct rewrite *rewrite, uint32_t value, const char *op, uint32_t *visits)
+{
+    const graph_node *node = rewrite_producer(rewrite, value), *found = NULL;
+
+    if (node == NULL || *visits == 0 || pass_is_op(node, op))
+        return node != NULL && pass_is_op(node, op) ? node : NULL;
+    --*visits;
+    if (!pass_is_view(node) && !pass_is_among(node, "Add Sub Mul Div Where Cast Clip Tanh Dropout Identity Max Min"))
+        return NULL;
+    for (uint32_t i = 0; found == NULL && i < node->info.input_count; i++)
+        found = find_behind(rewrite, rewrite_input(rewrite, node, i), op, visits);
+    return found;
+}
+
+/* Reports `why` if the product is that of an attention: Softmax behind its first operand, and another product behind
+ * that. */
+static inlay_status keep(const struct rewrite *rewrite, const graph_node *node, const graph_node *reshape,
+                         const char *why)
+{
+    uint32_t visits = 16;
+    const graph_node *softmax = !rewrite->ctx->at_end || reshape != NULL
+                                    ? NULL
+                                    : find_behind(rewrite, rewrite_input(rewrite, node, 0), "Softmax", &visits);
+
+    visits = 32;
+    if (softmax != NULL && find_behind(rewrite, rewrite_input(rewrite, softmax, 0), "MatMul", &visits) != NULL)
+        rewrite_near_miss(rewrite, node, "attention is not fused: %s", why);
+    return INLAY_OK;
+}
+
+/* Why find_softmax() found none. */
+static const char *why_no_softmax(const struct rewrite *rewrite, uint32_t p)
+{
+    const graph_node *node = rewrite_producer(rewrite, p);
+
+    if (!rewrite_has_one_use(rewrite, p))
+        return "its weights have another reader, or are an output";
+    if (node != NULL && pass_is_op(node, "Where"))
+        return "its weights pass a Where that is not Where(IsNaN(p), 0, p), or p has other readers";
+    return "its weights are changed between Softmax and the product with the values";
+}
+
+/* Why attention_scores() stopped at this value. */
+static const char *why_no_scores(const struct rewrite *rewrite, uint32_t value)
+{
+    const graph_node *node = rewrite_producer(rewrite, value);
+
+    if (!rewrite_has_one_use(rewrite, value))
+        return "its scores have another reader, or are an output";
+    if (node != NULL && pass_is_among(node, "Add Where"))
+        return "a mask has no axis of keys, more axes than the scores, another type, or is not constant where it hides";
+    return "its scores are changed by more than constant factors and masks";
+}
+
+/* ------------------------------------------------------------------ matching */
+
 /* reshape: the reader of the transposed product if the visit is at that Reshape; otherwise NULL. */
 static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, const graph_node *reshape)
 {
@@ -261,32 +321,44 @@ static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, cons
     attention_masks masks;
     inlay_status status;
 
+    if (softmax == NULL)
+        return keep(rewrite, node, reshape, why_no_softmax(rewrite, rewrite_input(rewrite, node, 0)));
+    if (rewrite->ctx->newest_opset != 0)
+        return keep(rewrite, node, reshape,
+                    "no operator of ONNX treats NaN and hidden rows as these nodes do; sessions fuse them");
     /* Values that are quantized later are fused at every level (by the lowering), or at none. */
-    if (softmax == NULL || rewrite->ctx->newest_opset != 0 ||
-        rewrite->ctx->lowers != rewrite_is_quantized_later(rewrite, node->info.outputs[0]))
-        return INLAY_OK;
+    if (rewrite->ctx->lowers != rewrite_is_quantized_later(rewrite, node->info.outputs[0]))
+        return keep(rewrite, node, reshape, "its result is quantized while the model runs");
     rank = rewrite_value_info(rewrite, softmax->info.outputs[0])->rank;
     axis = rewrite_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);
-    if (rank < 3 || rank > 4 || rewrite_value_info(rewrite, operands.v)->rank != rank ||
-        (axis != -1 && axis != (int64_t)rank - 1))
-        return INLAY_OK;
+    if (rank < 3 || rank > 4 || rewrite_value_info(rewrite, operands.v)->rank != rank)
+        return keep(rewrite, node, reshape, "its scores and values are not known to have both 3 or both 4 axes");
+    if (axis != -1 && axis != (int64_t)rank - 1)
+        return keep(rewrite, node, reshape, "Softmax is not over the last axis");
     value = rewrite_input(rewrite, softmax, 0);
-    if (!element_is_float(rewrite_value_info(rewrite, value)->dtype) ||
-        (value = attention_scores(rewrite, value, &masks)) == INLAY_NONE)
+    if (!element_is_float(rewrite_value_info(rewrite, value)->dtype))
         return INLAY_OK;
+    value = attention_scores(rewrite, value, &masks);
+    if (value == INLAY_NONE)
+        return keep(rewrite, node, reshape, why_no_scores(rewrite, masks.stopped));
     value = attention_unscaled(rewrite, value, &operands.scale);
     scores = rewrite_producer_op(rewrite, value, "MatMul");
-    if (scores == NULL || !rewrite_has_one_use(rewrite, value) ||
-        !heads_agree(rewrite, rewrite_input(rewrite, scores, 0), rewrite_input(rewrite, scores, 1), operands.v) ||
-        (masks.rows_open && !has_query_rows(rewrite, node, reshape, rewrite_input(rewrite, scores, 0))))
-        return INLAY_OK;
+    if (scores == NULL || !rewrite_has_one_use(rewrite, value))
+        return keep(rewrite, node, reshape, "its scores have another reader, or are an output");
     query = rewrite_input(rewrite, scores, 0);
+    if (!heads_agree(rewrite, query, rewrite_input(rewrite, scores, 1), operands.v))
+        return keep(rewrite, node, reshape,
+                    "queries, keys and values are not known to agree in batch, heads and length");
+    if (masks.rows_open && !has_query_rows(rewrite, node, reshape, query))
+        return keep(rewrite, node, reshape, "a mask may have more rows than there are queries");
     operands.q = attention_unscaled(rewrite, query, &scales.query);
     if (!is_positive(operands.scale) || !is_positive(scales.query))
-        return INLAY_OK;
+        return keep(rewrite, node, reshape, "its scale is not positive and finite");
     status = find_keys(rewrite, rewrite_input(rewrite, scores, 1), &scales.key, &operands.k);
-    if (status != INLAY_OK || operands.k == INLAY_NONE || !is_positive(scales.key))
-        return status;
+    if (status == INLAY_OK && (operands.k == INLAY_NONE || !is_positive(scales.key)))
+        return keep(rewrite, node, reshape,
+                    "the keys are not transposed by one Transpose, or their scale is not positive");
+    INLAY_TRY(status);
     operands.causal = attention_is_causal(rewrite, &masks);
     INLAY_TRY(attention_join_masks(rewrite, &masks, operands.q, operands.v, &operands.bias, &operands.hidden));
     shared_k = before_repeat(rewrite, operands.k, &repeats_k);

@@ -20,7 +20,8 @@ typedef struct attention_mask {
 typedef struct attention_masks {
     attention_mask list[ATTENTION_MASKS];
     uint32_t count;
-    bool rows_open; /* a mask may have more rows than there are queries (possible with one query only) */
+    uint32_t stopped; /* where the search ended that found no scores */
+    bool rows_open;   /* a mask may have more rows than there are queries (possible with one query only) */
 } attention_masks;
 
 /* Returns `value` with constant factors removed; *scale is multiplied by them. */

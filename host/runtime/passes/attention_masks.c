@@ -196,6 +196,7 @@ static uint32_t find_unmasked_scores(struct rewrite *rewrite, uint32_t value, bo
     const graph_node *node = rewrite_producer(rewrite, value);
     uint32_t inner = node == NULL ? INLAY_NONE : rewrite_input(rewrite, node, 0);
 
+    masks->stopped = value;
     if (node == NULL || !rewrite_has_one_use(rewrite, value))
         return INLAY_NONE;
     if (!windows && rewrite_producer_op(rewrite, attention_unscaled(rewrite, value, &(double){ 1 }), "MatMul") != NULL)

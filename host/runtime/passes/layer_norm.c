@@ -265,9 +265,65 @@ static inlay_status match_add(struct rewrite *rewrite, graph_node *node)
     return INLAY_OK;
 }
 
+/* The value that node divides by: that of Div, or of the Reciprocal or quotient that Mul reads. */
+static uint32_t divisor_of(const struct rewrite *rewrite, const graph_node *node, uint32_t *out_divided)
+{
+    const bool is_div = pass_is_op(node, "Div");
+
+    for (uint32_t i = 0; (is_div || pass_is_op(node, "Mul")) && i < (is_div ? 1 : 2); i++) {
+        const uint32_t side = rewrite_input(rewrite, node, 1 - i);
+        const graph_node *inverse = rewrite_producer_op(rewrite, side, "Reciprocal"),
+                         *one = rewrite_producer_op(rewrite, side, "Div");
+
+        *out_divided = rewrite_input(rewrite, node, i);
+        if (is_div)
+            return side;
+        if (inverse != NULL)
+            return rewrite_input(rewrite, inverse, 0);
+        if (one != NULL && rewrite_is_scalar(rewrite, rewrite_input(rewrite, one, 0), 1))
+            return rewrite_input(rewrite, one, 1);
+    }
+    return INLAY_NONE;
+}
+
+/* Reports a value that is divided by the root of a mean of squares, and why it is no norm. */
+static void report_near_miss(struct rewrite *rewrite, const graph_node *node)
+{
+    uint32_t divided = INLAY_NONE, squares = INLAY_NONE;
+    const graph_node *root = rewrite_producer_op(rewrite, divisor_of(rewrite, node, &divided), "Sqrt"), *sum,
+                     *mean = NULL;
+    bool has_epsilon = false;
+    double epsilon;
+    int64_t axis;
+    const char *why;
+
+    sum = root == NULL ? NULL : rewrite_producer_op(rewrite, rewrite_input(rewrite, root, 0), "Add");
+    for (uint32_t i = 0; sum != NULL && mean == NULL && i < 2; i++) {
+        mean = rewrite_producer_op(rewrite, rewrite_input(rewrite, sum, i), "ReduceMean");
+        has_epsilon = rewrite_scalar(rewrite, rewrite_input(rewrite, sum, 1 - i), &epsilon);
+    }
+    if (mean == NULL)
+        return;
+    squares = mean_of(rewrite, mean->info.outputs[0], &axis);
+    if (!has_epsilon)
+        why = "what is added to the mean of squares is not one constant";
+    else if (squares == INLAY_NONE)
+        why = "the mean is not over the last axes, or does not keep them";
+    else if (square_of(rewrite, squares) != divided)
+        why = "the mean is not that of the squares of the value that is divided";
+    else if (!pass_allows(rewrite->ctx, centred(rewrite, divided, axis) != INLAY_NONE ? 17 : 23))
+        why = "the opset of the file has no LayerNormalization (17) or RMSNormalization (23)";
+    else
+        why = "sizes of the last axes are open, constants have more axes than the value, or the type is no float";
+    rewrite_near_miss(rewrite, node, "a norm is not fused: %s", why);
+}
+
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     struct norm_pattern pattern;
+
+    if (rewrite->ctx->at_end)
+        report_near_miss(rewrite, node);
 
     if (pass_is_op(node, "Add") && node->info.since_version >= 7)
         return match_add(rewrite, node);

@@ -166,6 +166,31 @@ done:
     return status;
 }
 
+/* Visits the graph once more with the passes that report near misses. Nothing changes, except in a model that took too
+ * many rounds. */
+static inlay_status report_near_misses(pass_ctx *ctx, uint32_t level)
+{
+    inlay_status status = INLAY_OK;
+
+    ctx->at_end = true;
+    for (uint32_t i = 0; i < PASS_COUNT; i++) {
+        bool changed = false;
+
+        if (!is_wanted(ctx, i, level) || !is_among(passes[i].name, "attention layer_norm"))
+            continue;
+        ctx->pass = ctx->model->pass = passes[i].name;
+        ctx->model->rewrite = ctx->rewrites + 1;
+        INLAY_TRY(passes[i].run(ctx, &changed));
+        if (changed)
+            INLAY_TRY(complete(ctx, true));
+    }
+done:
+    ctx->at_end = false;
+    ctx->model->pass = NULL;
+    ctx->model->rewrite = 0;
+    return status;
+}
+
 inlay_status passes_run(pass_ctx *ctx, uint32_t level)
 {
     inlay_status status = INLAY_OK;
@@ -178,7 +203,9 @@ inlay_status passes_run(pass_ctx *ctx, uint32_t level)
         INLAY_TRY(run_list(ctx, is_lowering, 0));
     ctx->lowers = false;
     ctx->lowerings = ctx->rewrites;
-    status = run_list(ctx, is_wanted, level);
+    INLAY_TRY(run_list(ctx, is_wanted, level));
+    if (ctx->near_misses)
+        status = report_near_misses(ctx, level);
 done:
     return status;
 }

@@ -40,13 +40,17 @@ typedef struct pass_ctx {
     int64_t rewrites;      /* rewrites done; starts at 0 */
     int64_t lowerings;     /* out: how many of them the lowering before level 1 did */
     /* Called for each node that a rewrite changes or removes. `rewrite` counts from 1; all notes of one rewrite carry
-     * the same number. May be NULL. */
+     * the same number. 0: a near miss, see near_misses. May be NULL. */
     void (*note)(void *ctx, const char *pass, int64_t rewrite, const struct graph *graph, const graph_node *node,
                  const char *text);
     /* Called after each pass that changed something, when the model is complete again. A status other than INLAY_OK
      * stops the optimiser. May be NULL. */
     inlay_status (*after)(void *ctx, const char *pass);
     void *note_ctx;
+    /* Report patterns that nearly match after the last round: `note` gets the number 0, the node that would have been
+     * replaced, and the condition that failed. */
+    bool near_misses;
+    bool at_end;      /* that visit is running, which changes nothing */
     const char *pass; /* the running pass */
     /* The model will be written to a file with this opset of ai.onnx: passes make no operators of later opsets, and
      * keep operators of ONNX Runtime, which can read them. 0: no restriction. */

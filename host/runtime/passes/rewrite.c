@@ -107,6 +107,19 @@ static void note(const struct rewrite *rewrite, const graph_node *node, const ch
                        text);
 }
 
+void rewrite_near_miss(const struct rewrite *rewrite, const graph_node *node, const char *why, ...)
+{
+    char text[256];
+    va_list args;
+
+    if (!rewrite->ctx->at_end || rewrite->ctx->note == NULL)
+        return;
+    va_start(args, why);
+    (void)vsnprintf(text, sizeof text, why, args);
+    va_end(args);
+    rewrite->ctx->note(rewrite->ctx->note_ctx, rewrite->ctx->pass, 0, rewrite->graph, node, text);
+}
+
 /* Removes one reader of value. A producer without readers left is removed, then the producers of its inputs, and so on.
  * The chain can be as long as the model, so an explicit stack replaces recursion. */
 static void release_use(struct rewrite *rewrite, uint32_t value)

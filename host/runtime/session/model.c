@@ -310,6 +310,7 @@ inlay_status session_optimise(inlay_session *session, const inlay_options *optio
         passes.note = note;
         passes.after = after;
         passes.note_ctx = session;
+        passes.near_misses = session->watch->near_misses;
         passes.newest_opset = session->watch->newest_opset >= 0 ? session->watch->newest_opset
                                                                 : graph_model_opset(session->model, "ai.onnx");
         if (session->watch->newest_opset < 0 && passes.newest_opset == 0) /* the oldest files have no imports */

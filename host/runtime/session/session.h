@@ -22,6 +22,7 @@ typedef struct session_watch {
                  const char *text);
     inlay_status (*after)(void *ctx, const inlay_session *session, const char *pass); /* "" = before the first */
     void *ctx;
+    bool near_misses;     /* see pass_ctx */
     int64_t newest_opset; /* see pass_ctx; -1: the imported opset */
     int64_t later_opset;  /* see graph_model */
 } session_watch;

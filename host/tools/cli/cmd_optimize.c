@@ -43,7 +43,7 @@ static const cli_option own_options[] = {
       CLI_CALL(take_opset, optimize_args, opset) },
     { "no-metadata", NULL, "Drop the metadata of nodes, such as the Python tracebacks of PyTorch's exporter",
       CLI_SET(optimize_args, no_metadata) },
-    { "explain", NULL, "Report the rewrites of each pass, node by node, and the cost saved",
+    { "explain", NULL, "Report the rewrites of each pass, node by node, the cost saved, and near misses",
       CLI_SET(optimize_args, explain) },
     { "list", NULL, "List the passes and their levels, in the order in which they run", CLI_SET(optimize_args, list) },
     CLI_MODEL(optimize_args, files.model),
@@ -74,7 +74,7 @@ static int list_passes(const cli_common *common)
 static void print_event(const optimize_args *args, const inlay_optimize_event *event)
 {
     if (event->node != NULL) {
-        (void)printf("  %-22s %s: %s\n", event->pass, event->node, event->text);
+        (void)printf("  %-22s %s: %s\n", event->rewrite > 0 ? event->pass : "near miss", event->node, event->text);
         return;
     }
     (void)printf("%-24s %u -> %u nodes", event->pass, event->nodes_before, event->nodes_after);
@@ -91,8 +91,9 @@ static void on_event(void *user, const inlay_optimize_event *event)
         cli_progress_clear();
         print_event(args, event);
     } else if (event->node != NULL) {
-        (void)json_array_append_new(args->events, json_pack("{s:s, s:s, s:s, s:s}", "pass", event->pass, "graph",
-                                                            event->graph, "node", event->node, "text", event->text));
+        (void)json_array_append_new(args->events, json_pack("{s:s, s:s, s:s, s:s, s:b}", "pass", event->pass, "graph",
+                                                            event->graph, "node", event->node, "text", event->text,
+                                                            "near_miss", event->rewrite == 0));
     } else {
         (void)json_array_append_new(
             args->events, json_pack("{s:s, s:i, s:i, s:f, s:f}", "pass", event->pass, "nodes_before",

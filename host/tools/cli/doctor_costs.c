@@ -227,6 +227,44 @@ static void check_split(struct doctor *doctor, const json_t *graph, size_t at, d
     }
 }
 
+/* ------------------------------------------------------------------ attention */
+
+struct near_misses {
+    struct doctor *doctor;
+    json_t *times; /* as collect_times() collects them for the main graph */
+    const doctor_costs *costs;
+};
+
+static void on_near_miss(void *user, const inlay_optimize_event *event)
+{
+    const struct near_misses *near = user;
+    doctor_finding *finding;
+    const json_t *ns;
+
+    if (event->node == NULL || event->rewrite != 0 || strcmp(event->pass, "attention") != 0)
+        return;
+    finding = doctor_add(near->doctor, DOCTOR_ATTENTION_SPELLED, near->doctor->model->main,
+                         find_node(near->doctor->model->main, event->node), INLAY_NONE, "%.300s", event->text);
+    ns = json_object_get(near->times, event->node);
+    if (finding != NULL && json_is_number(ns)) {
+        finding->cost_ms = json_number_value(ns) * 1e-6;
+        finding->measured = near->costs->measured;
+    }
+}
+
+/* Reports attention that the optimiser does not recognise. */
+static inlay_status find_spelled_attention(struct doctor *doctor, const char *path, const cli_common *common,
+                                           json_t *times, const doctor_costs *costs, inlay_diag *diag)
+{
+    struct near_misses near = { doctor, json_object_get(times, "main"), costs };
+    inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
+
+    args.with_costs = 1;
+    args.event = on_near_miss;
+    args.user = &near;
+    return inlay_optimize(path, common->options, &args, diag);
+}
+
 /* ------------------------------------------------------------------ all costs */
 
 inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const struct feed *given, double seconds,
@@ -255,6 +293,7 @@ inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const st
     for (size_t i = 1; i + 1 < json_array_size(json_object_get(main_graph, "regions")); i++)
         check_split(doctor, main_graph, i, run_ns * LEAST_SHARE, strcmp(text_of(explanation, "policy"), "cost") == 0,
                     out->measured);
+    INLAY_TRY(find_spelled_attention(doctor, path, common, times, out, diag));
 done:
     json_decref(times);
     json_decref(explanation);

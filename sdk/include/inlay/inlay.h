@@ -587,7 +587,9 @@ typedef struct inlay_optimize_event {
     const char *text;
     uint32_t nodes_before, nodes_after;   /* number of nodes of all graphs; 0 unless a summary */
     double cost_before_ns, cost_after_ns; /* expected time of a run; 0 unless a summary and with_costs is set */
-    /* number of the rewrite, from 1, the same for all changes of one rewrite; option rewrite_limit counts it */
+    /* number of the rewrite, from 1, the same for all changes of one rewrite; option rewrite_limit counts it. 0 with a
+     * node: a pattern that nearly matches, reported if with_costs is set: the node would have been replaced, and text
+     * says which condition failed. 0 in a summary. */
     uint64_t rewrite;
 } inlay_optimize_event;
 /* Called on the thread of inlay_optimize(). */
@@ -599,10 +601,10 @@ typedef struct inlay_optimize_args {
     /* path of the optimised model; the file is written completely or not at all, and is replaced if it exists; it must
      * be a regular file. NULL = only events and node counts */
     const char *out_path;
-    const char *external_file;          /* file name, in the same folder, for large tensors; NULL = one file */
-    inlay_optimize_fn event;            /* called for every step; may be NULL */
-    void *user;                         /* first argument of event */
-    uint32_t with_costs;                /* 1: compute costs for summaries, which takes longer */
+    const char *external_file; /* file name, in the same folder, for large tensors; NULL = one file */
+    inlay_optimize_fn event;   /* called for every step; may be NULL */
+    void *user;                /* first argument of event */
+    uint32_t with_costs; /* 1: compute costs for summaries, which takes longer, and report patterns that nearly match */
     uint32_t nodes_before, nodes_after; /* out: nodes of all graphs before and after */
     uint32_t target_opset;              /* the opset of ai.onnx that the written file imports; 0 = that of the model */
 } inlay_optimize_args;
