@@ -189,13 +189,16 @@ inlay_status ep_assess(void *state_, const inlay_assess_request *request, inlay_
 {
     ep_state *state = state_;
     struct assessment job = { .state = state, .request = request };
+    const ep_state *before;
     inlay_status status;
 
     job.answered = calloc((size_t)request->graph->node_count + 1, sizeof *job.answered);
     if (job.answered == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assess a graph");
     (void)pthread_mutex_lock(&state->lock);
+    before = ep_enter(state);
     status = ask(state, &job);
+    (void)ep_enter(before);
     (void)pthread_mutex_unlock(&state->lock);
     free(job.answered);
     return status;

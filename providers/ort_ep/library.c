@@ -89,7 +89,7 @@ static inlay_status create_factories(ep_state *state, void *handle, const char *
     OrtStatus *failed;
 
     if (symbol == NULL || release == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%.200s is no library of an ONNX Runtime execution provider: it has no %s", path,
                           symbol == NULL ? ORT_EP_CREATE_FACTORIES : ORT_EP_RELEASE_FACTORY);
     (void)snprintf(text, sizeof text, "provider ort_ep opens %.900s", path);
@@ -140,8 +140,8 @@ inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_n
     if (handle == NULL) {
         const char *why = dlerror();
 
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the library of the execution provider cannot be opened: %.400s",
-                          why != NULL ? why : path);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the library of the execution provider cannot be opened: %.400s", why != NULL ? why : path);
     }
     (void)pthread_once(&once, find_devices);
     status = create_factories(state, handle, path, diag);

@@ -78,20 +78,34 @@ static inlay_status add_options(ep_state *state, const char *text, inlay_diag *d
     return add_pairs(&state->options.entries, "options", prefix, text, diag);
 }
 
-/* The entries of the environment, of which a process has one: those of the library that was opened last. */
+/* The environment: ONNX Runtime has one for a process. Here each library has its own, and the function that returns it
+ * is not told which library asks: during a call of a library it is that one, and on a library's own threads the one
+ * that was opened last. */
+static _Thread_local const ep_state *calling;
 static struct {
     pthread_mutex_t lock;
     OrtKeyValuePairs entries;
-} environment = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} last_environment = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static inlay_status set_environment(const char *text, inlay_diag *diag)
+const ep_state *ep_enter(const ep_state *state)
 {
-    inlay_status status;
+    const ep_state *before = calling;
 
-    (void)pthread_mutex_lock(&environment.lock);
-    ort_pairs_clear(&environment.entries);
-    status = add_pairs(&environment.entries, "environment", "", text, diag);
-    (void)pthread_mutex_unlock(&environment.lock);
+    calling = state;
+    return before;
+}
+
+static inlay_status set_environment(ep_state *state, const char *text, inlay_diag *diag)
+{
+    inlay_status status = add_pairs(&state->environment, "environment", "", text, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    (void)pthread_mutex_lock(&last_environment.lock);
+    ort_pairs_clear(&last_environment.entries);
+    if (!ort_pairs_copy(&last_environment.entries, &state->environment))
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
+    (void)pthread_mutex_unlock(&last_environment.lock);
     return status;
 }
 
@@ -101,9 +115,10 @@ OrtStatus *ort_GetEnvConfigEntries(OrtKeyValuePairs **config_entries)
 
     ORT_NEED(config_entries);
     *config_entries = calloc(1, sizeof **config_entries);
-    (void)pthread_mutex_lock(&environment.lock);
-    ok = *config_entries != NULL && ort_pairs_copy(*config_entries, &environment.entries);
-    (void)pthread_mutex_unlock(&environment.lock);
+    (void)pthread_mutex_lock(&last_environment.lock);
+    ok = *config_entries != NULL &&
+         ort_pairs_copy(*config_entries, calling != NULL ? &calling->environment : &last_environment.entries);
+    (void)pthread_mutex_unlock(&last_environment.lock);
     if (ok)
         return NULL;
     ort_ReleaseKeyValuePairs(*config_entries);
@@ -118,6 +133,7 @@ static void destroy(void *state_)
     ep_release(state, state->assessing);
     ep_library_close(state);
     ort_pairs_clear(&state->options.entries);
+    ort_pairs_clear(&state->environment);
     (void)pthread_mutex_destroy(&state->lock);
     (void)pthread_mutex_destroy(&state->price_lock);
     free(state->prices);
@@ -152,9 +168,13 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->logger = the_logger;
     ep_tables_open();
     ep_tensors_open();
-    status = set_environment(texts[3], diag);
-    if (status == INLAY_OK)
+    status = set_environment(state, texts[3], diag);
+    if (status == INLAY_OK) {
+        const ep_state *before = ep_enter(state);
+
         status = ep_library_open(state, texts[0], texts[1], diag);
+        (void)ep_enter(before);
+    }
     if (status == INLAY_OK)
         status = add_options(state, texts[2], diag);
     if (status != INLAY_OK) {

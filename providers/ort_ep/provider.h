@@ -44,6 +44,7 @@ typedef struct ep_state {
     const char *name; /* of the EP */
     ep_library library;
     OrtSessionOptions options;
+    OrtKeyValuePairs environment;
     OrtLogger logger;
     pthread_mutex_t lock; /* protects the members below, and calls that create, ask or release an OrtEp */
     OrtEp *assessing;
@@ -56,6 +57,9 @@ typedef struct ep_state {
 /* Opens the library and chooses its device: ep_name NULL: the first one. */
 inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, inlay_diag *diag);
 void ep_library_close(ep_state *state);
+/* Makes a provider the one whose library this thread calls, for functions that are not told it; NULL: none. Returns the
+ * previous one, which the caller restores. */
+const ep_state *ep_enter(const ep_state *state);
 /* Creates an OrtEp; _release with NULL is a no-op. */
 OrtStatus *ep_create(const ep_state *state, OrtEp **out);
 void ep_release(const ep_state *state, OrtEp *ep);

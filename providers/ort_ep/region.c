@@ -186,6 +186,7 @@ inlay_status ep_compile(void *state_, const inlay_compile_request *request, inla
 {
     ep_state *state = state_;
     ep_region *region = calloc(1, sizeof *region);
+    const ep_state *before;
     inlay_status status = INLAY_OK;
 
     if (region == NULL)
@@ -203,7 +204,9 @@ inlay_status ep_compile(void *state_, const inlay_compile_request *request, inla
     if (request->output_count > 0)
         memcpy(region->outputs, request->outputs, request->output_count * sizeof *region->outputs);
     (void)pthread_mutex_lock(&state->lock);
+    before = ep_enter(state);
     status = build(region, request, diag);
+    (void)ep_enter(before);
     (void)pthread_mutex_unlock(&state->lock);
 done:
     if (status == INLAY_OK)

@@ -1,7 +1,8 @@
 /* Tensors in host memory, with the functions that inlay.h declares for them. A plug-in does not link to libinlay, and
  * what it shares with sdk/bindings/onnxruntime is written on those functions. The linker script hides their names.
  *
- * Their structs are used again: a run, which makes a few for its inputs and outputs, needs no heap. */
+ * Their structs are used again, and those of shapes: a run, which makes a few for its inputs and outputs, needs no heap.
+ */
 #include "dlpack.h"
 #include "ort_ep/provider.h"
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct pool {
 };
 static struct pool tensor_structs = { .lock = PTHREAD_MUTEX_INITIALIZER, .bytes = sizeof(inlay_value) };
 static struct pool value_structs = { .lock = PTHREAD_MUTEX_INITIALIZER, .bytes = sizeof(OrtValue) };
+static struct pool shape_structs = { .lock = PTHREAD_MUTEX_INITIALIZER, .bytes = sizeof(OrtTensorTypeAndShapeInfo) };
 
 static void *take(struct pool *pool)
 {
@@ -74,6 +76,16 @@ void ort_value_free(OrtValue *value)
     give(&value_structs, value);
 }
 
+OrtTensorTypeAndShapeInfo *ort_shape_alloc(void)
+{
+    return take(&shape_structs);
+}
+
+void ort_shape_free(OrtTensorTypeAndShapeInfo *info)
+{
+    give(&shape_structs, info);
+}
+
 static uint32_t users; /* open providers */
 
 void ep_tensors_open(void)
@@ -87,27 +99,28 @@ void ep_tensors_close(void)
         return;
     empty(&tensor_structs);
     empty(&value_structs);
+    empty(&shape_structs);
+}
+
+/* Makes a pool have that many structs. */
+static bool reserve(struct pool *pool, size_t count)
+{
+    enum { MOST = 64 };
+    void *items[MOST];
+    bool ok = true;
+
+    count = count < MOST ? count : MOST;
+    for (size_t i = 0; i < count; i++)
+        ok = (items[i] = take(pool)) != NULL && ok;
+    for (size_t i = 0; i < count; i++)
+        if (items[i] != NULL)
+            give(pool, items[i]);
+    return ok;
 }
 
 bool ep_tensors_reserve(size_t count)
 {
-    OrtValue *value[64];
-    inlay_value *tensor[64];
-    bool ok = true;
-
-    count = count < sizeof value / sizeof value[0] ? count : sizeof value / sizeof value[0];
-    for (size_t i = 0; i < count; i++) {
-        value[i] = take(&value_structs);
-        tensor[i] = take(&tensor_structs);
-        ok = ok && value[i] != NULL && tensor[i] != NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (value[i] != NULL)
-            give(&value_structs, value[i]);
-        if (tensor[i] != NULL)
-            give(&tensor_structs, tensor[i]);
-    }
-    return ok;
+    return reserve(&value_structs, count) && reserve(&tensor_structs, count) && reserve(&shape_structs, count);
 }
 
 /* ------------------------------------------------------------------ tensors */

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Builds the three execution providers in ONNX Runtime's own tests, and runs what they support. ORT_SOURCES: a folder or an
 # archive of its repository. They need the header gsl/span (libmsgsl-dev). Exit code 77: not available.
-#   samples.sh INLAY PLUGIN SCRATCH TEST_DATA
+#   samples.sh INLAY SCRATCH TEST_DATA
 set -uo pipefail
-inlay=$1 plugin=$2 scratch=$3 data=$4/node
+inlay=$1 scratch=$2 data=$3/node
 
 skip() {
     echo "skipped: $*"
@@ -49,7 +49,7 @@ expect() {
 check() {
     local out
 
-    out=$("$inlay" plugin-check --quick --no-timing --group results --option "library=$library" "$plugin" 2>&1)
+    out=$("$inlay" plugin-check --quick --no-timing --group results --ort-ep "$library" 2>&1)
     grep -q '^PASS  coverage' <<<"$out" || fail "$(basename "$library"): plugin-check: $out"
     ! grep -E '^FAIL' <<<"$out" | grep -v '^FAIL  heap' || fail "$(basename "$library"): plugin-check"
     echo "ok $(basename "$library") plugin-check --group results"

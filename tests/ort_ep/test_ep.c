@@ -3,9 +3,11 @@
  * environment select what else it does:
  *     crash=1    CreateEpFactories calls a NULL function      refuse=1  CreateEpFactories fails
  *     old=1      a version without this interface              memory=1  it computes in the memory of its own "device"
+ *     owner=NAME calls fail if NAME is not this EP's name
  * and options of the execution provider:
  *     drop=1     it copies constants, so that they are no inputs of fused nodes
- *     fail=1     runs fail */
+ *     fail=1     runs fail                                    fault=Mul  the first element of each product is wrong;
+ *                                                             fault=Add, fault=Neg likewise */
 #include "ep_types.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,9 @@ struct api {
 #include "api.def"
 #undef ENTRY
 };
+#ifndef EP_NAME
+#define EP_NAME "test_ep"
+#endif
 enum { FLOAT = 1, MOST_NODES = 64, MOST_VALUES = 256 };
 
 static const struct api *api;
@@ -36,6 +41,7 @@ static int blocks; /* allocated and not freed */
 typedef struct test_ep {
     OrtEp base;
     bool drop, fail;
+    char fault[8]; /* the operator; "": none */
 } test_ep;
 typedef struct test_factory {
     OrtEpFactory base;
@@ -48,16 +54,28 @@ typedef struct test_factory {
             return failed_;                                                                                            \
     } while (0)
 
-static bool env_is(const char *key)
+/* Whether the environment has the value for the key; absent: the answer for an environment without the key. */
+static bool env_has(const char *key, const char *wanted, bool absent)
 {
     OrtKeyValuePairs *pairs = NULL;
     OrtStatus *failed = ep_api->GetEnvConfigEntries(&pairs);
     const char *value = failed == NULL ? api->GetKeyValue(pairs, key) : NULL;
-    bool is = value != NULL && strcmp(value, "1") == 0;
+    bool is = value != NULL ? strcmp(value, wanted) == 0 : absent;
 
     api->ReleaseStatus(failed);
     api->ReleaseKeyValuePairs(pairs);
     return is;
+}
+
+static bool env_is(const char *key)
+{
+    return env_has(key, "1", false);
+}
+
+/* Fails in the environment of another library. */
+static OrtStatus *check_owner(void)
+{
+    return env_has("owner", EP_NAME, true) ? NULL : api->CreateStatus(ORT_EP_FAIL, "another library's environment");
 }
 
 /* ------------------------------------------------------------------ a fused node: a program of sums and products */
@@ -155,6 +173,8 @@ static OrtStatus *run_program(test_program *fused, OrtKernelContext *context, fl
         for (size_t i = 0; i < count; i++)
             values[step->result][i] =
                 step->is_product ? values[step->a][i] * values[step->b][i] : values[step->a][i] + values[step->b][i];
+        if (count > 0 && strcmp(fused->ep->fault, step->is_product ? "Mul" : "Add") == 0)
+            values[step->result][0] += 1;
     }
     return NULL;
 }
@@ -254,6 +274,7 @@ static OrtStatus *compile(OrtEp *self, const OrtGraph **graphs, const OrtNode **
     const char *name;
 
     (void)ep_context_nodes;
+    TRY(check_owner());
     infos[0] = &fused->base;
     fused->base = (OrtNodeComputeInfo){ .ort_version_supported = ORT_VERSION_MINOR,
                                         .CreateState = create_state,
@@ -265,7 +286,7 @@ static OrtStatus *compile(OrtEp *self, const OrtGraph **graphs, const OrtNode **
     TRY(api->Node_GetName(fused_nodes[0], &name));
     (void)strncpy(fused->name, name, sizeof fused->name - 1);
     TRY(api->Node_GetEpName(fused_nodes[0], &name));
-    if (strcmp(name, "test_ep") != 0)
+    if (strcmp(name, EP_NAME) != 0)
         return api->CreateStatus(ORT_EP_FAIL, "the fused node is another provider's");
     TRY(api->Graph_GetNumNodes(graphs[0], &node_count));
     TRY(api->Graph_GetNodes(graphs[0], nodes, node_count));
@@ -361,6 +382,7 @@ static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphS
     const OrtNode *nodes[MOST_NODES], *group[MOST_NODES];
     size_t node_count, group_count = 0;
 
+    TRY(check_owner());
     TRY(api->Graph_GetNumNodes(graph, &node_count));
     if (node_count > MOST_NODES)
         return api->CreateStatus(ORT_EP_FAIL, "more nodes than the test expects");
@@ -390,8 +412,14 @@ static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphS
 
 /* ------------------------------------------------------------------ the kernel of Neg */
 
+typedef struct neg_kernel {
+    OrtKernelImpl base;
+    const test_ep *ep;
+} neg_kernel;
+
 static OrtStatus *run_neg(OrtKernelImpl *self, OrtKernelContext *context)
 {
+    const test_ep *ep = ((const neg_kernel *)(const void *)self)->ep;
     const OrtValue *input = NULL;
     OrtValue *output = NULL;
     const void *from = NULL;
@@ -399,7 +427,8 @@ static OrtStatus *run_neg(OrtKernelImpl *self, OrtKernelContext *context)
     int64_t dims[8];
     void *to = NULL;
 
-    (void)self;
+    if (ep->fail)
+        return api->CreateStatus(ORT_EP_FAIL, "the device is on fire");
     TRY(api->KernelContext_GetInput(context, 0, &input));
     TRY(count_of(input, &count, dims, &rank));
     TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &output));
@@ -408,6 +437,8 @@ static OrtStatus *run_neg(OrtKernelImpl *self, OrtKernelContext *context)
     TRY(check_memory(input, from, count));
     for (size_t i = 0; i < count; i++)
         ((float *)to)[i] = -((const float *)from)[i];
+    if (count > 0 && strcmp(ep->fault, "Neg") == 0)
+        ((float *)to)[0] += 1;
     return NULL;
 }
 
@@ -419,17 +450,20 @@ static void release_kernel(OrtKernelImpl *self)
 static OrtStatus *create_neg(void *state, const OrtKernelInfo *info, OrtKernelImpl **out)
 {
     const OrtEp *ep = NULL;
+    neg_kernel *kernel;
     char op_type[16];
     size_t bytes = sizeof op_type;
 
     (void)state;
     TRY(api->KernelInfo_GetOperatorType(info, op_type, &bytes));
     TRY(ep_api->KernelInfo_GetEp(info, &ep));
-    if (strcmp(op_type, "Neg") != 0 || strcmp(ep->GetName(ep), "test_ep") != 0)
+    if (strcmp(op_type, "Neg") != 0 || strcmp(ep->GetName(ep), EP_NAME) != 0)
         return api->CreateStatus(ORT_EP_FAIL, "the kernel's node is another one");
-    *out = calloc(1, sizeof **out);
-    **out =
+    kernel = calloc(1, sizeof *kernel);
+    kernel->base =
         (OrtKernelImpl){ .ort_version_supported = ORT_VERSION_MINOR, .Compute = run_neg, .Release = release_kernel };
+    kernel->ep = (const test_ep *)(const void *)ep;
+    *out = &kernel->base;
     return NULL;
 }
 
@@ -441,7 +475,7 @@ static OrtStatus *define_neg(OrtKernelDefBuilder *builder, OrtKernelDef **out)
     TRY(ep_api->KernelDefBuilder_SetOperatorType(builder, "Neg"));
     TRY(ep_api->KernelDefBuilder_SetDomain(builder, ""));
     TRY(ep_api->KernelDefBuilder_SetSinceVersion(builder, 6, 13));
-    TRY(ep_api->KernelDefBuilder_SetExecutionProvider(builder, "test_ep"));
+    TRY(ep_api->KernelDefBuilder_SetExecutionProvider(builder, EP_NAME));
     TRY(ep_api->KernelDefBuilder_AddTypeConstraint(builder, "T", &floats, 1));
     return ep_api->KernelDefBuilder_Build(builder, out);
 }
@@ -562,13 +596,13 @@ static OrtStatus *create_transfer(OrtEpFactory *self, OrtDataTransferImpl **out)
 static const char *ep_name(const OrtEp *self)
 {
     (void)self;
-    return "test_ep";
+    return EP_NAME;
 }
 
 static const char *factory_name(const OrtEpFactory *self)
 {
     (void)self;
-    return "test_ep";
+    return EP_NAME;
 }
 
 static const char *vendor(const OrtEpFactory *self)
@@ -592,15 +626,22 @@ static OrtStatus *list_devices(OrtEpFactory *self, const OrtHardwareDevice *cons
     return NULL;
 }
 
-static OrtStatus *option_is(const OrtSessionOptions *options, const char *key, bool *out)
+/* "": not set. */
+static OrtStatus *option_text(const OrtSessionOptions *options, const char *key, char value[8])
 {
-    char value[8] = "";
-    size_t bytes = sizeof value;
+    size_t bytes = 8;
     int has = 0;
 
+    value[0] = '\0';
     TRY(api->HasSessionConfigEntry(options, key, &has));
-    if (has != 0)
-        TRY(api->GetSessionConfigEntry(options, key, value, &bytes));
+    return has != 0 ? api->GetSessionConfigEntry(options, key, value, &bytes) : NULL;
+}
+
+static OrtStatus *option_is(const OrtSessionOptions *options, const char *key, bool *out)
+{
+    char value[8];
+
+    TRY(option_text(options, key, value));
     *out = strcmp(value, "1") == 0;
     return NULL;
 }
@@ -621,8 +662,9 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
     *out = &ep->base;
     if (device_count != 1)
         return api->CreateStatus(ORT_EP_FAIL, "more than one device");
-    TRY(option_is(options, "ep.test_ep.drop", &ep->drop));
-    TRY(option_is(options, "ep.test_ep.fail", &ep->fail));
+    TRY(option_is(options, "ep." EP_NAME ".drop", &ep->drop));
+    TRY(option_is(options, "ep." EP_NAME ".fail", &ep->fail));
+    TRY(option_text(options, "ep." EP_NAME ".fault", ep->fault));
     return api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_INFO, "created", __FILE__, __LINE__, __func__);
 }
 
@@ -678,12 +720,13 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
     if (env_is("crash"))
         nothing();
     TRY(check_refusals());
+    TRY(check_owner());
     if (env_is("refuse"))
         return api->CreateStatus(ORT_EP_FAIL, "no licence");
-    if (strcmp(name, "test_ep") != 0)
+    if (strcmp(name, EP_NAME) != 0)
         return api->CreateStatus(ORT_EP_FAIL, "registered under another name");
     if (env_is("memory") && memory == NULL)
-        TRY(api->CreateMemoryInfo_V2("test_ep device", 1, 0xBE57, 0, 0, 0, ORT_DEVICE_ALLOCATOR, &memory));
+        TRY(api->CreateMemoryInfo_V2(EP_NAME " device", 1, 0xBE57, 0, 0, 0, ORT_DEVICE_ALLOCATOR, &memory));
     failed = registry == NULL ? register_kernels() : NULL;
     factory = failed == NULL ? calloc(1, sizeof *factory) : NULL;
     if (factory == NULL) {

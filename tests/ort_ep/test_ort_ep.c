@@ -113,6 +113,52 @@ static void test_memory_of_a_device(void **state)
         (const char *[]){ "ort_ep.library", TEST_EP, "ort_ep.environment", "memory=1", "require", "ort_ep", NULL });
 }
 
+/* Two libraries under names, each with its own options and environment; the kernel of one runs between the fused nodes of
+ * the other. */
+static void test_two_libraries(void **state)
+{
+    float expected[2][COUNT], results[2][COUNT];
+    const char *pairs[] = { "ort_ep#one.library",
+                            TEST_EP,
+                            "ort_ep#one.environment",
+                            "memory=1;owner=test_ep",
+                            "ort_ep#two.library",
+                            OTHER_EP,
+                            "ort_ep#two.environment",
+                            "owner=other_ep",
+                            "pin",
+                            "op:Mul=ort_ep#one",
+                            "pin",
+                            "op:Add=ort_ep#one",
+                            "pin",
+                            "op:Neg=ort_ep#two",
+                            "ort_ep#two.options",
+                            NULL,
+                            NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *session = NULL;
+
+    (void)state;
+    assert_int_equal(open_session("reference", NULL, &session, &diag), INLAY_OK);
+    assert_int_equal(run(session, expected, &diag), INLAY_OK);
+    inlay_session_destroy(session);
+    for (int fails = 0; fails < 2; fails++) {
+        pairs[15] = fails ? "fail=1" : "";
+        if (open_session("ort_ep#one,ort_ep#two,reference", pairs, &session, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        for (int i = 0; i < 2; i++) {
+            const inlay_status ran = run(session, results, &diag);
+
+            assert_int_equal(ran, fails ? INLAY_INTERNAL : INLAY_OK);
+            if (!fails)
+                assert_memory_equal(results, expected, sizeof results);
+            else if (strstr(diag.text, "provider ort_ep#two") == NULL || strstr(diag.text, "on fire") == NULL)
+                fail_msg("%s", diag.text);
+        }
+        inlay_session_destroy(session);
+    }
+}
+
 /* Runs that fail show that the library has run the nodes. */
 static void test_a_run_fails(void **state)
 {
@@ -175,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_constants_are_inputs), cmocka_unit_test(test_constants_are_dropped),
         cmocka_unit_test(test_memory_of_a_device),   cmocka_unit_test(test_a_run_fails),
         cmocka_unit_test(test_opening_is_refused),   cmocka_unit_test(test_no_library),
+        cmocka_unit_test(test_two_libraries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

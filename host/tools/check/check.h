@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "graph/graph.h"
 #include <jansson.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 
@@ -82,6 +83,19 @@ typedef struct check_summary {
  * memory, no process); defects of the plugin are in the lines. cancel: see cli_cancel(). */
 INLAY_NODISCARD inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_line_fn say, void *user,
                                           check_summary *out_summary, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ ort_ep.c */
+
+/* Texts that the arguments refer to. */
+typedef struct check_ort_ep_texts {
+    char plugin[PATH_MAX + 32], option[PATH_MAX + 16];
+} check_ort_ep_texts;
+
+/* Makes args check the library of an ONNX Runtime execution provider, which the plugin ort_ep opens. texts lives as long
+ * as args. INLAY_INVALID_ARGUMENT: it is no such library; INLAY_NOT_FOUND: it does not exist, or the plugin is not
+ * installed. No code of the library runs. */
+INLAY_NODISCARD inlay_status check_through_ort_ep(check_args *args, const char *library, check_ort_ep_texts *texts,
+                                                  inlay_diag *diag);
 
 /* ------------------------------------------------------------------ child.c */
 

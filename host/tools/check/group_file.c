@@ -66,7 +66,7 @@ static void check_symbols(const elf_file *file)
     Elf_Data *data = section_data(file, SHT_DYNSYM, &header);
     char exported[400] = "", wanted[400] = "";
     uint32_t others = 0;
-    bool opens = false;
+    bool opens = false, is_ort_ep = false;
 
     for (size_t i = 1; data != NULL && i < entries(&header); i++) {
         GElf_Sym symbol;
@@ -82,12 +82,15 @@ static void check_symbols(const elf_file *file)
             opens = true;
         } else if (symbol.st_shndx != SHN_ABS) { /* SHN_ABS: version names */
             others++;
+            is_ort_ep = is_ort_ep || strcmp(name, "CreateEpFactories") == 0;
             list_add(exported, sizeof exported, name);
         }
     }
     if (!opens)
         check_fail(file->check, "file", "exports", "the symbol " INLAY_PLUGIN_OPEN_SYMBOL,
-                   "define it with KIT_PLUGIN(...) in one file, or declare it with INLAY_EXPORT", "it is not exported");
+                   is_ort_ep ? "it is the library of an ONNX Runtime execution provider: check it with --ort-ep"
+                             : "define it with KIT_PLUGIN(...) in one file, or declare it with INLAY_EXPORT",
+                   "it is not exported");
     if (others > 0)
         check_fail(file->check, "file", "exports", "nothing but " INLAY_PLUGIN_OPEN_SYMBOL,
                    "link with the SDK's plugin.map (-Wl,--version-script=) and compile with -fvisibility=hidden: other "

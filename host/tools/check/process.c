@@ -95,66 +95,98 @@ static bool is_sanitizer(const char *name)
     return false;
 }
 
-/* Appends the undefined symbols that dlsym() does not find to names; returns their number. only: counts the undefined
- * symbols of this name instead. */
-static uint32_t look_up_all(Elf *elf, const char *only, void *handle, char *names, size_t bytes)
+/* Calls fn for each dynamic symbol that is not local, until it returns false. */
+typedef bool (*symbol_fn)(void *user, const GElf_Sym *symbol, const char *name);
+
+static void each_symbol(const char *path, symbol_fn fn, void *user)
 {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    Elf *elf = fd >= 0 && elf_version(EV_CURRENT) != EV_NONE ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
     Elf_Scn *section = NULL;
-    uint32_t count = 0;
+    bool more = true;
     GElf_Shdr header;
 
-    while ((section = elf_nextscn(elf, section)) != NULL) {
+    while (elf != NULL && more && (section = elf_nextscn(elf, section)) != NULL) {
         Elf_Data *data;
 
         if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_DYNSYM || header.sh_entsize == 0)
             continue;
         data = elf_getdata(section, NULL);
-        for (size_t i = 1; data != NULL && i < header.sh_size / header.sh_entsize; i++) {
+        for (size_t i = 1; data != NULL && more && i < header.sh_size / header.sh_entsize; i++) {
             GElf_Sym symbol;
-            const char *name;
-            size_t used = strlen(names);
+            const char *name =
+                gelf_getsym(data, (int)i, &symbol) != NULL ? elf_strptr(elf, header.sh_link, symbol.st_name) : NULL;
 
-            /* Weak symbols may be undefined. dlsym() with a handle searches the file and its DT_NEEDED libraries. */
-            if (gelf_getsym(data, (int)i, &symbol) == NULL || symbol.st_shndx != SHN_UNDEF ||
-                GELF_ST_BIND(symbol.st_info) != STB_GLOBAL ||
-                (name = elf_strptr(elf, header.sh_link, symbol.st_name)) == NULL || name[0] == '\0' ||
-                (only != NULL ? strcmp(name, only) != 0 : is_sanitizer(name) || dlsym(handle, name) != NULL))
-                continue;
-            count++;
-            if (used + strlen(name) + 3 < bytes)
-                (void)snprintf(names + used, bytes - used, "%s%s", used > 0 ? ", " : "", name);
+            if (name != NULL && name[0] != '\0' && GELF_ST_BIND(symbol.st_info) != STB_LOCAL)
+                more = fn(user, &symbol, name);
         }
     }
-    return count;
-}
-
-static uint32_t look_up(const char *path, const char *only, void *handle, char *names, size_t bytes)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    uint32_t count = 0;
-    Elf *elf = NULL;
-
-    INLAY_CHECK(bytes > 0);
-    names[0] = '\0';
-    if (fd >= 0 && elf_version(EV_CURRENT) != EV_NONE && (elf = elf_begin(fd, ELF_C_READ, NULL)) != NULL)
-        count = look_up_all(elf, only, handle, names, bytes);
     if (elf != NULL)
         (void)elf_end(elf);
     if (fd >= 0)
         (void)close(fd);
-    return count;
+}
+
+struct undefined {
+    void *handle;
+    char *names; /* [bytes] */
+    size_t bytes;
+    uint32_t count;
+};
+
+/* Weak symbols may be undefined. dlsym() with a handle searches the file and its DT_NEEDED libraries. */
+static bool add_undefined(void *user, const GElf_Sym *symbol, const char *name)
+{
+    struct undefined *list = user;
+    const size_t used = strlen(list->names);
+
+    if (symbol->st_shndx != SHN_UNDEF || GELF_ST_BIND(symbol->st_info) != STB_GLOBAL || is_sanitizer(name) ||
+        dlsym(list->handle, name) != NULL)
+        return true;
+    list->count++;
+    if (used + strlen(name) + 3 < list->bytes)
+        (void)snprintf(list->names + used, list->bytes - used, "%s%s", used > 0 ? ", " : "", name);
+    return true;
 }
 
 uint32_t process_undefined(const char *path, void *handle, char *names, size_t bytes)
 {
-    return look_up(path, NULL, handle, names, bytes);
+    struct undefined list = { handle, names, bytes, 0 };
+
+    INLAY_CHECK(bytes > 0);
+    names[0] = '\0';
+    each_symbol(path, add_undefined, &list);
+    return list.count;
+}
+
+struct wanted {
+    const char *name;
+    bool imported, found;
+};
+
+static bool compare_symbol(void *user, const GElf_Sym *symbol, const char *name)
+{
+    struct wanted *wanted = user;
+
+    wanted->found = (symbol->st_shndx == SHN_UNDEF) == wanted->imported && strcmp(name, wanted->name) == 0 &&
+                    (!wanted->imported || GELF_ST_BIND(symbol->st_info) == STB_GLOBAL);
+    return !wanted->found;
 }
 
 bool process_imports(const char *path, const char *function)
 {
-    char names[200];
+    struct wanted wanted = { function, true, false };
 
-    return look_up(path, function, NULL, names, sizeof names) > 0;
+    each_symbol(path, compare_symbol, &wanted);
+    return wanted.found;
+}
+
+bool process_exports(const char *path, const char *function)
+{
+    struct wanted wanted = { function, false, false };
+
+    each_symbol(path, compare_symbol, &wanted);
+    return wanted.found;
 }
 
 /* Section .comment has the names of the compilers. */

@@ -28,6 +28,8 @@ bool process_is_rust(const char *path);
 
 /* Does the file at path import the function? */
 bool process_imports(const char *path, const char *function);
+/* Does the file at path export the symbol? */
+bool process_exports(const char *path, const char *function);
 
 /* Counts the undefined symbols of the file at path that neither it nor the libraries in its DT_NEEDED entries define,
  * so that they come from the executable or from other loaded libraries. handle: its dlopen handle. Writes their names,

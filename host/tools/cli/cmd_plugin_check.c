@@ -15,10 +15,12 @@ static const char doc[] =
     "Examples:\n"
     "  inlay plugin-check build/mine.so\n"
     "  inlay plugin-check build/mine.so --op 'Conv*' --quick --json\n"
-    "  inlay plugin-check build/fast_blur.so --with build/blur.so\n";
+    "  inlay plugin-check build/fast_blur.so --with build/blur.so\n"
+    "  inlay plugin-check --ort-ep /opt/vendor/libvendor_ep.so --group results\n";
 
 typedef struct plugin_check_args {
     check_args check;
+    const char *ort_ep; /* NULL: a plugin is checked */
     bool child;
 } plugin_check_args;
 
@@ -54,7 +56,20 @@ static error_t take_plugin(const cli_option *option, void *field, char *arg, str
     return 0;
 }
 
+static error_t take_ort_ep(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    plugin_check_args *args = field;
+
+    args->ort_ep = arg;
+    return take_plugin(option, &args->check.file, arg, state);
+}
+
 static const cli_option own_options[] = {
+    { "ort-ep", "LIB",
+      "Check the library of an ONNX Runtime execution provider instead of a plugin; --option ep, options and "
+      "environment "
+      "are those of provider ort_ep",
+      CLI_CALL_ALL(take_ort_ep) },
     { "provider", "NAME", "Check this provider only", CLI_TEXT(plugin_check_args, check.provider) },
     { "option", "NAME=VALUE", "Set an option of its providers; may be given several times", CLI_CALL_ALL(take_option) },
     { "op", "GLOB", "Check operators of this type only, for instance 'Conv*'", CLI_TEXT(plugin_check_args, check.op) },
@@ -131,13 +146,18 @@ int cmd_plugin_check(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     check_summary summary = { { 0 } };
     struct output output = { 0 };
+    check_ort_ep_texts texts;
     cli_common common;
     inlay_status status = INLAY_OK;
     int code = CLI_OK;
 
     cli_parse(&verb, false, argc, argv, &common, &args);
-    if (args.check.group != NULL && !is_among(args.check.group, group_names + 1)) {
-        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: expected one of%s", args.check.group, group_names);
+    if (args.check.group != NULL && !is_among(args.check.group, group_names + 1))
+        status =
+            inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: expected one of%s", args.check.group, group_names);
+    else if (args.ort_ep != NULL)
+        status = check_through_ort_ep(&args.check, args.ort_ep, &texts, &diag);
+    if (status != INLAY_OK) {
         code = cli_fail(&common, &diag);
         cli_common_deinit(&common);
         return code;

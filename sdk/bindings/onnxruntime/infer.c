@@ -122,10 +122,10 @@ OrtStatus *ort_ShapeInferContext_SetOutputTypeShape(const OrtShapeInferContext *
         dims[d] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
         if (info->dims[d] >= 0)
             dims[d] = (inlay_dim){ .value = info->dims[d], .kind = INLAY_DIM_FIXED };
-        else if (info->names[d][0] != '\0')
+        else if (ort_shape_name(info, d)[0] != '\0')
             dims[d] = (inlay_dim){ .value = -1,
                                    .kind = INLAY_DIM_SYMBOLIC,
-                                   .symbol = infer->symbol(infer->ctx, info->names[d]) };
+                                   .symbol = infer->symbol(infer->ctx, ort_shape_name(info, d)) };
     }
     rank = info->has_shape ? (uint32_t)info->rank : INLAY_RANK_UNKNOWN;
     if (infer->set_output(infer->ctx, (uint32_t)index, ort_dtype(info->type), rank, dims) != INLAY_OK)

@@ -144,13 +144,17 @@ ONNXTensorElementDataType ort_type_of(inlay_dtype dtype);
 ONNXType ort_kind_of(uint32_t inlay_kind);
 const char *ort_type_text(inlay_dtype dtype); /* "tensor(float)" */
 
+enum { ORT_OWN_DIMS = 8 };
 struct OrtTensorTypeAndShapeInfo {
     ONNXTensorElementDataType type;
     bool has_shape;
     size_t rank;
-    int64_t *dims; /* [rank]; -1: unknown */
-    char **names;  /* [rank] */
+    int64_t *dims; /* [rank]; -1: unknown; own_dims if they fit */
+    char **names;  /* [rank]; NULL: none has a name */
+    int64_t own_dims[ORT_OWN_DIMS];
 };
+/* The name of a dimension; "": none. */
+const char *ort_shape_name(const OrtTensorTypeAndShapeInfo *info, size_t dimension);
 struct OrtMapTypeInfo {
     ONNXTensorElementDataType key;
     OrtTypeInfo *value;
@@ -195,9 +199,11 @@ struct OrtValue {
 /* Takes ownership of a reference to value, also on failure. */
 OrtStatus *ort_value_wrap(inlay_value *value, OrtValue **out);
 OrtValue *ort_value_ref(OrtValue *value);
-/* The memory of the struct, zeroed; _free: nothing refers to the value. NULL: no memory. */
+/* The memory of a struct, zeroed; _free: nothing refers to it. NULL: no memory. */
 OrtValue *ort_value_alloc(void);
 void ort_value_free(OrtValue *value);
+OrtTensorTypeAndShapeInfo *ort_shape_alloc(void);
+void ort_shape_free(OrtTensorTypeAndShapeInfo *info);
 OrtStatus *ort_value_bare(ONNXType type, OrtValue **out);
 /* A writable tensor of empty strings. */
 OrtStatus *ort_strings_new(const int64_t *shape, size_t rank, OrtValue **out);

@@ -97,3 +97,13 @@ void ort_value_free(OrtValue *value)
 
     free(__atomic_exchange_n(&values[at], (void *)value, __ATOMIC_ACQ_REL));
 }
+
+OrtTensorTypeAndShapeInfo *ort_shape_alloc(void)
+{
+    return calloc(1, sizeof(OrtTensorTypeAndShapeInfo));
+}
+
+void ort_shape_free(OrtTensorTypeAndShapeInfo *info)
+{
+    free(info);
+}

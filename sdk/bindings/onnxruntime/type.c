@@ -58,46 +58,72 @@ const char *ort_type_text(inlay_dtype dtype)
 
 /* ------------------------------------------------------------------ element type and shape */
 
+static void free_names(char **names, size_t rank)
+{
+    for (size_t i = 0; names != NULL && i < rank; i++)
+        free(names[i]);
+    free(names);
+}
+
+/* Copies names; *out NULL: none of them has a text. */
+static bool copy_names(size_t rank, const char *const *names, char ***out)
+{
+    bool any = false, ok = true;
+
+    *out = NULL;
+    for (size_t i = 0; names != NULL && i < rank; i++)
+        any = any || (names[i] != NULL && names[i][0] != '\0');
+    if (!any)
+        return true;
+    *out = calloc(rank, sizeof **out);
+    for (size_t i = 0; *out != NULL && ok && i < rank; i++)
+        ok = ((*out)[i] = strdup(names[i] != NULL ? names[i] : "")) != NULL;
+    if (*out != NULL && ok)
+        return true;
+    free_names(*out, rank);
+    *out = NULL;
+    return false;
+}
+
+/* dims and names may be those of info. */
 static bool set_dims(OrtTensorTypeAndShapeInfo *info, size_t rank, const int64_t *dims, const char *const *names)
 {
-    int64_t *new_dims = calloc(rank + 1, sizeof *new_dims);
-    char **new_names = calloc(rank + 1, sizeof *new_names);
-    bool ok = new_dims != NULL && new_names != NULL;
+    int64_t *new_dims = rank <= ORT_OWN_DIMS ? info->own_dims : calloc(rank, sizeof *new_dims);
+    char **new_names = NULL;
 
     INLAY_CHECK(rank == 0 || dims != NULL);
-    for (size_t i = 0; ok && i < rank; i++) {
-        new_dims[i] = dims[i];
-        new_names[i] = strdup(names != NULL && names[i] != NULL ? names[i] : "");
-        ok = new_names[i] != NULL;
-    }
-    if (!ok) {
-        for (size_t i = 0; new_names != NULL && i < rank; i++)
-            free(new_names[i]);
-        free(new_names);
-        free(new_dims);
+    if (new_dims == NULL || !copy_names(rank, names, &new_names)) {
+        if (new_dims != info->own_dims)
+            free(new_dims);
         return false;
     }
-    for (size_t i = 0; i < info->rank; i++)
-        free(info->names[i]);
-    free(info->names);
-    free(info->dims);
+    if (rank > 0)
+        memmove(new_dims, dims, rank * sizeof *dims);
+    free_names(info->names, info->rank);
+    if (info->dims != info->own_dims)
+        free(info->dims);
     info->dims = new_dims;
     info->names = new_names;
     info->rank = rank;
     return true;
 }
 
+const char *ort_shape_name(const OrtTensorTypeAndShapeInfo *info, size_t dimension)
+{
+    return info->names != NULL ? info->names[dimension] : "";
+}
+
 OrtTensorTypeAndShapeInfo *ort_shape_new(ONNXTensorElementDataType type, bool has_shape, size_t rank,
                                          const int64_t *dims, const char *const *names)
 {
-    OrtTensorTypeAndShapeInfo *info = calloc(1, sizeof *info);
+    OrtTensorTypeAndShapeInfo *info = ort_shape_alloc();
 
     if (info == NULL)
         return NULL;
     info->type = type;
     info->has_shape = has_shape;
     if (!set_dims(info, rank, dims, names)) {
-        free(info);
+        ort_shape_free(info);
         return NULL;
     }
     return info;
@@ -107,11 +133,10 @@ void ort_ReleaseTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo *info)
 {
     if (info == NULL)
         return;
-    for (size_t i = 0; i < info->rank; i++)
-        free(info->names[i]);
-    free(info->names);
-    free(info->dims);
-    free(info);
+    free_names(info->names, info->rank);
+    if (info->dims != info->own_dims)
+        free(info->dims);
+    ort_shape_free(info);
 }
 
 OrtStatus *ort_CreateTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo **out)
@@ -182,7 +207,7 @@ OrtStatus *ort_GetSymbolicDimensions(const OrtTensorTypeAndShapeInfo *info, cons
     if (dim_params_length > 0 && info->rank > 0)
         ORT_NEED(dim_params);
     for (size_t i = 0; i < dim_params_length && i < info->rank; i++)
-        dim_params[i] = info->names[i];
+        dim_params[i] = ort_shape_name(info, i);
     return NULL;
 }
 
@@ -289,7 +314,7 @@ OrtTypeInfo *ort_type_of_io(const inlay_io_info *io)
 
     shape = ort_shape_new(ort_type_of(io->dtype), known, rank, io->dims, io->dim_names);
     for (uint32_t i = 0; shape != NULL && i < rank; i++) {
-        if (is_made_up(io, i, shape->names[i]))
+        if (shape->names != NULL && is_made_up(io, i, shape->names[i]))
             shape->names[i][0] = '\0';
     }
     if (io->key_dtype == INLAY_UNDEFINED) {

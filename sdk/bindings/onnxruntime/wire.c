@@ -67,8 +67,8 @@ static void put_tensor_type(ort_writer *type, uint32_t field, const OrtTensorTyp
 
         if (from->dims[d] >= 0)
             ort_put_number(&dim, 1, from->dims[d]);
-        else if (from->names[d][0] != '\0')
-            ort_put_text(&dim, 2, from->names[d]);
+        else if (ort_shape_name(from, d)[0] != '\0')
+            ort_put_text(&dim, 2, ort_shape_name(from, d));
         ort_put_message(&shape, 1, &dim);
     }
     if (from->has_shape)

@@ -1,0 +1,47 @@
+#!/bin/bash
+# inlay plugin-check --ort-ep: the library of the tests passes every group of checks, and other files are refused.
+#   check.sh INLAY LIBRARY PLUGIN     PLUGIN: the plugin ort_ep
+set -uo pipefail
+inlay=$1 library=$2 plugin=$3
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export XDG_CACHE_HOME=$scratch
+
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+
+out=$(cd "$(dirname "$library")" && "$inlay" plugin-check --quick --no-timing --ort-ep "$(basename "$library")") ||
+    fail "the library of the tests: $(grep -A2 ^FAIL <<<"$out")"
+grep -q '^PASS  coverage' <<<"$out" || fail "no result was compared: $out"
+grep -q '^PASS  results Mul-14' <<<"$out" || fail "Mul was not checked: $out"
+
+# A library that does not open, and options of the execution provider, which decide what is checked.
+out=$("$inlay" plugin-check --quick --no-timing --ort-ep "$library" --group open --option environment=old=1)
+grep -q 'create ort_ep: .*was built for version 1.22' <<<"$out" || fail "an old library: $out"
+out=$("$inlay" plugin-check --quick --no-timing --ort-ep "$library" --group results --op Mul --option options=fail=1) &&
+    fail "runs that fail pass"
+grep -q 'the device is on fire' <<<"$out" || fail "runs that fail: $out"
+
+# $1: what the one line has to contain, then the arguments
+refused() {
+    local pattern=$1 out code
+
+    shift
+    out=$("$inlay" plugin-check "$@" 2>&1)
+    code=$?
+    [ $code -eq 2 ] || [ $code -eq 3 ] || fail "$*: exit code $code: $out"
+    [ "$(wc -l <<<"$out")" -eq 1 ] || fail "$*: more than one line: $out"
+    grep -q -- "$pattern" <<<"$out" || fail "$*: $out"
+}
+
+echo text >"$scratch/text.so"
+head -c 3000 "$library" >"$scratch/cut.so"
+refused 'No such file or directory' --ort-ep "$scratch/none.so"
+refused 'it is no library of an ONNX Runtime execution provider' --ort-ep "$scratch/text.so"
+refused 'it is no library of an ONNX Runtime execution provider' --ort-ep "$scratch/cut.so"
+refused 'it is no library of an ONNX Runtime execution provider' --ort-ep "$inlay"
+refused 'it is a plugin of inlay; omit --ort-ep' --ort-ep "$plugin"
+out=$("$inlay" plugin-check --group file "$library")
+grep -q 'fix: .*check it with --ort-ep' <<<"$out" || fail "an execution provider as a plugin: $out"
