@@ -361,12 +361,13 @@ static void write_file(struct packs *packs)
     free(data);
 }
 
-/* The writer thread; it has idle priority, so that threads that compute results are scheduled first. */
+/* The writer thread. It takes no CPU from threads that wake up to compute results. Not SCHED_IDLE: packs_close() waits for
+ * this thread, and on a busy machine an idle thread needs minutes for a second of work. */
 static void *write_in_background(void *user)
 {
     const struct sched_param none = { .sched_priority = 0 };
 
-    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
     write_file(user);
     return NULL;
 }

@@ -26,9 +26,9 @@ inlay_status packs_take(struct packs *packs, const partition_provider *provider,
                         uint64_t bytes, void **out_data, uint32_t *out_known);
 /* See inlay_ext_packs.keep. */
 void packs_keep(struct packs *packs, const void *data);
-/* Call when no more packs will be created. Writes the new packs in a thread with idle priority, and trims the folder to
- * its maximum size. The memory of packs must not be written afterwards; it stays valid until packs_close(), which waits
- * for the thread. */
+/* Call when no more packs will be created. Writes the new packs in a thread that gives way to others, and trims the folder
+ * to its maximum size. The memory of packs must not be written afterwards; it stays valid until packs_close(), which
+ * waits for the thread. */
 void packs_commit(struct packs *packs);
 void packs_close(struct packs *packs);
 /* In a child of fork(), for committed packs: the writer thread does not exist there. */
