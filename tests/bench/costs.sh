@@ -2,7 +2,7 @@
 # costs.sh [-t "1 2"] [-s SECONDS] [-p PROVIDERS] [-k] FOLDER...
 #
 # Compares predicted with measured times of the models in each FOLDER (<name>/model.onnx, or the folder itself),
-# before and after `inlay calibrate`, in a temporary cache folder. Inputs come from inputs.npz next to a model, or are
+# before and after `inlay tune --machine`, in a temporary cache folder. Inputs come from inputs.npz next to a model, or are
 # random. The CPU time of a thread counts if it is less than the median, down to the shortest run, so that other load
 # on the machine has little effect. The worst model is printed last; above a factor of 1.5 in either direction, the
 # script fails.
@@ -80,7 +80,7 @@ for t in $threads; do
         rm -rf "${cache:?}/costs"
         echo "== $t thread(s), by the providers' own models"
         measure "$t" || true
-        "$inlay" calibrate --threads "$t" "${common[@]}" || exit 1
+        "$inlay" tune --machine --threads "$t" "${common[@]}" || exit 1
     fi
     echo "== $t thread(s), calibrated"
     measure "$t" || bad=1

@@ -50,7 +50,7 @@ common=(--intra-threads "$threads" --providers "$providers" --cache-dir "${cache
 [ -z "$dirs" ] || common+=(--plugin-dirs "$dirs")
 mkdir "$work/cache"
 if [ -n "$calibrate" ]; then
-    "$inlay" calibrate --threads "$threads" "${common[@]}" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+    "$inlay" tune --machine --threads "$threads" "${common[@]}" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 fi
 
 median() { # of the numbers on stdin, and their relative interquartile range

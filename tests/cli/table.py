@@ -35,13 +35,13 @@ TENSOR = helper.make_tensor_value_info
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 TIMED = ("bench", "doctor", "profile")  # verbs that time a model for --seconds
-SLOW = ("calibrate", "tune", "bundle", "plugin-check")
+SLOW = ("tune", "bundle", "plugin-check")
 # Examples that need something missing on this machine or in this folder, with their exit code.
 EXPECTED = {
     "inlay cache import fleet.cache": (0, 3),
     "inlay explain model.onnx --if fleet.cache": (0, 3),
     "inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu": (0, 3),
-    "inlay calibrate --threads 1,4 --providers reference": (0, 2),
+    "inlay tune --machine --threads 1,4 --providers reference": (0, 2),
     "inlay providers --retry my_plugin": (3,),
     "inlay plugin-check build/fast_blur.so --with build/blur.so": (0, 1),
     "inlay plugin-check build/mine.so --op 'Conv*' --quick --json": (0, 2),
@@ -222,7 +222,7 @@ class Table(unittest.TestCase):
             shutil.copy(f"variants/{variant}.onnx", "model.onnx")
             if "small.onnx" in line and "-o small.onnx" not in line:
                 shutil.copy("model.onnx", "small.onnx")
-            done = bounded(with_short_timing(line), **({"seconds": 900} if line == "inlay calibrate" else {}))  # takes at most 720 s
+            done = bounded(with_short_timing(line))
             if done.returncode in good or done.returncode == 124:
                 return done, done.returncode in good
         return done, False
@@ -374,7 +374,7 @@ class Table(unittest.TestCase):
         "explain": ["", "--all", "--kernels", "--node op:MatMul", "--what-if op:MatMul=reference"],
         "providers": ["", "--options", "--operators", "--kernels"],
         # These have no tables, or need minutes; `plugin-check` prints lines as they come.
-        "calibrate": [], "bundle": [], "serve": [], "plugin-check": [],
+        "bundle": [], "serve": [], "plugin-check": [],
     }
 
     def test_lines_fit_80_columns(self):

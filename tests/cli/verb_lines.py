@@ -8,7 +8,7 @@ PLAIN = {
     "edit": "model.onnx --set-metadata a=b -o out.onnx", "diff": "model.onnx model.onnx",
     "extract": "model.onnx --outputs features -o out.onnx", "bundle": None, "pipe": "classify.onnx --post softmax -o out.onnx",
     "reduce": "model.onnx --check false -o out.onnx", "sparsity": "model.onnx",
-    "sign": "model.onnx --key key.pem", "verify": None, "calibrate": None,
+    "sign": "model.onnx --key key.pem", "verify": None,
     "tune": "model.onnx --budget-s 0.1", "quantize": "model.onnx -o out.onnx", "compare": "model.onnx model.onnx",
     "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
     "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
@@ -17,7 +17,7 @@ LONG = {
     "bench": "model.onnx --seconds 60", "doctor": "model.onnx --seconds 60", "profile": "model.onnx --runs 4000 --seconds 60 --no-peak",
     "explain": "model.onnx --measure --seconds 60", "reduce": "model.onnx --check 'sleep 1; false' -o out.onnx",
     "compare": "model.onnx model.onnx --metric 'custom:sleep 1; echo 1 #' --samples 60",
-    "calibrate": "", "test": "onnx",
+    "test": "onnx",
     "run": "large.onnx", "optimize": "large.onnx -o out.onnx", "edit": "large.onnx --set-metadata a=b -o out.onnx",
     "diff": "large.onnx other.onnx", "extract": "large.onnx --split 8 -o out.onnx", "sparsity": "large.onnx",
     "bundle": "large.onnx -o out", "pipe": "large.onnx --post softmax -o out.onnx", "tune": "large.onnx",
@@ -28,7 +28,7 @@ LONG = {
 BEHIND = {"extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
           "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx",
           "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",
-          "sign": "--key key.pem", "verify": "--key key.pem", "plugin-check": "", "config": None, "cache": None, "providers": None, "calibrate": None}
+          "sign": "--key key.pem", "verify": "--key key.pem", "plugin-check": "", "config": None, "cache": None, "providers": None}
 
 
 def stage_keys():

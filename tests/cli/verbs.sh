@@ -89,7 +89,7 @@ for verb in run bench inspect check doctor sparsity optimize profile bisect expl
     expect 2 'only one model can be given' "$verb" "$add" "$add"
 done
 expect 2 'no folder given' test
-expect 3 'option profile: .*/none.json: .*; inlay calibrate writes one' explain "$add" --profile "$work/none.json"
+expect 3 'option profile: .*/none.json: .*; inlay tune --machine writes one' explain "$add" --profile "$work/none.json"
 expect 0 '^1 -> 1 nodes, written to ' optimize "$add" -o "$work/small.onnx"
 expect 0 ': OK: 1 nodes' check "$work/small.onnx"
 expect 0 '^[0-9]+  no_op$' optimize --list

@@ -90,7 +90,7 @@ done
 # These verbs continue if later calls of the provider fail.
 for status in 1 2 3 4 5 6 7 8 9 10 11 12 13 99 -1; do
     try optimize create $status text "$relu"
-    try calibrate create $status text --quick --threads 1
+    try tune create $status text --machine --quick --threads 1
 done
 try optimize create 13 endless "$relu"
 
@@ -167,8 +167,10 @@ fails cache argument
 fails cache --no-such-flag
 fails providers argument
 fails providers --retry nobody
-fails calibrate argument
-fails calibrate --providers nobody
+fails tune argument --machine
+fails tune "$relu" --quick
+fails tune --machine --runs 3
+fails tune --machine --providers nobody
 fails no-such-verb
 
 # The error is one line with the names of provider and plugin, the message and the node.

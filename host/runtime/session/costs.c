@@ -99,7 +99,7 @@ inlay_status session_costs_open(inlay_session *session, const inlay_options *opt
     if (status != INLAY_OK)
         return status;
     if (request.profile_folder != NULL && access(options_text(options, OPTION_profile), R_OK) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "option profile: %.300s: %s; inlay calibrate writes one",
+        return inlay_fail(diag, INLAY_IO_ERROR, "option profile: %.300s: %s; inlay tune --machine writes one",
                           options_text(options, OPTION_profile), strerror(errno));
     if (options_int(options, OPTION_reproducible) != 0)
         return read_assumptions(session, options, diag);

@@ -193,7 +193,7 @@ inlay_status cache_file_export(const cli_common *common, const char *path, bool 
     out->files = (uint32_t)json_array_size(files);
     if (out->files == 0) {
         status = inlay_fail(diag, INLAY_NOT_FOUND,
-                            "the cache has nothing to export; inlay calibrate and inlay tune measure this machine");
+                            "the cache has nothing to export; inlay tune measures models and this machine");
         goto done;
     }
     head = make_head(files);

@@ -249,7 +249,7 @@ static int print_result(const bench_args *args, const cli_common *common, const 
                  calls->times.count, calls->times.ms[0], p95, p99);
     (void)printf("rate    %10.1f runs a second%s\n", rate, args->callers > 1 ? ", all callers together" : "");
     (void)printf("cpu     %10.4f ms   per run, all threads together\n", calls->cpu_ms);
-    (void)printf("expected%10.4f ms   from known costs; inlay calibrate and inlay tune improve them\n",
+    (void)printf("expected%10.4f ms   from known costs; inlay tune improves them\n",
                  result->plan.predicted_ns * 1e-6);
     (void)printf("memory  %10.1f MiB  peak of the process\n", timing_peak_mb());
     (void)printf("        %10.3f MiB  planned for intermediate values (lower bound %.3f), %.3f MiB of weights\n",

@@ -26,7 +26,7 @@ static const char doc[] =
     "check tells within milliseconds whether import would accept the file on this machine, from its head and its size; "
     "it does not read the contents. Compiled regions of a plugin that was rebuilt since are never used.\n\n"
     "--clear removes packed weights, compiled regions and hashes, which are recreated automatically. --clear-all also "
-    "removes measurements (calibrate, tune) and verdicts on plugins. --cache-dir names the cache, --cache-max-bytes "
+    "removes measurements (tune) and verdicts on plugins. --cache-dir names the cache, --cache-max-bytes "
     "limits its largest part.\n\n"
     "Examples:\n"
     "  inlay cache\n"

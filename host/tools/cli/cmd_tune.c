@@ -1,6 +1,7 @@
 /* inlay tune: measures the providers' offers for one model. */
 #include "cli/cli.h"
 #include "cli/inputs.h"
+#include "cli/tune_machine.h"
 #include <stdlib.h>
 
 static const char doc[] =
@@ -8,22 +9,28 @@ static const char doc[] =
     "cache folder. Later sessions of this model, or of others with the same layers, use them to choose providers. If "
     "they lead to another assignment, the model is run with both, and the faster one is used. Then the model is run "
     "without each provider in use, and with each one alone. Where that is faster, later sessions of the model, with "
-    "the "
-    "same sizes, providers and threads, leave the others out.\v"
+    "the same sizes, providers and threads, leave the others out.\v"
     "Equal layers are timed once. Ctrl-C, or the end of the time budget, keeps the measurements so far. Whole runs are "
     "timed after the kernels, for at most half of the budget more. Sizes that neither --input nor --dim gives are "
     "assumed; see --assume.\n\n"
+    "With --machine there is no MODEL: operators of every kind are timed on every provider, and copies to and from "
+    "every "
+    "device, for about half a minute for each provider and number of threads. costs/machine.json in the cache folder "
+    "then scales the providers' predictions in later sessions, on this machine and with these builds of the plugins. "
+    "Times of a model's own kernels are more accurate. Ctrl-C leaves the file unchanged.\n\n"
     "Examples:\n"
     "  inlay tune model.onnx\n"
     "  inlay tune model.onnx --dim batch=8 --budget-s 20\n"
-    "  inlay tune model.onnx --inputs data/ --json\n";
+    "  inlay tune model.onnx --inputs data/ --json\n"
+    "  inlay tune --machine --threads 1,4 --providers reference\n";
 
 enum { SHOWN_CHANGES = 20, SHOWN_RUNS = 32 };
 
 typedef struct tune_args {
     struct feed feed;
-    const char *model;
+    const char *model; /* NULL with --machine */
     inlay_tune_options how;
+    tune_machine_args machine;
 } tune_args;
 
 /* The changes of providers and the compared runs, for printing. */
@@ -41,11 +48,33 @@ static const cli_option own_options[] = {
     { "runs", "N", "Run each kernel at most N times (default: chosen from the time budget)",
       CLI_NUMBER(tune_args, how.runs, 1, 200) },
     { "budget-s", "S",
-      "Time kernels for S seconds at most, the most expensive first, and whole runs for S/2 (default: 60)",
+      "Time kernels for S seconds at most, the most expensive first, and whole runs for S/2 (default: 60; with "
+      "--machine 60 for each provider and number of threads, or 15 with --quick)",
       CLI_NUMBER(tune_args, how.budget_s, 0.001, 1e6) },
+    { "machine", NULL, "Measure this machine instead of a model", CLI_SET(tune_args, machine.wanted) },
+    { "threads", "LIST", "With --machine: measure with these numbers of threads, comma-separated (default: 1 and all)",
+      CLI_CALL(tune_take_threads, tune_args, machine) },
+    { "quick", NULL, "With --machine: fewer runs of each kernel; less accurate on a busy machine",
+      CLI_SET(tune_args, machine.options.quick) },
     CLI_MODEL(tune_args, model),
     { 0 },
 };
+
+static bool check_machine(void *args_, struct argp_state *state)
+{
+    tune_args *args = args_;
+    const bool has_own = args->machine.options.thread_count > 0 || args->machine.options.quick != 0;
+
+    if (!args->machine.wanted && has_own)
+        argp_failure(state, CLI_USAGE, 0, "%s needs --machine",
+                     args->machine.options.quick != 0 ? "--quick" : "--threads");
+    if (args->machine.wanted && args->model != NULL)
+        argp_failure(state, CLI_USAGE, 0, "--machine measures no model: omit %s", args->model);
+    if (args->machine.wanted && args->how.runs > 0)
+        argp_failure(state, CLI_USAGE, 0, "--machine chooses the number of runs itself: omit --runs");
+    args->machine.options.budget_s = args->how.budget_s;
+    return !args->machine.wanted;
+}
 
 static void note_change(void *user, const inlay_tune_change *change)
 {
@@ -176,7 +205,7 @@ done:
 
 int cmd_tune(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, check_machine };
     tune_args args = { .how = { .struct_size = sizeof args.how } };
     inlay_tune_result result = { .struct_size = sizeof result };
     static struct changes changes;
@@ -187,8 +216,12 @@ int cmd_tune(int argc, char **argv)
     cli_parse(&verb, true, argc, argv, &common, &args);
     changes.list = common.json ? json_array() : NULL;
     changes.runs = common.json ? json_array() : NULL;
-    code = tune(&args, &common, &result, &changes, &diag) == INLAY_OK ? print_result(&args, &common, &result, &changes)
-                                                                      : cli_fail(&common, &diag);
+    if (args.machine.wanted)
+        code = tune_machine(&args.machine, &common);
+    else
+        code = tune(&args, &common, &result, &changes, &diag) == INLAY_OK
+                   ? print_result(&args, &common, &result, &changes)
+                   : cli_fail(&common, &diag);
     json_decref(changes.list);
     json_decref(changes.runs);
     feed_deinit(&args.feed);

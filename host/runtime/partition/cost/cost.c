@@ -198,7 +198,7 @@ static bool add_provider(cost_book *book, book_provider *provider, uint32_t max_
         if (profile_has_name(&book->profile, provider->provider->name))
             cost_say(log, INLAY_LOG_INFO,
                      "costs: the machine profile was made for another build or other settings of "
-                     "provider %s; run inlay calibrate again",
+                     "provider %s; run inlay tune --machine again",
                      provider->provider->name);
         return profile == NULL || add_links(book, provider, profile);
     }

@@ -1,7 +1,7 @@
 /* partition/cost/cost.h - expected times of kernels and copies on this machine, in nanoseconds.
  *
  * A price is taken from the best available source: a measurement of the compiled kernel (`inlay tune`, an earlier run),
- * the provider's own model scaled by the machine profile (`inlay calibrate`), or the provider's model alone. The source
+ * the provider's own model scaled by the machine profile (`inlay tune --machine`), or the provider's model alone. The source
  * is stored with the price, for `inlay explain`. */
 #ifndef PARTITION_COST_H
 #define PARTITION_COST_H

@@ -237,16 +237,17 @@ inlay_status profile_load(const char *folder, const char *name, const cost_log *
     json = json_loadb(data, bytes, 0, NULL);
     free(data);
     if (json == NULL || !read_profile(json, out)) {
-        cost_say(log, INLAY_LOG_WARNING,
-                 "costs: %.300s/%s is ignored: it is damaged, or of another version; run inlay calibrate to replace it",
-                 folder, file);
+        cost_say(
+            log, INLAY_LOG_WARNING,
+            "costs: %.300s/%s is ignored: it is damaged, or of another version; run inlay tune --machine to replace it",
+            folder, file);
         profile_deinit(out);
     }
     profile_cpu(cpu, sizeof cpu);
     if (out->cpu[0] != '\0' && strcmp(cpu, out->cpu) != 0) {
         cost_say(log, INLAY_LOG_WARNING,
-                 "costs: %.300s/%s is ignored: it was made on another machine, '%s'; run inlay "
-                 "calibrate on this one",
+                 "costs: %.300s/%s is ignored: it was made on another machine, '%s'; run inlay tune --machine on this "
+                 "one",
                  folder, file, out->cpu);
         profile_deinit(out);
     }
