@@ -170,6 +170,7 @@ fails providers --retry nobody
 fails tune argument --machine
 fails tune "$relu" --quick
 fails tune --machine --runs 3
+fails tune --machine --inputs "$work"
 fails tune --machine --providers nobody
 fails no-such-verb
 

@@ -72,6 +72,8 @@ static bool check_machine(void *args_, struct argp_state *state)
         argp_failure(state, CLI_USAGE, 0, "--machine measures no model: omit %s", args->model);
     if (args->machine.wanted && args->how.runs > 0)
         argp_failure(state, CLI_USAGE, 0, "--machine chooses the number of runs itself: omit --runs");
+    if (args->machine.wanted && (args->feed.spec_count > 0 || args->feed.dir != NULL))
+        argp_failure(state, CLI_USAGE, 0, "--machine reads no inputs: omit --input and --inputs");
     args->machine.options.budget_s = args->how.budget_s;
     return !args->machine.wanted;
 }
