@@ -109,7 +109,7 @@ static inlay_status open_log(struct server *server, inlay_diag *diag)
     else if (path[0] != '\0')
         server->access_log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
     if (path[0] != '\0' && server->access_log < 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+        return output_not_created(path, diag);
     return INLAY_OK;
 }
 

@@ -124,6 +124,21 @@ class Files(unittest.TestCase):
                 os.unlink(place)
                 yield verb, flag, place, begin
 
+    def test_missing_folders_are_named(self):
+        """A file in a folder that does not exist: the message names the folder and the fix."""
+        for verb, flag in WRITERS:
+            slow = verb in SLOW or f"{verb} {flag}" in SLOW
+            for place, folder in (("none/out", "none"), ("none/of/these/out", "none/of/these"))[:1 if slow else 2]:
+                with self.subTest(writer=f"{verb} {flag}", place=place):
+                    done = self.inlay(line_of(verb, flag, place + (".html" if flag == "--graph" else "")))
+                    self.assertEqual(done.returncode, 3, done.stderr)
+                    message = done.stderr.decode().splitlines()[-1]
+                    self.assertIn(f"there is no folder '{folder}'; create it first (mkdir -p)", message)
+                    self.assertFalse(os.path.exists("none"))
+        done = self.inlay("run m.onnx --outputs none/folder".split())  # creates the last folder only
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(b"there is no folder 'none'; create it first (mkdir -p)", done.stderr)
+
     def test_table_is_whole(self):
         for verb in VERBS:
             text = subprocess.run([INLAY, verb, "--help-all"], capture_output=True, text=True, check=False).stdout

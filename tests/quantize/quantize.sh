@@ -209,7 +209,7 @@ for name in "" "--external tensors"; do
 done
 fails 2 "no layer with weights matches 'nothing'" quantize mlp.onnx -o out.onnx --skip nothing
 fails 2 'expected 4, 8, auto, f16 or exact' quantize mlp.onnx -o out.onnx --weights 5
-fails 3 'cannot create nowhere/out.onnx' quantize mlp.onnx -o nowhere/out.onnx
+fails 3 "nowhere/out.onnx: cannot be created: there is no folder 'nowhere'" quantize mlp.onnx -o nowhere/out.onnx
 
 # ---- integers
 # With --weights, integers are written even if they are not faster, independent of the machine.

@@ -128,6 +128,27 @@ inlay_status output_failed(const output_file *out, inlay_diag *diag)
     return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be written: %s", out->path, strerror(errno));
 }
 
+inlay_status output_not_created(const char *path, inlay_diag *diag)
+{
+    const int error = errno;
+    char folder[PATH_MAX];
+    struct stat st;
+    size_t bytes = strlen(path);
+
+    while (bytes > 1 && path[bytes - 1] == '/') /* that names a folder to create */
+        bytes--;
+    while (bytes > 0 && path[bytes - 1] != '/')
+        bytes--;
+    if (error == ENOENT && bytes > 1 && bytes < sizeof folder) {
+        (void)snprintf(folder, sizeof folder, "%.*s", (int)bytes - 1, path);
+        if (stat(folder, &st) != 0 && errno == ENOENT)
+            return inlay_fail(diag, INLAY_IO_ERROR,
+                              "%.300s: cannot be created: there is no folder '%.200s'; create it first (mkdir -p)",
+                              path, folder);
+    }
+    return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be created: %s", path, strerror(error));
+}
+
 /* Gives the still empty file the owner and the mode of st. */
 static bool copy_owner_and_mode(int fd, const struct stat *st)
 {
@@ -216,8 +237,7 @@ inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
         }
     }
     out->open = out->fd >= 0;
-    return out->open ? INLAY_OK
-                     : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be created: %s", path, strerror(errno));
+    return out->open ? INLAY_OK : output_not_created(path, diag);
 }
 
 /* stdio does not keep the errno of an earlier failed write, so this callback stores it. */

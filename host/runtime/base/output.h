@@ -44,6 +44,9 @@ bool output_write(int fd, const void *data, uint64_t bytes);
 INLAY_NODISCARD inlay_status output_commit(output_file *first, output_file *second, inlay_diag *diag);
 /* Discards the written bytes, unless they already reached a device. A no-op for {0} and after output_commit(). */
 void output_drop(output_file *out);
+/* Returns INLAY_IO_ERROR with a message from errno, for a file or folder that could not be created: "PATH: cannot be
+ * created: Permission denied"; if its folder does not exist, the message names the folder. */
+inlay_status output_not_created(const char *path, inlay_diag *diag);
 /* Returns INLAY_IO_ERROR with a message from errno: "PATH: cannot be written: No space left on device". */
 inlay_status output_failed(const output_file *out, inlay_diag *diag);
 

@@ -1,4 +1,5 @@
 #include "serve/schedule/trace.h"
+#include "base/output.h"
 #include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,9 @@ inlay_status trace_create(const char *path, struct trace **out_trace, inlay_diag
     }
     trace->file = path[0] != '\0' ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640) : -1;
     if (path[0] != '\0' && (trace->file < 0 || write(trace->file, "[\n]\n", 4) != 4)) {
-        inlay_status status = inlay_fail(diag, INLAY_IO_ERROR, "trace_file %s: %s", path, strerror(errno));
+        inlay_status status = trace->file < 0
+                                  ? output_not_created(path, diag)
+                                  : inlay_fail(diag, INLAY_IO_ERROR, "trace_file %s: %s", path, strerror(errno));
 
         if (trace->file >= 0)
             (void)close(trace->file);

@@ -1,5 +1,6 @@
 /* inlay run: runs a model once, prints its outputs and writes them to files. */
 #include "base/clock.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "data/compare.h"
 #include "cli/inputs.h"
@@ -74,7 +75,7 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
     inlay_status status = INLAY_OK;
 
     if (mkdir(args->outputs, 0777) != 0 && errno != EEXIST) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "--outputs %s: %s", args->outputs, strerror(errno));
+        status = output_not_created(args->outputs, diag);
         goto done;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -49,7 +49,7 @@ inlay_status scratch_make(const char *output, const char *external, struct scrat
                           external);
     errno = EISDIR;
     if ((stat(output, &st) == 0 && S_ISDIR(st.st_mode)) || !make_near_output(out))
-        return inlay_fail(diag, INLAY_IO_ERROR, "cannot create %.200s: %s", output, strerror(errno));
+        return output_not_created(output, diag);
     return INLAY_OK;
 }
 
