@@ -40,7 +40,7 @@ static int print_result(const cli_common *common, const inlay_calibrate_result *
     return CLI_OK;
 }
 
-int tune_machine(tune_machine_args *args, const cli_common *common)
+int tune_machine(tune_machine_args *args, cli_common *common)
 {
     inlay_calibrate_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;

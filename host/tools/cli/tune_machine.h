@@ -14,5 +14,5 @@ typedef struct tune_machine_args {
 /* The option --threads, for a field of that type. */
 error_t tune_take_threads(const cli_option *option, void *field, char *list, struct argp_state *state);
 /* Measures and prints; returns the exit code. */
-int tune_machine(tune_machine_args *args, const cli_common *common);
+int tune_machine(tune_machine_args *args, cli_common *common);
 #endif
