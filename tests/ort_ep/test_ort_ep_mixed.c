@@ -178,12 +178,13 @@ static void is_unknown(const char *offer)
     assert_true(price_of(offer) >= 1e9); /* no provider with a price loses to it */
 }
 
-static void is_measured(const char *offer)
+/* The provider states the time that it has measured. */
+static void is_known(const char *offer)
 {
-    const char *end = strchr(offer, '}'), *measured = strstr(offer, "\"price\":\"measured\"");
+    const char *end = strchr(offer, '}'), *claimed = strstr(offer, "\"price\":\"claimed\"");
 
-    if (measured == NULL || measured > end)
-        fail_msg("a price that is not measured: %.*s", (int)(end - offer), offer);
+    if (claimed == NULL || claimed > end)
+        fail_msg("a price that is not known: %.*s", (int)(end - offer), offer);
     assert_true(price_of(offer) > 0);
 }
 
@@ -222,7 +223,7 @@ static void test_report(void **state)
 
     prices = learn(&model);
     session = open_mixed(&model, mixed, rules);
-    assert_int_equal(each_offer(session, is_measured), 4);
+    assert_int_equal(each_offer(session, is_known), 4);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (strstr(explained(session), texts[i]) == NULL)
             fail_msg("'%s' is not in %s", texts[i], explained(session));
@@ -251,7 +252,7 @@ static void test_choice(void **state)
         write_random(&model, &seed);
         prices = learn(&model);
         session = open_mixed(&model, mixed, NULL);
-        (void)each_offer(session, is_measured);
+        (void)each_offer(session, is_known);
         chosen = predicted(session);
         count = run_mixed(session, &model, got);
         inlay_session_destroy(session);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The two functions that every such library exports (onnxruntime_ep_c_api.h). */
+/* The two functions that every such library exports, by ONNX Runtime's interface of execution providers. */
 static const char *const functions[] = { "CreateEpFactories", "ReleaseEpFactory" };
 
 static inlay_status check_library(const char *library, inlay_diag *diag)

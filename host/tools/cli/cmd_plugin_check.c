@@ -65,14 +65,11 @@ static error_t take_ort_ep(const cli_option *option, void *field, char *arg, str
 }
 
 static const cli_option own_options[] = {
-    { "ort-ep", "LIB",
-      "Check the library of an ONNX Runtime execution provider instead of a plugin; --option ep, options and "
-      "environment "
-      "are those of provider ort_ep",
+    { "ort-ep", "LIB", "Check the library of an execution provider for ONNX Runtime, through provider ort_ep",
       CLI_CALL_ALL(take_ort_ep) },
     { "provider", "NAME", "Check this provider only", CLI_TEXT(plugin_check_args, check.provider) },
-    { "option", "NAME=VALUE", "Set an option of its providers; may be given several times", CLI_CALL_ALL(take_option) },
-    { "op", "GLOB", "Check operators of this type only, for instance 'Conv*'", CLI_TEXT(plugin_check_args, check.op) },
+    { "option", "NAME=VALUE", "Set an option of its providers (repeatable)", CLI_CALL_ALL(take_option) },
+    { "op", "GLOB", "Check operators of this type only, as 'Conv*'", CLI_TEXT(plugin_check_args, check.op) },
     { "with", "FILE", "Load another plugin too: its operators become known, and results are compared with its provider",
       CLI_TEXT(plugin_check_args, check.with) },
     { "data", "DIR", "Also run ONNX test cases in DIR whose models have one operator",
@@ -86,13 +83,13 @@ static const cli_option own_options[] = {
     { "may-abort", NULL,
       "An abort when memory runs out is a warning: the allocator of the plugin's language aborts (Rust is recognised)",
       CLI_SET(plugin_check_args, check.may_abort) },
-    { "time-limit", "SECONDS", "How long the plugin may take for one call (default: 60)",
+    { "time-limit", "SECONDS", "Longest call of the plugin (default: 60)",
       CLI_NUMBER(plugin_check_args, check.time_limit, 0.1, 86400) },
     { "compile-budget", "SECONDS",
       "How long all compiles of the plugin may take together (default: 40 with --quick, else 400); cases beyond it are "
       "left out",
       CLI_NUMBER(plugin_check_args, check.compile_budget, 0.1, 1e6) },
-    { "max-compiles", "N", "How often the plugin may compile, at most (default: any number)",
+    { "max-compiles", "N", "Most compiles of the plugin (default: any number)",
       CLI_NUMBER(plugin_check_args, check.max_compiles, 1, 1e9) },
     { "group", "NAME",
       "Only these checks: file, open, offers, device, fences, infer, examples, results, values, "
