@@ -7,7 +7,7 @@
 #include "data/dataset.h"
 #include "data/value.h"
 #include "data/view.h"
-#include "quantize/agree.h"
+#include "quantize/metric.h"
 #include "session/session.h"
 #include "inlay/check.h"
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef QUANTIZE_EVALUATE_H
 #define QUANTIZE_EVALUATE_H
 #include "base/memory.h"
-#include "quantize/agree.h"
+#include "quantize/metric.h"
 #include "data/samples.h"
 #include "timing/models.h"
 

@@ -1,4 +1,4 @@
-#include "quantize/agree.h"
+#include "base/agree.h"
 #include "inlay/check.h"
 #include "base/checked.h"
 #include "base/element.h"
@@ -26,50 +26,6 @@ agree_metric agree_metric_find(const char *name)
     while (metric < AGREE_METRIC_COUNT && strcmp(agree_metric_name(metric), name) != 0)
         metric++;
     return metric;
-}
-
-/* ------------------------------------------------------------------ choice of the metric */
-
-static const graph_node *producer_of(const struct graph *graph, uint32_t value)
-{
-    const uint32_t node = graph->values[value].info.producer;
-
-    return node == INLAY_NONE ? NULL : graph->nodes[node];
-}
-
-/* Operators that keep the numbers, or add the same to each column. */
-static bool keeps_metric(const char *op)
-{
-    static const char *const names[] = { "Reshape", "Transpose", "Squeeze", "Unsqueeze",        "Identity",
-                                         "Cast",    "Flatten",   "Add",     "DequantizeLinear", "QuantizeLinear" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(op, names[i]) == 0)
-            return true;
-    return false;
-}
-
-agree_metric agree_metric_of(const struct graph *graph, uint32_t output)
-{
-    const inlay_value_info *info = &graph->values[graph->outputs[output]].info;
-    const graph_node *node = producer_of(graph, graph->outputs[output]);
-
-    if (!element_is_float(info->dtype))
-        return AGREE_top1;
-    for (int depth = 0; node != NULL && depth < 8; depth++) {
-        const char *op = node->info.op_type.data;
-
-        if (strcmp(op, "Softmax") == 0 || strcmp(op, "LogSoftmax") == 0)
-            return AGREE_top1;
-        if (strcmp(op, "Sigmoid") == 0 || strcmp(op, "HardSigmoid") == 0)
-            return AGREE_iou;
-        if (strcmp(op, "Gemm") == 0 || strstr(op, "MatMul") != NULL)
-            return AGREE_top1;
-        if (!keeps_metric(op) || node->info.input_count == 0 || node->info.inputs[0] == INLAY_NONE)
-            break;
-        node = producer_of(graph, node->info.inputs[0]);
-    }
-    return AGREE_cosine;
 }
 
 /* ------------------------------------------------------------------ adding a sample */
@@ -393,6 +349,25 @@ void agree_add_score(struct agree *agree, double score)
     agree->score += score;
     agree->score_squares += score * score;
     agree->scored++;
+}
+
+void agree_merge(struct agree *into, const struct agree *from)
+{
+    INLAY_CHECK(into->metric == from->metric);
+    into->samples += from->samples;
+    into->elements += from->elements;
+    into->broken += from->broken;
+    into->max_error = from->max_error > into->max_error ? from->max_error : into->max_error;
+    into->error_squares += from->error_squares;
+    into->want_squares += from->want_squares;
+    into->dot += from->dot;
+    into->got_squares += from->got_squares;
+    into->rows += from->rows;
+    into->rows_same += from->rows_same;
+    into->divergence += from->divergence;
+    into->score += from->score;
+    into->score_squares += from->score_squares;
+    into->scored += from->scored;
 }
 
 /* ------------------------------------------------------------------ results */

@@ -1,9 +1,10 @@
-/* quantize/agree.h - how well two models agree: errors and scores of each output, accumulated over samples.
+/* base/agree.h - how well two models agree: errors and scores of each output, accumulated over samples.
  *
  * Memory does not grow with the number of samples. Not thread-safe. */
-#ifndef QUANTIZE_AGREE_H
-#define QUANTIZE_AGREE_H
-#include "graph/graph.h"
+#ifndef BASE_AGREE_H
+#define BASE_AGREE_H
+#include "inlay/plugin.h"
+#include <stdbool.h>
 
 /* METRIC(name, text): scores of one sample. All but kl and psnr are shares from 0 to 1; for kl less is better. */
 #define AGREE_METRICS(METRIC)                                                                                          \
@@ -14,7 +15,7 @@
     METRIC(iou, "elements above 0.5 in both, as a share of those above 0.5 in either")                                 \
     METRIC(text, "samples with the same most probable symbols, repeats and symbol 0 removed")
 typedef enum agree_metric {
-    AGREE_auto = 0, /* chosen by the operator that produces the output, see agree_metric_of() */
+    AGREE_auto = 0, /* chosen by the operator that produces the output, see quantize/metric.h */
 #define AGREE_ENUM(name, text) AGREE_##name,
     AGREE_METRICS(AGREE_ENUM)
 #undef AGREE_ENUM
@@ -25,9 +26,6 @@ typedef enum agree_metric {
 const char *agree_metric_name(agree_metric metric);
 /* The metric of that name, "auto" included; AGREE_METRIC_COUNT: no such metric. */
 agree_metric agree_metric_find(const char *name);
-/* The default metric of an output: top1 behind Softmax or a matrix multiplication with weights, iou behind Sigmoid,
- * otherwise cosine. output is an index into graph->outputs. */
-agree_metric agree_metric_of(const struct graph *graph, uint32_t output);
 
 /* Sums over the samples of one output. Start with {.metric = ...}; metric must not be auto. */
 struct agree {
@@ -48,6 +46,9 @@ struct agree {
  * does not name the output. */
 INLAY_NODISCARD inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const inlay_tensor_view *got,
                                        inlay_diag *diag);
+
+/* Adds the samples of another comparison with the same metric. */
+void agree_merge(struct agree *into, const struct agree *from);
 
 /* Adds a sample whose score the caller computed; metric is AGREE_custom. */
 void agree_add_score(struct agree *agree, double score);
