@@ -291,6 +291,23 @@ static void end_loads(program_state *state)
     state->loading = false;
 }
 
+/* Waits for the copy of a request that runs, which was asked to stop; see end_loads(). */
+static void end_copies(program_state *state)
+{
+    const struct timespec pause = { 0, 1000000 };
+
+    if (state->server.sched == NULL)
+        return;
+    sched_end(state->server.sched);
+    while (sched_is_spare_running(state->server.sched)) {
+        if (clock_ns() >= state->leave_ns) {
+            log_line(LOG_WARNING_LINE, "%s", "the run of a copy of a request does not stop; exiting without it");
+            _exit(state->failed ? 1 : 0);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 /* A supervisor's signal stops all workers: then no process is left to accept the connections that wait. */
 static void note_sender(struct server *server, int which, const siginfo_t *info)
 {
@@ -338,6 +355,7 @@ static void stop(program_state *state)
         _exit(1);
     }
     end_loads(state);
+    end_copies(state);
     watch_destroy(server->watch); /* its thread uses the loader */
     loader_destroy(server->loader);
     sched_destroy(server->sched);

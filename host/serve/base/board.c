@@ -1,4 +1,4 @@
-#include "serve/base/board.h"
+#include "serve/base/rollouts.h"
 #include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,9 @@ struct board_memory {
     struct {
         char name[BOARD_NAME_BYTES];
         uint64_t version;
-    } models[BOARD_MODELS]; /* [model_count] guarded by lock_models() */
+    } models[BOARD_MODELS]; /* [model_count] guarded by board_lock() */
+    rollout_record rollouts[BOARD_ROLLOUTS];
+    atomic_uint_fast64_t rollout_requests[BOARD_ROLLOUTS];
     struct board_process processes[];
 };
 
@@ -33,6 +35,8 @@ static inlay_status map(struct board *board, inlay_diag *diag)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot map the memory of figures: %s", strerror(errno));
     board->memory = memory;
     board->processes = board->memory->processes;
+    board->rollouts = board->memory->rollouts;
+    board->rollout_requests = board->memory->rollout_requests;
     return INLAY_OK;
 }
 
@@ -86,16 +90,24 @@ void board_process_ended(struct board *board, uint32_t process, uint64_t cpu_us)
 /* ------------------------------------------------------------------ models */
 
 /* A process that crashes loses its lock of the file. */
-static void lock_models(struct board *board, short type)
+static void lock_file(struct board *board, short type)
 {
     struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_len = 1 };
 
-    if (type != F_UNLCK)
-        (void)pthread_mutex_lock(&board->lock);
     while (fcntl(board->fd, F_SETLKW, &range) != 0 && errno == EINTR)
         ;
-    if (type == F_UNLCK)
-        (void)pthread_mutex_unlock(&board->lock);
+}
+
+void board_lock(struct board *board)
+{
+    (void)pthread_mutex_lock(&board->lock);
+    lock_file(board, F_WRLCK);
+}
+
+void board_unlock(struct board *board)
+{
+    lock_file(board, F_UNLCK);
+    (void)pthread_mutex_unlock(&board->lock);
 }
 
 static bool is_loaded(const struct board *board, uint32_t index)
@@ -136,11 +148,11 @@ inlay_status board_add_model(struct board *board, const char *name, uint64_t ver
 {
     uint32_t index;
 
-    lock_models(board, F_WRLCK);
+    board_lock(board);
     index = place_of(board, name, version);
     if (index < BOARD_MODELS)
         (void)atomic_fetch_add(&board_own_model(board, index)->loaded, 1);
-    lock_models(board, F_UNLCK);
+    board_unlock(board);
     *out_index = index;
     return index < BOARD_MODELS
                ? INLAY_OK

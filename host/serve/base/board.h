@@ -68,13 +68,16 @@ struct board_process {
     board_model models[BOARD_MODELS];
 };
 
-struct board_memory; /* board.c */
+struct board_memory;   /* board.c */
+struct rollout_record; /* rollouts.h */
 struct board {
     struct board_memory *memory;
-    struct board_process *processes; /* [count] in it */
-    uint32_t count, own;             /* own: index of this process */
-    int fd;                          /* of the memory; -1 = not shared */
-    pthread_mutex_t lock;            /* guards the list of models among the threads of this process */
+    struct rollout_record *rollouts;        /* [BOARD_ROLLOUTS] in it, guarded by board_lock() */
+    atomic_uint_fast64_t *rollout_requests; /* [BOARD_ROLLOUTS] in it: requests without a version, of each */
+    struct board_process *processes;        /* [count] in it */
+    uint32_t count, own;                    /* own: index of this process */
+    int fd;                                 /* of the memory; -1 = not shared */
+    pthread_mutex_t lock;                   /* see board_lock() */
 };
 
 /* Creates the memory of `count` processes; this process is the first one, or their parent. Close it by board_close(),
@@ -92,6 +95,10 @@ void board_process_ended(struct board *board, uint32_t process, uint64_t cpu_us)
 INLAY_NODISCARD inlay_status board_add_model(struct board *board, const char *name, uint64_t version,
                                              uint32_t *out_index, inlay_diag *diag);
 void board_remove_model(struct board *board, uint32_t index);
+/* Locks what the processes change together: the list of models, and the rollouts. A process that ends unlocks it. Never
+ * held during a run. */
+void board_lock(struct board *board);
+void board_unlock(struct board *board);
 /* The sums of all processes. */
 void board_sum(const struct board *board, board_counts *out);
 void board_sum_model(const struct board *board, uint32_t index, board_model *out);

@@ -40,6 +40,7 @@ struct server {
     struct board board;
     board_counts *counts;                     /* of this process, in the board */
     uint64_t max_inflight_bytes;              /* of all processes; 0 = no limit */
+    atomic_uint_fast64_t copied_bytes;        /* of this process, see server_hold_copy() */
     atomic_uint_fast64_t most_inflight_bytes; /* of this process, since watch.c has last given memory back */
     uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
     int access_log; /* -1 = none */
@@ -77,5 +78,25 @@ static inline bool server_hold(struct server *server, uint64_t own, uint64_t byt
 static inline void server_release(struct server *server, uint64_t bytes)
 {
     (void)atomic_fetch_sub_explicit(&server->counts->inflight_bytes, bytes, memory_order_relaxed);
+}
+
+/* Counts bytes of a copy of a request, which already has `own`: all copies together have at most a quarter of
+ * max_inflight_bytes in addition to it, so that requests are not refused because of copies. false: they have more, and the
+ * bytes are not counted. A copy that is alone is not refused. Any thread. */
+static inline bool server_hold_copy(struct server *server, uint64_t own, uint64_t bytes)
+{
+    uint64_t total = atomic_fetch_add_explicit(&server->copied_bytes, bytes, memory_order_relaxed) + bytes,
+             most = server->max_inflight_bytes > 0 ? server->max_inflight_bytes / 4 / server->board.count
+                                                   : UINT64_C(256) << 20;
+
+    if (total <= most || total == own + bytes)
+        return true;
+    (void)atomic_fetch_sub_explicit(&server->copied_bytes, bytes, memory_order_relaxed);
+    return false;
+}
+
+static inline void server_release_copy(struct server *server, uint64_t bytes)
+{
+    (void)atomic_fetch_sub_explicit(&server->copied_bytes, bytes, memory_order_relaxed);
 }
 #endif

@@ -37,7 +37,7 @@ static void check_access(struct exchange *exchange)
     }
     if (needed == 0 || (needed == 1 && tokens_are_none(&server->tokens)))
         return;
-    if (needed == 2 && supervise_is_worker()) {
+    if (needed == 2 && supervise_is_worker() && exchange->route.kind != ROUTE_ROLLOUT) { /* which all workers share */
         exchange_fail(exchange, HTTP_FORBIDDEN, "not possible with several workers; restart the server to change it");
         return;
     }

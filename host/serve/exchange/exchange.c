@@ -1,6 +1,7 @@
 #include "serve/exchange/exchange.h"
 #include "base/clock.h"
 #include "inlay/check.h"
+#include "serve/rollout/trial.h"
 #include "serve/exchange/access_log.h"
 #include "serve/http/http1.h"
 #include "serve/network/connection.h"
@@ -463,6 +464,7 @@ void exchange_finish(struct exchange *exchange, bool sent)
     if (!sent && exchange->code / 100 == 2)
         exchange->code = 499; /* the client did not read it */
     log_request(exchange);
+    trial_end(&exchange->job);
     if (exchange->release == NULL)
         infer_request_deinit(&exchange->request);
     sequence_leave(&exchange->job);

@@ -115,6 +115,8 @@ static void *check_loop(void *user)
         sched_expire(watch->server->sched);
         loader_expire(watch->server->loader);
         repository_collect(watch->server->repository);
+        if (repository_rollouts_decide(watch->server->repository))
+            loader_apply_rollouts(watch->server->loader);
         load_sample(watch->server);
         give_back_memory(watch);
         if (watch->server->board.count > 1 && ++ticks % PUBLISH_TICKS == 0)

@@ -3,6 +3,7 @@
 #include "serve/grpc/grpc_internal.h"
 #include "serve/grpc/grpc_read.h"
 #include "serve/model/sequence.h"
+#include "serve/rollout/trial.h"
 #include "serve/schedule/otlp.h"
 #include "serve/schedule/trace.h"
 #include "serve/repository/repository.h"
@@ -13,6 +14,7 @@
 /* Frees what grpc_infer() holds for a message. */
 static void release(struct call *call)
 {
+    trial_end(&call->job);
     infer_request_deinit(&call->request);
     sequence_leave(&call->job);
     model_unref(call->job.model);
@@ -237,6 +239,16 @@ static void fail(struct call *call, const inlay_diag *diag)
     stats_add_error(call->job.model->stats, stats_error_of(diag->code), clock_ns() - call->arrived_ns);
 }
 
+static void note_queued(void *user)
+{
+    struct call *call = user;
+
+    if (call->queued) /* queued already, while its model was loaded */
+        return;
+    call->queued = true;
+    (void)atomic_fetch_add(&call->server->suspended, 1);
+}
+
 /* Any thread; see finish() of infer_route.c. */
 static void finish(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
@@ -245,6 +257,9 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     inlay_status status = INLAY_OK;
     uint64_t answered = clock_ns();
 
+    if (failure != NULL && trial_can_retry(job, failure) && trial_retry(call->server, job, failure, note_queued, call))
+        return;
+    trial_keep(job, failure, outputs, output_count);
     if (failure == NULL)
         status = write_reply(call, outputs, output_count, &diag);
     if (failure != NULL || status != INLAY_OK) {
@@ -263,16 +278,6 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     sequence_leave(job);
     if (call->queued)
         grpc_finished(call);
-}
-
-static void note_queued(void *user)
-{
-    struct call *call = user;
-
-    if (call->queued) /* queued already, while its model was loaded */
-        return;
-    call->queued = true;
-    (void)atomic_fetch_add(&call->server->suspended, 1);
 }
 
 static uint64_t deadline(const struct call *call)
@@ -323,7 +328,9 @@ static inlay_status read_request(struct call *call, inlay_diag *diag)
         return status;
     (void)grpc_version(call->decoded->model_version, &version); /* find_model() has checked it */
     call->job.model = repository_of_sequence(call->server->repository, call->job.model, version, &call->request);
-    return model_check(&call->job, diag);
+    if (version == 0)
+        trial_choose(call->server, &call->job);
+    return trial_check(&call->job, diag);
 }
 
 /* false: the call has its failure. true: finish() was called, or will be. */
@@ -343,7 +350,7 @@ static bool submit(struct call *call)
     call->job.finish = finish;
     call->job.user = call;
     otlp_sample(call->server->otlp, &call->job, call->traceparent);
-    if (sched_submit(call->server->sched, &call->job, note_queued, call) != SCHED_FULL)
+    if (trial_submit(call->server, &call->job, note_queued, call) != SCHED_FULL)
         return true;
     (void)inlay_fail(&diag, INLAY_BUSY, "the model's queue is full; try again later");
     fail(call, &diag);

@@ -58,6 +58,8 @@ static route_kind model_route_kind(const char *rest)
         return ROUTE_INFER;
     if (strcmp(rest, "/stats") == 0)
         return ROUTE_STATS;
+    if (strcmp(rest, "/rollout") == 0)
+        return ROUTE_ROLLOUT;
     return strcmp(rest, "/trace/setting") == 0 ? ROUTE_TRACE : ROUTE_NONE;
 }
 

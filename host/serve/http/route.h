@@ -17,6 +17,7 @@
     X(MODEL_CONFIG, "GET", 1)                                                                                          \
     X(MODEL_READY, "GET", 0)                                                                                           \
     X(INFER, "POST", 1)                                                                                                \
+    X(ROLLOUT, "GET, POST", 1)                                                                                         \
     X(STATS, "GET", 1)                                                                                                 \
     X(INDEX, "POST", 1)                                                                                                \
     X(LOAD, "POST", 2)                                                                                                 \

@@ -440,6 +440,7 @@ inlay_status model_check(struct job *job, inlay_diag *diag)
     infer_request *request = job->request;
     uint64_t given = 0;
 
+    job->bytes = 0;
     for (uint32_t i = 0; i < request->input_count; i++) {
         inlay_status status = check_input(model, &request->inputs[i], diag);
 

@@ -10,6 +10,7 @@
 #include "serve/model/padding.h"
 #include "serve/model/shares.h"
 #include "serve/base/board.h"
+#include "serve/base/rollout.h"
 #include <protobuf-c/protobuf-c.h>
 #include <pthread.h>
 
@@ -18,6 +19,7 @@ struct ensemble;
 struct file_output;
 struct file_rows;
 struct run_profile;
+struct trial;
 
 enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
 
@@ -36,6 +38,7 @@ typedef struct model_settings {
     struct board *board;    /* of the server; borrowed */
     const uint32_t *stop;   /* polled while the model is loaded: 1 = abandon the load; borrowed */
     padding_config padding; /* set only by config.yaml */
+    rollout_rules rollout;  /* of a new version */
 } model_settings;
 
 /* A context, and memory for the inputs of batched requests. Has one run at a time. */
@@ -58,6 +61,7 @@ struct instance {
     uint32_t cancel;       /* polled by the run */
     uint32_t threads;      /* most threads of the run; 0 = those of the session */
     uint32_t live;         /* jobs of the run that are not cancelled; guarded by the scheduler's lock */
+    bool is_spare;         /* the run is that of a job of sched_submit_spare() */
     struct instance *next; /* in the model's list of idle instances, or in the scheduler's list of runs */
 };
 
@@ -85,13 +89,14 @@ struct model {
     model_settings settings;
     inlay_session *session;    /* NULL: an ensemble */
     struct ensemble *ensemble; /* NULL: not one; owned */
-    atomic_uint pins;          /* ensembles that run it */
+    atomic_uint pins;          /* ensembles that run it, and rollouts: models_memory does not unload it */
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
     struct file_output *file_outputs; /* [output_count] of a model that reads files, see files.h; NULL: it does not */
-    provider_share *shares; /* [share_count] providers that run it */
+    provider_share *shares;           /* [share_count] providers that run it */
     uint32_t share_count;
     uint64_t file_bytes;                /* size of its files */
+    uint64_t file_state;                /* of its files when it was loaded, see folder_state() */
     atomic_uint_fast64_t requested_ns;  /* time of the last request that named it */
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
     uint32_t state_count;
@@ -123,8 +128,11 @@ struct job {
     uint64_t length;           /* size of the padded axis */
     uint64_t padded;           /* size after padding; 0 = not padded */
     uint32_t level;
-    bool sampled;     /* its spans are exported, see otlp_sample() */
-    bool is_admitted; /* max_queue does not apply: its texts were admitted */
+    bool sampled;        /* its spans are exported, see otlp_sample() */
+    bool is_admitted;    /* max_queue does not apply: its texts were admitted */
+    bool is_copy;        /* nobody waits for it: a job of sched_submit_spare(), which statistics leave out */
+    bool is_retry;       /* it has run on another version; its thread may still be in that run, so that it is queued */
+    struct trial *trial; /* a rollout compares it with its run on the other version, see trial.h; NULL: none */
     /* Called once, by the thread that ran the job: with outputs, or with a failure (then outputs is NULL). */
     void (*finish)(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
     void *user;
@@ -137,6 +145,7 @@ struct job {
     bool held;             /* waits for an earlier request of its sequence */
     uint64_t queued_ns, started_ns, compute_ns, ended_ns;
     uint64_t run_rows;           /* of its run */
+    uint32_t run_threads;        /* most threads of its run */
     struct run_profile *profile; /* of its run, if it is sampled; otlp_add() takes it */
 };
 

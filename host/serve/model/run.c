@@ -225,7 +225,7 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
         return false;
     }
     /* Before the first reply is sent, so that a client that has its reply finds the run in the statistics. */
-    if (status == INLAY_OK)
+    if (status == INLAY_OK && !instance->is_spare)
         stats_add_run(model->stats, batch_of(model, rows), rows, bound - start, ended - bound);
     for (uint32_t i = 0; i < count; i++) {
         struct job *job = instance->jobs[i];
@@ -236,8 +236,10 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
         job->compute_ns = ended - bound;
         job->ended_ns = ended;
         job->run_rows = rows;
+        job->run_threads = instance->threads;
         job->profile = profile != NULL && job->sampled ? run_profile_ref(profile) : NULL;
-        stats_add_time(&model->stats->queue, start - job->received_ns);
+        if (!job->is_copy)
+            stats_add_time(&model->stats->queue, start - job->received_ns);
         if (result == INLAY_OK)
             result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
         else if (result == INLAY_CANCELLED && !job->cancelled)
@@ -247,7 +249,7 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
                     result == INLAY_OK ? outputs : 0);
     }
     run_profile_unref(profile);
-    if (status == INLAY_OK)
+    if (status == INLAY_OK && !instance->is_spare)
         stats_add_output(model->stats, batch_of(model, rows), clock_ns() - ended);
     return status == INLAY_OK;
 }

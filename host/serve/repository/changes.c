@@ -3,7 +3,6 @@
 #include "serve/base/log.h"
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef struct seen_model {
     char *name;
@@ -17,43 +16,6 @@ void changes_deinit(struct changes *changes)
         free(changes->models[i].name);
     free(changes->models);
     *changes = (struct changes){ .models = NULL };
-}
-
-static uint64_t mix(uint64_t sum, uint64_t value)
-{
-    sum = (sum ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return sum ^ sum >> 29;
-}
-
-static uint64_t mix_file(uint64_t sum, const char *path)
-{
-    struct stat st;
-
-    if (stat(path, &st) != 0)
-        return mix(sum, 1);
-    sum = mix(sum, (uint64_t)st.st_ino);
-    sum = mix(sum, (uint64_t)st.st_size);
-    sum = mix(sum, (uint64_t)st.st_mtim.tv_sec);
-    return mix(sum, (uint64_t)st.st_mtim.tv_nsec);
-}
-
-/* A hash of inode, size and modification time of a model's files, never 0. */
-static uint64_t state_of(const found_model *model)
-{
-    char path[4200];
-    uint64_t sum = 0;
-
-    if (!model->is_folder)
-        return mix_file(sum, model->path) | 1;
-    (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
-    sum = mix_file(sum, path);
-    (void)snprintf(path, sizeof path, "%s/config.pbtxt", model->path);
-    sum = mix_file(sum, path);
-    for (uint32_t i = 0; i < model->version_count; i++) {
-        (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
-        sum = mix_file(mix(sum, model->versions[i]), path);
-    }
-    return sum | 1;
 }
 
 /* Returns the entry with that name, which is added if missing; NULL: out of memory. */
@@ -81,7 +43,7 @@ void changes_note(struct changes *changes, const struct settings *settings)
         seen_model *model = entry_of(changes, folder.models[i].name);
 
         if (model != NULL)
-            model->applied = model->current = state_of(&folder.models[i]);
+            model->applied = model->current = folder_state(&folder.models[i], 0);
     }
     folder_deinit(&folder);
 }
@@ -90,7 +52,7 @@ void changes_note(struct changes *changes, const struct settings *settings)
 static void apply_change(struct repository *repository, seen_model *model)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = model->current != 0 ? repository_load(repository, model->name, &diag)
+    inlay_status status = model->current != 0 ? repository_load_changed(repository, model->name, &diag)
                                               : repository_unload(repository, model->name, &diag);
 
     model->applied = model->current;
@@ -119,7 +81,7 @@ void changes_poll(struct changes *changes, struct repository *repository, const 
     for (uint32_t i = 0; i < changes->count; i++) {
         seen_model *model = &changes->models[i];
         const found_model *found = find_model(&folder, model->name);
-        uint64_t state = found != NULL ? state_of(found) : 0;
+        uint64_t state = found != NULL ? folder_state(found, 0) : 0;
         bool unchanged = state == model->current;
 
         model->current = state;

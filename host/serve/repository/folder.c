@@ -265,3 +265,43 @@ inlay_status folder_read(const char *path, const char *name, struct folder *out_
         folder_deinit(out_folder);
     return status;
 }
+
+/* ------------------------------------------------------------------ changes */
+
+static uint64_t mix(uint64_t sum, uint64_t value)
+{
+    sum = (sum ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum ^ sum >> 29;
+}
+
+static uint64_t mix_file(uint64_t sum, const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return mix(sum, 1);
+    sum = mix(sum, (uint64_t)st.st_ino);
+    sum = mix(sum, (uint64_t)st.st_size);
+    sum = mix(sum, (uint64_t)st.st_mtim.tv_sec);
+    return mix(sum, (uint64_t)st.st_mtim.tv_nsec);
+}
+
+uint64_t folder_state(const found_model *model, uint64_t version)
+{
+    char path[4200];
+    uint64_t sum = 0;
+
+    if (!model->is_folder)
+        return mix_file(sum, model->path) | 1;
+    (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
+    sum = mix_file(sum, path);
+    (void)snprintf(path, sizeof path, "%s/config.pbtxt", model->path);
+    sum = mix_file(sum, path);
+    for (uint32_t i = 0; i < model->version_count; i++) {
+        if (version != 0 && model->versions[i] != version)
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
+        sum = mix_file(mix(sum, model->versions[i]), path);
+    }
+    return sum | 1;
+}

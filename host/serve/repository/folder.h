@@ -24,6 +24,8 @@ struct folder {
 INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, struct folder *out_folder,
                                          inlay_diag *diag);
 void folder_deinit(struct folder *folder);
+/* A hash of inode, size and modification time of the configuration and the models of a version, or of all (0); never 0. */
+uint64_t folder_state(const found_model *model, uint64_t version);
 /* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
 bool folder_is_name(const char *name, size_t bytes);
 #endif

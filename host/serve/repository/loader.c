@@ -17,6 +17,7 @@ struct loader {
     pthread_cond_t work;
     load_task *first, *last;
     bool stop;
+    bool rollouts;    /* loader_apply_rollouts() was called */
     bool working;     /* a task runs, outside the lock */
     uint64_t poll_ns; /* time between two polls of the folder; 0 = none */
     struct changes changes;
@@ -117,20 +118,25 @@ static void *work(void *user)
     (void)pthread_mutex_lock(&loader->lock);
     for (;;) {
         uint64_t at;
+        bool rollouts;
         load_task *task = next_task(loader, &at);
 
         if (task == NULL && loader->stop)
             break;
-        if (task == NULL && (loader->poll_ns == 0 || clock_ns() < poll_at)) {
+        if (task == NULL && !loader->rollouts && (loader->poll_ns == 0 || clock_ns() < poll_at)) {
             wait_until(loader, loader->poll_ns > 0 && poll_at < at ? poll_at : at);
             continue;
         }
         INLAY_CHECK(!loader->working);
         loader->working = true;
+        rollouts = loader->rollouts;
+        loader->rollouts = false;
         (void)pthread_mutex_unlock(&loader->lock);
+        if (rollouts)
+            repository_rollouts_apply(loader->server->repository);
         if (task != NULL) {
             perform(loader, task);
-        } else {
+        } else if (loader->poll_ns > 0 && clock_ns() >= poll_at) {
             poll_folder(loader);
             poll_at = clock_ns() + loader->poll_ns;
         }
@@ -151,6 +157,14 @@ void loader_submit(struct loader *loader, load_task *task)
     else
         loader->first = task;
     loader->last = task;
+    (void)pthread_cond_signal(&loader->work);
+    (void)pthread_mutex_unlock(&loader->lock);
+}
+
+void loader_apply_rollouts(struct loader *loader)
+{
+    (void)pthread_mutex_lock(&loader->lock);
+    loader->rollouts = true;
     (void)pthread_cond_signal(&loader->work);
     (void)pthread_mutex_unlock(&loader->lock);
 }

@@ -23,6 +23,8 @@ void loader_destroy(struct loader *loader);
 void loader_submit(struct loader *loader, load_task *task);
 /* Ends the tasks that have waited beyond their deadline. Called periodically. */
 void loader_expire(struct loader *loader);
+/* Serves or unloads the candidates of rollouts that have been decided. */
+void loader_apply_rollouts(struct loader *loader);
 /* Whether no task is waiting or running: then loader_destroy() returns at once, unless a task is submitted. NULL is
  * idle. */
 bool loader_is_idle(struct loader *loader);

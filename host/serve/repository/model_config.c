@@ -15,11 +15,18 @@
     X(warmup, 0, 1)                                                                                                    \
     X(priority, 1, PRIORITY_LEVELS)
 
+/* The settings of rollouts, which rollout_set() reads. */
+#define ROLLOUT_FIELD(name)                                                                                            \
+    CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, name, 1, 64),
+
 /* The file as libcyaml reads it; NULL = not given. */
 typedef struct config_file {
 #define NUMBER_MEMBER(name, least, most) int64_t *name;
     NUMBER_LIST(NUMBER_MEMBER)
 #undef NUMBER_MEMBER
+#define ROLLOUT_MEMBER(name) char *name;
+    ROLLOUT_SETTINGS(ROLLOUT_MEMBER)
+#undef ROLLOUT_MEMBER
     char *versions, *buckets;
     char **options, **pad;
     unsigned options_count, pad_count;
@@ -31,7 +38,8 @@ static const cyaml_schema_field_t fields[] = {
     CYAML_FIELD_INT_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, name),
     NUMBER_LIST(NUMBER_FIELD)
 #undef NUMBER_FIELD
-        CYAML_FIELD_STRING_PTR("versions", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, versions, 1, 1024),
+        ROLLOUT_SETTINGS(ROLLOUT_FIELD) CYAML_FIELD_STRING_PTR("versions", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                                                               config_file, versions, 1, 1024),
     CYAML_FIELD_STRING_PTR("buckets", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, buckets, 1, 1024),
     CYAML_FIELD_SEQUENCE("pad", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, pad, &option_text, 0, 64),
     CYAML_FIELD_SEQUENCE("options", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, options, &option_text, 0,
@@ -129,6 +137,23 @@ static inlay_status take_padding(const char *path, const config_file *file, mode
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", path, failure.text);
 }
 
+static inlay_status take_rollout(const char *path, const config_file *file, model_config *config, inlay_diag *diag)
+{
+    const struct {
+        const char *name, *given;
+    } rows[] = {
+#define ROLLOUT_ROW(name) { #name, file->name },
+        ROLLOUT_SETTINGS(ROLLOUT_ROW)
+#undef ROLLOUT_ROW
+    };
+    inlay_status status = INLAY_OK;
+
+    for (size_t i = 0; status == INLAY_OK && i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].given != NULL)
+            status = rollout_set(&config->settings.rollout, rows[i].name, rows[i].given, path, diag);
+    return status;
+}
+
 static inlay_status read_yaml(const char *path, model_config *config, inlay_diag *diag)
 {
     void *data = NULL;
@@ -142,6 +167,8 @@ static inlay_status read_yaml(const char *path, model_config *config, inlay_diag
             status = take_options(path, data, config, diag);
         if (status == INLAY_OK)
             status = take_padding(path, data, config, diag);
+        if (status == INLAY_OK)
+            status = take_rollout(path, data, config, diag);
     }
     yaml_free(&schema, data);
     return status;

@@ -29,6 +29,23 @@ static model_settings default_settings(const struct settings *settings, uint32_t
     };
 }
 
+static inlay_status default_rollout(const struct settings *settings, rollout_rules *rules, inlay_diag *diag)
+{
+    static const struct {
+        const char *name;
+        int setting;
+    } rows[] = {
+#define ROLLOUT_ROW(name) { #name, SET_##name },
+        ROLLOUT_SETTINGS(ROLLOUT_ROW)
+#undef ROLLOUT_ROW
+    };
+    inlay_status status = INLAY_OK;
+
+    for (size_t i = 0; status == INLAY_OK && i < sizeof rows / sizeof rows[0]; i++)
+        status = rollout_set(rules, rows[i].name, settings_text(settings, rows[i].setting), "settings", diag);
+    return status;
+}
+
 inlay_status repository_open(const struct settings *settings, uint32_t runners, struct board *board,
                              struct repository **out_repository, inlay_diag *diag)
 {
@@ -42,11 +59,13 @@ inlay_status repository_open(const struct settings *settings, uint32_t runners, 
     repository->settings = settings;
     repository->defaults = default_settings(settings, runners);
     repository->defaults.board = board;
+    status = default_rollout(settings, &repository->defaults.rollout, diag);
     repository->budget = (uint64_t)settings_int(settings, SET_models_memory);
     (void)pthread_mutex_init(&repository->lock, NULL);
     (void)pthread_mutex_init(&repository->loading, NULL);
     retired_init(&repository->retired);
-    status = folder_read(settings->models, settings_text(settings, SET_model_name), &folder, diag);
+    if (status == INLAY_OK)
+        status = folder_read(settings->models, settings_text(settings, SET_model_name), &folder, diag);
     if (status != INLAY_OK) {
         repository_close(repository);
         return status;
@@ -60,6 +79,9 @@ void repository_close(struct repository *repository)
 {
     if (repository == NULL)
         return;
+    for (uint32_t i = 0; i < repository->rollout_count; i++)
+        rollout_unref(repository->rollouts[i]);
+    free(repository->rollouts);
     for (uint32_t i = 0; i < repository->count; i++) {
         model_unref(repository->entries[i].loaded);
         free(repository->entries[i].name);
@@ -70,155 +92,6 @@ void repository_close(struct repository *repository)
     (void)pthread_mutex_destroy(&repository->lock);
     (void)pthread_mutex_destroy(&repository->loading);
     free(repository);
-}
-
-/* ------------------------------------------------------------------ entries */
-
-struct entry *repository_entry_of(struct repository *repository, const char *name, uint64_t version)
-{
-    struct entry *more;
-    uint32_t at = 0;
-
-    for (; at < repository->count; at++) {
-        int order = strcmp(repository->entries[at].name, name);
-        if (order > 0 || (order == 0 && repository->entries[at].version >= version))
-            break;
-    }
-    if (at < repository->count && repository->entries[at].version == version &&
-        strcmp(repository->entries[at].name, name) == 0)
-        return &repository->entries[at];
-    if (!LIST_GROW(repository->entries, repository->count))
-        return NULL;
-    more = repository->entries;
-    memmove(more + at + 1, more + at, (repository->count - at) * sizeof *more);
-    more[at] = (struct entry){ .name = strdup(name), .version = version };
-    if (more[at].name == NULL) {
-        memmove(more + at, more + at + 1, (repository->count - at) * sizeof *more);
-        return NULL;
-    }
-    repository->count++;
-    return &more[at];
-}
-
-/* Sets the state of a version. Takes the reference `loaded` (may be NULL); with `keep`, the loaded model stays. */
-static void set_entry(struct repository *repository, const char *name, uint64_t version, entry_state state,
-                      struct model *loaded, bool keep, const char *reason)
-{
-    struct model *old = loaded;
-    struct entry *entry;
-
-    INLAY_CHECK(loaded == NULL || state == STATE_READY);
-    (void)pthread_mutex_lock(&repository->lock);
-    entry = repository_entry_of(repository, name, version);
-    if (entry != NULL) {
-        free(entry->reason);
-        entry->reason = reason != NULL ? strdup(reason) : NULL;
-        old = NULL;
-        if (!keep) {
-            old = entry->loaded;
-            entry->loaded = loaded;
-            entry->deferred = false;
-        }
-        if (loaded != NULL)
-            entry->is_text = loaded->text != NULL;
-        entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
-        entry->state = entry->loaded != NULL ? STATE_READY : state;
-        entry->failed = false;
-    }
-    (void)pthread_mutex_unlock(&repository->lock);
-    retired_add(&repository->retired, old);
-}
-
-/* A version could not be loaded. If an older model of it is loaded, that one stays. */
-static void set_failed(struct repository *repository, const char *name, uint64_t version, const char *reason)
-{
-    struct entry *entry;
-
-    set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, true, reason);
-    (void)pthread_mutex_lock(&repository->lock);
-    entry = repository_entry_of(repository, name, version);
-    if (entry != NULL)
-        entry->failed = true;
-    (void)pthread_mutex_unlock(&repository->lock);
-}
-
-struct model *repository_acquire(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
-                                 bool *out_deferred)
-{
-    const struct entry *latest = NULL;
-    struct model *found = NULL;
-
-    (void)pthread_mutex_lock(&repository->lock);
-    for (uint32_t i = 0; i < repository->count; i++) {
-        const struct entry *entry = &repository->entries[i];
-
-        if ((entry->loaded != NULL || entry->deferred) && (version == 0 || entry->version == version) &&
-            strncmp(entry->name, name, name_bytes) == 0 && entry->name[name_bytes] == '\0')
-            latest = entry;
-    }
-    *out_deferred = latest != NULL && latest->loaded == NULL;
-    if (latest != NULL && latest->loaded != NULL) {
-        found = model_ref(latest->loaded);
-        if (repository->budget > 0)
-            atomic_store_explicit(&found->requested_ns, clock_ns(), memory_order_relaxed);
-    }
-    (void)pthread_mutex_unlock(&repository->lock);
-    return found;
-}
-
-struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version)
-{
-    bool deferred;
-
-    return repository_acquire(repository, name, name_bytes, version, &deferred);
-}
-
-struct model *repository_of_sequence(struct repository *repository, struct model *model, uint64_t version,
-                                     const infer_request *request)
-{
-    struct model *old = NULL;
-
-    if (request->sequence[0] != '\0' && !request->sequence_start && !sequence_is_known(model, request->sequence))
-        old = retired_find(&repository->retired, model->name, version, request->sequence);
-    if (old == NULL)
-        return model;
-    model_unref(model);
-    return old;
-}
-
-void repository_collect(struct repository *repository)
-{
-    retired_collect(&repository->retired);
-    repository_trim(repository);
-}
-
-uint32_t repository_retired(struct repository *repository)
-{
-    uint64_t bytes;
-
-    return retired_count(&repository->retired, &bytes);
-}
-
-bool repository_matches(const repository_entry *entry, const char *name, size_t name_bytes, uint64_t version)
-{
-    return entry->loaded != NULL && (version == 0 || version == entry->version) &&
-           (name == NULL || (strlen(entry->name) == name_bytes && memcmp(entry->name, name, name_bytes) == 0));
-}
-
-void repository_each(struct repository *repository, void (*each)(void *user, const repository_entry *entry), void *user)
-{
-    static const char *const states[] = { "UNAVAILABLE", "LOADING", "READY" };
-
-    (void)pthread_mutex_lock(&repository->lock);
-    for (uint32_t i = 0; i < repository->count; i++) {
-        const struct entry *entry = &repository->entries[i];
-        repository_entry shown = { entry->name,          entry->version,
-                                   states[entry->state], entry->reason != NULL ? entry->reason : "",
-                                   entry->loaded,        entry->is_text && (entry->loaded != NULL || entry->deferred) };
-
-        each(user, &shown);
-    }
-    (void)pthread_mutex_unlock(&repository->lock);
 }
 
 /* ------------------------------------------------------------------ loading */
@@ -234,8 +107,13 @@ static bool is_wanted(const found_model *model, const model_config *config, uint
            i + (config->latest_count > 1 ? config->latest_count : 1) >= model->version_count;
 }
 
-/* Why a model is loaded: at the start, by an admin request, or for a request that runs it. */
-typedef enum load_reason { LOAD_START, LOAD_REQUESTED, LOAD_DEFERRED } load_reason;
+static bool selects(const found_model *model, const model_config *config, uint64_t version)
+{
+    for (uint32_t i = 0; i < model->version_count; i++)
+        if (model->versions[i] == version)
+            return is_wanted(model, config, i);
+    return false;
+}
 
 /* An ensemble_find_fn. */
 static struct model *find_step_model(void *user, const char *name, uint64_t version)
@@ -256,22 +134,51 @@ static inlay_status load_ensemble(struct repository *repository, const found_mod
                : model_load_ensemble(model->name, version, model->path, &settings, ensemble, out_model, diag);
 }
 
+/* A version is loaded: serves it, or with a stable version (NULL: none) begins its rollout. Takes the reference. */
+static inlay_status add_version(struct repository *repository, const found_model *model, const model_config *config,
+                                struct model *loaded, load_reason reason, struct model *stable, inlay_diag *diag)
+{
+    uint64_t version = loaded->number;
+    rollout_role role = ROLE_SERVED;
+    inlay_status status = INLAY_OK;
+
+    if (stable != NULL)
+        status = repository_rollout_begin(repository, stable, loaded, selects(model, config, stable->number), reason,
+                                          &role, diag);
+    if (status == INLAY_OK && role == ROLE_NONE)
+        repository_set_entry(repository, model->name, version, STATE_UNAVAILABLE, NULL, true,
+                             "dropped by another process of the server");
+    if (status == INLAY_OK && role == ROLE_SERVED) {
+        repository_rollout_cancel(repository, model->name, version, "its files have changed");
+        repository_set_entry(repository, model->name, version, STATE_READY, loaded, false, NULL);
+    }
+    return status;
+}
+
 static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,
                                  uint64_t version, load_reason reason, inlay_diag *diag)
 {
     inlay_options *options = NULL;
-    struct model *loaded = NULL;
+    struct model *loaded = NULL, *stable = NULL;
     char path[4200];
     inlay_status status;
-    uint64_t files, bytes, start = clock_ns();
+    uint64_t files, bytes, state = folder_state(model, version), start = clock_ns();
+    rollout_role role = config->is_ensemble ? ROLE_SERVED
+                                            : repository_rollout_role(repository, &config->settings.rollout,
+                                                                      model->name, version, state, reason);
 
+    if (role == ROLE_NONE)
+        return INLAY_OK;
     (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
                    (unsigned long long)version);
     files = config->is_ensemble ? 0 : model_file_bytes(path, model->is_folder);
-    if (reason == LOAD_START && repository_defer(repository, model->name, version, files, text_model_is_likely(path)))
+    if (role == ROLE_CANDIDATE) /* not deferred: the request that loads it then would be answered by it */
+        stable = repository_rollout_pin(repository, model->name);
+    else if (reason == LOAD_START &&
+             repository_defer(repository, model->name, version, files, text_model_is_likely(path)))
         return INLAY_OK;
     repository_make_room(repository, model->name, version, files);
-    set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
+    repository_set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     if (config->is_ensemble)
@@ -279,9 +186,11 @@ static inlay_status load_version(struct repository *repository, const found_mode
     else
         INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
     loaded->file_bytes = files;
+    loaded->file_state = state;
     bytes = model_bytes(loaded);
     atomic_store(&loaded->requested_ns, clock_ns());
-    if (reason == LOAD_START && repository_defer(repository, model->name, version, bytes, loaded->text != NULL)) {
+    if (role != ROLE_CANDIDATE && reason == LOAD_START &&
+        repository_defer(repository, model->name, version, bytes, loaded->text != NULL)) {
         model_unref(loaded);
         inlay_options_destroy(options);
         return INLAY_OK;
@@ -308,9 +217,10 @@ done:
     inlay_options_destroy(options);
     (void)atomic_fetch_add(&board_own(repository->defaults.board)->loads[status == INLAY_OK], 1);
     if (status == INLAY_OK)
-        set_entry(repository, model->name, version, STATE_READY, loaded, false, NULL);
-    else
-        set_failed(repository, model->name, version, diag->text);
+        status = add_version(repository, model, config, loaded, reason, stable, diag);
+    repository_rollout_unpin(stable);
+    if (status != INLAY_OK)
+        repository_set_failed(repository, model->name, version, diag->text);
     if (status == INLAY_OK && reason == LOAD_DEFERRED)
         repository_hold(repository, model->name, version, clock_ns() - start);
     return status;
@@ -347,7 +257,7 @@ static inlay_status load_model(struct repository *repository, const found_model 
     if (status == INLAY_OK && model->is_folder)
         status = model_config_read(model->path, model->name, &config, diag);
     if (status != INLAY_OK) {
-        set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
+        repository_set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
         model_config_deinit(&config);
         return status;
     }
@@ -359,7 +269,8 @@ static inlay_status load_model(struct repository *repository, const found_model 
             wanted++;
             continue;
         }
-        if (!is_wanted(model, &config, i))
+        if (!is_wanted(model, &config, i) &&
+            !(reason == LOAD_START && repository_rollout_keeps(repository, model, model->versions[i])))
             continue;
         wanted++;
         result = load_version(repository, model, &config, model->versions[i], reason, &failure);
@@ -369,14 +280,16 @@ static inlay_status load_model(struct repository *repository, const found_model 
     }
     /* Unload last, so that a version is always available. If a version could not be loaded, the old ones stay. */
     for (uint32_t i = 0; only == 0 && i < model->version_count; i++)
-        if (!is_wanted(model, &config, i))
-            set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL, status != INLAY_OK,
-                      "not selected by its configuration");
+        if (!is_wanted(model, &config, i) && !repository_rollout_keeps(repository, model, model->versions[i])) {
+            repository_rollout_cancel(repository, model->name, model->versions[i], "not selected by its configuration");
+            repository_set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL,
+                                 status != INLAY_OK, "not selected by its configuration");
+        }
     model_config_deinit(&config);
     if (status == INLAY_OK && wanted == 0) {
         status =
             inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions of its configuration", model->name);
-        set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
+        repository_set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
     }
     return status;
 }
@@ -417,22 +330,6 @@ void repository_load_all(struct repository *repository)
     folder_deinit(&folder);
 }
 
-uint32_t repository_ready(struct repository *repository, uint32_t *out_failed)
-{
-    uint32_t ready = 0;
-
-    *out_failed = 0;
-    (void)pthread_mutex_lock(&repository->lock);
-    for (uint32_t i = 0; i < repository->count; i++) {
-        bool is_ready = repository->entries[i].loaded != NULL || repository->entries[i].deferred;
-
-        ready += is_ready;
-        *out_failed += !is_ready && repository->entries[i].failed;
-    }
-    (void)pthread_mutex_unlock(&repository->lock);
-    return ready;
-}
-
 /* Unloads the versions that are no longer in the folder; model NULL: all versions. The caller holds `loading`, so no
  * entries are added. */
 static void drop_missing(struct repository *repository, const char *name, const found_model *model)
@@ -453,8 +350,12 @@ static void drop_missing(struct repository *repository, const char *name, const 
         (void)pthread_mutex_unlock(&repository->lock);
         for (uint32_t k = 0; !present && model != NULL && k < model->version_count; k++)
             present = model->versions[k] == version;
-        if (!present)
-            set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, false, "unloaded");
+        if (model != NULL && !present && repository_rollout_keeps(repository, model, version))
+            continue;
+        if (!present) {
+            repository_rollout_cancel(repository, name, model != NULL ? version : 0, "unloaded");
+            repository_set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, false, "unloaded");
+        }
     }
 }
 
@@ -493,15 +394,19 @@ static bool has_step(struct repository *repository, const char *ensemble, const 
     return found;
 }
 
-/* Loads the ensembles that run the model, which has been loaded, again. The caller holds `loading`. */
-static void load_dependents(struct repository *repository, const struct folder *folder, const char *name)
+/* Loads the ensembles that run the model again. The caller holds `loading`. */
+static void load_dependents(struct repository *repository, const char *name)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
+    struct folder folder;
 
-    for (uint32_t i = 0; i < folder->count; i++)
-        if (has_step(repository, folder->models[i].name, name) &&
-            load_model(repository, &folder->models[i], LOAD_REQUESTED, 0, &diag) != INLAY_OK)
+    if (read_folder(repository, &folder, NULL) != INLAY_OK)
+        return;
+    for (uint32_t i = 0; i < folder.count; i++)
+        if (has_step(repository, folder.models[i].name, name) &&
+            load_model(repository, &folder.models[i], LOAD_REQUESTED, 0, &diag) != INLAY_OK)
             log_line(LOG_ERROR_LINE, "%s", diag.text);
+    folder_deinit(&folder);
 }
 
 static inlay_status load_found(struct repository *repository, const char *name, load_reason reason, uint64_t version,
@@ -528,7 +433,7 @@ static inlay_status load_found(struct repository *repository, const char *name, 
         if (status == INLAY_OK && reason != LOAD_DEFERRED)
             drop_missing(repository, name, found);
         if (status == INLAY_OK)
-            load_dependents(repository, &folder, name);
+            load_dependents(repository, name);
         (void)pthread_mutex_unlock(&repository->loading);
     }
     folder_deinit(&folder);
@@ -538,6 +443,11 @@ static inlay_status load_found(struct repository *repository, const char *name, 
 inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag)
 {
     return load_found(repository, name, LOAD_REQUESTED, 0, diag);
+}
+
+inlay_status repository_load_changed(struct repository *repository, const char *name, inlay_diag *diag)
+{
+    return load_found(repository, name, LOAD_CHANGED, 0, diag);
 }
 
 inlay_status repository_load_deferred(struct repository *repository, const char *name, uint64_t version,
@@ -563,4 +473,17 @@ inlay_status repository_unload(struct repository *repository, const char *name, 
         model_unref(old);
     (void)pthread_mutex_unlock(&repository->loading);
     return INLAY_OK;
+}
+
+void repository_rollouts_apply(struct repository *repository)
+{
+    char *promoted;
+
+    (void)pthread_mutex_lock(&repository->loading);
+    while (repository_rollout_finish(repository, &promoted)) {
+        if (promoted != NULL)
+            load_dependents(repository, promoted);
+        free(promoted);
+    }
+    (void)pthread_mutex_unlock(&repository->loading);
 }

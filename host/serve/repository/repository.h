@@ -27,9 +27,13 @@ uint32_t repository_ready(struct repository *repository, uint32_t *out_failed);
 /* Reads the folder of this model again and loads the versions that its config selects; they replace the loaded ones. If
  * a version fails, the old one stays. Slow; one call at a time. INLAY_NOT_FOUND: no such model. */
 INLAY_NODISCARD inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag);
+/* The same because the files of the model have changed: a version that a rollout has dropped stays dropped while its files
+ * stay as they were. */
+INLAY_NODISCARD inlay_status repository_load_changed(struct repository *repository, const char *name, inlay_diag *diag);
 INLAY_NODISCARD inlay_status repository_unload(struct repository *repository, const char *name, inlay_diag *diag);
 
-/* A reference to the model, or NULL. version 0 = the latest loaded one. Any thread. */
+/* A reference to the model, or NULL. version 0 = the latest loaded one that is not the candidate of a rollout. Any thread.
+ */
 struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version);
 
 /* As repository_find(), for a request that runs the model. *out_deferred: the model is not loaded because of
@@ -52,6 +56,24 @@ void repository_collect(struct repository *repository);
 uint32_t repository_retired(struct repository *repository);
 /* Bytes of the loaded models. */
 uint64_t repository_bytes(struct repository *repository);
+
+/* A new version beside the served one, see serve/base/rollout.h. Reference-counted. */
+struct rollout {
+    atomic_uint refs;
+    struct board *board;
+    uint32_t index; /* of its record, see rollouts.h */
+    uint64_t key;
+    rollout_rules rules;
+    struct model *stable, *candidate; /* referenced */
+    bool keeps_stable;                /* the configuration selects both versions; guarded by the repository */
+};
+/* A reference to the rollout in which `model` is the stable version; NULL: there is none. Any thread. */
+struct rollout *repository_rollout(struct repository *repository, const struct model *model);
+void rollout_unref(struct rollout *rollout); /* NULL is a no-op */
+/* Decides the rollouts whose rules permit it. true: one has been decided; call repository_rollouts_apply(). */
+bool repository_rollouts_decide(struct repository *repository);
+/* Serves or unloads the candidates of the rollouts that have been decided. Slow; one call at a time. */
+void repository_rollouts_apply(struct repository *repository);
 
 /* An entry of the index. */
 typedef struct repository_entry {

@@ -1,6 +1,8 @@
 /* serve/repository/repository_internal.h - shared by the files of the repository: its entries, and the memory limit. */
 #ifndef SERVE_REPOSITORY_INTERNAL_H
 #define SERVE_REPOSITORY_INTERNAL_H
+#include "serve/base/rollouts.h"
+#include "serve/repository/folder.h"
 #include "serve/repository/repository.h"
 #include "serve/repository/retired.h"
 #include <pthread.h>
@@ -13,11 +15,12 @@ struct entry {
     entry_state state;
     char *reason; /* NULL = none */
     struct model *loaded;
-    bool failed;            /* the last load failed */
-    bool deferred;          /* not loaded because of models_memory; loaded when a request names it */
-    bool is_text;           /* a model for texts, as far as known */
-    uint64_t bytes;         /* memory when it was unloaded because of models_memory; 0 = unknown */
-    uint64_t held_until_ns; /* until then, other requests wait instead of replacing it */
+    struct model *candidate; /* of a rollout, which owns it */
+    bool failed;             /* the last load failed */
+    bool deferred;           /* not loaded because of models_memory; loaded when a request names it */
+    bool is_text;            /* a model for texts, as far as known */
+    uint64_t bytes;          /* memory when it was unloaded because of models_memory; 0 = unknown */
+    uint64_t held_until_ns;  /* until then, other requests wait instead of replacing it */
 };
 
 struct repository {
@@ -27,12 +30,52 @@ struct repository {
     pthread_mutex_t lock;  /* guards the fields below; held only briefly */
     struct entry *entries; /* [count] sorted by name, then version */
     uint32_t count;
+    struct rollout **rollouts; /* [rollout_count] running here */
+    uint32_t rollout_count;
+    atomic_uint any_rollout; /* rollout_count, readable without the lock */
     struct retired retired;
     pthread_mutex_t loading; /* held during a load: one at a time */
 };
 
+/* ------------------------------------------------------------------ repository_entries.c */
+
 /* Returns the entry of that version, which is added if missing; NULL: out of memory. The caller holds the lock. */
 struct entry *repository_entry_of(struct repository *repository, const char *name, uint64_t version);
+
+/* Sets the state of a version. Takes the reference `loaded` (may be NULL); with `keep`, the loaded model stays. */
+void repository_set_entry(struct repository *repository, const char *name, uint64_t version, entry_state state,
+                          struct model *loaded, bool keep, const char *reason);
+/* A version could not be loaded. If an older model of it is loaded, that one stays. */
+void repository_set_failed(struct repository *repository, const char *name, uint64_t version, const char *reason);
+
+/* Why a model is loaded: at the start, by an admin request, because its files have changed, or for a request that runs
+ * it. */
+typedef enum load_reason { LOAD_START, LOAD_REQUESTED, LOAD_CHANGED, LOAD_DEFERRED } load_reason;
+
+/* ------------------------------------------------------------------ repository_rollout.c; the caller holds `loading` */
+
+/* What becomes of a version that is about to be loaded: it is served, it begins as candidate, or it is not loaded since it
+ * is part of a rollout already or was dropped. state: of its files. */
+typedef enum rollout_role { ROLE_SERVED, ROLE_CANDIDATE, ROLE_NONE } rollout_role;
+rollout_role repository_rollout_role(struct repository *repository, const rollout_rules *rules, const char *name,
+                                     uint64_t version, uint64_t state, load_reason reason);
+/* A reference to the latest loaded version, which models_memory does not unload meanwhile; NULL: none is loaded. */
+struct model *repository_rollout_pin(struct repository *repository, const char *name);
+void repository_rollout_unpin(struct model *stable); /* NULL is a no-op */
+/* Begins the rollout of a loaded version beside `stable`; takes the reference to the candidate. keeps_stable: the
+ * configuration selects the other one, too. *out_role may be another role, since another process has decided; ROLE_SERVED:
+ * the caller keeps the reference. */
+INLAY_NODISCARD inlay_status repository_rollout_begin(struct repository *repository, struct model *stable,
+                                                      struct model *candidate, bool keeps_stable, load_reason reason,
+                                                      rollout_role *out_role, inlay_diag *diag);
+/* Whether that version stays although the configuration does not select it: it is the stable one of a rollout, or of one
+ * whose candidate was dropped and has not changed. */
+bool repository_rollout_keeps(struct repository *repository, const found_model *model, uint64_t version);
+/* Serves or unloads the candidate of one rollout that has been decided. false: there is none. *out_promoted: the name of
+ * its model if it is served now, owned by the caller; otherwise NULL. */
+bool repository_rollout_finish(struct repository *repository, char **out_promoted);
+/* Drops the candidate of the model, if it is this version (0 = any). */
+void repository_rollout_cancel(struct repository *repository, const char *name, uint64_t version, const char *reason);
 
 /* ------------------------------------------------------------------ repository_memory.c */
 

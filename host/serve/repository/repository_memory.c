@@ -16,6 +16,8 @@ static uint64_t loaded_bytes(struct repository *repository)
     (void)retired_count(&repository->retired, &bytes);
     for (uint32_t i = 0; i < repository->count; i++)
         bytes += repository->entries[i].loaded != NULL ? model_bytes(repository->entries[i].loaded) : 0;
+    for (uint32_t i = 0; i < repository->rollout_count; i++)
+        bytes += model_bytes(repository->rollouts[i]->candidate);
     return bytes;
 }
 

@@ -113,3 +113,103 @@ inlay_status infer_set_raw(infer_request *request, infer_tensor *tensor, char *d
     }
     return tensor->dtype == INLAY_BOOL ? check_bools(tensor, diag) : INLAY_OK;
 }
+
+/* ------------------------------------------------------------------ copies */
+
+/* Bytes of elements with their texts. */
+static uint64_t data_bytes(inlay_dtype dtype, uint64_t count, const void *data)
+{
+    uint64_t bytes = count * (dtype == INLAY_STRING ? sizeof(inlay_str) : datatype_bytes(dtype));
+
+    for (uint64_t i = 0; dtype == INLAY_STRING && i < count; i++)
+        bytes += ((const inlay_str *)data)[i].bytes;
+    return bytes;
+}
+
+/* Copies elements, followed by their texts, to memory of data_bytes(). */
+static void copy_data(inlay_dtype dtype, uint64_t count, const void *data, void *to)
+{
+    inlay_str *texts = to;
+    char *at = (char *)to + count * sizeof *texts;
+
+    if (dtype != INLAY_STRING) {
+        if (count > 0)
+            memcpy(to, data, count * datatype_bytes(dtype));
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const inlay_str *text = &((const inlay_str *)data)[i];
+
+        if (text->bytes > 0)
+            memcpy(at, text->data, text->bytes);
+        texts[i] = (inlay_str){ .data = at, .bytes = text->bytes };
+        at += text->bytes;
+    }
+}
+
+static void *allocate_data(uint64_t bytes)
+{
+    return aligned_alloc(64, (bytes + 64) / 64 * 64); /* at least one byte */
+}
+
+uint64_t infer_request_bytes(const infer_request *request)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < request->input_count; i++)
+        bytes += data_bytes(request->inputs[i].dtype, request->inputs[i].count, request->inputs[i].data);
+    return bytes;
+}
+
+inlay_status infer_request_copy(const infer_request *request, infer_request *out, inlay_diag *diag)
+{
+    size_t names = 0;
+    char *at;
+
+    *out = (infer_request){ .id = "", .priority = request->priority };
+    for (uint32_t i = 0; i < request->output_count; i++)
+        names += strlen(request->outputs[i].name) + 1;
+    out->inputs = calloc(request->input_count + 1u, sizeof *out->inputs);
+    out->outputs = calloc(1, (request->output_count + 1u) * sizeof *out->outputs + names);
+    if (out->inputs == NULL || out->outputs == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for a copy of a request");
+    at = (char *)(out->outputs + request->output_count + 1);
+    for (uint32_t i = 0; i < request->output_count; i++) {
+        size_t bytes = strlen(request->outputs[i].name) + 1;
+
+        memcpy(at, request->outputs[i].name, bytes);
+        out->outputs[out->output_count++] = (infer_wanted){ .name = at, .binary = -1 };
+        at += bytes;
+    }
+    for (uint32_t i = 0; i < request->input_count; i++) {
+        const infer_tensor *from = &request->inputs[i];
+        infer_tensor *to = &out->inputs[out->input_count++];
+
+        *to = *from;
+        to->region = (infer_region){ .name = NULL };
+        to->data = allocate_data(data_bytes(from->dtype, from->count, from->data));
+        to->owned = true;
+        to->buffer = strdup(from->name);
+        to->name = to->buffer;
+        if (to->data == NULL || to->buffer == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for a copy of a request");
+        copy_data(from->dtype, from->count, from->data, to->data);
+    }
+    return INLAY_OK;
+}
+
+uint64_t infer_output_bytes(const infer_output *output)
+{
+    return data_bytes(output->dtype, output->count, output->data);
+}
+
+inlay_status infer_output_copy(const infer_output *output, infer_output *out, void **out_memory, inlay_diag *diag)
+{
+    *out = *output;
+    *out_memory = allocate_data(infer_output_bytes(output));
+    if (*out_memory == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for a copy of an output");
+    copy_data(output->dtype, output->count, output->data, *out_memory);
+    out->data = *out_memory;
+    return INLAY_OK;
+}

@@ -24,7 +24,7 @@ typedef struct infer_tensor {
     uint64_t bytes; /* of data; elements of BYTES are inlay_str */
     void *data;     /* aligned to its elements; points into the request's body, or owned */
     bool owned;
-    bool is_text; /* its elements come from JSON, where BYTES are texts */
+    bool is_text;        /* its elements come from JSON, where BYTES are texts */
     char *buffer;        /* owned; data may point into it */
     infer_region region; /* where its elements are; shared_memory_load() reads them */
     uint32_t input;      /* index of the model's input, set by model_check() */
@@ -77,6 +77,16 @@ typedef struct infer_output {
     uint64_t count;
     const void *data;
 } infer_output;
+
+/* Copies a request with its tensors, but without names of shared memory; *out is independent of it. After a failure, it
+ * may be freed by infer_request_deinit(), too. */
+INLAY_NODISCARD inlay_status infer_request_copy(const infer_request *request, infer_request *out, inlay_diag *diag);
+/* Copies a tensor of a reply into memory that free() releases: *out_memory. Its name is borrowed. */
+INLAY_NODISCARD inlay_status infer_output_copy(const infer_output *output, infer_output *out, void **out_memory,
+                                               inlay_diag *diag);
+/* The bytes of both kinds of copies. */
+uint64_t infer_request_bytes(const infer_request *request);
+uint64_t infer_output_bytes(const infer_output *output);
 
 /* Writes the reply of POST .../infer into out. *out_header_bytes is the length of its JSON if binary tensors follow,
  * otherwise 0. */

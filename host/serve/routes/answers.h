@@ -12,6 +12,7 @@ void answer_model(struct exchange *exchange);
 void answer_model_config(struct exchange *exchange);
 void answer_model_ready(struct exchange *exchange);
 void answer_index(struct exchange *exchange);
+void answer_rollout(struct exchange *exchange); /* rollout_route.c */
 void answer_stats(struct exchange *exchange);   /* stats_route.c */
 void answer_metrics(struct exchange *exchange); /* metrics_route.c */
 void answer_page(struct exchange *exchange);    /* page_route.c */

@@ -5,6 +5,7 @@
 #include "serve/repository/repository.h"
 #include "serve/request/shared_memory.h"
 #include "serve/exchange/watch.h"
+#include "serve/rollout/trial.h"
 #include "serve/schedule/otlp.h"
 #include "serve/schedule/trace.h"
 #include <string.h>
@@ -16,16 +17,40 @@ static void fail(struct exchange *exchange, const inlay_diag *diag)
     stats_add_error(exchange->job.model->stats, stats_error_of(diag->code), clock_ns() - exchange->arrived_ns);
 }
 
+static void suspend(void *user)
+{
+    struct exchange *exchange = user;
+
+    if (!exchange->suspended) /* it is suspended already if it waited for its model */
+        exchange_suspend(exchange);
+}
+
+/* Submits the request again if only the candidate of a rollout has failed it. */
+static bool retry(struct exchange *exchange, const inlay_diag *failure)
+{
+    if (!trial_can_retry(&exchange->job, failure))
+        return false;
+    watch_add(exchange->server->watch, exchange);
+    if (trial_retry(exchange->server, &exchange->job, failure, suspend, exchange))
+        return true;
+    watch_remove(exchange->server->watch, exchange);
+    return false;
+}
+
 /* The request ran or failed: writes the reply and resumes the connection if it is suspended. Any thread. */
 static void finish(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
     struct exchange *exchange = job->user;
-    struct model *model = job->model;
+    const struct model *model;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     uint64_t answered = clock_ns();
 
     watch_remove(exchange->server->watch, exchange);
+    if (failure != NULL && retry(exchange, failure))
+        return;
+    trial_keep(job, failure, outputs, output_count);
+    model = job->model;
     exchange->queue_ns = job->started_ns - job->received_ns;
     exchange->compute_ns = job->compute_ns;
     exchange->run_rows = job->run_rows;
@@ -54,14 +79,6 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     sequence_leave(job); /* before the reply, so that the client's next sequence can use the place */
     if (exchange->suspended)
         exchange_wake(exchange);
-}
-
-static void suspend(void *user)
-{
-    struct exchange *exchange = user;
-
-    if (!exchange->suspended) /* it is suspended already if it waited for its model */
-        exchange_suspend(exchange);
 }
 
 /* Whether the body is a file instead of JSON. */
@@ -108,7 +125,9 @@ static inlay_status read_request(struct exchange *exchange, inlay_diag *diag)
     exchange->job.request = &exchange->request;
     exchange->job.model = repository_of_sequence(exchange->server->repository, exchange->job.model,
                                                  exchange->route.version, &exchange->request);
-    return model_check(&exchange->job, diag);
+    if (exchange->route.version == 0)
+        trial_choose(exchange->server, &exchange->job);
+    return trial_check(&exchange->job, diag);
 }
 
 /* false: the exchange has its failure. true: finish() was called, or will be. */
@@ -129,7 +148,7 @@ static bool submit(struct exchange *exchange)
     exchange->job.user = exchange;
     otlp_sample(server->otlp, &exchange->job, exchange_field_get(exchange, FIELD_TRACEPARENT));
     watch_add(server->watch, exchange);
-    if (sched_submit(server->sched, &exchange->job, suspend, exchange) != SCHED_FULL)
+    if (trial_submit(server, &exchange->job, suspend, exchange) != SCHED_FULL)
         return true;
     watch_remove(server->watch, exchange);
     exchange->retry_after = sched_retry_after(server->sched, exchange->job.model);

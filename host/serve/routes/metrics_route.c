@@ -2,6 +2,7 @@
 #include "serve/routes/answers.h"
 #include "serve/exchange/watch.h"
 #include "serve/repository/repository.h"
+#include "serve/routes/metrics_rollouts.h"
 #include "base/clock.h"
 #include "inlay/check.h"
 #include <dirent.h>
@@ -362,6 +363,7 @@ void answer_metrics(struct exchange *exchange)
                     offsetof(model_stats, compute));
     write_batch_histogram(&exchange->reply, &held);
     write_shares(&exchange->reply, &held);
+    metrics_write_rollouts(&exchange->reply, &exchange->server->board);
     write_process(&exchange->reply, exchange->server);
     exchange->reply.failed |= held.failed;
     for (uint32_t k = 0; k < held.count; k++)

@@ -17,6 +17,7 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
     [ROUTE_MODEL_CONFIG] = answer_model_config,
     [ROUTE_MODEL_READY] = answer_model_ready,
     [ROUTE_INFER] = answer_infer,
+    [ROUTE_ROLLOUT] = answer_rollout,
     [ROUTE_STATS] = answer_stats,
     [ROUTE_INDEX] = answer_index,
     [ROUTE_LOAD] = answer_repository,

@@ -12,7 +12,8 @@
 
 enum {
     QUICK_NS = 300000, /* runs up to this time happen on the thread that received the request */
-    CHANGE_NS = 20000  /* cost of a change of thread; batching has to save more */
+    CHANGE_NS = 20000, /* cost of a change of thread; batching has to save more */
+    SPARE_JOBS = 16    /* most waiting jobs of sched_submit_spare() */
 };
 
 struct sched {
@@ -21,12 +22,18 @@ struct sched {
     pthread_t *threads;
     uint32_t thread_count; /* started threads */
     uint32_t runners;      /* most concurrent runs */
-    uint32_t active;
-    uint32_t waiting; /* sleeping threads */
-    uint32_t cpus;    /* CPUs that the runs share */
+    uint32_t active;       /* runs of requests; those of spare jobs do not count */
+    uint32_t waiting;      /* sleeping threads */
+    uint32_t cpus;         /* CPUs that the runs share */
     struct queues queues;
     struct instance *runs; /* that run now, linked by `next` */
     sched_lending lending;
+    struct job *spare, **spare_end; /* jobs of sched_submit_spare(), by arrival; where the next one is linked */
+    uint32_t spare_count;
+    struct instance *spare_run; /* that runs one of them now; NULL: none */
+    pthread_cond_t spare_work;
+    pthread_t spare_thread; /* started with the first such job */
+    bool has_spare_thread;
     bool ending; /* sched_end() was called */
     bool stop;
 };
@@ -94,15 +101,23 @@ static uint32_t fill(struct sched *sched, struct model *model, struct instance *
 }
 
 /* Number of threads for a run that begins now, so that active runs, and those that can start soon, have separate CPUs:
- * threads of one run wait for each other, and longer if other runs need the CPUs. */
-static uint32_t share_of(const struct sched *sched)
+ * threads of one run wait for each other, and longer if other runs need the CPUs. The spare run gets what one more request
+ * would get, but takes nothing from those that follow. */
+static uint32_t share_of(const struct sched *sched, bool is_spare)
 {
-    uint32_t runs;
+    uint32_t active = sched->active + is_spare, runs;
 
-    INLAY_CHECK(sched->active <= sched->runners);
-    runs = sched->queues.count < sched->runners - sched->active ? sched->active + sched->queues.count : sched->runners;
+    INLAY_CHECK(active <= sched->runners);
+    runs = sched->queues.count < sched->runners - active ? active + sched->queues.count : sched->runners;
 
     return sched->cpus > runs ? sched->cpus / runs : 1;
+}
+
+/* Asks the spare run to stop. */
+static void stop_spare(struct sched *sched)
+{
+    if (sched->spare_run != NULL)
+        __atomic_store_n(&sched->spare_run->cancel, 1, __ATOMIC_RELAXED);
 }
 
 /* Takes the instance for this job; a sequence has a separate one. */
@@ -114,9 +129,12 @@ static struct instance *take_instance(struct sched *sched, const struct job *job
     INLAY_CHECK(instance != NULL); /* pick() and is_quick() check that one is idle */
     if (job->sequence == NULL)
         model->idle = instance->next;
+    instance->is_spare = job->is_copy;
     instance->next = sched->runs;
     sched->runs = instance;
-    sched->active++;
+    sched->active += !instance->is_spare;
+    if (sched->active == sched->runners)
+        stop_spare(sched);
     return instance;
 }
 
@@ -135,6 +153,8 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
     while (*at != instance)
         at = &(*at)->next;
     *at = instance->next;
+    if (instance == sched->spare_run)
+        sched->spare_run = NULL;
     if (completed && model->settings.max_batch > 1)
         batch_cost_add(&model->queue.cost, rows, (double)ns);
     if (sequence != NULL) {
@@ -143,27 +163,33 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
         instance->next = model->idle;
         model->idle = instance;
     }
-    model->queue.used_ns += ns;
-    if (completed || ns >= QUICK_NS) {
+    if (!instance->is_spare)
+        model->queue.used_ns += ns;
+    if (completed || (ns >= QUICK_NS && !instance->is_spare)) {
         model->queue.run_ns = smooth(model->queue.run_ns, (double)ns);
         model->queue.run_bytes = smooth(model->queue.run_bytes, (double)bytes);
     }
+    if (instance->is_spare) {
+        if (sched->queues.models != NULL && sched->waiting > 0) /* for the instance */
+            (void)pthread_cond_signal(&sched->work);
+        return;
+    }
     INLAY_CHECK(sched->active > 0);
     sched->active--;
+    if (sched->spare != NULL)
+        (void)pthread_cond_signal(&sched->spare_work);
 }
 
 /* ------------------------------------------------------------------ threads */
 
-/* Runs the model that pick() selected; the lock is held before and after. */
-static void run_model(struct sched *sched, struct model *model)
+/* Runs the jobs of the instance; the lock is held before and after. */
+static void run_instance(struct sched *sched, struct model *model, struct instance *instance, uint32_t count,
+                         struct sequence *sequence)
 {
-    struct sequence *sequence = queue_first(model)->sequence;
-    struct instance *instance = take_instance(sched, queue_first(model));
-    uint32_t count = fill(sched, model, instance);
     uint64_t start, bytes = 0, rows = 0;
     bool completed;
 
-    instance->threads = share_of(sched);
+    instance->threads = share_of(sched, instance->is_spare);
     for (uint32_t i = 0; i < count; i++) {
         bytes += instance->jobs[i]->bytes;
         rows += instance->jobs[i]->rows;
@@ -179,6 +205,15 @@ static void run_model(struct sched *sched, struct model *model)
     (void)pthread_mutex_unlock(&sched->lock);
     model_unref(model); /* may destroy it, which takes a while */
     (void)pthread_mutex_lock(&sched->lock);
+}
+
+/* Runs the model that pick() selected; the lock is held before and after. */
+static void run_model(struct sched *sched, struct model *model)
+{
+    struct sequence *sequence = queue_first(model)->sequence;
+    struct instance *instance = take_instance(sched, queue_first(model));
+
+    run_instance(sched, model, instance, fill(sched, model, instance), sequence);
 }
 
 static void sleep_until(struct sched *sched, uint64_t at)
@@ -212,6 +247,57 @@ static void *runner(void *user)
     return NULL;
 }
 
+/* Removes the spare job at *at from the list. */
+static struct job *take_spare(struct sched *sched, struct job **at)
+{
+    struct job *job = *at;
+
+    INLAY_CHECK(sched->spare_count > 0);
+    *at = job->next;
+    sched->spare_count--;
+    if (job->next == NULL)
+        sched->spare_end = at;
+    return job;
+}
+
+/* The spare job that may run now; NULL: none. */
+static struct job *pick_spare(struct sched *sched)
+{
+    struct job **at = &sched->spare;
+
+    if (sched->queues.count > 0 || sched->active >= sched->runners || sched->ending)
+        return NULL;
+    while (*at != NULL && (*at)->model->idle == NULL)
+        at = &(*at)->next;
+    return *at != NULL ? take_spare(sched, at) : NULL;
+}
+
+static void *spare_runner(void *user)
+{
+    struct sched *sched = user;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    while (!sched->stop) {
+        struct job *job = pick_spare(sched);
+        struct instance *instance;
+
+        if (job == NULL) {
+            (void)pthread_cond_wait(&sched->spare_work, &sched->lock);
+            continue;
+        }
+        instance = take_instance(sched, job);
+        job->deadline_ns = 0; /* of its wait */
+        instance->jobs[0] = job;
+        instance->cancel = 0;
+        instance->live = 1;
+        job->running = instance;
+        sched->spare_run = instance;
+        run_instance(sched, job->model, instance, 1, NULL);
+    }
+    (void)pthread_mutex_unlock(&sched->lock);
+    return NULL;
+}
+
 inlay_status sched_create(uint32_t runners, sched_lending lending, struct sched **out_sched, inlay_diag *diag)
 {
     struct sched *sched = calloc(1, sizeof *sched);
@@ -222,6 +308,8 @@ inlay_status sched_create(uint32_t runners, sched_lending lending, struct sched 
         return no_memory(diag, "for %u runners", runners);
     }
     monitor_init(&sched->lock, &sched->work);
+    (void)pthread_cond_init(&sched->spare_work, NULL);
+    sched->spare_end = &sched->spare;
     sched->runners = runners;
     sched->lending = lending;
     sched->cpus = cpus_allowed();
@@ -236,17 +324,36 @@ inlay_status sched_create(uint32_t runners, sched_lending lending, struct sched 
     return INLAY_OK;
 }
 
+/* Finishes a list of requests that will not run. */
+static void finish_all(struct job *list, inlay_status code, const char *why)
+{
+    for (struct job *job = list, *after; job != NULL; job = after) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        after = job->next;
+        (void)inlay_fail(&diag, code, "%s", why);
+        job->started_ns = clock_ns();
+        job->finish(job, &diag, NULL, 0);
+    }
+}
+
 void sched_destroy(struct sched *sched)
 {
     if (sched == NULL)
         return;
     (void)pthread_mutex_lock(&sched->lock);
     sched->stop = true;
+    stop_spare(sched);
     (void)pthread_cond_broadcast(&sched->work);
+    (void)pthread_cond_signal(&sched->spare_work);
     (void)pthread_mutex_unlock(&sched->lock);
+    if (sched->has_spare_thread)
+        (void)pthread_join(sched->spare_thread, NULL);
+    finish_all(sched->spare, INLAY_BUSY, MODEL_ENDING);
     for (uint32_t i = 0; i < sched->thread_count; i++)
         (void)pthread_join(sched->threads[i], NULL);
     (void)pthread_cond_destroy(&sched->work);
+    (void)pthread_cond_destroy(&sched->spare_work);
     (void)pthread_mutex_destroy(&sched->lock);
     free(sched->threads);
     free(sched);
@@ -261,8 +368,8 @@ static bool is_quick(const struct sched *sched, const struct job *job)
     const struct model *model = job->model;
     double larger = model->queue.run_bytes > 0 ? (double)job->bytes / model->queue.run_bytes : 1;
 
-    return (job->sequence != NULL ? !job->sequence->busy : model->idle != NULL) && sched->queues.models == NULL &&
-           sched->active < sched->runners && model->queue.run_ns > 0 &&
+    return !job->is_retry && (job->sequence != NULL ? !job->sequence->busy : model->idle != NULL) &&
+           sched->queues.models == NULL && sched->active < sched->runners && model->queue.run_ns > 0 &&
            (model->queue.quick_runs == 0 || job->queued_ns < model->queue.quick_ns + QUICK_NS) &&
            model->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
            (model->settings.max_batch <= 1 ||
@@ -283,7 +390,7 @@ static void run_here(struct sched *sched, struct job *job)
     instance->jobs[0] = job;
     instance->cancel = sched->ending;
     instance->live = 1;
-    instance->threads = share_of(sched);
+    instance->threads = share_of(sched, false);
     job->running = instance;
     model->queue.quick_runs++;
     model->queue.quick_ns = start;
@@ -308,6 +415,7 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
 
     job->queued_ns = clock_ns();
     (void)pthread_mutex_lock(&sched->lock);
+    job->running = NULL; /* a job may be submitted again, see is_retry */
     if (is_quick(sched, job)) {
         run_here(sched, job);
         return SCHED_DONE;
@@ -324,10 +432,57 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
             job->sequence->busy = true;
         queues_push(&sched->queues, job);
     }
+    if (model->idle == NULL) /* the spare run may have its instance */
+        stop_spare(sched);
     if (sched->waiting > 0)
         (void)pthread_cond_signal(&sched->work);
     (void)pthread_mutex_unlock(&sched->lock);
     return SCHED_QUEUED;
+}
+
+static bool has_room(const struct sched *sched)
+{
+    return sched->queues.count == 0 && sched->spare_count < SPARE_JOBS && !sched->ending && !sched->stop;
+}
+
+bool sched_has_room(struct sched *sched)
+{
+    bool room;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    room = has_room(sched);
+    (void)pthread_mutex_unlock(&sched->lock);
+    return room;
+}
+
+bool sched_submit_spare(struct sched *sched, struct job *job)
+{
+    bool taken;
+
+    INLAY_CHECK(job->is_copy && job->sequence == NULL);
+    (void)pthread_mutex_lock(&sched->lock);
+    if (!sched->has_spare_thread)
+        sched->has_spare_thread = pthread_create(&sched->spare_thread, NULL, spare_runner, sched) == 0;
+    taken = has_room(sched) && sched->has_spare_thread;
+    if (taken) {
+        job->next = NULL;
+        *sched->spare_end = job;
+        sched->spare_end = &job->next;
+        sched->spare_count++;
+        (void)pthread_cond_signal(&sched->spare_work);
+    }
+    (void)pthread_mutex_unlock(&sched->lock);
+    return taken;
+}
+
+bool sched_is_spare_running(struct sched *sched)
+{
+    bool running;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    running = sched->spare_run != NULL;
+    (void)pthread_mutex_unlock(&sched->lock);
+    return running;
 }
 
 bool sched_cancel(struct sched *sched, struct job *job)
@@ -350,19 +505,6 @@ bool sched_cancel(struct sched *sched, struct job *job)
     job->cancelled = true;
     (void)pthread_mutex_unlock(&sched->lock);
     return waited;
-}
-
-/* Finishes a list of requests that will not run. */
-static void finish_all(struct job *list, inlay_status code, const char *why)
-{
-    for (struct job *job = list, *after; job != NULL; job = after) {
-        inlay_diag diag = INLAY_DIAG_INIT;
-
-        after = job->next;
-        (void)inlay_fail(&diag, code, "%s", why);
-        job->started_ns = clock_ns();
-        job->finish(job, &diag, NULL, 0);
-    }
 }
 
 /* until UINT64_MAX: all are over. */
@@ -409,6 +551,17 @@ static struct job *take_over(struct sched *sched, uint64_t until)
         next_model = model->queue.next;
         for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
             over = take_level(sched, model, level, until, over);
+    }
+    for (struct job **at = &sched->spare; *at != NULL;) {
+        struct job *job = *at;
+
+        if (!is_over(job, until)) {
+            at = &job->next;
+            continue;
+        }
+        (void)take_spare(sched, at);
+        job->next = over;
+        over = job;
     }
     return over;
 }

@@ -31,6 +31,17 @@ typedef enum sched_result {
 /* suspend(user) is called before the job can be finished by another thread. */
 sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user);
 
+/* A job that nobody waits for. It runs alone, on a separate thread, and begins only while no request waits and a runner is
+ * idle. No request waits for the end of its run, unless it needs its instance. As soon as requests need all runners, or
+ * its instance, the run is asked to stop, which fails the job with INLAY_BUSY. Its deadline limits its wait, not its run.
+ * false: requests wait, or many such jobs; the caller keeps the job. Otherwise finish is called on the separate thread, or
+ * by sched_expire(), sched_end() or sched_destroy(). */
+bool sched_submit_spare(struct sched *sched, struct job *job);
+/* Whether sched_submit_spare() would take a job now. */
+bool sched_has_room(struct sched *sched);
+/* Whether such a job runs; then sched_destroy() waits for the end of its run. */
+bool sched_is_spare_running(struct sched *sched);
+
 /* The client no longer waits for the job, which must not be finished yet. true: it was removed from the queue, and the
  * caller owns it again. false: it runs or is about to; the run is asked to stop, and finish will be called. */
 bool sched_cancel(struct sched *sched, struct job *job);
@@ -43,6 +54,7 @@ void sched_end(struct sched *sched);
 uint32_t sched_queued(struct sched *sched, const struct model *model);
 /* Best batch size, as measured; 0 = unknown. */
 uint32_t sched_best_rows(struct sched *sched, const struct model *model);
+/* Runs of requests. */
 uint32_t sched_running(struct sched *sched);
 /* Estimated seconds until a full queue has room again; at least 1. */
 uint32_t sched_retry_after(struct sched *sched, const struct model *model);

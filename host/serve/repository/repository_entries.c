@@ -1,0 +1,171 @@
+/* The versions that the repository knows, and which model each of them has. */
+#include "inlay/check.h"
+#include "serve/model/sequence.h"
+#include "serve/repository/repository_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct entry *repository_entry_of(struct repository *repository, const char *name, uint64_t version)
+{
+    struct entry *more;
+    uint32_t at = 0;
+
+    for (; at < repository->count; at++) {
+        int order = strcmp(repository->entries[at].name, name);
+        if (order > 0 || (order == 0 && repository->entries[at].version >= version))
+            break;
+    }
+    if (at < repository->count && repository->entries[at].version == version &&
+        strcmp(repository->entries[at].name, name) == 0)
+        return &repository->entries[at];
+    if (!LIST_GROW(repository->entries, repository->count))
+        return NULL;
+    more = repository->entries;
+    memmove(more + at + 1, more + at, (repository->count - at) * sizeof *more);
+    more[at] = (struct entry){ .name = strdup(name), .version = version };
+    if (more[at].name == NULL) {
+        memmove(more + at, more + at + 1, (repository->count - at) * sizeof *more);
+        return NULL;
+    }
+    repository->count++;
+    return &more[at];
+}
+
+void repository_set_entry(struct repository *repository, const char *name, uint64_t version, entry_state state,
+                          struct model *loaded, bool keep, const char *reason)
+{
+    struct model *old = loaded;
+    struct entry *entry;
+
+    INLAY_CHECK(loaded == NULL || state == STATE_READY);
+    (void)pthread_mutex_lock(&repository->lock);
+    entry = repository_entry_of(repository, name, version);
+    if (entry != NULL) {
+        free(entry->reason);
+        entry->reason = reason != NULL ? strdup(reason) : NULL;
+        old = NULL;
+        if (!keep) {
+            old = entry->loaded;
+            entry->loaded = loaded;
+            entry->deferred = false;
+        }
+        if (loaded != NULL)
+            entry->is_text = loaded->text != NULL;
+        entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
+        entry->state = entry->loaded != NULL || entry->candidate != NULL ? STATE_READY : state;
+        entry->failed = false;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    retired_add(&repository->retired, old);
+}
+
+void repository_set_failed(struct repository *repository, const char *name, uint64_t version, const char *reason)
+{
+    struct entry *entry;
+
+    repository_set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, true, reason);
+    (void)pthread_mutex_lock(&repository->lock);
+    entry = repository_entry_of(repository, name, version);
+    if (entry != NULL)
+        entry->failed = true;
+    (void)pthread_mutex_unlock(&repository->lock);
+}
+
+struct model *repository_acquire(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
+                                 bool *out_deferred)
+{
+    const struct entry *latest = NULL;
+    struct model *found = NULL;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const struct entry *entry = &repository->entries[i];
+
+        if ((entry->loaded != NULL || entry->deferred || (version != 0 && entry->candidate != NULL)) &&
+            (version == 0 || entry->version == version) && strncmp(entry->name, name, name_bytes) == 0 &&
+            entry->name[name_bytes] == '\0')
+            latest = entry;
+    }
+    *out_deferred = latest != NULL && latest->loaded == NULL && latest->candidate == NULL;
+    if (latest != NULL && !*out_deferred) {
+        found = model_ref(latest->loaded != NULL ? latest->loaded : latest->candidate);
+        if (repository->budget > 0)
+            atomic_store_explicit(&found->requested_ns, clock_ns(), memory_order_relaxed);
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return found;
+}
+
+struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version)
+{
+    bool deferred;
+
+    return repository_acquire(repository, name, name_bytes, version, &deferred);
+}
+
+struct model *repository_of_sequence(struct repository *repository, struct model *model, uint64_t version,
+                                     const infer_request *request)
+{
+    struct model *old = NULL;
+
+    if (request->sequence[0] != '\0' && !request->sequence_start && !sequence_is_known(model, request->sequence))
+        old = retired_find(&repository->retired, model->name, version, request->sequence);
+    if (old == NULL)
+        return model;
+    model_unref(model);
+    return old;
+}
+
+void repository_collect(struct repository *repository)
+{
+    retired_collect(&repository->retired);
+    repository_trim(repository);
+}
+
+uint32_t repository_retired(struct repository *repository)
+{
+    uint64_t bytes;
+
+    return retired_count(&repository->retired, &bytes);
+}
+
+bool repository_matches(const repository_entry *entry, const char *name, size_t name_bytes, uint64_t version)
+{
+    return entry->loaded != NULL && (version == 0 || version == entry->version) &&
+           (name == NULL || (strlen(entry->name) == name_bytes && memcmp(entry->name, name, name_bytes) == 0));
+}
+
+void repository_each(struct repository *repository, void (*each)(void *user, const repository_entry *entry), void *user)
+{
+    static const char *const states[] = { "UNAVAILABLE", "LOADING", "READY" };
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const struct entry *entry = &repository->entries[i];
+        repository_entry shown = { entry->name,
+                                   entry->version,
+                                   states[entry->state],
+                                   entry->reason != NULL ? entry->reason : "",
+                                   entry->loaded != NULL ? entry->loaded : entry->candidate,
+                                   entry->is_text && (entry->loaded != NULL || entry->deferred) };
+
+        each(user, &shown);
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+}
+
+uint32_t repository_ready(struct repository *repository, uint32_t *out_failed)
+{
+    uint32_t ready = 0;
+
+    *out_failed = 0;
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        bool is_ready = repository->entries[i].loaded != NULL || repository->entries[i].deferred;
+
+        ready += is_ready;
+        *out_failed += !is_ready && repository->entries[i].failed;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return ready;
+}
