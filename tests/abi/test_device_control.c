@@ -287,6 +287,45 @@ static void a_failure_of_the_list_of_kernels_is_logged(void **state)
     close_rig(&rig);
 }
 
+/* inlay_session_update() on a device with memory of its own: old weights leave it with the last run that needs them. */
+static void weights_are_replaced(void **state)
+{
+    inlay_control_request request = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct rig rig = open_chain();
+    const char *name = "c";
+    inlay_value *value;
+    uint32_t regions, buffers;
+    float weights[6], want[6];
+
+    (void)state;
+    run(&rig);
+    expect_floats(rig.context, 0, chain_result, 6);
+    regions = counted(&rig.counters->live_regions);
+    buffers = counted(&rig.counters->live_buffers);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, weights, sizeof weights, &value, &diag), INLAY_OK);
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < 6; i++) {
+            weights[i] = (float)(10 * turn + i);
+            want[i] = chain_result[i] - b[i] + weights[i];
+        }
+        assert_int_equal(inlay_session_update(rig.session, 1, &name, &value, &diag), INLAY_OK);
+        memset(weights, 0, sizeof weights); /* it was copied */
+        run(&rig);
+        expect_floats(rig.context, 0, want, 6);
+        assert_int_equal(counted(&rig.counters->live_regions), regions);
+        assert_int_equal(counted(&rig.counters->live_buffers), buffers);
+    }
+    assert_int_equal(ask(&rig, INLAY_CONTROL_SUSPEND, &request, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_update(rig.session, 1, &name, &value, &diag), INLAY_BUSY);
+    request = (inlay_control_request){ 0 };
+    assert_int_equal(ask(&rig, INLAY_CONTROL_RESUME, &request, &diag), INLAY_OK);
+    run(&rig);
+    expect_floats(rig.context, 0, want, 6);
+    inlay_value_unref(value);
+    close_rig(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_device_is_suspended),
         cmocka_unit_test(requests_among_runs),
         cmocka_unit_test(a_failure_of_the_list_of_kernels_is_logged),
+        cmocka_unit_test(weights_are_replaced),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

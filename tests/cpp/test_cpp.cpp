@@ -87,6 +87,9 @@ static void test_sessions()
     CHECK(session.providers()[0].name == "reference" && !session.providers()[0].skipped);
     CHECK(session.model().producer_name == "backend-test");
     CHECK(has(session.explain(), "Add") && session.explain("json")[0] == '{');
+    session.update({});
+    CHECK(has(error_of([&] { session.update({ { "weight", inlay::Value::create(INLAY_FLOAT, { 2 }) } }); }).what(),
+              "no initializer 'weight'"));
 }
 
 static void test_contexts()

@@ -1,6 +1,7 @@
 /* Loads, compiles and runs small models with the first allocation failing, then the second, and so on until none fails.
  * Each attempt must end with a status and without leaked blocks. */
 #include "graph_script.h"
+#include "../api/update_models.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -214,6 +215,62 @@ static inlay_status attempt_explanations(const char *path, inlay_diag *diag)
     return status;
 }
 
+static bool is_result(inlay_context *context, const float *want)
+{
+    return inlay_context_run(context, NULL, NULL) == INLAY_OK &&
+           memcmp(inlay_value_data(inlay_context_output(context, 0)), want, ROWS * WIDTH * sizeof *want) == 0;
+}
+
+/* Replaces all weights of a session, in which allocations fail. Then the session computes the same as before. */
+static inlay_status attempt_update(const char *path, inlay_diag *diag)
+{
+    static onnx_bytes file;
+    static update_model model;
+    uint64_t contents[MAX_WEIGHTS] = { 0 };
+    const char *names[MAX_WEIGHTS];
+    inlay_value *values[MAX_WEIGHTS] = { NULL };
+    inlay_options *options = NULL;
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    float before[ROWS * WIDTH] = { 0 };
+    inlay_status status;
+
+    enabled = 0;
+    assert_int_equal(update_model_write(&model, strtoull(path, NULL, 10), contents, &file), 0);
+    assert_int_equal(inlay_options_create(&options, diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "intra_threads", "1", diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "cpu?,reference", diag), INLAY_OK);
+    status = inlay_session_create_from_bytes(file.data, file.count, options, &session, diag);
+    inlay_options_destroy(options);
+    if (status == INLAY_OK)
+        status = inlay_context_create(session, &context, diag);
+    if (status == INLAY_OK)
+        status = bind_inputs(session, context, diag);
+    if (status == INLAY_OK)
+        status = inlay_context_run(context, NULL, diag);
+    if (status == INLAY_OK)
+        memcpy(before, inlay_value_data(inlay_context_output(context, 0)), sizeof before);
+    for (uint32_t i = 0; i < model.weight_count && status == INLAY_OK; i++) {
+        names[i] = model.weights[i].name;
+        status =
+            inlay_value_create(model.weights[i].dtype, model.weights[i].rank, model.weights[i].dims, &values[i], diag);
+        if (status == INLAY_OK)
+            (void)weight_fill(&model.weights[i], 1 + i, inlay_value_data(values[i]));
+    }
+    if (status == INLAY_OK) {
+        enabled = 1;
+        status = inlay_session_update(session, model.weight_count, names, values, diag);
+        enabled = 0;
+        assert_int_equal(is_result(context, before), status != INLAY_OK);
+    }
+    for (uint32_t i = 0; i < model.weight_count; i++)
+        inlay_value_unref(values[i]);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    enabled = 1;
+    return status;
+}
+
 /* Loads and queries settings of every type from a file. */
 static inlay_status attempt_settings(const char *path, inlay_diag *diag)
 {
@@ -356,6 +413,15 @@ static void test_settings(void **state)
     assert_int_equal(unsetenv("INLAY_DIM"), 0);
 }
 
+static void test_updates(void **state)
+{
+    static const char *const seeds[] = { "3", "9" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
+        fail_each_allocation("an update", seeds[i], attempt_update);
+}
+
 /* From the third run on nothing allocates memory, including bodies and data-dependent steps. */
 static void test_steady_runs(void **state)
 {
@@ -413,7 +479,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_explanations), cmocka_unit_test(test_models),
                                         cmocka_unit_test(test_regions),      cmocka_unit_test(test_integers),
-                                        cmocka_unit_test(test_settings),     cmocka_unit_test(test_steady_runs) };
+                                        cmocka_unit_test(test_settings),     cmocka_unit_test(test_steady_runs),
+                                        cmocka_unit_test(test_updates) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,6 +271,30 @@ class Sessions(unittest.TestCase):
             again = inlay.Session(case("test_add"), config=False, plan=path)
             np.testing.assert_array_equal(again.run([self.x, self.y])["sum"], self.x + self.y)
 
+    def test_update(self):
+        """y = x * W + B"""
+        def node(op, inputs, output):
+            return field(1, b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, op))
+
+        def weight(name, array):
+            return field(5, field(1, 3) + field(2, 1) + field(8, name) + field(9, np.float32(array).tobytes()))
+
+        graph = (node(b"Mul", [b"x", b"W"], b"t") + node(b"Add", [b"t", b"B"], b"y") + field(2, b"g") +
+                 weight(b"W", [2, 2, 2]) + weight(b"B", [1, 2, 3]) + field(11, tensor_info("x", ["n", 3])) +
+                 field(12, tensor_info("y", ["n", 3])))
+        session = inlay.Session(field(1, 8) + field(8, field(2, 17)) + field(7, graph), config=False)
+        x = np.ones((1, 3), np.float32)
+        np.testing.assert_array_equal(session.run([x])["y"], [[3, 4, 5]])
+        with session.context() as context:
+            session.update({"W": np.arange(3, dtype=np.float32), "B": np.zeros(3, np.float32)})
+            np.testing.assert_array_equal(context.run([x])["y"].numpy(), [[0, 1, 2]])
+        session.update({"B": np.full(3, 4, np.float32)})
+        np.testing.assert_array_equal(session.run([x])["y"], [[4, 5, 6]])
+        self.assertRaisesRegex(inlay.InlayError, r"'B'.*float\[2\]", session.update, {"B": np.zeros(2, np.float32)})
+        self.assertRaisesRegex(inlay.InlayError, "'C'", session.update, {"W": x[0], "C": x[0]})
+        np.testing.assert_array_equal(session.run([x])["y"], [[4, 5, 6]])
+        session.update({})
+
     def test_devices(self):
         found = inlay.devices(config=False)
         self.assertIn("reference", [d.provider for d in found])

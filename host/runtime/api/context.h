@@ -4,7 +4,7 @@
 #include "exec/context/run_shared.h"
 #include "exec/context/run_states.h"
 #include "measure/runs.h"
-#include "session/session.h"
+#include "session/versions.h"
 
 struct profile;
 struct inlay_context {
@@ -12,6 +12,8 @@ struct inlay_context {
     session_context entry; /* in the session's list */
     run_shared shared;
     struct runner *runner;
+    session_version *version;    /* of the runner's program; a reference */
+    bool outdated;               /* a run must fail: there was no memory to change to the latest version */
     inlay_value **inputs;        /* [input_count] bound, a reference each */
     run_value *in;               /* [input_count] the inputs of a run */
     inlay_value **bound_outputs; /* [output_count] bound, a reference each */
@@ -27,6 +29,11 @@ struct inlay_context {
 /* *out: the open provider of that name. INLAY_NOT_FOUND: the session has none. */
 INLAY_NODISCARD inlay_status session_device(const inlay_session *session, const char *name, const struct provider **out,
                                             inlay_diag *diag);
+/* Creates the defaults of inputs that are not bound, for runs of the program. After a failure the context has its
+ * previous ones. */
+INLAY_NODISCARD inlay_status context_make_defaults(inlay_context *context, const struct program *program,
+                                                   inlay_diag *diag);
+void context_free_defaults(inlay_value **list, uint32_t count); /* list NULL is a no-op */
 /* Collects the fences of pending work on the bound values, which the run waits for. Called before a run, on the
  * application's thread. */
 void context_find_ready(inlay_context *context);

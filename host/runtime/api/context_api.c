@@ -7,44 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Creates the default of an input that is also an initializer (since IR 4). The value borrows the data of the file if
- * they are aligned. */
-static inlay_status make_default(const graph_value *value, inlay_value **out_value, inlay_diag *diag)
-{
-    const inlay_tensor_view *view = value->default_value;
-    inlay_status status;
-
-    if (view == NULL)
-        return INLAY_OK;
-    if ((uintptr_t)view->data % 16 == 0)
-        return inlay_value_borrow(view->dtype, view->rank, view->dims, (void *)(uintptr_t)view->data, view->bytes,
-                                  out_value, diag);
-    status = value_create(view->dtype, view->rank, view->dims, false, out_value, diag);
-    if (status == INLAY_OK && view->bytes > 0)
-        memcpy(inlay_value_data(*out_value), view->data, (size_t)view->bytes);
-    return status;
-}
-
-/* Creates the value of an input that no operator reads, unless its shape depends on that of other inputs. */
-static inlay_status make_unread(const inlay_value_info *info, inlay_value **out_value, inlay_diag *diag)
-{
-    int64_t dims[INLAY_MAX_RANK];
-
-    if (info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_UNDEFINED || info->rank > INLAY_MAX_RANK)
-        return INLAY_OK;
-    for (uint32_t d = 0; d < info->rank; d++) {
-        if (info->dims[d].kind != INLAY_DIM_FIXED)
-            return INLAY_OK;
-        dims[d] = info->dims[d].value;
-    }
-    return value_create(info->dtype, info->rank, dims, true, out_value, diag);
-}
-
 inlay_status inlay_context_create(inlay_session *session, inlay_context **out_context, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     inlay_context *context = calloc(1, sizeof *context);
     const struct graph *graph = session->model->main;
+    struct program *program;
 
     *out_context = NULL;
     if (context == NULL)
@@ -69,22 +37,14 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     context->in = calloc((size_t)graph->input_count + 1, sizeof *context->in);
     context->bound_outputs = calloc((size_t)graph->output_count + 1, sizeof(inlay_value *));
     context->ready = calloc((size_t)graph->input_count + graph->output_count + 1, sizeof *context->ready);
-    context->defaults = calloc((size_t)graph->input_count + 1, sizeof(inlay_value *));
     session_add_context(session, &context->entry);
-    if (context->inputs == NULL || context->in == NULL || context->bound_outputs == NULL || context->ready == NULL ||
-        context->defaults == NULL) {
+    if (context->inputs == NULL || context->in == NULL || context->bound_outputs == NULL || context->ready == NULL) {
         status = no_memory(diag, "for a run context");
         goto done;
     }
-    INLAY_TRY(
-        runner_create(__atomic_load_n(&session->main, __ATOMIC_ACQUIRE), &context->shared, &context->runner, diag));
-    for (uint32_t i = 0; i < graph->input_count; i++) {
-        const graph_value *value = &graph->values[graph->inputs[i]];
-
-        INLAY_TRY(make_default(value, &context->defaults[i], diag));
-        if (context->defaults[i] == NULL && context->runner->prog->uses.last[graph->inputs[i]] == INLAY_NONE)
-            INLAY_TRY(make_unread(&value->info, &context->defaults[i], diag));
-    }
+    context->version = session_version_take(session, &program);
+    INLAY_TRY(runner_create(program, &context->shared, &context->runner, diag));
+    INLAY_TRY(context_make_defaults(context, program, diag));
     *out_context = context;
     context = NULL;
 done:
@@ -123,18 +83,17 @@ void inlay_context_destroy(inlay_context *context)
     profile_destroy(context->profile);
     for (uint32_t i = 0; context->inputs != NULL && i < inlay_session_input_count(context->session); i++)
         inlay_value_unref(context->inputs[i]);
-    for (uint32_t i = 0; context->defaults != NULL && i < inlay_session_input_count(context->session); i++)
-        inlay_value_unref(context->defaults[i]);
+    context_free_defaults(context->defaults, inlay_session_input_count(context->session));
     for (uint32_t i = 0; context->bound_outputs != NULL && i < inlay_session_output_count(context->session); i++)
         inlay_value_unref(context->bound_outputs[i]);
     finite_check_destroy(context->shared.finite);
     run_shared_deinit(&context->shared);
+    session_version_give(context->session, context->version);
     session_remove_context(context->session, &context->entry);
     free(context->inputs);
     free(context->in);
     free(context->bound_outputs);
     free(context->ready);
-    free(context->defaults);
     free(context);
 }
 

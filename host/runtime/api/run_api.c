@@ -1,5 +1,6 @@
 /* api/run_api.c - inlay.h: runs, their measurement and profiles. */
 #include "api/context.h"
+#include "base/memory.h"
 #include "base/sized_struct.h"
 #include "exec/device/residency.h"
 #include "exec/loop/finite.h"
@@ -52,20 +53,62 @@ void context_import_input(const inlay_context *context, uint32_t index, inlay_va
         in->buffer = imported;
 }
 
-/* Changes to the program that was compiled in the background. The context keeps its program while it keeps states or
- * measures, and if there is no memory for another runner. */
+/* Makes the runner of another program that of the context. */
+static void set_runner(inlay_context *context, struct runner *next)
+{
+    struct runner *before = context->runner;
+
+    for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++)
+        next->out.wanted[k] = before->out.wanted[k];
+    runner_destroy(before);
+    context->runner = context->shared.root = next;
+}
+
+/* Changes to the version of the session that has the latest weights, with the states of the context. On success the
+ * context owns the reference. */
+static bool change_version(inlay_context *context, session_version *version, struct program *latest)
+{
+    struct runner *next;
+
+    if (runner_create(latest, &context->shared, &next, NULL) != INLAY_OK)
+        return false;
+    if (context_make_defaults(context, latest, NULL) != INLAY_OK) {
+        runner_destroy(next);
+        return false;
+    }
+    set_runner(context, next);
+    if (context->states != NULL)
+        run_states_move(context->states, latest);
+    session_version_give(context->session, context->version);
+    context->version = version;
+    return true;
+}
+
+/* Changes to the latest program: of other weights, or compiled in the background. The context keeps its program while it
+ * measures. It also keeps that of the background while it keeps states, and if there is no memory for another runner. */
 static void change_program(inlay_context *context)
 {
     struct program *latest = __atomic_load_n(&context->session->main, __ATOMIC_ACQUIRE);
+    session_version *version;
     struct runner *next;
 
-    if (context->runner->prog == latest || context->states != NULL || context->shared.hook != NULL ||
-        context->shared.hang.abandoned || runner_create(latest, &context->shared, &next, NULL) != INLAY_OK)
+    if (context->runner->prog == latest || context->shared.hook != NULL || context->shared.hang.abandoned)
         return;
-    for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++)
-        next->out.wanted[k] = context->runner->out.wanted[k];
-    runner_destroy(context->runner);
-    context->runner = context->shared.root = next;
+    version = session_version_take(context->session, &latest);
+    if (version != context->version) {
+        context->outdated = !change_version(context, version, latest);
+        if (context->outdated)
+            session_version_give(context->session, version);
+        return;
+    }
+    if (context->states == NULL && runner_create(latest, &context->shared, &next, NULL) == INLAY_OK)
+        set_runner(context, next);
+    session_version_give(context->session, version);
+}
+
+static inlay_status fail_outdated(inlay_diag *diag)
+{
+    return no_memory(diag, "to change the context to the new weights of the session");
 }
 
 void context_find_ready(inlay_context *context)
@@ -93,7 +136,7 @@ void context_find_ready(inlay_context *context)
 
 static inlay_status gather_inputs(inlay_context *context, inlay_diag *diag)
 {
-    const struct graph *graph = context->session->model->main;
+    const struct graph *graph = context->runner->prog->graph;
 
     for (uint32_t i = 0; i < graph->input_count; i++) {
         const graph_value *value = &graph->values[graph->inputs[i]];
@@ -158,6 +201,8 @@ inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_di
     context->shared.hook = NULL;
     context->shared.run.spans = NULL;
     change_program(context);
+    if (context->outdated)
+        return fail_outdated(diag);
     if (on != 0)
         status = timings_create(context->runner->prog, &context->timings, diag);
     if (context->timings != NULL)
@@ -260,26 +305,6 @@ inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *
     return status;
 }
 
-static void leave_providers(const inlay_session *session, uint32_t count)
-{
-    while (count > 0)
-        provider_end_use(session->open[--count]);
-}
-
-/* A run does not begin while one of the session's providers is suspended. */
-static inlay_status enter_providers(const inlay_session *session, inlay_diag *diag)
-{
-    for (uint32_t i = 0; i < session->env.provider_count; i++) {
-        const inlay_status status = provider_begin_use(session->open[i], diag);
-
-        if (status == INLAY_OK)
-            continue;
-        leave_providers(session, i);
-        return status;
-    }
-    return INLAY_OK;
-}
-
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
     bool must_fit = options != NULL && INLAY_HAS(options, flags) && (options->flags & INLAY_RUN_OUTPUTS_BOUND) != 0;
@@ -292,13 +317,15 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
         (options->priority > INLAY_PRIORITY_HIGH || options->power > INLAY_POWER_PERFORMANCE))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_run_options: priority %u or power %u is unknown",
                           options->priority, options->power);
-    status = enter_providers(context->session, diag);
+    if (context->outdated)
+        return fail_outdated(diag);
+    status = session_enter_providers(context->session, diag);
     if (status != INLAY_OK)
         return status;
     __atomic_store_n(&context->entry.running, 1, __ATOMIC_RELAXED);
     status = start_run(context, options, diag);
     __atomic_store_n(&context->entry.running, 0, __ATOMIC_RELEASE);
-    leave_providers(context->session, context->session->env.provider_count);
+    session_leave_providers(context->session);
     return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;
 }
 
@@ -365,7 +392,7 @@ inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *o
 {
     const struct bound *bound = context->runner->plans.now;
     inlay_plan_info info = { .struct_size = sizeof info };
-    const struct graph *graph = context->session->model->main;
+    const struct graph *graph = context->runner->prog->graph;
 
     if (bound == NULL)
         return INLAY_NOT_FOUND;

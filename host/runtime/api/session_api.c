@@ -3,6 +3,7 @@
 #include "base/sized_struct.h"
 #include "explain/explain.h"
 #include "profile/profile.h"
+#include "session/update.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,7 @@ inlay_status inlay_session_explain(const inlay_session *session, const inlay_exp
 {
     static const inlay_explain_options defaults = { .struct_size = sizeof defaults };
     inlay_explain_options complete;
+    inlay_status status;
 
     if (options == NULL)
         options = &defaults;
@@ -105,11 +107,24 @@ inlay_status inlay_session_explain(const inlay_session *session, const inlay_exp
     if (complete.measured != NULL && complete.measured->session != session)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the measured context belongs to another session");
     session_background_wait(session);
+    session_hold(session);
     if (complete.measured != NULL && complete.measured->runner->prog != session->main)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "the context was measured before the session ran on all its providers; measure it again");
-    return explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->timings,
-                           complete.measured == NULL ? NULL : complete.measured->runner, write, user, diag);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "the context was measured before the session ran on all its providers, or before its "
+                            "weights were changed; measure it again");
+    else
+        status = explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->timings,
+                                 complete.measured == NULL ? NULL : complete.measured->runner, write, user, diag);
+    session_unhold(session);
+    return status;
+}
+
+inlay_status inlay_session_update(inlay_session *session, uint32_t count, const char *const *names,
+                                  inlay_value *const *values, inlay_diag *diag)
+{
+    const inlay_status status = session_check_process(session, diag);
+
+    return status == INLAY_OK ? session_update(session, count, names, values, diag) : status;
 }
 
 /* ------------------------------------------------------------------ memory */

@@ -18,7 +18,9 @@ inlay_status inlay_session_state(const inlay_session *session, uint32_t index, i
     info.output = session->env.states[index].output;
     info.axis = session->env.states[index].axis;
     session_background_wait(session);
+    session_hold(session);
     info.in_place = session->main->state_steps[index] != INLAY_NONE;
+    session_unhold(session);
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 

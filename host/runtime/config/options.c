@@ -101,6 +101,37 @@ void options_destroy(inlay_options *options)
     free(options);
 }
 
+static bool values_copy(const option_values *from, option_values *to)
+{
+    for (uint32_t i = 0; i < from->count; i++) {
+        if (!LIST_GROW(to->items, to->count))
+            return false;
+        to->items[to->count] = (option_value){ .text = strdup(from->items[i].text), .source = from->items[i].source };
+        if (to->items[to->count++].text == NULL)
+            return false;
+    }
+    return true;
+}
+
+inlay_status options_copy(const inlay_options *options, inlay_options **out_copy, inlay_diag *diag)
+{
+    inlay_options *copy = NULL;
+    inlay_status status = INLAY_OK;
+
+    *out_copy = NULL;
+    if (options == NULL)
+        return INLAY_OK;
+    status = options_create(&copy, diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < OPTION_COUNT; i++)
+        if (!values_copy(&options->values[i], &copy->values[i]))
+            status = no_memory(diag, "for options");
+    if (status == INLAY_OK)
+        *out_copy = copy;
+    else
+        options_destroy(copy);
+    return status;
+}
+
 /* ------------------------------------------------------------------ names and checks */
 
 uint32_t options_find(const char *name)

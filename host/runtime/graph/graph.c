@@ -193,9 +193,10 @@ void graph_blob_release_pages(const graph_model *model, const void *data, size_t
 
     if (bytes < page || from >= to)
         return;
-    for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
-        if (blob->mapped && from >= (uintptr_t)blob->address && to <= (uintptr_t)blob->address + blob->bytes)
-            (void)madvise((void *)from, to - from, MADV_DONTNEED);
+    for (; model != NULL; model = model->base)
+        for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
+            if (blob->mapped && from >= (uintptr_t)blob->address && to <= (uintptr_t)blob->address + blob->bytes)
+                (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 int64_t graph_model_opset(const graph_model *model, const char *domain)

@@ -146,6 +146,14 @@ typedef struct graph_finding {
     const char *fix;            /* "" if the message contains it */
 } graph_finding;
 
+/* A mapped file of external data. */
+typedef struct graph_external {
+    struct graph_external *next;
+    const char *location;
+    const void *bytes; /* [count] */
+    size_t count;
+} graph_external;
+
 typedef struct graph_blob graph_blob; /* a file mapping or a heap block that contains constants; see graph.c */
 
 struct graph_model {
@@ -169,7 +177,12 @@ struct graph_model {
     uint64_t next_name; /* number of the next name that graph_add_value() generates */
     graph_blob *blobs;  /* memory that is unmapped or freed with the model */
     const char *path;   /* of the file, or NULL */
-    inlay_str extra;    /* see graph_node.extra */
+    const void *file;   /* [file_bytes] the bytes that were parsed, for model_load_again() */
+    size_t file_bytes;
+    graph_external *externals; /* files of external data; NULL: none */
+    /* model_load_again(): the model whose mappings this one reads, which outlives it; otherwise NULL. */
+    const graph_model *base;
+    inlay_str extra; /* see graph_node.extra */
     /* While the optimiser runs: the pass and the number of its rewrite. New nodes are marked with both, and removed
      * nodes are recorded in the history. Otherwise NULL and 0. */
     const char *pass;
@@ -254,7 +267,8 @@ const graph_file_id *graph_blob_file(const graph_model *model, const void *data,
 uint64_t graph_blob_mapped(const graph_model *model);
 
 /* A hint that the bytes will probably not be read again. Pages of a mapping that are completely within the range are
- * released; a later read loads them from the file again. No effect on heap memory. Thread-safe. */
+ * released; a later read loads them from the file again. No effect on heap memory. Also for mappings of model->base.
+ * Thread-safe. */
 void graph_blob_release_pages(const graph_model *model, const void *data, size_t bytes);
 
 /* Is a constant small enough that shapes may depend on its elements? Such constants are shown to providers, and are

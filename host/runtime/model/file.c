@@ -231,16 +231,47 @@ static inlay_status unpack(const char *location, file_map *map, inlay_diag *diag
     return INLAY_OK;
 }
 
+/* A file that the model's base has mapped already. */
+static const graph_external *find_mapped(const graph_model *base, const char *location)
+{
+    const graph_external *external = base != NULL ? base->externals : NULL;
+
+    while (external != NULL && strcmp(external->location, location) != 0)
+        external = external->next;
+    return external;
+}
+
+/* Records the mapping for model_load_again(). */
+static bool record_mapped(graph_model *model, const char *location, const file_map *map)
+{
+    graph_external *external = arena_alloc(&model->arena, sizeof *external);
+
+    if (external == NULL)
+        return false;
+    *external = (graph_external){ .next = model->externals,
+                                  .location = arena_string(&model->arena, location),
+                                  .bytes = map->bytes,
+                                  .count = map->count };
+    model->externals = external;
+    return external->location != NULL;
+}
+
 inlay_status external_open(external_files *files, const char *location, file_map *out, inlay_diag *diag)
 {
     size_t bytes = strlen(location);
     uint32_t found = names_find(&files->index, location, bytes);
+    const graph_external *external;
     const char *key;
     inlay_status status;
 
     if (found != NAMES_NONE) {
         INLAY_CHECK(found < files->count);
         *out = files->maps[found];
+        return INLAY_OK;
+    }
+    external = find_mapped(files->model->base, location);
+    if (external != NULL) {
+        *out = (file_map){ .bytes = external->bytes, .count = external->count };
         return INLAY_OK;
     }
     status = open_external(files, location, out, diag);
@@ -252,7 +283,7 @@ inlay_status external_open(external_files *files, const char *location, file_map
     if (status != INLAY_OK)
         return status;
     key = arena_string(&files->scratch, location);
-    if (!LIST_GROW(files->maps, files->count) || key == NULL ||
+    if (!LIST_GROW(files->maps, files->count) || key == NULL || !record_mapped(files->model, location, out) ||
         !names_add(&files->index, key, bytes, files->count, NULL))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
     files->maps[files->count++] = *out;

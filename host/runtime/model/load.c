@@ -233,6 +233,8 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
                                      .alloc = blob_alloc,
                                      .alloc_ctx = model,
                                      .densified = &loader.densified };
+    model->file = bytes;
+    model->file_bytes = count;
     model->strict = options != NULL && options->strict;
     model->collect = options != NULL && options->collect;
     loader.keep_sparse = options != NULL && options->keep_sparse;
@@ -333,8 +335,9 @@ inlay_status model_load_fd(int fd, const model_load_options *options, graph_mode
     return status;
 }
 
-inlay_status model_load_bytes(const void *data, size_t bytes, const model_load_options *options,
-                              graph_model **out_model, inlay_diag *diag)
+/* Loads from bytes that outlive the model; base may be NULL. */
+static inlay_status load_bytes(const void *data, size_t bytes, const graph_model *base,
+                               const model_load_options *options, graph_model **out_model, inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
     inlay_status status;
@@ -342,6 +345,7 @@ inlay_status model_load_bytes(const void *data, size_t bytes, const model_load_o
     *out_model = NULL;
     if (model == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    model->base = base;
     status = load(model, data, bytes, options, NULL, diag);
     if (status == INLAY_OK) {
         *out_model = model;
@@ -350,4 +354,16 @@ inlay_status model_load_bytes(const void *data, size_t bytes, const model_load_o
     load_prefix(diag, "model");
     graph_model_destroy(model);
     return status;
+}
+
+inlay_status model_load_bytes(const void *data, size_t bytes, const model_load_options *options,
+                              graph_model **out_model, inlay_diag *diag)
+{
+    return load_bytes(data, bytes, NULL, options, out_model, diag);
+}
+
+inlay_status model_load_again(const graph_model *base, const model_load_options *options, graph_model **out_model,
+                              inlay_diag *diag)
+{
+    return load_bytes(base->file, base->file_bytes, base, options, out_model, diag);
 }

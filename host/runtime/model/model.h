@@ -40,6 +40,10 @@ INLAY_NODISCARD inlay_status model_load_path(const char *path, const model_load_
 /* data must outlive the model. External data requires options->external_dir. */
 INLAY_NODISCARD inlay_status model_load_bytes(const void *data, size_t bytes, const model_load_options *options,
                                               graph_model **out_model, inlay_diag *diag);
+/* Loads a model once more that was loaded without options.collect: from the bytes and the mapped files of `base`, which
+ * must outlive the new model. Nothing is read from the file system. options as for base. */
+INLAY_NODISCARD inlay_status model_load_again(const graph_model *base, const model_load_options *options,
+                                              graph_model **out_model, inlay_diag *diag);
 /* fd may be closed afterwards. */
 INLAY_NODISCARD inlay_status model_load_fd(int fd, const model_load_options *options, graph_model **out_model,
                                            inlay_diag *diag);

@@ -47,6 +47,9 @@ typedef struct program_env {
      * stops the compilation. */
     inlay_status (*progress)(void *ctx, const char *what, uint32_t steps);
     void *progress_ctx;
+    /* While a program is created: a compiled program of the same model with other weights, from which unchanged regions
+     * are taken over (plan/program/take_over.h). NULL: none. */
+    struct program *donor;
 } program_env;
 
 struct program;
@@ -64,6 +67,12 @@ typedef struct blob_map {
 } blob_map;
 void blob_unmap(blob_map *file); /* {0} is a no-op */
 
+/* A compiled region that steps of several programs run, see plan/program/take_over.h. */
+typedef struct program_share {
+    uint32_t references;        /* atomic: steps */
+    const struct program *home; /* the main graph's program that compiled it: it owns data that the region reads */
+} program_share;
+
 typedef struct program_step {
     const partition_region *region;
     const partition_provider *provider; /* NULL: the host runs `node` */
@@ -74,6 +83,7 @@ typedef struct program_step {
     bool foldable;           /* may run while planning: deterministic, one node, in host memory, synchronous */
     bool view;               /* the output is the input's memory with another shape */
     bool borrowed;           /* compiled belongs to a step of another program */
+    program_share *share;    /* NULL: no other program runs compiled, unless it borrows it */
     bool counted;            /* the progress of the session's creation includes the step */
     uint64_t resident_bytes; /* memory of compiled: as reported by the provider, otherwise according to its offers */
     bool has_key;            /* the engine cache serves the region */
@@ -196,6 +206,12 @@ uint32_t declined_list(struct program *program, uint32_t most,
                        void (*say)(void *ctx, const char *shapes, const char *text), void *ctx);
 /* Releases compiled regions, plans and bodies. NULL is a no-op. */
 void program_destroy(struct program *program);
+/* Releases compiled regions, plans and fallbacks of the program and its bodies, which cannot run any more. Constants
+ * and packed weights stay, for other programs that have taken over regions (program/take_over.h). */
+void program_release_regions(struct program *program);
+/* Calls `each` for the home of each step of the program and its bodies that was taken over, also several times. In
+ * program/take_over.c. */
+void program_each_home(const struct program *program, void (*each)(void *ctx, const struct program *home), void *ctx);
 
 /* Releases the compiled region of a step, unless it belongs to another program. */
 void program_release_step(const program_env *env, program_step *step);

@@ -267,3 +267,69 @@ uint32_t hash_constants(struct graph *graph, const char *folder, int64_t now)
     free(work.list);
     return work.count;
 }
+
+/* ------------------------------------------------------------------ the same memory */
+
+/* The hashes of constants, by their addresses. */
+struct known {
+    memo_entry *entries; /* [count] offset: the address */
+    uint32_t count;
+};
+
+static bool is_large_constant(const inlay_value_info *info)
+{
+    return (info->flags & INLAY_VALUE_CONSTANT) != 0 && info->dtype != INLAY_STRING && info->data_bytes >= MIN_BYTES;
+}
+
+static memo_entry entry_of(const inlay_value_info *info)
+{
+    return (memo_entry){ .offset = (uintptr_t)info->data,
+                         .bytes = info->data_bytes,
+                         .seed = graph_constant_seed(info),
+                         .hash = info->content_hash };
+}
+
+static bool collect_known(struct known *known, const struct graph *graph)
+{
+    for (uint32_t value = 0; value < graph->value_count; value++) {
+        const inlay_value_info *info = &graph->values[value].info;
+
+        if (!is_large_constant(info) || info->content_hash == 0)
+            continue;
+        if (!LIST_GROW(known->entries, known->count))
+            return false;
+        known->entries[known->count++] = entry_of(info);
+    }
+    for (uint32_t node = 0; node < graph->node_count; node++)
+        for (uint32_t b = 0; b < graph->nodes[node]->body_count; b++)
+            if (!collect_known(known, graph->nodes[node]->bodies[b].graph))
+                return false;
+    return true;
+}
+
+static void set_known(const struct known *known, struct graph *graph)
+{
+    for (uint32_t value = 0; value < graph->value_count; value++) {
+        inlay_value_info *info = &graph->values[value].info;
+        const memo_entry key = entry_of(info), *found;
+
+        if (!is_large_constant(info) || info->content_hash != 0)
+            continue;
+        found = bsearch(&key, known->entries, known->count, sizeof key, compare_entries);
+        info->content_hash = found != NULL ? found->hash : 0;
+    }
+    for (uint32_t node = 0; node < graph->node_count; node++)
+        for (uint32_t b = 0; b < graph->nodes[node]->body_count; b++)
+            set_known(known, graph->nodes[node]->bodies[b].graph);
+}
+
+void hash_copy(const struct graph *from, struct graph *to)
+{
+    struct known known = { .count = 0 };
+
+    if (collect_known(&known, from) && known.count > 0) {
+        qsort(known.entries, known.count, sizeof *known.entries, compare_entries);
+        set_known(&known, to);
+    }
+    free(known.entries);
+}

@@ -12,4 +12,7 @@
  * returned by time(). Returns the number of constants that were read. Never fails: a missing hash is computed when it
  * is needed. */
 uint32_t hash_constants(struct graph *graph, const char *folder, int64_t now);
+/* Sets content_hash of the larger constants of `to` and its bodies that are the same memory, with the same type and
+ * shape, as constants of `from` and its bodies. Out of memory: sets none. */
+void hash_copy(const struct graph *from, struct graph *to);
 #endif

@@ -20,6 +20,9 @@ static bool was_in_use(inlay_session *session)
 
     if (used)
         return true;
+    used = pthread_mutex_trylock(&session->update_lock) != 0;
+    if (!used)
+        (void)pthread_mutex_unlock(&session->update_lock);
     for (const session_context *context = session->contexts; context != NULL; context = context->next)
         used |= __atomic_load_n(&context->running, __ATOMIC_RELAXED) != 0;
     (void)pthread_mutex_unlock(&session->contexts_lock);

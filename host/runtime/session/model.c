@@ -48,6 +48,14 @@ inlay_status session_load_model(inlay_session *session, const session_source *so
     return model_load_fd(source->fd, &load, &session->model, diag);
 }
 
+inlay_status session_load_again(const inlay_session *session, graph_model **out_model, inlay_diag *diag)
+{
+    model_load_options load = load_options(session->options);
+
+    load.keep_sparse = session->keeps_sparse;
+    return model_load_again(session->model, &load, out_model, diag);
+}
+
 static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint32_t rank, uint32_t symbol,
                                 inlay_dim to, bool *out_found)
 {
@@ -131,9 +139,8 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
 
 /* Option dim: replaces symbols of the main graph with sizes. A name that ends in ? is optional: the model may not have
  * it. */
-static inlay_status fix_dims(inlay_session *session, const inlay_options *options, inlay_diag *diag)
+static inlay_status fix_dims(graph_model *model, const inlay_options *options, inlay_diag *diag)
 {
-    graph_model *model = session->model;
     const uint32_t count = model->symbol_count; /* fix_sum() may add symbols */
     inlay_status status = INLAY_OK;
     option_pair fix;
@@ -171,16 +178,15 @@ static void free_shapes(struct graph *graph)
     }
 }
 
-/* The items of a LIST option, in the session's arena. NULL: out of memory. */
-static const char **list_option(inlay_session *session, const inlay_options *options, uint32_t option,
-                                uint32_t *out_count)
+/* The items of a LIST option, in the model's arena. NULL: out of memory. */
+static const char **list_option(graph_model *model, const inlay_options *options, uint32_t option, uint32_t *out_count)
 {
     const char **list;
     uint32_t count = 0;
 
     while (options_list(options, option, count) != NULL)
         count++;
-    list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
+    list = arena_array(&model->arena, (size_t)count + 1, sizeof *list);
     for (uint32_t i = 0; list != NULL && i < count; i++)
         list[i] = options_list(options, option, i);
     *out_count = count;
@@ -198,16 +204,16 @@ static bool can_tap(const struct graph *graph, uint32_t value)
 
 /* Option tap: appends values of the main graph to its outputs. "*" means all computed values, in the order of their
  * producers. */
-static inlay_status add_taps(inlay_session *session, const inlay_options *options, inlay_diag *diag)
+static inlay_status add_taps(graph_model *model, const inlay_options *options, inlay_diag *diag)
 {
-    struct graph *graph = session->model->main;
+    struct graph *graph = model->main;
     const size_t capacity = (size_t)graph->output_count + graph->value_count + 1;
     const char *name;
     uint32_t *outputs;
 
     if (options_list(options, OPTION_tap, 0) == NULL)
         return INLAY_OK;
-    outputs = arena_grown(&session->model->arena, graph->outputs, graph->output_count, capacity, sizeof *outputs);
+    outputs = arena_grown(&model->arena, graph->outputs, graph->output_count, capacity, sizeof *outputs);
     if (outputs == NULL)
         return no_memory(diag, "for option tap");
     graph->outputs = outputs;
@@ -252,11 +258,11 @@ static inlay_status after(void *ctx, const char *pass)
 }
 
 /* Warns about unknown attributes, which may be misspelt or belong to a later version of the operator. */
-static void warn_of_attributes(const inlay_session *session)
+static void warn_of_attributes(const inlay_session *session, const graph_model *model)
 {
     char line[512];
 
-    for (const graph_finding *finding = session->model->findings; finding != NULL; finding = finding->next) {
+    for (const graph_finding *finding = model->findings; finding != NULL; finding = finding->next) {
         if (strcmp(finding->code, "attribute-unknown") != 0 || session->env.log == NULL)
             continue;
         (void)snprintf(line, sizeof line, "attribute ignored: %.400s", finding->text);
@@ -264,10 +270,11 @@ static void warn_of_attributes(const inlay_session *session)
     }
 }
 
-inlay_status session_optimise(inlay_session *session, const inlay_options *options, inlay_diag *diag)
+inlay_status session_optimise(inlay_session *session, graph_model *model, const inlay_options *options,
+                              inlay_diag *diag)
 {
     program_folder folder = { .env = &session->env };
-    pass_ctx passes = { .model = session->model,
+    pass_ctx passes = { .model = model,
                         .fold = program_fold_node,
                         .fold_ctx = &folder,
                         .diag = diag,
@@ -285,25 +292,27 @@ inlay_status session_optimise(inlay_session *session, const inlay_options *optio
     passes.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
     passes.float_activations = options_int(options, OPTION_float_activations) != 0;
     passes.dynamic_rows = options_int(options, OPTION_dynamic_rows) != 0;
-    passes.only = list_option(session, options, OPTION_pass, &passes.only_count);
-    passes.never = list_option(session, options, OPTION_no_pass, &passes.never_count);
+    passes.only = list_option(model, options, OPTION_pass, &passes.only_count);
+    passes.never = list_option(model, options, OPTION_no_pass, &passes.never_count);
     if (passes.only == NULL || passes.never == NULL)
         return no_memory(diag, "for the list of passes");
-    if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(session->model->main) != INLAY_OK)
+    if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(model->main) != INLAY_OK)
         return no_memory(diag, "to make default values constant");
-    INLAY_TRY(graph_inline_functions(session->model, diag));
-    INLAY_TRY(graph_bind(session->model, plugin_set_operators(session->plugins), diag));
-    warn_of_attributes(session);
-    INLAY_TRY(fix_dims(session, options, diag));
+    INLAY_TRY(graph_inline_functions(model, diag));
+    INLAY_TRY(graph_bind(model, plugin_set_operators(session->plugins), diag));
+    if (model->base == NULL)
+        warn_of_attributes(session, model);
+    INLAY_TRY(fix_dims(model, options, diag));
     if (options_int(options, OPTION_free_shapes) != 0)
-        free_shapes(session->model->main);
-    session->nodes_in_file = session_count_nodes(session->model->main);
-    session->model->later_opset = session->watch != NULL ? session->watch->later_opset : 0;
-    INLAY_TRY(graph_infer(session->model, diag));
-    session->model->later_opset = 0;
-    if (session->model->strict)
-        INLAY_TRY(graph_check_declared(session->model, diag));
-    INLAY_TRY(add_taps(session, options, diag));
+        free_shapes(model->main);
+    if (model->base == NULL)
+        session->nodes_in_file = session_count_nodes(model->main);
+    model->later_opset = session->watch != NULL ? session->watch->later_opset : 0;
+    INLAY_TRY(graph_infer(model, diag));
+    model->later_opset = 0;
+    if (model->strict)
+        INLAY_TRY(graph_check_declared(model, diag));
+    INLAY_TRY(add_taps(model, options, diag));
     passes.rewrite_limit = options_int(options, OPTION_rewrite_limit);
     INLAY_TRY(session_report(session, 0.2, "optimising", diag));
     if (session->watch != NULL) {
@@ -311,14 +320,15 @@ inlay_status session_optimise(inlay_session *session, const inlay_options *optio
         passes.after = after;
         passes.note_ctx = session;
         passes.near_misses = session->watch->near_misses;
-        passes.newest_opset = session->watch->newest_opset >= 0 ? session->watch->newest_opset
-                                                                : graph_model_opset(session->model, "ai.onnx");
+        passes.newest_opset =
+            session->watch->newest_opset >= 0 ? session->watch->newest_opset : graph_model_opset(model, "ai.onnx");
         if (session->watch->newest_opset < 0 && passes.newest_opset == 0) /* the oldest files have no imports */
             passes.newest_opset = 1;
         INLAY_TRY(after(session, ""));
     }
     INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
-    session->lowerings = passes.lowerings;
+    if (model->base == NULL)
+        session->lowerings = passes.lowerings;
 done:
     program_folder_deinit(&folder);
     return status;

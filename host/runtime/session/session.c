@@ -9,6 +9,7 @@
 #include "plugin/crash.h"
 #include "session/hash_memo.h"
 #include "session/search.h"
+#include "session/versions.h"
 #include "threads/threads.h"
 #include "inlay/check.h"
 #include <limits.h>
@@ -483,6 +484,8 @@ static inlay_session *session_begin(const inlay_options *options)
         return NULL;
     }
     (void)pthread_mutex_init(&session->contexts_lock, NULL);
+    (void)pthread_mutex_init(&session->update_lock, NULL);
+    session_versions_begin(session);
     session->forks = fork_count;
     session->env.held_bytes = run_memory_held(session->memory);
     session->heap_before = session->env.held_bytes != NULL ? heap_bytes() : 0;
@@ -540,7 +543,7 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     INLAY_TRY(session_report(session, 0.1, "opening providers", diag));
     INLAY_TRY(load_plugins(session, options, diag));
     INLAY_TRY(session_rules_read(session, options, diag));
-    INLAY_TRY(session_optimise(session, options, diag));
+    INLAY_TRY(session_optimise(session, session->model, options, diag));
     INLAY_TRY(session_costs_open(session, options, diag));
     session->watch = NULL;
     *out_session = session;
@@ -564,6 +567,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     INLAY_TRY(compile(session, options, diag));
     INLAY_TRY(session_limit_check(session, diag));
     INLAY_TRY(session_describe(session, diag));
+    INLAY_TRY(options_copy(options, &session->options, diag));
     INLAY_TRY(session_report(session, 1, "ready", diag));
     session->progress = NULL;
     session->env.room = NULL;
@@ -590,15 +594,6 @@ static void abandon(const inlay_session *session)
                                   limit == 0 || limit > max_ms / GRACE_FACTOR ? max_ms : limit * GRACE_FACTOR);
 }
 
-bool session_device_hangs(const inlay_session *session)
-{
-    bool hangs = false;
-
-    for (uint32_t i = 0; i < session->env.provider_count; i++)
-        hangs |= provider_hangs(session->open[i]);
-    return hangs;
-}
-
 void session_close(inlay_session *session)
 {
     if (session == NULL)
@@ -609,6 +604,7 @@ void session_close(inlay_session *session)
     }
     if (session_check_process(session, NULL) != INLAY_OK) /* only the parent may free it */
         return;
+    session_versions_close(session);
     session_background_end(session);
     program_destroy(session->main);
     session_costs_close(session);
@@ -618,6 +614,8 @@ void session_close(inlay_session *session)
     plugin_set_destroy(session->plugins);
     run_memory_unref(session->memory);
     (void)pthread_mutex_destroy(&session->contexts_lock);
+    (void)pthread_mutex_destroy(&session->update_lock);
+    options_destroy(session->options);
     arena_deinit(&session->arena);
     free(session);
 }

@@ -1,7 +1,7 @@
 /* session/session.h - a model that is ready to run: loaded, checked, optimised, partitioned, compiled.
  *
  * Immutable after session_open(), except for the plans of its programs, which are guarded by locks, and for main, which
- * changes once with option compile_in_background. */
+ * changes once with option compile_in_background, and with each change of weights (update.h). */
 #ifndef SESSION_H
 #define SESSION_H
 #include "config/options.h"
@@ -33,8 +33,24 @@ typedef struct session_context {
     uint32_t running; /* atomic: 1 during a run */
 } session_context;
 
-struct inlay_session {
+/* The session with certain weights (session/update.h). contexts_lock guards the members that change. */
+typedef struct session_version {
+    struct session_version *next; /* in the list of the session, newest first */
     graph_model *model;
+    struct program *main;
+    program_env env;                 /* of main, except for the first version */
+    cost_sizes sizes;                /* env.sizes */
+    struct session_weight **weights; /* [weight_count] the tensors that replace the file's, a reference each */
+    uint32_t weight_count;
+    struct session_version **homes; /* [home_count] the versions that compiled regions of main */
+    uint32_t home_count;
+    uint32_t users; /* contexts, and 1 while it is the latest */
+    uint32_t kept;  /* versions that have this one among their homes */
+    bool ended;     /* its regions are released: no context uses it any more */
+} session_version;
+
+struct inlay_session {
+    graph_model *model; /* of the first version: also has inputs, outputs and metadata of all others */
     plugin_set *plugins;
     const struct provider **open; /* [env.provider_count] */
     partition_provider *providers;
@@ -48,7 +64,7 @@ struct inlay_session {
     uint64_t heap_before;                  /* heap_bytes() when the session was created; 0 without host_limit */
     uint64_t model_hash;                   /* see cost_whole_model */
     const char *cache_dir;                 /* option cache_dir, for later measurements */
-    struct program *main;                  /* atomic while the background compiles */
+    struct program *main;                  /* atomic: changed by the background and by updates */
     struct session_background *background; /* NULL: nothing was left to the background */
     struct plan_input **prepared;          /* [prepared_count] the inputs of option sizes */
     uint32_t prepared_count;
@@ -62,7 +78,12 @@ struct inlay_session {
     bool abandoned;             /* never freed, because a hung device may still access it */
     session_context *contexts;  /* live contexts; contexts_lock guards the list */
     pthread_mutex_t contexts_lock;
-    uint32_t forks; /* atomic: fork_count of the process that may use the session */
+    inlay_options *options; /* of session_open(), for updates; NULL: none */
+    session_version first;
+    session_version *version; /* the latest, with main; contexts_lock guards it */
+    session_version *versions;
+    pthread_mutex_t update_lock; /* held during an update, and while main must not change */
+    uint32_t forks;              /* atomic: fork_count of the process that may use the session */
     inlay_log_fn log;
     void *log_user;
     inlay_progress_fn progress; /* only while the session is being created */
@@ -88,7 +109,8 @@ INLAY_NODISCARD inlay_status session_describe(inlay_session *session, inlay_diag
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
 
-/* Does the device of a provider of the session hang (provider_hung())? Its memory must then stay allocated. */
+/* Does the device of a provider of the session hang (provider_hung())? Its memory must then stay allocated. In
+ * versions.c. */
 bool session_device_hangs(const inlay_session *session);
 
 /* Implements inlay_session_destroy(). NULL is a no-op. */
@@ -149,7 +171,11 @@ void session_background_end(inlay_session *session);
 /* Steps of session_prepare(); in model.c. */
 INLAY_NODISCARD inlay_status session_load_model(inlay_session *session, const session_source *source,
                                                 const inlay_options *options, inlay_diag *diag);
-INLAY_NODISCARD inlay_status session_optimise(inlay_session *session, const inlay_options *options, inlay_diag *diag);
+/* The session's model once more, from the same bytes, with the options of session_open(). */
+INLAY_NODISCARD inlay_status session_load_again(const inlay_session *session, graph_model **out_model,
+                                                inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_optimise(inlay_session *session, graph_model *model, const inlay_options *options,
+                                              inlay_diag *diag);
 /* Sets env.states from the names of inputs and outputs. In states.c. */
 INLAY_NODISCARD inlay_status session_find_states(inlay_session *session, const inlay_options *options,
                                                  inlay_diag *diag);

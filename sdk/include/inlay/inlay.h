@@ -11,10 +11,10 @@
  *     inlay_context_run(context, NULL, &diag);
  *     inlay_value *y = inlay_context_output(context, 0);                 // borrowed until the next run
  *
- * Threads. A session is immutable once created and may be used by any number of threads. A context may be used by one
- * thread at a time. Values are reference-counted and may be shared between threads; their elements are not protected
- * against concurrent access. The element type and the shape of a value are fixed, with one exception: a run that writes
- * its result into a value of inlay_context_set_output() gives the value the shape of the result.
+ * Threads. A session may be used by any number of threads; only inlay_session_update() changes it. A context may be used
+ * by one thread at a time. Values are reference-counted and may be shared between threads; their elements are not
+ * protected against concurrent access. The element type and the shape of a value are fixed, with one exception: a run
+ * that writes its result into a value of inlay_context_set_output() gives the value the shape of the result.
  *
  * fork(). A child process may call every function, from any number of threads. It may also continue to use its copies
  * of the parent's sessions, contexts and values, with two exceptions: a session that runs on a device, and a session in
@@ -412,6 +412,33 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, cons
  * The call then waits four times that limit, at most ten seconds, for the device to end its work, so that the driver is
  * idle when the process exits. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
+
+/* Replaces weights: names[i] is an initializer of the model, by its name in the file, also of external data, a body of
+ * If, Loop or Scan, or the default of an input; values[i] [count] is its new value, a dense tensor in host memory of
+ * the same type and shape, which is copied. All of them are one change: a run uses either none or all. Runs in progress
+ * finish on the old weights; every run that begins after the call has returned uses the new ones. Contexts, bound
+ * values and states stay; a context that measures or profiles keeps its weights until that ends. The results are the
+ * same, bit for bit, as those of a session of the changed model.
+ *
+ * The model is optimised again, in the time that this takes at creation. Regions that do not depend on the weights stay
+ * as they are, in shared memory; the others are compiled again. Engines of a provider that caches them are cached as at
+ * creation; nothing is written to the cache of packed weights. What was packed from old weights is released when no
+ * context uses it: a context changes at its next run. Other sessions of the model keep their weights.
+ *
+ * Any thread, also during runs, but not from a callback of the session; concurrent calls follow one after the other.
+ * After a failure the session is unchanged, and diag names the weight:
+ *     INLAY_NOT_FOUND         the model has no such initializer
+ *     INLAY_INVALID_ARGUMENT  a name is given twice, or several graphs of the model have it; a value is no tensor
+ *     INLAY_SHAPE_MISMATCH    a value has another type or shape than the weight
+ *     INLAY_UNSUPPORTED       a value is in device memory, an output would have another type or shape, or no provider
+ *                             supports a node with the new weights
+ *     INLAY_INVALID_MODEL     the model is not valid with the new weights, as with a shape that does not fit
+ *     INLAY_LIMIT_EXCEEDED    old and new weights together exceed option memory_limit
+ *     INLAY_BUSY              a provider of the session is suspended
+ * Since 1.1. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_update(inlay_session *session, uint32_t count,
+                                                            const char *const *names, inlay_value *const *values,
+                                                            inlay_diag *diag);
 
 /* An input or output of the model. dims[i] is the size in elements, or -1 if it is not fixed; dim_names[i] is then the
  * name of the symbol ("" = unnamed), otherwise "". All pointers are borrowed from the session. */

@@ -133,7 +133,7 @@ extern "C" {
 #endif
 
 #define INLAY_ABI_MAJOR 1u /* changes only when old plugins can no longer be loaded, which is not planned */
-#define INLAY_ABI_MINOR 0u /* counts additions; for fields, code uses INLAY_HAS and never this number */
+#define INLAY_ABI_MINOR 1u /* counts additions; for fields, code uses INLAY_HAS and never this number */
 
 /* True if the struct at p, as its writer was compiled, includes field. */
 #define INLAY_HAS(p, field) ((p)->struct_size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))

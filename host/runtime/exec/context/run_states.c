@@ -56,6 +56,12 @@ inlay_status run_states_create(const struct program *prog, run_memory *memory, u
     return no_memory(diag, "for the states of a context");
 }
 
+void run_states_move(run_states *states, const struct program *prog)
+{
+    INLAY_CHECK(prog->env->state_count == states->prog->env->state_count);
+    states->prog = prog;
+}
+
 static void clear_slot(struct slot *slot)
 {
     value_unref(slot->current);

@@ -12,6 +12,8 @@ typedef struct run_states run_states;
 /* For runs of prog, whose env has states. memory may be NULL; rows is the initial capacity. */
 INLAY_NODISCARD inlay_status run_states_create(const struct program *prog, run_memory *memory, uint64_t rows,
                                                run_states **out_states, inlay_diag *diag);
+/* Continues with runs of another version of the program, whose inputs and outputs have the same types. */
+void run_states_move(run_states *states, const struct program *prog);
 void run_states_destroy(run_states *states); /* NULL is a no-op */
 
 /* The state whose input is graph input i; INLAY_NONE: none. */

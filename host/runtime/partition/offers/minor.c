@@ -4,7 +4,7 @@
 #include "partition/offers/offers.h"
 
 /* INLAY_DTYPE_COUNT of each minor version. A new element type adds a row for the version that introduces it. */
-static const inlay_dtype released_types[] = { 27 };
+static const inlay_dtype released_types[] = { 27, 27 };
 _Static_assert(sizeof released_types / sizeof released_types[0] == INLAY_ABI_MINOR + 1, "a row for each minor version");
 
 dtype_history partition_dtypes = { released_types, INLAY_ABI_MINOR + 1 };

@@ -74,6 +74,7 @@ static program_step *reuse_compiled_steps(struct program *program, const struct 
                                        .provider = from->provider,
                                        .placements = from->placements,
                                        .borrowed = from->borrowed,
+                                       .share = from->share,
                                        .resident_bytes = from->resident_bytes,
                                        .has_key = from->has_key,
                                        .key = from->key,

@@ -7,6 +7,7 @@
 #include "partition/cost/cost.h"
 #include "plan/program/borders.h"
 #include "plan/program/compile_region.h"
+#include "plan/program/take_over.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,6 +192,7 @@ static inlay_status compile_steps(struct program *program, uint8_t *fates, progr
 
     for (uint32_t i = 0; i < program->step_count; i++)
         describe_step(program, i);
+    program_take_over(program);
     INLAY_TRY(compile_together(program, &group, diag));
     for (uint32_t i = 0; i < program->step_count; i++) {
         program_step *step = &program->steps[i];

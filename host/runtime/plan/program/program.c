@@ -20,6 +20,12 @@ void program_release_step(const program_env *env, program_step *step)
     INLAY_CHECK(step->compiled == NULL || step->provider != NULL);
     if (step->compiled == NULL || step->borrowed)
         return;
+    if (step->share != NULL && __atomic_sub_fetch(&step->share->references, 1, __ATOMIC_ACQ_REL) > 0) {
+        step->compiled = NULL;
+        return;
+    }
+    free(step->share);
+    step->share = NULL;
     program_count_resident(env, step, true);
     step->provider->table->release_compiled(step->provider->state, step->compiled);
     step->compiled = NULL;
@@ -118,10 +124,8 @@ void forward_diag(inlay_diag *diag, inlay_diag *why)
     *diag = *why;
 }
 
-void program_destroy(struct program *program)
+void program_release_regions(struct program *program)
 {
-    if (program == NULL)
-        return;
     while (program->fallback.programs != NULL) {
         struct program *next = program->fallback.programs->fallback.next;
 
@@ -136,6 +140,16 @@ void program_destroy(struct program *program)
     }
     for (uint32_t i = 0; program->steps != NULL && i < program->step_count; i++)
         program_release_step(program->env, &program->steps[i]);
+    for (uint32_t i = 0; program->fallback.base == NULL && i < program->body_count; i++)
+        if (program->bodies[i] != NULL)
+            program_release_regions(program->bodies[i]);
+}
+
+void program_destroy(struct program *program)
+{
+    if (program == NULL)
+        return;
+    program_release_regions(program);
     for (uint32_t i = 0; program->fallback.base == NULL && i < program->body_count; i++)
         program_destroy(program->bodies[i]);
     for (uint32_t i = 0; i < program->constants.owned_count; i++)

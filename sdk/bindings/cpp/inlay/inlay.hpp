@@ -583,6 +583,20 @@ public:
         diag.check(inlay_session_explain(live(), &options, detail::append, &out, diag));
         return out;
     }
+    // Replaces weights by their names in the file, see inlay_session_update(); any thread, also during runs.
+    void update(const std::vector<std::pair<std::string, Value>> &weights) const
+    {
+        std::vector<const char *> names;
+        std::vector<inlay_value *> values;
+        Diag diag;
+
+        for (const auto &weight : weights) {
+            names.push_back(weight.first.c_str());
+            values.push_back(weight.second.get());
+        }
+        diag.check(inlay_session_update(live(), static_cast<std::uint32_t>(names.size()), names.data(), values.data(),
+                                        diag));
+    }
     // Requests to an open provider, see inlay_session_control(); any thread, also during runs.
     void set_option(const std::string &provider, const std::string &option, const std::string &value) const
     {

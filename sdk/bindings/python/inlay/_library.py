@@ -140,6 +140,7 @@ _PROTOTYPES = {
     "session_explain": (_STATUS, [c_void_p, POINTER(ExplainOptions), WriteFn, c_void_p, _DIAG]),
     "session_control": (_STATUS, [c_void_p, POINTER(ControlRequest), _DIAG]),
     "session_plan_save": (_STATUS, [c_void_p, WriteFn, c_void_p, _DIAG]),
+    "session_update": (_STATUS, [c_void_p, c_uint32, POINTER(c_char_p), POINTER(c_void_p), _DIAG]),
     "context_create": (_STATUS, [c_void_p, _OUT, _DIAG]),
     "context_destroy": (None, [c_void_p]),
     "context_set_input": (_STATUS, [c_void_p, c_uint32, c_void_p, _DIAG]),

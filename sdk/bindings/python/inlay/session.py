@@ -723,6 +723,15 @@ class Session:
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
 
+    def update(self, weights: Mapping[str, Any]) -> None:
+        """Replaces weights, by their names in the model's file, by other values of the same type and shape: all of
+        them, or none if it raises. Runs in progress finish on the old weights; later ones, in any thread, use the new
+        ones."""
+        values = {name: Value.of(data) for name, data in weights.items()}
+        count = len(values)
+        check(lib.session_update, self._open(), count, (ctypes.c_char_p * count)(*(name.encode() for name in values)),
+              (ctypes.c_void_p * count)(*(value._handle for value in values.values())))
+
     # ------------------------------------------------------------ open providers
     def _control(self, action: int, provider: str, option: Optional[str] = None, value: Any = None,
                  unused: int = 0) -> int:

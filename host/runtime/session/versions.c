@@ -1,0 +1,180 @@
+#include "session/versions.h"
+#include "inlay/check.h"
+#include <stdlib.h>
+
+void session_weight_unref(session_weight *weight)
+{
+    if (weight == NULL || __atomic_sub_fetch(&weight->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    value_unref(weight->value);
+    free(weight);
+}
+
+bool session_device_hangs(const inlay_session *session)
+{
+    bool hangs = false;
+
+    for (uint32_t i = 0; i < session->env.provider_count; i++)
+        hangs |= provider_hangs(session->open[i]);
+    return hangs;
+}
+
+void session_versions_begin(inlay_session *session)
+{
+    session->first.users = 1;
+    session->version = session->versions = &session->first;
+}
+
+void session_version_destroy(session_version *version)
+{
+    if (version == NULL)
+        return;
+    program_destroy(version->main);
+    graph_model_destroy(version->model);
+    for (uint32_t i = 0; i < version->weight_count; i++)
+        session_weight_unref(version->weights[i]);
+    cost_sizes_deinit(&version->sizes);
+    free(version->weights);
+    free(version->homes);
+    free(version);
+}
+
+/* Takes the versions out of the list whose data nobody needs. contexts_lock is held. */
+static session_version *unlink_unused(inlay_session *session)
+{
+    session_version *unused = NULL;
+
+    for (session_version **link = &session->versions; *link != NULL;) {
+        session_version *version = *link;
+
+        if (!version->ended || version->kept > 0) {
+            link = &version->next;
+            continue;
+        }
+        *link = version->next;
+        version->next = unused;
+        unused = version;
+    }
+    return unused;
+}
+
+/* Ends a version that no context uses. */
+static void end_version(inlay_session *session, session_version *version)
+{
+    session_version *unused;
+
+    program_release_regions(version->main);
+    (void)pthread_mutex_lock(&session->contexts_lock);
+    version->ended = true;
+    for (uint32_t i = 0; i < version->home_count; i++) {
+        INLAY_CHECK(version->homes[i]->kept > 0);
+        version->homes[i]->kept--;
+    }
+    version->home_count = 0;
+    unused = unlink_unused(session);
+    (void)pthread_mutex_unlock(&session->contexts_lock);
+    while (unused != NULL) {
+        session_version *next = unused->next;
+
+        if (unused == &session->first) { /* its model describes the session */
+            program_destroy(unused->main);
+            unused->main = NULL;
+        } else {
+            session_version_destroy(unused);
+        }
+        unused = next;
+    }
+}
+
+session_version *session_version_take(inlay_session *session, struct program **out_program)
+{
+    session_version *version;
+
+    (void)pthread_mutex_lock(&session->contexts_lock);
+    version = session->version;
+    version->users++;
+    *out_program = __atomic_load_n(&session->main, __ATOMIC_ACQUIRE);
+    (void)pthread_mutex_unlock(&session->contexts_lock);
+    return version;
+}
+
+void session_version_give(inlay_session *session, session_version *version)
+{
+    bool unused;
+
+    if (version == NULL)
+        return;
+    (void)pthread_mutex_lock(&session->contexts_lock);
+    INLAY_CHECK(version->users > 0);
+    unused = --version->users == 0;
+    (void)pthread_mutex_unlock(&session->contexts_lock);
+    /* The environment of programs of the background lives as long as the session, and a hung device may still access
+     * the memory of its regions. */
+    if (unused && (version != &session->first || session->background == NULL) && !session_device_hangs(session))
+        end_version(session, version);
+}
+
+void session_version_set(inlay_session *session, session_version *version)
+{
+    session_version *before;
+
+    (void)pthread_mutex_lock(&session->contexts_lock);
+    before = session->version;
+    if (before == &session->first)
+        before->main = session->main;
+    for (uint32_t i = 0; i < version->home_count; i++)
+        version->homes[i]->kept++;
+    version->users = 1;
+    version->next = session->versions;
+    session->version = session->versions = version;
+    __atomic_store_n(&session->main, version->main, __ATOMIC_RELEASE);
+    (void)pthread_mutex_unlock(&session->contexts_lock);
+    session_version_give(session, before);
+}
+
+void session_versions_close(inlay_session *session)
+{
+    if (session->version == &session->first)
+        return;
+    for (session_version *version = session->versions; version != NULL; version = version->next)
+        if (version->main != NULL)
+            program_release_regions(version->main);
+    while (session->versions != NULL) {
+        session_version *next = session->versions->next;
+
+        if (session->versions != &session->first)
+            session_version_destroy(session->versions);
+        session->versions = next;
+    }
+    session->main = session->first.main;
+}
+
+void session_leave_providers(const inlay_session *session)
+{
+    for (uint32_t i = session->env.provider_count; i > 0; i--)
+        provider_end_use(session->open[i - 1]);
+}
+
+inlay_status session_enter_providers(const inlay_session *session, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < session->env.provider_count; i++) {
+        const inlay_status status = provider_begin_use(session->open[i], diag);
+
+        if (status == INLAY_OK)
+            continue;
+        while (i > 0)
+            provider_end_use(session->open[--i]);
+        return status;
+    }
+    return INLAY_OK;
+}
+
+void session_hold(const inlay_session *session)
+{
+    (void)pthread_mutex_lock(&((inlay_session *)(uintptr_t)session)->update_lock);
+}
+
+void session_unhold(const inlay_session *session)
+{
+    (void)pthread_mutex_unlock(&((inlay_session *)(uintptr_t)session)->update_lock);
+}
