@@ -6,19 +6,19 @@
  * past_key_values.*); tokenizer.json is in its folder or the folder above. The context keeps the key-value cache, so
  * each step reads one token. At the end the program prints the time to the first token and the tokens per second to
  * stderr. */
+#include "files.h"
 #include "sampler.h"
 #include "tokenizer.h"
 #include <argp.h>
 #include <errno.h>
 #include <inlay/inlay.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MOST_STOPS = 16, MOST_ENDS = 8, ROOM = 512 };
+enum { MOST_STOPS = 16, ROOM = 512 };
 
 struct settings {
     const char *model, *prompt, *tokenizer, *threads;
@@ -50,51 +50,6 @@ static double seconds(clockid_t clock)
 
     (void)clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* ------------------------------------------------------------------ files of the model */
-
-/* Finds `name` in the model's folder or the one above; false: in neither. */
-static bool find_file(const char *path, const char *name, char out[PATH_MAX])
-{
-    for (int up = 0; up < 2; up++) {
-        const char *slash = strrchr(path, '/');
-        const int folder = slash == NULL ? 0 : (int)(slash - path) + 1;
-        FILE *f;
-
-        (void)snprintf(out, PATH_MAX, "%.*s%s%s", folder, path, up ? "../" : "", name);
-        f = fopen(out, "r");
-        if (f == NULL)
-            continue;
-        (void)fclose(f);
-        return true;
-    }
-    return false;
-}
-
-static void add_end(struct model *model, const json_t *id)
-{
-    if (json_is_integer(id) && model->end_count == MOST_ENDS)
-        fprintf(stderr, "generate: more than %d end tokens; %lld is ignored\n", MOST_ENDS, json_integer_value(id));
-    else if (json_is_integer(id))
-        model->ends[model->end_count++] = json_integer_value(id);
-}
-
-/* Reads eos_token_id, one number or a list, from generation_config.json; if it is missing there, from config.json. */
-static void find_ends(struct model *model, const char *path)
-{
-    static const char *const names[] = { "generation_config.json", "config.json" };
-    char file[PATH_MAX];
-
-    for (int i = 0; i < 2 && model->end_count == 0; i++) {
-        json_t *root = find_file(path, names[i], file) ? json_load_file(file, 0, NULL) : NULL;
-        const json_t *ends = json_object_get(root, "eos_token_id");
-
-        add_end(model, ends);
-        for (size_t k = 0; k < json_array_size(ends); k++)
-            add_end(model, json_array_get(ends, k));
-        json_decref(root);
-    }
 }
 
 /* ------------------------------------------------------------------ the model */
@@ -158,7 +113,7 @@ static bool model_open(const struct settings *settings, struct model *model)
     inlay_options_destroy(options);
     if (!ok)
         return complain(settings->model, &diag);
-    find_ends(model, settings->model);
+    model->end_count = files_ends(settings->model, model->ends);
     return check_inputs(model);
 }
 
@@ -482,7 +437,7 @@ int main(int argc, char **argv)
 
     if (argp_parse(&parser, argc, argv, 0, NULL, &settings) != 0)
         return EXIT_FAILURE;
-    if (settings.tokenizer == NULL && !find_file(settings.model, "tokenizer.json", path)) {
+    if (settings.tokenizer == NULL && !files_find(settings.model, "tokenizer.json", path)) {
         fprintf(stderr, "generate: no tokenizer.json in the folder of %s or its parent; set --tokenizer\n",
                 settings.model);
         return EXIT_FAILURE;

@@ -12,17 +12,25 @@
 enum { TEXTS = 24, MOST_CLIENTS = 8, BODY_BYTES = 1024, TEXT_BYTES = 4096 };
 
 static struct serving server;
-static const char *const decoders[] = { "counted", "masked" };
+/* With option reproducible, a decoder whose texts would need padding before them keeps them apart. */
+static const struct decoder {
+    const char *name, *config;
+    void (*write)(const char *path);
+    const char *layout;
+} kinds[] = { { "counted", "options: [reproducible=1]\n", write_counted_decoder,
+                "texts share runs, padded at their ends" },
+              { "masked", "options: [reproducible=1]\n", write_masked_decoder, "each text in separate runs" },
+              { "padded", NULL, write_masked_decoder, "texts share runs, padded at their beginnings" } };
+enum { KINDS = sizeof kinds / sizeof *kinds };
 static char asked[TEXTS][BODY_BYTES], alone[TEXTS][TEXT_BYTES];
 static char got[TEXTS][TEXT_BYTES];
 
 static void prepare(void)
 {
     serving_prepare_empty(&server);
-    for (size_t i = 0; i < 2; i++) {
-        serving_model(&server, decoders[i], "options: [reproducible=1]\n",
-                      i == 0 ? write_counted_decoder : write_masked_decoder);
-        serving_tokenizer(&server, decoders[i], NULL);
+    for (size_t i = 0; i < KINDS; i++) {
+        serving_model(&server, kinds[i].name, kinds[i].config, kinds[i].write);
+        serving_tokenizer(&server, kinds[i].name, NULL);
     }
 }
 
@@ -101,10 +109,13 @@ static void test_forms(void **state)
 
     (void)state;
     serving_await(&server, "ready", text, sizeof text);
-    assert_non_null(strstr(text, "model 'counted', version 1: texts share runs, padded at their ends; prompts are read "
-                                 "in parts"));
-    assert_non_null(strstr(text, "model 'masked', version 1: texts share runs, padded at their beginnings; prompts are "
-                                 "read in parts"));
+    for (size_t i = 0; i < KINDS; i++) {
+        char line[256];
+
+        (void)snprintf(line, sizeof line, "model '%s', version 1: %s; prompts are read in parts", kinds[i].name,
+                       kinds[i].layout);
+        assert_non_null(strstr(text, line));
+    }
 }
 
 static void test_together_as_alone(void **state)
@@ -112,8 +123,8 @@ static void test_together_as_alone(void **state)
     static const size_t clients[] = { 1, 3, MOST_CLIENTS };
 
     (void)state;
-    for (size_t k = 0; k < 2; k++) {
-        make_requests(decoders[k], 60);
+    for (size_t k = 0; k < KINDS; k++) {
+        make_requests(kinds[k].name, 60);
         ask_alone();
         for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
             expect_same(clients[i]);
@@ -126,11 +137,11 @@ static void test_choices_as_alone(void **state)
     char many[TEXT_BYTES], one[TEXT_BYTES], body[256];
 
     (void)state;
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < KINDS; k++) {
         (void)snprintf(
             body, sizeof body,
             "{\"model\":\"%s\",\"prompt\":[\"abcd\",\"x\"],\"n\":2,\"temperature\":1,\"max_tokens\":40,\"seed\":5}",
-            decoders[k]);
+            kinds[k].name);
         ask(body, many);
         for (int i = 0; i < 4; i++) {
             const char *text;
@@ -138,7 +149,7 @@ static void test_choices_as_alone(void **state)
 
             (void)snprintf(body, sizeof body,
                            "{\"model\":\"%s\",\"prompt\":\"%s\",\"temperature\":1,\"max_tokens\":40,\"seed\":%d}",
-                           decoders[k], i < 2 ? "abcd" : "x", 5 + i);
+                           kinds[k].name, i < 2 ? "abcd" : "x", 5 + i);
             ask(body, one);
             text = strstr(one, "\"text\":");
             assert_non_null(text);
@@ -185,12 +196,12 @@ static void *leave(void *user)
 static void test_others_leave(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < KINDS; k++) {
         pthread_t thread;
 
-        make_requests(decoders[k], 60);
+        make_requests(kinds[k].name, 60);
         ask_alone();
-        assert_int_equal(pthread_create(&thread, NULL, leave, (void *)(uintptr_t)decoders[k]), 0);
+        assert_int_equal(pthread_create(&thread, NULL, leave, (void *)(uintptr_t)kinds[k].name), 0);
         expect_same(3);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
@@ -200,14 +211,14 @@ static void test_others_leave(void **state)
 static void test_little_memory(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < KINDS; k++) {
         char body[TEXT_BYTES], none[TEXT_BYTES];
         size_t used;
 
-        make_requests(decoders[k], 100);
+        make_requests(kinds[k].name, 100);
         ask_alone();
         expect_same(MOST_CLIENTS);
-        used = (size_t)snprintf(body, sizeof body, "{\"model\":\"%s\",\"prompt\":[33", decoders[k]);
+        used = (size_t)snprintf(body, sizeof body, "{\"model\":\"%s\",\"prompt\":[33", kinds[k].name);
         for (int i = 0; i < 400; i++)
             used += (size_t)snprintf(body + used, sizeof body - used, ",%d", i % 9 + 34);
         (void)snprintf(body + used, sizeof body - used, "]}");

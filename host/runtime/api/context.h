@@ -7,6 +7,17 @@
 #include "session/versions.h"
 
 struct profile;
+
+/* The rows of a context's states. */
+typedef struct context_rows {
+    inlay_rows_info info; /* struct_size 0: the context keeps no rows */
+    int64_t *lengths;     /* [count] tokens of each row */
+    uint32_t count;
+    int64_t added;    /* tokens of each row in the next run; 0: not set */
+    int64_t *numbers; /* [number_room] the bound tokens, mask and positions */
+    uint64_t number_room;
+} context_rows;
+
 struct inlay_context {
     inlay_session *session;
     session_context entry; /* in the session's list */
@@ -20,6 +31,7 @@ struct inlay_context {
     inlay_fence *ready;          /* [input_count + output_count] see runner_inputs.ready */
     inlay_value **defaults;      /* [input_count] initializers that are used for unbound inputs */
     run_states *states;          /* NULL: the context keeps no states */
+    context_rows rows;
     struct profile *profile;     /* while runs are profiled, otherwise NULL */
     struct inlay_context *next;  /* in the list of abandoned contexts */
     struct async_runs *async;    /* NULL: no asynchronous run was started */
@@ -42,6 +54,12 @@ void context_find_ready(inlay_context *context);
 void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in);
 /* The part of inlay_context_run() after context_find_ready(). */
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
+/* Before a run of a context that keeps rows: its tokens are bound, and its states are not. */
+INLAY_NODISCARD inlay_status context_check_rows(const inlay_context *context, inlay_diag *diag);
+/* The context keeps no rows any more. */
+void context_drop_rows(inlay_context *context);
+/* After a run: adds its tokens to the rows if it succeeded (`ran`), and unbinds them. */
+void context_end_rows(inlay_context *context, bool ran);
 /* Waits for the runs of inlay_context_run_async() and ends their thread. */
 void context_end_async(inlay_context *context);
 /* Checks that the value has the type and shape of the input. */

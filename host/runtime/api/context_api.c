@@ -79,6 +79,7 @@ void inlay_context_destroy(inlay_context *context)
     }
     runner_destroy(context->runner);
     run_states_destroy(context->states);
+    context_drop_rows(context);
     timings_destroy(context->timings);
     profile_destroy(context->profile);
     for (uint32_t i = 0; context->inputs != NULL && i < inlay_session_input_count(context->session); i++)

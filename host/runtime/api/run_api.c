@@ -258,9 +258,13 @@ static inlay_status run_watched(inlay_context *context, inlay_diag *diag)
 /* A run that reads the states of the context and updates them for the next run. */
 static inlay_status run_with_states(inlay_context *context, inlay_diag *diag)
 {
+    const bool has_rows = context->rows.info.struct_size != 0;
     bool again;
     inlay_status status;
 
+    status = has_rows ? context_check_rows(context, diag) : INLAY_OK;
+    if (status != INLAY_OK)
+        return status;
     do {
         status = gather_inputs(context, diag);
         if (status == INLAY_OK)
@@ -269,6 +273,8 @@ static inlay_status run_with_states(inlay_context *context, inlay_diag *diag)
             status = run_watched(context, diag);
         status = run_states_commit(context->states, context->runner, status, &again, diag);
     } while (again);
+    if (has_rows)
+        context_end_rows(context, status == INLAY_OK);
     return status;
 }
 

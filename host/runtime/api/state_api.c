@@ -40,6 +40,7 @@ inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows, in
         return status;
     run_states_destroy(context->states);
     context->states = states;
+    context_drop_rows(context);
     return INLAY_OK;
 }
 
@@ -55,6 +56,17 @@ static inlay_status check_kept(const inlay_context *context, uint32_t index, inl
     return INLAY_OK;
 }
 
+/* For functions that would change the lengths of rows. */
+static inlay_status check_changeable(const inlay_context *context, uint32_t index, inlay_diag *diag)
+{
+    const inlay_status status = check_kept(context, index, diag);
+
+    if (status == INLAY_OK && context->rows.info.struct_size != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the context keeps rows; change them with inlay_context_set_rows");
+    return status;
+}
+
 int64_t inlay_context_state_length(const inlay_context *context)
 {
     return context->states == NULL ? 0 : run_states_length(context->states);
@@ -62,14 +74,14 @@ int64_t inlay_context_state_length(const inlay_context *context)
 
 inlay_status inlay_context_state_rewind(inlay_context *context, int64_t length, inlay_diag *diag)
 {
-    inlay_status status = check_kept(context, 0, diag);
+    inlay_status status = check_changeable(context, 0, diag);
 
     return status == INLAY_OK ? run_states_rewind(context->states, length, diag) : status;
 }
 
 inlay_status inlay_context_state_fork(inlay_context *context, const inlay_context *from, inlay_diag *diag)
 {
-    inlay_status status = check_kept(context, 0, diag);
+    inlay_status status = check_changeable(context, 0, diag);
 
     if (status == INLAY_OK)
         status = check_kept(from, 0, diag);
@@ -89,7 +101,7 @@ inlay_status inlay_context_state_get(const inlay_context *context, uint32_t inde
 
 inlay_status inlay_context_state_set(inlay_context *context, uint32_t index, const inlay_value *value, inlay_diag *diag)
 {
-    inlay_status status = check_kept(context, index, diag);
+    inlay_status status = check_changeable(context, index, diag);
 
     if (status == INLAY_OK && value->kind == INLAY_KIND_TENSOR && value->buffer.domain != INLAY_DOMAIN_HOST)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "a state is set from host memory; see inlay_value_copy()");

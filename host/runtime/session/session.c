@@ -476,6 +476,7 @@ static inlay_session *session_begin(const inlay_options *options)
     session->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
     session->env.priority = priority_option(options);
     session->env.power = power_option(options);
+    session->reproducible = options_int(options, OPTION_reproducible) != 0;
     session->host_limit = session_host_limit(options);
     session->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
                                         (uint64_t)options_int(options, OPTION_memory_budget), session->host_limit);

@@ -60,6 +60,7 @@ struct inlay_session {
     cost_sizes sizes;                      /* env.sizes */
     cost_book *book;                       /* env.costs; may be NULL */
     run_memory *memory;                    /* for runs */
+    bool reproducible;                     /* option of this name */
     uint64_t host_limit;                   /* session_host_limit() */
     uint64_t heap_before;                  /* heap_bytes() when the session was created; 0 without host_limit */
     uint64_t model_hash;                   /* see cost_whole_model */

@@ -226,16 +226,29 @@ static inlay_status count_model(struct model *model, inlay_diag *diag)
     return status;
 }
 
-/* Finds out how texts can share the model's runs. */
-static void find_form(struct model *model)
+/* Finds out how texts can share the model's runs. A model that cannot be run for texts alone has no completions. */
+static inlay_status find_rows(struct model *model, inlay_diag *diag)
 {
-    static const char *const forms[] = { [TEXT_ALONE] = "each text in separate runs",
-                                         [TEXT_LEFT] = "texts share runs, padded at their beginnings",
-                                         [TEXT_RIGHT] = "texts share runs, padded at their ends" };
+    static const char *const layouts[] = { [INLAY_ROWS_ALONE] = "each text in separate runs",
+                                           [INLAY_ROWS_LEFT] = "texts share runs, padded at their beginnings",
+                                           [INLAY_ROWS_RIGHT] = "texts share runs, padded at their ends" };
+    inlay_run_options options = INLAY_RUN_OPTIONS_INIT;
+    text_model *text = model->text;
+    inlay_status status;
 
-    model->text->form = text_rows_find_form(model, &model->text->chunks);
-    log_line(LOG_INFO_LINE, "model '%s', version %s: %s; prompts are read %s", model->name, model->version,
-             forms[model->text->form], model->text->chunks ? "in parts" : "at once");
+    options.cancel = model->settings.stop;
+    text->rows.struct_size = sizeof text->rows;
+    status = inlay_session_rows(model->session, &options, &text->rows, diag);
+    if (status == INLAY_OK) {
+        log_line(LOG_INFO_LINE, "model '%s', version %s: %s; prompts are read %s", model->name, model->version,
+                 layouts[text->rows.layout], text->rows.in_parts ? "in parts" : "at once");
+    } else if (status == INLAY_UNSUPPORTED) {
+        log_line(LOG_INFO_LINE, "model '%s', version %s: no completions: %s", model->name, model->version, diag->text);
+        text->logits = INLAY_NONE;
+        *diag = (inlay_diag)INLAY_DIAG_INIT;
+        status = INLAY_OK;
+    }
+    return status;
 }
 
 inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
@@ -259,7 +272,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(make_instances(model, diag));
     INLAY_TRY(padding_check(model, &model->instances[0], diag));
     if (model->text != NULL && model->text->logits != INLAY_NONE)
-        find_form(model);
+        INLAY_TRY(find_rows(model, diag));
     if (model->settings.warmup)
         warm_all(model);
     model->shares = shares_read(model->session, &model->share_count);

@@ -62,7 +62,8 @@ static struct sequence *find_free(const struct model *model, uint64_t now)
     return found;
 }
 
-inlay_status sequence_open(const struct model *model, struct sequence *sequence, inlay_diag *diag)
+/* Makes the sequence's context, with states that grow as needed. */
+static inlay_status open_context(const struct model *model, struct sequence *sequence, inlay_diag *diag)
 {
     inlay_status status = instance_init(model, &sequence->instance, 1, diag);
 
@@ -71,12 +72,6 @@ inlay_status sequence_open(const struct model *model, struct sequence *sequence,
     if (status != INLAY_OK)
         instance_deinit(model, &sequence->instance);
     return status;
-}
-
-void sequence_clear(struct sequence *sequence)
-{
-    if (inlay_context_keep_states(sequence->instance.context, FIRST_ROWS, NULL) != INLAY_OK)
-        sequence->fresh = true; /* out of memory: they are unset by the next run */
 }
 
 static inlay_status join_locked(struct job *job, inlay_diag *diag)
@@ -99,7 +94,7 @@ static inlay_status join_locked(struct job *job, inlay_diag *diag)
             return inlay_fail(diag, INLAY_BUSY, "all %u sequences of model '%s' are in use",
                               model->settings.max_sequences, model->name);
         if (sequence->instance.context == NULL)
-            status = sequence_open(model, sequence, diag);
+            status = open_context(model, sequence, diag);
         if (status != INLAY_OK)
             return status;
         (void)snprintf(sequence->id, sizeof sequence->id, "%s", request->sequence);

@@ -23,10 +23,6 @@ INLAY_NODISCARD inlay_status sequences_create(struct model *model, inlay_diag *d
 void sequences_destroy(struct model *model);
 /* Sets the job's sequence if its request names one. INLAY_BUSY: all sequences are in use. */
 INLAY_NODISCARD inlay_status sequence_join(struct job *job, inlay_diag *diag);
-/* Makes the sequence's context, with states that grow as needed. */
-INLAY_NODISCARD inlay_status sequence_open(const struct model *model, struct sequence *sequence, inlay_diag *diag);
-/* Gives back the memory of its states, which are unset then. */
-void sequence_clear(struct sequence *sequence);
 /* Whether the model has that sequence; whether any sequence was used within sequence_idle_ms, or
  * texts are in progress. */
 bool sequence_is_known(struct model *model, const char *id);

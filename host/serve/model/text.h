@@ -4,7 +4,6 @@
 #define SERVE_TEXT_H
 #include "serve/grammar/grammar_tokens.h"
 #include "serve/model/model.h"
-#include "serve/model/text_rows.h"
 #include "tokenizer.h"
 
 struct decoder;
@@ -17,8 +16,7 @@ typedef struct text_model {
     uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
     int64_t *ends;                        /* [end_count] tokens that end a text */
     uint32_t end_count;
-    text_form form;                                 /* in which texts share a run */
-    bool chunks;                                    /* a prompt can be read in parts */
+    inlay_rows_info rows;                           /* of a decoder: how texts share a run */
     struct decoder *decoder;                        /* of schedule/decoding.c; NULL: no text so far */
     void (*close_decoder)(struct decoder *decoder); /* set with it */
     token_index *index;   /* of the texts of tokens, made for the first text of a given form */

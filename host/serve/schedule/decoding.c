@@ -6,26 +6,22 @@
 #include <string.h>
 
 enum {
-    CHUNK = 256,    /* tokens of a prompt that are read by one run, so that it does not hold up the other texts */
-    READERS = 2,    /* lanes of texts that have not joined the main lane yet */
-    KV_MARGIN = 64, /* tokens for which a text that begins must have room, so that it need not wait again at once */
-    NUMBERS = 3     /* inputs of a run: tokens, mask, positions */
+    CHUNK = 256,      /* tokens of a prompt that are read by one run, so that it does not hold up the other texts */
+    READERS = 2,      /* lanes of texts that have not joined the main lane yet */
+    KV_MARGIN = 64,   /* tokens for which a text that begins must have room, so that it need not wait again at once */
+    FIRST_TOKENS = 64 /* initial capacity of states that grow; it doubles */
 };
 
 struct lane {
     struct decoder *decoder;
-    struct sequence sequence; /* its context */
+    struct sequence sequence; /* its context, whose rows are the states of its texts between runs */
     struct job job;
-    infer_request request;
-    infer_tensor inputs[NUMBERS];
+    infer_request request; /* without inputs: inlay_context_set_tokens() binds them */
     infer_wanted wanted;
-    int64_t *numbers[NUMBERS]; /* [room] */
-    size_t room;
     decoding_text **texts; /* [row_count], capacity of max_sequences; 0: the lane is free */
     uint32_t row_count;
     bool reads;         /* its only text has tokens that must be read before the next one is chosen */
     bool runs;          /* its job is queued or runs */
-    bool has_states;    /* its context has memory for states */
     struct lane *queue; /* lanes whose jobs are to be submitted when the lock is released */
 };
 
@@ -38,9 +34,9 @@ struct decoder {
     struct lane *lanes;          /* [lane_count] */
     uint32_t lane_count;
     struct lane *main; /* the lane that texts join; NULL: none */
-    text_row *rows;    /* [max_sequences] scratch */
+    inlay_row *rows;   /* [max_sequences] scratch */
+    int64_t *tokens;   /* [max_sequences] scratch */
     uint64_t began;    /* texts so far */
-    uint64_t token_bytes, fixed_bytes;
 };
 
 /* ------------------------------------------------------------------ memory */
@@ -57,7 +53,9 @@ static size_t longest(const struct lane *lane)
 /* Bytes of the states of `rows` texts in one context, of which the longest has `tokens`. */
 static uint64_t bytes_of(const struct decoder *decoder, uint64_t rows, uint64_t tokens)
 {
-    return rows * (tokens * decoder->token_bytes + decoder->fixed_bytes);
+    const inlay_rows_info *info = &decoder->model->text->rows;
+
+    return rows * (tokens * info->token_bytes + info->fixed_bytes);
 }
 
 static uint64_t used_bytes(const struct decoder *decoder)
@@ -181,42 +179,30 @@ static void lane_fail(struct lane *lane, const inlay_diag *failure)
 }
 
 /* Makes the lane's states those of its texts, which are at `rows`. */
-static void lane_join(struct lane *lane, const text_row *rows)
+static void lane_join(struct lane *lane, const inlay_row *rows)
 {
-    const struct model *model = lane->decoder->model;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (text_rows_join(model, model->text->form, lane->sequence.instance.context, rows, lane->row_count, &diag) !=
-        INLAY_OK)
+    if (inlay_context_set_rows(lane->sequence.instance.context, rows, lane->row_count, &diag) != INLAY_OK)
         lane_fail(lane, &diag);
 }
 
-static inlay_status lane_room(struct lane *lane, size_t count, inlay_diag *diag)
+/* Makes the lane's context, if it has none, with a row for the text that begins. */
+static inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
 {
-    for (uint32_t i = 0; i < NUMBERS && lane->room < count; i++) {
-        int64_t *more = realloc(lane->numbers[i], 2 * count * sizeof *more);
+    const struct model *model = lane->decoder->model;
+    struct instance *instance = &lane->sequence.instance;
+    const inlay_row first = { .context = NULL };
+    inlay_status status = INLAY_OK;
 
-        if (more == NULL)
-            return no_memory(diag, "for a step of %zu tokens", count);
-        lane->numbers[i] = more;
+    if (instance->context == NULL) {
+        status = instance_init(model, instance, 1, diag);
+        if (status == INLAY_OK)
+            status = inlay_context_keep_rows(instance->context, &model->text->rows, FIRST_TOKENS, diag);
+        if (status != INLAY_OK)
+            instance_deinit(model, instance);
     }
-    lane->room = lane->room < count ? 2 * count : lane->room;
-    return INLAY_OK;
-}
-
-static void add_input(struct lane *lane, const char *name, uint32_t input, uint32_t which, size_t columns)
-{
-    const size_t count = columns * lane->row_count;
-
-    if (input != INLAY_NONE)
-        lane->inputs[lane->request.input_count++] = (infer_tensor){ .name = name,
-                                                                    .dtype = INLAY_INT64,
-                                                                    .rank = 2,
-                                                                    .dims = { lane->row_count, (int64_t)columns },
-                                                                    .count = count,
-                                                                    .bytes = count * sizeof(int64_t),
-                                                                    .data = lane->numbers[which],
-                                                                    .input = input };
+    return status == INLAY_OK ? inlay_context_set_rows(instance->context, &first, 1, diag) : status;
 }
 
 /* Tokens of each text that the lane's next run reads. */
@@ -225,42 +211,30 @@ static size_t step_tokens(const struct lane *lane)
     const decoding_text *text = lane->texts[0];
     const size_t left = text->count - text->read;
 
-    return lane->decoder->model->text->chunks && left > CHUNK ? CHUNK : left;
+    return lane->decoder->model->text->rows.in_parts && left > CHUNK ? CHUNK : left;
 }
 
 /* Sets the inputs of the lane's next run. */
 static inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
 {
-    const text_model *model = lane->decoder->model->text;
     const size_t columns = step_tokens(lane);
     const uint32_t rows = lane->row_count;
-    size_t width = 0;
-    inlay_status status;
+    const int64_t *tokens = lane->texts[0]->tokens + lane->texts[0]->read;
 
-    for (uint32_t r = 0; r < rows; r++)
-        width = lane->texts[r]->read + columns > width ? lane->texts[r]->read + columns : width;
-    status = lane_room(lane, (rows + 1) * width, diag); /* the last row of the masks' lengths */
-    if (status != INLAY_OK)
-        return status;
     for (uint32_t r = 0; r < rows; r++) {
         const decoding_text *text = lane->texts[r];
 
         INLAY_CHECK(text->read + columns <= text->count);
-        memcpy(lane->numbers[0] + r * columns, text->tokens + text->read, columns * sizeof(int64_t));
-        for (size_t k = 0; k < columns; k++)
-            lane->numbers[2][r * columns + k] = (int64_t)(text->read + k);
-        lane->numbers[2][rows * columns + r] = (int64_t)(text->read + columns);
+        if (rows > 1) {
+            INLAY_CHECK(columns == 1); /* prompts are read alone */
+            lane->decoder->tokens[r] = text->tokens[text->read];
+            tokens = lane->decoder->tokens;
+        }
     }
-    text_rows_mask(model->form, lane->numbers[2] + rows * columns, rows, (int64_t)width, lane->numbers[1]);
-    lane->request.input_count = 0;
-    add_input(lane, "input_ids", model->ids, 0, columns);
-    add_input(lane, "attention_mask", model->mask, 1, width);
-    add_input(lane, "position_ids", model->positions, 2, columns);
-    lane->request.sequence_start = lane->texts[0]->read == 0;
     lane->job.rows = rows;
-    lane->job.bytes = rows * columns * sizeof(int64_t);
+    lane->job.bytes = rows * columns * sizeof *tokens;
     lane->job.arrived_ns = lane->job.received_ns = clock_ns();
-    return INLAY_OK;
+    return inlay_context_set_tokens(lane->sequence.instance.context, tokens, (int64_t)columns, diag);
 }
 
 /* Queues the lane's next run, if it has texts. It is submitted after the lock is released, since a short run may happen
@@ -310,9 +284,15 @@ static void add_alike(struct lane *lane)
     }
 }
 
+/* A row of the lane's states, which has all tokens that its text has read. */
+static inlay_row row_of(const struct lane *lane, uint32_t row, const decoding_text *text)
+{
+    return (inlay_row){ .context = lane->sequence.instance.context, .length = (int64_t)text->read, .row = row };
+}
+
 /* Chooses the next token of each text. Texts that end leave the lane. Writes the rows of the others; returns whether
  * they are not those of the lane's states any more. */
-static bool choose_tokens(struct lane *lane, const infer_output *output, text_row *rows)
+static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_row *rows)
 {
     struct decoder *decoder = lane->decoder;
     const uint32_t ran = (uint32_t)lane->job.rows, count = lane->row_count;
@@ -335,7 +315,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, text_ro
         if (goes_on && text->read == text->count)
             goes_on = text->choose(text, logits + output->count / ran * (row + 1) - words, words, &diag);
         if (goes_on) {
-            rows[kept] = (text_row){ lane->sequence.instance.context, row, (int64_t)text->read };
+            rows[kept] = row_of(lane, row, text);
             lane->texts[kept++] = text;
         } else {
             end_text(decoder, text, diag.code != INLAY_OK ? &diag : NULL);
@@ -346,15 +326,15 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, text_ro
 }
 
 /* The place of the states of the lane's texts. */
-static void find_rows(const struct lane *lane, text_row *rows)
+static void find_rows(const struct lane *lane, inlay_row *rows)
 {
     for (uint32_t i = 0; i < lane->row_count; i++)
-        rows[i] = (text_row){ lane->sequence.instance.context, i, (int64_t)lane->texts[i]->read };
+        rows[i] = row_of(lane, i, lane->texts[i]);
 }
 
 /* Takes the texts whose states outgrow kv_memory out of the lane, the latest first; the last one of all ends. Returns
  * whether it took one. */
-static bool shrink(struct lane *lane, text_row *rows)
+static bool shrink(struct lane *lane, inlay_row *rows)
 {
     struct decoder *decoder = lane->decoder;
     const uint64_t limit = decoder->model->settings.kv_memory;
@@ -387,7 +367,7 @@ static bool is_ready(const struct lane *lane)
 
 /* Moves the texts of other lanes that are ready to the main lane, whose own are at `rows`. Returns whether there were
  * some. */
-static bool take_ready(struct decoder *decoder, text_row *rows)
+static bool take_ready(struct decoder *decoder, inlay_row *rows)
 {
     struct lane *main = decoder->main;
     bool taken = false;
@@ -422,8 +402,7 @@ static void begin_waiting(struct decoder *decoder)
             lane->texts[0] = begin_first(decoder);
             lane->row_count = 1;
             lane->reads = true;
-            if (lane->sequence.instance.context == NULL &&
-                sequence_open(decoder->model, &lane->sequence, &diag) != INLAY_OK)
+            if (lane_begin(lane, &diag) != INLAY_OK)
                 lane_fail(lane, &diag);
         }
     }
@@ -431,7 +410,7 @@ static void begin_waiting(struct decoder *decoder)
 
 /* Between two runs of the main lane: texts join it and leave it. own: `rows` are those of its texts already, and
  * `changed` says whether they differ from those of its states. */
-static void change_main(struct decoder *decoder, bool own, bool changed, text_row *rows)
+static void change_main(struct decoder *decoder, bool own, bool changed, inlay_row *rows)
 {
     struct lane *main = decoder->main;
 
@@ -450,6 +429,13 @@ static void change_main(struct decoder *decoder, bool own, bool changed, text_ro
         decoder->main = NULL;
 }
 
+static bool has_rows(const struct lane *lane)
+{
+    const inlay_context *context = lane->sequence.instance.context;
+
+    return context != NULL && inlay_context_row_count(context) > 0;
+}
+
 /* Starts what can run. Returns the lanes to be submitted. */
 static struct lane *next_steps(struct decoder *decoder)
 {
@@ -460,11 +446,10 @@ static struct lane *next_steps(struct decoder *decoder)
         for (uint32_t k = 0; k < decoder->lane_count; k++) {
             struct lane *lane = &decoder->lanes[k];
 
-            if (lane == decoder->main || decoder->model->text->form == TEXT_ALONE || !is_ready(lane))
+            if (lane == decoder->main || decoder->model->text->rows.layout == INLAY_ROWS_ALONE || !is_ready(lane))
                 lane_queue(lane, &queue);
-            if (lane->row_count == 0 && lane->has_states)
-                sequence_clear(&lane->sequence);
-            lane->has_states = lane->row_count > 0;
+            if (lane->row_count == 0 && has_rows(lane))
+                (void)inlay_context_set_rows(lane->sequence.instance.context, NULL, 0, NULL);
         }
     } while (decoder->active == 0 && decoder->first != NULL);
     return queue;
@@ -475,8 +460,8 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
 {
     struct lane *lane = job->user, *queue;
     struct decoder *decoder = lane->decoder;
-    const bool alone = decoder->model->text->form == TEXT_ALONE;
-    text_row *rows = decoder->rows;
+    const bool alone = decoder->model->text->rows.layout == INLAY_ROWS_ALONE;
+    inlay_row *rows = decoder->rows;
     bool changed = false;
 
     (void)pthread_mutex_lock(&decoder->lock);
@@ -516,12 +501,11 @@ static void decoder_close(struct decoder *decoder)
         struct lane *lane = &decoder->lanes[k];
 
         instance_deinit(decoder->model, &lane->sequence.instance);
-        for (uint32_t i = 0; i < NUMBERS; i++)
-            free(lane->numbers[i]);
         free((void *)lane->texts);
     }
     free(decoder->lanes);
     free(decoder->rows);
+    free(decoder->tokens);
     (void)pthread_mutex_destroy(&decoder->lock);
     free(decoder);
 }
@@ -534,7 +518,6 @@ static bool lane_init(struct lane *lane, struct decoder *decoder)
     lane->texts = calloc(model->settings.max_sequences, sizeof(decoding_text *));
     lane->wanted = (infer_wanted){ .name = "logits", .binary = -1, .output = model->text->logits };
     lane->request.id = "";
-    lane->request.inputs = lane->inputs;
     lane->request.outputs = &lane->wanted;
     lane->request.output_count = 1;
     lane->job.model = model;
@@ -550,7 +533,7 @@ static bool lane_init(struct lane *lane, struct decoder *decoder)
 /* NULL: out of memory. */
 static struct decoder *decoder_create(struct sched *sched, struct model *model)
 {
-    const bool alone = model->text->form == TEXT_ALONE;
+    const bool alone = model->text->rows.layout == INLAY_ROWS_ALONE;
     struct decoder *decoder = calloc(1, sizeof *decoder);
     bool good;
 
@@ -562,10 +545,10 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
     decoder->lane_count = alone ? model->settings.max_sequences : READERS + 1;
     decoder->lanes = calloc(decoder->lane_count, sizeof *decoder->lanes);
     decoder->rows = calloc(model->settings.max_sequences, sizeof *decoder->rows);
-    good = decoder->lanes != NULL && decoder->rows != NULL;
+    decoder->tokens = calloc(model->settings.max_sequences, sizeof *decoder->tokens);
+    good = decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
     for (uint32_t k = 0; good && k < decoder->lane_count; k++)
         good = lane_init(&decoder->lanes[k], decoder);
-    text_rows_bytes(model, &decoder->token_bytes, &decoder->fixed_bytes);
     if (good)
         return decoder;
     decoder_close(decoder);

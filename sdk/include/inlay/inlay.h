@@ -860,6 +860,88 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_context_state_get(const inlay_conte
 INLAY_API inlay_status inlay_context_state_set(inlay_context *context, uint32_t index, const inlay_value *value,
                                                inlay_diag *diag);
 
+/* ------------------------------------------------------------------ rows (since 1.1)
+ *
+ * Texts of different lengths can be rows of the states of one context, so that one run makes the next token of each.
+ * Between two runs rows join, leave, are copied and are rewound:
+ *
+ *     inlay_session_rows(session, NULL, &info, &diag);          // once: how the model tells rows apart
+ *     inlay_context_keep_rows(reader, &info, 2048, &diag);
+ *     inlay_context_set_rows(reader, &empty, 1, &diag);         // empty = { 0 }: a text without tokens
+ *     inlay_context_set_tokens(reader, prompt, count, &diag);
+ *     inlay_context_run(reader, NULL, &diag);                   // a prompt is read alone, at once or in parts
+ *     ...
+ *     inlay_context_set_rows(main, rows, row_count, &diag);     // rows of main that stay, and those of the reader
+ *     inlay_context_set_tokens(main, next, 1, &diag);           // one more token of each
+ *     inlay_context_run(main, NULL, &diag);                     // logits [row_count, 1, vocabulary]
+ *
+ * The results of a row are those of a context that keeps only this row, up to the rounding of its kernels; with option
+ * `reproducible` bit for bit, also if a prompt is read in parts. Padding before a row moves the terms of its sums, so a
+ * session with this option reports INLAY_ROWS_ALONE for a model that needs INLAY_ROWS_LEFT. Several contexts with one
+ * row each are then the way to generate several texts. */
+
+/* The padding of rows that are shorter than the longest one. */
+typedef enum inlay_row_layout {
+    INLAY_ROWS_ALONE = 0, /* the model does not tell rows of different lengths apart: a context keeps one row */
+    INLAY_ROWS_LEFT = 1,  /* padding first: the tokens of all rows are appended at one place, and the mask hides it */
+    INLAY_ROWS_RIGHT = 2  /* padding last: each row is appended to after its length, the sum of its mask */
+} inlay_row_layout;
+
+/* What a decoder needs for rows. */
+typedef struct inlay_rows_info {
+    uint64_t struct_size;
+    uint64_t token_bytes; /* bytes of the states of one token */
+    uint64_t fixed_bytes; /* bytes of a row's states that do not grow */
+    uint32_t layout;      /* INLAY_ROWS_* */
+    uint32_t in_parts;    /* 1: a prompt may be read by several runs, with the result of one */
+    uint32_t tokens;      /* input 'input_ids', int64 [rows, tokens] */
+    uint32_t mask;        /* input 'attention_mask', int64 [rows, tokens so far]; INLAY_NONE: none */
+    uint32_t positions;   /* input 'position_ids', int64 [rows, tokens]; INLAY_NONE: none */
+    uint32_t logits;      /* output 'logits' */
+} inlay_rows_info;
+/* Finds the layout by comparing short runs of several rows with runs of each row alone, of attention in every form as
+ * well as of recurrent layers. options (may be NULL) apply to these runs. Fills *out_info (set struct_size).
+ * INLAY_NOT_FOUND: the model has no states. INLAY_UNSUPPORTED: it has no input 'input_ids' or no output 'logits', or an
+ * input that is neither one of the above nor a state nor optional; the message names it. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_rows(inlay_session *session, const inlay_run_options *options,
+                                                          inlay_rows_info *out_info, inlay_diag *diag);
+
+/* Makes the context keep all states as rows, at first none. States kept before are dropped. tokens is the initial
+ * capacity of a row; it grows. From now on inlay_context_set_tokens() binds the inputs of *info, which was filled for
+ * the context's session, and inlay_context_state_rewind(), inlay_context_state_fork() and inlay_context_state_set()
+ * return INLAY_INVALID_ARGUMENT. INLAY_LIMIT_EXCEEDED: tokens is above INT32_MAX. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_context_keep_rows(inlay_context *context, const inlay_rows_info *info,
+                                                               uint64_t tokens, inlay_diag *diag);
+
+/* A row of a context, or part of it. */
+typedef struct inlay_row {
+    const inlay_context *context; /* of the same session, and keeping rows; NULL: a row without tokens */
+    int64_t length;               /* its first tokens, at most as many as it has; 0 for a row without tokens */
+    uint32_t row;                 /* its position in that context */
+    uint32_t reserved;            /* 0 */
+} inlay_row;
+/* Makes copies of `rows` the rows of the context: a row that is not listed leaves, one of another context joins, one
+ * that is listed twice is forked, a shorter length rewinds it. rows [count] may be NULL if count is 0. None of the
+ * contexts may be in a run; the others stay as they are. Rows that are the context's own at their positions are not
+ * copied if no other row changes. Tokens that were bound for the next run are dropped. After a failure the rows are
+ * those of before.
+ *     INLAY_INVALID_ARGUMENT   a context keeps no rows or is of another session, or it has no such row or fewer tokens
+ *     INLAY_UNSUPPORTED        more than one row with INLAY_ROWS_ALONE; a row with states that do not grow, as those of
+ *                              recurrent layers, is rewound, but not to 0; or the states of a row have other sizes than
+ *                              its tokens need, as in a model that drops old ones, and cannot be copied */
+INLAY_API inlay_status inlay_context_set_rows(inlay_context *context, const inlay_row *rows, uint32_t count,
+                                              inlay_diag *diag);
+/* The number of rows; 0 if the context keeps none. */
+INLAY_API uint32_t inlay_context_row_count(const inlay_context *context);
+/* The number of tokens of a row; 0: there is no such row. */
+INLAY_API int64_t inlay_context_row_length(const inlay_context *context, uint32_t row);
+/* Binds `count` further tokens of each row, tokens [rows, count], which are copied, with their mask and positions. The
+ * next run adds them to the rows if it succeeds, and unbinds them in any case. A run returns INLAY_INVALID_ARGUMENT if
+ * it was not preceded by this call, or if an input that is a state is bound. This function returns it if there are no
+ * rows or count is not positive. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_context_set_tokens(inlay_context *context, const int64_t *tokens,
+                                                                int64_t count, inlay_diag *diag);
+
 /* ------------------------------------------------------------------ costs
  *
  * The runtime assigns nodes to providers by cost. The initial costs come from the providers' models; a machine profile

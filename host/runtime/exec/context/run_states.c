@@ -433,6 +433,131 @@ inlay_status run_states_fork(run_states *states, const run_states *from, inlay_d
     return INLAY_OK;
 }
 
+bool run_states_fixed(const run_states *states)
+{
+    for (uint32_t k = 0; k < states->prog->env->state_count; k++)
+        if (state_of(states, k)->axis == INLAY_NONE)
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ rows of several contexts */
+
+/* Copies a row of state k to row `to_row` of `count` in `to`, whose memory has capacity for to_rows. */
+static void copy_joined(const states_row *row, uint32_t k, bool at_end, inlay_value *to, int64_t to_rows,
+                        uint32_t to_row, uint32_t count)
+{
+    const struct slot *slot = &row->from->slots[k];
+    const inlay_value *from = slot->current;
+    const uint32_t axis = state_of(row->from, k)->axis, axes = axis == INLAY_NONE ? from->rank : axis;
+    int64_t blocks = 1, entry = inlay_dtype_bits(from->dtype) / 8, had = 1, has = 1, kept = 1, first = 0, to_first = 0;
+
+    for (uint32_t d = 0; d < from->rank; d++)
+        *(d < axes ? &blocks : &entry) *= d != axis ? from->dims[d] : 1;
+    blocks /= row->rows;
+    if (axis != INLAY_NONE) {
+        kept = row->kept;
+        had = slot->room != 0 ? slot->room : from->dims[axis];
+        has = to_rows;
+        first = at_end ? from->dims[axis] - row->length : 0;
+        to_first = at_end ? to->dims[axis] - kept : 0;
+    }
+    INLAY_CHECK(to_row < count && first >= 0 && first + kept <= had && to_first >= 0 && to_first + kept <= has);
+    for (int64_t i = 0; i < blocks; i++)
+        memcpy((char *)value_data(to) + ((to_row * blocks + i) * has + to_first) * entry,
+               (const char *)value_data(from) + ((row->row * blocks + i) * had + first) * entry,
+               (size_t)(kept * entry));
+}
+
+/* Checks that the row's state k can be copied beside a row of the shape [rows, ...]. */
+static inlay_status check_joined(const states_row *row, uint32_t k, const inlay_value *shape, int64_t rows,
+                                 inlay_diag *diag)
+{
+    const inlay_value *from = row->from->slots[k].current;
+    const uint32_t axis = state_of(row->from, k)->axis;
+    bool fits = shape != NULL && from != NULL && from->rank == shape->rank && from->rank > 0 &&
+                from->dtype == shape->dtype && from->dims[0] % row->rows == 0 &&
+                from->dims[0] / row->rows * rows == shape->dims[0] &&
+                (axis == INLAY_NONE || row->length <= from->dims[axis]);
+
+    for (uint32_t d = 1; fits && d < from->rank; d++)
+        fits = d == axis || from->dims[d] == shape->dims[d];
+    return fits
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_UNSUPPORTED,
+                            "state '%s' cannot be copied by rows: its sizes are not those of %u rows, of which one has "
+                            "%lld tokens",
+                            info_of(row->from, k)->name.data, row->rows, (long long)row->length);
+}
+
+/* Makes the joined value of state k: *out has memory with capacity for out->room rows. */
+static inlay_status join_state(const run_states *states, uint32_t k, bool at_end, const states_row *rows,
+                               uint32_t count, struct slot *out, inlay_diag *diag)
+{
+    const uint32_t axis = state_of(states, k)->axis;
+    const bool in_place = !states->in_place_failed && states->prog->state_steps[k] != INLAY_NONE;
+    int64_t dims[INLAY_MAX_RANK] = { 0 }, width = 0;
+    const states_row *like = NULL;
+    const inlay_value *shape;
+    bool padded = false;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].kept > 0)
+            like = &rows[i];
+        padded |= rows[i].kept != rows[0].kept;
+        width = rows[i].kept > width ? rows[i].kept : width;
+    }
+    if (like == NULL)
+        return INLAY_OK;
+    shape = like->from->slots[k].current;
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
+        if (rows[i].kept > 0)
+            status = check_joined(&rows[i], k, shape, like->rows, diag);
+    if (status != INLAY_OK)
+        return status;
+    memcpy(dims, shape->dims, shape->rank * sizeof *dims);
+    dims[0] = dims[0] / like->rows * count;
+    if (axis != INLAY_NONE) {
+        const int64_t least = width + 1 > (int64_t)states->rows ? width + 1 : (int64_t)states->rows;
+
+        out->room = in_place ? (least + ROW_MULTIPLE - 1) / ROW_MULTIPLE * ROW_MULTIPLE : 0;
+        dims[axis] = in_place ? out->room : width;
+    }
+    /* The mask hides padding, but a product with it must be a number. */
+    status = value_create_from(states->memory, shape->dtype, shape->rank, dims, padded, &out->current, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (axis != INLAY_NONE)
+        out->current->dims[axis] = width;
+    for (uint32_t i = 0; i < count; i++)
+        if (rows[i].kept > 0)
+            copy_joined(&rows[i], k, at_end, out->current, axis == INLAY_NONE ? 1 : dims[axis], i, count);
+    return INLAY_OK;
+}
+
+inlay_status run_states_join(run_states *states, bool at_end, const states_row *rows, uint32_t count, inlay_diag *diag)
+{
+    const uint32_t state_count = states->prog->env->state_count;
+    struct slot *joined = calloc(state_count + 1u, sizeof *joined);
+    inlay_status status = joined != NULL ? INLAY_OK : no_memory(diag, "for the rows of a context");
+
+    for (uint32_t k = 0; status == INLAY_OK && k < state_count; k++)
+        status = join_state(states, k, at_end, rows, count, &joined[k], diag);
+    for (uint32_t k = 0; joined != NULL && k < state_count; k++) {
+        if (status == INLAY_OK) {
+            clear_slot(&states->slots[k]);
+            states->slots[k] = joined[k];
+        } else {
+            clear_slot(&joined[k]);
+        }
+    }
+    free(joined);
+    return status;
+}
+
+/* ------------------------------------------------------------------ single states */
+
 inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value, inlay_diag *diag)
 {
     INLAY_CHECK(state < states->prog->env->state_count);

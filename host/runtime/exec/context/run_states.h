@@ -32,6 +32,18 @@ int64_t run_states_length(const run_states *states);
 INLAY_NODISCARD inlay_status run_states_rewind(run_states *states, int64_t length, inlay_diag *diag);
 /* Copies all states of `from` to `states`; both must belong to the same program. */
 INLAY_NODISCARD inlay_status run_states_fork(run_states *states, const run_states *from, inlay_diag *diag);
+/* A row (of axis 0) of states. */
+typedef struct states_row {
+    const run_states *from; /* with the same states; NULL: a row without tokens */
+    uint32_t row, rows;     /* its position there, and the number of rows there */
+    int64_t length, kept;   /* its tokens, and how many of them are copied */
+} states_row;
+/* Whether a state does not grow. */
+bool run_states_fixed(const run_states *states);
+/* Makes copies of `rows` the rows of the states. at_end: the tokens of a row are the last ones along a state's axis,
+ * otherwise the first. If no row keeps tokens, the states are those before the first run. Unchanged after a failure. */
+INLAY_NODISCARD inlay_status run_states_join(run_states *states, bool at_end, const states_row *rows, uint32_t count,
+                                             inlay_diag *diag);
 /* Returns a copy of the state. */
 INLAY_NODISCARD inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value,
                                             inlay_diag *diag);

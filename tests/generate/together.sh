@@ -1,0 +1,45 @@
+#!/bin/sh
+# Texts that share runs are those that each prompt has alone: together.sh GENERATE TOGETHER WRITE_MODELS
+set -eu
+
+generate=$1 together=$2 write_models=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export INLAY_REPRODUCIBLE=1 INLAY_CACHE_DIR="$folder/cache"
+
+"$write_models" "$folder" decoders
+{
+    printf '{"normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"added_tokens":[],'
+    printf '"model":{"type":"BPE","merges":[],"vocab":{'
+    separator=
+    for letter in a b c d e f g h i j k l m n o p q r s t u v w x y z; do
+        printf '%s"%s":%d' "$separator" "$letter" "'$letter"
+        separator=,
+    done
+    printf '}}}'
+} >"$folder/tokenizer.json"
+printf '{"eos_token_id":[2,30,51,64,77,90,110,125]}' >"$folder/generation_config.json"
+
+set -- a bcdefghij kl mnopqrstuvwxyzabcdefghijkl z hello ponmlkjihgfedcba
+for model in counted masked; do
+    for prompt; do
+        printf '%s%s\n' "$prompt" "$("$generate" "$folder/$model.onnx" --tokens 60 "$prompt" 2>"$folder/times")"
+    done | sort >"$folder/alone"
+    for texts in 1 3 7; do
+        "$together" "$folder/$model.onnx" "$texts" 60 "$@" 2>"$folder/notes" | sort >"$folder/$texts"
+        if ! diff "$folder/alone" "$folder/$texts"; then
+            echo "$model, $texts texts at a time: other texts than alone"
+            exit 1
+        fi
+    done
+    if [ "$(awk '{ print length }' "$folder/alone" | sort -u | wc -l)" -lt 4 ]; then
+        echo "$model: the texts should have different lengths"
+        exit 1
+    fi
+done
+grep -q 'one after another' "$folder/notes" # masked: padding before a text would change its sums
+
+if "$together" "$folder/counted.onnx" 0 60 a 2>"$folder/notes" || ! grep -q usage "$folder/notes"; then
+    echo "0 texts at a time are accepted"
+    exit 1
+fi
