@@ -84,6 +84,36 @@ static void long_names_are_cut(void **state)
            "/encoder..n2/query/MatMul 2 us\n");
 }
 
+/* Reasons are shown whole; names next to them are still shortened. */
+static void sentences_are_wrapped(void **state)
+{
+    (void)state;
+    expect("  answers  reference         312 us predicted, chosen\n"
+           "           onednn         refused: the attribute dilations is not all ones, and it has no loop for that\n"
+           "           cpu               512 us predicted, would cost 200 us more in all\n",
+           60, false,
+           "  answers reference 312 us predicted, chosen\n"
+           "          onednn    refused: the attribute dilations is not\n"
+           "                    all ones, and it has no loop for that\n"
+           "          cpu       512 us predicted, would cost 200 us more\n"
+           "                    in all\n");
+    expect("node                                      provider  reason\n"
+           "/encoder/layer/attention/query/MatMul     cpu       the type of its second input is not one that it has\n"
+           "/short                                    onednn    it does not run here\n",
+           60, false,
+           "node                       provider reason\n"
+           "/encoder/lay..query/MatMul cpu      the type of its second\n"
+           "                                    input is not one that it\n"
+           "                                    has\n"
+           "/short                     onednn   it does not run here\n");
+    /* If there is no room, columns are shortened and left out. */
+    expect("one      two      three    why it is so, as one sentence of words\n"
+           "1        2        3        no\n",
+           20, false,
+           "one two three\n"
+           "1   2   3\n");
+}
+
 static void columns_are_left_out_last(void **state)
 {
     (void)state;
@@ -130,13 +160,10 @@ static void colours_mark_titles_and_results(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_that_fit_stay),
-        cmocka_unit_test(other_lines_are_wrapped),
-        cmocka_unit_test(tables_lose_gaps_first),
-        cmocka_unit_test(long_names_are_cut),
-        cmocka_unit_test(columns_are_left_out_last),
-        cmocka_unit_test(texts_near_a_table_stay_apart),
-        cmocka_unit_test(colours_mark_titles_and_results),
+        cmocka_unit_test(lines_that_fit_stay),           cmocka_unit_test(other_lines_are_wrapped),
+        cmocka_unit_test(tables_lose_gaps_first),        cmocka_unit_test(long_names_are_cut),
+        cmocka_unit_test(sentences_are_wrapped),         cmocka_unit_test(columns_are_left_out_last),
+        cmocka_unit_test(texts_near_a_table_stay_apart), cmocka_unit_test(colours_mark_titles_and_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

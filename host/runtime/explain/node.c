@@ -85,17 +85,17 @@ static void say_why_not(const explain_sink *sink, const facts_answer *answer)
     if (!answer->evaluated)
         return;
     if (answer->impossible != NULL) {
-        say(sink, "  not possible: ");
+        say(sink, ", not possible: ");
         say_text(sink, answer->impossible);
         return;
     }
     if (answer->extra_ns > -0.5) {
         if (answer->extra_ns < 0.5)
-            say(sink, "  same cost; the first provider in the list wins a tie");
+            say(sink, ", same cost; the first provider in the list wins a tie");
         else
-            say(sink, "  would cost %s more in all", format_ns(answer->extra_ns, a));
+            say(sink, ", would cost %s more in all", format_ns(answer->extra_ns, a));
     } else {
-        say(sink, "  would save %s; not chosen: ", format_ns(-answer->extra_ns, a));
+        say(sink, ", would save %s; not chosen: ", format_ns(-answer->extra_ns, a));
         say_text(sink, answer->why);
     }
     if (answer->copies_ns > 0.5 || answer->copies_ns < -0.5)
@@ -103,24 +103,37 @@ static void say_why_not(const explain_sink *sink, const facts_answer *answer)
             format_ns_change(answer->copies_ns, c));
 }
 
+/* Whether the provider does not have the operator at all, which no change of the node would alter. */
+static bool lacks_operator(const facts_answer *answer)
+{
+    return answer->offer == INLAY_NONE && answer->refusal != NULL && answer->refusal->code == INLAY_REFUSE_OPERATOR;
+}
+
+/* The answer of each provider, without gaps of several blanks within it, so that a terminal wraps it as one text.
+ * Providers without a kernel for the operator are only listed. */
 static void say_answers(const explain_sink *sink, const struct facts *facts, const facts_graph *graph,
                         const facts_answer *answers)
 {
     const struct partition *parts = graph->parts;
+    const char *title = "answers";
     char a[FORMATTED_BYTES];
+    uint32_t without = 0;
 
     for (uint32_t i = 0; i < facts->provider_count; i++) {
         const facts_answer *answer = &answers[i];
 
-        say(sink, "  %-8s %-14s", i == 0 ? "answers" : "", facts_provider_name(facts, i));
+        if (lacks_operator(answer))
+            continue;
+        say(sink, "  %-8s %-14s", title, facts_provider_name(facts, i));
+        title = "";
         if (answer->offer != INLAY_NONE) {
             const partition_offer *offer = &parts->offers[answer->offer];
-            say(sink, " %9s  %s%s", format_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a),
+            say(sink, " %9s %s%s", format_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a),
                 cost_source_name(offer->cost_source), offer->region_price ? " of its region" : "");
             if (offer->node_count > 1)
                 say(sink, ", for %" PRIu32 " nodes together", offer->node_count);
             if (answer->chosen)
-                say(sink, "  chosen");
+                say(sink, ", chosen");
             say_why_not(sink, answer);
         } else if (answer->refusal != NULL) {
             say(sink, " refused: ");
@@ -134,6 +147,14 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
         }
         say(sink, "\n");
     }
+    for (uint32_t i = 0; i < facts->provider_count; i++) {
+        if (!lacks_operator(&answers[i]))
+            continue;
+        if (without++ == 0)
+            say(sink, "  %-8s %-14s refused: no kernel for the operator: ", title, "the others");
+        say(sink, "%s%s", without > 1 ? ", " : "", facts_provider_name(facts, i));
+    }
+    say(sink, "%s", without > 0 ? "\n" : "");
 }
 
 static void say_node(const explain_sink *sink, const struct facts *facts, const facts_graph *graph, uint32_t node,

@@ -13,6 +13,7 @@ enum {
     MAX_SEGMENTS = 512, /* columns of a table */
     LEAST_CELL = 8,     /* columns to which texts are shortened at most ... */
     LEAST_NAME = 24,    /* ... and those of the widest column, usually names */
+    SENTENCE = 6,       /* words of a text that is wrapped, not shortened */
     HANGING = 2         /* more indentation of a continued line */
 };
 
@@ -42,19 +43,9 @@ static int columns_of(const char *text, size_t bytes)
     return count;
 }
 
-/* Continues at column `left`; 0: after the indentation. */
-static void wrap(fit_line line, int left, int width, FILE *to)
+/* Writes the words of a line from byte `at` on, which is at `column`; further lines begin at column `left`. */
+static void wrap_words(fit_line line, size_t at, int column, int left, int width, FILE *to)
 {
-    size_t lead = 0, at;
-    int column;
-
-    while (lead < line.bytes && line.text[lead] == ' ')
-        lead++;
-    left = left > 0 ? left : (int)lead + HANGING;
-    left = left < width / 2 ? left : HANGING;
-    (void)fprintf(to, "%.*s", (int)lead, line.text);
-    column = (int)lead;
-    at = lead;
     while (at < line.bytes) {
         size_t blanks = 0, word = 0;
 
@@ -75,6 +66,19 @@ static void wrap(fit_line line, int left, int width, FILE *to)
     }
 }
 
+/* Continues at column `left`; 0: after the indentation. */
+static void wrap(fit_line line, int left, int width, FILE *to)
+{
+    size_t lead = 0;
+
+    while (lead < line.bytes && line.text[lead] == ' ')
+        lead++;
+    left = left > 0 ? left : (int)lead + HANGING;
+    left = left < width / 2 ? left : HANGING;
+    (void)fprintf(to, "%.*s", (int)lead, line.text);
+    wrap_words(line, lead, (int)lead, left, width, to);
+}
+
 /* ------------------------------------------------------------------ tables */
 
 /* A part of all lines of a table between columns that are blank in each of them. */
@@ -90,7 +94,8 @@ struct table {
     size_t count;
     struct segment segments[MAX_SEGMENTS];
     uint32_t segment_count;
-    int gaps; /* of the first line */
+    int gaps;   /* of the first line */
+    bool wraps; /* the last column is wrapped */
 };
 
 static int longest(const fit_line *lines, size_t count)
@@ -230,6 +235,34 @@ static bool has_texts(const struct table *table, const struct segment *segment)
     return false;
 }
 
+/* The part of a line in a segment, without blanks around it. */
+static fit_line cell_of(fit_line line, const struct segment *segment)
+{
+    int begin = segment->begin, end = segment->end;
+
+    end = end > (int)line.bytes ? (int)line.bytes : end;
+    while (begin < end && line.text[begin] == ' ')
+        begin++;
+    while (begin < end && line.text[end - 1] == ' ')
+        end--;
+    return (fit_line){ line.text + (begin < end ? begin : 0), begin < end ? (size_t)(end - begin) : 0 };
+}
+
+/* Whether the last column has sentences, such as reasons. They are wrapped; names are shortened. */
+static bool has_sentences(const struct table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const fit_line cell = cell_of(table->lines[i], &table->segments[table->segment_count - 1]);
+        int words = 0;
+
+        for (size_t k = 0; k < cell.bytes; k++)
+            words += isalpha((unsigned char)cell.text[k]) && (k == 0 || cell.text[k - 1] == ' ');
+        if (words >= SENTENCE)
+            return true;
+    }
+    return false;
+}
+
 /* The widest column of texts that are longer than `least`; NULL: none. */
 static struct segment *widest_texts(struct table *table, const struct segment *except, int least)
 {
@@ -238,8 +271,8 @@ static struct segment *widest_texts(struct table *table, const struct segment *e
     for (uint32_t i = 0; i < table->segment_count; i++) {
         struct segment *segment = &table->segments[i];
 
-        if (segment != except && segment->width > least && (widest == NULL || segment->width > widest->width) &&
-            has_texts(table, segment))
+        if (segment != except && !(table->wraps && i + 1 == table->segment_count) && segment->width > least &&
+            (widest == NULL || segment->width > widest->width) && has_texts(table, segment))
             widest = segment;
     }
     return widest;
@@ -260,6 +293,12 @@ static void choose_widths(struct table *table, int width)
             break;
         far->gap--;
     }
+    if (table->wraps && total_width(table) > width) {
+        struct segment *last = &table->segments[table->segment_count - 1];
+        const int room = width - (total_width(table) - last->width);
+
+        last->width = room > LEAST_NAME ? room : LEAST_NAME < last->width ? LEAST_NAME : last->width;
+    }
     names = widest_texts(table, NULL, 0);
     while (total_width(table) > width) {
         struct segment *widest = widest_texts(table, names, LEAST_CELL);
@@ -268,24 +307,11 @@ static void choose_widths(struct table *table, int width)
             names->width--;
         else if (widest != NULL)
             widest->width--;
-        else if (table->segment_count > 1)
+        else if (table->segment_count > 1 && !table->wraps)
             table->segment_count--;
         else
             break;
     }
-}
-
-/* The part of a line in a segment, without blanks around it. */
-static fit_line cell_of(fit_line line, const struct segment *segment)
-{
-    int begin = segment->begin, end = segment->end;
-
-    end = end > (int)line.bytes ? (int)line.bytes : end;
-    while (begin < end && line.text[begin] == ' ')
-        begin++;
-    while (begin < end && line.text[end - 1] == ' ')
-        end--;
-    return (fit_line){ line.text + (begin < end ? begin : 0), begin < end ? (size_t)(end - begin) : 0 };
 }
 
 /* Writes a text in `width` columns: with a cut after `head` columns if it is longer. Returns its width. */
@@ -362,11 +388,30 @@ static void print_cell(fit_line line, const struct segment *segment, int left, i
     *at = left + shown;
 }
 
+/* Prints the last cell of a line with as many lines as it needs; at is the column of the cursor. */
+static void print_sentence(fit_line line, const struct segment *segment, int left, int at, FILE *to)
+{
+    const fit_line cell = cell_of(line, segment);
+
+    if (cell.bytes == 0)
+        return;
+    (void)fprintf(to, "%*s", left - at, "");
+    wrap_words(cell, 0, left, left, left + segment->width, to);
+}
+
 static void print_table(struct table *table, int width, bool colours, FILE *to)
 {
+    uint32_t sentences; /* that column */
+
+    table->wraps = has_sentences(table);
     choose_widths(table, width);
+    if (table->wraps && total_width(table) > width) {
+        table->wraps = false;
+        choose_widths(table, width);
+    }
+    sentences = table->wraps ? table->segment_count - 1 : UINT32_MAX;
     for (uint32_t k = 0; k < table->segment_count; k++)
-        if (table->segments[k].width < table->segments[k].end - table->segments[k].begin)
+        if (k != sentences && table->segments[k].width < table->segments[k].end - table->segments[k].begin)
             choose_cut(table, &table->segments[k]);
     for (size_t i = 0; i < table->count; i++) {
         int left = 0, at = 0;
@@ -374,7 +419,10 @@ static void print_table(struct table *table, int width, bool colours, FILE *to)
         (void)fputs(colours && i == 0 ? BOLD : "", to);
         for (uint32_t k = 0; k < table->segment_count; k++) {
             left += table->segments[k].gap;
-            print_cell(table->lines[i], &table->segments[k], left, &at, to);
+            if (k == sentences)
+                print_sentence(table->lines[i], &table->segments[k], left, at, to);
+            else
+                print_cell(table->lines[i], &table->segments[k], left, &at, to);
             left += table->segments[k].width;
         }
         (void)fprintf(to, "%s\n", colours && i == 0 ? PLAIN : "");
