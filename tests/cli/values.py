@@ -28,10 +28,10 @@ def expect(good, what, text=""):
         print(f"FAIL {what}: {text}")
 
 
-def save(nodes, inputs, outputs, weights=()):
+def save(nodes, inputs, outputs, weights=(), file="m.onnx"):
     graph = helper.make_graph(nodes, "g", inputs, outputs, list(weights))
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17),
-                                                                   helper.make_opsetid("ai.onnx.ml", 3)]), path("m.onnx"))
+                                                                   helper.make_opsetid("ai.onnx.ml", 3)]), path(file))
 
 
 def run(*args, code=0):
@@ -222,6 +222,14 @@ def check_modules():
            "sources in explain: " + explained[:600])
     text = inlay("explain", model, "--providers", "reference")
     expect("\nmodules, most expensive first" in text and "\nnet.head " in text, "modules in explain: " + text)
+    # Exporters that store no modules put them into the names of nodes.
+    nodes = [helper.make_node("MatMul", ["x", "x"], ["a"], name="/net/layers.0/MatMul"),
+             helper.make_node("TopK", ["a", "k"], ["b", "i"], name="/net/head/TopK")]
+    save(nodes, square, outputs, [numpy_helper.from_array(np.array([2]), "k")], "named.onnx")
+    text = inlay("profile", path("named.onnx"), "--runs", "2", "--no-peak", "--providers", "reference")
+    expect("\n/net/layers.0 " in text and "\n/net/head " in text, "modules in names, profile: " + text)
+    text = inlay("explain", path("named.onnx"), "--providers", "reference")
+    expect("\n/net/layers.0 " in text and "\n/net/head " in text, "modules in names, explain: " + text)
     inlay("optimize", model, "-o", small)
     expect(traces(small) == 4, "optimize keeps metadata")
     inlay("optimize", model, "-o", small, "--no-metadata")

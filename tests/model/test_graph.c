@@ -298,14 +298,50 @@ static void dumps_stay_on_their_lines(void **state)
     graph_model_destroy(model);
 }
 
+/* The module of a node: as its exporter stored it, or else what precedes the last '/' of its name. */
+static void scopes_of_nodes(void **state)
+{
+    static const struct {
+        const char *source, *name, *scope; /* NULL: none */
+    } rows[] = {
+        { "model.py:3, net.head", "/a/b/Add", "net.head" },
+        { "net.head", "Add", "net.head" },
+        { "model.py:3", "/a/b/Add", "/a/b" },
+        { NULL, "/a/b/Add", "/a/b" },
+        { NULL, "a/Add", "/a" },
+        { NULL, "/Add", NULL },
+        { NULL, "Add", NULL },
+        { NULL, "", NULL },
+        { NULL, "//", NULL },
+        { NULL, "/layers.0/Add", "/layers.0" },
+        { "net.layers.0", "/a/Add", "net.layers.0" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const graph_node n = { .source = rows[i].source, .info.name.data = rows[i].name };
+        char text[GRAPH_SCOPE];
+
+        assert_int_equal(graph_node_scope(&n, text) == NULL, rows[i].scope == NULL);
+        if (rows[i].scope != NULL)
+            assert_string_equal(graph_node_scope(&n, text), rows[i].scope);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_chains_backwards),      cmocka_unit_test(file_order_is_kept),
-        cmocka_unit_test(node_names_become_unique),   cmocka_unit_test(generated_names_are_new),
-        cmocka_unit_test(producers_must_be_one),      cmocka_unit_test(attributes_are_replaced),
-        cmocka_unit_test(symbols_are_interned),       cmocka_unit_test(hashes_distinguish_graphs),
-        cmocka_unit_test(hashes_distinguish_symbols), cmocka_unit_test(dumps_stay_on_their_lines),
+        cmocka_unit_test(long_chains_backwards),
+        cmocka_unit_test(file_order_is_kept),
+        cmocka_unit_test(node_names_become_unique),
+        cmocka_unit_test(generated_names_are_new),
+        cmocka_unit_test(producers_must_be_one),
+        cmocka_unit_test(attributes_are_replaced),
+        cmocka_unit_test(symbols_are_interned),
+        cmocka_unit_test(hashes_distinguish_graphs),
+        cmocka_unit_test(hashes_distinguish_symbols),
+        cmocka_unit_test(dumps_stay_on_their_lines),
+        cmocka_unit_test(scopes_of_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,6 +143,7 @@ class Pages(unittest.TestCase):
         cls.inlay("explain", "modules.onnx", "--html", "modules.html", *COMMON)
         cls.inlay("explain", "evil.onnx", "--html", "evil_explain.html", *COMMON)
         cls.inlay("profile", "a.onnx", "--html", "profile.html", "--runs", "3", "--no-peak", *COMMON)
+        cls.inlay("profile", "modules.onnx", "--html", "modules_profile.html", "--runs", "3", "--no-peak", *COMMON)
         cls.inlay("profile", "evil.onnx", "--html", "evil_profile.html", "--runs", "3", "--no-peak", *COMMON)
         cls.browser = cls.enterClassContext(Browser(cls.folder)) if hasattr(cls, "enterClassContext") else cls.enter()
 
@@ -275,6 +276,46 @@ class Pages(unittest.TestCase):
         b.choose("#fold", "2")
         self.assertEqual(b.text(".status"), "8 nodes, 8 of them in 2 folded boxes")
 
+    def test_table_of_modules(self):
+        """The rows of modules fold and unfold on the pages of graphs and profiles, with mouse and keys."""
+        b = self.browser
+        for page in ("a.html", "explain.html", "profile.html"):
+            with self.subTest(page=page):
+                b.show(page)
+                table = "#page > .wide table.modules" if page == "profile.html" else "table.modules"  # the graph has one, too
+
+                def rows(of):
+                    return b.value(f"[...document.querySelectorAll('{table} tr.go')].map((row) => {of})")
+                blocks_only = rows("row.title")
+                self.assertEqual(sorted(blocks_only), [f"net/block.{i}" for i in range(4)])
+                first = blocks_only[0]
+                b.click(table + " button.mark")
+                self.assertEqual(rows("row.title")[:2], [first, first + "/mlp"])
+                self.assertEqual(rows("row.title")[2:], blocks_only[1:])
+                b.value(f"document.querySelectorAll('{table} tr.go')[1].focus()")
+                b.key("ArrowRight")
+                self.assertEqual(sorted(rows("row.title")[2:4]), [first + "/mlp/down", first + "/mlp/up"])
+                b.key("ArrowLeft")
+                self.assertEqual(rows("row.title"), [first, first + "/mlp", *blocks_only[1:]])
+                b.key("ArrowRight")
+                b.click(table + " button.mark")  # folds what is within, too
+                self.assertEqual(rows("row.title"), blocks_only)
+                # A module's nodes or steps are those of the modules within it; a step may be several nodes.
+                counts = rows("row.cells[1].innerText")
+                self.assertEqual(counts, [counts[0]] * 4)
+                b.value(f"document.querySelector('{table} tr.go').focus()")
+                b.key("Enter")
+                if page != "profile.html":
+                    self.assertEqual(counts[0], "5")
+                    self.assertIn("/" + first + "/", b.text("#detail"))  # its first node is chosen
+                else:
+                    self.assertEqual(b.value("document.querySelector('#page > input').value"), first + "/")
+                    names = b.value("[...document.querySelectorAll('#page > .wide tbody tr')].map((row) => row.dataset.name)")
+                    self.assertEqual({"/".join(step.split("/")[:3]) for step in names}, {"/" + first})
+                    self.assertEqual(str(len(names)), counts[0])
+        b.show("modules_profile.html")
+        self.assertIn("net/encoder", b.text("table.modules"))
+
     def test_large_models_open_folded(self):
         b = self.browser
         b.show("many.html")
@@ -370,12 +411,12 @@ class Pages(unittest.TestCase):
         b = self.browser
         watch = b.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH_TEXTS)["identifier"]
         try:
-            for page in ("a.html", "many.html", "diff.html", "explain.html", "profile.html"):
+            for page in ("a.html", "many.html", "diff.html", "explain.html", "profile.html", "modules_profile.html"):
                 for dark in (False, True):
                     b.show(page, dark=dark)
                     for shade in b.value("[...document.querySelectorAll('#shade option')].map((e) => e.value)"):
                         b.choose("#shade", shade)
-                    if page != "profile.html":
+                    if "profile" not in page:
                         b.key("/")
                         b.type("act")
                         b.key("Enter")
@@ -419,7 +460,7 @@ class Pages(unittest.TestCase):
         """Lines lead downwards or to a later column, boxes do not overlap, and folded groups form no cycle."""
         b = self.browser
         b.show("a.html")
-        sources = "".join((SOURCES / name).read_text() for name in ("words.js", "graph/layout.js", "graph/scene.js"))
+        sources = "".join((SOURCES / name).read_text() for name in ("words.js", "modules.js", "graph/layout.js", "graph/scene.js"))
         found = b.value("(() => {" + sources + """
           let seed = 7;
           const random = (n) => { seed = (seed * 1103515245 + 12345) % 2147483648; return Math.floor(seed / 65536) % n; };

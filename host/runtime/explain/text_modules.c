@@ -6,7 +6,7 @@
 enum { SHOWN_MODULES = 12 };
 
 struct module_sum {
-    const char *name;
+    char name[GRAPH_SCOPE];
     double ns;
     uint32_t nodes;
 };
@@ -31,16 +31,16 @@ static uint32_t count_nodes(const struct facts *facts)
 static void add_graph(const struct facts *facts, const facts_graph *graph, struct module_sum *sums, uint32_t *count)
 {
     for (uint32_t i = 0; i < graph->program->graph->node_count; i++) {
-        const char *module = graph_node_module(graph->program->graph->nodes[i]);
+        char module[GRAPH_SCOPE];
         const uint32_t offer = graph->nodes[i].offer;
         uint32_t k = 0;
 
-        if (module == NULL)
+        if (graph_node_scope(graph->program->graph->nodes[i], module) == NULL)
             continue;
         while (k < *count && strcmp(sums[k].name, module) != 0)
             k++;
         if (k == *count)
-            sums[(*count)++] = (struct module_sum){ .name = module };
+            memcpy(sums[(*count)++].name, module, sizeof module);
         sums[k].nodes++;
         if (offer != INLAY_NONE)
             sums[k].ns += facts_displayed_ns(facts, &graph->parts->offers[offer], graph->parts->offers[offer].cost.ns) /

@@ -35,6 +35,20 @@ const char *graph_node_module(const graph_node *node)
     return colon != NULL && colon[1] != '\0' && colon[1 + strspn(colon + 1, "0123456789")] == '\0' ? NULL : source;
 }
 
+const char *graph_node_scope(const graph_node *node, char text[GRAPH_SCOPE])
+{
+    const char *module = graph_node_module(node), *name = node->info.name.data, *end;
+
+    if (module != NULL) {
+        (void)snprintf(text, GRAPH_SCOPE, "%s", module);
+        return text[0] != '\0' ? text : NULL;
+    }
+    name += strspn(name, "/");
+    end = strrchr(name, '/');
+    (void)snprintf(text, GRAPH_SCOPE, "/%.*s", end != NULL ? (int)(end - name) : 0, name);
+    return end != NULL ? text : NULL;
+}
+
 void graph_add_source(const graph_node *node, inlay_diag *diag)
 {
     const size_t used = strlen(diag->text);

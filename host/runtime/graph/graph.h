@@ -200,6 +200,11 @@ struct graph_model {
 
 /* The module of graph_node.source, "model.layers.0"; NULL: none is known. */
 const char *graph_node_module(const graph_node *node);
+/* Writes the module of a node: that of graph_node_module(), "model.layers.0", or else the node's name up to its last
+ * '/', "/model/layers.0" of "/model/layers.0/Add" and of "model/layers.0/Add". It begins with '/' in the second
+ * case only, in which the parts of the name may contain '.'. Returns text, or NULL if neither is known. */
+enum { GRAPH_SCOPE = 256 };
+const char *graph_node_scope(const graph_node *node, char text[GRAPH_SCOPE]);
 /* Appends " (from SOURCE)" to the message, if the node has a source, the message does not have it yet, and both fit. */
 void graph_add_source(const graph_node *node, inlay_diag *diag);
 /* Fails with "graph 'g', node 'n' (Conv): <text>". node and tensor may be NULL; a node without a name is identified by

@@ -75,8 +75,8 @@ void profile_report_deinit(profile_report *report);
 enum { PROFILE_NAME = 256 };
 const char *profile_name(const profile_event *event, char text[PROFILE_NAME]);
 const char *profile_op(const profile_event *event, char text[PROFILE_NAME]);
-/* The module of the program that the event's nodes were exported from: for several nodes, what their modules have in
- * common, "model.layers.0" of its parts. NULL: none is known, or nothing is common. */
+/* The module of the program that the event's nodes were exported from (graph_node_scope()): for several nodes, what
+ * their modules have in common, "model.layers.0" of its parts. NULL: none is known, or nothing is common. */
 const char *profile_module(const profile_event *event, char text[PROFILE_NAME]);
 /* The fraction of the roofline that a call achieves: the larger of flops / peak and bytes / peak, divided by the time.
  * Negative: unknown. */

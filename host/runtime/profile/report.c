@@ -61,13 +61,14 @@ const char *profile_op(const profile_event *event, char text[PROFILE_NAME])
     return text;
 }
 
-/* Cuts text to the parts, separated by '.', that it has in common with the module. */
+/* Cuts text to the parts that it has in common with the module. */
 static void keep_common(char *text, const char *module)
 {
+    const char separator = text[0] == '/' ? '/' : '.';
     size_t same = 0;
 
     for (size_t i = 0;; i++) {
-        const bool ends = (text[i] == '.' || text[i] == '\0') && (module[i] == '.' || module[i] == '\0');
+        const bool ends = (text[i] == separator || text[i] == '\0') && (module[i] == separator || module[i] == '\0');
 
         same = ends ? i : same;
         if (text[i] != module[i] || text[i] == '\0')
@@ -85,9 +86,9 @@ const char *profile_module(const profile_event *event, char text[PROFILE_NAME])
     text[0] = '\0';
     for (uint32_t i = 0; region != NULL && i < region->node_count; i++) {
         const uint32_t node = region->nodes[i];
-        const char *module = graph_node_module(graph->nodes[node]);
+        char module[GRAPH_SCOPE];
 
-        if (module == NULL || (event->node != INLAY_NONE && node != event->node))
+        if ((event->node != INLAY_NONE && node != event->node) || graph_node_scope(graph->nodes[node], module) == NULL)
             continue;
         if (is_first)
             (void)snprintf(text, PROFILE_NAME, "%s", module);

@@ -1,5 +1,5 @@
-/* profile.js - the page of `inlay profile --html`: time by operator, one run as a timeline, each step compared with the
- * machine's roofline, and a table of all steps. All data come from the JSON in #facts. */
+/* profile.js - the page of `inlay profile --html`: time by operator and by module, one run as a timeline, each step
+ * compared with the machine's roofline, and a table of all steps. All data come from the JSON in #facts. */
 
 const facts = JSON.parse(document.getElementById('facts').textContent);
 const page = document.getElementById('page');
@@ -66,6 +66,7 @@ const sums = new Map();
 for (const s of facts.steps)
   if (s.leaf)
     sums.set(s.op, (sums.get(s.op) || 0) + s.ns);
+for (const s of facts.steps) s.scopes = s.module ? scopesOf(s) : [];
 const byTime = [...sums].sort((a, b) => b[1] - a[1]);
 for (const [op] of byTime) colourOf(op);
 
@@ -98,6 +99,17 @@ function shares() {
                 mark.style.background = colour;
                 return el('span', {}, mark, text(op, ns));
               })));
+}
+
+let showSteps = () => {}; /* those whose name, operator or module contains a text */
+
+/* The modules that the model was exported from, if the file names them; a click shows their steps. */
+function modules() {
+  const items = facts.steps.filter((s) => s.leaf).map((s) => ({ scopes: s.scopes.length > 0 ? s.scopes : ['(no module)'], ns: s.ns }));
+  const share = (m) => facts.run_ns > 0 ? (m.ns / facts.run_ns * 100).toFixed(1) + '%' : '';
+  const table = moduleTable(items, ['steps', 'time', 'share'], (m) => [num('' + m.items.length), num(timeText(m.ns)), num(share(m))],
+                            (m) => showSteps(m.scope + '/'));
+  if (table) page.append(el('h2', {}, 'By module'), div('wide', table));
 }
 
 /* One run: a row for each provider and nesting depth. */
@@ -172,11 +184,11 @@ function table() {
     ['roofline', (s) => s.roofline, (s) => s.roofline >= 0 ? (s.roofline * 100).toFixed(0) + '%' : ''],
     ['memory', (s) => s.live_bytes, (s) => bytesText(s.live_bytes)],
   ];
-  const body = el('tbody'), search = el('input', { placeholder: 'name or operator', oninput: () => fill() });
+  const body = el('tbody'), search = el('input', { placeholder: 'name, operator or module', oninput: () => fill() });
   let sortBy = 4, down = true;
   function fill() {
     const wanted = search.value.toLowerCase(), key = columns[sortBy][1];
-    const list = facts.steps.filter((s) => (s.name + ' ' + s.op).toLowerCase().includes(wanted));
+    const list = facts.steps.filter((s) => (s.name + ' ' + s.op + ' ' + (s.scopes[s.scopes.length - 1] || '(no module)') + '/').toLowerCase().includes(wanted));
     list.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (down ? -1 : 1));
     body.replaceChildren(...list.slice(0, 2000).map((s) => {
       const row = el('tr', { onclick: () => showInGraph(s.name) }, columns.map(([, , text]) => el('td', { title: String(text(s)) }, String(text(s)))));
@@ -187,11 +199,17 @@ function table() {
   page.append(el('h2', {}, 'Steps'), search,
               div('wide', el('table', {}, el('thead', {}, el('tr', {}, columns.map(([name], i) => el('th', {
                 onclick: () => { down = sortBy === i ? !down : true; sortBy = i; fill(); } }, name)))), body)));
+  showSteps = (text) => {
+    search.value = text;
+    fill();
+    search.scrollIntoView({ block: 'center' });
+  };
   fill();
 }
 
 head();
 shares();
+modules();
 timeline();
 graph();
 roofline();

@@ -9,15 +9,7 @@
  * has one frame per body. All coordinates are those of the scene. */
 
 const NODE_W = 150, NODE_H = 38, FOLD_W = 190, FOLD_H = 50, PILL_H = 22, FRAME_PAD = 14, FRAME_HEAD = 20;
-const MOST_BOXES = 2048, MOST_DEPTH = 24;
-
-/* A node of the module a.b of the exported program, or else with the name "a/b/Conv", is in the scopes a and a/b. */
-function scopesOf(node) {
-  const path = node.module ? node.module.replaceAll('.', '/') + '/' + node.op : node.name;
-  const parts = path.split('/').filter((p) => p !== ''), scopes = [];
-  for (let i = 1; i < parts.length && i <= MOST_DEPTH; i++) scopes.push(parts.slice(0, i).join('/'));
-  return scopes;
-}
+const MOST_BOXES = 2048;
 
 /* A node's share of the time of its region, according to the costs of the offers. */
 function partOfRegion(node, region) {

@@ -183,18 +183,12 @@ function operatorList(page) {
                                                                   td(chip(colour), name(op)), num('' + count)));
 }
 
-/* The outermost scopes that divide the nodes; a click shows their nodes. */
-function scopeList(page) {
-  const view = page.views[0], counts = new Map();
-  const depth = page.levels.length > 0 ? page.levels[0].depth : 0;
-  for (const n of view.main.nodes)
-    if (depth > 0 && n.scopes.length >= depth) {
-      const scope = n.scopes[depth - 1];
-      if (!counts.has(scope)) counts.set(scope, []);
-      counts.get(scope).push(n);
-    }
-  return listOf('Scopes', [...counts], ([scope, nodes]) => go({ onclick: () => view.showNodes(nodes) },
-    td(name(scope), view.state.timed ? faint(timeText(nodes.reduce((sum, n) => sum + n.ns, 0))) : null), num('' + nodes.length)));
+/* The modules of the nodes; a click shows their nodes. */
+function moduleList(page) {
+  const view = page.views[0], timed = view.state.timed;
+  const table = moduleTable(view.main.nodes, ['nodes', timed ? 'time' : null],
+                            (m) => [num('' + m.items.length), timed ? num(timeText(m.ns)) : null], (m) => view.showNodes(m.items));
+  return table ? [el('h2', null, timed ? 'Modules, most expensive first' : 'Modules'), table] : null;
 }
 
 function weightList(view) {
@@ -239,9 +233,9 @@ function side(page) {
   const facts = page.facts, view = page.views[0];
   const parts = facts.providers
     ? [whatIf(facts), el('h2', null, 'Providers'), providerTable(page), assumed(facts), providerMemory(facts), objectives(facts), stretchList(view),
-       scopeList(page), copyList(view), refusalList(facts), absentList(facts), regionList(view), keyList()]
+       moduleList(page), copyList(view), refusalList(facts), absentList(facts), regionList(view), keyList()]
     : page.views.length === 2 ? [interfaceChanges(page), changeList(page), operatorList(page), keyList()]
-      : [operatorList(page), scopeList(page), weightList(view), keyList()];
+      : [operatorList(page), moduleList(page), weightList(view), keyList()];
   return parts.flat().filter((x) => x !== null);
 }
 
