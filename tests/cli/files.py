@@ -5,6 +5,7 @@ file completely or not at all. Output arrives on stdout, or the exit code is 1.
   files.py INLAY VERBS_DEF     the executable; host/tools/cli/verbs.def
 
 Device nodes are created in the temporary folder, which needs root; without root they are skipped."""
+import hashlib
 import json
 import os
 import pathlib
@@ -52,6 +53,7 @@ WRITERS = {
     ("quantize", "--stats"): "m.onnx --mode static --data data -o q.onnx",
     ("bundle", "-o"): "m.onnx",
     ("cache", ""): "--cache-dir cache export",
+    ("cache", "-o"): "merge one.cache",
 }
 SLOW = ("bundle", "quantize --front", "quantize --stats")  # with a few kinds of files only
 NO_STREAM = ("quantize --stats",)  # reads its output
@@ -87,6 +89,9 @@ class Files(unittest.TestCase):
         shutil.copy("m.onnx", "case/model.onnx")
         os.makedirs("cache/costs")
         pathlib.Path("cache/costs/machine.json").write_text('{"format": 0}')
+        one = b'{"inlay":"","cpu":"","order":"little","files":[]}\n'
+        sum_of = hashlib.sha256(one).hexdigest()
+        pathlib.Path("one.cache").write_bytes(f"{f'inlay-cache 1 {sum_of} {len(one) - 1}':<127}\n".encode() + one)
         self.environment = dict(os.environ, INLAY_CACHE_DIR=self.top + "/cache", INLAY_PROVIDERS="reference",
                                 HOME=self.top, XDG_CONFIG_HOME=self.top + "/none", TMPDIR=self.top)
         self.environment.pop("INLAY_ISA", None)  # programs of `inlay bundle` need AVX2 on x86-64
@@ -105,7 +110,7 @@ class Files(unittest.TestCase):
         return subprocess.run(line, env=self.environment, timeout=300, check=False, **how)
 
     def names(self):
-        return sorted(str(p) for p in pathlib.Path(".").iterdir() if p.name not in (".cache", "cache", "data", "case", "q.onnx"))
+        return sorted(str(p) for p in pathlib.Path(".").iterdir() if p.name not in (".cache", "cache", "data", "case", "q.onnx", "one.cache"))
 
     def each(self, slow=False):
         """A writer, the name of its file, and the beginning of its output."""

@@ -39,6 +39,7 @@ SLOW = ("tune", "bundle", "plugin-check")
 # Examples that need something missing on this machine or in this folder, with their exit code.
 EXPECTED = {
     "inlay cache import fleet.cache": (0, 3),
+    "inlay cache merge laptop.cache server.cache -o fleet.cache": (3,),
     "inlay explain model.onnx --if fleet.cache": (0, 3),
     "inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu": (0, 3),
     "inlay tune --machine --threads 1,4 --providers reference": (0, 2),

@@ -295,7 +295,7 @@ says 0 '^fleet.cache: valid on this machine: 0 compiled regions, 1 packed weight
 head -c -1 fleet.cache >short.cache
 fails 3 'damaged: has ' cache check short.cache
 fails 3 'No such file' cache check nowhere.cache
-sed 's/"cpu":"[^"]*"/"cpu":"Z80"/' fleet.cache >foreign.cache
+sed 's/"order":"l/"order":"L/' fleet.cache >foreign.cache
 fails 3 'damaged: wrong checksum' cache import foreign.cache --cache-dir "$work/other"
 head -c 200 fleet.cache >cut.cache
 fails 3 'damaged' cache import cut.cache --cache-dir "$work/other"
@@ -314,6 +314,49 @@ fails 4 "on another machine, 'Z80'" cache check forged.cache
 forge '.inlay = "9.9"'
 fails 4 'packed weights of inlay 9.9' cache import forged.cache --cache-dir "$work/other"
 fails 4 'packed weights of inlay 9.9' cache check forged.cache
+# One file for several kinds of machines: only the parts for this one are imported.
+forge '.cpu = "Z80" | .threads = 3'
+cp forged.cache z80.cache
+forge '.cpu = "6502"'
+does 0 '.parts == 2 and .repeated == 1' cache merge z80.cache fleet.cache fleet.cache -o both.cache
+does 0 '.valid and .files == 2 and ([.parts[].valid] == [false, true]) and .parts[0].cpu == "Z80" and .parts[0].threads == 3' \
+    cache check both.cache
+says 0 '^Z80  .* no$' cache check both.cache
+does 0 '.files == 2 and .kept == 0' cache import both.cache --cache-dir "$work/merged"
+does 0 '.parts == 3 and .repeated == 0' cache merge forged.cache both.cache -o three.cache
+does 0 '.parts | length == 3' cache check three.cache
+cmp -s <(cat forged.cache z80.cache fleet.cache) three.cache || complain 'cache merge'
+does 0 '.parts == 2' cache merge forged.cache z80.cache -o elsewhere.cache
+fails 4 "; it has parts for '6502', 'Z80'" cache check elsewhere.cache
+fails 4 "has no part for this machine" cache import elsewhere.cache --cache-dir "$work/other"
+fails 2 "parts for several machines ('Z80', " explain model.onnx --if both.cache
+forge '.inlay = "9.9"'
+does 0 '.parts == 2' cache merge z80.cache forged.cache -o old.cache
+fails 4 'packed weights of inlay 9.9' cache check old.cache
+# Damage in any part rejects the file.
+for cut in 1 20 200; do
+    head -c -$cut three.cache >cut.cache
+    fails 3 'damaged' cache check cut.cache
+    fails 3 'damaged' cache merge cut.cache -o never.cache
+done
+{ cat both.cache; echo more; } >longer.cache
+fails 3 'damaged: no part begins at byte ' cache check longer.cache
+sed 's/"Z80"/"Z81"/' both.cache >changed.cache
+does 0 '.parts[0].cpu == "Z81"' cache check changed.cache
+fails 3 'wrong checksum' cache import changed.cache --cache-dir "$work/other"
+fails 3 'wrong checksum' cache merge changed.cache -o never.cache
+{ head -c -1 fleet.cache; printf '\377'; } >spoiled.cache
+fails 3 'wrong checksum' cache merge fleet.cache spoiled.cache -o never.cache # as a repeated part, too
+[ ! -e never.cache ] || complain 'cache merge wrote a file from damaged ones'
+# A terminal does not get what a file has in its place of a name.
+forge '.cpu = "\u001b[31mred"'
+"$inlay" cache merge forged.cache fleet.cache -o red.cache >/dev/null
+says 0 '^\?\[31mred  .* no$' cache check red.cache
+for line in "merge both.cache" "merge -o x.cache" "export x.cache -o y.cache"; do
+    # shellcheck disable=SC2086 # several arguments
+    "$inlay" cache $line >out 2>err
+    [ $? -eq 2 ] && grep -qE 'merge requires the files to merge and -o FILE|-o belongs to merge' err || complain "cache $line"
+done
 forge '.files[1].name = "packs/../x"'
 fails 3 'not a file of a cache' cache import forged.cache --cache-dir "$work/other"
 forge '.files[1].name = "plugins/x"'

@@ -2,12 +2,14 @@
 #include "base/cache_folder.h"
 #include "base/cpus.h"
 #include "base/sha256.h"
+#include "cli/cache_part.h"
 #include "config/dirs.h"
 #include "partition/cost/cost_profile.h"
 #include "partition/cost/cost_store.h"
 #include "data/scratch.h"
 #include "base/output.h"
 #include "inlay/check.h"
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -15,17 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define MAGIC "inlay-cache"
-enum { VERSION = 1, MOST_FILES = 65536, MOST_HEAD = 64 << 20, FIRST_LINE = 128 }; /* MOST_HEAD, FIRST_LINE: bytes */
-/* Limit for all files together. */
-#define MOST_BYTES (UINT64_C(64) << 30)
-static const char measured[] = "costs/measured.bin", profile[] = "costs/machine.json";
-
-static const char *byte_order(void)
-{
-    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big";
-}
 
 /* The folder for a kind of file. If the user named the cache folder, compiled regions are stored directly in it. */
 static bool folder_for(const inlay_options *options, const char *kind, char *text, size_t bytes)
@@ -83,15 +74,9 @@ static inlay_status list_folder(const inlay_options *options, const char *kind, 
     free(entries);
     if (!good)
         return no_memory(diag, "to list the files of the cache");
-    return json_array_size(files) <= MOST_FILES
+    return json_array_size(files) <= CACHE_PART_MOST_FILES
                ? INLAY_OK
-               : inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the cache has more than %d files", MOST_FILES);
-}
-
-/* The costs folder also has files that are not exported, such as locks and leftovers of interrupted writes. */
-static bool is_cost_file(const char *name)
-{
-    return strcmp(name, measured) == 0 || strcmp(name, profile) == 0;
+               : inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the cache has more than %d files", CACHE_PART_MOST_FILES);
 }
 
 static inlay_status put_file(struct sink *sink, const inlay_options *options, const json_t *file, inlay_diag *diag)
@@ -128,7 +113,7 @@ static json_t *make_head(json_t *files)
 
     profile_cpu(cpu, sizeof cpu);
     return json_pack("{s:s, s:s, s:i, s:s, s:O}", "inlay", inlay_version(), "cpu", cpu, "threads", (int)cpus_allowed(),
-                     "order", byte_order(), "files", files);
+                     "order", cache_part_byte_order(), "files", files);
 }
 
 /* The first line holds the checksum of everything after it. All files are therefore read twice, the first time only for
@@ -137,7 +122,7 @@ static inlay_status write_all(FILE *to, const inlay_options *options, const json
                               inlay_diag *diag)
 {
     const size_t bytes = strlen(head), count = json_array_size(files);
-    char line[FIRST_LINE], sum[2][65];
+    char line[CACHE_PART_LINE], sum[2][65];
     inlay_status status = INLAY_OK;
 
     for (int pass = 0; pass < 2; pass++) {
@@ -146,8 +131,8 @@ static inlay_status write_all(FILE *to, const inlay_options *options, const json
         size_t i;
 
         if (pass == 1) {
-            (void)snprintf(line, sizeof line, MAGIC " %d %s %zu", VERSION, sum[0], bytes);
-            (void)fprintf(to, "%-*s\n", FIRST_LINE - 1, line);
+            (void)snprintf(line, sizeof line, CACHE_PART_MAGIC " %d %s %zu", CACHE_PART_VERSION, sum[0], bytes);
+            (void)fprintf(to, "%-*s\n", CACHE_PART_LINE - 1, line);
         }
         sha256_init(&sink.sum);
         put(&sink, head, bytes);
@@ -178,7 +163,7 @@ inlay_status cache_file_export(const cli_common *common, const char *path, bool 
     INLAY_TRY(list_folder(common->options, "costs", costs, &out->bytes, diag));
     out->bytes = 0;
     json_array_foreach(costs, i, file) {
-        if (!is_cost_file(json_string_value(json_object_get(file, "name"))))
+        if (!cache_part_has_costs(json_string_value(json_object_get(file, "name"))))
             continue;
         if (json_array_append(files, file) != 0) {
             status = no_memory(diag, "to export the cache");
@@ -219,117 +204,84 @@ done:
 
 /* ------------------------------------------------------------------ import */
 
-/* Reads the first line and the head; with `whole`, verifies the checksum of the file. Leaves `from` at the first
- * file. */
-static inlay_status read_head(FILE *from, const char *path, bool whole, json_t **out_head, inlay_diag *diag)
+static inlay_status open_file(const char *path, FILE **out_file, inlay_diag *diag)
 {
-    char line[FIRST_LINE + 1] = "", sum[65] = "", want[65], block[65536];
-    unsigned long head_bytes = 0;
-    int version = 0;
-    size_t got;
-    char *text;
-    json_error_t error = { .line = 0 };
-    struct sha256 sha256;
-
-    if (fread(line, 1, FIRST_LINE, from) != FIRST_LINE || sscanf(line, MAGIC " %d", &version) != 1)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: not a file written by inlay cache export", path);
-    if (version != VERSION)
-        return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "%.300s: version %d of the file format; this inlay reads version %d", path, version, VERSION);
-    if (sscanf(line, MAGIC " %d %64[0-9a-f] %lu", &version, want, &head_bytes) != 3 || head_bytes > MOST_HEAD)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: the first line is invalid", path);
-    sha256_init(&sha256);
-    while (whole && (got = fread(block, 1, sizeof block, from)) > 0)
-        sha256_update(&sha256, block, got);
-    sha256_hex(&sha256, sum);
-    if (whole && strcmp(sum, want) != 0)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: wrong checksum; copy the file again", path);
-    text = malloc(head_bytes + 1);
-    *out_head = NULL;
-    if (text == NULL)
-        return no_memory(diag, "for the head of %.300s", path);
-    if (fseek(from, FIRST_LINE, SEEK_SET) == 0 && fread(text, 1, head_bytes + 1, from) == head_bytes + 1)
-        *out_head = json_loadb(text, head_bytes, 0, &error);
-    free(text);
-    if (*out_head == NULL && json_error_code(&error) == json_error_out_of_memory)
-        return no_memory(diag, "for the head of %.300s", path);
-    return *out_head != NULL ? INLAY_OK
-                             : inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: the head is not valid JSON", path);
-}
-
-static const char *text_at(const json_t *head, const char *key)
-{
-    const char *text = json_string_value(json_object_get(head, key));
-
-    return text != NULL ? text : "";
-}
-
-/* Was the file written on this kind of machine? */
-static inlay_status check_machine(const json_t *head, const char *path, inlay_diag *diag)
-{
-    char cpu[160];
-
-    profile_cpu(cpu, sizeof cpu);
-    if (strcmp(text_at(head, "cpu"), cpu) != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "%.200s was exported on another machine, '%.100s'; this one is '%.100s'", path,
-                          text_at(head, "cpu"), cpu);
-    return INLAY_OK;
-}
-
-/* Can the files be read here? With `with_code`, packed weights and compiled regions, too, which need the same version of
- * inlay. */
-static inlay_status check_files(const json_t *head, const char *path, bool with_code, inlay_diag *diag)
-{
-    const json_t *file;
-    uint64_t bytes = 0;
-    size_t i;
-
-    if (strcmp(text_at(head, "order"), byte_order()) != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s was exported on a machine with the other byte order", path);
-    if (json_array_size(json_object_get(head, "files")) > MOST_FILES)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%.200s has more than %d files", path, MOST_FILES);
-    json_array_foreach(json_object_get(head, "files"), i, file) {
-        const char *name = text_at(file, "name"), *slash = strchr(name, '/');
-        const json_int_t size = json_integer_value(json_object_get(file, "bytes"));
-        const bool code = strncmp(name, "packs/", 6) == 0 || strncmp(name, "compiled/", 9) == 0;
-
-        if ((!code && !is_cost_file(name)) || slash == NULL || slash[1] == '.' || slash[1] == '\0' ||
-            strchr(slash + 1, '/') != NULL || strlen(name) > 220 || size < 0 || (bytes += (uint64_t)size) > MOST_BYTES)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "%.200s: '%.100s' is not a file of a cache", path, name);
-        if (code && with_code && strcmp(text_at(head, "inlay"), inlay_version()) != 0)
-            return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "%.200s has packed weights of inlay %.40s; this is inlay %s: export it again, or without "
-                              "--all",
-                              path, text_at(head, "inlay"), inlay_version());
-    }
-    return INLAY_OK;
-}
-
-/* Opens the file and reads its head. whole: verifies the checksum; elsewhere: it may be of another kind of machine. On
- * failure, too, the caller closes *out_file and releases *out_head. */
-static inlay_status open_file(const char *path, bool whole, bool elsewhere, FILE **out_file, json_t **out_head,
-                              inlay_diag *diag)
-{
-    inlay_status status;
-
-    *out_head = NULL;
     *out_file = fopen(path, "re");
-    if (*out_file == NULL)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
-    INLAY_TRY(read_head(*out_file, path, whole, out_head, diag));
-    if (!elsewhere)
-        INLAY_TRY(check_machine(*out_head, path, diag));
-    INLAY_TRY(check_files(*out_head, path, !elsewhere, diag));
-done:
-    return status;
+    return *out_file != NULL ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
 }
 
-static void close_file(FILE *file, json_t *head)
+static void close_file(FILE *file, cache_part *part)
 {
-    json_decref(head);
+    cache_part_deinit(part);
     if (file != NULL)
         (void)fclose(file);
+}
+
+/* Why no part can be used: the only part's reason, or that of a part of this kind of machine, or the kinds. */
+static inlay_status refuse(const cache_file_facts *facts, const char *path, const inlay_diag *reasons, inlay_diag *diag)
+{
+    char cpu[160], kinds[400] = "";
+
+    profile_cpu(cpu, sizeof cpu);
+    for (uint32_t i = 0; i < facts->part_count; i++) {
+        const size_t used = strlen(kinds);
+
+        if (facts->part_count == 1 || strcmp(facts->parts[i].machine.cpu, cpu) == 0)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", reasons[i].text);
+        (void)snprintf(kinds + used, sizeof kinds - used, "%s'%s'", used > 0 ? ", " : "", facts->parts[i].machine.cpu);
+    }
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s has no part for this machine, '%.100s'; it has parts for %s",
+                      path, cpu, kinds);
+}
+
+/* Copies a text of a head; control characters, which terminals interpret, become '?'. */
+static void copy_text(char *to, size_t bytes, const char *text)
+{
+    (void)snprintf(to, bytes, "%s", text);
+    for (; *to != '\0'; to++)
+        *to = iscntrl((unsigned char)*to) ? '?' : *to;
+}
+
+/* Reads the heads of all parts; with `whole`, compares the parts with their checksums. Fails if a part is damaged, or if
+ * no part can be used here. */
+static inlay_status survey(FILE *from, const char *path, bool whole, cache_file_facts *out, inlay_diag *diag)
+{
+    inlay_diag *reasons = calloc(CACHE_FILE_PARTS, sizeof *reasons);
+    cache_part part = { .head = NULL };
+    bool found = false;
+    inlay_status status;
+
+    *out = (cache_file_facts){ 0 };
+    if (reasons == NULL)
+        return no_memory(diag, "to read %.300s", path);
+    while ((status = cache_part_next(from, path, &part, diag)) == INLAY_OK && part.head != NULL) {
+        const json_int_t threads = json_integer_value(json_object_get(part.head, "threads"));
+        cache_file_part *one = &out->parts[out->part_count];
+
+        if (out->part_count == CACHE_FILE_PARTS) {
+            status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%.300s has more than %d parts", path, CACHE_FILE_PARTS);
+            goto done;
+        }
+        if (whole)
+            INLAY_TRY(cache_part_copy(from, path, &part, NULL, diag));
+        reasons[out->part_count] = (inlay_diag)INLAY_DIAG_INIT;
+        *one = (cache_file_part){ .machine.threads = threads < 0 || threads > 4096 ? 0 : (uint32_t)threads,
+                                  .files = (uint32_t)json_array_size(json_object_get(part.head, "files")),
+                                  .compiled = part.compiled,
+                                  .packed = part.packed,
+                                  .bytes = part.bytes };
+        copy_text(one->machine.cpu, sizeof one->machine.cpu, cache_part_text(part.head, "cpu"));
+        copy_text(one->version, sizeof one->version, cache_part_text(part.head, "inlay"));
+        one->valid = cache_part_check(&part, path, false, &reasons[out->part_count]) == INLAY_OK;
+        found |= one->valid;
+        out->part_count++;
+    }
+    if (status == INLAY_OK && !found)
+        status = refuse(out, path, reasons, diag);
+done:
+    cache_part_deinit(&part);
+    free(reasons);
+    return status;
 }
 
 /* Reads the next file of the list; the caller frees *out_data. */
@@ -339,10 +291,11 @@ static inlay_status read_file(FILE *from, const char *path, const json_t *file, 
 
     *out_data = malloc(bytes + 1);
     if (*out_data == NULL)
-        return no_memory(diag, "to read '%.100s' of %zu bytes", text_at(file, "name"), bytes);
+        return no_memory(diag, "to read '%.100s' of %zu bytes", cache_part_text(file, "name"), bytes);
     if (fread(*out_data, 1, bytes, from) == bytes)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: '%.100s' cannot be read", path, text_at(file, "name"));
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: '%.100s' cannot be read", path,
+                      cache_part_text(file, "name"));
 }
 
 /* Creates an empty folder for temporary files; text is [PATH_MAX]. */
@@ -385,12 +338,12 @@ static inlay_status take_file(const inlay_options *options, const char *name, co
     char kind[16], folder[PATH_MAX], path[PATH_MAX];
     inlay_status status = INLAY_OK;
 
-    INLAY_CHECK(slash != NULL); /* check_head() has verified the name */
+    INLAY_CHECK(slash != NULL); /* cache_part_next() has verified the name */
     (void)snprintf(kind, sizeof kind, "%.*s", (int)(slash - name), name);
     if (!folder_for(options, kind, folder, sizeof folder))
         return inlay_fail(diag, INLAY_IO_ERROR, "the cache has no writable folder '%s'", kind);
     (void)snprintf(path, sizeof path, "%.2000s/%.250s", folder, slash + 1);
-    if (strcmp(name, measured) == 0) {
+    if (strcmp(name, cache_part_measured) == 0) {
         INLAY_TRY(merge_measured(options, data, bytes, diag));
     } else if (!replace && access(path, F_OK) == 0) {
         out->kept++;
@@ -404,33 +357,53 @@ done:
     return status;
 }
 
-inlay_status cache_file_import(const cli_common *common, const char *path, bool replace, cache_file_result *out,
-                               inlay_diag *diag)
+/* Imports the files of a part. */
+static inlay_status take_part(FILE *from, const char *path, const cache_part *part, const cli_common *common,
+                              bool replace, cache_file_result *out, inlay_diag *diag)
 {
-    json_t *head;
-    const json_t *file;
+    const json_t *files = json_object_get(part->head, "files"), *file;
     void *data = NULL;
-    FILE *from;
-    inlay_status status;
+    inlay_status status = INLAY_OK;
     size_t i;
 
-    *out = (cache_file_result){ 0 };
-    INLAY_TRY(open_file(path, true, false, &from, &head, diag));
-    json_array_foreach(json_object_get(head, "files"), i, file) {
-        const size_t bytes = (size_t)json_integer_value(json_object_get(file, "bytes"));
-
-        if (cli_progress(NULL, (double)i / (double)json_array_size(json_object_get(head, "files")), "importing") != 0) {
+    json_array_foreach(files, i, file) {
+        if (cli_progress(NULL, (double)i / (double)json_array_size(files), "importing") != 0) {
             status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
             goto done;
         }
         free(data);
         INLAY_TRY(read_file(from, path, file, &data, diag));
-        INLAY_TRY(take_file(common->options, text_at(file, "name"), data, bytes, replace, out, diag));
+        INLAY_TRY(take_file(common->options, cache_part_text(file, "name"), data,
+                            (size_t)json_integer_value(json_object_get(file, "bytes")), replace, out, diag));
+    }
+done:
+    free(data);
+    return status;
+}
+
+inlay_status cache_file_import(const cli_common *common, const char *path, bool replace, cache_file_result *out,
+                               inlay_diag *diag)
+{
+    cache_file_facts *facts = calloc(1, sizeof *facts);
+    cache_part part = { .head = NULL };
+    FILE *from = NULL;
+    inlay_status status;
+
+    *out = (cache_file_result){ 0 };
+    if (facts == NULL)
+        return no_memory(diag, "to import %.300s", path);
+    INLAY_TRY(open_file(path, &from, diag));
+    INLAY_TRY(survey(from, path, true, facts, diag));
+    rewind(from);
+    for (uint32_t i = 0; i < facts->part_count; i++) {
+        INLAY_TRY(cache_part_next(from, path, &part, diag));
+        if (facts->parts[i].valid && part.head != NULL)
+            INLAY_TRY(take_part(from, path, &part, common, replace, out, diag));
     }
 done:
     cli_progress_clear();
-    free(data);
-    close_file(from, head);
+    close_file(from, &part);
+    free(facts);
     return status;
 }
 
@@ -439,19 +412,31 @@ done:
 inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out, inlay_diag *diag)
 {
     char costs[PATH_MAX];
+    cache_part part = { .head = NULL }, other = { .head = NULL };
     const json_t *file;
-    json_t *head;
     void *data = NULL;
-    FILE *from;
+    FILE *from = NULL;
     json_int_t threads;
     uint32_t found = 0;
     inlay_status status;
     size_t i;
 
     folder[0] = '\0';
-    INLAY_TRY(open_file(path, true, true, &from, &head, diag));
-    (void)snprintf(out->cpu, sizeof out->cpu, "%s", text_at(head, "cpu"));
-    threads = json_integer_value(json_object_get(head, "threads"));
+    INLAY_TRY(open_file(path, &from, diag));
+    INLAY_TRY(cache_part_next(from, path, &part, diag));
+    other.end = part.end;
+    INLAY_TRY(cache_part_next(from, path, &other, diag));
+    if (other.head != NULL) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "%.200s has parts for several machines ('%.80s', '%.80s'); name a file of one machine, as "
+                            "inlay cache export writes it",
+                            path, cache_part_text(part.head, "cpu"), cache_part_text(other.head, "cpu"));
+        goto done;
+    }
+    INLAY_TRY(cache_part_copy(from, path, &part, NULL, diag));
+    INLAY_TRY(cache_part_check(&part, path, true, diag));
+    (void)snprintf(out->cpu, sizeof out->cpu, "%s", cache_part_text(part.head, "cpu"));
+    threads = json_integer_value(json_object_get(part.head, "threads"));
     out->threads = threads < 0 || threads > 4096 ? 0 : (uint32_t)threads;
     INLAY_TRY(make_aside(folder, diag));
     (void)snprintf(costs, sizeof costs, "%.3900s/costs", folder);
@@ -459,12 +444,12 @@ inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine
         status = inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", costs, strerror(errno));
         goto done;
     }
-    json_array_foreach(json_object_get(head, "files"), i, file) {
-        if (!is_cost_file(text_at(file, "name")))
+    json_array_foreach(json_object_get(part.head, "files"), i, file) {
+        if (!cache_part_has_costs(cache_part_text(file, "name")))
             break; /* they are the first ones */
         free(data);
         INLAY_TRY(read_file(from, path, file, &data, diag));
-        INLAY_TRY(cost_file_write(costs, strchr(text_at(file, "name"), '/') + 1, data,
+        INLAY_TRY(cost_file_write(costs, strchr(cache_part_text(file, "name"), '/') + 1, data,
                                   (size_t)json_integer_value(json_object_get(file, "bytes")), diag));
         found++;
     }
@@ -472,38 +457,70 @@ inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine
         status = inlay_fail(diag, INLAY_NOT_FOUND, "%.300s has no measurements; inlay tune makes them", path);
 done:
     free(data);
-    close_file(from, head);
+    cache_part_deinit(&other);
+    close_file(from, &part);
     return status;
 }
 
-/* ------------------------------------------------------------------ check */
+/* ------------------------------------------------------------------ check and merge */
 
 inlay_status cache_file_check(const char *path, cache_file_facts *out, inlay_diag *diag)
 {
-    json_t *head;
-    const json_t *file;
     FILE *from;
-    uint64_t begin;
-    struct stat facts;
     inlay_status status;
-    size_t i;
 
-    *out = (cache_file_facts){ 0 };
-    INLAY_TRY(open_file(path, false, false, &from, &head, diag));
-    begin = (uint64_t)ftell(from);
-    json_array_foreach(json_object_get(head, "files"), i, file) {
-        out->files++;
-        out->compiled += strncmp(text_at(file, "name"), "compiled/", 9) == 0;
-        out->packed += strncmp(text_at(file, "name"), "packs/", 6) == 0;
-        out->bytes += (uint64_t)json_integer_value(json_object_get(file, "bytes"));
-    }
-    if (fstat(fileno(from), &facts) != 0)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
-    else if ((uint64_t)facts.st_size != begin + out->bytes)
-        status = inlay_fail(diag, INLAY_INVALID_MODEL,
-                            "%.300s: damaged: has %llu bytes and should have %llu; copy the file again", path,
-                            (unsigned long long)facts.st_size, (unsigned long long)(begin + out->bytes));
+    INLAY_TRY(open_file(path, &from, diag));
+    status = survey(from, path, false, out, diag);
+    (void)fclose(from);
 done:
-    close_file(from, head);
+    return status;
+}
+
+/* Copies the parts of a file that have none of the checksums in `sums`, and adds theirs. */
+static inlay_status merge_file(const char *path, char (*sums)[65], FILE *to, cache_file_result *out, inlay_diag *diag)
+{
+    cache_part part = { .head = NULL };
+    FILE *from;
+    inlay_status status;
+
+    INLAY_TRY(open_file(path, &from, diag));
+    while ((status = cache_part_next(from, path, &part, diag)) == INLAY_OK && part.head != NULL) {
+        bool known = false;
+
+        for (uint32_t i = 0; i < out->files; i++)
+            known |= strcmp(sums[i], part.sum) == 0;
+        if (!known && out->files == CACHE_FILE_PARTS) {
+            status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%.300s: the result would have more than %d parts", path,
+                                CACHE_FILE_PARTS);
+            goto done;
+        }
+        INLAY_TRY(cache_part_copy(from, path, &part, known ? NULL : to, diag));
+        if (known) {
+            out->kept++;
+            continue;
+        }
+        memcpy(sums[out->files++], part.sum, sizeof part.sum);
+        out->bytes += part.bytes;
+    }
+done:
+    close_file(from, &part);
+    return status;
+}
+
+inlay_status cache_file_merge(const char *const *paths, uint32_t count, const char *output, cache_file_result *out,
+                              inlay_diag *diag)
+{
+    char sums[CACHE_FILE_PARTS][65];
+    output_file to;
+    inlay_status status = output_open_stream(&to, output, diag);
+
+    *out = (cache_file_result){ 0 };
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++)
+        status = merge_file(paths[i], sums, to.to, out, diag);
+    if (status == INLAY_OK)
+        return output_commit(&to, NULL, diag);
+    output_drop(&to);
     return status;
 }

@@ -1,18 +1,12 @@
-/* cli/cache_file.h - the contents of a cache as one file, which other machines of the same kind can import.
- *
- *     inlay-cache 1 <SHA-256 of all that follows> <bytes of the head>\n
- *     the head: {"inlay": "0.1.0", "cpu": "...", "threads": 8, "order": "little",
- *                "files": [{"name": "costs/machine.json", "bytes": 1234}]}\n
- *     the contents of the files, concatenated
- *
- * The file holds nothing about a user or a folder: verdicts on plugins and hashes of files on disk are not exported. */
+/* cli/cache_file.h - the contents of a cache as one file, which other machines of the same kind can import. Files of
+ * several kinds of machines can be merged into one. cache_part.h describes the format. */
 #ifndef CLI_CACHE_FILE_H
 #define CLI_CACHE_FILE_H
 #include "cli/cli.h"
 
 typedef struct cache_file_result {
-    uint32_t files; /* exported, or imported */
-    uint32_t kept;  /* not imported, because the cache already has a file of that name */
+    uint32_t files; /* exported or imported; of merge: parts in the result */
+    uint32_t kept;  /* not imported, because the cache already has a file of that name; of merge: repeated parts */
     uint64_t bytes; /* size of `files` */
 } cache_file_result;
 
@@ -20,9 +14,9 @@ typedef struct cache_file_result {
  * INLAY_NOT_FOUND: the cache has nothing to export. */
 INLAY_NODISCARD inlay_status cache_file_export(const cli_common *common, const char *path, bool all,
                                                cache_file_result *out, inlay_diag *diag);
-/* Imports such a file. Measurements are merged with those of the cache. For other files, an existing file of the same
- * name stays unless `replace` is set. A file that is damaged, of another version, or of another processor is rejected
- * as a whole. */
+/* Imports the parts of such a file that are for this kind of machine. Measurements are merged with those of the cache.
+ * For other files, an existing file of the same name stays unless `replace` is set. A file that is damaged, of another
+ * version, or without a part for this processor is rejected as a whole. */
 INLAY_NODISCARD inlay_status cache_file_import(const cli_common *common, const char *path, bool replace,
                                                cache_file_result *out, inlay_diag *diag);
 
@@ -32,19 +26,34 @@ typedef struct cache_file_machine {
     uint32_t threads; /* CPUs of the process that exported it; 0 = unknown */
 } cache_file_machine;
 
-/* Extracts the machine profile and the measurements of a file of any kind of machine to a temporary folder, which is
- * laid out like a cache. folder is [PATH_MAX]; unless it is "" afterwards, the caller removes it
+/* Extracts the machine profile and the measurements of a file with one part, of any kind of machine, to a temporary
+ * folder, which is laid out like a cache. folder is [PATH_MAX]; unless it is "" afterwards, the caller removes it
  * (scratch_remove_folder), after a failure, too. */
 INLAY_NODISCARD inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out,
                                               inlay_diag *diag);
 
-typedef struct cache_file_facts {
+enum { CACHE_FILE_PARTS = 32 };
+
+/* What a file has for one kind of machine. */
+typedef struct cache_file_part {
+    cache_file_machine machine;
+    char version[40];                 /* of inlay */
     uint32_t files, compiled, packed; /* all files; compiled regions and packed weights among them */
     uint64_t bytes;                   /* of the files */
+    bool valid;                       /* on this machine */
+} cache_file_part;
+
+typedef struct cache_file_facts {
+    cache_file_part parts[CACHE_FILE_PARTS];
+    uint32_t part_count;
 } cache_file_facts;
 
-/* Checks whether such a file could be imported here, from its head and its size: the format, the processor, the byte
- * order, the version of inlay, and that it is complete. It reads no contents and opens no session. The errors are those
- * of cache_file_import(). */
+/* Lists the parts of such a file and checks whether it could be imported here, from the heads and the size: the format,
+ * the processor, the byte order, the version of inlay, and that it is complete. It reads no contents and opens no
+ * session. The errors are those of cache_file_import(). */
 INLAY_NODISCARD inlay_status cache_file_check(const char *path, cache_file_facts *out, inlay_diag *diag);
+/* Writes the parts of several such files as one file; a part that occurs twice is written once. A damaged file is
+ * rejected; files of other kinds of machines and versions are accepted. */
+INLAY_NODISCARD inlay_status cache_file_merge(const char *const *paths, uint32_t count, const char *output,
+                                              cache_file_result *out, inlay_diag *diag);
 #endif

@@ -1,6 +1,7 @@
-/* inlay cache: lists, clears, exports and imports the files that inlay keeps between runs. */
+/* inlay cache: lists, clears, exports, imports and merges the files that inlay keeps between runs. */
 #include "cli/cache_file.h"
 #include "cli/cli.h"
+#include "base/words.h"
 #include "config/dirs.h"
 #include "inlay/check.h"
 #include <dirent.h>
@@ -18,13 +19,14 @@ static const char doc[] =
     "measurements, verdicts on plugins. Compiled regions in a folder given with --cache-dir are stored next to these "
     "folders and are not listed.\v"
     "ACTION is list (the default), prune (removes files that are recreated automatically and were not used for "
-    "--days), export FILE, import FILE or check FILE. export writes the machine profile and the measurements, so that "
-    "other "
-    "machines of the same kind need not measure; with --all also packed weights and compiled regions. import reads "
-    "such a file, merges the measurements, and keeps existing files unless --replace is given; a file that is damaged "
-    "or comes from another processor is rejected. Import only files that you trust: compiled regions are executed. "
-    "check tells within milliseconds whether import would accept the file on this machine, from its head and its size; "
-    "it does not read the contents. Compiled regions of a plugin that was rebuilt since are never used.\n\n"
+    "--days), export FILE, import FILE, check FILE or merge FILE... -o FILE. export writes the machine profile and the "
+    "measurements, so that other machines of the same kind need not measure; with --all also packed weights and "
+    "compiled regions. import reads such a file, merges the measurements, and keeps existing files unless --replace is "
+    "given; a file that is damaged or comes from another processor is rejected. Import only files that you trust: "
+    "compiled regions are executed. check tells within milliseconds whether import would accept the file on this "
+    "machine, and for which machines it has parts, from their heads and the size; it does not read the contents. merge "
+    "writes the parts of several exported files, of machines of different kinds, as one file, of which import uses the "
+    "parts for the machine it runs on. Compiled regions of a plugin that was rebuilt since are never used.\n\n"
     "--clear removes packed weights, compiled regions and hashes, which are recreated automatically. --clear-all also "
     "removes measurements (tune) and verdicts on plugins. --cache-dir names the cache, --cache-max-bytes "
     "limits its largest part.\n\n"
@@ -35,16 +37,27 @@ static const char doc[] =
     "  inlay cache export fleet.cache\n"
     "  inlay cache import fleet.cache\n"
     "  inlay cache check fleet.cache\n"
+    "  inlay cache merge laptop.cache server.cache -o fleet.cache\n"
     "  inlay cache --json\n";
 
-typedef enum cache_action { CACHE_LIST, CACHE_PRUNE, CACHE_EXPORT, CACHE_IMPORT, CACHE_CHECK } cache_action;
-static const char *const actions[] = { "list", "prune", "export", "import", "check" };
+typedef enum cache_action {
+    CACHE_LIST,
+    CACHE_PRUNE,
+    CACHE_EXPORT,
+    CACHE_IMPORT,
+    CACHE_CHECK,
+    CACHE_MERGE
+} cache_action;
+static const char *const actions[] = { "list", "prune", "export", "import", "check", "merge" };
 
 typedef struct cache_args {
     bool clear, all;
     cache_action action;
     bool chosen;
-    const char *file; /* of export, import and check */
+    const char *file;                    /* of export, import and check */
+    const char *parts[CACHE_FILE_PARTS]; /* the files to merge */
+    uint32_t part_count;
+    const char *output;
     double days;
     bool with_packs, replace;
 } cache_args;
@@ -70,6 +83,12 @@ static error_t take_argument(const cli_option *option, void *field, char *arg, s
     cache_args *args = field;
 
     (void)option;
+    if (args->chosen && args->action == CACHE_MERGE) {
+        if (args->part_count == CACHE_FILE_PARTS)
+            argp_error(state, "merge takes at most %d files", CACHE_FILE_PARTS);
+        args->parts[args->part_count++] = cli_input_file(state, arg);
+        return 0;
+    }
     if (args->chosen && args->action >= CACHE_EXPORT && args->file == NULL) {
         args->file = args->action == CACHE_EXPORT ? cli_output_file(state, arg) : cli_input_file(state, arg);
         return 0;
@@ -82,7 +101,7 @@ static error_t take_argument(const cli_option *option, void *field, char *arg, s
             args->action = (cache_action)i;
             return 0;
         }
-    argp_error(state, "'%s': expected list, prune, export FILE, import FILE or check FILE", arg);
+    argp_error(state, "'%s': expected list, prune, export FILE, import FILE, check FILE or merge FILE... -o FILE", arg);
     return 0;
 }
 
@@ -91,6 +110,7 @@ static const cli_option own_options[] = {
     { "clear-all", NULL, "Remove everything", CLI_SET(cache_args, all) },
     { "days", "N", "prune: keep files used within N days (default: 30)", CLI_NUMBER(cache_args, days, 0, 1e5) },
     { "all", NULL, "export: also packed weights and compiled regions", CLI_SET(cache_args, with_packs) },
+    { "output", "FILE", "merge: the file to write; - is standard output", CLI_WRITE(cache_args, output), .key = 'o' },
     { "replace", NULL, "import: replace existing files", CLI_SET(cache_args, replace) },
     { CLI_CALL_ALL(take_argument) },
     { 0 },
@@ -101,7 +121,11 @@ static bool finish(void *user, struct argp_state *state)
     cache_args *args = user;
 
     args->clear |= args->all;
-    if (args->action >= CACHE_EXPORT && args->file == NULL)
+    if (args->action == CACHE_MERGE && (args->part_count == 0 || args->output == NULL))
+        argp_error(state, "merge requires the files to merge and -o FILE");
+    if (args->action != CACHE_MERGE && args->output != NULL)
+        argp_error(state, "-o belongs to merge");
+    if (args->action != CACHE_MERGE && args->action >= CACHE_EXPORT && args->file == NULL)
         argp_error(state, "%s requires a file", actions[args->action]);
     if (args->chosen && args->clear)
         argp_error(state, "--clear cannot be combined with an action");
@@ -214,26 +238,72 @@ static int print_transfer(const cli_common *common, const cache_args *args, cons
     return CLI_OK;
 }
 
-static int print_check(const cli_common *common, const cache_args *args, const cache_file_facts *facts)
+static int print_merge(const cli_common *common, const cache_args *args, const cache_file_result *result)
 {
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:s, s:b, s:i, s:i, s:i, s:I}", "action", actions[args->action], "file",
-                                        args->file, "valid", 1, "files", (int)facts->files, "compiled",
-                                        (int)facts->compiled, "packed", (int)facts->packed, "bytes",
-                                        (json_int_t)facts->bytes),
+                              json_pack("{s:s, s:s, s:i, s:i, s:I}", "action", actions[args->action], "file",
+                                        args->output, "parts", (int)result->files, "repeated", (int)result->kept,
+                                        "bytes", (json_int_t)result->bytes),
                               CLI_OK);
+    (void)printf("%u %s, %.1f KiB, written to %s", result->files, plural(result->files, "part", "parts"),
+                 (double)result->bytes / 1024, args->output);
+    if (result->kept > 0)
+        (void)printf("; %u repeated %s left out", result->kept, plural(result->kept, "part was", "parts were"));
+    (void)putchar('\n');
+    return CLI_OK;
+}
+
+static json_t *part_json(const cache_file_part *part)
+{
+    return json_pack("{s:s, s:i, s:s, s:b, s:i, s:i, s:i, s:I}", "cpu", part->machine.cpu, "threads",
+                     (int)part->machine.threads, "inlay", part->version, "valid", (int)part->valid, "files",
+                     (int)part->files, "compiled", (int)part->compiled, "packed", (int)part->packed, "bytes",
+                     (json_int_t)part->bytes);
+}
+
+static int print_check(const cli_common *common, const cache_args *args, const cache_file_facts *facts)
+{
+    cache_file_part here = { .files = 0 }; /* the sums over the parts that are valid here */
+    json_t *parts = json_array();
+    char bytes[FORMATTED_BYTES];
+
+    for (uint32_t i = 0; i < facts->part_count; i++) {
+        const cache_file_part *part = &facts->parts[i];
+
+        (void)json_array_append_new(parts, part_json(part));
+        here.files += part->valid ? part->files : 0;
+        here.compiled += part->valid ? part->compiled : 0;
+        here.packed += part->valid ? part->packed : 0;
+        here.bytes += part->valid ? part->bytes : 0;
+    }
+    if (common->json)
+        return cli_print_json(common,
+                              json_pack("{s:s, s:s, s:b, s:i, s:i, s:i, s:I, s:o}", "action", actions[args->action],
+                                        "file", args->file, "valid", 1, "files", (int)here.files, "compiled",
+                                        (int)here.compiled, "packed", (int)here.packed, "bytes", (json_int_t)here.bytes,
+                                        "parts", parts),
+                              CLI_OK);
+    json_decref(parts);
     (void)printf("%s: valid on this machine: %u compiled regions, %u packed weights, %.1f KiB\n", args->file,
-                 facts->compiled, facts->packed, (double)facts->bytes / 1024);
+                 here.compiled, here.packed, (double)here.bytes / 1024);
+    if (facts->part_count > 1)
+        (void)printf("%-40s %7s %8s %6s %9s  here\n", "machine", "threads", "compiled", "packed", "bytes");
+    for (uint32_t i = 0; i < facts->part_count && facts->part_count > 1; i++) {
+        const cache_file_part *part = &facts->parts[i];
+
+        (void)printf("%-40.40s %7u %8u %6u %9s  %s\n", part->machine.cpu, part->machine.threads, part->compiled,
+                     part->packed, format_bytes(part->bytes, bytes), part->valid ? "valid" : "no");
+    }
     return CLI_OK;
 }
 
 int cmd_cache(int argc, char **argv)
 {
-    static const cli_verb verb = { "[ACTION [FILE]]", doc, own_options, finish };
+    static const cli_verb verb = { "[ACTION [FILE...]]", doc, own_options, finish };
     cache_args args = { .days = 30 };
     cache_file_result transfer;
-    cache_file_facts facts;
+    static cache_file_facts facts; /* large */
     inlay_status status;
     struct tally tallies[KIND_COUNT] = { 0 };
     cli_common common;
@@ -248,12 +318,16 @@ int cmd_cache(int argc, char **argv)
         status = cache_file_import(&common, args.file, args.replace, &transfer, &diag);
     else if (args.action == CACHE_CHECK)
         status = cache_file_check(args.file, &facts, &diag);
+    else if (args.action == CACHE_MERGE)
+        status = cache_file_merge(args.parts, args.part_count, args.output, &transfer, &diag);
     else
         status = visit_folders(&args, &common, tallies, root, sizeof root, &diag);
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (args.action == CACHE_CHECK)
         code = print_check(&common, &args, &facts);
+    else if (args.action == CACHE_MERGE)
+        code = print_merge(&common, &args, &transfer);
     else if (args.action >= CACHE_EXPORT)
         code = print_transfer(&common, &args, &transfer);
     else
