@@ -189,7 +189,7 @@ mkdir -p f0 f7
 { npy; printf '\007\000\000\000\000\000\000\000'; } >seven.npy
 holds "a loop of seven iterations" sh -c './fibonacci n=seven.npy -o f7 && [ "$(od -An -tf4 -j 128 f7/0.npy | tr -s " " | cut -d " " -f 2)" = 13 ]'
 holds "a loop without iterations" sh -c './fibonacci n=minus.npy -o f0 && [ "$(od -An -tf4 -j 128 f0/0.npy | tr -s " " | cut -d " " -f 2)" = 0 ]'
-fails 2 "no dimension is called 'M'" net.onnx -o none --dim M=2
+fails 2 "no dimension named 'M'" net.onnx -o none --dim M=2
 fails 2 "with N >= 1" net.onnx -o none --dim N=0
 fails 2 "no input is called 'q'" branches.onnx -o none --set q=1
 fails 2 "cannot be the number" branches.onnx -o none --set x=1

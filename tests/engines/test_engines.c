@@ -420,7 +420,7 @@ static void a_run_that_needs_an_engine_can_be_late(void **state)
 
 static void stated_sizes_are_prepared(void **state)
 {
-    static const char *const settings[] = { "sizes", "n=1,4,n=16,2,3,5,6,7", NULL };
+    static const char *const settings[] = { "sizes", "n=1,4,batch=16,2,3,5,6,7", NULL };
     static const int64_t sizes[] = { 1, 4, 16, 2, 3, 5, 6, 7 };
     chain_model model = usual;
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -145,8 +145,10 @@ static void sums_of_dims(void **state)
         const char *past, *fresh, *name;
         int64_t size;
     } rows[] = {
-        { NULL, NULL, "past + new", -1 }, { NULL, "new=1", "past + 1", -1 }, { "past=4", NULL, "new + 4", -1 },
-        { "past=4", "new=1", "", 5 },     { "past=0", "new=0", "", 0 },      { "past?=4", "new=1", "", 5 },
+        { NULL, NULL, "past + new", -1 },   { NULL, "new=1", "past + 1", -1 }, { "past=4", NULL, "new + 4", -1 },
+        { "past=4", "new=1", "", 5 },       { "past=0", "new=0", "", 0 },      { "past?=4", "new=1", "", 5 },
+        { "batch=4", NULL, "new + 4", -1 }, /* the first dimension of the first input */
+        { "batch?=4", "new=1", "", 5 },     { "new=1", "batch=4", "", 5 },
     };
 
     (void)state;

@@ -142,7 +142,17 @@ does 0 '.inputs[0].name == "image" and .inputs[0].shape == [3,64] and .outputs[0
 does 0 '.outputs[0].name == "scores" and .outputs[0].shape == [3,40]' run edited.onnx "${common[@]}"
 says 0 '^1 change written' edit model.onnx --fix-dim x:0=5 -o e3.onnx
 does 0 '.inputs[0].shape == [5,64]' inspect e3.onnx
-fails 2 "no dimension is called 'M'" edit model.onnx --fix-dim M=1 -o out.onnx
+fails 2 "no dimension named 'rows'; it has 'N'" edit model.onnx --fix-dim rows=1 -o out.onnx
+# "batch" is the first dimension of the first input in every verb, whatever the model calls it.
+does 0 . edit model.onnx --fix-dim batch=1 -o fixed.onnx
+does 1 . diff model.onnx fixed.onnx
+does 0 '.assumed == [{"name": "N", "size": 8}]' explain model.onnx --assume batch=8 "${common[@]}"
+for verb in explain run; do
+    does 0 . $verb model.onnx --dim batch=2 "${common[@]}"
+    fails 2 "no dimension named 'rows'; it has 'N'" $verb model.onnx --dim rows=2 "${common[@]}"
+    fails 2 "no dimension named 'M'; did you mean 'N'?" $verb model.onnx --dim M=2 "${common[@]}"
+    fails 2 "no dimension named 'M'; all its dimensions are fixed" $verb fixed.onnx --dim M=2 "${common[@]}"
+done
 fails 2 "did you mean 'x'" edit model.onnx --rename-input xx=z -o out.onnx
 fails 2 'another value already has the name' edit model.onnx --rename-input x=h -o out.onnx
 fails 2 'would be invalid' edit clean4.onnx --fix-dim x:1=5 -o out.onnx
@@ -267,7 +277,7 @@ does 1 '.best == null and (.points | all(.fits | not))' bench model.onnx --sweep
 does 0 '.points | map(.threads) | .[0] == 1 and . == unique' bench model.onnx --sweep threads=1..N "${fast[@]}"
 does 0 '.points | length == 1' bench model.onnx --sweep callers=2 "${fast[@]}"
 says 0 '^best: batch 8: ' bench model.onnx --sweep batch=8 "${fast[@]}"
-fails 2 "no open dimension 'M'" bench model.onnx --sweep M=1..4
+fails 2 "no dimension named 'rows'; it has 'N'" bench model.onnx --sweep rows=1..4
 fails 2 'expected NAME=FIRST..LAST' bench model.onnx --sweep batch=0..4
 fails 2 'expected NAME=FIRST..LAST' bench model.onnx --sweep batch
 fails 2 'require --sweep' bench model.onnx --csv x.csv

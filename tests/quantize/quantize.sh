@@ -348,6 +348,8 @@ for how in "--weights 8" "--mode dynamic --weights 8" "--mode static --weights 8
     # shellcheck disable=SC2086 # several arguments
     does 0 '.bytes_after > 0' quantize mlp.onnx -o out.onnx --dim N=1 --metric cosine $how
     does 0 '.' run out.onnx
+    # shellcheck disable=SC2086
+    does 0 '.bytes_after > 0' quantize mlp.onnx -o out.onnx --dim batch=1 --metric cosine $how
     rm -f out.onnx
     left
 done

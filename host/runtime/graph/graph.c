@@ -1,4 +1,5 @@
 /* graph/graph.c - building a model: values, nodes, attributes, symbols and their memory. */
+#include "base/nearest.h"
 #include "graph/graph.h"
 #include "inlay/check.h"
 #include <stdio.h>
@@ -545,4 +546,41 @@ bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b)
             a->dims[d].value != b->dims[d].value)
             return false;
     return true;
+}
+
+/* ------------------------------------------------------------------ dimensions that users name */
+
+uint32_t graph_find_dim(const graph_model *model, const char *name, size_t bytes)
+{
+    const inlay_value_info *first =
+        model->main->input_count > 0 ? &model->main->values[model->main->inputs[0]].info : NULL;
+
+    for (uint32_t symbol = 1; symbol < model->symbol_count; symbol++)
+        if (model->symbols[symbol].name.bytes == bytes && memcmp(model->symbols[symbol].name.data, name, bytes) == 0)
+            return symbol;
+    if (bytes == strlen("batch") && memcmp(name, "batch", bytes) == 0 && first != NULL &&
+        first->rank != INLAY_RANK_UNKNOWN && first->rank > 0 && first->dims[0].kind == INLAY_DIM_SYMBOLIC)
+        return first->dims[0].symbol;
+    return 0;
+}
+
+static const char *nth_symbol(const void *model, uint32_t i)
+{
+    return ((const graph_model *)model)->symbols[i + 1].name.data;
+}
+
+inlay_status graph_no_dim(const graph_model *model, const char *place, const char *name, size_t bytes, inlay_diag *diag)
+{
+    const uint32_t count = model->symbol_count > 1 ? model->symbol_count - 1 : 0;
+    char hint[NEAREST_HINT_BYTES], names[NEAREST_HINT_BYTES] = "; all its dimensions are fixed", wanted[64];
+    size_t used = 0;
+
+    (void)snprintf(wanted, sizeof wanted, "%.*s", bytes < sizeof wanted ? (int)bytes : (int)sizeof wanted - 1, name);
+    for (uint32_t i = 0; i < count && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s'%s'", i == 0 ? "; it has " : ", ",
+                                 nth_symbol(model, i));
+    if (used >= sizeof names) /* too many to list */
+        (void)snprintf(names, sizeof names, "; inlay inspect lists its dimensions");
+    nearest_hint(hint, names, wanted, nth_symbol, model, count);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the model has no dimension named '%s'%s", place, wanted, hint);
 }

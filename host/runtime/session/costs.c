@@ -9,15 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool is_symbol(const graph_model *model, const option_pair *pair)
-{
-    for (uint32_t k = 1; k < model->symbol_count; k++)
-        if (model->symbols[k].name.bytes == pair->key_bytes &&
-            memcmp(model->symbols[k].name.data, pair->key, pair->key_bytes) == 0)
-            return true;
-    return false;
-}
-
 /* Logs an assumption for a symbol that the model does not have. That is not an error, because one setting may be used
  * for many models. */
 static void log_unknown_symbol(const inlay_session *session, const option_pair *pair)
@@ -44,12 +35,16 @@ static inlay_status read_assumptions(inlay_session *session, const inlay_options
     if (list == NULL)
         return no_memory(diag, "for option assume");
     for (uint32_t i = 0; options_pair(options, OPTION_assume, i, &pair); i++) {
+        const uint32_t symbol = graph_find_dim(session->model, pair.key, pair.key_bytes);
+        const inlay_str name =
+            symbol != 0 ? session->model->symbols[symbol].name : (inlay_str){ pair.key, pair.key_bytes };
+
         /* Copied, because the caller may destroy the options before tuning. */
-        list[i] = (cost_assumption){ arena_string_n(&session->arena, pair.key, pair.key_bytes), pair.key_bytes,
+        list[i] = (cost_assumption){ arena_string_n(&session->arena, name.data, name.bytes), name.bytes,
                                      strtoll(pair.value, NULL, 10) };
         if (list[i].name == NULL)
             return no_memory(diag, "for option assume");
-        if (!is_symbol(session->model, &pair))
+        if (symbol == 0)
             log_unknown_symbol(session, &pair);
     }
     session->sizes.assumed = list;

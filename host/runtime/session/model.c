@@ -76,15 +76,6 @@ static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint
     return INLAY_OK;
 }
 
-/* The symbol of that name; 0: none. */
-static uint32_t find_symbol(const graph_model *model, const char *name, size_t bytes)
-{
-    for (uint32_t k = 1; k < model->symbol_count; k++)
-        if (strlen(model->symbols[k].name.data) == bytes && memcmp(model->symbols[k].name.data, name, bytes) == 0)
-            return k;
-    return 0;
-}
-
 /* Replaces a symbol in the main graph with a size or with another symbol. */
 static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to, bool *out_found, inlay_diag *diag)
 {
@@ -101,27 +92,65 @@ static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to
     return INLAY_OK;
 }
 
-/* The size that option dim gives to a name; -1: none. */
-static int64_t fixed_size(void *options, const char *name, size_t bytes)
+/* What an item of option dim states. */
+typedef struct fixed_dim {
+    uint32_t symbol; /* 0: the model does not have it */
+    int64_t size;
+} fixed_dim;
+
+struct fixed_dims {
+    const graph_model *model;
+    const fixed_dim *list;
+    uint32_t count;
+};
+
+/* Finds the symbols of option dim, whose names may end in '?', in the session's arena. They are found before any of
+ * them is replaced, since some are found by their place. */
+static inlay_status find_dims(inlay_session *session, const inlay_options *options, struct fixed_dims *out,
+                              inlay_diag *diag)
 {
+    const graph_model *model = session->model;
+    fixed_dim *list;
     option_pair fix;
 
-    for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++)
-        if (fix.key_bytes - (fix.key[fix.key_bytes - 1] == '?') == bytes && memcmp(fix.key, name, bytes) == 0)
-            return strtoll(fix.value, NULL, 10);
+    *out = (struct fixed_dims){ .model = model };
+    while (options_pair(options, OPTION_dim, out->count, &fix))
+        out->count++;
+    out->list = list = arena_array(&session->arena, (size_t)out->count + 1, sizeof *list);
+    if (list == NULL)
+        return no_memory(diag, "for option dim");
+    for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++) {
+        list[i] = (fixed_dim){ graph_find_dim(model, fix.key, fix.key_bytes), strtoll(fix.value, NULL, 10) };
+        if (list[i].symbol == 0 && fix.key[fix.key_bytes - 1] == '?')
+            list[i].symbol = graph_find_dim(model, fix.key, fix.key_bytes - 1);
+    }
+    return INLAY_OK;
+}
+
+/* The size that option dim gives to a name; -1: none. */
+static int64_t fixed_size(void *user, const char *name, size_t bytes)
+{
+    const struct fixed_dims *fixed = user;
+
+    for (uint32_t i = 0; i < fixed->count; i++) {
+        const inlay_str *found = &fixed->model->symbols[fixed->list[i].symbol].name;
+
+        if (fixed->list[i].symbol != 0 && found->bytes == bytes && memcmp(found->data, name, bytes) == 0)
+            return fixed->list[i].size;
+    }
     return -1;
 }
 
 /* Replaces a symbol that is a sum of other symbols, some of which are fixed: "past + new" becomes "past + 1" or a
  * size. */
-static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_options *options, bool *out_found,
+static inlay_status fix_sum(graph_model *model, uint32_t symbol, struct fixed_dims *fixed, bool *out_found,
                             inlay_diag *diag)
 {
     inlay_dim to = { .kind = INLAY_DIM_FIXED };
     dim_text name = { .bytes = 0 };
     struct sum sum;
 
-    if (!sum_read_with(model->symbols[symbol].name.data, fixed_size, (void *)(uintptr_t)options, &sum))
+    if (!sum_read_with(model->symbols[symbol].name.data, fixed_size, fixed, &sum))
         return INLAY_OK;
     if (sum.count == 1 && sum.terms[0].count == 0 && sum.terms[0].factor < 0)
         return INLAY_OK; /* no size: exporters declare n - 3 for a slice that is empty if n is less than 3 */
@@ -142,24 +171,21 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
 static inlay_status fix_dims(graph_model *model, const inlay_options *options, inlay_diag *diag)
 {
     const uint32_t count = model->symbol_count; /* fix_sum() may add symbols */
-    inlay_status status = INLAY_OK;
+    struct fixed_dims fixed;
     option_pair fix;
+    inlay_status status = find_dims(session, options, &fixed, diag);
 
-    for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++) {
-        const inlay_dim to = { .value = strtoll(fix.value, NULL, 10), .kind = INLAY_DIM_FIXED };
-        uint32_t symbol = find_symbol(model, fix.key, fix.key_bytes);
-        bool found = false, optional = symbol == 0 && fix.key[fix.key_bytes - 1] == '?';
+    for (uint32_t i = 0; status == INLAY_OK && options_pair(options, OPTION_dim, i, &fix); i++) {
+        const inlay_dim to = { .value = fixed.list[i].size, .kind = INLAY_DIM_FIXED };
+        bool found = false;
 
-        if (optional)
-            symbol = find_symbol(model, fix.key, fix.key_bytes - 1);
-        if (symbol != 0 && (status = fix_symbol(model, symbol, to, &found, diag)) != INLAY_OK)
-            return status;
-        if (!found && !optional)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option dim: the model has no dimension named '%.*s'",
-                              (int)fix.key_bytes, fix.key);
+        if (fixed.list[i].symbol != 0)
+            status = fix_symbol(model, fixed.list[i].symbol, to, &found, diag);
+        if (status == INLAY_OK && !found && fix.key[fix.key_bytes - 1] != '?')
+            return graph_no_dim(model, "option dim", fix.key, fix.key_bytes, diag);
     }
-    for (uint32_t k = 1; options_pair(options, OPTION_dim, 0, &fix) && k < count && status == INLAY_OK; k++)
-        status = fix_sum(model, k, options, &(bool){ false }, diag);
+    for (uint32_t k = 1; fixed.count > 0 && k < count && status == INLAY_OK; k++)
+        status = fix_sum(model, k, &fixed, &(bool){ false }, diag);
     return status;
 }
 

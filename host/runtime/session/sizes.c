@@ -83,19 +83,17 @@ static int64_t size_of(const inlay_session *session, const size_combination *siz
     return -1;
 }
 
-static inlay_status check_names(const inlay_session *session, const size_combination *sizes, inlay_diag *diag)
+/* Replaces the names by those that the model has for these dimensions. */
+static inlay_status find_names(const inlay_session *session, size_combination *sizes, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < sizes->count; i++) {
-        const named_size *named = &sizes->list[i];
-        uint32_t symbol = 1;
+        named_size *named = &sizes->list[i];
+        const uint32_t symbol = graph_find_dim(session->model, named->name, named->name_bytes);
 
-        while (symbol < session->model->symbol_count &&
-               (session->model->symbols[symbol].name.bytes != named->name_bytes ||
-                memcmp(session->model->symbols[symbol].name.data, named->name, named->name_bytes) != 0))
-            symbol++;
-        if (symbol == session->model->symbol_count)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option sizes: the model has no dimension named '%.*s'",
-                              (int)(named->name_bytes < 100 ? named->name_bytes : 100), named->name);
+        if (symbol == 0)
+            return graph_no_dim(session->model, "option sizes", named->name, named->name_bytes, diag);
+        named->name = session->model->symbols[symbol].name.data;
+        named->name_bytes = session->model->symbols[symbol].name.bytes;
     }
     return INLAY_OK;
 }
@@ -151,7 +149,7 @@ inlay_status session_read_sizes(inlay_session *session, const inlay_options *opt
         inlay_status status = key != NULL ? read_item(item, &sizes, diag) : no_memory(diag, "for option sizes");
 
         if (status == INLAY_OK)
-            status = check_names(session, &sizes, diag);
+            status = find_names(session, &sizes, diag);
         if (status == INLAY_OK)
             status = make_key(session, &sizes, &session->arena, key, diag);
         if (status != INLAY_OK)

@@ -1,5 +1,4 @@
 #include "cli/sweep.h"
-#include "base/nearest.h"
 #include "cli/inputs.h"
 #include "model/model.h"
 #include "quantize/evaluate.h"
@@ -168,11 +167,6 @@ done:
 
 /* ------------------------------------------------------------------ the search */
 
-static const char *nth_symbol(const void *ctx, uint32_t i)
-{
-    return ((const graph_model *)ctx)->symbols[i + 1].name.data;
-}
-
 /* Finds the model's name of each dimension that is swept. */
 static inlay_status find_symbols(sweep_args *args, inlay_diag *diag)
 {
@@ -181,27 +175,14 @@ static inlay_status find_symbols(sweep_args *args, inlay_diag *diag)
 
     for (uint32_t i = 0; status == INLAY_OK && i < args->axis_count; i++) {
         sweep_axis *axis = &args->axes[i];
-        const inlay_value_info *first =
-            model->main->input_count > 0 ? &model->main->values[model->main->inputs[0]].info : NULL;
-        uint32_t found = 0;
+        const uint32_t found = axis->role == SWEEP_DIM ? graph_find_dim(model, axis->name, strlen(axis->name)) : 0;
 
         if (axis->role != SWEEP_DIM)
             continue;
-        for (uint32_t symbol = 1; symbol < model->symbol_count; symbol++)
-            found = strcmp(model->symbols[symbol].name.data, axis->name) == 0 ? symbol : found;
-        if (found == 0 && strcmp(axis->name, "batch") == 0 && first != NULL && first->rank != INLAY_RANK_UNKNOWN &&
-            first->rank > 0 && first->dims[0].kind == INLAY_DIM_SYMBOLIC)
-            found = first->dims[0].symbol;
-        if (found == 0) {
-            char hint[NEAREST_HINT_BYTES];
-
-            nearest_hint(hint, "", axis->name, nth_symbol, model,
-                         model->symbol_count > 1 ? model->symbol_count - 1 : 0);
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--sweep: the model has no open dimension '%s'%s",
-                                axis->name, hint);
-        } else {
+        if (found == 0)
+            status = graph_no_dim(model, "--sweep", axis->name, strlen(axis->name), diag);
+        else
             (void)snprintf(axis->symbol, sizeof axis->symbol, "%s", model->symbols[found].name.data);
-        }
     }
     graph_model_destroy(model);
     return status;

@@ -182,27 +182,17 @@ static bool find_axis(const graph_model *model, const char *name, struct dim_tar
     return false;
 }
 
-static const char *nth_symbol(const void *ctx, uint32_t i)
-{
-    return ((const graph_model *)ctx)->symbols[i + 1].name.data;
-}
-
 inlay_status change_dim(graph_model *model, const char *name, int64_t size, inlay_diag *diag)
 {
     struct dim_target dim_target = { .value = INLAY_NONE, .size = size };
-    char hint[NEAREST_HINT_BYTES];
 
     if (!find_axis(model, name, &dim_target))
-        for (uint32_t symbol = 1; symbol < model->symbol_count; symbol++)
-            if (strcmp(model->symbols[symbol].name.data, name) == 0)
-                dim_target.symbol = symbol;
+        dim_target.symbol = graph_find_dim(model, name, strlen(name));
     if ((dim_target.symbol != 0 || dim_target.value != INLAY_NONE) && !fix_graph(model->main, &dim_target))
         return no_memory(diag, "to change the model");
     if (dim_target.found > 0)
         return INLAY_OK;
-    nearest_hint(hint, "", name, nth_symbol, model, model->symbol_count > 1 ? model->symbol_count - 1 : 0);
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "no dimension is called '%.150s', and it is not INPUT:AXIS such as x:0%s", name, hint);
+    return graph_no_dim(model, "NAME or INPUT:AXIS", name, strlen(name), diag);
 }
 
 /* ------------------------------------------------------------------ constants */
