@@ -148,7 +148,7 @@ static void sums_of_dims(void **state)
         { NULL, NULL, "past + new", -1 },   { NULL, "new=1", "past + 1", -1 }, { "past=4", NULL, "new + 4", -1 },
         { "past=4", "new=1", "", 5 },       { "past=0", "new=0", "", 0 },      { "past?=4", "new=1", "", 5 },
         { "batch=4", NULL, "new + 4", -1 }, /* the first dimension of the first input */
-        { "batch?=4", "new=1", "", 5 },     { "new=1", "batch=4", "", 5 },
+        { "p:0=4", "f:0=1", "", 5 },        { "batch?=4", "new=1", "", 5 },    { "new=1", "batch=4", "", 5 },
     };
 
     (void)state;

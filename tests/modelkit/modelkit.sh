@@ -149,6 +149,9 @@ does 1 . diff model.onnx fixed.onnx
 does 0 '.assumed == [{"name": "N", "size": 8}]' explain model.onnx --assume batch=8 "${common[@]}"
 for verb in explain run; do
     does 0 . $verb model.onnx --dim batch=2 "${common[@]}"
+    does 0 . $verb model.onnx --dim x:0=2 "${common[@]}"
+    fails 2 "no dimension named 'x:1'" $verb model.onnx --dim x:1=64 "${common[@]}" # is fixed
+    fails 2 "no dimension named 'x:'" $verb model.onnx --dim x:=64 "${common[@]}"
     fails 2 "no dimension named 'rows'; it has 'N'" $verb model.onnx --dim rows=2 "${common[@]}"
     fails 2 "no dimension named 'M'; did you mean 'N'?" $verb model.onnx --dim M=2 "${common[@]}"
     fails 2 "no dimension named 'M'; all its dimensions are fixed" $verb fixed.onnx --dim M=2 "${common[@]}"

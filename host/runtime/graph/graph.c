@@ -550,17 +550,36 @@ bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b)
 
 /* ------------------------------------------------------------------ dimensions that users name */
 
+/* The axis of an input that a name such as "x:0" or "batch" means; INLAY_NONE: none. */
+static uint32_t axis_of(const inlay_value_info *input, bool first, const char *name, size_t bytes)
+{
+    uint32_t axis = 0;
+
+    if (first && bytes == strlen("batch") && memcmp(name, "batch", bytes) == 0)
+        return 0;
+    if (bytes < input->name.bytes + 2 || memcmp(name, input->name.data, input->name.bytes) != 0 ||
+        name[input->name.bytes] != ':')
+        return INLAY_NONE;
+    for (size_t i = input->name.bytes + 1; i < bytes; i++) {
+        if (name[i] < '0' || name[i] > '9' || axis > INLAY_MAX_RANK)
+            return INLAY_NONE;
+        axis = axis * 10 + (uint32_t)(name[i] - '0');
+    }
+    return axis;
+}
+
 uint32_t graph_find_dim(const graph_model *model, const char *name, size_t bytes)
 {
-    const inlay_value_info *first =
-        model->main->input_count > 0 ? &model->main->values[model->main->inputs[0]].info : NULL;
-
     for (uint32_t symbol = 1; symbol < model->symbol_count; symbol++)
         if (model->symbols[symbol].name.bytes == bytes && memcmp(model->symbols[symbol].name.data, name, bytes) == 0)
             return symbol;
-    if (bytes == strlen("batch") && memcmp(name, "batch", bytes) == 0 && first != NULL &&
-        first->rank != INLAY_RANK_UNKNOWN && first->rank > 0 && first->dims[0].kind == INLAY_DIM_SYMBOLIC)
-        return first->dims[0].symbol;
+    for (uint32_t i = 0; i < model->main->input_count; i++) {
+        const inlay_value_info *input = &model->main->values[model->main->inputs[i]].info;
+        const uint32_t axis = axis_of(input, i == 0, name, bytes);
+
+        if (input->rank != INLAY_RANK_UNKNOWN && axis < input->rank && input->dims[axis].kind == INLAY_DIM_SYMBOLIC)
+            return input->dims[axis].symbol;
+    }
     return 0;
 }
 

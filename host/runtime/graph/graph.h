@@ -198,8 +198,8 @@ struct graph_model {
     int64_t later_opset;
 };
 
-/* The symbol of an open dimension that a user names: the one with that name, or, if no dimension is called
- * "batch", for that name the first dimension of the first input. 0: there is none. */
+/* The symbol of an open dimension that a user names: by its name, as INPUT:AXIS, or, if no dimension has that name, as
+ * "batch", which is the first dimension of the first input. 0: there is none. */
 uint32_t graph_find_dim(const graph_model *model, const char *name, size_t bytes);
 /* Fails with "PLACE: the model has no dimension named 'NAME'" and the nearest name, or those that there are. */
 inlay_status graph_no_dim(const graph_model *model, const char *place, const char *name, size_t bytes,

@@ -106,17 +106,16 @@ struct fixed_dims {
 
 /* Finds the symbols of option dim, whose names may end in '?', in the session's arena. They are found before any of
  * them is replaced, since some are found by their place. */
-static inlay_status find_dims(inlay_session *session, const inlay_options *options, struct fixed_dims *out,
+static inlay_status find_dims(graph_model *model, const inlay_options *options, struct fixed_dims *out,
                               inlay_diag *diag)
 {
-    const graph_model *model = session->model;
     fixed_dim *list;
     option_pair fix;
 
     *out = (struct fixed_dims){ .model = model };
     while (options_pair(options, OPTION_dim, out->count, &fix))
         out->count++;
-    out->list = list = arena_array(&session->arena, (size_t)out->count + 1, sizeof *list);
+    out->list = list = arena_array(&model->arena, (size_t)out->count + 1, sizeof *list);
     if (list == NULL)
         return no_memory(diag, "for option dim");
     for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++) {
@@ -173,7 +172,7 @@ static inlay_status fix_dims(graph_model *model, const inlay_options *options, i
     const uint32_t count = model->symbol_count; /* fix_sum() may add symbols */
     struct fixed_dims fixed;
     option_pair fix;
-    inlay_status status = find_dims(session, options, &fixed, diag);
+    inlay_status status = find_dims(model, options, &fixed, diag);
 
     for (uint32_t i = 0; status == INLAY_OK && options_pair(options, OPTION_dim, i, &fix); i++) {
         const inlay_dim to = { .value = fixed.list[i].size, .kind = INLAY_DIM_FIXED };
