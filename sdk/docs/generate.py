@@ -156,11 +156,23 @@ def types_page(inlay):
 
 
 def comment_text(comment):
-    """Converts the text of a comment to Markdown: paragraphs; indented lines stay unchanged."""
+    """Converts the text of a comment to Markdown: paragraphs and lists; other indented lines stay unchanged."""
     lines = re.sub(r"^/\*\s?|\s*\*/$", "", comment.strip()).split("\n")
     lines = [re.sub(r"^\s*\* ?", "", line) if i else line for i, line in enumerate(lines)]
-    out, code = [], False
+    out, code, item = [], False, None
     for line in lines:
+        bullet = re.match(r" *- ", line)
+        if bullet and (code is False or item is not None):  # an item of a list, with its further lines
+            out += [""] if item is None else []
+            out.append("- " + escape(line[bullet.end():]))
+            item, code = bullet.end(), False
+            continue
+        if item is not None and line.startswith(" " * item):
+            out.append("  " + escape(line.strip()))
+            continue
+        if item is not None and line:
+            out.append("")
+        item = None if line else item
         if line.startswith("  "):
             if not code:
                 out.append("")
@@ -213,7 +225,8 @@ def header_page(name, title):
     for kind, *parts in blocks(text):
         if kind == "ruler":
             level = "###"
-            out += pending + ["", "## " + parts[0][0].upper() + parts[0][1:], ""]
+            declared = "_" in parts[0].split()[0]  # the title is the name of a declaration
+            out += pending + ["", "## " + (parts[0] if declared else parts[0][0].upper() + parts[0][1:]), ""]
             pending = [comment_text(parts[1]), ""] if parts[1] else []
         elif kind == "text":
             pending += [comment_text(parts[0]), ""]

@@ -47,6 +47,9 @@ for name in Session Context Value; do
     grep -q "id=\"${name,}\"" "$work/site/api-python.html" || complain "api-python: $name is missing"
     grep -q "class $name {" "$work/cpp" || complain "api-cpp: $name is missing"
 done
+# A list in a comment is a list on the page, with the further lines of its items.
+item=$(tr '\n' ' ' <"$work/site/abi.html" | grep -oE '<li>(<p>)?Growth\..*' | head -c 400)
+[[ $item == *"was compiled"* && $item != *"<pre"* ]] || complain "abi: the general rules are not a list"
 # Each page with commands is tested.
 for page in "$source"/sdk/docs/pages/*.md; do
     name=$(basename "$page" .md)
