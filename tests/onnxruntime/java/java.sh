@@ -74,5 +74,8 @@ INLAY_PROVIDERS=cpu,reference LD_LIBRARY_PATH=$build/lib java -Xmx1g -Xshare:aut
     org.junit.platform.console.ConsoleLauncher --disable-banner --disable-ansi-colors --details=tree \
     --reports-dir=reports --scan-classpath=tests --fail-if-no-tests >log.txt 2>&1 || true
 /usr/bin/python3 "$here/judge.py" "$here/expected.txt" reports/TEST-junit-jupiter.xml log.txt
+# The jar as Maven Central has it, with the native library.
+mkdir -p classes/ai/onnxruntime/native/linux-x64
+cp lib/libonnxruntime4j_jni.so classes/ai/onnxruntime/native/linux-x64
 jar cf onnxruntime.jar -C classes .
-ORT_JAR=onnxruntime.jar ORT_JNI=lib "$here/sample.sh" "$build" sample
+ORT_JAR=onnxruntime.jar "$here/sample.sh" "$build" sample
