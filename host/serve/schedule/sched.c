@@ -25,6 +25,7 @@ struct sched {
     uint32_t active;       /* runs of requests; those of spare jobs do not count */
     uint32_t waiting;      /* sleeping threads */
     uint32_t cpus;         /* CPUs that the runs share */
+    double crowd;          /* mean number of requests that run or wait when a run begins */
     struct queues queues;
     struct instance *runs; /* that run now, linked by `next` */
     sched_lending lending;
@@ -100,16 +101,25 @@ static uint32_t fill(struct sched *sched, struct model *model, struct instance *
     return count;
 }
 
+static double smooth(double mean, double value)
+{
+    return mean == 0 ? value : mean + (value - mean) / 8;
+}
+
 /* Number of threads for a run that begins now, so that active runs, and those that can start soon, have separate CPUs:
- * threads of one run wait for each other, and longer if other runs need the CPUs. The spare run gets what one more request
- * would get, but takes nothing from those that follow. */
-static uint32_t share_of(const struct sched *sched, bool is_spare)
+ * threads of one run wait for each other, and longer if other runs need the CPUs. Clients between two requests are not
+ * seen, so the mean of the runs before counts, too. The spare run gets what one more request would get, but takes nothing
+ * from those that follow. */
+static uint32_t share_of(struct sched *sched, bool is_spare)
 {
     uint32_t active = sched->active + is_spare, runs;
 
     INLAY_CHECK(active <= sched->runners);
     runs = sched->queues.count < sched->runners - active ? active + sched->queues.count : sched->runners;
-
+    if (!is_spare)
+        sched->crowd = smooth(sched->crowd, runs);
+    if (sched->crowd >= runs + 0.25)
+        runs = (uint32_t)(sched->crowd + 0.75);
     return sched->cpus > runs ? sched->cpus / runs : 1;
 }
 
@@ -136,11 +146,6 @@ static struct instance *take_instance(struct sched *sched, const struct job *job
     if (sched->active == sched->runners)
         stop_spare(sched);
     return instance;
-}
-
-static double smooth(double mean, double value)
-{
-    return mean == 0 ? value : mean + (value - mean) / 8;
 }
 
 /* Returns an instance after a run with `rows` rows and `bytes` bytes of inputs. A run that did not complete, because of
