@@ -130,7 +130,7 @@ STATES = {
     "ACCEPTED": "succeeds without effect, since inlay has no counterpart; logged once",
     "NOTHING": "belongs to objects that cannot be created: returns NULL or 0",
     "NOT_BUILT": "returns ORT_FAIL, as a build without that execution provider",
-    "ABSENT": "returns ORT_NOT_IMPLEMENTED with its name",
+    "REFUSED": "fails with the code of ONNX Runtime's build for CPUs",
 }
 
 

@@ -206,23 +206,30 @@ static bool read_graph_doc(OrtKeyValuePairs *to, const void *data, size_t bytes)
     return ok;
 }
 
-/* The same from the model's file, unless it cannot be read any more. */
-static bool read_graph_doc_of_file(OrtKeyValuePairs *to, const char *path)
+ort_model_bytes ort_model_map(const OrtSession *session)
 {
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = session->bytes == NULL && session->path != NULL ? open(session->path, O_RDONLY | O_CLOEXEC) : -1;
+    ort_model_bytes model = { .data = session->bytes, .bytes = session->byte_count };
     struct stat about;
-    void *data = MAP_FAILED;
-    bool ok = true;
 
-    if (file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0)
-        data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (data != MAP_FAILED) {
-        ok = read_graph_doc(to, data, (size_t)about.st_size);
-        (void)munmap(data, (size_t)about.st_size);
-    }
-    if (file >= 0)
-        (void)close(file);
-    return ok;
+    if (file < 0)
+        return model;
+    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0)
+        model.mapped = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (model.mapped == MAP_FAILED)
+        model.mapped = NULL;
+    if (model.mapped != NULL)
+        model.bytes = (size_t)about.st_size;
+    model.data = model.mapped;
+    (void)close(file);
+    return model;
+}
+
+void ort_model_unmap(ort_model_bytes *model)
+{
+    if (model->mapped != NULL)
+        (void)munmap(model->mapped, model->bytes);
+    *model = (ort_model_bytes){ 0 };
 }
 
 /* Copies, since programs may use the metadata after the session is released. */
@@ -231,28 +238,45 @@ struct OrtModelMetadata {
     OrtKeyValuePairs custom;
     int64_t version;
 };
+static const char *const metadata_texts[] = { "producer", "graph", "domain", "doc", "graph_doc" };
+
+OrtStatus *ort_metadata_empty(OrtModelMetadata **out)
+{
+    OrtModelMetadata *metadata = calloc(1, sizeof *metadata);
+    bool ok = metadata != NULL;
+
+    *out = NULL;
+    for (size_t i = 0; ok && i < sizeof metadata_texts / sizeof metadata_texts[0]; i++)
+        ok = ort_pairs_set(&metadata->texts, metadata_texts[i], "");
+    if (!ok) {
+        ort_ReleaseModelMetadata(metadata);
+        return ort_no_memory();
+    }
+    *out = metadata;
+    return NULL;
+}
 
 static OrtStatus *read_metadata(const OrtSession *session, OrtModelMetadata **out)
 {
     inlay_model_info info = { .struct_size = sizeof info };
     const char *key, *value;
     OrtModelMetadata *metadata;
+    ort_model_bytes model;
     bool ok;
 
     *out = NULL;
     ORT_TRY(ort_session_ready(session));
     (void)inlay_session_model(session->session, &info);
-    metadata = calloc(1, sizeof *metadata);
-    ok = metadata != NULL && ort_pairs_set(&metadata->texts, "producer", info.producer_name) &&
+    ORT_TRY(ort_metadata_empty(&metadata));
+    ok = ort_pairs_set(&metadata->texts, "producer", info.producer_name) &&
          ort_pairs_set(&metadata->texts, "graph", info.graph_name) &&
-         ort_pairs_set(&metadata->texts, "domain", info.domain) && ort_pairs_set(&metadata->texts, "doc", info.doc) &&
-         ort_pairs_set(&metadata->texts, "graph_doc", "");
+         ort_pairs_set(&metadata->texts, "domain", info.domain) && ort_pairs_set(&metadata->texts, "doc", info.doc);
     for (uint32_t i = 0; ok && inlay_session_metadata(session->session, i, &key, &value) == INLAY_OK; i++)
         ok = ort_pairs_set(&metadata->custom, key, value);
-    if (ok && session->bytes != NULL)
-        ok = read_graph_doc(&metadata->texts, session->bytes, session->byte_count);
-    else if (ok && session->path != NULL)
-        ok = read_graph_doc_of_file(&metadata->texts, session->path);
+    model = ort_model_map(session);
+    if (ok && model.data != NULL)
+        ok = read_graph_doc(&metadata->texts, model.data, model.bytes);
+    ort_model_unmap(&model);
     if (!ok) {
         ort_ReleaseModelMetadata(metadata);
         return ort_no_memory();

@@ -1,6 +1,6 @@
 /* The compile interface (OrtCompileApi): writes the optimised model. No provider of this library stores compiled nodes
  * in a model, as ONNX Runtime's CPU provider does not: compiled regions are in the cache folder. */
-#include "ort.h"
+#include "wire.h"
 #include "inlay/check.h"
 #include <limits.h>
 #include <stdio.h>
@@ -26,6 +26,8 @@ struct OrtModelCompilationOptions {
     size_t *out_bytes;
     OrtWriteBufferFunc write;
     void *write_state;
+    OrtGetInitializerLocationFunc locate; /* NULL: initializers are in the model or in external_path */
+    void *locate_state;
 };
 
 /* ------------------------------------------------------------------ options */
@@ -128,6 +130,7 @@ ort_ModelCompilationOptions_SetOutputModelExternalInitializersFile(OrtModelCompi
     ORT_NEED(model_compile_options);
     if (external_initializers_file_path == NULL || external_initializers_file_path[0] == '\0')
         return ort_fail(ORT_INVALID_ARGUMENT, "Invalid external initializer file: path is empty");
+    model_compile_options->locate = NULL;
     return ort_set_text(&model_compile_options->external_path, external_initializers_file_path) ? NULL
                                                                                                 : ort_no_memory();
 }
@@ -199,9 +202,13 @@ OrtStatus *ort_ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc(
     OrtModelCompilationOptions *model_compile_options, OrtGetInitializerLocationFunc get_initializer_location_func,
     void *state)
 {
-    (void)model_compile_options, (void)get_initializer_location_func, (void)state;
-    return ort_fail(ORT_NOT_IMPLEMENTED, "ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc is not "
-                                         "implemented in inlay; use SetOutputModelExternalInitializersFile");
+    ORT_NEED(model_compile_options);
+    ORT_NEED(get_initializer_location_func);
+    free(model_compile_options->external_path);
+    model_compile_options->external_path = NULL;
+    model_compile_options->locate = get_initializer_location_func;
+    model_compile_options->locate_state = state;
+    return NULL;
 }
 
 OrtStatus *ort_ModelCompilationOptions_SetWeightlessEnabled(OrtModelCompilationOptions *model_compile_options,
@@ -364,6 +371,22 @@ static OrtStatus *deliver(const struct job *job)
     return failed;
 }
 
+/* Lets the program decide where the initializers of the written model are. */
+static OrtStatus *relocate(const OrtModelCompilationOptions *to, const char *path)
+{
+    void *data, *changed = NULL;
+    size_t bytes, changed_bytes = 0;
+    OrtStatus *failed;
+
+    ORT_TRY(ort_read_file(path, &data, &bytes));
+    failed = ort_locations_apply(to->locate, to->locate_state, data, bytes, &changed, &changed_bytes);
+    free(data);
+    if (failed == NULL)
+        failed = write_file(path, changed, changed_bytes);
+    free(changed);
+    return failed;
+}
+
 static OrtStatus *run_job(struct job *job)
 {
     inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
@@ -376,6 +399,8 @@ static OrtStatus *run_job(struct job *job)
         return ort_fail(ORT_FAIL,
                         "Unable to compile any nodes: inlay keeps compiled regions in its cache, not in models");
     ORT_TRY(ort_session_optimize(job->from->options, job->from->level, in, &args));
+    if (job->from->locate != NULL)
+        ORT_TRY(relocate(job->from, args.out_path));
     return deliver(job);
 }
 

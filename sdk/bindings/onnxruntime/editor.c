@@ -1,46 +1,14 @@
 /* Models that programs build or extend (OrtModelEditorApi). A graph keeps what the program adds to it. Creating a
  * session writes the graph as an ONNX file in memory, or adds it to the file of a model that the program extends. */
 #include "custom.h"
+#include "editor.h"
 #include "wire.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The IR version of built models, which supports every opset. */
-enum { BUILT_IR_VERSION = 10 };
 /* ONNX Runtime demands that smaller initializers be copied, so that shape inference can read them. */
 enum { LEAST_EXTERNAL_BYTES = 128 };
-
-struct OrtValueInfo {
-    char *name;
-    OrtTypeInfo *type;
-};
-
-struct OrtNode {
-    char *op, *domain, *name;
-    char **inputs, **outputs; /* [input_count], [output_count] */
-    OrtOpAttr **attrs;        /* [attr_count] */
-    size_t input_count, output_count, attr_count;
-};
-
-struct initializer {
-    char *name;
-    OrtValue *value;
-};
-
-struct OrtGraph {
-    OrtValueInfo **inputs, **outputs; /* [input_count], [output_count] */
-    OrtNode **nodes;                  /* [node_count] */
-    struct initializer *initializers; /* [initializer_count] */
-    size_t input_count, output_count, node_count, initializer_count;
-};
-
-struct OrtModel {
-    char **domains; /* [opset_count] */
-    int *versions;  /* [opset_count] */
-    size_t opset_count;
-    OrtGraph *graph;
-};
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
@@ -294,6 +262,7 @@ OrtStatus *ort_AddNodeToGraph(OrtGraph *graph, OrtNode *node)
             return ort_fail(ORT_INVALID_ARGUMENT, "the node %s is in the graph already", node->name);
     if (!ORT_GROW(graph->nodes, graph->node_count))
         return ort_no_memory();
+    node->id = graph->node_count;
     graph->nodes[graph->node_count++] = node;
     return NULL;
 }

@@ -14,7 +14,7 @@
 #define ENTRY_ACCEPTED(returns, name, params)
 #define ENTRY_NOTHING(returns, name, params)
 #define ENTRY_NOT_BUILT(returns, name, params)
-#define ENTRY_ABSENT(returns, name, params)
+#define ENTRY_REFUSED(returns, name, params)
 #define ENTRY(state, returns, name, params) ENTRY_##state(returns, name, params)
 #include "api.def"
 #undef ENTRY
@@ -23,7 +23,7 @@
 #undef ENTRY_ACCEPTED
 #undef ENTRY_NOTHING
 #undef ENTRY_NOT_BUILT
-#undef ENTRY_ABSENT
+#undef ENTRY_REFUSED
 
 /* The functions of the tables for building and compiling models. */
 #define ENTRY(returns, name, params) returns ort_##name params;
@@ -302,6 +302,9 @@ struct OrtSession {
     inlay_context *profiled;
     uint64_t profile_start_ns;
     ort_custom *custom;
+    bool records_assignment;          /* config entry session.record_ep_graph_assignment_info */
+    OrtEpAssignedSubgraph **assigned; /* [assigned_count] NULL: not read yet; guarded by lock */
+    size_t assigned_count;
     uint32_t users;                     /* atomic: calls in progress that use the session, and flags (release.c) */
     void (*clear)(OrtSession *session); /* frees all but the struct itself */
 };
@@ -327,6 +330,18 @@ OrtStatus *ort_session_optimize(const OrtSessionOptions *options, int level, con
                                 inlay_optimize_args *args);
 /* Fails if the program still edits the session's model. */
 OrtStatus *ort_session_ready(const OrtSession *session);
+/* The bytes of the session's model: those that it keeps, or its file. data NULL: it cannot be read any more. */
+typedef struct ort_model_bytes {
+    const void *data; /* [bytes] */
+    size_t bytes;
+    void *mapped; /* or NULL */
+} ort_model_bytes;
+ort_model_bytes ort_model_map(const OrtSession *session);
+void ort_model_unmap(ort_model_bytes *model);
+/* Metadata whose texts are empty. */
+OrtStatus *ort_metadata_empty(OrtModelMetadata **out);
+/* Frees what assignment.c has read. */
+void ort_assignment_free(OrtSession *session);
 
 /* ------------------------------------------------------------------ models that programs build (editor.c) */
 

@@ -312,6 +312,14 @@ static OrtStatus *keep_file(OrtSession *session, const char *path)
     return session->folder != NULL ? NULL : ort_no_memory();
 }
 
+static bool records_assignment(const OrtSessionOptions *options)
+{
+    const char *value =
+        options != NULL ? ort_pairs_get(&options->entries, "session.record_ep_graph_assignment_info") : NULL;
+
+    return value != NULL && strcmp(value, "1") == 0;
+}
+
 /* Loads from path, or from session->bytes. */
 static OrtStatus *make_session(struct creation *creation, const char *path)
 {
@@ -321,6 +329,7 @@ static OrtStatus *make_session(struct creation *creation, const char *path)
 
     INLAY_CHECK((path == NULL) == (session->bytes != NULL));
     make_logger(creation->options, &session->logger);
+    session->records_assignment = records_assignment(creation->options);
     ORT_TRY(make_options(creation));
     if (path != NULL)
         ORT_TRY(check_exists(path));
@@ -371,6 +380,7 @@ static void clear_session(OrtSession *session)
         inlay_context_destroy(session->idle[i]);
     inlay_session_destroy(session->session);
     ort_custom_end(session->custom);
+    ort_assignment_free(session);
     (void)pthread_mutex_destroy(&session->lock);
     free(session->profile_prefix);
     free(session->inputs);

@@ -1,9 +1,49 @@
 /* The table, and the functions used for entries that are not implemented. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <string.h>
 
 typedef void (*any_fn)(void);
+
+/* What ONNX Runtime's build for CPUs refuses. Its own message follows the name of the entry. */
+static OrtStatus *refuse(const char *name)
+{
+    static const struct {
+        const char *begins; /* the names of the entries */
+        OrtErrorCode code;
+        const char *text;
+    } rows[] = {
+        /* graphs, nodes and values of OrtModelEditorApi, the only ones that a program has */
+        { "Graph_GetGraphView", ORT_INVALID_ARGUMENT, "src_graph is a ModelEditorGraph" },
+        { "Node_GetAttributeByName", ORT_INVALID_ARGUMENT, "node is a ModelEditorNode" },
+        { "Node_GetEpName", ORT_INVALID_ARGUMENT, "node is a ModelEditorNode" },
+        { "Graph_", ORT_NOT_IMPLEMENTED, "OrtModelEditorApi does not support it" },
+        { "Node_", ORT_NOT_IMPLEMENTED, "OrtModelEditorApi does not support it" },
+        { "ValueInfo_", ORT_NOT_IMPLEMENTED, "OrtModelEditorApi does not support it" },
+        /* opaque types, which only builds of ONNX Runtime with types of their own register */
+        { "CreateOpaqueValue", ORT_RUNTIME_EXCEPTION, "domain and type do not refer to a registered opaque type" },
+        { "GetOpaqueValue", ORT_RUNTIME_EXCEPTION, "domain and type do not refer to a registered opaque type" },
+        /* other devices, and libraries of execution providers */
+        { "GetExecutionProviderApi", ORT_INVALID_ARGUMENT, "Specified provider is not supported." },
+        { "KernelContext_GetResource", ORT_INVALID_ARGUMENT,
+          "Failed to fetch a stream hosting the requested resource" },
+        { "CreateSyncStreamForEpDevice", ORT_INVALID_ARGUMENT,
+          "ep_device does not use DEFAULT memory of a non-CPU device." },
+        { "SessionReleaseCapturedGraph", ORT_FAIL, "graphs are not captured on CPUs" },
+        { "RegisterExecutionProviderLibrary", ORT_FAIL,
+          "inlay's provider ort_ep opens libraries of execution providers: set INLAY_PROVIDERS" },
+        { "UnregisterExecutionProviderLibrary", ORT_FAIL, "the library was not registered" },
+        { "SetPerSessionThreadPoolCallbacks", ORT_INVALID_ARGUMENT, "not enabled in this build" },
+    };
+    size_t i = 0;
+
+    while (strncmp(rows[i].begins, name, strlen(rows[i].begins)) != 0) {
+        i++;
+        INLAY_CHECK(i < sizeof rows / sizeof rows[0]);
+    }
+    return ort_fail(rows[i].code, "%s: %s", name, rows[i].text);
+}
 
 /* The functions below have no parameters, but callers pass arguments. Every calling convention for C that inlay
  * supports allows this. */
@@ -25,10 +65,10 @@ typedef void (*any_fn)(void);
     {                                                                                                                  \
         return ort_fail(ORT_FAIL, "%s: the execution provider is not enabled in this build", #name);                   \
     }
-#define ENTRY_ABSENT(name)                                                                                             \
-    static OrtStatus *absent_##name(void)                                                                              \
+#define ENTRY_REFUSED(name)                                                                                            \
+    static OrtStatus *refused_##name(void)                                                                             \
     {                                                                                                                  \
-        return ort_fail(ORT_NOT_IMPLEMENTED, "%s is not implemented in inlay", #name);                                 \
+        return refuse(#name);                                                                                          \
     }
 #define ENTRY(state, returns, name, params) ENTRY_##state(name)
 #include "api.def"
@@ -38,7 +78,7 @@ typedef void (*any_fn)(void);
 #undef ENTRY_ACCEPTED
 #undef ENTRY_NOTHING
 #undef ENTRY_NOT_BUILT
-#undef ENTRY_ABSENT
+#undef ENTRY_REFUSED
 
 static const any_fn table[] = {
 #define ENTRY_WORKS(name) (any_fn) ort_##name,
@@ -46,7 +86,7 @@ static const any_fn table[] = {
 #define ENTRY_ACCEPTED(name) (any_fn) accepted_##name,
 #define ENTRY_NOTHING(name) (any_fn) nothing_##name,
 #define ENTRY_NOT_BUILT(name) (any_fn) absent_##name,
-#define ENTRY_ABSENT(name) (any_fn) absent_##name,
+#define ENTRY_REFUSED(name) (any_fn) refused_##name,
 #define ENTRY(state, returns, name, params) ENTRY_##state(name)
 #include "api.def"
 #undef ENTRY

@@ -12,6 +12,10 @@ void ort_put_tensor(ort_writer *writer, uint32_t field, const char *name, const 
 /* A TypeProto. */
 void ort_put_type(ort_writer *writer, uint32_t field, const OrtTypeInfo *type);
 
+/* Writes a model again, with its initializers where `locate` says; *out_data is from malloc. In locations.c. */
+OrtStatus *ort_locations_apply(OrtGetInitializerLocationFunc locate, void *state, const void *data, size_t bytes,
+                               void **out_data, size_t *out_bytes);
+
 /* A field of a message: the value of a number, or the payload of an embedded message or string. */
 typedef struct ort_field {
     uint32_t number, wire_type;
