@@ -191,8 +191,6 @@ bool program_runs_on(const struct program *program, const uint8_t *providers);
 /* Returns whether the step is a host node that passes value `value` on to its bodies unchanged
  * (partition_passes_to_bodies). */
 bool program_passes_to_bodies(const program_step *step, uint32_t value);
-/* Finds the states that the program's regions append to in place (states.c). False: out of memory. */
-bool program_find_states(struct program *program);
 /* Number of programs: this one and those of its bodies. */
 uint32_t program_count(const struct program *program);
 /* The partition request for this program. */
@@ -227,8 +225,6 @@ INLAY_NODISCARD inlay_status program_specialize(struct program *program, const p
  * INLAY_INTERNAL if its alignment is not a power of two. diag names the node. */
 INLAY_NODISCARD inlay_status program_check_workspace(const program_step *step, const inlay_specialize_request *request,
                                                      inlay_diag *diag);
-/* The same status without a message. */
-inlay_status program_workspace_status(const inlay_specialize_request *request);
 
 /* Prepends the failed node to the message, and sets diag->node. Returns the status; diag may be NULL. */
 inlay_status program_step_failed(const struct graph *graph, const program_step *step, inlay_status status,

@@ -264,7 +264,7 @@ static inlay_status make_program(inlay_session *session, session_version *versio
 typedef struct home_list {
     const inlay_session *session;
     session_version *version;
-    uint32_t capacity; /* 0: only counts */
+    uint32_t capacity;
 } home_list;
 
 static void add_home(void *ctx, const struct program *home)

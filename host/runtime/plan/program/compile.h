@@ -19,6 +19,10 @@ INLAY_NODISCARD inlay_status program_compile(struct program *program, program_de
 /* Adds the device memory of the step's region to program_env.resident_bytes, or subtracts it. */
 void program_count_resident(const program_env *env, const program_step *step, bool released);
 inlay_status program_no_memory(const struct graph *graph, inlay_diag *diag);
+/* Finds the states that the program's regions append to in place (states.c). False: out of memory. */
+bool program_find_states(struct program *program);
+/* The status of program_check_workspace() without a message. */
+inlay_status program_workspace_status(const inlay_specialize_request *request);
 /* Copies *why to diag, which may be NULL. */
 void forward_diag(inlay_diag *diag, inlay_diag *why);
 #endif

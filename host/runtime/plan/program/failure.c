@@ -1,5 +1,5 @@
 /* plan/program/failure.c - error messages of failed steps: node, provider, reason. */
-#include "plan/program.h"
+#include "plan/program/compile.h"
 #include <string.h>
 
 static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALIGNMENT = UINT64_C(1) << 21;

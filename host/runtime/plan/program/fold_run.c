@@ -5,7 +5,7 @@
 #include "base/provider_calls.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
-#include "plan/program.h"
+#include "plan/program/compile.h"
 #include "threads/run.h"
 #include <stdlib.h>
 #include <string.h>

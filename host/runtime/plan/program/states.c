@@ -2,7 +2,7 @@
  * rows of the last run, and all other steps that read the result support spare rows after the last one. */
 #include "inlay/check.h"
 #include "inlay/extensions.h"
-#include "plan/program.h"
+#include "plan/program/compile.h"
 #include <string.h>
 
 static uint32_t index_of(const uint32_t *values, uint32_t count, uint32_t value)
