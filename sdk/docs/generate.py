@@ -31,7 +31,12 @@ def run(*command):
 
 
 def escape(text):
-    """Escapes text for Markdown and formats names of the interface as code."""
+    """Escapes text for Markdown. Names of the interface and what is in backquotes become code."""
+    pieces = re.split(r"(`[^`|]+`)", text)
+    return "".join(piece if i % 2 else escape_plain(piece) for i, piece in enumerate(pieces))
+
+
+def escape_plain(text):
     text = re.sub(r"([\\`*_<>|\[\]])", r"\\\1", text)
     return re.sub(r"(?:inlay|INLAY)(?:\\_\w+)+(?:\\_?\*|\(\))?", lambda m: "`" + m.group().replace("\\", "") + "`", text)
 

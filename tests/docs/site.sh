@@ -50,6 +50,7 @@ done
 # A list in a comment is a list on the page, with the further lines of its items.
 item=$(tr '\n' ' ' <"$work/site/abi.html" | grep -oE '<li>(<p>)?Growth\..*' | head -c 400)
 [[ $item == *"was compiled"* && $item != *"<pre"* ]] || complain "abi: the general rules are not a list"
+! grep -nF '`' "$work/verbs" "$work/options" >"$work/log" || complain "backquotes on a page: $(head -n 3 "$work/log")"
 # Each page with commands is tested.
 for page in "$source"/sdk/docs/pages/*.md; do
     name=$(basename "$page" .md)
