@@ -2,6 +2,7 @@
  * request. */
 #include "client.h"
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,6 +213,68 @@ static void test_overload(void **state)
     (void)close(listener);
 }
 
+struct taken {
+    uint32_t runs, nodes; /* spans */
+};
+
+/* Takes messages until they have as many runs as user->runs says, and counts their spans. */
+static void *take_runs(void *user)
+{
+    struct taken *taken = user;
+    uint32_t wanted = taken->runs;
+
+    for (taken->runs = 0; taken->runs < wanted;) {
+        const char *got = take("200 OK");
+
+        taken->runs += times(got, "\"name\":\"run\"");
+        taken->nodes += times(got, "\"inlay.node\"");
+    }
+    return NULL;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Only so many runs have spans of their steps: 256, and then one a second. */
+static void test_many_steps(void **state)
+{
+    enum { REQUESTS = 400, PROFILES = 256, PROFILES_A_SECOND = 1 };
+    struct taken taken = { .runs = 1 };
+    static struct answer answer;
+    double begun = seconds();
+    pthread_t thread;
+    uint32_t nodes = 0; /* of one run */
+    int fd;
+
+    (void)state;
+    begin("1");
+    fd = client_connect(&server);
+    for (uint32_t sent = 0; sent < REQUESTS;) {
+        uint32_t until = sent == 0 ? 1 : REQUESTS;
+
+        taken = (struct taken){ .runs = until - sent };
+        assert_int_equal(pthread_create(&thread, NULL, take_runs, &taken), 0);
+        for (; sent < until; sent++) {
+            client_call(fd, "POST", "/v2/models/twice/infer", "", BODY, strlen(BODY), &answer);
+            assert_int_equal(answer.code, 200);
+        }
+        (void)pthread_join(thread, NULL);
+        if (sent == 1)
+            nodes = taken.nodes;
+    }
+    assert_true(nodes > 0 && taken.nodes % nodes == 0);
+    assert_true(taken.nodes / nodes >= PROFILES - 1);
+    assert_true(taken.nodes / nodes <= PROFILES + PROFILES_A_SECOND * (seconds() - begun));
+    (void)close(fd);
+    assert_int_equal(serving_close(&server), 0);
+    (void)close(listener);
+}
+
 /* The run of a batch belongs to each sampled request of it. */
 static void test_batch(void **state)
 {
@@ -292,7 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spans),    cmocka_unit_test(test_failure),  cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_ensemble), cmocka_unit_test(test_overload),
+        cmocka_unit_test(test_ensemble), cmocka_unit_test(test_overload), cmocka_unit_test(test_many_steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,6 +129,7 @@ struct job {
     uint64_t padded;           /* size after padding; 0 = not padded */
     uint32_t level;
     bool sampled;        /* its spans are exported, see otlp_sample() */
+    bool is_profiled;    /* with those of the steps of its run */
     bool is_admitted;    /* max_queue does not apply: its texts were admitted */
     bool is_copy;        /* nobody waits for it: a job of sched_submit_spare(), which statistics leave out */
     bool is_retry;       /* it has run on another version; its thread may still be in that run, so that it is queued */
@@ -146,7 +147,7 @@ struct job {
     uint64_t queued_ns, started_ns, compute_ns, ended_ns;
     uint64_t run_rows;           /* of its run */
     uint32_t run_threads;        /* most threads of its run */
-    struct run_profile *profile; /* of its run, if it is sampled; otlp_add() takes it */
+    struct run_profile *profile; /* of its run, if that is profiled; otlp_add() takes it */
 };
 
 /* Loads the file, creates the contexts and warms them up. options are library options. */

@@ -13,11 +13,11 @@ run_profile *run_profile_begin(const struct model *model, struct instance *insta
 {
     uint32_t parts = model->ensemble != NULL ? model->ensemble->stage_count : 1;
     run_profile *profile;
-    bool sampled = false;
+    bool wanted = false;
 
     for (uint32_t i = 0; i < count; i++)
-        sampled |= instance->jobs[i]->sampled;
-    if (!sampled)
+        wanted |= instance->jobs[i]->is_profiled;
+    if (!wanted)
         return NULL;
     profile = calloc(1, sizeof *profile + parts * sizeof profile->parts[0]);
     if (profile == NULL)

@@ -1,6 +1,6 @@
 /* serve/model/run_profile.h - the times of the steps of one run, for the spans of sampled requests.
  *
- * Only runs with a sampled request are profiled. The requests of a batch share the profile. */
+ * Only runs with a request that wants it (is_profiled) are profiled. The sampled requests of a batch share the profile. */
 #ifndef SERVE_RUN_PROFILE_H
 #define SERVE_RUN_PROFILE_H
 #include "serve/model/model.h"
@@ -15,7 +15,7 @@ typedef struct run_profile {
     } parts[];              /* the stages of an ensemble, or the run */
 } run_profile;
 
-/* Profiles the next run of the instance if one of its first `count` jobs is sampled. NULL: it does not, or there is no
+/* Profiles the next run of the instance if one of its first `count` jobs wants it. NULL: it does not, or there is no
  * memory. */
 run_profile *run_profile_begin(const struct model *model, struct instance *instance, uint32_t count);
 /* Reads the profile unless the run has failed, and ends profiling. NULL is a no-op. */

@@ -1,4 +1,5 @@
 #include "serve/schedule/otlp.h"
+#include "inlay/check.h"
 #include "serve/base/log.h"
 #include "serve/base/monitor.h"
 #include "serve/model/run_profile.h"
@@ -13,10 +14,12 @@
 
 enum {
     QUEUE = 2048,
-    BATCH = 256,       /* records of a message */
-    PERIOD_MS = 500,   /* between two looks at the queue */
-    TIMEOUT_MS = 1000, /* of each operation on the connection */
-    MAX_STEPS = 1024,  /* spans of the steps of a request */
+    BATCH = 256,           /* records of a message */
+    PERIOD_MS = 500,       /* between two looks at the queue */
+    TIMEOUT_MS = 1000,     /* of each operation on the connection */
+    MAX_STEPS = 1024,      /* spans of the steps of a request */
+    PROFILES = 256,        /* profiled runs at once ... */
+    PROFILES_A_SECOND = 1, /* ... and then: a hundredth of a per cent of a CPU */
     TRACE_BYTES = 16,
     SPAN_BYTES = 8
 };
@@ -40,6 +43,7 @@ struct otlp {
     uint32_t sample;
     board_counts *counts;
     atomic_uint_fast64_t seen, seed;
+    atomic_uint_fast64_t profiled_ns; /* until then, the runs profiled so far use up their rate */
     pthread_t thread;
     pthread_mutex_t lock; /* guards the fields below; held only briefly */
     pthread_cond_t changed;
@@ -98,6 +102,22 @@ static void count(struct otlp *otlp, span_result result, uint64_t number)
     (void)atomic_fetch_add_explicit(&otlp->counts->spans[result], number, memory_order_relaxed);
 }
 
+/* Whether a run may be profiled now; it is counted. */
+static bool may_profile(struct otlp *otlp)
+{
+    const uint64_t interval = UINT64_C(1000000000) / PROFILES_A_SECOND;
+    uint64_t now = clock_ns();
+    uint_fast64_t was = atomic_load_explicit(&otlp->profiled_ns, memory_order_relaxed), then;
+
+    do {
+        then = (was > now ? was : now) + interval;
+        if (then > now + PROFILES * interval)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&otlp->profiled_ns, &was, then, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
 void otlp_sample(struct otlp *otlp, struct job *job, const char *traceparent)
 {
     span_record parent;
@@ -108,6 +128,7 @@ void otlp_sample(struct otlp *otlp, struct job *job, const char *traceparent)
     (void)read_parent(traceparent, &parent, &sampled);
     job->profile = NULL;
     job->sampled = sampled && atomic_fetch_add_explicit(&otlp->seen, 1, memory_order_relaxed) % otlp->sample == 0;
+    job->is_profiled = job->sampled && may_profile(otlp);
 }
 
 void otlp_add(struct otlp *otlp, struct job *job, const char *traceparent, uint64_t answered_ns,
@@ -152,8 +173,15 @@ void otlp_add(struct otlp *otlp, struct job *job, const char *traceparent, uint6
 
 static void write_hex(struct strbuf *to, const uint8_t *bytes, uint32_t number)
 {
-    for (uint32_t i = 0; i < number; i++)
-        strbuf_format(to, "%02x", bytes[i]);
+    static const char digits[] = "0123456789abcdef";
+    char text[2 * TRACE_BYTES];
+
+    INLAY_CHECK(number <= TRACE_BYTES);
+    for (uint32_t i = 0; i < number; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    strbuf_add(to, text, 2 * (size_t)number);
 }
 
 /* wall_ns: what a time by clock_ns() lacks to one since 1970. The caller adds the span's end. */
