@@ -1,0 +1,134 @@
+/* Any number of connections on any number of threads: each gets all its replies, also if as many connections are ready as
+ * one call of epoll_wait() returns (256), and if all clients connect at once. */
+#include "client.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+enum { MAX_CONNECTIONS = 1024, ROUNDS = 2, PIPELINED = 3, MAX_REPLY = 1024 };
+
+static struct serving server;
+
+/* A request, and its reply, whose length never changes. */
+typedef struct exchange_text {
+    const char *request;
+    char reply[MAX_REPLY];
+    size_t reply_bytes;
+} exchange_text;
+
+static const char *const requests[] = {
+    "GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n", /* answered by the thread of the connection */
+    "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 81\r\n\r\n" /* waits if all runners run */
+    "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1.25,2.25,3.25]}]}",
+};
+
+/* Asks once, to learn the length of the replies. */
+static void learn(exchange_text *text)
+{
+    struct answer *answer = malloc(sizeof *answer);
+    int fd = client_connect(&server);
+
+    assert_true(fd >= 0 && answer != NULL);
+    client_text(fd, text->request);
+    client_receive(fd, answer);
+    assert_int_equal(answer->code, 200);
+    text->reply_bytes = strlen(answer->head) + answer->body_bytes;
+    assert_true(text->reply_bytes <= sizeof text->reply);
+    (void)close(fd);
+    free(answer);
+}
+
+static void expect_replies(int fd, const exchange_text *text, uint32_t count, uint32_t connection)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char reply[MAX_REPLY];
+        ssize_t got = recv(fd, reply, text->reply_bytes, MSG_WAITALL);
+
+        if (got != (ssize_t)text->reply_bytes || strncmp(reply, "HTTP/1.1 200 ", 13) != 0)
+            fail_msg("connection %u, reply %u: %.*s", connection, i, got > 0 ? (int)got : 0, reply);
+    }
+}
+
+/* Each connection sends requests and gets their replies, all connections at once; half of them send several at a time. */
+static void ask_all(const int *fds, uint32_t count, const exchange_text *text)
+{
+    char several[PIPELINED * 512];
+    size_t bytes = strlen(text->request);
+
+    assert_true(bytes * PIPELINED <= sizeof several);
+    for (uint32_t i = 0; i < PIPELINED; i++)
+        memcpy(several + i * bytes, text->request, bytes);
+    for (uint32_t i = 0; i < count; i++)
+        client_send(fds[i], several, bytes * (i % 2 == 0 ? 1 : PIPELINED));
+    for (uint32_t i = 0; i < count; i++)
+        expect_replies(fds[i], text, i % 2 == 0 ? 1 : PIPELINED, i);
+}
+
+static void try_threads(const char *threads)
+{
+    static const uint32_t counts[] = { 1, 127, 128, 129, 255, 256, 257, 512, MAX_CONNECTIONS };
+    const char *const flags[] = {
+        "--serve-threads", threads, "--max-connections", "2048", "--max-queue", "4096", NULL
+    };
+    exchange_text texts[sizeof requests / sizeof requests[0]];
+    static int fds[MAX_CONNECTIONS];
+
+    serving_start(&server, flags);
+    for (size_t k = 0; k < sizeof requests / sizeof requests[0]; k++) {
+        texts[k].request = requests[k];
+        learn(&texts[k]);
+    }
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        for (uint32_t i = 0; i < counts[c]; i++) {
+            fds[i] = client_connect(&server);
+            assert_true(fds[i] >= 0);
+        }
+        for (uint32_t round = 0; round < ROUNDS; round++)
+            for (size_t k = 0; k < sizeof requests / sizeof requests[0]; k++)
+                ask_all(fds, counts[c], &texts[k]);
+        for (uint32_t i = 0; i < counts[c]; i++)
+            (void)close(fds[i]);
+    }
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
+static void test_all_are_answered(void **state)
+{
+    static const char *const threads[] = { "1", "2", "4", "8" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++)
+        try_threads(threads[i]);
+}
+
+static int prepare(void **state)
+{
+    struct rlimit limit;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(limit.rlim_max > MAX_CONNECTIONS + 64);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    serving_prepare(&server);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    serving_remove(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_are_answered) };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, prepare, end);
+}
