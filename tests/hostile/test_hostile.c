@@ -39,7 +39,7 @@ static void bad_plugins_are_classified(void **state)
         { "level", PLUGIN_REFUSED, "a level that this host does not know", 0 },
         { "sanitized", PLUGIN_REFUSED, "built with MemorySanitizer", 0 },
         { "lying_abi", PLUGIN_REFUSED,
-          "its note is wrong: the ABI is '1.7' in the note, but '1.0' in inlay_plugin_open", 0 },
+          "its note is wrong: the ABI is '1.7' in the note, but '1.1' in inlay_plugin_open", 0 },
         { "lying_name", PLUGIN_REFUSED, "the plugin is 'somebody_else' in the note, but 'lying_name'", 0 },
         { "lying_provider", PLUGIN_REFUSED, "the providers are 'lying_provider openvino' in the note, but '1 of them'",
           0 },

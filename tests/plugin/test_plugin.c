@@ -90,7 +90,7 @@ static void reasons_of_refused_files(void **state)
     static const struct {
         const char *variant, *words;
     } rows[] = {
-        { "next_major", "built for plugin ABI 2.0" },
+        { "next_major", "built for plugin ABI 2." },
         { "no_symbol", "exports no inlay_plugin_open" },
         { "refuses", "not on a Friday" },
         { "no_execute", "does not set one of" },
