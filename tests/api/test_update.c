@@ -282,7 +282,7 @@ static void *update_often(void *arg)
     return NULL;
 }
 
-/* Updates of several threads follow one after the other: at the end all weights are those of one of them. */
+/* Updates by several threads are serialised: at the end all weights are those of one thread. */
 static void test_concurrent_updates(void **state)
 {
     static struct fixture known;

@@ -298,7 +298,7 @@ class Pages(unittest.TestCase):
                 b.key("ArrowLeft")
                 self.assertEqual(rows("row.title"), [first, first + "/mlp", *blocks_only[1:]])
                 b.key("ArrowRight")
-                b.click(table + " button.mark")  # folds what is within, too
+                b.click(table + " button.mark")  # folds the modules inside it, too
                 self.assertEqual(rows("row.title"), blocks_only)
                 # A module's nodes or steps are those of the modules within it; a step may be several nodes.
                 counts = rows("row.cells[1].innerText")

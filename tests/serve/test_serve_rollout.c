@@ -674,7 +674,7 @@ static void ask_restarted(const char *model, const char *part)
     }
 }
 
-/* Workers that replace crashed ones continue the rollout, and do not serve what was dropped. */
+/* A worker that replaces a crashed one continues the rollout, and does not serve a version that was dropped. */
 static void test_workers_that_are_replaced(void **state)
 {
     static const char *const flags[] = { "--poll-ms", "10", "--workers", "2", NULL };

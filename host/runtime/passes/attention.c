@@ -268,8 +268,8 @@ static const graph_node *find_behind(const struct rewrite *rewrite, uint32_t val
 
 /* Reports `why` if the product is that of an attention: Softmax behind its first operand, and another product behind
  * that. */
-static inlay_status keep(const struct rewrite *rewrite, const graph_node *node, const graph_node *reshape,
-                         const char *why)
+static inlay_status near_miss(const struct rewrite *rewrite, const graph_node *node, const graph_node *reshape,
+                              const char *why)
 {
     uint32_t visits = 16;
     const graph_node *softmax = !rewrite->ctx->at_end || reshape != NULL
@@ -322,42 +322,42 @@ static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, cons
     inlay_status status;
 
     if (softmax == NULL)
-        return keep(rewrite, node, reshape, why_no_softmax(rewrite, rewrite_input(rewrite, node, 0)));
+        return near_miss(rewrite, node, reshape, why_no_softmax(rewrite, rewrite_input(rewrite, node, 0)));
     if (rewrite->ctx->newest_opset != 0)
-        return keep(rewrite, node, reshape,
-                    "no operator of ONNX treats NaN and hidden rows as these nodes do; sessions fuse them");
+        return near_miss(rewrite, node, reshape,
+                         "no operator of ONNX treats NaN and hidden rows as these nodes do; sessions fuse them");
     /* Values that are quantized later are fused at every level (by the lowering), or at none. */
     if (rewrite->ctx->lowers != rewrite_is_quantized_later(rewrite, node->info.outputs[0]))
-        return keep(rewrite, node, reshape, "its result is quantized while the model runs");
+        return near_miss(rewrite, node, reshape, "its result is quantized while the model runs");
     rank = rewrite_value_info(rewrite, softmax->info.outputs[0])->rank;
     axis = rewrite_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);
     if (rank < 3 || rank > 4 || rewrite_value_info(rewrite, operands.v)->rank != rank)
-        return keep(rewrite, node, reshape, "its scores and values are not known to have both 3 or both 4 axes");
+        return near_miss(rewrite, node, reshape, "its scores and values are not known to have both 3 or both 4 axes");
     if (axis != -1 && axis != (int64_t)rank - 1)
-        return keep(rewrite, node, reshape, "Softmax is not over the last axis");
+        return near_miss(rewrite, node, reshape, "Softmax is not over the last axis");
     value = rewrite_input(rewrite, softmax, 0);
     if (!element_is_float(rewrite_value_info(rewrite, value)->dtype))
         return INLAY_OK;
     value = attention_scores(rewrite, value, &masks);
     if (value == INLAY_NONE)
-        return keep(rewrite, node, reshape, why_no_scores(rewrite, masks.stopped));
+        return near_miss(rewrite, node, reshape, why_no_scores(rewrite, masks.stopped));
     value = attention_unscaled(rewrite, value, &operands.scale);
     scores = rewrite_producer_op(rewrite, value, "MatMul");
     if (scores == NULL || !rewrite_has_one_use(rewrite, value))
-        return keep(rewrite, node, reshape, "its scores have another reader, or are an output");
+        return near_miss(rewrite, node, reshape, "its scores have another reader, or are an output");
     query = rewrite_input(rewrite, scores, 0);
     if (!heads_agree(rewrite, query, rewrite_input(rewrite, scores, 1), operands.v))
-        return keep(rewrite, node, reshape,
-                    "queries, keys and values are not known to agree in batch, heads and length");
+        return near_miss(rewrite, node, reshape,
+                         "queries, keys and values are not known to agree in batch, heads and length");
     if (masks.rows_open && !has_query_rows(rewrite, node, reshape, query))
-        return keep(rewrite, node, reshape, "a mask may have more rows than there are queries");
+        return near_miss(rewrite, node, reshape, "a mask may have more rows than there are queries");
     operands.q = attention_unscaled(rewrite, query, &scales.query);
     if (!is_positive(operands.scale) || !is_positive(scales.query))
-        return keep(rewrite, node, reshape, "its scale is not positive and finite");
+        return near_miss(rewrite, node, reshape, "its scale is not positive and finite");
     status = find_keys(rewrite, rewrite_input(rewrite, scores, 1), &scales.key, &operands.k);
     if (status == INLAY_OK && (operands.k == INLAY_NONE || !is_positive(scales.key)))
-        return keep(rewrite, node, reshape,
-                    "the keys are not transposed by one Transpose, or their scale is not positive");
+        return near_miss(rewrite, node, reshape,
+                         "the keys are not transposed by one Transpose, or their scale is not positive");
     INLAY_TRY(status);
     operands.causal = attention_is_causal(rewrite, &masks);
     INLAY_TRY(attention_join_masks(rewrite, &masks, operands.q, operands.v, &operands.bias, &operands.hidden));

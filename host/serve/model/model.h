@@ -131,7 +131,7 @@ struct job {
     bool sampled;        /* its spans are exported, see otlp_sample() */
     bool is_profiled;    /* with those of the steps of its run */
     bool is_admitted;    /* max_queue does not apply: its texts were admitted */
-    bool is_copy;        /* nobody waits for it: a job of sched_submit_spare(), which statistics leave out */
+    bool is_copy;        /* a job of sched_submit_spare(): no client gets its results, and statistics do not count it */
     bool is_retry;       /* it has run on another version; its thread may still be in that run, so that it is queued */
     struct trial *trial; /* a rollout compares it with its run on the other version, see trial.h; NULL: none */
     /* Called once, by the thread that ran the job: with outputs, or with a failure (then outputs is NULL). */

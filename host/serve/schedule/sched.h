@@ -31,7 +31,7 @@ typedef enum sched_result {
 /* suspend(user) is called before the job can be finished by another thread. */
 sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user);
 
-/* A job that nobody waits for. It runs alone, on a separate thread, and begins only while no request waits and a runner is
+/* A job whose results no client gets. It runs alone, on a separate thread, and begins only while no request waits and a runner is
  * idle. No request waits for the end of its run, unless it needs its instance. As soon as requests need all runners, or
  * its instance, the run is asked to stop, which fails the job with INLAY_BUSY. Its deadline limits its wait, not its run.
  * false: requests wait, or many such jobs; the caller keeps the job. Otherwise finish is called on the separate thread, or

@@ -34,8 +34,8 @@ void cache_part_deinit(cache_part *part);
 /* Compares the part with its checksum; copies it to `to`, unless that is NULL. Leaves `from` at the first file. */
 INLAY_NODISCARD inlay_status cache_part_copy(FILE *from, const char *path, const cache_part *part, FILE *to,
                                              inlay_diag *diag);
-/* Can the files be read here? INLAY_UNSUPPORTED: the part is of another kind of machine, or has packed weights or
- * compiled regions of another version of inlay. elsewhere: only the measurements are read, on any kind of machine. */
+/* Checks that this machine can use the part. INLAY_UNSUPPORTED: it was made on another kind of machine, or its packed
+ * weights or compiled regions by another version of inlay. elsewhere: only the measurements count, on any machine. */
 INLAY_NODISCARD inlay_status cache_part_check(const cache_part *part, const char *path, bool elsewhere,
                                               inlay_diag *diag);
 /* A text of the head, or of an entry of its list of files; "" if it is missing. */

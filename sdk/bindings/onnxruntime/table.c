@@ -21,7 +21,7 @@ static OrtStatus *refuse(const char *name)
         { "Graph_", ORT_NOT_IMPLEMENTED, "OrtModelEditorApi does not support it" },
         { "Node_", ORT_NOT_IMPLEMENTED, "OrtModelEditorApi does not support it" },
         { "ValueInfo_", ORT_NOT_IMPLEMENTED, "OrtModelEditorApi does not support it" },
-        /* opaque types, which only builds of ONNX Runtime with types of their own register */
+        /* opaque types: none is registered */
         { "CreateOpaqueValue", ORT_RUNTIME_EXCEPTION, "domain and type do not refer to a registered opaque type" },
         { "GetOpaqueValue", ORT_RUNTIME_EXCEPTION, "domain and type do not refer to a registered opaque type" },
         /* other devices, and libraries of execution providers */

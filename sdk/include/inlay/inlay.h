@@ -425,7 +425,7 @@ INLAY_API void inlay_session_destroy(inlay_session *session);
  * creation; nothing is written to the cache of packed weights. What was packed from old weights is released when no
  * context uses it: a context changes at its next run. Other sessions of the model keep their weights.
  *
- * Any thread, also during runs, but not from a callback of the session; concurrent calls follow one after the other.
+ * Any thread, also during runs, but not from a callback of the session; concurrent calls are serialised.
  * After a failure the session is unchanged, and diag names the weight:
  *     INLAY_NOT_FOUND         the model has no such initializer
  *     INLAY_INVALID_ARGUMENT  a name is given twice, or several graphs of the model have it; a value is no tensor
@@ -865,7 +865,7 @@ INLAY_API inlay_status inlay_context_state_set(inlay_context *context, uint32_t 
  * Texts of different lengths can be rows of the states of one context, so that one run makes the next token of each.
  * Between two runs rows join, leave, are copied and are rewound:
  *
- *     inlay_session_rows(session, NULL, &info, &diag);          // once: how the model tells rows apart
+ *     inlay_session_rows(session, NULL, &info, &diag);          // once: which padding the model needs
  *     inlay_context_keep_rows(reader, &info, 2048, &diag);
  *     inlay_context_set_rows(reader, &empty, 1, &diag);         // empty = { 0 }: a text without tokens
  *     inlay_context_set_tokens(reader, prompt, count, &diag);
