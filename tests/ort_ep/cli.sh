@@ -57,3 +57,13 @@ grep -q 'was not loaded: it crashed (SIGSEGV) in create, provider ort_ep' <<<"$o
 "$inlay" providers --retry ort_ep >/dev/null || fail "it is not tried again"
 out=$(call run test_mul)
 ! grep -q 'was not loaded' <<<"$out" || fail "it stays in quarantine: $out"
+
+# inlay bisect names the node in which the library computes wrong values, and the provider.
+for pair in Mul=test_layer_normalization_2d_axis1_expanded Neg=test_nllloss_NC_expanded; do
+    operator=${pair%%=*}
+    out=$(call bisect "${pair#*=}" --policy priority --level 0 --option "ort_ep.options=fault=$operator" \
+        --against reference) && fail "no difference with a faulty $operator: $out"
+    grep -q "computed by $operator '.*' on ort_ep" <<<"$out" || fail "the faulty $operator is not found: $out"
+done
+out=$(call bisect test_layer_normalization_2d_axis1_expanded --policy priority --level 0 --against reference) ||
+    fail "a difference without a fault: $out"

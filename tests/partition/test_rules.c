@@ -319,7 +319,7 @@ static void negligible_gains_are_dropped(void **state)
 static void smallest_gains_are_dropped_first(void **state)
 {
     static const double first[] = { 10000, 100, 10000, 1000, 10000, 100 };
-    static const double second[] = { 10000, 70, 10000, 500, 10000, 70 };
+    static const double second[] = { 10100, 70, 10100, 500, 10100, 70 };
     uint32_t reads[6 * 4];
     struct world world;
 

@@ -206,12 +206,12 @@ bool dissolve_cyclic_groups(struct problem *problem, uint32_t *choice)
 /* ------------------------------------------------------------------ first choice */
 
 /* Returns whether `first` is a better choice than `second` for the same nodes. */
-static bool is_better(const struct problem *problem, bool by_priority, uint32_t first, uint32_t second)
+static bool is_better(const struct problem *problem, const uint32_t *rank, uint32_t first, uint32_t second)
 {
     const partition_offer *offer = &problem->partition->offers[first], *other = &problem->partition->offers[second];
 
-    if (by_priority && offer->provider != other->provider)
-        return offer->provider < other->provider;
+    if (rank != NULL && offer->provider != other->provider)
+        return rank[offer->provider] < rank[other->provider];
     return problem->prices.offer[first] / offer->node_count < problem->prices.offer[second] / other->node_count;
 }
 
@@ -252,21 +252,21 @@ static void assign_group(const struct problem *problem, uint32_t offer, uint32_t
 
 /* Returns whether the group displaces no provider with higher priority, and costs less than its own provider's single
  * offers. */
-static bool has_priority(const struct problem *problem, uint32_t offer, const uint32_t *choice)
+static bool has_priority(const struct problem *problem, const uint32_t *rank, uint32_t offer, const uint32_t *choice)
 {
     const partition_offer *group = &problem->partition->offers[offer];
     double own = 0;
 
     for (uint32_t k = 0; k < group->node_count; k++) {
         uint32_t now = choice[group->nodes[k]];
-        if (problem->partition->offers[now].provider < group->provider)
+        if (rank[problem->partition->offers[now].provider] < rank[group->provider])
             return false;
         own += problem->partition->offers[now].provider == group->provider ? problem->prices.offer[now] : INFINITY;
     }
     return problem->prices.offer[offer] < own;
 }
 
-uint32_t partition_first_choice(struct problem *problem, bool by_priority, uint32_t *choice)
+uint32_t partition_first_choice(struct problem *problem, const uint32_t *rank, uint32_t *choice)
 {
     uint32_t missing = INLAY_NONE;
 
@@ -275,7 +275,7 @@ uint32_t partition_first_choice(struct problem *problem, bool by_priority, uint3
         choice[node] = INLAY_NONE;
         for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++)
             if (choice[node] == INLAY_NONE ||
-                is_better(problem, by_priority, problem->options.singles[i], choice[node]))
+                is_better(problem, rank, problem->options.singles[i], choice[node]))
                 choice[node] = problem->options.singles[i];
     }
     for (uint32_t node = 0; node < problem->nodes; node++) {
@@ -286,7 +286,7 @@ uint32_t partition_first_choice(struct problem *problem, bool by_priority, uint3
         for (uint32_t i = 0; i < problem->options.group_count; i++) {
             const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
             if (offer_contains(offer, node) && is_free(problem, problem->options.groups[i]) &&
-                (best == INLAY_NONE || is_better(problem, by_priority, problem->options.groups[i], best)))
+                (best == INLAY_NONE || is_better(problem, rank, problem->options.groups[i], best)))
                 best = problem->options.groups[i];
         }
         if (best == INLAY_NONE)
@@ -294,8 +294,8 @@ uint32_t partition_first_choice(struct problem *problem, bool by_priority, uint3
         else
             assign_group(problem, best, choice);
     }
-    for (uint32_t i = 0; by_priority && missing == INLAY_NONE && i < problem->options.group_count; i++)
-        if (has_priority(problem, problem->options.groups[i], choice) && is_free(problem, problem->options.groups[i]))
+    for (uint32_t i = 0; rank != NULL && missing == INLAY_NONE && i < problem->options.group_count; i++)
+        if (has_priority(problem, rank, problem->options.groups[i], choice) && is_free(problem, problem->options.groups[i]))
             assign_group(problem, problem->options.groups[i], choice);
     return missing;
 }

@@ -360,9 +360,13 @@ static bool list_singles(struct problem *problem)
         arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->options.groups);
     problem->options.cheapest = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1,
                                             sizeof *problem->options.cheapest);
+    problem->options.rank =
+        arena_array(problem->scratch, (size_t)problem->providers + 1, sizeof *problem->options.rank);
     if (problem->options.first_single == NULL || problem->options.singles == NULL || problem->options.groups == NULL ||
-        problem->options.cheapest == NULL)
+        problem->options.cheapest == NULL || problem->options.rank == NULL)
         return false;
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        problem->options.rank[provider] = provider;
     memset(problem->options.cheapest, 0xff,
            (size_t)problem->providers * problem->nodes * sizeof *problem->options.cheapest);
     at = problem->options.first_single;

@@ -337,7 +337,7 @@ static void try_one_provider(struct bounds *bounds)
     struct problem *problem = bounds->problem;
 
     for (uint32_t provider = 0; provider < problem->providers && !problem->failed; provider++) {
-        uint32_t missing = partition_first_choice(problem, true, bounds->trial);
+        uint32_t missing = partition_first_choice(problem, problem->options.rank, bounds->trial);
         if (missing != INLAY_NONE)
             return;
         for (uint32_t node = 0; node < problem->nodes; node++) {

@@ -179,7 +179,7 @@ bool drop_marginal_moves(struct problem *problem, uint32_t *choice)
 
     if (plain == NULL || !moves_init(&moves, problem, choice))
         return false;
-    if (partition_first_choice(problem, true, moves.preferred) != INLAY_NONE)
+    if (partition_first_choice(problem, problem->options.rank, moves.preferred) != INLAY_NONE)
         return true;
     for (uint32_t offer = 0; offer < problem->offers; offer++)
         plain[offer] = problem->prices.base[offer] - problem->prices.margin[offer];

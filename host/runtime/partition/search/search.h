@@ -5,6 +5,7 @@
  * - exact.c: branch and bound for small graphs
  * - marginal_moves.c: undoes changes with insignificant gain
  * - whole_regions.c: undoes divisions of merged regions with doubtful gain
+ * - single_providers.c: compares the result with one provider for all nodes
  * - limits.c: device memory, max_partitions, require */
 #ifndef PARTITION_SEARCH_H
 #define PARTITION_SEARCH_H
@@ -36,6 +37,9 @@ INLAY_NODISCARD bool drop_marginal_moves(struct problem *problem, uint32_t *choi
 /* Returns nodes to the provider whose merged regions they divide, as long as the loss is below the doubt about
  * estimates (partition_offer.kept_whole). Measured prices are not doubted. */
 INLAY_NODISCARD bool keep_regions_whole(struct problem *problem, uint32_t *choice);
+/* Replaces a choice that deviates from the user's order of providers by that of one provider, where that is cheaper
+ * without margins. Nodes that this provider does not offer run on others. */
+INLAY_NODISCARD bool compare_single_providers(struct problem *problem, uint32_t *choice);
 /* Improves the choice, which may be infeasible, and *verdict by exhaustive search within a budget of steps. True: the
  * result is the optimum. */
 bool partition_exact(struct problem *problem, uint32_t budget, uint32_t *choice, partition_verdict *verdict);

@@ -238,7 +238,7 @@ bool partition_solve(struct problem *problem, uint32_t *choice, uint32_t *uncove
     partition_verdict first;
     struct search search;
 
-    *uncovered = partition_first_choice(problem, true, choice);
+    *uncovered = partition_first_choice(problem, problem->options.rank, choice);
     if (fixed || by_priority)
         return !problem->failed;
     other = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *other);
@@ -255,7 +255,7 @@ bool partition_solve(struct problem *problem, uint32_t *choice, uint32_t *uncove
         if (problem->nodes <= TWO_STARTS_NODES &&
             (problem->options.label_count > 2 || problem->ordered || problem->options.group_count > 0)) {
             search.choice = other;
-            if (partition_first_choice(problem, false, other) == INLAY_NONE)
+            if (partition_first_choice(problem, NULL, other) == INLAY_NONE)
                 descend(&search);
             if (!problem->failed && improves(search.verdict, first)) {
                 memcpy(choice, other, problem->nodes * sizeof *choice);
