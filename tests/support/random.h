@@ -4,6 +4,17 @@
 #define RANDOM_H
 #include "base/random.h"
 
+/* Returns the number of random cases to test: `count`, or a quarter of it with a sanitizer, which makes them several
+ * times as slow. The optimised build compares the results of all of them; a quarter makes the same memory accesses. */
+static inline uint32_t random_rounds(uint32_t count)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return (count + 3) / 4;
+#else
+    return count;
+#endif
+}
+
 /* Returns a number in [0, limit), 0 if limit is 0. */
 static inline uint64_t random_below(uint64_t *seed, uint64_t limit)
 {
