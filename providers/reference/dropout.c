@@ -36,8 +36,9 @@ static void drop_elements(const kit_call *call, struct twister *twister, double 
         int64_t count = input->count - i < ELEMENTWISE_BLOCK ? input->count - i : ELEMENTWISE_BLOCK;
 
         convert_to_f64(block, input->dtype, input->data, i, count);
+        twister_uniforms(twister, mask, count);
         for (int64_t k = 0; k < count; k++) {
-            mask[k] = twister_uniform(twister) >= ratio;
+            mask[k] = mask[k] >= ratio ? 1.0 : 0.0;
             block[k] = mask[k] != 0 ? block[k] * scale : 0;
         }
         convert_from_f64(output->dtype, output->data, i, count, block, CONVERT_SATURATE);

@@ -1,34 +1,9 @@
 /* RandomNormal, RandomUniform and their Like forms (ONNX 1, 22), Bernoulli (15, 22), Multinomial (7, 22). */
-#define _GNU_SOURCE
 #include "inlay/check.h"
 #include "operators/elementwise.h"
-#include "simd/clock.h"
 #include "reference/twister.h"
+#include <math.h>
 #include <stdlib.h>
-
-void twister_source_init(twister_source *source, const kit_node *node)
-{
-    const inlay_attr_info *seed = kit_attr(node->info, "seed");
-    uint64_t now;
-
-    source->fixed = seed != NULL;
-    source->calls = 0;
-    if (seed != NULL) {
-        source->seed = (uint32_t)(uint64_t)(seed->kind == INLAY_ATTR_INT ? seed->i : f64_to_i64(seed->f));
-        return;
-    }
-    now = clock_ns();
-    source->seed = (uint32_t)now * 2654435761u ^ (uint32_t)(now >> 32) ^ (uint32_t)(uintptr_t)source;
-}
-
-void twister_start(struct twister *twister, twister_source *source)
-{
-    uint32_t seed = source->seed;
-
-    if (!source->fixed)
-        seed += 2654435761u * __atomic_fetch_add(&source->calls, 1, __ATOMIC_RELAXED);
-    twister_seed(twister, seed);
-}
 
 /* ------------------------------------------------------------------ distributions */
 
@@ -68,9 +43,12 @@ static inlay_status run_random(const kit_call *call)
         double block[ELEMENTWISE_BLOCK];
         int64_t count = output->count - i < ELEMENTWISE_BLOCK ? output->count - i : ELEMENTWISE_BLOCK;
 
+        if (state->normal)
+            twister_normals(&twister, block, count);
+        else
+            twister_uniforms(&twister, block, count);
         for (int64_t k = 0; k < count; k++)
-            block[k] =
-                state->from + state->scale * (state->normal ? twister_normal(&twister) : twister_uniform(&twister));
+            block[k] = state->from + state->scale * block[k];
         convert_from_f64(output->dtype, output->data, i, count, block, CONVERT_SATURATE);
     }
     return INLAY_OK;
@@ -85,12 +63,13 @@ static inlay_status run_bernoulli(const kit_call *call)
 
     twister_start(&twister, &state->source);
     for (int64_t i = 0; i < output->count; i += ELEMENTWISE_BLOCK) {
-        double probabilities[ELEMENTWISE_BLOCK];
+        double probabilities[ELEMENTWISE_BLOCK], uniform[ELEMENTWISE_BLOCK];
         int64_t count = output->count - i < ELEMENTWISE_BLOCK ? output->count - i : ELEMENTWISE_BLOCK;
 
         convert_to_f64(probabilities, input->dtype, input->data, i, count);
+        twister_uniforms(&twister, uniform, count);
         for (int64_t k = 0; k < count; k++)
-            probabilities[k] = twister_uniform(&twister) < probabilities[k];
+            probabilities[k] = uniform[k] < probabilities[k] ? 1.0 : 0.0;
         convert_from_f64(output->dtype, output->data, i, count, probabilities, CONVERT_SATURATE);
     }
     return INLAY_OK;
@@ -146,7 +125,11 @@ static inlay_status run_multinomial(const kit_call *call)
         for (int64_t class = 0; class < classes; class ++)
             cumulative[class] = sum += exp(cumulative[class] - most);
         for (int64_t k = 0; k < samples; k++) {
-            int64_t drawn = find_class(cumulative, classes, twister_uniform(&twister) * sum);
+            double uniform;
+            int64_t drawn;
+
+            twister_uniforms(&twister, &uniform, 1);
+            drawn = find_class(cumulative, classes, uniform * sum);
             convert_from_i64(output->dtype, output->data, row * samples + k, 1, &drawn, 0);
         }
     }

@@ -87,6 +87,8 @@ def functions():
 def pairs():
     for op in "Add Mul Sub Div".split():
         yield from same(op, "f32", {"same": IMAGE}, "T" + IMAGE)
+    yield from same("Add", "f64 i64", {"same": IMAGE}, "T" + IMAGE)
+    yield from same("Mul", "f64 i64", {"same": IMAGE}, "T" + IMAGE)
     for op in "Add Mul".split():
         yield from same(op, "f32 f16", {"channel": IMAGE}, "T[64,1,1]")
         yield from same(op, "f32 f64 i64", {"row": ROWS}, "T[768]")
@@ -103,6 +105,9 @@ def pairs():
     for start, to in (("f32", "f16"), ("f16", "f32"), ("f32", "i64"), ("i64", "f32"), ("u8", "f32"), ("f32", "u8"),
                       ("bool", "f32"), ("f32", "bool"), ("f64", "f32"), ("i32", "i64")):
         yield Row(f"Cast {start} to {to}", "Cast", [start + "[1,3,512,512]"], [to], to=to)
+    yield Row("Bernoulli f32", "Bernoulli", ["f32" + IMAGE + ":unit"])
+    yield Row("RandomUniformLike f32", "RandomUniformLike", ["f32" + IMAGE])
+    yield Row("RandomNormalLike f32", "RandomNormalLike", ["f32" + IMAGE])
     yield Row("IsNaN f32", "IsNaN", ["f32" + ROWS], ["bool"])
 
 
@@ -118,6 +123,7 @@ def axes():
     for op in "ReduceMax ReduceMean".split():
         yield from same(op, "f32", {"image": IMAGE}, axes=[2, 3])
         yield from same(op, "f32", {"channels": IMAGE}, axes=[1])
+    yield from same("ReduceMean", "f32", {"first axis": "[128,768]", "first axis of images": "[16,64,56,56]"}, axes=[0])
     yield from same("ReduceSum", "f32 i64 f64", {"last axis": ROWS}, "=i64[1]:is -1")
     yield from same("ReduceMax", "u8", {"last axis": "[1,512,1024]"}, axes=[-1])
     yield from same("ReduceMean", "f16", {"last axis": ROWS}, axes=[-1])
@@ -221,6 +227,9 @@ def windows():
               pads=[1, 1, 1, 1])
     for mode in ("linear", "nearest", "cubic"):
         yield Row(f"Resize f32 {mode}", "Resize", ["f32[1,64,56,56]", None, "=f32[4]:is 1 1 2 2"], mode=mode)
+    yield Row("Resize f32 down linear", "Resize", ["f32[1,64,112,112]", None, "=f32[4]:is 1 1 0.5 0.5"], mode="linear")
+    yield Row("Resize f32 image down linear", "Resize", ["f32[1,3,480,640]", None, None, "=i64[4]:is 1 3 224 224"],
+              mode="linear")
     yield Row("Resize u8 linear", "Resize", ["u8[1,3,480,640]", None, "=f32[4]:is 1 1 0.5 0.5"], ["u8"], mode="linear")
     for mode in ("bilinear", "nearest", "bicubic"):
         yield Row(f"GridSample f32 {mode}", "GridSample", ["f32[1,64,56,56]", "f32[1,56,56,2]:unit"], mode=mode)
@@ -240,6 +249,9 @@ def products():
         yield Row(f"MatMul {kind} rows", "MatMul", [kind + ROWS, f"={kind}[768,768]"], [kind])
     yield Row("MatMul f32 heads", "MatMul", ["f32[1,12,128,64]", "f32[1,12,64,128]"])
     yield Row("MatMul f32 one row", "MatMul", ["f32[1,768]", "=f32[768,3072]"])
+    yield Row("MatMul f32 one row 4096", "MatMul", ["f32[1,4096]", "=f32[4096,4096]"])
+    for size in ("[10000,4,4]", "[1000,16,16]", "[20,100,100]"):
+        yield Row(f"Det f32 {size}", "Det", ["f32" + size])
     yield Row("Gemm f32", "Gemm", ["f32[32,2048]", "=f32[1000,2048]", "=f32[1000]"], transB=1)
     yield Row("Gemm f16", "Gemm", ["f16[32,2048]", "=f16[1000,2048]", "=f16[1000]"], ["f16"], transB=1)
     yield Row("MatMulInteger u8", "MatMulInteger", ["u8[128,768]", "=i8[768,768]"], ["i32"])
@@ -249,6 +261,8 @@ def products():
     yield Row("DequantizeLinear u8", "DequantizeLinear", ["u8" + IMAGE, "=f32[]:is 0.1", "=u8[]:is 128"])
     yield Row("LSTM f32", "LSTM", ["f32[50,1,128]", "=f32[1,1024,128]:small", "=f32[1,1024,256]:small", "=f32[1,2048]"],
               ["f32"], hidden_size=256)
+    yield Row("LSTM f32 128", "LSTM", ["f32[50,1,128]", "=f32[1,512,128]:small", "=f32[1,512,128]:small", "=f32[1,1024]"],
+              ["f32"], hidden_size=128)
     yield Row("GRU f32", "GRU", ["f32[50,1,128]", "=f32[1,768,128]:small", "=f32[1,768,256]:small", "=f32[1,1536]"], ["f32"],
               hidden_size=256)
     yield Row("Gelu f32 microsoft", "Gelu", ["f32[1,128,3072]"], domain=MS)
