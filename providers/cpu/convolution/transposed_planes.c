@@ -14,7 +14,16 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(transposed_lower_planes);
 
-enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS, UNIT_FLOATS = 96 * 1024, LINE_FLOATS = 8192, MAX_TAPS = 64 };
+enum {
+    ARG_X,
+    ARG_W,
+    ARG_Y,
+    ARG_BIAS,
+    PRODUCT_FLOATS = 64 * 1024,
+    PACKED_FLOATS = 128 * 1024,
+    LINE_FLOATS = 8192,
+    MAX_TAPS = 64
+};
 
 /* One tap along a row: products of input columns from `from` on are added to the sums from `to` on. */
 typedef struct tap_range {
@@ -166,39 +175,50 @@ static inlay_status run_transposed(const cpu_native *native, const cpu_state *st
 
 /* ------------------------------------------------------------------ lowering */
 
+/* Sets the sizes of units of `rows` output rows, with as many channels as fit; false: not even one does. */
+static bool fit_unit(transposed_plan *plan, int64_t rows)
+{
+    const kernel_conv_shape *window = &plan->window;
+    const int64_t taps = window->kernel[0] * window->kernel[1],
+                  reaching = (rows - 1 + (window->kernel[0] - 1) * window->dilation[0]) / window->stride[0] + 1,
+                  plane = (reaching < window->height ? reaching : window->height) * window->width;
+
+    plan->rows = rows;
+    plan->blocks = (window->out_height + rows - 1) / rows;
+    plan->channels = plan->out;
+    while (plan->channels > 1 && plan->channels * taps * plane > PRODUCT_FLOATS)
+        plan->channels = (plan->channels + 1) / 2;
+    plan->chunks = (plan->out + plan->channels - 1) / plan->channels;
+    plan->product_floats = plan->channels * taps * plane;
+    plan->packed_floats = plan->in * ((plane + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
+    return plan->product_floats <= PRODUCT_FLOATS && plan->packed_floats <= PACKED_FLOATS;
+}
+
 /* Chooses rows and channels of a unit so that its buffers stay in the second-level cache; false: one row does not
- * fit. */
+ * fit. Fewer rows repeat products that neighbouring units need, too; few channels multiply with fewer rows of weights
+ * than a kernel has registers for. */
 static bool plan_units(transposed_plan *plan)
 {
     const kernel_conv_shape *window = &plan->window;
-    const int64_t taps = window->kernel[0] * window->kernel[1], height = window->out_height;
-    int64_t plane;
+    const int64_t taps = window->kernel[0] * window->kernel[1];
+    double least = 0;
+    int64_t best = 0;
 
-    plan->channels = plan->out;
-    plan->rows = height;
-    for (;;) {
-        const int64_t reaching =
-            (plan->rows - 1 + (window->kernel[0] - 1) * window->dilation[0]) / window->stride[0] + 1;
+    for (int64_t rows = window->out_height;; rows = (rows + 1) / 2) {
+        if (fit_unit(plan, rows)) {
+            const double most = 4.0 * SGEMM_ROWS, repeated = (double)(plan->blocks * plan->product_floats),
+                         weights = (double)(plan->channels * taps);
+            const double cost = repeated / weights * (1 + (weights < most ? 0.3 * (most / weights - 1) : 0));
 
-        plane = (reaching < window->height ? reaching : window->height) * window->width;
-        plan->product_floats = plan->channels * taps * plane;
-        plan->packed_floats = plan->in * ((plane + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
-        if (plan->product_floats + plan->packed_floats <= UNIT_FLOATS)
+            if (best == 0 || cost < least) {
+                least = cost;
+                best = rows;
+            }
+        }
+        if (rows == 1)
             break;
-        /* fewer rows repeat products that neighbouring units need, too; fewer channels repeat the packing */
-        if (plan->rows > 8 * window->stride[0] || (plan->rows > 1 && plan->channels * taps <= 4 * SGEMM_ROWS))
-            /* NOLINTNEXTLINE(bugprone-branch-clone): conditions in this order */
-            plan->rows = (plan->rows + 1) / 2;
-        else if (plan->channels > 1)
-            plan->channels = (plan->channels + 1) / 2;
-        else if (plan->rows > 1)
-            plan->rows = (plan->rows + 1) / 2;
-        else
-            return false;
     }
-    plan->blocks = (height + plan->rows - 1) / plan->rows;
-    plan->chunks = (plan->out + plan->channels - 1) / plan->channels;
-    return true;
+    return best > 0 && fit_unit(plan, best);
 }
 
 /* Sets the ranges of the taps along a row. */
