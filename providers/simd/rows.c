@@ -399,11 +399,12 @@ KERNEL_PART(void, row_log_softmax, const float *input, float *output, int64_t co
 
 /* ------------------------------------------------------------------ windows */
 
-KERNEL_PART(void, row_windows, const float *input, float *output, int64_t n, int64_t taps, int64_t step)
+/* The loop of row_windows() over whole groups of four vectors; returns the number of elements. Inlined with constant
+ * taps for the usual ones. */
+VEC_INLINE int64_t window_groups(const float *input, float *output, int64_t n, const int64_t taps, int64_t step)
 {
     int64_t i = 0;
 
-    INLAY_CHECK(taps > 0);
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         vec top[4];
 
@@ -419,6 +420,17 @@ KERNEL_PART(void, row_windows, const float *input, float *output, int64_t n, int
         for (int k = 0; k < 4; k++)
             vec_store(output + i + k * VEC_LANES, top[k]);
     }
+    return i;
+}
+
+KERNEL_PART(void, row_windows, const float *input, float *output, int64_t n, int64_t taps, int64_t step)
+{
+    int64_t i;
+
+    INLAY_CHECK(taps > 0);
+    i = taps == 3   ? window_groups(input, output, n, 3, step)
+        : taps == 2 ? window_groups(input, output, n, 2, step)
+                    : window_groups(input, output, n, taps, step);
     for (; i + VEC_LANES <= n; i += VEC_LANES) {
         vec top = vec_load(input + i);
 
@@ -472,17 +484,25 @@ KERNEL_PART(void, row_greater, const float *input, float *output, int64_t n)
 
 KERNEL_PART(bool, row_finite, const float *input, int64_t n)
 {
-    vec seen[2] = { vec_zero(), vec_zero() };
+    enum { CHAINS = 8 }; /* hide the latency of additions */
+    vec seen[CHAINS];
     int64_t i = 0;
     float sum;
 
-    for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES) {
-        seen[0] = vec_fma(vec_load(input + i), vec_zero(), seen[0]);
-        seen[1] = vec_fma(vec_load(input + i + VEC_LANES), vec_zero(), seen[1]);
+    VEC_UNROLL
+    for (int k = 0; k < CHAINS; k++)
+        seen[k] = vec_zero();
+    for (; i + CHAINS * VEC_LANES <= n; i += CHAINS * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < CHAINS; k++)
+            seen[k] = vec_fma(vec_load(input + i + k * VEC_LANES), vec_zero(), seen[k]);
     }
+    VEC_UNROLL
+    for (int k = 1; k < CHAINS; k++)
+        seen[0] = vec_add(seen[0], seen[k]);
     for (; i < n; i += VEC_LANES)
         seen[0] = vec_fma(vec_load_some(vec_first(n - i), input + i), vec_zero(), seen[0]);
-    sum = vec_sum(vec_add(seen[0], seen[1]));
+    sum = vec_sum(seen[0]);
     return sum == sum;
 }
 

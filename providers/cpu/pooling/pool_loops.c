@@ -116,6 +116,29 @@ static void take_strided(const float *restrict input, float *restrict output, in
             output[i] = input[i * stride];
 }
 
+/* The order of the operands is that of row_set.windows, so that zeros have the same sign. */
+static void window_max_two(const float *restrict input, float *restrict output, int64_t n, int64_t taps, int64_t step)
+{
+    if (taps == 3 && step == 1)
+        for (int64_t i = 0; i < n; i++) {
+            const float a = input[2 * i], b = input[2 * i + 1], c = input[2 * i + 2], ab = a > b ? a : b;
+
+            output[i] = ab > c ? ab : c;
+        }
+    else if (taps == 3)
+        for (int64_t i = 0; i < n; i++) {
+            const float a = input[2 * i], b = input[2 * i + step], c = input[2 * i + 2 * step], ab = a > b ? a : b;
+
+            output[i] = ab > c ? ab : c;
+        }
+    else
+        for (int64_t i = 0; i < n; i++) {
+            const float a = input[2 * i], b = input[2 * i + step];
+
+            output[i] = a > b ? a : b;
+        }
+}
+
 enum { CHAIN = 128 }; /* pixels that are added in float before the sum is added to a double */
 
 /* Sums of n pixels with stride `step`, for each of `width` lanes. `side` pixels are added at once, so that width * side
@@ -186,6 +209,7 @@ const pool_loops KERNEL(pool_loops) = {
     .divide = divide,
     .mean_of_squares = mean_of_squares,
     .take_strided = take_strided,
+    .window_max_two = window_max_two,
     .mean_of_lanes = mean_of_lanes,
     .mean_of_few_lanes = mean_of_few_lanes,
     .mean_of_row = mean_of_row,

@@ -28,6 +28,8 @@ typedef struct pool_loops {
     void (*mean_of_squares)(const float *restrict input, float *restrict output, int64_t n, int64_t row_step);
     /* output[i] = input[i * stride] */
     void (*take_strided)(const float *restrict input, float *restrict output, int64_t n, int64_t stride);
+    /* output[i] = the maximum of input[2 i + k * step] for k < taps, 2 or 3; no input is NaN. */
+    void (*window_max_two)(const float *restrict input, float *restrict output, int64_t n, int64_t taps, int64_t step);
     /* The mean of n > 0 pixels with stride `step`, for each of `width` <= POOL_LANES lanes. */
     void (*mean_of_lanes)(const float *input, float *output, int64_t n, int64_t step, int64_t width);
     /* The same for few lanes, which divide POOL_LANES, and contiguous pixels. */

@@ -56,7 +56,8 @@ static void count_columns(const row_pool *pool, float *counts)
 
 /* Computes the maxima of rows [row_out, row_out + count) of the output, whose windows contain only finite numbers. Rows
  * are combined for all of them first, `reach` elements of t each, then columns: reading a vector right after parts of
- * it were written would stall. All columns are computed, and those at the stride are taken. */
+ * it were written would stall. Other windows than of 2 or 3 columns at a stride of 2: all columns are computed, and
+ * those at the stride are taken. */
 static void max_rows(const row_pool *pool, const float *input, float *output, int64_t row_out, int64_t count, float *t,
                      float *columns)
 {
@@ -73,6 +74,13 @@ static void max_rows(const row_pool *pool, const float *input, float *output, in
         set->windows(input + (top + low * window->dilation[1]) * window->in[2], t + r * pool->reach + window->begin[2],
                      width, rows, window->dilation[1] * window->in[2]);
     }
+    if (window->stride[2] == 2 && (window->kernel[2] == 2 || window->kernel[2] == 3)) {
+        for (int64_t r = 0; r < count; r++)
+            KERNEL_BEST(pool_loops)
+                ->window_max_two(t + r * pool->reach, output + r * window->out[2], window->out[2], window->kernel[2],
+                                 window->dilation[2]);
+        return;
+    }
     set->windows(t, columns, count * pool->reach - (window->kernel[2] - 1) * window->dilation[2], window->kernel[2],
                  window->dilation[2]);
     if (window->stride[2] == 1)
@@ -85,9 +93,9 @@ static void max_rows(const row_pool *pool, const float *input, float *output, in
 /* The number of rows of the output from row_out on, at most `most`, that max_rows() can compute. */
 static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t row_out, int64_t most)
 {
-    enum { DENSE = 4 }; /* largest stride for which computing all columns is worth it */
+    enum { DENSE = 4, NEAR = 1024 };
     const pool_window *window = &pool->window;
-    const int64_t count = most < MAX_ROW / pool->reach ? most : MAX_ROW / pool->reach;
+    const int64_t fitting = NEAR / pool->reach > 0 ? NEAR / pool->reach : 1, count = most < fitting ? most : fitting;
     int64_t first = INT64_MAX, last = 0; /* rows read: with dilation, a window may end above the previous one */
 
     if (window->is_mean || window->stride[2] > DENSE ||
