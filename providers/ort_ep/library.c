@@ -107,6 +107,50 @@ static inlay_status create_factories(ep_state *state, void *handle, const char *
     return INLAY_OK;
 }
 
+struct OrtDeviceEpIncompatibilityDetails {
+    uint32_t reasons; /* bits; 0: none */
+    int32_t error_code;
+    char notes[160];
+};
+
+OrtStatus *ort_DeviceEpIncompatibilityDetails_SetDetails(OrtDeviceEpIncompatibilityDetails *details,
+                                                         uint32_t reasons_bitmask, int32_t error_code,
+                                                         const char *notes)
+{
+    ORT_NEED(details);
+    details->reasons = reasons_bitmask;
+    details->error_code = error_code;
+    (void)snprintf(details->notes, sizeof details->notes, "%s", notes != NULL ? notes : "");
+    return NULL;
+}
+
+/* Reports that there is no device, with the reason of the first factory that states one. */
+static inlay_status fail_without_device(const ep_state *state, const char *path, const char *ep_name, inlay_diag *diag)
+{
+    static const char *const types[] = { "CPU", "GPU", "NPU" };
+    OrtDeviceEpIncompatibilityDetails details = { 0 };
+    char reason[400] = "";
+
+    for (size_t i = 0; i < state->library.factory_count; i++) {
+        OrtEpFactory *factory = state->library.factories[i];
+
+        if ((ep_name != NULL && strcmp(factory->GetName(factory), ep_name) != 0) || !EP_SINCE(factory, 24) ||
+            factory->GetHardwareDeviceIncompatibilityDetails == NULL)
+            continue;
+        for (size_t k = 0; k < machine.count && reason[0] == '\0'; k++) {
+            const OrtHardwareDevice *device = machine.devices[k];
+
+            ort_ReleaseStatus(factory->GetHardwareDeviceIncompatibilityDetails(factory, device, &details));
+            if (details.reasons != 0)
+                (void)snprintf(reason, sizeof reason, ": %.60s says of the %s: %.160s (reasons %#x, code %d)",
+                               factory->GetName(factory), device->type < 3 ? types[device->type] : "device",
+                               details.notes, (unsigned)details.reasons, (int)details.error_code);
+        }
+    }
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s supports no device of this machine%s%s%s", path,
+                      ep_name != NULL ? " for execution provider " : "", ep_name != NULL ? ep_name : "", reason);
+}
+
 /* Asks a factory for its devices, and keeps the first one if none is chosen yet. */
 static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, inlay_diag *diag)
 {
@@ -153,8 +197,7 @@ inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_n
             status = ask_devices(state, factory, diag);
     }
     if (status == INLAY_OK && state->library.device == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s supports no device of this machine%s%s", path,
-                          ep_name != NULL ? " for execution provider " : "", ep_name != NULL ? ep_name : "");
+        return fail_without_device(state, path, ep_name, diag);
     if (status == INLAY_OK)
         state->name = state->library.device->name;
     return status;

@@ -9,6 +9,7 @@
  *     capability.c  what the library supports: its groups of nodes as offers
  *     registry.c    kernels that the library registers
  *     region.c      compiling and running a group, or the kernel of a node
+ *     stream.c      streams of a device
  *     price.c       measured times
  *
  * Functions called ort_NAME are those of the tables. A library keeps state in an OrtEp by the names of nodes and
@@ -153,6 +154,12 @@ inlay_status ep_specialize(void *state, inlay_compiled *compiled, inlay_speciali
                            inlay_instance **out_instance, inlay_diag *diag);
 void ep_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status ep_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
+
+/* Creates a stream for the memory of the device; NULL if the library has none. _release with NULL is a no-op. */
+OrtStatus *ep_stream_create(OrtEp *ep, const OrtEpDevice *device, OrtSyncStream **out);
+void ep_stream_release(OrtSyncStream *stream);
+/* Waits for what was submitted to the stream, which may be NULL. */
+OrtStatus *ep_stream_wait(OrtSyncStream *stream);
 
 /* What the price of nodes depends on: their operators, and the shapes of their inputs and outputs. */
 typedef struct ep_signature {

@@ -21,6 +21,7 @@ typedef struct ep_region {
     const OrtKernelDef *def;       /* of the kernel */
     OrtAllocator *allocator;       /* of the memory that it computes in; NULL: the host's */
     OrtDataTransferImpl *transfer; /* to and from that memory */
+    OrtSyncStream *stream;         /* of the device; NULL: none */
     ep_signature signature;
     uint32_t *outputs; /* [output_count] values of the graph */
     uint32_t output_count;
@@ -55,6 +56,7 @@ void ep_release_compiled(void *state_, inlay_compiled *compiled)
         region->ep->ReleaseNodeComputeInfos(region->ep, &region->fused, 1);
     }
     ort_ReleaseKernelImpl(region->kernel);
+    ep_stream_release(region->stream);
     if (region->transfer != NULL)
         region->transfer->Release(region->transfer);
     if (region->allocator != NULL)
@@ -143,6 +145,8 @@ static OrtStatus *open_memory(ep_region *region)
     if (region->transfer == NULL || !region->transfer->CanCopy(region->transfer, host, own) ||
         !region->transfer->CanCopy(region->transfer, own, host))
         return ort_fail(ORT_EP_FAIL, "nothing copies between the host and memory '%s'", device->memory->name);
+    ORT_TRY(ep_stream_create(region->ep, device, &region->stream));
+    region->is_concurrent = region->is_concurrent && region->stream == NULL;
     return NULL;
 }
 
@@ -262,9 +266,11 @@ static OrtStatus *call(const ep_region *region, OrtKernelContext *context)
 
 static OrtStatus *copy(const ep_region *region, const OrtValue *from, OrtValue *to)
 {
+    OrtSyncStream *stream = region->stream;
+
     if (inlay_value_bytes(from->value) == 0)
         return NULL;
-    return region->transfer->CopyTensors(region->transfer, &from, &to, NULL, 1);
+    return region->transfer->CopyTensors(region->transfer, &from, &to, stream != NULL ? &stream : NULL, 1);
 }
 
 /* Whether an input or output of a kernel is in host memory although the EP computes in that of a device. */
@@ -302,19 +308,26 @@ static OrtStatus *place_inputs(const ep_region *region, OrtKernelContext *contex
 static OrtStatus *compute_on_device(const ep_region *region, OrtKernelContext *context)
 {
     OrtValue **placed = calloc(context->info->output_count + 1, sizeof(OrtValue *));
-    OrtStatus *failed = placed == NULL ? ort_no_memory() : place_inputs(region, context);
+    OrtStatus *failed = placed == NULL ? ort_no_memory() : place_inputs(region, context), *waited;
 
     context->allocator = region->allocator;
     context->placed = placed;
+    context->stream = region->stream;
+    context->stream_handle = ort_SyncStream_GetHandle(region->stream);
     if (failed == NULL)
         failed = call(region, context);
     if (failed == NULL && EP_SINCE(region->ep, 25) && region->ep->Sync != NULL)
         failed = region->ep->Sync(region->ep);
-    for (size_t i = 0; placed != NULL && i < context->info->output_count; i++) {
+    for (size_t i = 0; placed != NULL && i < context->info->output_count; i++)
         if (placed[i] != NULL && failed == NULL)
             failed = copy(region, placed[i], context->outputs[i]);
+    waited = ep_stream_wait(region->stream); /* also after a failure: what was submitted uses the tensors below */
+    if (failed == NULL)
+        failed = waited;
+    else
+        ort_ReleaseStatus(waited);
+    for (size_t i = 0; placed != NULL && i < context->info->output_count; i++)
         ort_ReleaseValue(placed[i]);
-    }
     context->placed = NULL;
     free(placed);
     return failed;

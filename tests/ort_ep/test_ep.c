@@ -3,7 +3,8 @@
  * environment select what else it does:
  *     crash=1    CreateEpFactories calls a NULL function      refuse=1  CreateEpFactories fails
  *     old=1      a version without this interface              memory=1  it computes in the memory of its own "device"
- *     owner=NAME calls fail if NAME is not this EP's name
+ *     stream=1   it copies to the host when its stream is flushed
+ *     owner=NAME calls fail if NAME is not this EP's name     none=1    it supports no device
  * and options of the execution provider:
  *     drop=1     it copies constants, so that they are no inputs of fused nodes
  *     fail=1     runs fail                                    fault=Mul  the first element of each product is wrong;
@@ -26,6 +27,7 @@ enum { FLOAT = 1, MOST_NODES = 64, MOST_VALUES = 256 };
 static const struct api *api;
 static const OrtEpApi *ep_api;
 static OrtMemoryInfo *memory; /* NULL: the host's */
+static bool has_stream;
 static OrtKernelRegistry *registry;
 static uint32_t
     factory_count; /* factories that share the registry and the kind of memory; the host creates one at a time */
@@ -125,6 +127,35 @@ static OrtStatus *check_memory(const OrtValue *value, const void *data, size_t c
     return NULL;
 }
 
+/* A stream that does what was submitted to it when it is flushed. */
+typedef struct test_stream {
+    OrtSyncStreamImpl base;
+    struct {
+        void *to;
+        const void *from;
+        size_t bytes;
+    } copies[MOST_VALUES];
+    int count;
+} test_stream;
+
+/* A kernel gets the stream of the device, if there is one, and the handle that the stream states. */
+static OrtStatus *check_stream(OrtKernelContext *context)
+{
+    OrtSyncStream *stream = NULL;
+    void *handle = NULL;
+    bool ok;
+
+    TRY(api->KernelContext_GetGPUComputeStream(context, &handle));
+    TRY(api->KernelContext_GetSyncStream(context, &stream));
+    if (!has_stream)
+        ok = stream == NULL && handle == NULL && ep_api->SyncStream_GetImpl(NULL) == NULL;
+    else
+        ok = stream != NULL && api->SyncStream_GetHandle(stream) == handle &&
+             handle == &((const test_stream *)(const void *)ep_api->SyncStream_GetImpl(stream))->count &&
+             ep_api->SyncStream_GetSyncId(stream) > 0 && ep_api->GetSyncIdForLastWaitOnSyncStream(stream, stream) == 0;
+    return ok ? NULL : api->CreateStatus(ORT_EP_FAIL, "the kernel has another stream");
+}
+
 /* The shape of a float tensor, without heap use. */
 static OrtStatus *count_of(const OrtValue *value, size_t *out, int64_t dims[8], size_t *rank)
 {
@@ -189,6 +220,7 @@ static OrtStatus *compute(OrtNodeComputeInfo *self, void *state, OrtKernelContex
     (void)self;
     if (fused->ep->fail)
         return api->CreateStatus(ORT_EP_FAIL, "the device is on fire");
+    TRY(check_stream(context));
     TRY(api->KernelContext_GetInputCount(context, &count));
     if (count != (size_t)fused->input_count)
         return api->CreateStatus(ORT_EP_FAIL, "the fused node has another number of inputs than at Compile");
@@ -429,6 +461,7 @@ static OrtStatus *run_neg(OrtKernelImpl *self, OrtKernelContext *context)
 
     if (ep->fail)
         return api->CreateStatus(ORT_EP_FAIL, "the device is on fire");
+    TRY(check_stream(context));
     TRY(api->KernelContext_GetInput(context, 0, &input));
     TRY(count_of(input, &count, dims, &rank));
     TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &output));
@@ -557,11 +590,66 @@ static bool can_copy(const OrtDataTransferImpl *self, const OrtMemoryDevice *fro
     return ep_api->MemoryDevice_GetDeviceType(from) + ep_api->MemoryDevice_GetDeviceType(to) == 1;
 }
 
+static bool is_stream_aware(const OrtEpFactory *self)
+{
+    (void)self;
+    return has_stream;
+}
+
+static void *stream_handle(OrtSyncStreamImpl *self)
+{
+    return &((test_stream *)(void *)self)->count;
+}
+
+static OrtStatus *flush(OrtSyncStreamImpl *self)
+{
+    test_stream *stream = (test_stream *)(void *)self;
+
+    for (int i = 0; i < stream->count; i++)
+        memcpy(stream->copies[i].to, stream->copies[i].from, stream->copies[i].bytes);
+    stream->count = 0;
+    return NULL;
+}
+
+static OrtStatus *end_run(OrtSyncStreamImpl *self)
+{
+    return ((test_stream *)(void *)self)->count == 0 ? NULL
+                                                     : api->CreateStatus(ORT_EP_FAIL, "the stream was not flushed");
+}
+
+static void release_stream(OrtSyncStreamImpl *self)
+{
+    (void)__atomic_sub_fetch(&blocks, 1, __ATOMIC_RELAXED);
+    free(self);
+}
+
+static OrtStatus *create_stream(OrtEpFactory *self, const OrtMemoryDevice *device, const OrtKeyValuePairs *options,
+                                OrtSyncStreamImpl **out)
+{
+    test_stream *stream;
+
+    (void)self, (void)options;
+    if (!ep_api->MemoryDevice_AreEqual(device, ep_api->MemoryInfo_GetMemoryDevice(memory)))
+        return api->CreateStatus(ORT_EP_FAIL, "the stream is for other memory");
+    stream = calloc(1, sizeof *stream);
+    (void)__atomic_add_fetch(&blocks, 1, __ATOMIC_RELAXED);
+    stream->base = (OrtSyncStreamImpl){ .ort_version_supported = ORT_VERSION_MINOR,
+                                        .Release = release_stream,
+                                        .GetHandle = stream_handle,
+                                        .Flush = flush,
+                                        .OnSessionRunEnd = end_run };
+    *out = &stream->base;
+    return NULL;
+}
+
 static OrtStatus *copy_tensors(OrtDataTransferImpl *self, const OrtValue **from, OrtValue **to, OrtSyncStream **streams,
                                size_t count)
 {
-    (void)self, (void)streams;
+    (void)self;
+    if ((streams != NULL) != has_stream)
+        return api->CreateStatus(ORT_EP_FAIL, "a copy without the device's stream");
     for (size_t i = 0; i < count; i++) {
+        const OrtMemoryDevice *device = ep_api->Value_GetMemoryDevice(to[i]);
         const void *source = NULL;
         void *target = NULL;
         size_t bytes = 0;
@@ -569,9 +657,27 @@ static OrtStatus *copy_tensors(OrtDataTransferImpl *self, const OrtValue **from,
         TRY(api->GetTensorData(from[i], &source));
         TRY(api->GetTensorMutableData(to[i], &target));
         TRY(api->GetTensorSizeInBytes(from[i], &bytes));
-        memcpy(target, source, bytes);
+        if (streams != NULL && ep_api->MemoryDevice_GetDeviceType(device) == 0) {
+            test_stream *stream = (test_stream *)(uintptr_t)ep_api->SyncStream_GetImpl(streams[i]);
+
+            stream->copies[stream->count].to = target;
+            stream->copies[stream->count].from = source;
+            stream->copies[stream->count++].bytes = bytes;
+        } else {
+            memcpy(target, source, bytes);
+        }
     }
     return NULL;
+}
+
+/* Why none of the devices is supported. */
+static OrtStatus *explain_device(OrtEpFactory *self, const OrtHardwareDevice *device,
+                                 OrtDeviceEpIncompatibilityDetails *details)
+{
+    (void)self;
+    return api->HardwareDevice_Type(device) == 0 && env_is("none")
+               ? ep_api->DeviceEpIncompatibilityDetails_SetDetails(details, 1, 7, "its firmware is too old")
+               : NULL;
 }
 
 static void release_transfer(OrtDataTransferImpl *self)
@@ -616,7 +722,7 @@ static OrtStatus *list_devices(OrtEpFactory *self, const OrtHardwareDevice *cons
 {
     *out_count = 0;
     for (size_t i = 0; i < device_count && *out_count < most; i++) {
-        if (api->HardwareDevice_Type(devices[i]) != 0)
+        if (api->HardwareDevice_Type(devices[i]) != 0 || env_is("none"))
             continue;
         TRY(ep_api->CreateEpDevice(self, devices[i], NULL, NULL, &out[*out_count]));
         if (memory != NULL)
@@ -727,6 +833,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
         return api->CreateStatus(ORT_EP_FAIL, "registered under another name");
     if (env_is("memory") && memory == NULL)
         TRY(api->CreateMemoryInfo_V2(EP_NAME " device", 1, 0xBE57, 0, 0, 0, ORT_DEVICE_ALLOCATOR, &memory));
+    has_stream = env_is("stream");
     failed = registry == NULL ? register_kernels() : NULL;
     factory = failed == NULL ? calloc(1, sizeof *factory) : NULL;
     if (factory == NULL) {
@@ -741,7 +848,10 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
                                     .ReleaseEp = release_ep,
                                     .CreateAllocator = create_allocator,
                                     .ReleaseAllocator = release_allocator,
-                                    .CreateDataTransfer = create_transfer };
+                                    .CreateDataTransfer = create_transfer,
+                                    .IsStreamAware = is_stream_aware,
+                                    .CreateSyncStreamForDevice = create_stream,
+                                    .GetHardwareDeviceIncompatibilityDetails = explain_device };
     factory_count++;
     factories[0] = &factory->base;
     *count = 1;

@@ -113,6 +113,14 @@ static void test_memory_of_a_device(void **state)
         (const char *[]){ "ort_ep.library", TEST_EP, "ort_ep.environment", "memory=1", "require", "ort_ep", NULL });
 }
 
+/* The library copies its results to the host when its stream is flushed. */
+static void test_stream_of_a_device(void **state)
+{
+    (void)state;
+    check_results((const char *[]){ "ort_ep.library", TEST_EP, "ort_ep.environment", "memory=1;stream=1", "require",
+                                    "ort_ep", NULL });
+}
+
 /* Two libraries under names, each with its own options and environment; the kernel of one runs between the fused nodes of
  * the other. */
 static void test_two_libraries(void **state)
@@ -183,6 +191,9 @@ static void test_opening_is_refused(void **state)
         { "ort_ep.library", "/nonexistent/libep.so", "cannot be opened" },
         { "ort_ep.library", "libm.so.6", "it has no CreateEpFactories" },
         { "ort_ep.environment", "refuse=1", "no licence" },
+        { "ort_ep.environment", "none=1",
+          "supports no device of this machine: test_ep says of the CPU: its firmware is too old (reasons 0x1, code "
+          "7)" },
         { "ort_ep.environment", "old=1", "was built for version 1.22" },
         { "ort_ep.environment", "old", "'old' is not KEY=VALUE" },
         { "ort_ep.ep", "other", "supports no device of this machine for execution provider other" },
@@ -219,9 +230,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constants_are_inputs), cmocka_unit_test(test_constants_are_dropped),
-        cmocka_unit_test(test_memory_of_a_device),   cmocka_unit_test(test_a_run_fails),
-        cmocka_unit_test(test_opening_is_refused),   cmocka_unit_test(test_no_library),
-        cmocka_unit_test(test_two_libraries),
+        cmocka_unit_test(test_memory_of_a_device),   cmocka_unit_test(test_stream_of_a_device),
+        cmocka_unit_test(test_a_run_fails),          cmocka_unit_test(test_opening_is_refused),
+        cmocka_unit_test(test_no_library),           cmocka_unit_test(test_two_libraries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ done:
 inlay_status trial_run(struct search *search, const struct setting *list, uint32_t count, struct trial *out,
                        inlay_diag *diag)
 {
-    cli_common common = *search->common;
+    cli_common *common = &search->of_trials;
     struct feed given = search->args->feed; /* shares the flags; results of feed_make() stay local */
     inlay_value **inputs = NULL;
     inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
@@ -83,16 +83,17 @@ inlay_status trial_run(struct search *search, const struct setting *list, uint32
     char label[48];
 
     *out = (struct trial){ 0 };
-    common.options = NULL;
-    common.quiet |= search->runs > 0; /* print each note once */
+    *common = *search->common;
+    common->options = NULL;
+    common->quiet |= search->runs > 0; /* print each note once */
     (void)snprintf(label, sizeof label, "run %u", ++search->runs);
     if (cli_progress(NULL, 1 - 4.0 / (4 + search->runs), label) != 0)
         return inlay_fail(diag, INLAY_CANCELLED, "stopped");
-    INLAY_TRY(trial_options(search, list, count, &common.options, diag));
-    INLAY_TRY(cli_open(&common, search->args->model, &out->session, diag));
+    INLAY_TRY(trial_options(search, list, count, &common->options, diag));
+    INLAY_TRY(cli_open(common, search->args->model, &out->session, diag));
     given.trial = true;
     given.made = NULL;
-    INLAY_TRY(feed_make(&given, cli_caller(&common), out->session, &inputs, diag));
+    INLAY_TRY(feed_make(&given, cli_caller(common), out->session, &inputs, diag));
     INLAY_TRY(inlay_context_create(out->session, &out->context, diag));
     INLAY_TRY(feed_bind(inputs, out->session, out->context, diag));
     INLAY_TRY(inlay_context_run(out->context, &run, diag));
@@ -100,7 +101,8 @@ done:
     if (out->session != NULL)
         feed_release(inputs, out->session);
     free(given.made);
-    inlay_options_destroy(common.options);
+    inlay_options_destroy(common->options);
+    common->options = NULL;
     if (status != INLAY_OK)
         trial_end(out);
     return status;

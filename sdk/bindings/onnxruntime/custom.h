@@ -109,6 +109,8 @@ struct OrtKernelContext {
     /* of kernels that compute in the memory of a device; otherwise NULL */
     OrtAllocator *allocator; /* of that memory */
     OrtValue **placed;       /* [info->output_count] tensors there in place of outputs; NULL: not created yet */
+    OrtSyncStream *stream;   /* of that device; NULL: none */
+    void *stream_handle;     /* the device's own handle of the stream */
 };
 
 /* The inputs and outputs of a node, or of several nodes that are fused to one, in a region. */

@@ -545,12 +545,12 @@ OrtStatus *ort_KernelContext_ParallelFor(const OrtKernelContext *context, void (
     return status == INLAY_OK ? NULL : ort_fail(ORT_FAIL, "the run was stopped");
 }
 
-/* Kernels run on the CPU, which has no streams; so it is in ONNX Runtime. */
+/* Kernels on the CPU have no stream; so it is in ONNX Runtime. */
 OrtStatus *ort_KernelContext_GetGPUComputeStream(const OrtKernelContext *context, void **out)
 {
     ORT_NEED(context);
     ORT_NEED(out);
-    *out = NULL;
+    *out = context->stream_handle;
     return NULL;
 }
 
@@ -558,6 +558,6 @@ OrtStatus *ort_KernelContext_GetSyncStream(const OrtKernelContext *context, OrtS
 {
     ORT_NEED(context);
     ORT_NEED(out);
-    *out = NULL;
+    *out = context->stream;
     return NULL;
 }
