@@ -111,6 +111,8 @@ extern const char *saying;
  * counts the tokens of each row by the mask; with Attention-23, whose mask hides tokens. */
 void write_counted_decoder(const char *path);
 void write_masked_decoder(const char *path);
+/* A decoder whose state is the sum of the tokens, which does not grow; its next token is the sum modulo 90, plus 33. */
+void write_summing_decoder(const char *path);
 /* The model of KServe's and Triton's examples: input0 UINT32 [2,2], input1 BOOL [3]; output0 FP32 [3,2] has the sums
  * of input0's columns in each row where input1 is true. */
 void write_documented(const char *path);

@@ -238,6 +238,29 @@ void write_saying(const char *path)
     write_speaker(path, true);
 }
 
+void write_summing_decoder(const char *path)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+
+    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
+    write_numbers(&wire, "ninety", INLAY_INT64, 0, 1, 90);
+    write_numbers(&wire, "base", INLAY_INT64, 0, 1, 33);
+    write_numbers(&wire, "depth", INLAY_INT64, 0, 1, 128);
+    write_numbers(&wire, "off_on", INLAY_FLOAT, 1, 2, 0);
+    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
+    mw_value(&wire, MW_INPUT, "old", INLAY_INT64, "1,1");
+    mw_node(&wire, "ReduceSum", "input_ids,one", "sum");
+    mw_node(&wire, "Add", "old,sum", "new");
+    mw_node(&wire, "Mod", "new,ninety", "rest");
+    mw_node(&wire, "Add", "rest,base", "next");
+    mw_node(&wire, "OneHot", "next,depth,off_on", "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
+    mw_value(&wire, MW_OUTPUT, "new", INLAY_INT64, "1,1");
+    wire_end(&wire, mark);
+    save(path, &wire);
+}
+
 void write_masked(const char *path, bool masked)
 {
     struct wire wire = { 0 };

@@ -160,7 +160,9 @@ static void test_whole_texts(void **state)
     assert_true(client_metric(&server, "inlay_tokens_total{model=\"count\",version=\"1\",kind=\"prompt\"}") == 3);
     assert_true(client_metric(&server, "inlay_tokens_total{model=\"count\",version=\"1\",kind=\"generated\"}") == 5);
     assert_true(client_metric(&server, "inlay_first_token_seconds_count{model=\"count\",version=\"1\"}") == 1);
-    expect(ASK(",\"max_tokens\":5"), 200, "\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":5,\"total_tokens\":8}");
+    expect(ASK(",\"max_tokens\":5"), 200,
+           "\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":5,\"total_tokens\":8,\"prompt_tokens_details\":{"
+           "\"cached_tokens\":0}}");
     expect(ASK(",\"max_tokens\":1"), 200, "\"text\":\"C\"");
     expect(ASK(""), 200, "\"text\":\"CDEFGHIJKLMNOPQR\""); /* 16 */
     expect(ASK(",\"max_tokens\":20,\"stop\":\"HI\""), 200,
@@ -357,7 +359,9 @@ static void test_parameters(void **state)
         { "completions", "{\"model\":\"count\",\"prompt\":[120,121],\"max_tokens\":2,\"temperature\":0}",
           "\"text\":\"BC\"", 200 },
         { "completions", "{\"model\":\"count\",\"prompt\":[[120],[120,121]],\"max_tokens\":1,\"temperature\":0}",
-          "\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2,\"total_tokens\":5}", 200 },
+          "\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2,\"total_tokens\":5,\"prompt_tokens_details\":{"
+          "\"cached_tokens\":0}}",
+          200 },
         { "completions", "{\"model\":\"count\",\"prompt\":[\"x\",\"\"]}", "no tokens", 400 },
         { "completions", "{\"model\":\"count\",\"prompt\":[\"x\",7]}", REFUSED("prompt"), 400 },
         { "completions", "{\"model\":\"count\",\"prompt\":[]}", "no prompt", 400 },
@@ -467,9 +471,8 @@ static void test_parameters(void **state)
     stream(TEXT(",\"n\":2,\"stream\":true,\"stream_options\":{\"include_usage\":true}"), NULL, events, sizeof events);
     assert_non_null(
         strstr(events, "{\"index\":1,\"text\":\"C\",\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}"));
-    assert_non_null(strstr(
-        events,
-        "\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":6,\"total_tokens\":9}}\n\ndata: [DONE]"));
+    assert_non_null(strstr(events, "\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":6,\"total_"
+                                   "tokens\":9,\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\ndata: [DONE]"));
     client_once(&server, "GET", "/v1/models/count", "", NULL, &answer);
     assert_int_equal(answer.code, 200);
     assert_non_null(strstr(answer.body, "{\"id\":\"count\",\"object\":\"model\""));

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-enum { TEXTS = 24, MOST_CLIENTS = 8, BODY_BYTES = 1024, TEXT_BYTES = 4096 };
+enum { TEXTS = 24, MOST_CLIENTS = 8, BODY_BYTES = 2048, TEXT_BYTES = 4096, SHARED = 150 };
 
 static struct serving server;
 /* With option reproducible, a decoder whose texts would need padding before them keeps them apart. */
@@ -17,12 +17,21 @@ static const struct decoder {
     const char *name, *config;
     void (*write)(const char *path);
     const char *layout;
+    size_t clients; /* most at once: memory_budget is enough for so many, if no states of other texts are kept */
+    bool is_fixed;  /* its states do not grow: they take no memory for further tokens, and cannot be rewound */
 } kinds[] = { { "counted", "options: [reproducible=1]\n", write_counted_decoder,
-                "texts share runs, padded at their ends" },
-              { "masked", "options: [reproducible=1]\n", write_masked_decoder, "each text in separate runs" },
-              { "padded", NULL, write_masked_decoder, "texts share runs, padded at their beginnings" } };
+                "texts share runs, padded at their ends", MOST_CLIENTS, false },
+              { "tight", "options: [reproducible=1, memory_budget=1800000]\n", write_counted_decoder,
+                "texts share runs, padded at their ends", 1, false },
+              { "masked", "options: [reproducible=1]\n", write_masked_decoder, "each text in separate runs",
+                MOST_CLIENTS, false },
+              { "summing", "options: [reproducible=1, state=old=new]\n", write_summing_decoder,
+                "each text in separate runs", MOST_CLIENTS, true },
+              { "padded", NULL, write_masked_decoder, "texts share runs, padded at their beginnings", MOST_CLIENTS,
+                false } };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 static char asked[TEXTS][BODY_BYTES], alone[TEXTS][TEXT_BYTES];
+static char beginnings[KINDS][TEXTS][TEXT_BYTES]; /* the answers of a server without prefix_memory */
 static char got[TEXTS][TEXT_BYTES];
 
 static void prepare(void)
@@ -55,14 +64,36 @@ static void make_requests(const char *model, int64_t most_tokens)
     }
 }
 
-/* The choices of the answer, without its id and time. */
+/* Requests whose prompts have the first tokens in common, each with others of them. */
+static void make_beginnings(const char *model)
+{
+    uint64_t seed = 5;
+
+    for (size_t i = 0; i < TEXTS; i++) {
+        const int64_t same = random_between(&seed, 0, SHARED), count = same + random_between(&seed, 1, 20);
+        size_t used = (size_t)snprintf(
+            asked[i], BODY_BYTES, "{\"model\":\"%s\",\"max_tokens\":%d,\"seed\":%zu,%s,\"prompt\":[", model,
+            (int)random_between(&seed, 1, 30), i, i % 3 == 0 ? "\"temperature\":1,\"n\":2" : "\"temperature\":0.5");
+
+        for (int64_t k = 0; k < count; k++)
+            used += (size_t)snprintf(asked[i] + used, BODY_BYTES - used, "%s%d", k > 0 ? "," : "",
+                                     k < same ? 33 + (int)(k * k % 89) : (int)random_between(&seed, 33, 126));
+        (void)snprintf(asked[i] + used, BODY_BYTES - used, "]}");
+    }
+}
+
+/* The choices of the answer, without its id, time and usage. */
 static void ask(const char *body, char *out)
 {
     struct answer answer;
     const char *choices;
+    char *usage;
 
     client_once(&server, "POST", "/v1/completions", "", body, &answer);
     choices = strstr(answer.body, "\"choices\"");
+    usage = strstr(answer.body, ",\"usage\"");
+    if (usage != NULL)
+        *usage = '\0';
     (void)snprintf(out, TEXT_BYTES, "%d %s", answer.code, choices != NULL ? choices : answer.body);
 }
 
@@ -126,7 +157,7 @@ static void test_together_as_alone(void **state)
     for (size_t k = 0; k < KINDS; k++) {
         make_requests(kinds[k].name, 60);
         ask_alone();
-        for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
+        for (size_t i = 0; i < sizeof clients / sizeof *clients && clients[i] <= kinds[k].clients; i++)
             expect_same(clients[i]);
     }
 }
@@ -199,6 +230,8 @@ static void test_others_leave(void **state)
     for (size_t k = 0; k < KINDS; k++) {
         pthread_t thread;
 
+        if (kinds[k].clients == 1)
+            continue;
         make_requests(kinds[k].name, 60);
         ask_alone();
         assert_int_equal(pthread_create(&thread, NULL, leave, (void *)(uintptr_t)kinds[k].name), 0);
@@ -217,7 +250,9 @@ static void test_little_memory(void **state)
 
         make_requests(kinds[k].name, 100);
         ask_alone();
-        expect_same(MOST_CLIENTS);
+        expect_same(kinds[k].clients);
+        if (kinds[k].is_fixed)
+            continue;
         used = (size_t)snprintf(body, sizeof body, "{\"model\":\"%s\",\"prompt\":[33", kinds[k].name);
         for (int i = 0; i < 400; i++)
             used += (size_t)snprintf(body + used, sizeof body - used, ",%d", i % 9 + 34);
@@ -227,12 +262,126 @@ static void test_little_memory(void **state)
     }
 }
 
+static double cached_tokens(const char *model)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof name, "inlay_cached_tokens_total{model=\"%s\",version=\"1\"}", model);
+    return client_metric(&server, name);
+}
+
+static void test_nothing_kept(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        make_beginnings(kinds[k].name);
+        ask_alone();
+        memcpy(beginnings[k], alone, sizeof alone);
+        assert_true(cached_tokens(kinds[k].name) == 0);
+    }
+}
+
+/* Texts that begin alike are those that a server answers that keeps no states. */
+static void test_beginnings(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        make_beginnings(kinds[k].name);
+        memcpy(alone, beginnings[k], sizeof alone);
+        expect_same(1);
+        expect_same(kinds[k].clients);
+        if (!kinds[k].is_fixed && !(cached_tokens(kinds[k].name) > 0))
+            fail_msg("%s: no tokens were cached", kinds[k].name);
+    }
+}
+
+/* Asks for 4 tokens after `count` times 'x' and `more`. */
+static void expect_cached(const char *model, int count, const char *more, int cached)
+{
+    char body[512], prompt[256], part[64];
+
+    (void)snprintf(prompt, sizeof prompt, "%.*s%s", count, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", more);
+    (void)snprintf(body, sizeof body, "{\"model\":\"%s\",\"prompt\":\"%s\",\"max_tokens\":4,\"temperature\":0}", model,
+                   prompt);
+    (void)snprintf(part, sizeof part, "\"cached_tokens\":%d}", cached);
+    client_expect(&server, "POST", "/v1/completions", "", body, 200, part);
+}
+
+/* All tokens but the last one may be those of an earlier text, and the text goes on after an earlier one. States that
+ * do not grow cannot be rewound: all tokens of the earlier text have to be the first ones. */
+static void test_cached_tokens(void **state)
+{
+    (void)state;
+    expect_cached("counted", 15, "", 0);
+    expect_cached("counted", 40, "", 0);
+    expect_cached("counted", 40, "", 39);
+    expect_cached("counted", 30, "abc", 30);
+    expect_cached("counted", 30, "abd", 32);
+    expect_cached("counted", 16, "", 0);
+    expect_cached("counted", 17, "", 16);
+    expect_cached("summing", 20, "", 0);
+    expect_cached("summing", 40, "", 20);
+    expect_cached("summing", 19, "", 0);
+    expect_cached("summing", 20, "", 19);
+}
+
+/* The states of earlier texts are dropped if a run needs their memory. */
+static void test_memory_budget(void **state)
+{
+    char body[8192];
+
+    (void)state;
+    for (int i = 0; i <= 100; i++) {
+        const int count = i < 100 ? 100 : 450;
+        size_t used =
+            (size_t)snprintf(body, sizeof body, "{\"model\":\"tight\",\"max_tokens\":2,\"prompt\":[%d", 33 + i % 90);
+
+        for (int k = 1; k < count; k++)
+            used += (size_t)snprintf(body + used, sizeof body - used, ",%d", 33 + (i / 90 + k * i) % 90);
+        (void)snprintf(body + used, sizeof body - used, "]}");
+        ask(body, got[0]);
+        if (strncmp(got[0], "200 ", 4) != 0)
+            fail_msg("a prompt of %d tokens: %s", count, got[0]);
+    }
+}
+
+/* A model that is loaded again has none of the states of before. */
+static void test_loaded_again(void **state)
+{
+    (void)state;
+    expect_cached("masked", 40, "", 0);
+    expect_cached("masked", 40, "", 39);
+    client_expect(&server, "POST", "/v2/repository/models/masked/load", AS_ADMIN, "{}", 200, "");
+    expect_cached("masked", 40, "", 0);
+}
+
 static int start(void **state)
 {
     static const char *const flags[] = { "--max-sequences", "8", NULL };
 
     (void)state;
     prepare();
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int start_without(void **state)
+{
+    static const char *const flags[] = { "--max-sequences", "8", "--prefix-memory", "0", NULL };
+
+    (void)state;
+    prepare();
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int start_with(void **state)
+{
+    static const char *const flags[] = { "--max-sequences", "8", "--admin-token-file", "FOLDER/admins", NULL };
+
+    (void)state;
+    prepare();
+    serving_tokens(&server);
     serving_start(&server, flags);
     return 0;
 }
@@ -257,10 +406,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_forms), cmocka_unit_test(test_together_as_alone),
                                         cmocka_unit_test(test_choices_as_alone), cmocka_unit_test(test_others_leave) };
-    const struct CMUnitTest small[] = { cmocka_unit_test(test_little_memory) };
+    const struct CMUnitTest without[] = { cmocka_unit_test(test_nothing_kept), cmocka_unit_test(test_memory_budget) };
+    const struct CMUnitTest with[] = { cmocka_unit_test(test_cached_tokens), cmocka_unit_test(test_loaded_again),
+                                       cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_beginnings) };
+    const struct CMUnitTest small[] = { cmocka_unit_test(test_beginnings), cmocka_unit_test(test_little_memory) };
     int failed;
 
     (void)signal(SIGPIPE, SIG_IGN);
     failed = cmocka_run_group_tests(tests, start, end);
+    failed += cmocka_run_group_tests(without, start_without, end);
+    failed += cmocka_run_group_tests(with, start_with, end);
     return failed + cmocka_run_group_tests(small, start_small, end);
 }

@@ -115,6 +115,9 @@ static void count_token(completion_choice *choice)
     if (choice->token_count != 1)
         return;
     (void)atomic_fetch_add_explicit(&stats->prompt_tokens, choice->prompt_count, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&stats->cached_tokens, choice->decoding.reused, memory_order_relaxed);
+    if ((size_t)(choice - completion->choices) % completion->asked.candidates == 0)
+        completion->cached_tokens += choice->decoding.reused;
     if (choice == completion->choices)
         stats_add_time(&stats->first_token, clock_ns() - exchange->received_ns);
 }

@@ -274,9 +274,11 @@ static void write_choice(const struct completion *completion, completion_choice 
 
 static void write_usage(const struct completion *completion, struct strbuf *to)
 {
-    strbuf_format(to, ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu}",
+    strbuf_format(to,
+                  ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu,"
+                  "\"prompt_tokens_details\":{\"cached_tokens\":%zu}}",
                   completion->prompt_tokens, completion->generated_tokens,
-                  completion->prompt_tokens + completion->generated_tokens);
+                  completion->prompt_tokens + completion->generated_tokens, completion->cached_tokens);
 }
 
 /* Resumes the exchange, which has data to send. The caller holds the lock. */

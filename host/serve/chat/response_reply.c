@@ -112,9 +112,9 @@ static void write_response(const struct completion *completion, struct strbuf *t
     strbuf_format(to, ",\"top_p\":%.9g,\"truncation\":\"disabled\",\"usage\":", (double)asked->sampler.top_p);
     if (choice->reason != NULL)
         strbuf_format(to,
-                      "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":0},\"output_tokens\":%zu,"
+                      "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu},\"output_tokens\":%zu,"
                       "\"output_tokens_details\":{\"reasoning_tokens\":0},\"total_tokens\":%zu}",
-                      completion->prompt_tokens, completion->generated_tokens,
+                      completion->prompt_tokens, completion->cached_tokens, completion->generated_tokens,
                       completion->prompt_tokens + completion->generated_tokens);
     else
         strbuf_text(to, "null");

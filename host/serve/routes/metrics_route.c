@@ -150,6 +150,14 @@ static void write_counters(struct strbuf *to, const struct held_models *held, st
         write_series(to, "inlay_tokens_total", model, ",kind=\"generated\"");
         write_number(to, get(&held->models[k].sum.stats.generated_tokens));
     }
+    write_head(to, "inlay_cached_tokens_total", "counter",
+               "Tokens of prompts that were not read, because the states of an earlier text had them.");
+    for (uint32_t k = 0; k < held->count; k++) {
+        if (held->models[k].model->text == NULL)
+            continue;
+        write_series(to, "inlay_cached_tokens_total", held->models[k].model, "");
+        write_number(to, get(&held->models[k].sum.stats.cached_tokens));
+    }
     write_head(to, "inlay_rows_total", "counter", "Rows of requests that returned a result.");
     for (uint32_t k = 0; k < held->count; k++) {
         write_series(to, "inlay_rows_total", held->models[k].model, "");

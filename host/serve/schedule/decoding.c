@@ -2,6 +2,7 @@
 #include "inlay/check.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
+#include "serve/schedule/prefixes.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ struct lane {
     uint32_t row_count;
     bool reads;         /* its only text has tokens that must be read before the next one is chosen */
     bool runs;          /* its job is queued or runs */
+    uint64_t drops;     /* decoder->drops when it was queued */
     struct lane *queue; /* lanes whose jobs are to be submitted when the lock is released */
 };
 
@@ -34,9 +36,11 @@ struct decoder {
     struct lane *lanes;          /* [lane_count] */
     uint32_t lane_count;
     struct lane *main; /* the lane that texts join; NULL: none */
-    inlay_row *rows;   /* [max_sequences] scratch */
-    int64_t *tokens;   /* [max_sequences] scratch */
-    uint64_t began;    /* texts so far */
+    prefix_store *prefixes;
+    uint64_t drops;  /* how often they were dropped because an allocation failed */
+    inlay_row *rows; /* [max_sequences] scratch */
+    int64_t *tokens; /* [max_sequences] scratch */
+    uint64_t began;  /* texts so far */
 };
 
 /* ------------------------------------------------------------------ memory */
@@ -80,6 +84,26 @@ static bool fits(const struct decoder *decoder, uint64_t tokens)
                limit;
 }
 
+/* Most bytes of the states of earlier texts: what texts in progress leave. */
+static uint64_t prefix_limit(const struct decoder *decoder)
+{
+    const model_settings *settings = &decoder->model->settings;
+    const uint64_t used = settings->kv_memory > 0 ? used_bytes(decoder) : 0;
+    const uint64_t left = settings->kv_memory > used ? settings->kv_memory - used : 0;
+
+    return settings->kv_memory > 0 && left < settings->prefix_memory ? left : settings->prefix_memory;
+}
+
+/* Whether a failure may be due to the memory of earlier texts' states, which are then dropped. */
+static bool drop_prefixes(struct decoder *decoder, inlay_status status)
+{
+    if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || prefixes_bytes(decoder->prefixes) == 0)
+        return false;
+    prefixes_trim(decoder->prefixes, 0, false);
+    decoder->drops++;
+    return true;
+}
+
 /* ------------------------------------------------------------------ texts */
 
 static void wait_last(struct decoder *decoder, decoding_text *text)
@@ -112,7 +136,7 @@ static decoding_text *begin_first(struct decoder *decoder)
     decoding_text *text = take_first(decoder);
 
     text->order = ++decoder->began;
-    text->read = 0;
+    text->read = text->reused = 0;
     decoder->active++;
     return text;
 }
@@ -182,9 +206,29 @@ static void lane_fail(struct lane *lane, const inlay_diag *failure)
 static void lane_join(struct lane *lane, const inlay_row *rows)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
 
-    if (inlay_context_set_rows(lane->sequence.instance.context, rows, lane->row_count, &diag) != INLAY_OK)
+    do {
+        status = inlay_context_set_rows(lane->sequence.instance.context, rows, lane->row_count, &diag);
+    } while (drop_prefixes(lane->decoder, status));
+    if (status != INLAY_OK)
         lane_fail(lane, &diag);
+}
+
+/* Makes the row of the text that begins in the lane: it has the tokens that an earlier text has, too. */
+static inlay_status begin_row(struct lane *lane, inlay_diag *diag)
+{
+    struct decoder *decoder = lane->decoder;
+    decoding_text *text = lane->texts[0];
+    inlay_status status;
+    inlay_row row;
+
+    do {
+        text->read = text->reused = prefixes_find(decoder->prefixes, text->tokens, text->count, &row);
+        prefixes_trim(decoder->prefixes, prefix_limit(decoder), text->reused > 0);
+        status = inlay_context_set_rows(lane->sequence.instance.context, &row, 1, diag);
+    } while (drop_prefixes(decoder, status));
+    return status;
 }
 
 /* Makes the lane's context, if it has none, with a row for the text that begins. */
@@ -192,7 +236,6 @@ static inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
 {
     const struct model *model = lane->decoder->model;
     struct instance *instance = &lane->sequence.instance;
-    const inlay_row first = { .context = NULL };
     inlay_status status = INLAY_OK;
 
     if (instance->context == NULL) {
@@ -202,7 +245,7 @@ static inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
         if (status != INLAY_OK)
             instance_deinit(model, instance);
     }
-    return status == INLAY_OK ? inlay_context_set_rows(instance->context, &first, 1, diag) : status;
+    return status == INLAY_OK ? begin_row(lane, diag) : status;
 }
 
 /* Tokens of each text that the lane's next run reads. */
@@ -250,6 +293,7 @@ static void lane_queue(struct lane *lane, struct lane **queue)
         return;
     }
     lane->runs = true;
+    lane->drops = lane->decoder->drops;
     lane->queue = *queue;
     *queue = lane;
 }
@@ -280,6 +324,7 @@ static void add_alike(struct lane *lane)
         decoding_text *taken = begin_first(decoder);
 
         taken->read = text->read;
+        taken->reused = taken->count;
         lane->texts[lane->row_count++] = taken;
     }
 }
@@ -290,6 +335,22 @@ static inlay_row row_of(const struct lane *lane, uint32_t row, const decoding_te
     return (inlay_row){ .context = lane->sequence.instance.context, .length = (int64_t)text->read, .row = row };
 }
 
+/* A run has read tokens of the prompt of the lane's only text: if they were the last ones, texts that are alike and later
+ * texts may continue from its states. */
+static void end_reading(struct lane *lane)
+{
+    const decoding_text *text = lane->texts[0];
+    inlay_row row = row_of(lane, 0, text);
+
+    if (text->read + step_tokens(lane) < text->count)
+        return;
+    row.length = (int64_t)text->count;
+    prefixes_add(lane->decoder->prefixes, text->tokens, &row, prefix_limit(lane->decoder));
+    if (lane->decoder->model->text->rows.layout != INLAY_ROWS_ALONE)
+        add_alike(lane);
+    lane->reads = false;
+}
+
 /* Chooses the next token of each text. Texts that end leave the lane. Writes the rows of the others; returns whether
  * they are not those of the lane's states any more. */
 static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_row *rows)
@@ -297,6 +358,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
     struct decoder *decoder = lane->decoder;
     const uint32_t ran = (uint32_t)lane->job.rows, count = lane->row_count;
     const size_t words = output->rank == 3 ? (size_t)output->dims[2] : 0, columns = step_tokens(lane);
+    const uint64_t limit = prefix_limit(decoder); /* counts the texts that end, too */
     const float *logits = output->data;
     uint32_t kept = 0;
 
@@ -318,6 +380,9 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
             rows[kept] = row_of(lane, row, text);
             lane->texts[kept++] = text;
         } else {
+            const inlay_row states = row_of(lane, row, text);
+
+            prefixes_add(decoder->prefixes, text->tokens, &states, limit);
             end_text(decoder, text, diag.code != INLAY_OK ? &diag : NULL);
         }
     }
@@ -441,6 +506,7 @@ static struct lane *next_steps(struct decoder *decoder)
 {
     struct lane *queue = NULL;
 
+    prefixes_trim(decoder->prefixes, prefix_limit(decoder), false);
     do { /* again if the texts that began have failed, because no finished run would begin the others */
         begin_waiting(decoder);
         for (uint32_t k = 0; k < decoder->lane_count; k++) {
@@ -455,6 +521,16 @@ static struct lane *next_steps(struct decoder *decoder)
     return queue;
 }
 
+/* Whether the lane's run, which has failed, may succeed if it is repeated: its memory may have been that of earlier texts'
+ * states. */
+static bool may_repeat(const struct lane *lane, const inlay_diag *failure)
+{
+    const inlay_status status = failure != NULL ? failure->code : INLAY_OK;
+
+    return drop_prefixes(lane->decoder, status) ||
+           ((status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED) && lane->drops != lane->decoder->drops);
+}
+
 /* Called when a run of a lane ends. Any thread. */
 static void finish_step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
@@ -462,7 +538,7 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
     struct decoder *decoder = lane->decoder;
     const bool alone = decoder->model->text->rows.layout == INLAY_ROWS_ALONE;
     inlay_row *rows = decoder->rows;
-    bool changed = false;
+    bool ran = true, changed = false;
 
     (void)pthread_mutex_lock(&decoder->lock);
     lane->runs = false;
@@ -470,13 +546,12 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
         inlay_diag diag = INLAY_DIAG_INIT;
 
         (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the run did not return exactly one output");
-        lane_fail(lane, failure != NULL ? failure : &diag);
+        ran = false;
+        if (!may_repeat(lane, failure))
+            lane_fail(lane, failure != NULL ? failure : &diag);
     } else {
-        const bool has_read = lane->reads && lane->texts[0]->read + step_tokens(lane) == lane->texts[0]->count;
-
-        if (has_read && !alone)
-            add_alike(lane);
-        lane->reads = lane->reads && !has_read;
+        if (lane->reads)
+            end_reading(lane);
         changed = choose_tokens(lane, &outputs[0], rows);
     }
     if (alone)
@@ -484,7 +559,7 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
     else if (lane != decoder->main && changed && lane->row_count > 0)
         lane_join(lane, rows);
     if (!alone)
-        change_main(decoder, lane == decoder->main, changed, rows);
+        change_main(decoder, ran && lane == decoder->main, changed, rows);
     queue = next_steps(decoder);
     (void)pthread_mutex_unlock(&decoder->lock);
     submit_queue(decoder, queue);
@@ -503,6 +578,7 @@ static void decoder_close(struct decoder *decoder)
         instance_deinit(decoder->model, &lane->sequence.instance);
         free((void *)lane->texts);
     }
+    prefixes_destroy(decoder->prefixes);
     free(decoder->lanes);
     free(decoder->rows);
     free(decoder->tokens);
@@ -546,7 +622,8 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
     decoder->lanes = calloc(decoder->lane_count, sizeof *decoder->lanes);
     decoder->rows = calloc(model->settings.max_sequences, sizeof *decoder->rows);
     decoder->tokens = calloc(model->settings.max_sequences, sizeof *decoder->tokens);
-    good = decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
+    decoder->prefixes = prefixes_create(model);
+    good = decoder->prefixes != NULL && decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
     for (uint32_t k = 0; good && k < decoder->lane_count; k++)
         good = lane_init(&decoder->lanes[k], decoder);
     if (good)

@@ -7,7 +7,8 @@
  *
  * Texts that do not fit wait in the order of their arrival: at most max_sequences are generated at once, and the states
  * of their tokens have at most kv_memory bytes. When texts outgrow that, the one that began last waits again, and its
- * tokens are read anew. */
+ * tokens are read anew. In the memory that is left, at most prefix_memory, states of earlier texts are kept, from which
+ * texts with the same beginning continue (prefixes.h). */
 #ifndef SERVE_DECODING_H
 #define SERVE_DECODING_H
 #include "serve/model/model.h"
@@ -29,6 +30,7 @@ struct decoding_text {
     void (*end)(decoding_text *text, const inlay_diag *failure);
 
     size_t read;         /* tokens whose states the lane has */
+    size_t reused;       /* first tokens whose states were those of another text when this one began */
     uint64_t order;      /* of its beginning */
     uint64_t compute_ns; /* of the runs that it was in */
     uint64_t rows;       /* most texts in one of them */

@@ -34,7 +34,8 @@ async function chats() {
   const plain = await chat();
   assert.equal(plain.choices[0].message.content, 'CDEF');
   assert.equal(plain.choices[0].finish_reason, 'length');
-  assert.deepEqual(plain.usage, { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 });
+  assert.deepEqual(plain.usage, { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7,
+    prompt_tokens_details: { cached_tokens: 0 } });
   const parts = await chat({ messages: [{ role: 'system', content: 's' },
     { role: 'user', content: [{ type: 'text', text: 'x' }, { type: 'text', text: 'y' }] }] });
   assert.equal(parts.choices[0].message.content, 'EFGH');
