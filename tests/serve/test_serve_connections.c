@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
@@ -105,6 +106,42 @@ static void test_all_are_answered(void **state)
         try_threads(threads[i]);
 }
 
+/* Connections that wait to be accepted do not wait for a request each. The server is stopped until all wait and one request
+ * behind them, which asks how many are open. */
+static void test_all_are_accepted_at_once(void **state)
+{
+    enum { WAITING = 200 };
+    static const char *const flags[] = { "--serve-threads", "1", NULL };
+    struct answer *answer = malloc(sizeof *answer);
+    const char *open;
+    int first, second, fds[WAITING], status;
+
+    (void)state;
+    assert_non_null(answer);
+    serving_start(&server, flags);
+    first = client_connect(&server);
+    client_call(first, "GET", "/v2/health/live", "", NULL, 0, answer);
+    second = client_connect(&server); /* when it has its reply, the server has forgotten that the first one was ready */
+    client_call(second, "GET", "/v2/health/live", "", NULL, 0, answer);
+    assert_int_equal(kill(server.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(server.pid, &status, WUNTRACED), server.pid);
+    assert_true(WIFSTOPPED(status));
+    for (uint32_t i = 0; i < WAITING; i++)
+        fds[i] = client_connect(&server);
+    client_text(first, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_int_equal(kill(server.pid, SIGCONT), 0);
+    client_receive(first, answer);
+    open = strstr(answer->body, "\ninlay_http_connections ");
+    assert_non_null(open);
+    assert_int_equal(strtol(open + strlen("\ninlay_http_connections "), NULL, 10), WAITING + 2);
+    for (uint32_t i = 0; i < WAITING; i++)
+        (void)close(fds[i]);
+    (void)close(first);
+    (void)close(second);
+    free(answer);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
 static int prepare(void **state)
 {
     struct rlimit limit;
@@ -127,7 +164,8 @@ static int end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_are_answered) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_are_answered),
+                                        cmocka_unit_test(test_all_are_accepted_at_once) };
 
     (void)signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, prepare, end);

@@ -121,6 +121,13 @@ static int timeout_ms(const struct front_thread *thread)
                                                                     : tick_ms(thread);
 }
 
+/* Accepts the connections that wait: with one at a time, each would wait for the requests of all connections before it. */
+static void accept_all(struct front *front, const listener_socket *listener)
+{
+    for (uint32_t i = 0; i < MAX_EVENTS && front_accept(front, listener); i++)
+        ;
+}
+
 /* See struct front. */
 static bool serve(struct front_thread *thread)
 {
@@ -140,7 +147,7 @@ static bool serve(struct front_thread *thread)
                 if (read(thread->event, &ignored, sizeof ignored) < 0)
                     continue;
             } else if (listener != NULL) {
-                (void)front_accept(front, listener);
+                accept_all(front, listener);
             } else {
                 connection_event(events[i].data.ptr, events[i].events);
             }
