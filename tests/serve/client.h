@@ -92,8 +92,8 @@ void write_models(const char *folder);
 void write_doubling(const char *path, uint32_t times);
 /* A model y = Relu(x) of the shape [2], whose output and node are called `name`. */
 void write_relu(const char *path, const char *name);
-/* A model y = op(x) of the shape [7]. */
-void write_one(const char *path, const char *op);
+/* A model y = op(x) of floats with this shape, as "N,3". */
+void write_one(const char *path, const char *op, const char *dims);
 /* A model of one number: y = new = old + x; `old` and `new` are its state. */
 void write_sum(const char *path);
 /* As write_sum(), with this operator instead of Add. */

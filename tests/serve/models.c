@@ -115,14 +115,14 @@ void write_relu(const char *path, const char *name)
     save(path, &wire);
 }
 
-void write_one(const char *path, const char *op)
+void write_one(const char *path, const char *op, const char *dims)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "7");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, dims);
     mw_node(&wire, op, "x", "y");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "7");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, dims);
     wire_end(&wire, mark);
     save(path, &wire);
 }

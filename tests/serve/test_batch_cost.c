@@ -18,7 +18,7 @@ static void test_cheapest_row(void **state)
     batch_cost_add(&cost, 0, 1);
     batch_cost_add(&cost, UINT64_C(1) << 40, 1);
     assert_int_equal(cost.best, 4);
-    assert_true(batch_cost_gain(&cost) == 60);
+    assert_true(batch_cost_gain(&cost) == 60 && !batch_cost_is_worth(&cost));
 }
 
 static void test_no_gain(void **state)
@@ -30,7 +30,21 @@ static void test_no_gain(void **state)
     for (uint64_t rows = 1; rows <= 64; rows *= 2)
         batch_cost_add(&cost, rows, 100.0 * (double)rows);
     assert_int_equal(cost.best, 1);
-    assert_true(batch_cost_gain(&cost) == 0);
+    assert_true(batch_cost_gain(&cost) == 0 && !batch_cost_is_worth(&cost));
+}
+
+/* A gain of 50 us per row is more than a change of threads costs, one of 5 us is not. */
+static void test_worth(void **state)
+{
+    batch_cost much = { .best = 0 }, little = { .best = 0 };
+
+    (void)state;
+    batch_cost_add(&much, 1, 100000);
+    batch_cost_add(&much, 2, 100000);
+    assert_true(batch_cost_is_worth(&much));
+    batch_cost_add(&little, 1, 10000);
+    batch_cost_add(&little, 2, 10000);
+    assert_false(batch_cost_is_worth(&little));
 }
 
 static void test_interpolation(void **state)
@@ -88,8 +102,11 @@ static void test_late_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cheapest_row),  cmocka_unit_test(test_no_gain),
-        cmocka_unit_test(test_interpolation), cmocka_unit_test(test_changing_run_times),
+        cmocka_unit_test(test_cheapest_row),
+        cmocka_unit_test(test_no_gain),
+        cmocka_unit_test(test_worth),
+        cmocka_unit_test(test_interpolation),
+        cmocka_unit_test(test_changing_run_times),
         cmocka_unit_test(test_late_runs),
     };
 

@@ -426,7 +426,7 @@ static void test_endless_load(void **state)
 
         for (uint32_t k = loads[i].alone ? 2 : 0; flags[k] != NULL; k++)
             all[n++] = flags[k];
-        write_one(serving_path(&server, "models/endless/1/model.onnx", path, sizeof path), loads[i].op);
+        write_one(serving_path(&server, "models/endless/1/model.onnx", path, sizeof path), loads[i].op, "7");
         serving_spawn(&server, all);
         serving_await(&server, "stuck: a run", text, sizeof text);
         expect_end(SIGTERM);

@@ -22,7 +22,7 @@ static char stuck_file[128];
 
 static void write_neg(const char *path)
 {
-    write_one(path, "Neg");
+    write_one(path, "Neg", "7");
 }
 
 static void start_with(const char *runners)

@@ -30,22 +30,22 @@ static void write_again(const char *path)
 
 static void write_abs(const char *path)
 {
-    write_one(path, "Abs");
+    write_one(path, "Abs", "7");
 }
 
 static void write_log(const char *path)
 {
-    write_one(path, "Log");
+    write_one(path, "Log", "7");
 }
 
 static void write_relu7(const char *path)
 {
-    write_one(path, "Relu");
+    write_one(path, "Relu", "7");
 }
 
 static void write_neg(const char *path)
 {
-    write_one(path, "Neg");
+    write_one(path, "Neg", "7");
 }
 
 /* Adds a version to a model. */

@@ -83,3 +83,10 @@ double batch_cost_gain(const batch_cost *cost)
 {
     return cost->best > 1 && cost->ns[0] > 0 ? cost->ns[0] - cost->ns[floor_log2(cost->best)] / (double)cost->best : 0;
 }
+
+bool batch_cost_is_worth(const batch_cost *cost)
+{
+    static const double change_ns = 20000;
+
+    return batch_cost_gain(cost) >= change_ns;
+}

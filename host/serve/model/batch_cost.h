@@ -24,4 +24,6 @@ double batch_cost_of(const batch_cost *cost, uint64_t rows);
 double batch_cost_latest(const batch_cost *cost, uint64_t rows);
 /* Time per row that the best batch size saves over runs of one row, in nanoseconds. */
 double batch_cost_gain(const batch_cost *cost);
+/* Whether this is more than a change of thread costs, which requests need to meet in a queue. */
+bool batch_cost_is_worth(const batch_cost *cost);
 #endif

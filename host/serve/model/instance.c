@@ -127,6 +127,7 @@ inlay_status instance_run_generated(const struct model *model, struct instance *
     inlay_status status = INLAY_OK;
 
     run.cancel = model->settings.stop;
+    run.max_threads = instance->threads;
     for (uint32_t k = 0; status == INLAY_OK && k < model->input_count; k++) {
         inlay_value *value = NULL;
 

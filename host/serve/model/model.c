@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { CHOSEN_BATCH = 4 }; /* max_batch of models that gain by batches, if no setting says otherwise */
+
 /* ------------------------------------------------------------------ inputs and outputs */
 
 static inlay_status read_io(struct model *model, inlay_diag *diag)
@@ -54,6 +56,21 @@ static bool is_batchable(const struct model *model)
             axis = NULL;
     }
     return axis != NULL && model->output_count > 0;
+}
+
+/* Whether the server may choose max_batch, if no setting does: the check of the rows needs inputs of known sizes that it can
+ * make, and requests of states and texts are not batched here. */
+static bool may_choose_batch(const struct model *model)
+{
+    bool may = model->batchable && model->settings.warmup && model->state_count == 0 && model->text == NULL &&
+               model->file_outputs == NULL;
+
+    for (uint32_t i = 0; may && i < model->input_count; i++) {
+        may = !model->inputs[i].optional && model->inputs[i].dtype != INLAY_STRING;
+        for (uint32_t axis = 1; may && axis < model->inputs[i].rank; axis++)
+            may = model->inputs[i].dims[axis] >= 0;
+    }
+    return may;
 }
 
 /* ------------------------------------------------------------------ instances */
@@ -117,18 +134,31 @@ static inlay_status warm_up(const struct model *model, struct instance *instance
     return instance_run_generated(model, instance, warm_input, &size, NULL);
 }
 
+/* Whether the batches that were measured are worth it although nobody asked for them: a gain of an eighth, and equal
+ * results. */
+static bool is_worth(const struct model *model, struct instance *instance)
+{
+    const batch_cost *cost = &model->queue.cost;
+
+    return batch_cost_is_worth(cost) && batch_cost_gain(cost) >= cost->ns[0] / 8 &&
+           row_check(model, instance, model->settings.max_batch);
+}
+
 /* Times runs of 1, 2, 4 ... rows, up to four times the best batch size, in a context that is not kept: it has memory for
- * more rows than batches will have. */
+ * more rows than batches will have. No size is the best if the server chooses max_batch and batches are not worth it. */
 static void measure_batches(struct model *model, int64_t length)
 {
-    enum { TIMES = 3 };
+    enum { TIMES = 3, LONG_RUN_NS = 10000000 }; /* longer runs would delay the load, and gain less */
     batch_cost *cost = &model->queue.cost;
     struct instance instance = { .context = NULL };
     bool good = instance_init(model, &instance, 1, NULL) == INLAY_OK;
 
+    if (model->chooses_batch) /* requests meet while all runs are active */
+        instance.threads = model->settings.busy_threads;
     for (uint32_t rows = 1; good && rows <= model->settings.max_batch && (rows == 1 || cost->best * 4 >= rows);
          rows *= 2) {
-        good = warm_up(model, &instance, rows, length) == INLAY_OK;
+        good =
+            !(model->chooses_batch && cost->ns[0] > LONG_RUN_NS) && warm_up(model, &instance, rows, length) == INLAY_OK;
         for (uint32_t k = 0; good && k < TIMES; k++) {
             uint64_t start = clock_ns();
 
@@ -136,6 +166,8 @@ static void measure_batches(struct model *model, int64_t length)
                 batch_cost_add(cost, rows, (double)(clock_ns() - start));
         }
     }
+    if (model->chooses_batch && !is_worth(model, &instance))
+        *cost = (batch_cost){ .best = 0 };
     instance_deinit(model, &instance);
 }
 
@@ -268,6 +300,10 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     model->batchable = is_batchable(model);
     if (!model->batchable)
         model->settings.max_batch = 1;
+    if (model->settings.max_batch == 0) {
+        model->chooses_batch = may_choose_batch(model);
+        model->settings.max_batch = model->chooses_batch ? CHOSEN_BATCH : 1;
+    }
     INLAY_TRY(padding_init(model, diag));
     INLAY_TRY(make_instances(model, diag));
     INLAY_TRY(padding_check(model, &model->instances[0], diag));
@@ -275,6 +311,11 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
         INLAY_TRY(find_rows(model, diag));
     if (model->settings.warmup)
         warm_all(model);
+    if (model->chooses_batch && model->queue.cost.best <= 1)
+        model->settings.max_batch = 1;
+    else if (model->chooses_batch)
+        log_line(LOG_INFO_LINE, "model '%s', version %s: up to %u rows of waiting requests share a run", model->name,
+                 model->version, model->settings.max_batch);
     model->shares = shares_read(model->session, &model->share_count);
     *out_model = model;
     model = NULL;
@@ -304,7 +345,7 @@ inlay_status model_load_ensemble(const char *name, uint64_t version, const char 
     model->batchable = ensemble->batchable;
     ensemble->inputs = ensemble->outputs = NULL;
     INLAY_TRY(sequences_create(model, diag));
-    if (!model->batchable)
+    if (!model->batchable || model->settings.max_batch == 0)
         model->settings.max_batch = 1;
     INLAY_TRY(make_instances(model, diag));
     if (model->settings.warmup)

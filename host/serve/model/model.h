@@ -25,10 +25,11 @@ enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
 
 /* How a model is served: the server's settings, overridden by those of its config.yaml. */
 typedef struct model_settings {
-    uint32_t max_batch;        /* most rows of a batch; 1 = no dynamic batching */
+    uint32_t max_batch;        /* most rows of a batch; 1 = no dynamic batching; 0 until the model is loaded: see row_check() */
     uint64_t batch_delay_us;   /* most time that a request waits for others */
     uint64_t batch_target_us;  /* target p99 of a request; 0 = none */
     uint32_t instances;        /* concurrent runs */
+    uint32_t busy_threads;     /* threads of a run while as many runs as possible are active */
     uint32_t max_queue;        /* most waiting requests */
     uint32_t max_sequences;    /* most live sequences of a model with states */
     uint64_t kv_memory;        /* most bytes of the states of texts; 0 = no limit */
@@ -106,6 +107,7 @@ struct model {
     atomic_uint texts;             /* texts in progress, see decoding.h */
     struct sequence *sequences;    /* [settings.max_sequences]; NULL = none */
     bool batchable;                /* all inputs and outputs have the same symbolic first axis */
+    bool chooses_batch;            /* max_batch was 0 */
     struct padding padding;
     struct instance *instances, *idle;
     job_queue queue;
@@ -195,6 +197,10 @@ typedef inlay_status (*model_input_fn)(const struct model *model, uint32_t k, co
                                        inlay_diag *diag);
 INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, struct instance *instance,
                                                     model_input_fn make, const void *user, inlay_diag *diag);
+
+/* row_check.c: whether each row of a batch of 2 to `rows` rows has the bits that it has alone, for pseudo-random inputs of
+ * a batchable model whose other axes are fixed. */
+bool row_check(const struct model *model, struct instance *instance, uint32_t rows);
 
 /* model.c and run.c */
 

@@ -7,7 +7,7 @@
 
 /* The numbers: X(name, least, most). Each is a member of model_settings, too. */
 #define NUMBER_LIST(X)                                                                                                 \
-    X(max_batch, 1, 65536)                                                                                             \
+    X(max_batch, 0, 65536)                                                                                             \
     X(batch_delay_us, 0, 10000000)                                                                                     \
     X(batch_target_us, 0, 3600000000)                                                                                  \
     X(instances, 1, 4096)                                                                                              \

@@ -5,6 +5,7 @@
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
+#include "base/cpus.h"
 #include "base/signing.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -12,13 +13,14 @@
 
 static model_settings default_settings(const struct settings *settings, uint32_t runners)
 {
-    uint32_t instances = (uint32_t)settings_int(settings, SET_instances);
+    uint32_t instances = (uint32_t)settings_int(settings, SET_instances), cpus = cpus_allowed();
 
     return (model_settings){
         .max_batch = (uint32_t)settings_int(settings, SET_max_batch),
         .batch_delay_us = (uint64_t)settings_int(settings, SET_batch_delay_us),
         .batch_target_us = (uint64_t)settings_int(settings, SET_batch_target_us),
         .instances = instances > 0 ? instances : runners,
+        .busy_threads = cpus > runners ? cpus / runners : 1,
         .max_queue = (uint32_t)settings_int(settings, SET_max_queue),
         .max_sequences = (uint32_t)settings_int(settings, SET_max_sequences),
         .kv_memory = (uint64_t)settings_int(settings, SET_kv_memory),

@@ -12,7 +12,6 @@
 
 enum {
     QUICK_NS = 300000, /* runs up to this time happen on the thread that received the request */
-    CHANGE_NS = 20000, /* cost of a change of thread; batching has to save more */
     SPARE_JOBS = 16    /* most waiting jobs of sched_submit_spare() */
 };
 
@@ -160,7 +159,8 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
     *at = instance->next;
     if (instance == sched->spare_run)
         sched->spare_run = NULL;
-    if (completed && model->settings.max_batch > 1)
+    if (completed && model->settings.max_batch > 1 &&
+        (!model->chooses_batch || instance->threads <= model->settings.busy_threads))
         batch_cost_add(&model->queue.cost, rows, (double)ns);
     if (sequence != NULL) {
         queues_advance(&sched->queues, sequence);
@@ -378,7 +378,7 @@ static bool is_quick(const struct sched *sched, const struct job *job)
            (model->queue.quick_runs == 0 || job->queued_ns < model->queue.quick_ns + QUICK_NS) &&
            model->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
            (model->settings.max_batch <= 1 ||
-            (model->settings.batch_delay_us == 0 && batch_cost_gain(&model->queue.cost) < CHANGE_NS));
+            (model->settings.batch_delay_us == 0 && !batch_cost_is_worth(&model->queue.cost)));
 }
 
 /* Runs the job on this thread. The lock is held before, not after. */
