@@ -1,6 +1,6 @@
 #!/bin/bash
 # libinlay_ep.so in ONNX Runtime's own library, which npm's onnxruntime-node contains.
-#   stock.sh PROGRAM PACKAGES     PACKAGES: the folder for npm packages; skipped if npm cannot fetch them
+#   stock.sh PROGRAM PACKAGES [ARGUMENT...]     PACKAGES: the folder for npm packages; skipped if npm cannot fetch them
 # ORT_LIBRARY=/path/libonnxruntime.so.1 names another library.
 set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
@@ -17,4 +17,4 @@ if [ -z "${ORT_LIBRARY:-}" ]; then
     [ -e "$ORT_LIBRARY" ] || skip "onnxruntime-node has no library for $machine"
 fi
 export ORT_LIBRARY
-"$1"
+"$1" "${@:3}"
