@@ -2,7 +2,10 @@
  * path of that library. */
 #include "stock.h"
 #include "random.h"
+#include <dirent.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_VALUES = 4 };
 
@@ -384,6 +387,127 @@ static void test_threads(void **state)
     api->ReleaseSessionOptions(options);
 }
 
+/* ------------------------------------------------------------------ EPContext nodes */
+
+/* OrtCompileApi. */
+struct compile_api {
+#define ENTRY(returns, name, params) returns(*name) params;
+#include "compile.def"
+#undef ENTRY
+};
+
+/* Compiles the model file to *out. */
+static void compile_file(const OrtSessionOptions *options, const char *in, const char *out, bool embedded)
+{
+    const struct compile_api *compiling = (const struct compile_api *)(const void *)api->GetCompileApi();
+    OrtModelCompilationOptions *compilation = NULL;
+
+    ok(compiling->CreateModelCompilationOptionsFromSessionOptions(env, options, &compilation));
+    ok(compiling->ModelCompilationOptions_SetInputModelPath(compilation, in));
+    ok(compiling->ModelCompilationOptions_SetOutputModelPath(compilation, out));
+    ok(compiling->ModelCompilationOptions_SetEpContextEmbedMode(compilation, embedded));
+    ok(compiling->CompileModel(env, compilation));
+    compiling->ReleaseModelCompilationOptions(compilation);
+}
+
+static void write_file(const char *path, const struct wire *wire)
+{
+    FILE *file = fopen(path, "wbe");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(wire->bytes, 1, wire->count, file), wire->count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static size_t count_files(const char *folder, const char *suffix)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    size_t count = 0;
+
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        const size_t bytes = strlen(entry->d_name), end = strlen(suffix);
+
+        count += bytes > end && strcmp(entry->d_name + bytes - end, suffix) == 0;
+    }
+    (void)closedir(dir);
+    return count;
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    char path[600];
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        (void)unlink(path);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    (void)rmdir(folder);
+}
+
+/* Each model is compiled, within the model and to separate files; sessions of the result run only what was compiled, with
+ * equal results. */
+static void test_compiled_models(void **state)
+{
+    OrtSessionOptions *stock_options, *options = options_with("intra_threads", "1");
+    char folder[] = "/tmp/inlay_ep_XXXXXX", in[64], out[64];
+    uint64_t seed = 42;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(in, sizeof in, "%s/model.onnx", folder);
+    (void)snprintf(out, sizeof out, "%s/compiled.onnx", folder);
+    ok(api->CreateSessionOptions(&stock_options));
+    for (size_t i = 0; i < 2 * sizeof models / sizeof models[0]; i++) {
+        const struct model *of = &models[i / 2];
+        const bool embedded = i % 2 == 0;
+        struct wire wire = { 0 };
+        OrtSession *stock, *with;
+        size_t groups;
+
+        of->write(&wire);
+        write_file(in, &wire);
+        stock = session_of(&wire, stock_options);
+        wire_deinit(&wire);
+        compile_file(options, in, out, embedded);
+        assert_int_equal(count_files(folder, ".inlay.onnx"), embedded ? 0 : of->groups);
+        ok(api->CreateSession(env, out, options, &with));
+        assert_int_equal(nodes_of_inlay(with, &groups), of->groups); /* each group is one node */
+        for (int round = 0; round < 2; round++)
+            run_both(of, stock, with, 2 + round, &seed);
+        api->ReleaseSession(stock);
+        api->ReleaseSession(with);
+        remove_folder(folder);
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+    remove_folder(folder);
+    api->ReleaseSessionOptions(stock_options);
+    api->ReleaseSessionOptions(options);
+}
+
+static void test_compatibility(void **state)
+{
+    static const struct {
+        const char *info;
+        OrtCompiledModelCompatibility expected;
+    } rows[] = { { "inlay " INLAY_VERSION, ORT_COMPATIBILITY_OPTIMAL },
+                 { "inlay 0.0.1", ORT_COMPATIBILITY_PREFER_RECOMPILATION },
+                 { "another provider", ORT_COMPATIBILITY_NOT_APPLICABLE } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        OrtCompiledModelCompatibility got = -1;
+
+        ok(api->GetModelCompatibilityForEpDevices(&device, 1, rows[i].info, &got));
+        assert_int_equal(got, rows[i].expected);
+    }
+}
+
 static void test_unknown_option(void **state)
 {
     OrtSessionOptions *options = options_with("no_such_option", "1");
@@ -401,8 +525,8 @@ static void test_unknown_option(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_models),          cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_compiled_models), cmocka_unit_test(test_compatibility),
         cmocka_unit_test(test_unknown_option),
     };
 

@@ -238,10 +238,12 @@ static OrtStatus *look_at(struct search *from, size_t index, ep_names *names, si
     return failed;
 }
 
+/* has_constants: the models of the nodes contain the constants that they read. */
 static OrtStatus *offer(const struct ep *self, OrtEpGraphSupportInfo *support, const OrtNode *const *nodes,
-                        size_t count)
+                        size_t count, bool has_constants)
 {
-    const OrtNodeFusionOptions fusion = { .ort_version_supported = EP_API_VERSION, .drop_constant_initializers = true };
+    const OrtNodeFusionOptions fusion = { .ort_version_supported = EP_API_VERSION,
+                                          .drop_constant_initializers = has_constants };
 
     return self->runtime.ep_api->EpGraphSupportInfo_AddNodesToFuse(support, nodes, count, &fusion);
 }
@@ -262,7 +264,7 @@ static OrtStatus *offer_groups(struct search *from, OrtEpGraphSupportInfo *suppo
                 from->candidates[i].supported = false; /* offered */
                 group[count++] = from->nodes.items[i];
             }
-        failed = offer(from->self, support, group, count);
+        failed = offer(from->self, support, group, count, true);
     }
     free(group);
     return failed;
@@ -296,6 +298,21 @@ static OrtStatus *offer_parts(struct search *from, OrtEpGraphSupportInfo *suppor
 }
 
 /* ------------------------------------------------------------------ the graph */
+
+/* Offers each EPContext node of this provider alone. *out_found: there is one. */
+static OrtStatus *offer_contexts(const struct search *from, OrtEpGraphSupportInfo *support, bool *out_found)
+{
+    *out_found = false;
+    for (size_t i = 0; i < from->nodes.count; i++) {
+        bool is_own;
+
+        EP_TRY(ep_context_is_own(&from->self->runtime, from->nodes.items[i], &is_own));
+        if (is_own)
+            EP_TRY(offer(from->self, support, &from->nodes.items[i], 1, false));
+        *out_found = *out_found || is_own;
+    }
+    return NULL;
+}
 
 /* No node belongs to another provider. */
 static OrtStatus *all_free(const struct search *from, bool *out)
@@ -345,16 +362,19 @@ OrtStatus *ep_get_capability(OrtEp *base, const OrtGraph *graph, OrtEpGraphSuppo
     struct search from = { .self = (struct ep *)(void *)base, .graph = graph };
     const ep_runtime *runtime = &from.self->runtime;
     const OrtNode *parent = NULL;
+    bool has_contexts = false;
     OrtStatus *failed;
 
     EP_TRY(runtime->api->Graph_GetParentNode(graph, &parent));
     if (parent != NULL) /* the body of a control-flow node, which is taken with its node */
         return NULL;
     failed = ep_graph_nodes(runtime, graph, &from.nodes);
-    if (failed == NULL && from.nodes.count > 0)
+    if (failed == NULL)
+        failed = offer_contexts(&from, support, &has_contexts);
+    if (failed == NULL && from.nodes.count > 0 && !has_contexts)
         failed = take_whole(&from);
     if (failed == NULL && from.self->whole != NULL)
-        failed = offer(from.self, support, from.nodes.items, from.nodes.count);
+        failed = offer(from.self, support, from.nodes.items, from.nodes.count, true);
     else if (failed == NULL && from.nodes.count > 0)
         failed = offer_parts(&from, support);
     free(from.nodes.items);

@@ -302,14 +302,19 @@ static OrtStatus *find_values(const ep_runtime *runtime, const inlay_session *se
     return NULL;
 }
 
-/* The session of the nodes: that of the whole graph, if these are all of its nodes. */
+/* The session of the nodes: that of an EPContext node, or of the whole graph, if these are all of its nodes. */
 static OrtStatus *get_model(struct ep *self, const OrtGraph *graph, const ep_values *outputs, ep_model **out)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     ep_nodes nodes;
     OrtStatus *failed = ep_graph_nodes(&self->runtime, graph, &nodes);
+    bool is_context = false;
 
-    if (failed == NULL && self->whole != NULL && self->whole->node_count == nodes.count) {
+    if (failed == NULL && nodes.count == 1)
+        failed = ep_context_is_own(&self->runtime, nodes.items[0], &is_context);
+    if (failed == NULL && is_context) {
+        failed = ep_context_read(self, graph, nodes.items[0], out);
+    } else if (failed == NULL && self->whole != NULL && self->whole->node_count == nodes.count) {
         *out = self->whole;
         self->whole = NULL;
     } else if (failed == NULL) {
@@ -327,7 +332,8 @@ static OrtStatus *get_model(struct ep *self, const OrtGraph *graph, const ep_val
     return failed;
 }
 
-static OrtStatus *compile_one(struct ep *self, const OrtGraph *graph, const OrtNode *fused_node, struct fused *node)
+static OrtStatus *compile_one(struct ep *self, const OrtGraph *graph, const OrtNode *fused_node, struct fused *node,
+                              OrtNode **context_node)
 {
     const ep_runtime *runtime = &self->runtime;
     ep_values inputs = { 0 }, outputs = { 0 };
@@ -346,6 +352,8 @@ static OrtStatus *compile_one(struct ep *self, const OrtGraph *graph, const OrtN
         failed = find_values(runtime, node->model->session, &inputs, inlay_session_find_input, &node->inputs);
     if (failed == NULL)
         failed = find_values(runtime, node->model->session, &outputs, inlay_session_find_output, &node->outputs);
+    if (failed == NULL && self->context.wanted && context_node != NULL)
+        failed = ep_context_write(self, graph, fused_node, &inputs, &outputs, node->model, context_node);
     node->input_count = inputs.count;
     node->output_count = outputs.count;
     free(inputs.items);
@@ -359,7 +367,6 @@ OrtStatus *ep_compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fuse
     struct ep *self = (struct ep *)(void *)base;
     OrtStatus *failed = NULL;
 
-    (void)ep_context_nodes;
     for (size_t i = 0; i < count; i++)
         infos[i] = NULL;
     for (size_t i = 0; failed == NULL && i < count; i++) {
@@ -371,7 +378,8 @@ OrtStatus *ep_compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fuse
         }
         (void)pthread_mutex_init(&node->lock, NULL);
         infos[i] = &node->base;
-        failed = compile_one(self, graphs[i], fused_nodes[i], node);
+        failed =
+            compile_one(self, graphs[i], fused_nodes[i], node, ep_context_nodes != NULL ? &ep_context_nodes[i] : NULL);
     }
     for (size_t i = 0; failed != NULL && i < count; i++) {
         fused_destroy((struct fused *)(void *)infos[i]);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define EP_EXPORT __attribute__((visibility("default")))
-#define EP_NAME "InlayExecutionProvider"
 /* The runtime stores options of providers as entries of the session's configuration: this, and the option. */
 #define EP_OPTION_PREFIX "ep.inlayexecutionprovider."
 
@@ -79,17 +78,19 @@ static void release_ep(OrtEpFactory *base, OrtEp *old)
         return;
     ep_model_destroy(self->whole);
     inlay_options_destroy(self->options);
+    ep_context_deinit(self);
     free(self);
 }
 
 /* Sets the options that the program gave to this provider. */
-static OrtStatus *set_options(const struct ep *self, const OrtSessionOptions *session)
+static OrtStatus *set_options(struct ep *self, const OrtSessionOptions *session)
 {
     const ep_runtime *runtime = &self->runtime;
     const char *const *keys = NULL, *const *values = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
     OrtKeyValuePairs *entries = NULL;
     inlay_status status = INLAY_OK;
+    OrtStatus *failed;
     size_t count = 0;
 
     EP_TRY(runtime->api->GetSessionOptionsConfigEntries(session, &entries));
@@ -97,8 +98,11 @@ static OrtStatus *set_options(const struct ep *self, const OrtSessionOptions *se
     for (size_t i = 0; status == INLAY_OK && i < count; i++)
         if (strncmp(keys[i], EP_OPTION_PREFIX, strlen(EP_OPTION_PREFIX)) == 0)
             status = inlay_options_set(self->options, keys[i] + strlen(EP_OPTION_PREFIX), values[i], &diag);
+    failed = ep_from(runtime, status, &diag);
+    if (failed == NULL)
+        failed = ep_context_options(self, entries);
     runtime->api->ReleaseKeyValuePairs(entries);
-    return ep_from(runtime, status, &diag);
+    return failed;
 }
 
 static OrtStatus *create_ep(OrtEpFactory *base, const OrtHardwareDevice *const *devices,
@@ -121,7 +125,8 @@ static OrtStatus *create_ep(OrtEpFactory *base, const OrtHardwareDevice *const *
                           .GetName = name_of,
                           .GetCapability = ep_get_capability,
                           .Compile = ep_compile,
-                          .ReleaseNodeComputeInfos = ep_release_compute_infos };
+                          .ReleaseNodeComputeInfos = ep_release_compute_infos,
+                          .GetCompiledModelCompatibilityInfo = ep_context_compatibility };
     self->runtime = *runtime;
     self->logger = logger;
     status = inlay_options_create(&self->options, &diag);
@@ -259,6 +264,7 @@ OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *ort_
                                  .ReleaseEp = release_ep,
                                  .GetVendorId = factory_vendor_id,
                                  .GetVersion = factory_version,
+                                 .ValidateCompiledModelCompatibilityInfo = ep_context_validate,
                                  .CreateAllocator = create_allocator,
                                  .ReleaseAllocator = release_allocator,
                                  .CreateDataTransfer = create_data_transfer,

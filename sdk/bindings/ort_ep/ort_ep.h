@@ -10,6 +10,8 @@
 #include "ep_types.h"
 #include "writer.h"
 
+#define EP_NAME "InlayExecutionProvider"
+
 /* The functions of version 23 are used, and later ones where the runtime has them. */
 enum { EP_API_VERSION = 23 };
 
@@ -35,6 +37,12 @@ struct ep {
     const OrtLogger *logger;
     inlay_options *options;
     ep_model *whole; /* the model of the whole graph, compiled to learn whether inlay takes it; or NULL */
+    struct {
+        bool wanted;   /* the runtime writes a model with EPContext nodes */
+        bool embedded; /* which contain what was compiled; otherwise separate files do */
+        char *path;    /* of the model that it writes; "": not stated */
+        char *prefix;  /* of the names of such nodes */
+    } context;
 };
 
 #define EP_TRY(call)                                                                                                   \
@@ -113,6 +121,23 @@ OrtStatus *ep_model_write(const ep_runtime *runtime, const ep_group *group, ep_m
 OrtStatus *ep_model_create(const struct ep *self, const ep_group *group, ep_model **out, inlay_diag *diag);
 /* NULL is a no-op. */
 void ep_model_destroy(ep_model *model);
+
+/* ------------------------------------------------------------------ context.c */
+
+/* Reads the session's options; ep_context_deinit releases them, also after a failure. */
+OrtStatus *ep_context_options(struct ep *self, const OrtKeyValuePairs *entries);
+void ep_context_deinit(struct ep *self);
+/* Whether the node is an EPContext node of this provider. */
+OrtStatus *ep_context_is_own(const ep_runtime *runtime, const OrtNode *node, bool *out);
+/* Creates the EPContext node for a fused node, whose model is written into it or beside it. */
+OrtStatus *ep_context_write(const struct ep *self, const OrtGraph *graph, const OrtNode *fused_node,
+                            const ep_values *inputs, const ep_values *outputs, const ep_model *model, OrtNode **out);
+/* Opens the model of an EPContext node. */
+OrtStatus *ep_context_read(const struct ep *self, const OrtGraph *graph, const OrtNode *node, ep_model **out);
+/* OrtEp and OrtEpFactory: whether a compiled model is up to date. */
+const char *ep_context_compatibility(OrtEp *base, const OrtGraph *graph);
+OrtStatus *ep_context_validate(OrtEpFactory *base, const OrtHardwareDevice *const *devices, size_t device_count,
+                               const char *info, OrtCompiledModelCompatibility *out);
 
 /* ------------------------------------------------------------------ capability.c, compute.c */
 
