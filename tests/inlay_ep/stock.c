@@ -508,6 +508,38 @@ static void test_compatibility(void **state)
     }
 }
 
+static OrtStatus *choose_inlay(const OrtEpDevice **devices, size_t count, const OrtKeyValuePairs *of_model,
+                               const OrtKeyValuePairs *of_runtime, const OrtEpDevice **selected, size_t max_selected,
+                               size_t *num_selected, void *state)
+{
+    (void)of_model, (void)of_runtime, (void)state;
+    *num_selected = 0;
+    for (size_t i = 0; i < count && *num_selected < max_selected; i++)
+        if (devices[i] == device)
+            selected[(*num_selected)++] = devices[i];
+    return NULL;
+}
+
+/* The runtime selects providers from the devices that they list. */
+static void test_selection(void **state)
+{
+    OrtSessionOptions *options;
+    struct wire wire = { 0 };
+    OrtSession *session;
+    size_t groups;
+
+    (void)state;
+    ok(api->CreateSessionOptions(&options));
+    ok(api->AddSessionConfigEntry(options, "session.record_ep_graph_assignment_info", "1"));
+    ok(api->SessionOptionsSetEpSelectionPolicyDelegate(options, choose_inlay, NULL));
+    models[0].write(&wire);
+    session = session_of(&wire, options);
+    wire_deinit(&wire);
+    assert_true(nodes_of_inlay(session, &groups) > 0);
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+}
+
 static void test_unknown_option(void **state)
 {
     OrtSessionOptions *options = options_with("no_such_option", "1");
@@ -525,9 +557,8 @@ static void test_unknown_option(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),          cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_compiled_models), cmocka_unit_test(test_compatibility),
-        cmocka_unit_test(test_unknown_option),
+        cmocka_unit_test(test_models),        cmocka_unit_test(test_threads),   cmocka_unit_test(test_compiled_models),
+        cmocka_unit_test(test_compatibility), cmocka_unit_test(test_selection), cmocka_unit_test(test_unknown_option),
     };
 
     return cmocka_run_group_tests_name("inlay_ep_stock", tests, begin, end);
