@@ -175,8 +175,7 @@ fi
 
 # ---- rejected models and options
 fails 2 "no output file given" mlp.onnx
-fails 4 "not fixed: fix the dimensions of input 'x' [N" net.onnx -o none
-fails 4 "with --dim NAME=N or --dim INPUT:AXIS=N" net.onnx -o none
+fails 2 "not fixed; a bundle has fixed sizes: add --dim N=N" net.onnx -o none
 fails 4 "not fixed: it depends on data" dynamic.onnx -o none
 does ".same" loop.onnx -o loop # unrolled
 does ".same" loop.onnx -o loop0 --level 0 # not unrolled

@@ -275,6 +275,19 @@ class Table(unittest.TestCase):
             if re.search("session options", run([verb, "--help"]).stdout):
                 self.assertLessEqual(session, flags, verb)
 
+    def test_words_of_other_tools(self):
+        """Each answer of elsewhere.def names verbs and options that exist, and each of its words is unknown."""
+        with open(os.path.join(os.path.dirname(VERBS_DEF), "elsewhere.def"), encoding="utf-8") as file:
+            rows = re.findall(r'^ELSEWHERE\("(.*)", "(.*)"\)', file.read(), re.M)
+        self.assertGreater(len(rows), 20)
+        for words, answer in rows:
+            verb = re.match("inlay ([a-z-]+)", answer)
+            for flag in re.findall(r"--[a-z-]+", answer):
+                if answer != "inlay --version":
+                    self.assertRegex(run([verb[1] if verb else "run", "--help-all"]).stdout, rf"(?m)^ +(-., )?{flag}\b")
+            self.assertIn(verb[1] if verb else "run", [*VERBS, "--version"])
+            self.assertFalse(set(words.split()) & set(VERBS), words)
+
     def test_help_wraps_at_columns(self):
         for columns in (60, 200):
             done = subprocess.run([INLAY, "quantize", "--help"], capture_output=True, text=True,

@@ -4,6 +4,7 @@
   values.py INLAY"""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -230,6 +231,17 @@ def check_modules():
     expect("\n/net/layers.0 " in text and "\n/net/head " in text, "modules in names, profile: " + text)
     text = inlay("explain", path("named.onnx"), "--providers", "reference")
     expect("\n/net/layers.0 " in text and "\n/net/head " in text, "modules in names, explain: " + text)
+    # Of many modules, the deepest level that fits a table; --all shows every module.
+    names = [f"/net/block.{i // 3}/part.{i % 3}/Add" for i in range(60)]
+    nodes = [helper.make_node("MatMul", [f"v{i}", "x"], [f"v{i + 1}"], name=n) for i, n in enumerate(names)]
+    save(nodes, [helper.make_tensor_value_info("v0", TensorProto.FLOAT, [8, 8]), *square],
+         [helper.make_tensor_value_info("v60", TensorProto.FLOAT, [8, 8])], file="deep.onnx")
+    for arguments in (("profile", "--runs", "2", "--no-peak"), ("explain",)):
+        text = inlay(*arguments, path("deep.onnx"), "--providers", "cpu,reference", "--level", "0")
+        rows = re.findall(r"^/net\S*", text[text.index("\nmodule"):].split("\n\n")[0], re.M)
+        expect(sorted(rows) == sorted(f"/net/block.{i}" for i in range(20)), f"modules of a level: {rows}")
+    text = inlay("explain", "--all", path("deep.onnx"), "--providers", "reference", "--level", "0")
+    expect(all(f"\n{n[:-4]} " in text for n in names), "every module")
     inlay("optimize", model, "-o", small)
     expect(traces(small) == 4, "optimize keeps metadata")
     inlay("optimize", model, "-o", small, "--no-metadata")

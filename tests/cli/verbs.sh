@@ -83,6 +83,26 @@ refuses 2 "unknown option '--inptus'; did you mean '--inputs'\\?$" run --inptus 
 refuses 2 "unknown option '--intra-thread5'; did you mean '--intra-threads'\\?$" run "$add" --intra-thread5=1
 refuses 2 "unknown option '--qqqqqqqq'; inlay run --help-all lists the options" run "$add" --qqqqqqqq
 expect 0 'string|float' run "$add" --seed 1 --val 2
+# What other tools call a verb or an option; a name that has little in common with a known one is no suggestion.
+refuses 2 "unknown option '--opset'; try inlay optimize --opset=N$" edit "$add" --opset 9
+refuses 2 "unknown verb 'convert'; try inlay optimize --opset=N$" convert "$add"
+refuses 2 "unknown option '--verison'; did you mean '--version'\\?$" --verison
+expect 0 'Usage: inlay run' run -h
+# A switch may stand alone, or have its value after a blank or '='.
+for switch in --free-shapes '--free-shapes 1' '--free-shapes 0' --free-shapes=1; do
+    # shellcheck disable=SC2086
+    expect 0 ': OK: 1 nodes' check $switch "$add"
+    # shellcheck disable=SC2086
+    expect 0 "^free_shapes +$([ "$switch" = '--free-shapes 0' ] && echo 0 || echo 1) +--free-shapes" config $switch
+done
+refuses 2 "'2' is not an integer from 0 to 1" config --free-shapes=2
+expect 0 'ran in' run --check-finite 0 "$node/test_log/model.onnx"
+refuses 2 "expected 0 or 1" run --check-finite=2 "$add"
+# --dim by input and axis
+refuses 2 "axis 1 of input 'x' has the fixed size 4" run "$add" --dim x:1=5
+refuses 2 "input 'x' has 3 axes, counted from 0" run "$add" --dim x:3=5
+refuses 2 "the model has no input 'z'; did you mean" run "$add" --dim z:0=5
+refuses 2 "no node named 'Add'; did you mean 'op:Add'" explain "$add" --node Add
 refuses 2 "unknown verb 'xyzzy'" help xyzzy
 for verb in run bench inspect check doctor sparsity optimize profile bisect explain partition tune; do
     expect 2 'no model given' "$verb"

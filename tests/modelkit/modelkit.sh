@@ -97,7 +97,7 @@ says 0 '^error   weights-not-finite    ' doctor --list
 says 0 '^clean1.onnx: no findings$' doctor clean1.onnx "${common[@]}" "${quick[@]}"
 says 1 "^warning weights-twice: 'w2' has the same elements as 'w1'; keep one copy .*\[--fix\]$" doctor twice.onnx \
     "${common[@]}" "${quick[@]}"
-says 1 '^0 errors, 1 warnings, 0 notes; --fix -o FILE fixes 1$' doctor twice.onnx "${common[@]}" "${quick[@]}"
+says 1 '^0 errors, 1 warning, 0 notes; --fix -o FILE fixes 1$' doctor twice.onnx "${common[@]}" "${quick[@]}"
 does 1 '.measured and .run_ms > 0 and .findings[0].cost == "measured" and .findings[0].cost_ms > 0' \
     doctor float64.onnx "${common[@]}" --seconds 0.05 --quiet
 does 0 '.written.before_ms > 0 and .written.after_ms > 0' doctor twice.onnx --fix -o out.onnx "${common[@]}" \
@@ -150,7 +150,7 @@ does 0 '.assumed == [{"name": "N", "size": 8}]' explain model.onnx --assume batc
 for verb in explain run; do
     does 0 . $verb model.onnx --dim batch=2 "${common[@]}"
     does 0 . $verb model.onnx --dim x:0=2 "${common[@]}"
-    fails 2 "no dimension named 'x:1'" $verb model.onnx --dim x:1=64 "${common[@]}" # is fixed
+    fails 2 "axis 1 of input 'x' has the fixed size 64" $verb model.onnx --dim x:1=64 "${common[@]}" # is fixed
     fails 2 "no dimension named 'x:'" $verb model.onnx --dim x:=64 "${common[@]}"
     fails 2 "no dimension named 'rows'; it has 'N'" $verb model.onnx --dim rows=2 "${common[@]}"
     fails 2 "no dimension named 'M'; did you mean 'N'?" $verb model.onnx --dim M=2 "${common[@]}"

@@ -439,6 +439,15 @@ class Pipe(unittest.TestCase):
         got = np.asarray(Image.open(io.BytesIO(file.tobytes())))
         np.testing.assert_array_equal(got, np.asarray(self.image.resize((20, 15), 2)))
 
+    def test_sides_of_the_model(self):
+        pre = "decode,resize:40x30,{},normalise:unit"
+        for step, text in (("crop:15x21", "of width 21, but input 'x' of the model has width 20"),
+                           ("letterbox:16x20", "of height 16, but input 'x' of the model has height 15"),
+                           ("resize:15x10", "of width 10, but"), ("resize:20,crop:15x20", None), ("crop", None)):
+            told = self.inlay("pipe", self.planes(15, 20), "--pre", pre.format(step), "-o", self.path("w.onnx"),
+                              code=0 if text is None else 2)
+            self.assertIn(text or "", told)
+
     def test_classes(self):
         info = helper.make_tensor_value_info
         m = self.model([helper.make_node("GlobalAveragePool", ["x"], ["p"]), helper.make_node("Flatten", ["p"], ["y"])],

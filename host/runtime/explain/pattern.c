@@ -40,6 +40,10 @@ inlay_status facts_check_pattern(const struct facts *facts, const char *what, co
         for (uint32_t node = 0; node < facts->graphs[i]->program->graph->node_count; node++)
             if (facts_matches(pattern, facts_node_info(facts->graphs[i], node)))
                 return INLAY_OK;
+    for (uint32_t i = 0; !by_op && i < facts->node_count; i++)
+        if (strcmp(nth_op(facts, i), pattern) == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: no node named '%s'; did you mean 'op:%s'?", what,
+                              pattern, pattern);
     nearest = nearest_name(by_op ? pattern + 3 : pattern, by_op ? nth_op : nth_name, facts, facts->node_count);
     if (nearest == NULL && !by_op) { /* users often give only a part of a path */
         for (uint32_t i = 0; nearest == NULL && pattern[0] != '\0' && i < facts->node_count; i++)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_MODULES = 12 };
+enum { SHOWN_MODULES = 20 };
 
 struct module_sum {
     char name[GRAPH_SCOPE];
@@ -27,44 +27,79 @@ static uint32_t count_nodes(const struct facts *facts)
     return count;
 }
 
-/* Adds the nodes of a graph; an offer for several nodes is divided among them. */
-static void add_graph(const struct facts *facts, const facts_graph *graph, struct module_sum *sums, uint32_t *count)
-{
-    for (uint32_t i = 0; i < graph->program->graph->node_count; i++) {
-        char module[GRAPH_SCOPE];
-        const uint32_t offer = graph->nodes[i].offer;
-        uint32_t k = 0;
+/* Modules, cut to their first `parts` parts. */
+struct module_level {
+    struct module_sum *sums;
+    uint32_t count, most; /* more than `most` are not added */
+    uint32_t parts;
+    bool cut; /* is there a deeper level? */
+};
 
-        if (graph_node_scope(graph->program->graph->nodes[i], module) == NULL)
-            continue;
-        while (k < *count && strcmp(sums[k].name, module) != 0)
-            k++;
-        if (k == *count)
-            memcpy(sums[(*count)++].name, module, sizeof module);
-        sums[k].nodes++;
-        if (offer != INLAY_NONE)
-            sums[k].ns += facts_displayed_ns(facts, &graph->parts->offers[offer], graph->parts->offers[offer].cost.ns) /
-                          graph->parts->offers[offer].node_count;
+static void add_node(const struct facts *facts, const facts_graph *graph, uint32_t node, struct module_level *level)
+{
+    char module[GRAPH_SCOPE];
+    const uint32_t offer = graph->nodes[node].offer;
+    uint32_t k = 0;
+
+    if (graph_node_scope(graph->program->graph->nodes[node], module) == NULL)
+        return;
+    level->cut = graph_scope_cut(module, level->parts) || level->cut;
+    while (k < level->count && strcmp(level->sums[k].name, module) != 0)
+        k++;
+    if (k == level->most)
+        return;
+    if (k == level->count) {
+        level->sums[level->count++] = (struct module_sum){ .ns = 0 };
+        memcpy(level->sums[k].name, module, sizeof module);
     }
+    level->sums[k].nodes++;
+    if (offer != INLAY_NONE) /* an offer for several nodes is divided among them */
+        level->sums[k].ns +=
+            facts_displayed_ns(facts, &graph->parts->offers[offer], graph->parts->offers[offer].cost.ns) /
+            graph->parts->offers[offer].node_count;
+}
+
+/* Sums over the modules at a level; fewer if there are more than `most`. */
+static void sum_level(const struct facts *facts, uint32_t parts, uint32_t most, struct module_level *level)
+{
+    *level = (struct module_level){ level->sums, 0, most, parts, false };
+    for (uint32_t g = 0; g < facts->graph_count; g++)
+        for (uint32_t i = 0; i < facts->graphs[g]->program->graph->node_count; i++)
+            add_node(facts, facts->graphs[g], i, level);
+}
+
+/* The deepest level that fits a table; every module, if `all`. */
+static void choose_level(const struct text_page *page, uint32_t nodes, struct module_level *level)
+{
+    uint32_t parts = page->all ? UINT32_MAX : 1;
+
+    if (!page->all)
+        do
+            sum_level(page->facts, parts++, GRAPH_SCOPE_ROWS + 1, level);
+        while (level->count <= GRAPH_SCOPE_ROWS && level->cut);
+    if (level->count > GRAPH_SCOPE_ROWS && parts > 2)
+        parts -= 2; /* the level before */
+    sum_level(page->facts, parts, nodes + 1, level);
 }
 
 void text_modules(const struct text_page *page)
 {
-    struct module_sum *sums = calloc((size_t)count_nodes(page->facts) + 1, sizeof *sums);
-    uint32_t count = 0;
+    const uint32_t nodes = count_nodes(page->facts);
+    struct module_level level = { .sums = calloc((size_t)nodes + GRAPH_SCOPE_ROWS + 1, sizeof *level.sums) };
     char ns[FORMATTED_BYTES];
 
-    for (uint32_t g = 0; sums != NULL && g < page->facts->graph_count; g++)
-        add_graph(page->facts, page->facts->graphs[g], sums, &count);
-    if (count > 0) {
-        qsort(sums, count, sizeof *sums, slower_module);
+    if (level.sums == NULL)
+        return;
+    choose_level(page, nodes, &level);
+    if (level.count > 0) {
+        qsort(level.sums, level.count, sizeof *level.sums, slower_module);
         say(page->sink, "\n%-40s %6s %10s\n", "modules, most expensive first", "nodes", "expected");
     }
-    for (uint32_t k = 0; k < count && (page->all || k < SHOWN_MODULES); k++) {
-        say_column(page->sink, sums[k].name, 40);
-        say(page->sink, " %6u %10s\n", sums[k].nodes, format_ns(sums[k].ns, ns));
+    for (uint32_t k = 0; k < level.count && (page->all || k < SHOWN_MODULES); k++) {
+        say_column(page->sink, level.sums[k].name, 40);
+        say(page->sink, " %6u %10s\n", level.sums[k].nodes, format_ns(level.sums[k].ns, ns));
     }
-    if (!page->all && count > SHOWN_MODULES)
-        say(page->sink, "  and %u more (--all shows them)\n", count - SHOWN_MODULES);
-    free(sums);
+    if (!page->all && (level.cut || level.count > SHOWN_MODULES))
+        say(page->sink, "  --all shows every module\n");
+    free(level.sums);
 }

@@ -50,6 +50,18 @@ const char *graph_node_scope(const graph_node *node, char text[GRAPH_SCOPE])
     return end != NULL ? text : NULL;
 }
 
+bool graph_scope_cut(char *scope, uint32_t parts)
+{
+    const char separator = scope[0] == '/' ? '/' : '.';
+
+    for (char *c = scope + 1; scope[0] != '\0' && *c != '\0'; c++)
+        if (*c == separator && --parts == 0) {
+            *c = '\0';
+            return true;
+        }
+    return false;
+}
+
 void graph_add_source(const graph_node *node, inlay_diag *diag)
 {
     const size_t used = strlen(diag->text);
@@ -588,6 +600,36 @@ static const char *nth_symbol(const void *model, uint32_t i)
     return ((const graph_model *)model)->symbols[i + 1].name.data;
 }
 
+static const char *nth_input(const void *user, uint32_t i)
+{
+    const graph_model *model = user;
+
+    return model->main->values[model->main->inputs[i]].info.name.data;
+}
+
+/* The message for INPUT:AXIS: there is no such input, it has fewer axes, or the axis has a fixed size. */
+static inlay_status no_axis(const graph_model *model, const char *place, const char *name, inlay_diag *diag)
+{
+    const char *colon = strrchr(name, ':');
+    char input[64], hint[NEAREST_HINT_BYTES];
+
+    for (uint32_t i = 0; i < model->main->input_count; i++) {
+        const inlay_value_info *info = &model->main->values[model->main->inputs[i]].info;
+        const uint32_t axis = axis_of(info, false, name, strlen(name));
+
+        if (axis == INLAY_NONE || info->rank == INLAY_RANK_UNKNOWN)
+            continue;
+        if (axis >= info->rank)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: input '%.100s' has %u axes, counted from 0", place,
+                              info->name.data, info->rank);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: axis %u of input '%.100s' has the fixed size %lld", place,
+                          axis, info->name.data, (long long)info->dims[axis].value);
+    }
+    (void)snprintf(input, sizeof input, "%.*s", (int)(colon - name), name);
+    nearest_hint(hint, "; inlay inspect lists its inputs", input, nth_input, model, model->main->input_count);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the model has no input '%s'%s", place, input, hint);
+}
+
 inlay_status graph_no_dim(const graph_model *model, const char *place, const char *name, size_t bytes, inlay_diag *diag)
 {
     const uint32_t count = model->symbol_count > 1 ? model->symbol_count - 1 : 0;
@@ -595,6 +637,8 @@ inlay_status graph_no_dim(const graph_model *model, const char *place, const cha
     size_t used = 0;
 
     (void)snprintf(wanted, sizeof wanted, "%.*s", bytes < sizeof wanted ? (int)bytes : (int)sizeof wanted - 1, name);
+    if (strrchr(wanted, ':') != NULL && strspn(strrchr(wanted, ':') + 1, "0123456789") > 0)
+        return no_axis(model, place, wanted, diag);
     for (uint32_t i = 0; i < count && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s'%s'", i == 0 ? "; it has " : ", ",
                                  nth_symbol(model, i));

@@ -386,7 +386,9 @@ static inlay_status scan_payload(struct scan *scan, const struct field *field, u
     if (field == NULL)
         return put(scan, tag, (size_t)(end - tag));
     if (!wire_type_fits(field, wire))
-        return fail_at(scan, tag, field->name, "has the wrong wire type");
+        return fail_at(scan, tag, field->name,
+                       scan->depth == 1 ? "has the wrong wire type; the file is damaged or not an ONNX model"
+                                        : "has the wrong wire type");
     switch ((action)field->action) {
     case TEXT:
         if (end > payload && memchr(payload, '\0', (size_t)(end - payload)) != NULL)

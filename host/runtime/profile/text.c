@@ -69,28 +69,52 @@ static void say_sums(const profile_report *report, const explain_sink *sink)
     free(sums);
 }
 
-/* Writes sums over the leaf rows of each module of the program that the model was exported from, if the file names
- * modules. */
-static void say_modules(const profile_report *report, const explain_sink *sink)
+/* Sums the leaf rows by the first `parts` parts of their modules, up to `most` of these. *out_cut: some have more. */
+static uint32_t sum_modules(const profile_report *report, uint32_t parts, uint32_t most, struct sum *sums,
+                            bool *out_cut)
 {
-    struct sum *sums = calloc((size_t)report->row_count + 1, sizeof *sums);
     uint32_t count = 0;
-    char a[FORMATTED_BYTES];
 
-    for (uint32_t i = 0; sums != NULL && i < report->row_count; i++) {
+    *out_cut = false;
+    for (uint32_t i = 0; i < report->row_count; i++) {
         const profile_row *row = &report->rows[i];
         char module[PROFILE_NAME];
         uint32_t k = 0;
 
         if (!row->leaf || profile_module(row->sample, module) == NULL)
             continue;
+        *out_cut = graph_scope_cut(module, parts) || *out_cut;
         while (k < count && strcmp(sums[k].op, module) != 0)
             k++;
-        if (k == count)
-            memcpy(sums[count++].op, module, sizeof module);
+        if (k == most)
+            continue;
+        if (k == count) {
+            sums[count++] = (struct sum){ .ns = 0 };
+            memcpy(sums[k].op, module, sizeof module);
+        }
         sums[k].ns += row->ns;
         sums[k].calls += row->calls;
     }
+    return count;
+}
+
+/* Writes sums over the leaf rows of each module of the program that the model was exported from, if the file names
+ * modules: at the deepest level that fits a table. */
+static void say_modules(const profile_report *report, const explain_sink *sink)
+{
+    const uint32_t most = report->row_count + GRAPH_SCOPE_ROWS + 1;
+    struct sum *sums = calloc(most, sizeof *sums);
+    uint32_t count, parts = 1;
+    bool cut = false;
+    char a[FORMATTED_BYTES];
+
+    if (sums == NULL)
+        return;
+    do
+        count = sum_modules(report, parts++, GRAPH_SCOPE_ROWS + 1, sums, &cut);
+    while (count <= GRAPH_SCOPE_ROWS && cut);
+    parts -= count > GRAPH_SCOPE_ROWS && parts > 2 ? 2 : 1;
+    count = sum_modules(report, parts, most, sums, &cut);
     if (count > 0) {
         qsort(sums, count, sizeof *sums, slower_sum);
         say(sink, "\n%-41s %8s %10s %7s\n", "module", "calls", "time", "share");
@@ -100,21 +124,34 @@ static void say_modules(const profile_report *report, const explain_sink *sink)
         say(sink, " %8.0f %10s %6.1f%%\n", sums[k].calls, format_ns(sums[k].ns, a),
             report->run_ns > 0 ? sums[k].ns / report->run_ns * 100 : 0);
     }
-    if (count > SHOWN_SUMS)
-        say(sink, "... and %u more\n", count - SHOWN_SUMS);
+    if (count > SHOWN_SUMS || cut)
+        say(sink, "... --json and --html have every module\n");
     free(sums);
+}
+
+/* The column of names: of several nodes, their number and the name of the first. */
+static void say_step(const profile_event *event, const explain_sink *sink)
+{
+    const partition_region *region = event->step->kind == PLAN_COPY ? NULL : event->step->step->region;
+    char name[PROFILE_NAME], count[32] = "";
+
+    if (region != NULL && event->node == INLAY_NONE && region->node_count > 1)
+        (void)snprintf(count, sizeof count, "(%u nodes) ", region->node_count);
+    say(sink, "%s", count);
+    say_column(sink,
+               count[0] != '\0' ? event->program->graph->nodes[region->nodes[0]]->info.name.data
+                                : profile_name(event, name),
+               36 - (uint32_t)strlen(count));
 }
 
 static void say_row(const profile_report *report, const profile_row *row, const explain_sink *sink)
 {
     double ns = row->calls > 0 ? row->ns / row->calls : 0, roof = profile_roofline(report, row);
-    char name[PROFILE_NAME], op[PROFILE_NAME], a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+    char op[PROFILE_NAME], a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
-    say_column(sink, profile_name(row->sample, name), 36);
-    say(sink, " ");
-    say_column(sink, profile_op(row->sample, op), 18);
-    say(sink, " %-12s %10s %5.1f%% %8.1f %7.1f", row->provider, format_ns(row->ns, a), row->share * 100,
-        ns > 0 ? row->flops / ns : 0, ns > 0 ? row->bytes / ns : 0);
+    say_step(row->sample, sink);
+    say(sink, " %-18.18s %-12s %10s %5.1f%% %8.1f %7.1f", profile_op(row->sample, op), row->provider,
+        format_ns(row->ns, a), row->share * 100, ns > 0 ? row->flops / ns : 0, ns > 0 ? row->bytes / ns : 0);
     if (roof >= 0)
         say(sink, " %5.0f%%", roof * 100);
     else

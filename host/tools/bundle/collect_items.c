@@ -58,33 +58,48 @@ inlay_status collect_copy(struct collector *collector, uint32_t from, uint32_t t
 
 /* ------------------------------------------------------------------ values */
 
-/* Writes the inputs of the model with open dimensions as "'x' [batch, 3]", separated by commas; "" if it has none. */
-static void list_open_inputs(const struct graph *graph, char *text, size_t bytes)
+/* Was the symbol found in an input before input `at`, or in a dimension of that one before `before`? */
+static bool is_listed(const struct graph *graph, uint32_t symbol, uint32_t at, uint32_t before)
+{
+    for (uint32_t i = 0; i <= at; i++) {
+        const inlay_value_info *info = &graph->values[graph->inputs[i]].info;
+        const uint32_t count = i == at ? before : info->rank == INLAY_RANK_UNKNOWN ? 0 : info->rank;
+
+        for (uint32_t d = 0; d < count; d++)
+            if (info->dims[d].kind == INLAY_DIM_SYMBOLIC && info->dims[d].symbol == symbol)
+                return true;
+    }
+    return false;
+}
+
+/* Writes the flag that each open dimension of the inputs needs: " --dim batch=N --dim x:1=N". A text that does not fit
+ * ends with " ...". */
+static void list_open_dims(const struct graph *graph, char *text, size_t bytes)
 {
     size_t used = 0;
 
     text[0] = '\0';
-    for (uint32_t i = 0; i < graph->input_count && used + 1 < bytes; i++) {
+    for (uint32_t i = 0; i < graph->input_count; i++) {
         const inlay_value_info *info = &graph->values[graph->inputs[i]].info;
-        bool open = info->rank == INLAY_RANK_UNKNOWN;
 
-        for (uint32_t d = 0; !open && d < info->rank; d++)
-            open = info->dims[d].kind != INLAY_DIM_FIXED;
-        if (!open)
-            continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s'%.60s' [", used > 0 ? ", " : "", info->name.data);
-        for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < info->rank && used + 1 < bytes; d++) {
+        for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < info->rank; d++) {
             const inlay_dim *dim = &info->dims[d];
-            char number[32];
+            const char *name = dim->kind == INLAY_DIM_SYMBOLIC ? graph->model->symbols[dim->symbol].name.data : "";
+            char flag[160];
+            int length;
 
-            (void)snprintf(number, sizeof number, "%lld", (long long)dim->value);
-            used += (size_t)snprintf(text + used, bytes - used, "%s%.40s", d > 0 ? ", " : "",
-                                     dim->kind == INLAY_DIM_FIXED      ? number
-                                     : dim->kind == INLAY_DIM_SYMBOLIC ? graph->model->symbols[dim->symbol].name.data
-                                                                       : "?");
+            if (dim->kind == INLAY_DIM_FIXED || (name[0] != '\0' && is_listed(graph, dim->symbol, i, d)))
+                continue;
+            if (name[0] != '\0')
+                length = snprintf(flag, sizeof flag, " --dim %.100s=N", name);
+            else
+                length = snprintf(flag, sizeof flag, " --dim %.100s:%u=N", info->name.data, d);
+            if (used + (size_t)length + sizeof " ..." > bytes) {
+                (void)snprintf(text + used, bytes - used, " ...");
+                return;
+            }
+            used += (size_t)snprintf(text + used, bytes - used, "%s", flag);
         }
-        if (used + 1 < bytes)
-            used += (size_t)snprintf(text + used, bytes - used, "]");
     }
 }
 
@@ -97,16 +112,13 @@ inlay_status collect_bytes(const struct collector *collector, const inlay_value_
         return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "'%s' is %s: a bundle supports only tensors of numbers",
                           info->name.data, info->dtype == INLAY_STRING ? "a tensor of strings" : "not a tensor");
     if (!plan_info_bytes(info, &bytes)) {
-        list_open_inputs(collector->collection->parts[0].program->graph, open, sizeof open);
+        list_open_dims(collector->collection->parts[0].program->graph, open, sizeof open);
         if (open[0] == '\0')
             return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
                               "the size of '%.100s' is not fixed: it depends on data, and such sizes cannot be bundled",
                               info->name.data);
-        return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
-                          "the size of '%.100s' is not fixed: fix the dimensions of %s %s with --dim NAME=N or "
-                          "--dim INPUT:AXIS=N",
-                          info->name.data, strstr(open, "', ") != NULL || strstr(open, "], ") ? "inputs" : "input",
-                          open);
+        return inlay_fail(collector->diag, INLAY_INVALID_ARGUMENT,
+                          "the size of '%.100s' is not fixed; a bundle has fixed sizes: add%s", info->name.data, open);
     }
     *out_bytes = bytes;
     return INLAY_OK;

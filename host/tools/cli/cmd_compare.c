@@ -274,7 +274,9 @@ static json_t *pair_json(const char *name, const struct agree *agree, const char
                              "score", value_number_json(score.value), "low", value_number_json(score.low), "high",
                              value_number_json(score.high));
 
-    if (agree->metric != AGREE_custom) {
+    if (agree->metric != AGREE_custom && agree->broken > 0 && agree->broken == agree->elements) {
+        (void)printf("  %-9s  %-9s  %-9s  %-8s", "-", "-", "-", "-");
+    } else if (agree->metric != AGREE_custom) {
         (void)json_object_set_new(json, "max_error", value_number_json(agree->max_error));
         (void)json_object_set_new(json, "rms_error", value_number_json(agree_rms(agree)));
         (void)json_object_set_new(json, "relative_error", value_number_json(agree_relative(agree)));

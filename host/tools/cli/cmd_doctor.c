@@ -1,4 +1,5 @@
 /* inlay doctor: finds problems of an exported model, and fixes those that are safe to fix. */
+#include "base/words.h"
 #include "cli/cli.h"
 #include "cli/doctor_costs.h"
 #include "cli/doctor_repair.h"
@@ -200,8 +201,9 @@ static void print_text(const doctor_args *args, const struct doctor *doctor, con
     if (doctor->count == 0)
         (void)printf("%s: no findings\n", args->files.model);
     else
-        (void)printf("%u errors, %u warnings, %u notes", counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
-                     counts[DOCTOR_NOTE]);
+        (void)printf("%u %s, %u %s, %u %s", counts[DOCTOR_ERROR], plural(counts[DOCTOR_ERROR], "error", "errors"),
+                     counts[DOCTOR_WARNING], plural(counts[DOCTOR_WARNING], "warning", "warnings"), counts[DOCTOR_NOTE],
+                     plural(counts[DOCTOR_NOTE], "note", "notes"));
     if (doctor->count > 0 && can > 0 && !args->fix)
         (void)printf("; --fix -o FILE fixes %u", can);
     if (doctor->count > 0)

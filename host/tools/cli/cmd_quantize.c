@@ -268,7 +268,7 @@ static void print_layers(const quantize_report *report)
     for (uint32_t i = 0; i < report->layer_count; i++)
         width = (int)strlen(report->layers[i].name) > width ? (int)strlen(report->layers[i].name) : width;
     width = width > 60 ? 60 : width;
-    (void)printf("%-*s  %-13s  weights   bytes     -> bytes\n", width, "layer", "operator");
+    (void)printf("%-*s  %-13s  %-8s  %9s  %9s\n", width, "layer", "operator", "weights", "bytes", "quantized");
     for (uint32_t i = 0; i < report->layer_count; i++) {
         const quantize_layer *layer = &report->layers[i];
         char bits[24];
@@ -278,7 +278,7 @@ static void print_layers(const quantize_report *report)
                        : layer->bits == 16 ? "float16"
                                            : "%u bits",
                        layer->bits);
-        (void)printf("%-*s  %-13s  %-8s  %-9llu -> %-9llu%s%s\n", width, layer->name, layer->op, bits,
+        (void)printf("%-*s  %-13s  %-8s  %9llu  %9llu%s%s\n", width, layer->name, layer->op, bits,
                      (unsigned long long)layer->bytes_before, (unsigned long long)layer->bytes_after,
                      layer->kept != NULL ? "  " : "", layer->kept != NULL ? layer->kept : "");
     }

@@ -36,6 +36,15 @@ typedef struct run_args {
     bool check_finite;
 } run_args;
 
+/* --check-finite, --check-finite=1: as the option of other verbs, which --help leaves out. */
+static error_t take_switch(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    if (arg != NULL && strcmp(arg, "0") != 0 && strcmp(arg, "1") != 0)
+        argp_failure(state, CLI_USAGE, 0, "--%s %s: expected 0 or 1", option->name, arg);
+    *(bool *)field = arg == NULL || arg[0] == '1';
+    return 0;
+}
+
 static const cli_option own_options[] = {
     FEED_OPTIONS(run_args, feed),
     { "outputs", "DIR", "Write each output to DIR/<name>.npy; DIR is created if it does not exist",
@@ -51,8 +60,8 @@ static const cli_option own_options[] = {
       CLI_NUMBER(run_args, values, 0, UINT32_MAX) },
     { "watch", "NODE", "Also print the inputs and outputs of these nodes: a glob that matches names, or op:GLOB",
       CLI_CALL(watched_add, run_args, watched) },
-    { "check-finite", NULL, "Fail at the first node that makes a NaN or an infinity, and report its index and inputs",
-      CLI_SET(run_args, check_finite) },
+    { "check-finite", "0|1", "Fail at the first node that makes a NaN or an infinity, and report its index and inputs",
+      CLI_CALL(take_switch, run_args, check_finite), .flags = OPTION_ARG_OPTIONAL },
     { "timeout-ms", "MS", "Give up after this many milliseconds of running",
       CLI_NUMBER(run_args, timeout_ms, 0, 1e12) },
     CLI_MODEL(run_args, model),

@@ -38,11 +38,17 @@ static struct argp_option session_flags[MAX_OPTIONS + 4];
 static char flag_names[MAX_OPTIONS][64];
 static char flag_docs[MAX_OPTIONS][512];
 
+/* Is the option 0 or 1? As a flag, it may then stand alone, for 1. */
+static bool is_switch(const inlay_option_doc *doc)
+{
+    return doc->kind == INLAY_SETTING_INT && doc->min == 0 && doc->max == 1;
+}
+
 static const char *placeholder(const inlay_option_doc *doc)
 {
     switch (doc->kind) {
     case INLAY_SETTING_INT:
-        return doc->min == 0 && doc->max == 1 ? "0|1" : "N";
+        return is_switch(doc) ? "0|1" : "N";
     case INLAY_SETTING_PAIRS:
         return doc->min != doc->max ? "NAME=N" : "NAME=VALUE";
     case INLAY_SETTING_NAMES:
@@ -72,7 +78,11 @@ static void describe_flags(void)
         else
             (void)snprintf(flag_docs[name], sizeof flag_docs[name], "%s", doc.doc);
         session_flags[name] = (struct argp_option){
-            .name = flag_names[name], .key = KEY_SESSION + (int)name, .arg = placeholder(&doc), .doc = flag_docs[name]
+            .name = flag_names[name],
+            .key = KEY_SESSION + (int)name,
+            .arg = placeholder(&doc),
+            .flags = is_switch(&doc) ? OPTION_ARG_OPTIONAL : 0,
+            .doc = flag_docs[name],
         };
     }
     session_flags[name++] = (struct argp_option){
@@ -123,7 +133,7 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
         if (inlay_options_describe((uint32_t)(key - KEY_SESSION), &doc) != INLAY_OK)
             return ARGP_ERR_UNKNOWN;
         (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_SESSION]);
-        status = inlay_options_set_from(common->options, doc.name, arg, flag, &diag);
+        status = inlay_options_set_from(common->options, doc.name, arg != NULL ? arg : "1", flag, &diag);
     } else {
         return ARGP_ERR_UNKNOWN;
     }
@@ -243,7 +253,7 @@ void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, c
     }
     if (with_session)
         describe_flags();
-    mistyped_check(known, sizeof known / sizeof known[0], argc, argv);
+    argc = mistyped_check(known, sizeof known / sizeof known[0], argc, argv);
     if (argp_parse(&root, argc, argv, ARGP_NO_HELP, NULL, &in) != 0)
         exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
     if (with_session)

@@ -11,7 +11,7 @@
 enum {
     MAX_LINE = 4096,    /* columns; longer lines are wrapped, not part of a table */
     MAX_SEGMENTS = 512, /* columns of a table */
-    LEAST_CELL = 8,     /* columns to which texts are shortened at most ... */
+    LEAST_CELL = 12,    /* columns to which texts are shortened at most ... */
     LEAST_NAME = 24,    /* ... and those of the widest column, usually names */
     SENTENCE = 6,       /* words of a text that is wrapped, not shortened */
     HANGING = 2         /* more indentation of a continued line */

@@ -2,6 +2,7 @@
 #include "base/nearest.h"
 #include "base/output.h"
 #include "cli/cli.h"
+#include "cli/mistyped.h"
 #include "modelkit/gradient.h"
 #include "inlay/check.h"
 #include <stdio.h>
@@ -69,12 +70,28 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
     return verb->run(argc, argv);
 }
 
+static const char *option_name(const void *ctx, uint32_t i)
+{
+    static const char *const names[] = { "--version", "--help", "--help-all" };
+
+    (void)ctx;
+    return names[i];
+}
+
 static int unknown_verb(const char *name)
 {
-    char hint[NEAREST_HINT_BYTES];
+    const char *elsewhere = mistyped_elsewhere(name);
+    char otherwise[NEAREST_HINT_BYTES], hint[NEAREST_HINT_BYTES];
 
-    nearest_hint(hint, "; inlay --help lists the verbs", name, verb_name, NULL, VERB_COUNT);
-    (void)fprintf(stderr, "inlay: unknown verb '%s'%s\n", name, hint);
+    if (elsewhere != NULL)
+        (void)snprintf(otherwise, sizeof otherwise, "; try %s", elsewhere);
+    else
+        (void)snprintf(otherwise, sizeof otherwise, "; inlay --help lists the verbs");
+    if (name[0] == '-')
+        nearest_hint(hint, "; inlay --help lists the verbs", name, option_name, NULL, 3);
+    else
+        nearest_hint(hint, otherwise, name, verb_name, NULL, VERB_COUNT);
+    (void)fprintf(stderr, "inlay: unknown %s '%s'%s\n", name[0] == '-' ? "option" : "verb", name, hint);
     return CLI_USAGE;
 }
 

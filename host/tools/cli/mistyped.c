@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAMES = 256 };
+enum { MOST_SWITCHES = 64 };
 
 typedef struct option_lists {
     const struct argp_option *const *lists;
@@ -24,11 +24,9 @@ static const struct argp_option *option_at(const option_lists *known, uint32_t i
 
 static const char *name_at(const void *ctx, uint32_t i)
 {
-    static char names[MAX_NAMES][64];
     const struct argp_option *row = option_at(ctx, i);
 
-    (void)snprintf(names[i], sizeof names[i], "--%s", (row->flags & OPTION_HIDDEN) != 0 ? "" : row->name);
-    return names[i];
+    return (row->flags & OPTION_HIDDEN) != 0 ? "" : row->name;
 }
 
 /* The option with that name, or the first one that begins with it; getopt refuses an ambiguous beginning. */
@@ -63,22 +61,62 @@ static bool short_takes_next(const option_lists *known, const char *arg)
     return false;
 }
 
+const char *mistyped_elsewhere(const char *word)
+{
+    static const char *const rows[][2] = {
+#define ELSEWHERE(words, answer) { words, answer },
+#include "cli/elsewhere.def"
+#undef ELSEWHERE
+    };
+    const size_t bytes = strlen(word);
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (const char *at = rows[i][0]; *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
+            if (strcspn(at, " ") == bytes && strncmp(at, word, bytes) == 0)
+                return rows[i][1];
+    return NULL;
+}
+
 static void refuse(const option_lists *known, const char *verb, const char *name, size_t bytes)
 {
-    char wanted[128], otherwise[NEAREST_HINT_BYTES], hint[NEAREST_HINT_BYTES];
+    char wanted[128];
+    const char *near, *elsewhere;
     uint32_t option_count = 0;
 
-    while (option_count < MAX_NAMES && option_at(known, option_count) != NULL)
+    while (option_at(known, option_count) != NULL)
         option_count++;
     (void)snprintf(wanted, sizeof wanted, "--%.*s", (int)bytes, name);
-    (void)snprintf(otherwise, sizeof otherwise, "; %s --help-all lists the options", verb);
-    nearest_hint(hint, otherwise, wanted, name_at, known, option_count);
-    (void)fprintf(stderr, "%s: unknown option '%s'%s\n", verb, wanted, hint);
+    near = nearest_name(wanted + 2, name_at, known, option_count);
+    elsewhere = mistyped_elsewhere(wanted);
+    (void)fprintf(stderr, "%s: unknown option '%s'", verb, wanted);
+    if (near != NULL)
+        (void)fprintf(stderr, "; did you mean '--%s'?\n", near);
+    else if (elsewhere != NULL)
+        (void)fprintf(stderr, "; try %s\n", elsewhere);
+    else
+        (void)fprintf(stderr, "; %s --help-all lists the options\n", verb);
     exit(CLI_USAGE);
 }
 
-void mistyped_check(const struct argp_option *const *known, uint32_t count, int argc, char **argv)
+/* Joins "--name" and "1" to "--name=1" for an option whose argument is optional, since getopt would take the 1 for an
+ * argument of the verb. Returns the number of words that went. */
+static int join_switch(char **argv, int i, int argc)
 {
+    static char joined[MOST_SWITCHES][80];
+    static uint32_t used;
+
+    if (i + 1 >= argc || (strcmp(argv[i + 1], "0") != 0 && strcmp(argv[i + 1], "1") != 0) || used == MOST_SWITCHES)
+        return 0;
+    (void)snprintf(joined[used], sizeof joined[used], "%s=%s", argv[i], argv[i + 1]);
+    argv[i] = joined[used++];
+    for (int next = i + 1; next < argc; next++) /* and the NULL after the last */
+        argv[next] = argv[next + 1];
+    return 1;
+}
+
+int mistyped_check(const struct argp_option *const *known, uint32_t count, int argc, char **argv)
+{
+    static char help[] = "--help";
     const option_lists lists = { known, count };
 
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -88,9 +126,14 @@ void mistyped_check(const struct argp_option *const *known, uint32_t count, int 
 
         if (bytes > 0 && row == NULL)
             refuse(&lists, argv[0], name, bytes);
-        if (bytes > 0)
+        if (bytes > 0 && name[bytes] == '\0' && (row->flags & OPTION_ARG_OPTIONAL) != 0)
+            argc -= join_switch(argv, i, argc);
+        else if (bytes > 0)
             i += name[bytes] == '\0' && takes_next(row);
+        else if (strcmp(argv[i], "-h") == 0)
+            argv[i] = help;
         else if (argv[i][0] == '-')
             i += short_takes_next(&lists, argv[i]);
     }
+    return argc;
 }

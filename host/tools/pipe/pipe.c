@@ -449,6 +449,8 @@ static inlay_status add_pre_steps(pipe_chain *chain)
 
     if (status == INLAY_OK)
         status = add_steps(chain, chain->request->pre);
+    if (status == INLAY_OK)
+        status = pipe_check_sides(chain);
     if (status != INLAY_OK || chain->kind == PIPE_DONE)
         return status;
     value = &chain->graph->values[chain->target];

@@ -16,6 +16,7 @@ typedef struct pipe_chain {
     uint32_t value;    /* the end of the chain; INLAY_NONE: the chain is empty */
     graph_node *maker; /* node that computes the value, or NULL */
     pipe_kind kind;
+    int64_t sides[2];            /* height and width of the picture; 0: unknown */
     bool post;                   /* the steps follow the model */
     uint32_t target;             /* pre: the input of the model. post: its output */
     uint32_t place;              /* output of letterbox that boxes reads: the picture's position; or INLAY_NONE */
@@ -64,6 +65,8 @@ INLAY_NODISCARD inlay_status pipe_output(pipe_chain *chain, uint32_t value, inla
 /* The declared rank of the target (INLAY_RANK_UNKNOWN), and its size along an axis (-1 = symbolic). */
 uint32_t pipe_target_rank(const pipe_chain *chain);
 int64_t pipe_target_size(const pipe_chain *chain, uint32_t axis);
+/* Fails if the pictures of the chain have other sides than the model's input declares. */
+INLAY_NODISCARD inlay_status pipe_check_sides(pipe_chain *chain);
 /* Whether the last axis of the target has the channels. */
 bool pipe_target_is_nhwc(const pipe_chain *chain);
 /* Replaces a named input of the model by `value`, cast if necessary; *out_found is false if there is no such input. */

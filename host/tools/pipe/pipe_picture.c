@@ -52,6 +52,21 @@ static void target_sides(const pipe_chain *chain, int64_t out[2])
     }
 }
 
+inlay_status pipe_check_sides(pipe_chain *chain)
+{
+    static const char *const names[] = { "height", "width" };
+    int64_t want[2];
+
+    target_sides(chain, want);
+    for (uint32_t i = 0; i < 2; i++)
+        if (chain->sides[i] > 0 && want[i] > 0 && chain->sides[i] != want[i])
+            return inlay_fail(chain->diag, INLAY_INVALID_ARGUMENT,
+                              "--pre makes pictures of %s %lld, but input '%.100s' of the model has %s %lld", names[i],
+                              (long long)chain->sides[i], chain->graph->values[chain->target].info.name.data, names[i],
+                              (long long)want[i]);
+    return INLAY_OK;
+}
+
 /* The size in a step's word, or else that of the model's input. both: both sides are required. */
 static inlay_status size_of(pipe_chain *chain, const char *word, bool both, int64_t out[2])
 {
@@ -112,6 +127,9 @@ static inlay_status resize(pipe_chain *chain)
     if (shrink)
         INLAY_TRY(graph_set_attr_int(chain->graph, node, "shrink_only", 1));
     INLAY_TRY(set_filter(chain, node));
+    memset(chain->sides, 0, sizeof chain->sides);
+    if (word == NULL && !shrink && multiple == 1) /* with one side only, the other one depends on the picture */
+        memcpy(chain->sides, size, sizeof chain->sides);
 done:
     return status;
 }
@@ -130,6 +148,7 @@ static inlay_status letterbox(pipe_chain *chain)
     INLAY_TRY(set_size(chain, node, size));
     INLAY_TRY(graph_set_attr_int(chain->graph, node, "fill", fill));
     INLAY_TRY(set_filter(chain, node));
+    memcpy(chain->sides, size, sizeof chain->sides);
     chain->place = pipe_value(chain, "letterbox_place");
     outputs = arena_array(&chain->model->arena, 2, sizeof *outputs);
     if (chain->place == INLAY_NONE || outputs == NULL)
@@ -152,6 +171,7 @@ static inlay_status crop(pipe_chain *chain)
     INLAY_TRY(size_of(chain, pipe_word(chain), true, size));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "CropImage", &node));
     INLAY_TRY(set_size(chain, node, size));
+    memcpy(chain->sides, size, sizeof chain->sides);
 done:
     return status;
 }
