@@ -119,18 +119,18 @@ static void is_off_by_default(void **state)
     }
 }
 
-/* Elements at all places of a value of many elements, so that the vector loop and its rest are both used. */
-static void finds_every_place(void **state)
+/* Elements at all places of a value of many elements, so that the vector loop and its rest are both used, at each of
+ * its levels. */
+static void find_every_place(const char *isa)
 {
     enum { MANY = 70 };
-    const char *const options[] = { "providers", "reference", "check_finite", "1", "level", "0", NULL };
+    const char *const options[] = { "providers", "reference", "check_finite", "1", "level", "0", "isa", isa, NULL };
     const float values[] = { NAN, -NAN, INFINITY, -INFINITY };
     float input[MANY];
     struct wire wire = { 0 };
     struct rig rig;
     uint64_t seed = 3;
 
-    (void)state;
     script_model(&wire, "x : 70\ny = Neg(x)\n-> y", 21);
     rig = rig_open(&wire, options);
     for (size_t at = 0; at < MANY; at++)
@@ -151,6 +151,14 @@ static void finds_every_place(void **state)
                 assert_non_null(strstr(diag.text, place));
         }
     rig_close(&rig);
+}
+
+static void finds_every_place(void **state)
+{
+    (void)state;
+    find_every_place("baseline");
+    find_every_place("avx2");
+    find_every_place("auto");
 }
 
 int main(void)

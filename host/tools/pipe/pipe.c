@@ -339,6 +339,18 @@ inlay_status pipe_feed(pipe_chain *chain, const char *input, uint32_t value, inl
     return INLAY_OK;
 }
 
+void pipe_target_sides(const pipe_chain *chain, int64_t out[2])
+{
+    const uint32_t rank = pipe_target_rank(chain);
+    const uint32_t at = rank == INLAY_RANK_UNKNOWN || rank < 3 ? 0 : rank - (pipe_target_is_nhwc(chain) ? 3 : 2);
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const int64_t side = rank == INLAY_RANK_UNKNOWN || rank < 3 ? -1 : pipe_target_size(chain, at + i);
+
+        out[i] = side > 0 ? side : 0;
+    }
+}
+
 /* ------------------------------------------------------------------ steps */
 
 static const pipe_step *find_step(const char *name)
@@ -440,6 +452,22 @@ static inlay_status find_target(pipe_chain *chain, const char *what, const char 
     return inlay_fail(chain->diag, INLAY_INVALID_ARGUMENT, "the model has no %s", what);
 }
 
+/* Fails if the pictures of the chain have other sides than the model's input declares. */
+static inlay_status check_sides(pipe_chain *chain)
+{
+    static const char *const names[] = { "height", "width" };
+    int64_t want[2];
+
+    pipe_target_sides(chain, want);
+    for (uint32_t i = 0; i < 2; i++)
+        if (chain->sides[i] > 0 && want[i] > 0 && chain->sides[i] != want[i])
+            return inlay_fail(chain->diag, INLAY_INVALID_ARGUMENT,
+                              "--pre makes pictures of %s %lld, but input '%.100s' of the model has %s %lld", names[i],
+                              (long long)chain->sides[i], chain->graph->values[chain->target].info.name.data, names[i],
+                              (long long)want[i]);
+    return INLAY_OK;
+}
+
 static inlay_status add_pre_steps(pipe_chain *chain)
 {
     const graph_value *value;
@@ -450,7 +478,7 @@ static inlay_status add_pre_steps(pipe_chain *chain)
     if (status == INLAY_OK)
         status = add_steps(chain, chain->request->pre);
     if (status == INLAY_OK)
-        status = pipe_check_sides(chain);
+        status = check_sides(chain);
     if (status != INLAY_OK || chain->kind == PIPE_DONE)
         return status;
     value = &chain->graph->values[chain->target];

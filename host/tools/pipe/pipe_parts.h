@@ -65,8 +65,8 @@ INLAY_NODISCARD inlay_status pipe_output(pipe_chain *chain, uint32_t value, inla
 /* The declared rank of the target (INLAY_RANK_UNKNOWN), and its size along an axis (-1 = symbolic). */
 uint32_t pipe_target_rank(const pipe_chain *chain);
 int64_t pipe_target_size(const pipe_chain *chain, uint32_t axis);
-/* Fails if the pictures of the chain have other sides than the model's input declares. */
-INLAY_NODISCARD inlay_status pipe_check_sides(pipe_chain *chain);
+/* Height and width of the target, a picture, if they are declared; 0 otherwise. */
+void pipe_target_sides(const pipe_chain *chain, int64_t out[2]);
 /* Whether the last axis of the target has the channels. */
 bool pipe_target_is_nhwc(const pipe_chain *chain);
 /* Replaces a named input of the model by `value`, cast if necessary; *out_found is false if there is no such input. */

@@ -39,34 +39,6 @@ done:
     return status;
 }
 
-/* Height and width of the model's input, if they are declared; 0 otherwise. */
-static void target_sides(const pipe_chain *chain, int64_t out[2])
-{
-    const uint32_t rank = pipe_target_rank(chain);
-    const uint32_t at = rank == INLAY_RANK_UNKNOWN || rank < 3 ? 0 : rank - (pipe_target_is_nhwc(chain) ? 3 : 2);
-
-    for (uint32_t i = 0; i < 2; i++) {
-        const int64_t side = rank == INLAY_RANK_UNKNOWN || rank < 3 ? -1 : pipe_target_size(chain, at + i);
-
-        out[i] = side > 0 ? side : 0;
-    }
-}
-
-inlay_status pipe_check_sides(pipe_chain *chain)
-{
-    static const char *const names[] = { "height", "width" };
-    int64_t want[2];
-
-    target_sides(chain, want);
-    for (uint32_t i = 0; i < 2; i++)
-        if (chain->sides[i] > 0 && want[i] > 0 && chain->sides[i] != want[i])
-            return inlay_fail(chain->diag, INLAY_INVALID_ARGUMENT,
-                              "--pre makes pictures of %s %lld, but input '%.100s' of the model has %s %lld", names[i],
-                              (long long)chain->sides[i], chain->graph->values[chain->target].info.name.data, names[i],
-                              (long long)want[i]);
-    return INLAY_OK;
-}
-
 /* The size in a step's word, or else that of the model's input. both: both sides are required. */
 static inlay_status size_of(pipe_chain *chain, const char *word, bool both, int64_t out[2])
 {
@@ -77,7 +49,7 @@ static inlay_status size_of(pipe_chain *chain, const char *word, bool both, int6
             out[1] = out[0];
         return status;
     }
-    target_sides(chain, out);
+    pipe_target_sides(chain, out);
     if (both ? out[0] == 0 || out[1] == 0 : out[0] == 0 && out[1] == 0)
         return pipe_fail(chain, "the model does not declare the size of its input: add it, as in %s:224x224",
                          chain->words[0]);
