@@ -217,6 +217,8 @@ def windows():
               strides=[2, 2], group=96)
     yield Row("Conv f32 depthwise sound", "Conv", ["f32[1,256,400]", "=f32[256,1,31]"], pads=[15, 15], group=256)
     yield Row("Conv f32 sound", "Conv", ["f32[1,80,300]", "=f32[384,80,3]"], pads=[1, 1])
+    yield Row("Conv f32 filter 65x65", "Conv", ["f32[1,1,256,256]", "=f32[1,1,65,65]"], pads=[32, 32, 32, 32])
+    yield Row("Conv f32 sound filter 2048", "Conv", ["f32[1,1,16000]", "=f32[1,1,2048]"])
     yield Row("Conv f16 3x3", "Conv", ["f16[1,64,56,56]", "=f16[64,64,3,3]"], ["f16"], pads=[1, 1, 1, 1])
     yield Row("ConvTranspose f32", "ConvTranspose", ["f32[1,64,56,56]", "=f32[64,32,2,2]"], strides=[2, 2])
     yield Row("ConvTranspose f32 4x4", "ConvTranspose", ["f32[1,128,28,28]", "=f32[128,64,4,4]"], strides=[2, 2],

@@ -75,6 +75,50 @@ static void windows(void **state)
     }
 }
 
+/* Kernels of many taps, of one channel or several, in one and two dimensions, so large that rows and columns are divided
+ * among units: padding on every side, dilation, and a stride between rows. */
+static void many_taps(void **state)
+{
+    uint64_t dice = 8;
+
+    (void)state;
+    for (int n = 0; n < 40; n++) {
+        const int c = n % 3 == 0 ? (int)random_between(&dice, 2, 5) : 1, spatial = n % 4 == 1 ? 1 : 2;
+        int kernel[2], dilation[2], pads[4], size[2], stride = (int)random_between(&dice, 1, 4) == 1 ? 2 : 1;
+        char window[200], shape[60], script[700];
+
+        kernel[0] = spatial == 1 ? 1 : (int)random_between(&dice, 1, 33);
+        kernel[1] = 65 / kernel[0] + (int)random_between(&dice, 1, spatial == 1 ? 700 : 40);
+        for (int i = 0; i < 2; i++) {
+            const int most = spatial == 1 && i == 1 ? (n % 8 == 1 ? 9000 : 300) : n % 10 == 0 ? 200 : 40;
+
+            dilation[i] = random_between(&dice, 1, 4) == 1 ? 2 : 1;
+            pads[i] = (int)random_between(&dice, 0, kernel[i]);
+            pads[2 + i] = (int)random_between(&dice, 0, kernel[i]);
+            size[i] = (kernel[i] - 1) * dilation[i] + (int)random_between(&dice, 1, most);
+        }
+        if (spatial == 1)
+            (void)snprintf(window, sizeof window, "strides=1, dilations=%d, pads=%d,%d, group=%d", dilation[1], pads[1],
+                           pads[3], c);
+        else
+            (void)snprintf(window, sizeof window, "strides=%d,1, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d", stride,
+                           dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], c);
+        if (spatial == 1) {
+            (void)snprintf(shape, sizeof shape, "%d", kernel[1]);
+            (void)snprintf(script, sizeof script, "x : %d,%d,%d\n", (int)random_between(&dice, 1, 2), c, size[1]);
+        } else {
+            (void)snprintf(shape, sizeof shape, "%d,%d", kernel[0], kernel[1]);
+            (void)snprintf(script, sizeof script, "x : %d,%d,%d,%d\n", (int)random_between(&dice, 1, 2), c, size[0],
+                           size[1]);
+        }
+        (void)snprintf(script + strlen(script), sizeof script - strlen(script),
+                       "w = [%d,1,%s]\nc = [%d]\nlo = [] -1\nhi = [] 100\nv = [%d,1,%s]\nr = Conv(x, v) %s\n"
+                       "k = Conv(x, w%s) %s\n%s",
+                       c, shape, c, c, shape, window, n % 3 == 0 ? "" : ", c", window, endings[n % 9]);
+        expect_by(script, "planes");
+    }
+}
+
 static void unusual_shapes(void **state)
 {
     static const char *const scripts[] = {
@@ -211,9 +255,9 @@ static void rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(windows), cmocka_unit_test(unusual_shapes),
-                                        cmocka_unit_test(deferred_producers), cmocka_unit_test(blocks),
-                                        cmocka_unit_test(rows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(windows),        cmocka_unit_test(many_taps),
+                                        cmocka_unit_test(unusual_shapes), cmocka_unit_test(deferred_producers),
+                                        cmocka_unit_test(blocks),         cmocka_unit_test(rows) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

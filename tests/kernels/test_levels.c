@@ -449,6 +449,82 @@ static void check_plane(const struct level *level, int64_t side, int64_t stride,
     free(output);
 }
 
+/* Kernels of many taps, in chains that end inside a row of taps or not, compared with sums in double. The sums of a row
+ * have the same bits alone as with its neighbours. */
+static void check_long_plane(const struct level *level, uint64_t *dice)
+{
+    const int64_t height = random_between(dice, 1, 11), width = random_between(dice, 1, 70),
+                  stride = random_between(dice, 1, 5) == 1 ? 2 : 1, dilation = random_between(dice, 1, 5) == 1 ? 3 : 1,
+                  step = random_between(dice, 1, 3) == 1 ? 2 : 1, n = random_between(dice, 1, 170);
+    const int32_t rows = (int32_t)random_between(dice, 1, PLANES_ROWS);
+    const int64_t x_row = (n + PLANES_LANES - 1) / PLANES_LANES * PLANES_LANES + (width - 1) * step,
+                  seen = (rows - 1) * stride + (height - 1) * dilation + 1, y_row = n + GUARD;
+    float *input = filled(x_row * seen), *weights = filled(height * width), *output = filled(PLANES_ROWS * y_row),
+          *alone = filled(y_row);
+    planes_rows r = { .input = input,
+                      .x_row = x_row,
+                      .x_step = step,
+                      .chain = random_between(dice, 1, 2) == 1 ? 96 : random_between(dice, 1, width),
+                      .weights = weights,
+                      .height = height,
+                      .width = width,
+                      .stride = stride,
+                      .dilation = dilation,
+                      .bias = 0.25f,
+                      .output = output,
+                      .y_row = y_row,
+                      .n = n,
+                      .rows = rows,
+                      .clamp = random_between(dice, 0, 1) == 1,
+                      .low = -1,
+                      .high = 1 };
+
+    for (int64_t i = 0; i < PLANES_ROWS * y_row; i++)
+        output[i] = guard;
+    level->planes->long_rows(&r);
+    for (int64_t i = 0; i < PLANES_ROWS * y_row; i++) {
+        const int64_t p = i / y_row, column = i % y_row;
+        double sum = 0.25, size = 0.25;
+
+        if (p >= rows || column >= n) {
+            assert_true(output[i] == guard);
+            continue;
+        }
+        for (int64_t k = 0; k < height * width; k++) {
+            const double term =
+                (double)weights[k] * element(p, stride, k / width, dilation, input, x_row, k % width * step + column);
+
+            sum += term;
+            size += fabs(term);
+        }
+        expect(level, "plane of many taps", output[i], !r.clamp ? sum : sum < -1 ? -1 : sum > 1 ? 1 : sum, size);
+    }
+    for (int64_t p = 0; p < rows; p++) {
+        planes_rows one = r;
+
+        one.rows = 1;
+        one.input += p * stride * x_row;
+        one.output = alone;
+        level->planes->long_rows(&one);
+        assert_memory_equal(alone, output + p * y_row, (size_t)n * sizeof *alone);
+    }
+    free(input);
+    free(weights);
+    free(output);
+    free(alone);
+}
+
+static void long_planes(void **state)
+{
+    (void)state;
+    EACH_LEVEL(level) {
+        uint64_t dice = 11;
+
+        for (int i = 0; i < 150; i++)
+            check_long_plane(level, &dice);
+    }
+}
+
 static void planes(void **state)
 {
     static const int64_t sides[] = { 1, 2, 3, 5, 7 }, lengths[] = { 1, 15, 16, 17, 64, 65, 100 };
@@ -651,11 +727,11 @@ static void bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles),    cmocka_unit_test(windows),       cmocka_unit_test(functions),
-        cmocka_unit_test(products), cmocka_unit_test(scores),        cmocka_unit_test(depthwise),
-        cmocka_unit_test(planes),   cmocka_unit_test(parts_of_rows), cmocka_unit_test(greater),
-        cmocka_unit_test(panels),   cmocka_unit_test(moves),         cmocka_unit_test(turns),
-        cmocka_unit_test(bytes),
+        cmocka_unit_test(tiles),       cmocka_unit_test(windows), cmocka_unit_test(functions),
+        cmocka_unit_test(products),    cmocka_unit_test(scores),  cmocka_unit_test(depthwise),
+        cmocka_unit_test(long_planes), cmocka_unit_test(planes),  cmocka_unit_test(parts_of_rows),
+        cmocka_unit_test(greater),     cmocka_unit_test(panels),  cmocka_unit_test(moves),
+        cmocka_unit_test(turns),       cmocka_unit_test(bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

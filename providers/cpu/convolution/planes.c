@@ -127,6 +127,102 @@ KERNEL_PART(void, plane_rows, const planes_rows *r)
     any_kernel(r);
 }
 
+/* ------------------------------------------------------------------ kernels of many taps */
+
+/* Vectors of several output rows at once, and of a single one. */
+enum { LONG_VECTORS = VEC_REGISTERS >= 32 ? 4 : 2, LONE_VECTORS = 8 };
+
+/* Adds the products of an input row and one row of taps to `rows` output rows: taps at `weights` for the first, those
+ * `width` before for the next. totals: [rows][vectors]. */
+VEC_INLINE void add_taps(const int rows, const int vectors, const planes_rows *args, const float *input,
+                         const float *weights, vec *totals)
+{
+    for (int64_t from = 0, end; from < args->width; from = end) {
+        vec sum[PLANES_ROWS * LONG_VECTORS > LONE_VECTORS ? PLANES_ROWS * LONG_VECTORS : LONE_VECTORS];
+
+        end = args->width - from < args->chain ? args->width : from + args->chain;
+        VEC_UNROLL
+        for (int s = 0; s < rows * vectors; s++)
+            sum[s] = vec_zero();
+        for (int64_t k = from; k < end; k++) {
+            vec v[LONE_VECTORS];
+
+            VEC_UNROLL
+            for (int vector = 0; vector < vectors; vector++)
+                v[vector] = vec_hold(vec_load(input + k * args->x_step + vector * VEC_LANES));
+            VEC_UNROLL
+            for (int row = 0; row < rows; row++) {
+                const vec tap = vec_set(weights[k - row * args->width]);
+
+                VEC_UNROLL
+                for (int vector = 0; vector < vectors; vector++)
+                    sum[row * vectors + vector] = vec_fma(v[vector], tap, sum[row * vectors + vector]);
+            }
+        }
+        VEC_UNROLL
+        for (int s = 0; s < rows * vectors; s++)
+            totals[s] = vec_add(totals[s], sum[s]);
+    }
+}
+
+/* Computes `vectors` vectors of output row p from column i on. */
+VEC_INLINE void lone_row(const int vectors, const planes_rows *args, int64_t p, int64_t i)
+{
+    const float *input = args->input + p * args->stride * args->x_row + i;
+    vec totals[LONE_VECTORS];
+
+    for (int vector = 0; vector < vectors; vector++)
+        totals[vector] = vec_set(args->bias);
+    for (int64_t kernel_row = 0; kernel_row < args->height; kernel_row++, input += args->dilation * args->x_row)
+        add_taps(1, vectors, args, input, args->weights + kernel_row * args->width, totals);
+    for (int vector = 0; vector < vectors; vector++)
+        put(args, p, i + vector * VEC_LANES, totals[vector]);
+}
+
+/* Computes `vectors` vectors of PLANES_ROWS output rows without stride and dilation: an input row is added to all of
+ * them that it contributes to. */
+VEC_INLINE void some_rows(const int vectors, const planes_rows *args, int64_t i)
+{
+    vec totals[PLANES_ROWS * LONG_VECTORS];
+
+    for (int s = 0; s < PLANES_ROWS * vectors; s++)
+        totals[s] = vec_set(args->bias);
+    for (int64_t y = 0; y < args->height + PLANES_ROWS - 1; y++) {
+        const int64_t first = y < args->height ? 0 : y - args->height + 1,
+                      count = (y < PLANES_ROWS ? y + 1 : PLANES_ROWS) - first;
+        const float *input = args->input + y * args->x_row + i, *weights = args->weights + (y - first) * args->width;
+        vec *of_first = totals + first * vectors;
+
+        if (count == 4)
+            add_taps(4, vectors, args, input, weights, of_first);
+        else if (count == 3)
+            add_taps(3, vectors, args, input, weights, of_first);
+        else if (count == 2)
+            add_taps(2, vectors, args, input, weights, of_first);
+        else
+            add_taps(1, vectors, args, input, weights, of_first);
+    }
+    for (int64_t s = 0; s < PLANES_ROWS * vectors; s++)
+        put(args, s / vectors, i + s % vectors * VEC_LANES, totals[s]);
+}
+
+KERNEL_PART(void, plane_long_rows, const planes_rows *r)
+{
+    const bool together = r->rows == PLANES_ROWS && r->stride == 1 && r->dilation == 1;
+    int64_t i = 0;
+
+    for (; together && i + (LONG_VECTORS - 1) * VEC_LANES < r->n; i += LONG_VECTORS * VEC_LANES)
+        some_rows(LONG_VECTORS, r, i);
+    for (; together && i < r->n; i += VEC_LANES)
+        some_rows(1, r, i);
+    for (int64_t row = 0; row < r->rows && !together; row++) {
+        for (i = 0; i + (LONE_VECTORS - 1) * VEC_LANES < r->n; i += LONE_VECTORS * VEC_LANES)
+            lone_row(LONE_VECTORS, r, row, i);
+        for (; i < r->n; i += VEC_LANES)
+            lone_row(1, r, row, i);
+    }
+}
+
 KERNEL_PART(void, plane_every, const float *restrict x, int64_t step, float *restrict y, int64_t n)
 {
     if (step == 1)
@@ -180,6 +276,7 @@ KERNEL_PART(void, plane_add, const float *restrict x, float *restrict y, int64_t
         y[i] += x[i];
 }
 
-const plane_set KERNEL(planes) = { KERNEL_PART_OF(plane_rows), KERNEL_PART_OF(plane_every),
-                                   KERNEL_PART_OF(plane_join), KERNEL_PART_OF(plane_put_columns),
-                                   KERNEL_PART_OF(plane_fill), KERNEL_PART_OF(plane_add) };
+const plane_set KERNEL(planes) = { KERNEL_PART_OF(plane_rows),        KERNEL_PART_OF(plane_long_rows),
+                                   KERNEL_PART_OF(plane_every),       KERNEL_PART_OF(plane_join),
+                                   KERNEL_PART_OF(plane_put_columns), KERNEL_PART_OF(plane_fill),
+                                   KERNEL_PART_OF(plane_add) };

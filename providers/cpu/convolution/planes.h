@@ -11,7 +11,7 @@ enum {
     PLANES_PANEL = 64  /* columns of a panel */
 };
 
-/* Output rows of one channel:
+/* Output rows of one channel. long_rows() has input[.. + k * x_step + i] instead of at[k]:
  *
  *     output[p][i] = bias + sum over r, k of
  *                    input[(p * stride + r * dilation) * x_row + at[k] + i] * weights[r * width + k]
@@ -21,7 +21,8 @@ enum {
 typedef struct planes_rows {
     const float *input;
     int64_t x_row;
-    const int64_t *at; /* [width] */
+    const int64_t *at;     /* [width] */
+    int64_t x_step, chain; /* long_rows(): distance of taps; largest number of products that are added in a row */
     const float *weights;
     int64_t height, width, stride, dilation;
     float bias;
@@ -34,6 +35,9 @@ typedef struct planes_rows {
 
 typedef struct plane_set {
     void (*rows)(const planes_rows *r);
+    /* The same for kernels of many taps. Each row of a kernel is summed for itself, in chains; the sums do not depend on
+     * the number of output rows at once. */
+    void (*long_rows)(const planes_rows *r);
     /* output[i] = input[i * step], i < n. */
     void (*every)(const float *input, int64_t step, float *output, int64_t n);
     /* The inverse: output[i] = input[i % step * part + i / step]. 1 < step. */

@@ -114,20 +114,27 @@ double kernel_depthwise_ns(const cpu_build *build, const cpu_group *group, const
     return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / KERNEL_THREADS + LOOP_NS;
 }
 
-/* The kernel computes vectors of neighbouring pixels of a row. Convolutions of 3x3 and 5x5 have specialized loops;
- * others read a vector for each tap. */
+/* The kernel computes vectors of neighbouring pixels of a row. Convolutions of 3x3 and 5x5 have specialized loops,
+ * and those of many taps; others read a vector for each tap. */
+static double tap_ns(const kernel_conv_shape *window)
+{
+    if (planes_is_long(window))
+        return window->stride[0] == 1 && window->dilation[0] == 1 && window->out_height >= 4 ? 0.13 : 0.2;
+    return window->kernel[0] == window->kernel[1] && (window->kernel[0] == 3 || window->kernel[0] == 5) &&
+                   window->stride[0] <= 2 && window->dilation[0] == 1
+               ? 0.17
+               : 0.36;
+}
+
 double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     const kernel_conv_shape *window = &layer->window;
-    const bool specialized = window->kernel[0] == window->kernel[1] &&
-                             (window->kernel[0] == 3 || window->kernel[0] == 5) && window->stride[0] <= 2 &&
-                             window->dilation[0] == 1;
     double taps = (double)(window->kernel[0] * window->kernel[1]),
            copied = (double)cpu_count(build, build->op->in[0]) / TILE_LANES;
     double vectors = (double)(window->images * window->in * window->out_height *
                               ((window->out_width + TILE_LANES - 1) / TILE_LANES));
     double planes = (double)(window->images * window->in),
-           ns = vectors * (1 + (specialized ? 0.17 : 0.36) * taps) + copied + 30 * planes;
+           ns = vectors * (1 + tap_ns(window) * taps) + copied + 30 * planes;
 
     if (build->compiled->values[group->out].uses > 0) /* most consumers prefer channels-last */
         ns += KERNEL_THREADS * kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out));
