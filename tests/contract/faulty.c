@@ -64,9 +64,20 @@ static const kit_kernel kernels[] = {
     { .op_type = "Add", .in_types = { KIT_BIT(FLOAT) }, .supports = same_shapes, .cost = cheap, .run = run_add },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
-static const kit_provider provider = {
-    .name = "faulty", .description = "fails on demand", .tables = tables, .table_count = 1
+static const inlay_option options[] = {
+    { .name = "isa",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "auto",
+      .choices = "auto|baseline|avx2",
+      .doc = "ignored" },
+    { .name = "other", .kind = INLAY_OPTION_STRING, .default_value = "", .doc = "ignored" },
 };
+static const kit_provider provider = { .name = "faulty",
+                                       .description = "fails on demand",
+                                       .tables = tables,
+                                       .table_count = 1,
+                                       .options = options,
+                                       .option_count = KIT_COUNT(options) };
 static const kit_plugin self = { .name = "faulty_plugin", .version = "1.0", .provider = &provider };
 static kit_exports exports;
 static inlay_provider original; /* a copy of the kit's table */

@@ -266,6 +266,41 @@ static void no_other_provider(void **unused)
     (void)unsetenv("FAULTY_DECLINES");
 }
 
+/* An optional provider that cannot be created is skipped, also with settings of the session that it accepts; its own
+ * settings may be the reason. */
+static void optional_provider_is_skipped(void **unused)
+{
+    static const struct {
+        const char *name, *value;
+        inlay_status status;
+    } settings[] = { { "level", "1", INLAY_OK },
+                     { "isa", "baseline", INLAY_OK },
+                     { "faulty.other", "text", INLAY_UNSUPPORTED } };
+
+    (void)unused;
+    assert_int_equal(setenv("FAULTY", "create:4:text", 1), 0);
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        const char *options[] = {
+            "providers", "reference,faulty?", "plugin_dirs",     FAULTY_DIR, "probe", "never", "cache_dir",
+            "",          settings[i].name,    settings[i].value, NULL
+        };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17);
+        struct rig rig;
+
+        mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N,3");
+        mw_node(&wire, "Relu", "x", "y");
+        mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "N,3");
+        wire_end(&wire, mark);
+        assert_int_equal(rig_try_open(&wire, options, &rig, &diag), settings[i].status);
+        if (settings[i].status != INLAY_OK)
+            assert_non_null(strstr(diag.text, "only a sentence"));
+        rig_close(&rig);
+    }
+    (void)unsetenv("FAULTY");
+}
+
 static char compile_word[] = "compile", specialize_word[] = "specialize", both_word[] = "both";
 
 int main(void)
@@ -277,6 +312,7 @@ int main(void)
         cmocka_unit_test(explained),
         cmocka_unit_test(assigned_once),
         cmocka_unit_test(no_other_provider),
+        cmocka_unit_test(optional_provider_is_skipped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

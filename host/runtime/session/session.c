@@ -152,9 +152,10 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
         config_cache_folder(options, "devices", folder, sizeof folder))
         plugin_set_cache(session->plugins, folder);
     status = provider_open(session->plugins, name, settings, count, &provider, &why);
-    /* If the provider exists and has settings, they may be wrong, so the failure is reported even if it is optional. */
+    /* If the provider exists and has settings of its own, they may be wrong, so the failure is reported even if it is
+     * optional. Those of the session were checked with the options. */
     if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY &&
-        (count == 0 || plugin_set_find(session->plugins, name) == NULL)) {
+        (own == 0 || plugin_set_find(session->plugins, name) == NULL)) {
         (void)snprintf(line, sizeof line, "provider %s is not used: %s", name, why.text);
         log_line(session, INLAY_LOG_INFO, line);
         if (!add_skipped(session, name, why.text))
