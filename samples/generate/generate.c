@@ -7,6 +7,7 @@
  * each step reads one token. At the end the program prints the time to the first token and the tokens per second to
  * stderr. */
 #include "files.h"
+#include "lookup.h"
 #include "sampler.h"
 #include "tokenizer.h"
 #include <argp.h>
@@ -18,14 +19,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_STOPS = 16, ROOM = 512 };
+enum { MOST_STOPS = 16, ROOM = 512, MOST_GUESSES = 16 };
 
 struct settings {
     const char *model, *prompt, *tokenizer, *threads;
     const char *stops[MOST_STOPS];
     uint32_t stop_count;
     bool chat, shows_tokens, never_ends;
-    long tokens;
+    long tokens, lookup;
     struct sampler sampler;
 };
 
@@ -137,8 +138,10 @@ static bool set_integers(struct model *model, uint32_t input, const int64_t *giv
     return ok;
 }
 
-/* Runs the model on tokens. *logits are those after the last token; they belong to the context until the next run. */
-static bool model_read(struct model *model, const int64_t *tokens, int64_t count, float **logits, size_t *vocabulary)
+/* Runs the model on tokens, of which the last ones are guesses. *logits are those after the last token that is none, and
+ * after each guess; they belong to the context until the next run. */
+static bool model_read(struct model *model, const int64_t *tokens, int64_t count, int64_t guesses, float **logits,
+                       size_t *vocabulary)
 {
     const int64_t past = inlay_context_state_length(model->context);
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -154,8 +157,12 @@ static bool model_read(struct model *model, const int64_t *tokens, int64_t count
         fprintf(stderr, "generate: 'logits' is no float tensor [1, tokens, vocabulary]\n");
         return false;
     }
+    if (inlay_value_dims(y)[1] <= guesses) {
+        fprintf(stderr, "generate: the model returns the logits of the last token alone; do not set --lookup\n");
+        return false;
+    }
     *vocabulary = (size_t)inlay_value_dims(y)[2];
-    *logits = (float *)inlay_value_data(y) + (inlay_value_dims(y)[1] - 1) * inlay_value_dims(y)[2];
+    *logits = (float *)inlay_value_data(y) + (inlay_value_dims(y)[1] - 1 - guesses) * inlay_value_dims(y)[2];
     return true;
 }
 
@@ -252,8 +259,20 @@ struct times {
     double begin, first, cpu;
 };
 
-static void report(const struct times *times, size_t prompt, size_t made)
+/* A text while it is generated. */
+struct text {
+    int64_t *tokens; /* [count] owned */
+    size_t count, made;
+    size_t runs, guesses, right; /* runs so far; guesses that they have read, and those that were right */
+    struct stream out;
+    struct times times;
+    bool stopped;
+};
+
+static void report(const struct text *text, size_t prompt)
 {
+    const struct times *times = &text->times;
+    const size_t made = text->made;
     const double took = seconds(CLOCK_MONOTONIC) - times->first, cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - times->cpu;
 
     fprintf(stderr, "\nprompt %zu tokens, first token after %.1f ms; then %zu tokens", prompt,
@@ -261,6 +280,9 @@ static void report(const struct times *times, size_t prompt, size_t made)
     if (made > 1)
         fprintf(stderr, ", %.1f a second (%.2f ms each, %.2f ms of CPU)", (double)(made - 1) / took,
                 took * 1e3 / (double)(made - 1), cpu * 1e3 / (double)(made - 1));
+    if (text->guesses > 0)
+        fprintf(stderr, "; %zu of %zu guesses were right, %.2f tokens by a run", text->right, text->guesses,
+                (double)made / (double)text->runs);
     fprintf(stderr, "\n");
 }
 
@@ -271,51 +293,84 @@ static void show_tokens(const int64_t *tokens, size_t count)
     fprintf(stderr, "\n");
 }
 
+/* Chooses the next token by logits [vocabulary], adds it to the text and prints it. false: failed. */
+static bool add_next(struct settings *settings, const struct model *model, const struct tokenizer *tokenizer,
+                     struct text *text, float *logits, size_t vocabulary)
+{
+    const int64_t next = sampler_next(&settings->sampler, logits, vocabulary, text->tokens, text->count);
+    const char *part;
+    size_t bytes = 0;
+    bool special = false;
+
+    if (next < 0) {
+        fprintf(stderr, "generate: no token could be chosen\n");
+        return false;
+    }
+    text->tokens[text->count++] = next;
+    if (text->made++ == 0) {
+        text->times.first = seconds(CLOCK_MONOTONIC);
+        text->times.cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    }
+    part = tokenizer_bytes(tokenizer, next, &bytes, &special);
+    text->stopped = is_end(model, next) && !settings->never_ends;
+    return text->stopped || part == NULL || special || stream_put(&text->out, part, bytes, &text->stopped);
+}
+
+/* Runs the model on the tokens after the first `read`, and on guesses of the next ones. Adds the token that follows, and
+ * while that is the one guessed, the token after it. */
+static bool step(struct settings *settings, struct model *model, const struct tokenizer *tokenizer, struct text *text,
+                 size_t read)
+{
+    int64_t guesses[MOST_GUESSES], *more = realloc(text->tokens, (text->count + 1 + MOST_GUESSES) * sizeof *more);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    size_t found, right = 0, vocabulary = 0;
+    float *logits = NULL;
+
+    if (more == NULL) {
+        fprintf(stderr, "generate: out of memory\n");
+        return false;
+    }
+    text->tokens = more;
+    found = text->made > 0 ? lookup_next(more, text->count, (size_t)settings->lookup, guesses) : 0;
+    memcpy(more + text->count, guesses, found * sizeof *guesses);
+    if (!model_read(model, more + read, (int64_t)(text->count + found - read), (int64_t)found, &logits, &vocabulary))
+        return false;
+    text->runs++;
+    text->guesses += found;
+    while (add_next(settings, model, tokenizer, text, logits + right * vocabulary, vocabulary)) {
+        const bool goes_on = right < found && text->tokens[text->count - 1] == guesses[right];
+
+        right += goes_on ? 1 : 0;
+        if (goes_on && !text->stopped && text->made < (size_t)settings->tokens)
+            continue;
+        text->right += right;
+        if ((size_t)inlay_context_state_length(model->context) < text->count || /* the last token is not read yet */
+            inlay_context_state_rewind(model->context, (int64_t)text->count - 1, &diag) == INLAY_OK)
+            return true;
+        return complain("the guesses cannot be dropped; do not set --lookup", &diag);
+    }
+    return false;
+}
+
 static bool generate(struct settings *settings, struct model *model, const struct tokenizer *tokenizer,
                      int64_t **tokens, size_t *count)
 {
-    struct stream out = { settings, NULL, 0, 0 };
     const size_t prompt = *count;
-    size_t read = 0, made = 0, vocabulary = 0;
-    struct times taken = { .begin = seconds(CLOCK_MONOTONIC) };
-    bool ok = true, stopped = false;
-    float *logits = NULL;
+    struct text text = { .tokens = *tokens,
+                         .count = *count,
+                         .out = { settings, NULL, 0, 0 },
+                         .times = { .begin = seconds(CLOCK_MONOTONIC) } };
+    bool ok = true;
 
-    while (ok && !stopped && made < (size_t)settings->tokens) {
-        int64_t next;
-        const char *text;
-        size_t bytes = 0;
-        bool special = false;
-        int64_t *more;
-
-        if (!model_read(model, *tokens + read, (int64_t)(*count - read), &logits, &vocabulary)) {
-            ok = false;
-            break;
-        }
-        read = *count;
-        next = sampler_next(&settings->sampler, logits, vocabulary, *tokens, *count);
-        more = realloc(*tokens, (*count + 1) * sizeof *more);
-        if (next < 0 || more == NULL) {
-            fprintf(stderr, "generate: no token could be chosen\n");
-            ok = false;
-            break;
-        }
-        *tokens = more;
-        more[(*count)++] = next;
-        if (made++ == 0) {
-            taken.first = seconds(CLOCK_MONOTONIC);
-            taken.cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
-        }
-        text = tokenizer_bytes(tokenizer, next, &bytes, &special);
-        if (is_end(model, next) && !settings->never_ends)
-            break;
-        ok = text == NULL || special || stream_put(&out, text, bytes, &stopped);
-    }
-    flush(&out, out.bytes);
-    report(&taken, prompt, made);
+    while (ok && !text.stopped && text.made < (size_t)settings->tokens)
+        ok = step(settings, model, tokenizer, &text, text.made > 0 ? text.count - 1 : 0);
+    flush(&text.out, text.out.bytes);
+    report(&text, prompt);
     if (settings->shows_tokens)
-        show_tokens(*tokens, *count);
-    free(out.text);
+        show_tokens(text.tokens, text.count);
+    free(text.out.text);
+    *tokens = text.tokens;
+    *count = text.count;
     return ok;
 }
 
@@ -331,6 +386,7 @@ enum {
     KEY_CHAT,
     KEY_THREADS,
     KEY_TOKENIZER,
+    KEY_LOOKUP,
     KEY_SHOW_TOKENS,
     KEY_IGNORE_END
 };
@@ -346,6 +402,8 @@ static const struct argp_option options[] = {
     { "chat", KEY_CHAT, NULL, 0, "Format the prompt as a question to a chat model (ChatML)", 0 },
     { "threads", KEY_THREADS, "N", 0, "Threads of a run (default: all CPUs)", 0 },
     { "tokenizer", KEY_TOKENIZER, "FILE", 0, "Path of tokenizer.json (default: the model's folder or its parent)", 0 },
+    { "lookup", KEY_LOOKUP, "N", 0,
+      "Let each run check N guesses of the next tokens: those that followed the last ones earlier (default: 0)", 0 },
     { "show-tokens", KEY_SHOW_TOKENS, NULL, 0, "Print the ids of all tokens to stderr", 0 },
     { "ignore-end", KEY_IGNORE_END, NULL, 0, "Continue after a token that ends the text, for timing", 0 },
     { 0 }
@@ -400,6 +458,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_TOKENIZER:
         settings->tokenizer = arg;
+        break;
+    case KEY_LOOKUP:
+        settings->lookup = (long)number(arg, 0, MOST_GUESSES, "lookup", state);
         break;
     case KEY_SHOW_TOKENS:
         settings->shows_tokens = true;

@@ -1,5 +1,6 @@
 /* samples/generate: the tokenizer with a small vocabulary, and the sampler. */
 #include "cmocka_all.h"
+#include "lookup.h"
 #include "sampler.h"
 #include "tokenizer.h"
 #include <jansson.h>
@@ -292,12 +293,38 @@ static void random_sampling(void **state)
     sampler_deinit(&again);
 }
 
+static void guesses_by_repetition(void **state)
+{
+    static const struct {
+        int64_t tokens[12];
+        size_t count, most;
+        int64_t guesses[6];
+    } rows[] = {
+        { { 1, 2, 3, 4, 5, 1, 2 }, 7, 3, { 3, 4, 5 } },
+        { { 7, 1, 2, 3, 9, 8, 2, 3, 5, 1, 2, 3 }, 12, 2, { 9, 8 } }, /* three tokens before the later two */
+        { { 2, 3, 4, 2, 3, 5, 2, 3 }, 8, 1, { 5 } },                 /* the latest of two */
+        { { 6, 6, 6 }, 3, 4, { 6, 6, 6, 6 } },                       /* beyond the end */
+        { { 0, 4, 5, 4, 5 }, 5, 6, { 4, 5, 4, 5, 4, 5 } },
+    };
+    static const int64_t different[] = { 1, 2, 3, 1, 3 };
+    int64_t guesses[6];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(lookup_next(rows[i].tokens, rows[i].count, rows[i].most, guesses), rows[i].most);
+        assert_memory_equal(guesses, rows[i].guesses, rows[i].most * sizeof *guesses);
+    }
+    for (size_t count = 0; count <= sizeof different / sizeof *different; count++)
+        assert_int_equal(lookup_next(different, count, 6, guesses), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_and_merges),     cmocka_unit_test(llama_pretokenizer),
-        cmocka_unit_test(decodes_encoded_text), cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(greedy_sampling),      cmocka_unit_test(random_sampling),
+        cmocka_unit_test(words_and_merges),      cmocka_unit_test(llama_pretokenizer),
+        cmocka_unit_test(decodes_encoded_text),  cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(greedy_sampling),       cmocka_unit_test(random_sampling),
+        cmocka_unit_test(guesses_by_repetition),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

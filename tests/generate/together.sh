@@ -1,5 +1,6 @@
 #!/bin/sh
-# Texts that share runs are those that each prompt has alone: together.sh GENERATE TOGETHER WRITE_MODELS
+# Texts that share runs are those that each prompt has alone, and the same if runs read guesses:
+#   together.sh GENERATE TOGETHER WRITE_MODELS
 set -eu
 
 generate=$1 together=$2 write_models=$3
@@ -32,6 +33,21 @@ for model in counted masked; do
             exit 1
         fi
     done
+    for guesses in 0 1 6; do
+        for prompt; do
+            "$generate" "$folder/$model.onnx" --tokens 150 --ignore-end --temperature 0.3 --lookup "$guesses" "$prompt" \
+                2>>"$folder/guesses"
+        done >"$folder/guessed.$guesses"
+        if ! diff "$folder/guessed.0" "$folder/guessed.$guesses"; then
+            echo "$model, $guesses guesses: other texts than without"
+            exit 1
+        fi
+    done
+    if ! grep -q '; [1-9][0-9]* of [0-9]* guesses were right' "$folder/guesses"; then
+        echo "$model: no guess was right"
+        exit 1
+    fi
+    rm "$folder/guesses"
     if [ "$(awk '{ print length }' "$folder/alone" | sort -u | wc -l)" -lt 4 ]; then
         echo "$model: the texts should have different lengths"
         exit 1

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-enum { TEXTS = 24, MOST_CLIENTS = 8, BODY_BYTES = 2048, TEXT_BYTES = 4096, SHARED = 150 };
+enum { TEXTS = 24, LONGEST = 90, MOST_CLIENTS = 8, BODY_BYTES = 2048, TEXT_BYTES = 4096, SHARED = 150 };
 
 static struct serving server;
 /* With option reproducible, a decoder whose texts would need padding before them keeps them apart. */
@@ -17,21 +17,25 @@ static const struct decoder {
     const char *name, *config;
     void (*write)(const char *path);
     const char *layout;
-    size_t clients; /* most at once: memory_budget is enough for so many, if no states of other texts are kept */
-    bool is_fixed;  /* its states do not grow: they take no memory for further tokens, and cannot be rewound */
+    size_t clients;     /* most at once: memory_budget is enough for so many, if no states of other texts are kept */
+    size_t token_bytes; /* of the states of a token; 0: they do not grow, and cannot be rewound */
+    bool guesses;       /* a run can check guesses */
 } kinds[] = { { "counted", "options: [reproducible=1]\n", write_counted_decoder,
-                "texts share runs, padded at their ends", MOST_CLIENTS, false },
+                "texts share runs, padded at their ends", MOST_CLIENTS, 128, true },
               { "tight", "options: [reproducible=1, memory_budget=1800000]\n", write_counted_decoder,
-                "texts share runs, padded at their ends", 1, false },
+                "texts share runs, padded at their ends", 1, 128, true },
               { "masked", "options: [reproducible=1]\n", write_masked_decoder, "each text in separate runs",
-                MOST_CLIENTS, false },
+                MOST_CLIENTS, 128, true },
               { "summing", "options: [reproducible=1, state=old=new]\n", write_summing_decoder,
-                "each text in separate runs", MOST_CLIENTS, true },
-              { "padded", NULL, write_masked_decoder, "texts share runs, padded at their beginnings", MOST_CLIENTS,
-                false } };
+                "each text in separate runs", MOST_CLIENTS, 0, false },
+              { "counting", "options: [reproducible=1, state=old=new]\n", write_counting, "each text in separate runs",
+                MOST_CLIENTS, 8, false },
+              { "padded", NULL, write_masked_decoder, "texts share runs, padded at their beginnings", MOST_CLIENTS, 128,
+                true } };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 static char asked[TEXTS][BODY_BYTES], alone[TEXTS][TEXT_BYTES];
-static char beginnings[KINDS][TEXTS][TEXT_BYTES]; /* the answers of a server without prefix_memory */
+/* The answers of a server without prefix_memory and lookup_tokens. */
+static char plain[KINDS][TEXTS][TEXT_BYTES], beginnings[KINDS][TEXTS][TEXT_BYTES];
 static char got[TEXTS][TEXT_BYTES];
 
 static void prepare(void)
@@ -251,7 +255,7 @@ static void test_little_memory(void **state)
         make_requests(kinds[k].name, 100);
         ask_alone();
         expect_same(kinds[k].clients);
-        if (kinds[k].is_fixed)
+        if (kinds[k].token_bytes < 128)
             continue;
         used = (size_t)snprintf(body, sizeof body, "{\"model\":\"%s\",\"prompt\":[33", kinds[k].name);
         for (int i = 0; i < 400; i++)
@@ -260,6 +264,15 @@ static void test_little_memory(void **state)
         ask(body, none);
         assert_non_null(strstr(none, "the states of the prompt's 401 tokens exceed kv_memory"));
     }
+}
+
+static double guessed_tokens(const char *model, const char *kind)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof name, "inlay_guessed_tokens_total{model=\"%s\",version=\"1\",kind=\"%s\"}", model,
+                   kind);
+    return client_metric(&server, name);
 }
 
 static double cached_tokens(const char *model)
@@ -277,7 +290,11 @@ static void test_nothing_kept(void **state)
         make_beginnings(kinds[k].name);
         ask_alone();
         memcpy(beginnings[k], alone, sizeof alone);
+        make_requests(kinds[k].name, LONGEST);
+        ask_alone();
+        memcpy(plain[k], alone, sizeof alone);
         assert_true(cached_tokens(kinds[k].name) == 0);
+        assert_true(guessed_tokens(kinds[k].name, "read") == 0);
     }
 }
 
@@ -290,9 +307,52 @@ static void test_beginnings(void **state)
         memcpy(alone, beginnings[k], sizeof alone);
         expect_same(1);
         expect_same(kinds[k].clients);
-        if (!kinds[k].is_fixed && !(cached_tokens(kinds[k].name) > 0))
+        if (kinds[k].token_bytes > 0 && !(cached_tokens(kinds[k].name) > 0))
             fail_msg("%s: no tokens were cached", kinds[k].name);
     }
+}
+
+/* Texts are the same if runs read guesses: of states that can be rewound, if a run returns the logits of each token. */
+static void test_guesses(void **state)
+{
+    static const size_t clients[] = { 1, 3 };
+
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        for (size_t i = 0; i < sizeof clients / sizeof *clients && clients[i] <= kinds[k].clients; i++) {
+            make_requests(kinds[k].name, LONGEST);
+            memcpy(alone, plain[k], sizeof alone);
+            expect_same(clients[i]);
+            make_beginnings(kinds[k].name);
+            memcpy(alone, beginnings[k], sizeof alone);
+            expect_same(clients[i]);
+        }
+        if (kinds[k].guesses && !(guessed_tokens(kinds[k].name, "right") > 0 &&
+                                  guessed_tokens(kinds[k].name, "read") > guessed_tokens(kinds[k].name, "right")))
+            fail_msg("%s: there were no right and wrong guesses", kinds[k].name);
+        if (!kinds[k].guesses && guessed_tokens(kinds[k].name, "right") > 0)
+            fail_msg("%s: there were guesses", kinds[k].name);
+    }
+}
+
+/* A guess may be at a position that the model does not have: the run is repeated without. */
+static void test_last_position(void **state)
+{
+    enum { POSITIONS = 512, PROMPT = 480 };
+    char body[4096];
+    size_t used =
+        (size_t)snprintf(body, sizeof body,
+                         "{\"model\":\"counted\",\"max_tokens\":%d,\"temperature\":0,\"logit_bias\":{\"50\":100,"
+                         "\"51\":99.5},\"presence_penalty\":1,\"prompt\":[50",
+                         POSITIONS - PROMPT + 1);
+
+    (void)state;
+    for (int k = 1; k < PROMPT; k++)
+        used += (size_t)snprintf(body + used, sizeof body - used, ",%d", 50 + k % 2);
+    (void)snprintf(body + used, sizeof body - used, "]}");
+    ask(body, got[0]);
+    assert_memory_equal(got[0], "200 ", 4);
+    assert_non_null(strstr(got[0], "length"));
 }
 
 /* Asks for 4 tokens after `count` times 'x' and `more`. */
@@ -375,6 +435,16 @@ static int start_without(void **state)
     return 0;
 }
 
+static int start_guessing(void **state)
+{
+    static const char *const flags[] = { "--max-sequences", "8", "--lookup-tokens", "5", NULL };
+
+    (void)state;
+    prepare();
+    serving_start(&server, flags);
+    return 0;
+}
+
 static int start_with(void **state)
 {
     static const char *const flags[] = { "--max-sequences", "8", "--admin-token-file", "FOLDER/admins", NULL };
@@ -409,6 +479,7 @@ int main(void)
     const struct CMUnitTest without[] = { cmocka_unit_test(test_nothing_kept), cmocka_unit_test(test_memory_budget) };
     const struct CMUnitTest with[] = { cmocka_unit_test(test_cached_tokens), cmocka_unit_test(test_loaded_again),
                                        cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_beginnings) };
+    const struct CMUnitTest guessing[] = { cmocka_unit_test(test_guesses), cmocka_unit_test(test_last_position) };
     const struct CMUnitTest small[] = { cmocka_unit_test(test_beginnings), cmocka_unit_test(test_little_memory) };
     int failed;
 
@@ -416,5 +487,6 @@ int main(void)
     failed = cmocka_run_group_tests(tests, start, end);
     failed += cmocka_run_group_tests(without, start_without, end);
     failed += cmocka_run_group_tests(with, start_with, end);
+    failed += cmocka_run_group_tests(guessing, start_guessing, end);
     return failed + cmocka_run_group_tests(small, start_small, end);
 }

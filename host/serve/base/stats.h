@@ -47,6 +47,7 @@ typedef struct model_stats {
     atomic_uint_fast64_t fail_ns;
     atomic_uint_fast64_t rows; /* of successful requests */
     atomic_uint_fast64_t prompt_tokens, generated_tokens;
+    atomic_uint_fast64_t guessed_tokens, right_tokens; /* guesses that runs have read; of these, the right ones */
     atomic_uint_fast64_t cached_tokens;       /* of prompt_tokens, those whose states were those of an earlier text */
     stats_time first_token;                   /* from the last byte of a request for a text to its first token */
     atomic_uint_fast64_t input_ns, output_ns; /* of runs: preparing inputs, returning outputs */

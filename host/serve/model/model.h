@@ -33,6 +33,7 @@ typedef struct model_settings {
     uint32_t max_queue;        /* most waiting requests */
     uint32_t max_sequences;    /* most live sequences of a model with states */
     uint64_t kv_memory;        /* most bytes of the states of texts; 0 = no limit */
+    uint32_t lookup_tokens;    /* most guesses that a run of one text reads; 0 = none */
     uint64_t prefix_memory;    /* of these, most bytes of those of earlier texts; 0 = none are kept */
     uint64_t sequence_idle_ns; /* idle time after which another sequence may take the place */
     uint32_t priority;         /* of requests without one, 1 to PRIORITY_LEVELS */

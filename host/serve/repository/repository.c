@@ -24,6 +24,7 @@ static model_settings default_settings(const struct settings *settings, uint32_t
         .max_queue = (uint32_t)settings_int(settings, SET_max_queue),
         .max_sequences = (uint32_t)settings_int(settings, SET_max_sequences),
         .kv_memory = (uint64_t)settings_int(settings, SET_kv_memory),
+        .lookup_tokens = (uint32_t)settings_int(settings, SET_lookup_tokens),
         .prefix_memory = (uint64_t)settings_int(settings, SET_prefix_memory),
         .sequence_idle_ns = (uint64_t)settings_int(settings, SET_sequence_idle_ms) * 1000000,
         .priority = 2,

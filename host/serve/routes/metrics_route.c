@@ -150,6 +150,17 @@ static void write_counters(struct strbuf *to, const struct held_models *held, st
         write_series(to, "inlay_tokens_total", model, ",kind=\"generated\"");
         write_number(to, get(&held->models[k].sum.stats.generated_tokens));
     }
+    write_head(to, "inlay_guessed_tokens_total", "counter", "Guesses of lookup_tokens that were read, and right ones.");
+    for (uint32_t k = 0; k < held->count; k++) {
+        const struct model *model = held->models[k].model;
+
+        if (model->text == NULL)
+            continue;
+        write_series(to, "inlay_guessed_tokens_total", model, ",kind=\"read\"");
+        write_number(to, get(&held->models[k].sum.stats.guessed_tokens));
+        write_series(to, "inlay_guessed_tokens_total", model, ",kind=\"right\"");
+        write_number(to, get(&held->models[k].sum.stats.right_tokens));
+    }
     write_head(to, "inlay_cached_tokens_total", "counter",
                "Tokens of prompts that were not read, because the states of an earlier text had them.");
     for (uint32_t k = 0; k < held->count; k++) {

@@ -1,5 +1,6 @@
 #include "serve/schedule/decoding.h"
 #include "inlay/check.h"
+#include "lookup.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
 #include "serve/schedule/prefixes.h"
@@ -21,9 +22,12 @@ struct lane {
     infer_wanted wanted;
     decoding_text **texts; /* [row_count], capacity of max_sequences; 0: the lane is free */
     uint32_t row_count;
-    bool reads;         /* its only text has tokens that must be read before the next one is chosen */
-    bool runs;          /* its job is queued or runs */
-    uint64_t drops;     /* decoder->drops when it was queued */
+    bool reads;                  /* its only text has tokens that must be read before the next one is chosen */
+    bool runs;                   /* its job is queued or runs */
+    uint64_t drops;              /* decoder->drops when it was queued */
+    int64_t guesses[MOST_AHEAD]; /* [ahead] guesses that its run reads after the last token of its only text */
+    uint32_t ahead;
+    bool plain;         /* its run failed with guesses, and is repeated without */
     struct lane *queue; /* lanes whose jobs are to be submitted when the lock is released */
 };
 
@@ -37,10 +41,12 @@ struct decoder {
     uint32_t lane_count;
     struct lane *main; /* the lane that texts join; NULL: none */
     prefix_store *prefixes;
-    uint64_t drops;  /* how often they were dropped because an allocation failed */
-    inlay_row *rows; /* [max_sequences] scratch */
-    int64_t *tokens; /* [max_sequences] scratch */
-    uint64_t began;  /* texts so far */
+    ahead_cost ahead; /* times of runs of one text */
+    bool last_only;   /* the model returns the logits of the last token alone: no guesses are read */
+    uint64_t drops;   /* how often they were dropped because an allocation failed */
+    inlay_row *rows;  /* [max_sequences] scratch */
+    int64_t *tokens;  /* [max_sequences + MOST_AHEAD] scratch */
+    uint64_t began;   /* texts so far */
 };
 
 /* ------------------------------------------------------------------ memory */
@@ -248,11 +254,32 @@ static inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
     return status == INLAY_OK ? begin_row(lane, diag) : status;
 }
 
-/* Tokens of each text that the lane's next run reads. */
+/* Guesses the next tokens of the lane's only text. Sets lane->ahead to the number of those that its next run reads. */
+static void lane_guess(struct lane *lane)
+{
+    struct decoder *decoder = lane->decoder;
+    const struct text_model *model = decoder->model->text;
+    const model_settings *settings = &decoder->model->settings;
+    decoding_text *text = lane->texts[0];
+    size_t most = settings->lookup_tokens, found;
+
+    lane->ahead = 0;
+    if (most == 0 || lane->plain || lane->reads || lane->row_count > 1 || text->count - text->read != 1 ||
+        decoder->last_only || !model->rows.in_parts || model->rows.fixed_bytes > 0)
+        return;
+    if (model->context > 0 && text->count + most > model->context)
+        most = text->count < model->context ? model->context - text->count : 0;
+    if (settings->kv_memory > 0 && used_bytes(decoder) + most * model->rows.token_bytes > settings->kv_memory)
+        return;
+    found = lookup_next(text->tokens, text->count, most, lane->guesses);
+    lane->ahead = ahead_best(&decoder->ahead, &text->ahead, (uint32_t)found);
+}
+
+/* Tokens of each text that the lane's next run reads, and the guesses after them. */
 static size_t step_tokens(const struct lane *lane)
 {
     const decoding_text *text = lane->texts[0];
-    const size_t left = text->count - text->read;
+    const size_t left = text->count - text->read + lane->ahead;
 
     return lane->decoder->model->text->rows.in_parts && left > CHUNK ? CHUNK : left;
 }
@@ -260,14 +287,21 @@ static size_t step_tokens(const struct lane *lane)
 /* Sets the inputs of the lane's next run. */
 static inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
 {
-    const size_t columns = step_tokens(lane);
     const uint32_t rows = lane->row_count;
     const int64_t *tokens = lane->texts[0]->tokens + lane->texts[0]->read;
+    size_t columns;
 
+    lane_guess(lane);
+    columns = step_tokens(lane);
+    if (lane->ahead > 0) {
+        lane->decoder->tokens[0] = *tokens;
+        memcpy(lane->decoder->tokens + 1, lane->guesses, lane->ahead * sizeof *lane->guesses);
+        tokens = lane->decoder->tokens;
+    }
     for (uint32_t r = 0; r < rows; r++) {
         const decoding_text *text = lane->texts[r];
 
-        INLAY_CHECK(text->read + columns <= text->count);
+        INLAY_CHECK(text->read + columns <= text->count + lane->ahead);
         if (rows > 1) {
             INLAY_CHECK(columns == 1); /* prompts are read alone */
             lane->decoder->tokens[r] = text->tokens[text->read];
@@ -351,13 +385,35 @@ static void end_reading(struct lane *lane)
     lane->reads = false;
 }
 
+/* Chooses the next token of a text by the logits of its last one, and while it is the one guessed, the token after it by
+ * those of the guess. logits: [1 + lane->ahead, words]. */
+static bool choose_ahead(const struct lane *lane, decoding_text *text, const float *logits, size_t words,
+                         inlay_diag *diag)
+{
+    uint32_t right = 0;
+    bool goes_on;
+
+    while ((goes_on = text->choose(text, logits + right * words, words, diag)) && right < lane->ahead &&
+           text->tokens[text->count - 1] == lane->guesses[right])
+        right++;
+    text->read += right;
+    ahead_add_guesses(&text->ahead, lane->ahead, right);
+    if (lane->ahead > 0) {
+        model_stats *stats = lane->decoder->model->stats;
+
+        (void)atomic_fetch_add_explicit(&stats->guessed_tokens, lane->ahead, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&stats->right_tokens, right, memory_order_relaxed);
+    }
+    return goes_on;
+}
+
 /* Chooses the next token of each text. Texts that end leave the lane. Writes the rows of the others; returns whether
  * they are not those of the lane's states any more. */
 static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_row *rows)
 {
     struct decoder *decoder = lane->decoder;
     const uint32_t ran = (uint32_t)lane->job.rows, count = lane->row_count;
-    const size_t words = output->rank == 3 ? (size_t)output->dims[2] : 0, columns = step_tokens(lane);
+    const size_t words = output->rank == 3 ? (size_t)output->dims[2] : 0, columns = step_tokens(lane) - lane->ahead;
     const uint64_t limit = prefix_limit(decoder); /* counts the texts that end, too */
     const float *logits = output->data;
     uint32_t kept = 0;
@@ -375,7 +431,8 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
             goes_on = inlay_fail(&diag, INLAY_UNSUPPORTED,
                                  "'logits' is not a float tensor [texts, tokens, vocabulary]") == INLAY_OK;
         if (goes_on && text->read == text->count)
-            goes_on = text->choose(text, logits + output->count / ran * (row + 1) - words, words, &diag);
+            goes_on = choose_ahead(lane, text, logits + output->count / ran * (row + 1) - (1 + lane->ahead) * words,
+                                   words, &diag);
         if (goes_on) {
             rows[kept] = row_of(lane, row, text);
             lane->texts[kept++] = text;
@@ -387,7 +444,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
         }
     }
     lane->row_count = kept;
-    return kept != ran;
+    return kept != ran || (lane->ahead > 0 && rows[0].length < inlay_context_row_length(rows[0].context, 0));
 }
 
 /* The place of the states of the lane's texts. */
@@ -395,6 +452,20 @@ static void find_rows(const struct lane *lane, inlay_row *rows)
 {
     for (uint32_t i = 0; i < lane->row_count; i++)
         rows[i] = row_of(lane, i, lane->texts[i]);
+}
+
+/* Whether the output of the lane's run has the logits of each token. */
+static bool has_logits(const struct lane *lane, const infer_output *output)
+{
+    return output->rank == 3 && output->dims[1] == 1 + (int64_t)lane->ahead;
+}
+
+/* The run of the lane's only text has read guesses, but does not tell which are right: it is repeated without. */
+static bool drop_guesses(struct lane *lane, inlay_row *rows)
+{
+    lane->decoder->last_only = true;
+    find_rows(lane, rows);
+    return true;
 }
 
 /* Takes the texts whose states outgrow kv_memory out of the lane, the latest first; the last one of all ends. Returns
@@ -521,12 +592,16 @@ static struct lane *next_steps(struct decoder *decoder)
     return queue;
 }
 
-/* Whether the lane's run, which has failed, may succeed if it is repeated: its memory may have been that of earlier texts'
- * states. */
-static bool may_repeat(const struct lane *lane, const inlay_diag *failure)
+/* Whether the lane's run, which has failed, may succeed if it is repeated: without guesses, or with the memory of earlier
+ * texts' states. */
+static bool may_repeat(struct lane *lane, const inlay_diag *failure)
 {
     const inlay_status status = failure != NULL ? failure->code : INLAY_OK;
 
+    if (lane->ahead > 0 && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
+        lane->plain = true; /* a guess may be at a position that the model does not have */
+        return true;
+    }
     return drop_prefixes(lane->decoder, status) ||
            ((status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED) && lane->drops != lane->decoder->drops);
 }
@@ -552,11 +627,15 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
     } else {
         if (lane->reads)
             end_reading(lane);
-        changed = choose_tokens(lane, &outputs[0], rows);
+        else if (lane->row_count == 1)
+            ahead_add_run(&decoder->ahead, lane->ahead, (double)job->compute_ns);
+        lane->plain = false;
+        changed = lane->ahead > 0 && !has_logits(lane, &outputs[0]) ? drop_guesses(lane, rows)
+                                                                    : choose_tokens(lane, &outputs[0], rows);
     }
     if (alone)
         (void)shrink(lane, rows);
-    else if (lane != decoder->main && changed && lane->row_count > 0)
+    if ((alone || lane != decoder->main) && changed && lane->row_count > 0)
         lane_join(lane, rows);
     if (!alone)
         change_main(decoder, ran && lane == decoder->main, changed, rows);
@@ -621,7 +700,7 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
     decoder->lane_count = alone ? model->settings.max_sequences : READERS + 1;
     decoder->lanes = calloc(decoder->lane_count, sizeof *decoder->lanes);
     decoder->rows = calloc(model->settings.max_sequences, sizeof *decoder->rows);
-    decoder->tokens = calloc(model->settings.max_sequences, sizeof *decoder->tokens);
+    decoder->tokens = calloc(model->settings.max_sequences + (size_t)MOST_AHEAD, sizeof *decoder->tokens);
     decoder->prefixes = prefixes_create(model);
     good = decoder->prefixes != NULL && decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
     for (uint32_t k = 0; good && k < decoder->lane_count; k++)

@@ -8,10 +8,15 @@
  * Texts that do not fit wait in the order of their arrival: at most max_sequences are generated at once, and the states
  * of their tokens have at most kv_memory bytes. When texts outgrow that, the one that began last waits again, and its
  * tokens are read anew. In the memory that is left, at most prefix_memory, states of earlier texts are kept, from which
- * texts with the same beginning continue (prefixes.h). */
+ * texts with the same beginning continue (prefixes.h).
+ *
+ * A run of a single text may read guesses of its next tokens, too: those that followed its last tokens earlier in the
+ * text. Then the next token is chosen as ever by the logits of the last token. As long as it is the one guessed, the
+ * logits of the guess choose the token after it; the states of wrong guesses are dropped. */
 #ifndef SERVE_DECODING_H
 #define SERVE_DECODING_H
 #include "serve/model/model.h"
+#include "serve/schedule/ahead.h"
 #include "serve/schedule/sched.h"
 
 typedef struct decoding_text decoding_text;
@@ -31,6 +36,7 @@ struct decoding_text {
 
     size_t read;         /* tokens whose states the lane has */
     size_t reused;       /* first tokens whose states were those of another text when this one began */
+    ahead_record ahead;  /* its guesses */
     uint64_t order;      /* of its beginning */
     uint64_t compute_ns; /* of the runs that it was in */
     uint64_t rows;       /* most texts in one of them */
