@@ -288,6 +288,77 @@ static void test_sequences(void **state)
     fails(api->CreateValue(items, 0, ONNX_TYPE_SEQUENCE, &list), ORT_FAIL, "Number of values should be at least 1");
 }
 
+/* y = DictVectorizer(x) with x a map of int64 to floats. */
+static void write_vectorizer(struct wire *wire)
+{
+    static const int64_t keys[] = { 9, 7, 5 };
+    wire_mark graph, value, type, map, inner, tensor_mark, node, attribute;
+
+    wire_int(wire, 1, 8);
+    mw_opset(wire, 8, "", 17);
+    mw_opset(wire, 8, "ai.onnx.ml", 1);
+    graph = wire_begin(wire, 7);
+    wire_text(wire, 2, "g");
+    value = wire_begin(wire, MW_INPUT);
+    wire_text(wire, 1, "x");
+    type = wire_begin(wire, 2);
+    map = wire_begin(wire, 5);
+    wire_int(wire, 1, INT64);
+    inner = wire_begin(wire, 2);
+    tensor_mark = wire_begin(wire, 1);
+    wire_int(wire, 1, FLOAT);
+    wire_end(wire, tensor_mark);
+    wire_end(wire, inner);
+    wire_end(wire, map);
+    wire_end(wire, type);
+    wire_end(wire, value);
+    node = mw_node_begin(wire, "DictVectorizer", "x", "y");
+    wire_text(wire, 7, "ai.onnx.ml");
+    attribute = wire_begin(wire, 5);
+    wire_text(wire, 1, "int64_vocabulary");
+    wire_int(wire, 20, 7);
+    for (size_t i = 0; i < 3; i++)
+        wire_int(wire, 8, keys[i]);
+    wire_end(wire, attribute);
+    wire_end(wire, node);
+    mw_value(wire, MW_OUTPUT, "y", FLOAT, "1,3");
+    wire_end(wire, graph);
+}
+
+/* A map as the input of a run; one with other keys is refused. */
+static void run_maps(const OrtValue *map)
+{
+    const int64_t dims[] = { 2 };
+    double others[] = { 1, 2 };
+    int64_t keys[] = { 1, 2 };
+    const OrtValue *parts[2] = { tensor(INT64, dims, 1, keys, sizeof keys),
+                                 tensor(DOUBLE, dims, 1, others, sizeof others) };
+    OrtSessionOptions *options = NULL;
+    const char *const name = "x", *const output = "y";
+    struct wire wire = { 0 };
+    OrtValue *other = NULL, *result = NULL;
+    OrtSession *session;
+    float *elements;
+
+    ok(api->CreateSessionOptions(&options));
+    write_vectorizer(&wire);
+    session = session_of(&wire, options);
+    wire_deinit(&wire);
+    result = run1(session, "x", map, "y");
+    ok(api->GetTensorMutableData(result, (void **)&elements));
+    assert_true(elements[0] == 0.25f && elements[1] == 0.5f && elements[2] == 0);
+    api->ReleaseValue(result);
+    ok(api->CreateValue(parts, 2, ONNX_TYPE_MAP, &other));
+    result = NULL;
+    fails(api->Run(session, NULL, &name, (const OrtValue *const *)&other, 1, &output, 1, &result), ORT_INVALID_ARGUMENT,
+          "Unexpected input data type");
+    api->ReleaseValue(other);
+    api->ReleaseValue((OrtValue *)(uintptr_t)parts[0]);
+    api->ReleaseValue((OrtValue *)(uintptr_t)parts[1]);
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+}
+
 static void test_maps(void **state)
 {
     static const int64_t dims[] = { 2 };
@@ -317,6 +388,7 @@ static void test_maps(void **state)
     ok(api->GetMapValueType(map_type, &inner));
     api->ReleaseTypeInfo(inner);
     api->ReleaseTypeInfo(type);
+    run_maps(map);
     api->ReleaseValue(map);
     fails(api->CreateValue(parts, 1, ONNX_TYPE_MAP, &map), ours() ? ORT_INVALID_ARGUMENT : ORT_FAIL, "");
     api->ReleaseValue((OrtValue *)(uintptr_t)parts[0]);

@@ -369,13 +369,31 @@ class Values(unittest.TestCase):
             self.assertEqual(session.get_outputs()[0].type,
                              f"seq(map({'int64' if key == 7 else 'string'},tensor(float)))")
 
-    def test_maps_in_are_refused(self):
+    def test_maps_in(self):
+        """DictVectorizer: dicts with keys and values of each type that it takes."""
+        rng = np.random.default_rng(3)
+        for key, value in ((7, 1), (7, 11), (8, 1), (8, 7), (8, 11)):
+            names = list(range(10, 16)) if key == 7 else [f"k{i}" for i in range(6)]
+            entries = field(1, "int64_vocabulary" if key == 7 else "string_vocabulary")
+            for name in names:
+                entries += field(8 if key == 7 else 9, name)
+            entries += field(20, 7 if key == 7 else 8)
+            x = field(5, field(1, key) + field(2, tensor_type(value)))
+            session = ort.InferenceSession(ml_model("DictVectorizer", entries, x, tensor_type(value, None, None)))
+            for _ in range(20):
+                chosen = rng.permutation(6)[:rng.integers(1, 7)]
+                feed = {names[i]: int(rng.integers(1, 100)) for i in chosen}
+                got = session.run(None, {"x": feed})[0]
+                np.testing.assert_array_equal(got.ravel(), [feed.get(name, 0) for name in names])
+            with self.assertRaisesRegex(C.Fail, "a dict is expected"):
+                session.run(None, {"x": np.zeros(3)})
+
+    def test_maps_in_have_types(self):
         attribute = field(1, "string_vocabulary") + b"".join(field(9, name) for name in "abc") + field(20, 8)
         x = field(5, field(1, 8) + field(2, tensor_type(1)))
         session = ort.InferenceSession(ml_model("DictVectorizer", attribute, x, tensor_type(1, None, 3)))
         self.assertEqual(session.get_inputs()[0].type, "map(string,tensor(float))")
-        with self.assertRaisesRegex(C.NotImplemented, "input x: maps"):  # the C interface takes none
-            session.run(None, {"x": {"a": 1, "c": 2.5}})
+        np.testing.assert_array_equal(session.run(None, {"x": {"a": 1, "c": 2.5}})[0], [[1, 0, 2.5]])
 
     def test_objects(self):
         """Objects of pandas in string arrays, such as NaN, are converted by str()."""

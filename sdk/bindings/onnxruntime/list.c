@@ -232,6 +232,9 @@ static OrtStatus *fill_sequence(OrtValue *list, const OrtValue *const *in, size_
 
 static OrtStatus *fill_map(OrtValue *map, const OrtValue *const *in, size_t count)
 {
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *items[2];
+
     if (count != 2)
         return ort_fail(ORT_INVALID_ARGUMENT, "a map consists of keys and values, not of %zu values", count);
     for (size_t i = 0; i < 2; i++) {
@@ -245,7 +248,10 @@ static OrtStatus *fill_map(OrtValue *map, const OrtValue *const *in, size_t coun
     if (inlay_value_count(in[0]->value) != inlay_value_count(in[1]->value))
         return ort_fail(ORT_INVALID_ARGUMENT, "Number of keys and values don't match: %lld and %lld",
                         (long long)inlay_value_count(in[0]->value), (long long)inlay_value_count(in[1]->value));
-    return keep_items(map, in, count);
+    ORT_TRY(keep_items(map, in, count));
+    for (size_t i = 0; i < 2; i++)
+        items[i] = in[i]->value;
+    return ort_from(inlay_value_create_list(INLAY_KIND_MAP, in[1]->element, items, 2, &map->value, &diag), &diag);
 }
 
 OrtStatus *ort_CreateValue(const OrtValue *const *in, size_t num_values, ONNXType value_type, OrtValue **out)

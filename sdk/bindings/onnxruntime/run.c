@@ -35,15 +35,19 @@ static void give_context(OrtSession *session, inlay_context *context)
 
 /* ------------------------------------------------------------------ inputs */
 
-static const char *type_text(uint32_t kind, inlay_dtype dtype, char *text, size_t bytes)
+/* key: of maps. */
+static const char *type_text(uint32_t kind, inlay_dtype key, inlay_dtype dtype, char *text, size_t bytes)
 {
     const char *inner = ort_type_text(dtype);
 
-    (void)snprintf(text, bytes,
-                   kind == INLAY_KIND_SEQUENCE   ? "seq(%s)"
-                   : kind == INLAY_KIND_OPTIONAL ? "optional(%s)"
-                                                 : "%s",
-                   inner);
+    if (kind == INLAY_KIND_MAP)
+        (void)snprintf(text, bytes, "map(%s,%s)", key == INLAY_STRING ? "string" : "int64", inner);
+    else
+        (void)snprintf(text, bytes,
+                       kind == INLAY_KIND_SEQUENCE   ? "seq(%s)"
+                       : kind == INLAY_KIND_OPTIONAL ? "optional(%s)"
+                                                     : "%s",
+                       inner);
     return text;
 }
 
@@ -52,6 +56,13 @@ static bool stands_for_scalar(const inlay_io_info *info, const inlay_value *valu
 {
     return value != NULL && info->kind == INLAY_KIND_TENSOR && info->rank == 0 &&
            inlay_value_kind(value) == INLAY_KIND_TENSOR && inlay_value_rank(value) > 0 && inlay_value_count(value) == 1;
+}
+
+/* The type of a map's keys; of other values INLAY_UNDEFINED. */
+static inlay_dtype key_of(const inlay_value *content)
+{
+    return inlay_value_kind(content) == INLAY_KIND_MAP ? inlay_value_dtype(inlay_value_item(content, 0))
+                                                       : INLAY_UNDEFINED;
 }
 
 /* Checks an input before inlay does, so that errors have the text of ONNX Runtime. content: the value for the run. */
@@ -66,12 +77,15 @@ static OrtStatus *check_feed(const inlay_io_info *info, const OrtValue *value, c
     if (content == NULL)
         return value->type == ONNX_TYPE_UNKNOWN || value->type == ONNX_TYPE_OPTIONAL
                    ? NULL
-                   : ort_fail(ORT_NOT_IMPLEMENTED, "input %s: maps as inputs are not implemented in inlay", info->name);
+                   : ort_fail(ORT_NOT_IMPLEMENTED, "input %s: sequences of maps as inputs are not implemented in inlay",
+                              info->name);
     if ((info->dtype != INLAY_UNDEFINED && inlay_value_dtype(content) != info->dtype) ||
-        (inlay_value_kind(content) != info->kind && info->kind != INLAY_KIND_OPTIONAL))
-        return ort_fail(ORT_INVALID_ARGUMENT, "Unexpected input data type. Actual: (%s) , expected: (%s)",
-                        type_text(inlay_value_kind(content), inlay_value_dtype(content), got, sizeof got),
-                        type_text(info->kind, info->dtype, want, sizeof want));
+        (inlay_value_kind(content) != info->kind && info->kind != INLAY_KIND_OPTIONAL) ||
+        (info->kind == INLAY_KIND_MAP && key_of(content) != info->key_dtype))
+        return ort_fail(
+            ORT_INVALID_ARGUMENT, "Unexpected input data type. Actual: (%s) , expected: (%s)",
+            type_text(inlay_value_kind(content), key_of(content), inlay_value_dtype(content), got, sizeof got),
+            type_text(info->kind, info->key_dtype, info->dtype, want, sizeof want));
     if (info->kind != INLAY_KIND_TENSOR || info->rank == INLAY_RANK_UNKNOWN || stands_for_scalar(info, content))
         return NULL;
     if (inlay_value_rank(content) != info->rank)
