@@ -404,6 +404,35 @@ class Values(unittest.TestCase):
             self.assertEqual(session.run(None, {"x": feed})[0].tolist(), [1, 0, -1])
 
 
+class Files(unittest.TestCase):
+    def test_assignments(self):
+        options = ort.SessionOptions()
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        parts = open_add(sess_options=options).get_provider_graph_assignment_info()
+        self.assertEqual([(part.ep_name, [(node.op_type, node.domain) for node in part.get_nodes()]) for part in parts],
+                         [("CPUExecutionProvider", [("Add", "")])])
+
+    def test_optimized_model_with_external_weights(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, target = os.path.join(folder, "model.onnx"), os.path.join(folder, "optimized.onnx")
+            weights = np.arange(2048, dtype=np.float32)
+            tensor = field(1, 2048) + field(2, 1) + field(8, "w") + field(9, weights.tobytes())
+            node = field(1, "x") + field(1, "w") + field(2, "y") + field(4, "Mul")
+            graph = (field(1, node) + field(2, "g") + field(5, tensor) +
+                     field(11, field(1, "x") + field(2, tensor_type(1, 2048))) +
+                     field(12, field(1, "y") + field(2, tensor_type(1, 2048))))
+            with open(model, "wb") as file:
+                file.write(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
+            options = ort.SessionOptions()
+            options.optimized_model_filepath = target
+            options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights.bin")
+            ort.InferenceSession(model, options)
+            self.assertGreaterEqual(os.path.getsize(os.path.join(folder, "weights.bin")), weights.nbytes)
+            self.assertLess(os.path.getsize(target), weights.nbytes)
+            x = np.ones(2048, np.float32)
+            np.testing.assert_array_equal(ort.InferenceSession(target).run(None, {"x": x})[0], weights)
+
+
 class Bindings(unittest.TestCase):
     def test_all_kinds(self):
         session = open_add()

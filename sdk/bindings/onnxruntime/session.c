@@ -58,12 +58,19 @@ static bool is_option(const char *name)
     return false;
 }
 
+/* The file for large initializers of the optimised model, and the size from which they are large. inlay has its own
+ * limit. */
+#define EXTERNAL_NAME "session.optimized_model_external_initializers_file_name"
+#define EXTERNAL_MINIMUM "session.optimized_model_external_initializers_min_size_in_bytes"
+
 /* Entries with the name of an option of inlay, with or without the prefix "inlay.", set that option. */
 static OrtStatus *set_entry(struct creation *creation, const char *key, const char *value)
 {
     const char *name = strncmp(key, "inlay.", 6) == 0 ? key + 6 : key;
     char line[256];
 
+    if (strcmp(key, EXTERNAL_NAME) == 0 || strcmp(key, EXTERNAL_MINIMUM) == 0)
+        return NULL; /* of SetOptimizedModelFilePath */
     if (strcmp(key, "session.model_external_initializers_file_folder_path") == 0)
         return set_text(creation, "external_dir", value);
     if (is_option(name) || (name != key && strchr(name, '.') != NULL))
@@ -276,6 +283,7 @@ static OrtStatus *save_optimized(const struct creation *creation, const char *pa
             "not end in .ort, and do not set session.save_model_format",
             creation->options->optimized_path);
     args.out_path = creation->options->optimized_path;
+    args.external_file = ort_pairs_get(&creation->options->entries, EXTERNAL_NAME);
     return ort_from(inlay_optimize(path, creation->to, &args, &diag), &diag);
 }
 

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 
 from ._enums import OrtDeviceMemoryType, OrtHardwareDeviceType
 from ._errors import error
-from ._ort import api, encode, env
+from ._ort import api, encode, env, out
 from ._types import OrtMemoryInfo
 from ._values import OrtValue
 
@@ -46,12 +46,37 @@ class OrtEpDevice:
         return OrtMemoryInfo._view(found) if found else None
 
 
+def _text(function, handle: int) -> str:
+    return ctypes.string_at(out(function, handle)).decode("utf-8", "surrogateescape")
+
+
+def _list(function, handle: int) -> List[int]:
+    found, count = ctypes.POINTER(c_void_p)(), c_size_t()
+    function(handle, byref(found), byref(count))
+    return [found[i] for i in range(count.value)]
+
+
 class OrtEpAssignedNode:
-    """A node assigned to a provider; not reported by inlay."""
+    """A node of the model file, assigned to a provider."""
+
+    def __init__(self, handle: int):
+        self.name, self.domain, self.op_type = (_text(function, handle) for function in (
+            api.EpAssignedNode_GetName, api.EpAssignedNode_GetDomain, api.EpAssignedNode_GetOperatorType))
 
 
 class OrtEpAssignedSubgraph:
-    """Nodes assigned to a provider; not reported by inlay."""
+    """Nodes assigned to a provider."""
+
+    def __init__(self, handle: int):
+        self.ep_name = _text(api.EpAssignedSubgraph_GetEpName, handle)
+        self._nodes = [OrtEpAssignedNode(node) for node in _list(api.EpAssignedSubgraph_GetNodes, handle)]
+
+    def get_nodes(self) -> List[OrtEpAssignedNode]:
+        return self._nodes
+
+
+def assigned_subgraphs(session: int) -> List[OrtEpAssignedSubgraph]:
+    return [OrtEpAssignedSubgraph(handle) for handle in _list(api.Session_GetEpGraphAssignmentInfo, session)]
 
 
 class OrtSyncStream:

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 
 from . import _model
-from ._devices import OrtEpDevice
+from ._devices import OrtEpDevice, assigned_subgraphs
 from ._enums import ExecutionMode, GraphOptimizationLevel
 from ._errors import error
 from ._options import RunOptions, SessionOptions, append_provider
@@ -183,7 +183,7 @@ class InferenceSession(Handle):
         if self.session_options._entries.get(key) != "1":
             raise error(1, f"Session configuration entry '{key}' must be set to \"1\" to retrieve EP graph assignment "
                         "information.")
-        raise error(9, "inlay does not report assignments in this form; use inlay.Session(...).explain()")
+        return assigned_subgraphs(self.handle)
 
     def get_tuning_results(self) -> List[Dict[str, Any]]:
         return []

@@ -174,6 +174,12 @@ SessionGetMemoryInfoForInputs 380 !ppz
 SessionGetMemoryInfoForOutputs 381 !ppz
 SessionGetEpDeviceForInputs 382 !ppz
 CopyTensors 386 !ppppz
+Session_GetEpGraphAssignmentInfo 407 !ppp
+EpAssignedSubgraph_GetEpName 408 !pp
+EpAssignedSubgraph_GetNodes 409 !ppp
+EpAssignedNode_GetName 410 !pp
+EpAssignedNode_GetDomain 411 !pp
+EpAssignedNode_GetOperatorType 412 !pp
 GetTensorElementTypeAndShapeDataReference 414 !pppp
 """
 
