@@ -1,9 +1,9 @@
 #!/bin/bash
 # Builds the three execution providers in ONNX Runtime's own tests, and runs what they support. ORT_SOURCES: a folder or an
 # archive of its repository. They need the header gsl/span (libmsgsl-dev). Exit code 77: not available.
-#   samples.sh INLAY SCRATCH TEST_DATA
+#   samples.sh INLAY SCRATCH TEST_DATA SESSIONS     SESSIONS: the program of sessions.c
 set -uo pipefail
-inlay=$1 scratch=$2 data=$3/node
+inlay=$1 scratch=$2 data=$3/node sessions=$4
 
 skip() {
     echo "skipped: $*"
@@ -55,14 +55,25 @@ check() {
     echo "ok $(basename "$library") plugin-check --group results"
 }
 
+# 1,000 sessions need no more memory than 100.
+flat() {
+    local out
+
+    out=$("$sessions" "$library" "$data/test_mul/model.onnx" allow_virtual_devices=1 1000) ||
+        fail "$(basename "$library"): $out"
+    echo "ok $(basename "$library") $out"
+}
+
 build example_plugin_ep
 expect test_mul
 check
+flat
 build example_plugin_ep_kernel_registry
 for case in test_mul test_sub test_relu test_squeeze; do
     expect "$case"
 done
 check
+flat
 # The device of this sample cannot compute: the message of its run comes from the sample itself.
 build example_plugin_ep_virt_gpu
 out=$("$inlay" test "$data/test_add" --providers ort_ep,reference --policy priority --require ort_ep \
