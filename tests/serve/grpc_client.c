@@ -1,4 +1,5 @@
 #include "grpc_client.h"
+#include "inference.pb-c.h"
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -234,6 +235,25 @@ void grpc_add(grpc_call *call, const ProtobufCMessage *message)
         to[1 + i] = (uint8_t)(bytes >> (24 - 8 * i));
     (void)protobuf_c_message_pack(message, to + 5);
     call->sent_bytes += bytes + 5;
+}
+
+void grpc_add_infer(grpc_call *call, const char *model, const int64_t *shape, size_t rank, const float *numbers,
+                    size_t bytes)
+{
+    Inference__Tensor tensor = INFERENCE__TENSOR__INIT, *list = &tensor;
+    Inference__InferRequest request = INFERENCE__INFER_REQUEST__INIT;
+    ProtobufCBinaryData data = { bytes, (uint8_t *)(uintptr_t)numbers };
+
+    tensor.name = (char *)(uintptr_t) "x";
+    tensor.datatype = (char *)(uintptr_t) "FP32";
+    tensor.shape = (int64_t *)(uintptr_t)shape;
+    tensor.n_shape = rank;
+    request.model_name = (char *)(uintptr_t)model;
+    request.inputs = &list;
+    request.n_inputs = 1;
+    request.raw_input_contents = &data;
+    request.n_raw_input_contents = 1;
+    grpc_add(call, &request.base);
 }
 
 void *grpc_message(const grpc_call *call, uint32_t index, const ProtobufCMessageDescriptor *type)

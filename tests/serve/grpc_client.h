@@ -47,6 +47,9 @@ void grpc_submit_rest(grpc_client *client, grpc_call *call, const char *method, 
 
 /* Appends a message to the call. */
 void grpc_add(grpc_call *call, const ProtobufCMessage *message);
+/* Appends a ModelInfer request with one input x of floats, of which `bytes` bytes are sent. */
+void grpc_add_infer(grpc_call *call, const char *model, const int64_t *shape, size_t rank, const float *numbers,
+                    size_t bytes);
 /* Returns the index-th received message, unpacked; NULL if there are fewer. */
 void *grpc_message(const grpc_call *call, uint32_t index, const ProtobufCMessageDescriptor *type);
 /* Makes the call on a new connection; fails the test unless it ends with this status and a text that contains

@@ -56,22 +56,10 @@ static const char *await_line(const char *part, const char *other)
 /* Adds a ModelInfer message for model `twice`. */
 static void add_infer(grpc_call *call)
 {
-    static int64_t shape[] = { 1, 3 };
-    static float numbers[] = { 1, 2, 3 };
-    Inference__Tensor tensor = INFERENCE__TENSOR__INIT, *list = &tensor;
-    Inference__InferRequest request = INFERENCE__INFER_REQUEST__INIT;
-    ProtobufCBinaryData data = { sizeof numbers, (uint8_t *)numbers };
+    static const int64_t shape[] = { 1, 3 };
+    static const float numbers[] = { 1, 2, 3 };
 
-    tensor.name = (char *)(uintptr_t) "x";
-    tensor.datatype = (char *)(uintptr_t) "FP32";
-    tensor.shape = shape;
-    tensor.n_shape = 2;
-    request.model_name = (char *)(uintptr_t) "twice";
-    request.inputs = &list;
-    request.n_inputs = 1;
-    request.raw_input_contents = &data;
-    request.n_raw_input_contents = 1;
-    grpc_add(call, &request.base);
+    grpc_add_infer(call, "twice", shape, 2, numbers, sizeof numbers);
 }
 
 /* Calls, messages of a stream and refused calls are in the access log and in the counters. */

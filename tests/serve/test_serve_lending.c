@@ -237,23 +237,11 @@ static void test_substitutes(void **state)
 
 static void add_request(grpc_call *call, float first)
 {
-    Inference__InferRequest request = INFERENCE__INFER_REQUEST__INIT;
-    Inference__Tensor tensor = INFERENCE__TENSOR__INIT, *list = &tensor;
-    float x[7] = { first };
-    int64_t shape[1] = { 7 };
-    ProtobufCBinaryData data = { sizeof x, (uint8_t *)x };
+    static const int64_t shape[] = { 7 };
+    const float x[7] = { first };
 
-    tensor.name = (char *)(uintptr_t) "x";
-    tensor.datatype = (char *)(uintptr_t) "FP32";
-    tensor.shape = shape;
-    tensor.n_shape = 1;
-    request.model_name = (char *)(uintptr_t) "held";
-    request.inputs = &list;
-    request.n_inputs = 1;
-    request.raw_input_contents = &data;
-    request.n_raw_input_contents = 1;
     *call = (grpc_call){ .path = SERVICE "ModelInfer" };
-    grpc_add(call, &request.base);
+    grpc_add_infer(call, "held", shape, 1, x, sizeof x);
 }
 
 /* The calls of the connection with the run wait; other connections do not. */

@@ -109,23 +109,11 @@ static void test_one_too_large(void **state)
 /* Makes a call for a model, with this many bytes of its 12. */
 static void make_call(const char *model, size_t bytes, grpc_call *out)
 {
-    Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
-    Inference__Tensor Tensor = INFERENCE__TENSOR__INIT, *list = &Tensor;
-    float x[3] = { 4, 0, 1 };
-    int64_t shape[2] = { 1, 3 };
-    ProtobufCBinaryData data = { bytes, (uint8_t *)x };
+    static const int64_t shape[] = { 1, 3 };
+    static const float numbers[] = { 4, 0, 1 };
 
-    InferRequest.model_name = (char *)(uintptr_t)model;
-    Tensor.name = (char *)(uintptr_t) "x";
-    Tensor.datatype = (char *)(uintptr_t) "FP32";
-    Tensor.shape = shape;
-    Tensor.n_shape = 2;
-    InferRequest.inputs = &list;
-    InferRequest.n_inputs = 1;
-    InferRequest.raw_input_contents = &data;
-    InferRequest.n_raw_input_contents = 1;
     *out = (grpc_call){ .path = SERVICE "ModelInfer" };
-    grpc_add(out, &InferRequest.base);
+    grpc_add_infer(out, model, shape, 2, numbers, bytes);
 }
 
 static void test_over_grpc(void **state)

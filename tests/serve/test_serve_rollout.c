@@ -313,26 +313,14 @@ static void test_numbers_that_are_not_finite(void **state)
 /* Sends a request over gRPC; returns the version that answered, and y[0] in *out_y. */
 static uint64_t ask_by_grpc(int port, float *out_y)
 {
+    static const int64_t shape[] = { 1, 3 };
+    static const float x[] = { 4, 1, 2 };
     static grpc_call call;
-    Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
-    Inference__Tensor Tensor = INFERENCE__TENSOR__INIT, *list = &Tensor;
     Inference__InferReply *reply;
-    int64_t shape[2] = { 1, 3 };
-    float x[3] = { 4, 1, 2 };
-    ProtobufCBinaryData data = { sizeof x, (uint8_t *)x };
     uint64_t version;
 
-    Tensor.name = (char *)(uintptr_t) "x";
-    Tensor.datatype = (char *)(uintptr_t) "FP32";
-    Tensor.shape = shape;
-    Tensor.n_shape = 2;
-    InferRequest.model_name = (char *)(uintptr_t) "rpc";
-    InferRequest.inputs = &list;
-    InferRequest.n_inputs = 1;
-    InferRequest.raw_input_contents = &data;
-    InferRequest.n_raw_input_contents = 1;
     call = (grpc_call){ .path = NULL };
-    grpc_add(&call, &InferRequest.base);
+    grpc_add_infer(&call, "rpc", shape, 2, x, sizeof x);
     grpc_expect(port, SERVICE "ModelInfer", &call, 0, "");
     reply = grpc_message(&call, 0, &inference__infer_reply__descriptor);
     assert_non_null(reply);

@@ -104,18 +104,38 @@ static struct model *find_model(struct call *call, const char *name, const char 
     return repository_find(call->server->repository, name, strlen(name), number);
 }
 
-void grpc_model_ready(struct call *call, const uint8_t *message, size_t bytes)
+/* Finds the model that the message, a ModelName, names; NULL: none. false: the call has failed. */
+static bool named_model(struct call *call, const uint8_t *message, size_t bytes, struct model **out_model)
 {
     Inference__ModelName *name = call_unpack(call, &inference__model_name__descriptor, message, bytes);
+
+    *out_model = NULL;
+    if (name == NULL)
+        return false;
+    *out_model = find_model(call, name->name, name->version);
+    call_release(name);
+    return true;
+}
+
+/* The same for a model that has to be loaded; NULL: the call has failed. */
+static struct model *loaded_model(struct call *call, const uint8_t *message, size_t bytes)
+{
+    struct model *model;
+
+    if (named_model(call, message, bytes, &model) && model == NULL)
+        call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
+    return model;
+}
+
+void grpc_model_ready(struct call *call, const uint8_t *message, size_t bytes)
+{
     Inference__ReadyReply reply = INFERENCE__READY_REPLY__INIT;
     struct model *model;
 
-    if (name == NULL)
+    if (!named_model(call, message, bytes, &model))
         return;
-    model = find_model(call, name->name, name->version);
     reply.ready = model != NULL;
     model_unref(model);
-    call_release(name);
     call_pack(call, &reply.base);
 }
 
@@ -175,20 +195,13 @@ static void add_version(void *user, const repository_entry *entry)
 
 void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes)
 {
-    Inference__ModelName *name = call_unpack(call, &inference__model_name__descriptor, message, bytes);
     Inference__ModelMetadataReply reply = INFERENCE__MODEL_METADATA_REPLY__INIT;
     Inference__TensorMetadata *inputs = NULL, *outputs = NULL;
     version_list versions = { .count = 0 };
-    struct model *model;
+    struct model *model = loaded_model(call, message, bytes);
 
-    if (name == NULL)
+    if (model == NULL)
         return;
-    model = find_model(call, name->name, name->version);
-    call_release(name);
-    if (model == NULL) {
-        call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
-        return;
-    }
     versions.name = model->name;
     repository_each(call->server->repository, add_version, &versions);
     inputs = describe(model->inputs, model->input_count, &reply.inputs);
@@ -213,18 +226,11 @@ void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes
 
 void grpc_model_config(struct call *call, const uint8_t *message, size_t bytes)
 {
-    Inference__ModelName *name = call_unpack(call, &inference__model_name__descriptor, message, bytes);
     Inference__ModelConfigReply reply = INFERENCE__MODEL_CONFIG_REPLY__INIT;
-    struct model *model;
+    struct model *model = loaded_model(call, message, bytes);
 
-    if (name == NULL)
+    if (model == NULL)
         return;
-    model = find_model(call, name->name, name->version);
-    call_release(name);
-    if (model == NULL) {
-        call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
-        return;
-    }
     reply.config = (Inference__ModelConfig *)(void *)model->config;
     call_pack(call, &reply.base);
     model_unref(model);

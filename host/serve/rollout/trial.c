@@ -61,17 +61,20 @@ static rollout_figures *lock(const struct rollout *rollout)
     return rollouts_lock(rollout->board, rollout->index, rollout->key);
 }
 
-/* Adds 1 to a counter of the rollout. */
-static void count(const struct rollout *rollout, size_t member)
+/* Adds a copy that failed, or was dropped, to the figures of the rollout. */
+typedef enum copy_end { COPY_FAILED, COPY_DROPPED } copy_end;
+static void count(const struct rollout *rollout, copy_end end)
 {
     rollout_figures *figures = lock(rollout);
 
     if (figures == NULL)
         return;
-    (*(uint64_t *)(void *)((char *)figures + member))++;
+    if (end == COPY_FAILED)
+        figures->failed++;
+    else
+        figures->dropped++;
     board_unlock(rollout->board);
 }
-#define COUNT(rollout, member) count(rollout, offsetof(rollout_figures, member))
 
 /* ------------------------------------------------------------------ the first run */
 
@@ -132,7 +135,7 @@ sched_result trial_submit(struct server *server, struct job *job, void (*suspend
 
     if (result != SCHED_FULL || trial == NULL || !trial->by_candidate || trial->is_retried)
         return result;
-    COUNT(trial->rollout, dropped);
+    count(trial->rollout, COPY_DROPPED);
     job->trial = NULL; /* not a failure of the candidate */
     change_model(job, trial->rollout->stable);
     destroy(trial);
@@ -274,10 +277,10 @@ static void finish_copy(struct job *job, const inlay_diag *failure, const infer_
         sums[i].metric = trial->rollout->rules.metric == AGREE_auto ? AGREE_cosine : trial->rollout->rules.metric;
     if (trial->rest == REST_LATE ? was_faster(trial, failure)
                                  : failure != NULL && !trial->by_candidate && !was_stopped(failure))
-        COUNT(trial->rollout, failed);
+        count(trial->rollout, COPY_FAILED);
     else if (failure != NULL || trial->rest == REST_LATE ||
              compare(trial, outputs, output_count, sums, &is_unlike, &diag) != INLAY_OK)
-        COUNT(trial->rollout, dropped);
+        count(trial->rollout, COPY_DROPPED);
     else
         add_pair(trial, sums, is_unlike);
     destroy(trial);
@@ -367,8 +370,8 @@ void trial_end(struct job *job)
     if ((trial->rest == REST_COMPARE || trial->rest == REST_LATE) && submit_copy(trial, job, &refused))
         return;
     if (trial->rest == REST_FAILED || (refused && !trial->by_candidate))
-        COUNT(trial->rollout, failed);
+        count(trial->rollout, COPY_FAILED);
     else if (trial->rest != REST_NOTHING)
-        COUNT(trial->rollout, dropped);
+        count(trial->rollout, COPY_DROPPED);
     destroy(trial);
 }
