@@ -101,6 +101,29 @@ static void texts_are_appended(void **state)
     strbuf_deinit(&strbuf);
 }
 
+/* Texts of all lengths around the room that the buffer has. */
+static void formats_of_any_length(void **state)
+{
+    enum { LONGEST = 600 };
+    static char text[LONGEST + 1], expected[2 * LONGEST + 16];
+
+    (void)state;
+    memset(text, 'x', LONGEST);
+    for (uint32_t before = 0; before < LONGEST; before += 7) {
+        for (uint32_t length = 0; length <= LONGEST; length += length < 100 ? 9 : 1) {
+            struct strbuf strbuf = { 0 };
+            int bytes = snprintf(expected, sizeof expected, "%0*d|%.*s|%d", (int)before, 0, (int)length, text, 5);
+
+            strbuf_format(&strbuf, "%0*d", (int)before, 0);
+            strbuf_format(&strbuf, "|%.*s|%d", (int)length, text, 5);
+            assert_false(strbuf.failed);
+            assert_int_equal(strbuf.size, bytes);
+            assert_memory_equal(strbuf.data, expected, strbuf.size);
+            strbuf_deinit(&strbuf);
+        }
+    }
+}
+
 static void characters_round_trip(void **state)
 {
     char text[4];
@@ -210,12 +233,12 @@ static void programs_are_killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_keep_their_items),     cmocka_unit_test(lists_grow_seldom),
-        cmocka_unit_test(lists_refuse_overflow),      cmocka_unit_test(no_memory_names_the_purpose),
-        cmocka_unit_test(texts_are_appended),         cmocka_unit_test(characters_round_trip),
-        cmocka_unit_test(invalid_utf8_is_refused),    cmocka_unit_test(programs_run_and_end),
-        cmocka_unit_test(programs_are_killed),        cmocka_unit_test(words_are_whole),
-        cmocka_unit_test(output_errors_have_reasons),
+        cmocka_unit_test(lists_keep_their_items), cmocka_unit_test(lists_grow_seldom),
+        cmocka_unit_test(lists_refuse_overflow),  cmocka_unit_test(no_memory_names_the_purpose),
+        cmocka_unit_test(texts_are_appended),     cmocka_unit_test(formats_of_any_length),
+        cmocka_unit_test(characters_round_trip),  cmocka_unit_test(invalid_utf8_is_refused),
+        cmocka_unit_test(programs_run_and_end),   cmocka_unit_test(programs_are_killed),
+        cmocka_unit_test(words_are_whole),        cmocka_unit_test(output_errors_have_reasons),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,20 +59,26 @@ void strbuf_text(struct strbuf *strbuf, const char *text)
 
 void strbuf_format(struct strbuf *strbuf, const char *format, ...)
 {
+    enum { USUAL_BYTES = 128 };
+    char *to = strbuf_reserve(strbuf, USUAL_BYTES);
+    size_t room = strbuf->capacity - strbuf->size;
     va_list args;
     int bytes;
-    char *to;
 
-    va_start(args, format);
-    bytes = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    to = bytes < 0 ? NULL : strbuf_reserve(strbuf, (size_t)bytes + 1);
     if (to == NULL)
         return;
     va_start(args, format);
-    (void)vsnprintf(to, (size_t)bytes + 1, format, args);
+    bytes = vsnprintf(to, room, format, args);
     va_end(args);
-    strbuf->size += (size_t)bytes;
+    if (bytes >= 0 && (size_t)bytes >= room) { /* a second time, with enough room */
+        to = strbuf_reserve(strbuf, (size_t)bytes + 1);
+        if (to == NULL)
+            return;
+        va_start(args, format);
+        (void)vsnprintf(to, (size_t)bytes + 1, format, args);
+        va_end(args);
+    }
+    strbuf->size += bytes > 0 ? (size_t)bytes : 0;
 }
 
 void strbuf_uint(struct strbuf *strbuf, uint64_t number)

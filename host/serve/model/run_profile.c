@@ -2,7 +2,7 @@
 #include "serve/model/ensemble.h"
 #include <stdlib.h>
 
-enum { MAX_STEPS = 4096 }; /* of a stage */
+enum { MAX_STEPS = 1024 }; /* of a stage: as many as otlp.c sends; their memory is cleared for each profile */
 
 static inlay_context *context_of(const struct model *model, const struct instance *instance, uint32_t part)
 {

@@ -184,25 +184,39 @@ static void write_hex(struct strbuf *to, const uint8_t *bytes, uint32_t number)
     strbuf_add(to, text, 2 * (size_t)number);
 }
 
-/* wall_ns: what a time by clock_ns() lacks to one since 1970. The caller adds the span's end. */
+static void write_id(struct strbuf *to, uint64_t id)
+{
+    uint8_t bytes[SPAN_BYTES];
+
+    for (uint32_t i = 0; i < SPAN_BYTES; i++)
+        bytes[i] = (uint8_t)(id >> (8 * (SPAN_BYTES - 1 - i)));
+    write_hex(to, bytes, SPAN_BYTES);
+}
+
+/* wall_ns: what a time by clock_ns() lacks to one since 1970. The caller adds the span's end. Without formats, which would
+ * take most of the time. */
 static void write_span(struct strbuf *to, const span_record *record, uint32_t part, uint32_t parent, const char *name,
                        uint64_t start, uint64_t end, uint64_t wall_ns)
 {
     strbuf_text(to, "{\"traceId\":\"");
     write_hex(to, record->trace, TRACE_BYTES);
-    strbuf_format(to, "\",\"spanId\":\"%016llx\"", (unsigned long long)(record->id + part));
+    strbuf_text(to, "\",\"spanId\":\"");
+    write_id(to, record->id + part);
     if (part > 0) {
-        strbuf_format(to, ",\"parentSpanId\":\"%016llx\"", (unsigned long long)(record->id + parent));
+        strbuf_text(to, "\",\"parentSpanId\":\"");
+        write_id(to, record->id + parent);
     } else if (record->has_parent) {
-        strbuf_text(to, ",\"parentSpanId\":\"");
+        strbuf_text(to, "\",\"parentSpanId\":\"");
         write_hex(to, record->parent, SPAN_BYTES);
-        strbuf_text(to, "\"");
     }
-    strbuf_text(to, ",\"name\":");
+    strbuf_text(to, "\",\"name\":");
     strbuf_json(to, name, strlen(name));
-    strbuf_format(to, ",\"kind\":%d,\"startTimeUnixNano\":\"%llu\",\"endTimeUnixNano\":\"%llu\"",
-                  part == PART_INFER ? 2 : 1, (unsigned long long)(start + wall_ns),
-                  (unsigned long long)((end > start ? end : start) + wall_ns));
+    strbuf_text(to,
+                part == PART_INFER ? ",\"kind\":2,\"startTimeUnixNano\":\"" : ",\"kind\":1,\"startTimeUnixNano\":\"");
+    strbuf_uint(to, start + wall_ns);
+    strbuf_text(to, "\",\"endTimeUnixNano\":\"");
+    strbuf_uint(to, (end > start ? end : start) + wall_ns);
+    strbuf_text(to, "\"");
 }
 
 static void write_attribute(struct strbuf *to, const char *key, const json_t *text)
