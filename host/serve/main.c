@@ -124,6 +124,7 @@ static void reload(struct server *server)
 
     if (fd >= 0) {
         (void)dup3(fd, server->access_log, O_CLOEXEC); /* lines that are being written go to one of the files */
+        atomic_store(&server->access_log_cut, false);
         (void)close(fd);
     }
     diags[0].code = tokens_reload(&server->tokens, settings_text(server->settings, SET_token_file), &diags[0]);
@@ -146,7 +147,7 @@ static inlay_status open_trace(struct server *server, inlay_diag *diag)
     char file[4200];
 
     (void)snprintf(file, sizeof file, supervise_is_worker() && path[0] != '\0' ? "%s.%d" : "%s", path, (int)getpid());
-    return trace_create(file, &server->trace, diag);
+    return trace_create(file, server->counts, &server->trace, diag);
 }
 
 static inlay_status open_shared_memory(struct server *server, inlay_diag *diag)
@@ -391,6 +392,7 @@ int main(int argc, char **argv)
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for all threads that are created later */
     settings_parse(&state.settings, argc, argv);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is a full disk */
     (void)signal(SIGUSR1, SIG_IGN); /* of tools that send it to every server */
     (void)signal(SIGUSR2, SIG_IGN);
     raise_file_limit();

@@ -43,7 +43,8 @@ struct server {
     atomic_uint_fast64_t copied_bytes;        /* of this process, see server_hold_copy() */
     atomic_uint_fast64_t most_inflight_bytes; /* of this process, since watch.c has last given memory back */
     uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
-    int access_log; /* -1 = none */
+    int access_log;             /* -1 = none */
+    atomic_bool access_log_cut; /* it ends within a line */
     uint64_t started_ns;
     uint32_t runners; /* most concurrent runs */
     bool load_header; /* every reply reports the server's load */

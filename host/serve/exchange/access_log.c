@@ -65,12 +65,28 @@ static unsigned long long us(uint64_t ns)
     return (unsigned long long)(ns / 1000);
 }
 
+/* A full disk is no reason to stop serving. It may cut a line: the next one then begins on a new line. */
+static void write_line(struct server *server, const struct strbuf *line)
+{
+    bool was_cut = atomic_exchange_explicit(&server->access_log_cut, false, memory_order_relaxed);
+    size_t skipped = was_cut ? 0 : 1, bytes = line->size - skipped;
+    ssize_t written = line->failed ? -1 : write(server->access_log, line->data + skipped, bytes);
+
+    if (!line->failed && written == (ssize_t)bytes)
+        return;
+    if (was_cut ? written != 1 : written > 0)
+        atomic_store_explicit(&server->access_log_cut, true, memory_order_relaxed);
+    if (line->failed || written < (ssize_t)bytes - 1) /* more than the end of the line is missing */
+        (void)atomic_fetch_add_explicit(&server->counts->lost_records, 1, memory_order_relaxed);
+}
+
 void access_log_write(const access_entry *entry)
 {
     struct strbuf line = { .data = NULL };
 
     if (entry->server->access_log < 0)
         return;
+    strbuf_text(&line, "\n"); /* of write_line() */
     add_time(&line);
     add_client(&line, entry->client);
     strbuf_text(&line, ",\"method\":");
@@ -91,8 +107,6 @@ void access_log_write(const access_entry *entry)
                       us(entry->compute_ns), (unsigned long long)entry->run_rows);
     add_trace(&line, entry);
     strbuf_text(&line, "}\n");
-    if (!line.failed && write(entry->server->access_log, line.data, line.size) < 0) {
-        /* A full disk is no reason to stop serving. */
-    }
+    write_line(entry->server, &line);
     strbuf_deinit(&line);
 }

@@ -340,6 +340,9 @@ static void write_process(struct strbuf *to, struct server *server)
     write_metric(to, "inlay_copied_bytes_total", "counter",
                  "Bytes of input tensors that could not be used in place: JSON, strings, misaligned data.",
                  (double)get(&sums.copied_bytes));
+    write_metric(to, "inlay_lost_records_total", "counter",
+                 "Lines of the access log and requests of the trace file that were not written, or not completely.",
+                 (double)get(&sums.lost_records));
     write_metric(to, "inlay_memory_trims_total", "counter",
                  "How often unused memory was given back to the system after large requests.",
                  (double)get(&sums.trims));

@@ -25,13 +25,14 @@ struct trace {
     pthread_mutex_t lock;
     trace_entry all, models[MAX_MODELS];
     uint32_t model_count;
-    uint64_t written;
+    uint64_t written; /* requests */
+    board_counts *counts;
     off_t end; /* size of the file without the final "\n]\n" */
 };
 
 static const int64_t defaults[TRACE_KEYS] = { 0, 1000, -1 }; /* as in Triton */
 
-inlay_status trace_create(const char *path, struct trace **out_trace, inlay_diag *diag)
+inlay_status trace_create(const char *path, board_counts *counts, struct trace **out_trace, inlay_diag *diag)
 {
     struct trace *trace = calloc(1, sizeof *trace);
 
@@ -53,6 +54,7 @@ inlay_status trace_create(const char *path, struct trace **out_trace, inlay_diag
         return status;
     }
     trace->end = 1;
+    trace->counts = counts;
     (void)pthread_mutex_init(&trace->lock, NULL);
     memcpy(trace->all.values, defaults, sizeof defaults);
     *out_trace = trace;
@@ -231,17 +233,18 @@ static void write_timestamp(struct strbuf *to, const char *name, uint64_t ns, bo
     strbuf_format(to, "{\"name\":\"%s\",\"ns\":%llu}%s", name, (unsigned long long)ns, last ? "" : ",");
 }
 
-/* Overwrites the end of the array, and writes it again after the record. */
-static void write_record(struct trace *trace, const struct strbuf *record)
+/* Overwrites the end of the array with the record, which ends in the same way. false: the disk is full; the array remains as
+ * it was, since its end is written where it has been before. */
+static bool write_record(const struct trace *trace, const struct strbuf *record)
 {
     static const char tail[] = "\n]\n";
-    off_t at = trace->end;
+    const size_t tail_bytes = sizeof tail - 1;
 
-    if (record->failed || pwrite(trace->file, record->data, record->size, at) != (ssize_t)record->size)
-        return; /* a full disk must not stop the server */
-    trace->end = at + (off_t)record->size;
-    if (pwrite(trace->file, tail, sizeof tail - 1, trace->end) < 0)
-        return;
+    if (!record->failed && pwrite(trace->file, record->data, record->size, trace->end) == (ssize_t)record->size)
+        return true;
+    if (pwrite(trace->file, tail, tail_bytes, trace->end) == (ssize_t)tail_bytes)
+        (void)ftruncate(trace->file, trace->end + (off_t)tail_bytes);
+    return false;
 }
 
 void trace_request(struct trace *trace, const struct job *job, uint64_t answered_ns)
@@ -255,15 +258,15 @@ void trace_request(struct trace *trace, const struct job *job, uint64_t answered
     input_end = job->ended_ns - job->compute_ns;
     (void)pthread_mutex_lock(&trace->lock);
     if (is_due(trace, job->model)) {
-        trace->written++;
-        strbuf_format(&record, "%s{\"id\":%llu,\"model_name\":\"%s\",\"model_version\":%s",
-                      trace->written > 1 ? ",\n" : "\n", (unsigned long long)trace->written, job->model->name,
-                      job->model->version);
+        unsigned long long id = trace->written + 1;
+
+        strbuf_format(&record, "%s{\"id\":%llu,\"model_name\":\"%s\",\"model_version\":%s", id > 1 ? ",\n" : "\n", id,
+                      job->model->name, job->model->version);
         if (job->request->id[0] != '\0') {
             strbuf_text(&record, ",\"request_id\":");
             strbuf_json(&record, job->request->id, strlen(job->request->id));
         }
-        strbuf_format(&record, "},\n{\"id\":%llu,\"timestamps\":[", (unsigned long long)trace->written);
+        strbuf_format(&record, "},\n{\"id\":%llu,\"timestamps\":[", id);
         write_timestamp(&record, "REQUEST_START", job->arrived_ns, false);
         write_timestamp(&record, "QUEUE_START", job->queued_ns, false);
         write_timestamp(&record, "COMPUTE_START", job->started_ns, false);
@@ -271,8 +274,13 @@ void trace_request(struct trace *trace, const struct job *job, uint64_t answered
         write_timestamp(&record, "COMPUTE_OUTPUT_START", job->ended_ns, false);
         write_timestamp(&record, "COMPUTE_END", answered_ns, false);
         write_timestamp(&record, "REQUEST_END", answered_ns, true);
-        strbuf_text(&record, "]}");
-        write_record(trace, &record);
+        strbuf_text(&record, "]}\n]\n");
+        if (write_record(trace, &record)) {
+            trace->end += (off_t)(record.size - strlen("\n]\n"));
+            trace->written++;
+        } else {
+            (void)atomic_fetch_add_explicit(&trace->counts->lost_records, 1, memory_order_relaxed);
+        }
     }
     (void)pthread_mutex_unlock(&trace->lock);
     strbuf_deinit(&record);

@@ -9,7 +9,8 @@
 struct trace;
 
 /* path "": no file, so tracing cannot be enabled. */
-INLAY_NODISCARD inlay_status trace_create(const char *path, struct trace **out_trace, inlay_diag *diag);
+INLAY_NODISCARD inlay_status trace_create(const char *path, board_counts *counts, struct trace **out_trace,
+                                          inlay_diag *diag);
 void trace_destroy(struct trace *trace); /* NULL is a no-op */
 
 typedef enum trace_key { TRACE_LEVEL, TRACE_RATE, TRACE_COUNT, TRACE_KEYS } trace_key;
