@@ -64,7 +64,7 @@ static const kit_kernel kernels[] = {
     { .op_type = "Add", .in_types = { KIT_BIT(FLOAT) }, .supports = same_shapes, .cost = cheap, .run = run_add },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
-static const inlay_option options[] = {
+static const inlay_option own_options[] = {
     { .name = "isa",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
@@ -76,8 +76,8 @@ static const kit_provider provider = { .name = "faulty",
                                        .description = "fails on demand",
                                        .tables = tables,
                                        .table_count = 1,
-                                       .options = options,
-                                       .option_count = KIT_COUNT(options) };
+                                       .options = own_options,
+                                       .option_count = KIT_COUNT(own_options) };
 static const kit_plugin self = { .name = "faulty_plugin", .version = "1.0", .provider = &provider };
 static kit_exports exports;
 static inlay_provider original; /* a copy of the kit's table */
