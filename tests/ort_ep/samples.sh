@@ -23,6 +23,7 @@ if [ ! -d "$sources" ]; then
 fi
 samples=$sources/onnxruntime/test/autoep/library
 [ -d "$samples" ] || skip "$ORT_SOURCES has no $samples"
+mkdir -p "$scratch"
 export XDG_CACHE_HOME=$scratch/cache
 
 # $1: the sample; sets library
