@@ -24,7 +24,8 @@ static void save(const struct serving *serving, const char *name, gnutls_datum_t
     gnutls_free(pem->data);
 }
 
-static struct identity make_identity(const struct serving *serving, const char *name, const struct identity *issuer)
+static struct identity make_identity_of(const struct serving *serving, const char *name, const struct identity *issuer,
+                                        gnutls_pk_algorithm_t kind, unsigned bits)
 {
     const unsigned char serial[] = { 1, (unsigned char)name[0] };
     char file[64];
@@ -32,9 +33,7 @@ static struct identity make_identity(const struct serving *serving, const char *
     gnutls_datum_t pem;
 
     assert_int_equal(gnutls_x509_privkey_init(&identity.key), 0);
-    assert_int_equal(gnutls_x509_privkey_generate(identity.key, GNUTLS_PK_ECDSA,
-                                                  GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
-                     0);
+    assert_int_equal(gnutls_x509_privkey_generate(identity.key, kind, bits, 0), 0);
     assert_int_equal(gnutls_x509_crt_init(&identity.certificate), 0);
     assert_int_equal(gnutls_x509_crt_set_version(identity.certificate, 3), 0);
     assert_int_equal(gnutls_x509_crt_set_serial(identity.certificate, serial, sizeof serial), 0);
@@ -55,6 +54,11 @@ static struct identity make_identity(const struct serving *serving, const char *
     (void)snprintf(file, sizeof file, "%s.key", name);
     save(serving, file, &pem);
     return identity;
+}
+
+static struct identity make_identity(const struct serving *serving, const char *name, const struct identity *issuer)
+{
+    return make_identity_of(serving, name, issuer, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1));
 }
 
 static void free_identity(struct identity *identity)
@@ -119,17 +123,15 @@ static int https_code(int port, struct identity *who, const char *path)
     return n > 9 ? (int)strtol(text + 9, NULL, 10) : 0;
 }
 
-/* Does the server accept a client that knows only this version of TLS? */
-static bool accepts_version(int port, const char *version)
+/* Does the server accept a client with these priorities? */
+static bool accepts(int port, const char *priority)
 {
     const gnutls_datum_t protocol = { (unsigned char *)(uintptr_t) "h2", 2 };
     gnutls_certificate_credentials_t credentials = credentials_of(NULL);
     gnutls_session_t session;
-    char priority[64];
     int fd = grpc_connect(port);
     bool accepted;
 
-    (void)snprintf(priority, sizeof priority, "NORMAL:-VERS-ALL:+VERS-TLS%s", version);
     assert_int_equal(gnutls_init(&session, GNUTLS_CLIENT), 0);
     assert_int_equal(gnutls_priority_set_direct(session, priority, NULL), 0);
     assert_int_equal(gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, credentials), 0);
@@ -140,6 +142,15 @@ static bool accepts_version(int port, const char *version)
     gnutls_certificate_free_credentials(credentials);
     (void)close(fd);
     return accepted;
+}
+
+/* Does the server accept a client that knows only this version of TLS? */
+static bool accepts_version(int port, const char *version)
+{
+    char priority[64];
+
+    (void)snprintf(priority, sizeof priority, "NORMAL:-VERS-ALL:+VERS-TLS%s", version);
+    return accepts(port, priority);
 }
 
 static struct serving over_tls;
@@ -253,6 +264,58 @@ static void test_tls(void **state)
     free_identity(&stranger);
 }
 
+static bool is_common(gnutls_cipher_algorithm_t cipher)
+{
+    return cipher == GNUTLS_CIPHER_AES_128_GCM || cipher == GNUTLS_CIPHER_AES_256_GCM ||
+           cipher == GNUTLS_CIPHER_CHACHA20_POLY1305;
+}
+
+/* Every cipher suite of TLS 1.2 that GnuTLS knows, one at a time, for keys of both kinds: those with forward secrecy and
+ * authenticated encryption are accepted, all others are refused. */
+static void test_cipher_suites(void **state)
+{
+    static const char *const flags[] = { "--tls-cert", "FOLDER/server.pem", "--tls-key", "FOLDER/server.key", NULL };
+
+    (void)state;
+    serving_prepare(&over_tls);
+    secured = true;
+    for (int rsa = 0; rsa < 2; rsa++) {
+        struct identity identity = make_identity_of(&over_tls, "server", NULL, rsa ? GNUTLS_PK_RSA : GNUTLS_PK_ECDSA,
+                                                    rsa ? 2048 : GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1));
+        uint32_t accepted = 0, refused = 0;
+        gnutls_kx_algorithm_t kx;
+        gnutls_cipher_algorithm_t cipher;
+        gnutls_mac_algorithm_t mac;
+        gnutls_protocol_t version;
+        unsigned char id[2];
+
+        serving_start(&over_tls, flags);
+        for (size_t i = 0; gnutls_cipher_suite_info(i, id, &kx, &cipher, &mac, &version) != NULL; i++) {
+            bool is_usual = kx == (rsa ? GNUTLS_KX_ECDHE_RSA : GNUTLS_KX_ECDHE_ECDSA) && is_common(cipher),
+                 is_allowed =
+                     (kx == GNUTLS_KX_ECDHE_RSA || kx == GNUTLS_KX_ECDHE_ECDSA || kx == GNUTLS_KX_DHE_RSA) &&
+                     (is_common(cipher) || cipher == GNUTLS_CIPHER_AES_128_CCM || cipher == GNUTLS_CIPHER_AES_256_CCM),
+                 is_accepted;
+            char priority[256];
+
+            if (kx == 0 || version > GNUTLS_TLS1_2) /* of TLS 1.3, or of DTLS */
+                continue;
+            (void)snprintf(priority, sizeof priority,
+                           "NONE:+VERS-TLS1.2:+COMP-NULL:+SIGN-ALL:+GROUP-ALL:+CTYPE-X509:+%s:+%s:+%s",
+                           gnutls_kx_get_name(kx), gnutls_cipher_get_name(cipher), gnutls_mac_get_name(mac));
+            is_accepted = accepts(over_tls.port, priority);
+            if (is_accepted ? !is_allowed : is_usual)
+                fail_msg("%s: %s", priority, is_accepted ? "accepted" : "refused");
+            accepted += is_accepted;
+            refused += !is_accepted;
+        }
+        assert_in_range(accepted, 3, 10);
+        assert_true(refused > 50);
+        assert_int_equal(serving_end(&over_tls, SIGTERM), 0);
+        free_identity(&identity);
+    }
+}
+
 /* The certificate of the server on this connection. */
 static bool has_certificate(const grpc_client *client, const struct identity *identity)
 {
@@ -330,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_tls, end_tls),
+        cmocka_unit_test_teardown(test_cipher_suites, end_tls),
         cmocka_unit_test_teardown(test_new_certificates, end_tls),
     };
 

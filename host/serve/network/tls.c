@@ -62,6 +62,9 @@ inlay_status tls_reload(struct tls *tls, const char *certificate, const char *ke
     return INLAY_OK;
 }
 
+/* TLS 1.2 has suites without forward secrecy, and those of CBC, which RFC 9113 forbids for HTTP/2. */
+#define WITHOUT_WEAK_SUITES ":-RSA:-AES-128-CBC:-AES-256-CBC:-3DES-CBC:-CAMELLIA-128-CBC:-CAMELLIA-256-CBC"
+
 inlay_status tls_create(const char *certificate, const char *key, const char *client_ca, const char *min_version,
                         struct tls **out_tls, inlay_diag *diag)
 {
@@ -73,8 +76,8 @@ inlay_status tls_create(const char *certificate, const char *key, const char *cl
         return no_memory(diag, "for TLS");
     (void)pthread_mutex_init(&tls->lock, NULL);
     tls->clients = client_ca != NULL;
-    tls->priorities =
-        strcmp(min_version, "1.3") == 0 ? "-VERS-ALL:+VERS-TLS1.3" : "-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+    tls->priorities = strcmp(min_version, "1.3") == 0 ? "-VERS-ALL:+VERS-TLS1.3"
+                                                      : "-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" WITHOUT_WEAK_SUITES;
     if (strcmp(min_version, "1.2") != 0 && strcmp(min_version, "1.3") != 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_min_version: '%s' is neither 1.2 nor 1.3", min_version);
     else
