@@ -12,12 +12,18 @@ static const char talk[] =
 
 static inlay_status render(const char *form, const char *messages, char **out_text, inlay_diag *diag)
 {
-    struct chat chat = { form, "<s>", "</s>", json_loads(messages, 0, NULL), NULL, NULL };
+    struct chat chat = { NULL, "<s>", "</s>", json_loads(messages, 0, NULL), NULL, NULL };
+    template_tree *tree;
     inlay_status status;
 
     assert_non_null(chat.messages);
     *diag = (inlay_diag)INLAY_DIAG_INIT;
-    status = chat_render(&chat, out_text, diag);
+    *out_text = NULL;
+    status = chat_open(form, &tree, diag);
+    chat.form = tree;
+    if (status == INLAY_OK)
+        status = chat_render(&chat, out_text, diag);
+    template_close(tree);
     json_decref(chat.messages);
     return status;
 }
@@ -142,11 +148,14 @@ static void test_tools_and_variables(void **state)
 {
     static const char form[] = "{% if tools %}{{ tools | tojson }}{% else %}{{ tools is none }}{% endif %}{{ thinks }}"
                                "{{ add_generation_prompt }}{{ documents is none }}";
-    struct chat chat = { form, "", "", json_array(), NULL, NULL };
+    struct chat chat = { NULL, "", "", json_array(), NULL, NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
+    template_tree *tree;
     char *text = NULL;
 
     (void)state;
+    assert_int_equal(chat_open(form, &tree, &diag), INLAY_OK);
+    chat.form = tree;
     assert_int_equal(chat_render(&chat, &text, &diag), INLAY_OK);
     assert_string_equal(text, "TrueTrueTrue");
     free(text);
@@ -155,6 +164,7 @@ static void test_tools_and_variables(void **state)
     assert_int_equal(chat_render(&chat, &text, &diag), INLAY_OK);
     assert_string_equal(text, "[{\"type\": \"function\"}]FalseTrueTrue");
     free(text);
+    template_close(tree); /* it was rendered twice */
     json_decref(chat.messages);
     json_decref(chat.tools);
     json_decref(chat.variables);

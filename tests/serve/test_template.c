@@ -23,6 +23,7 @@ static inlay_status render(const char *form, char **out_text, inlay_diag *diag)
     json_t *root = json_loads(data, 0, NULL), *value;
     template_variable variables[16];
     size_t count = 0;
+    template_tree *tree;
     const char *name;
     inlay_status status;
 
@@ -31,7 +32,11 @@ static inlay_status render(const char *form, char **out_text, inlay_diag *diag)
         variables[count++] = (template_variable){ name, value };
     }
     *diag = (inlay_diag)INLAY_DIAG_INIT;
-    status = template_render(form, variables, count, out_text, diag);
+    *out_text = NULL;
+    status = template_open(form, &tree, diag);
+    if (status == INLAY_OK)
+        status = template_render(tree, variables, count, out_text, diag);
+    template_close(tree);
     json_decref(root);
     return status;
 }

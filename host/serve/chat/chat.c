@@ -1,7 +1,14 @@
 #include "serve/chat/chat.h"
 #include "base/memory.h"
-#include "serve/template/template.h"
 #include <stdlib.h>
+
+inlay_status chat_open(const char *form, template_tree **out_tree, inlay_diag *diag)
+{
+    inlay_diag failure = INLAY_DIAG_INIT;
+    const inlay_status status = template_open(form, out_tree, &failure);
+
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "the model's chat template, %s", failure.text);
+}
 
 inlay_status chat_render(const struct chat *chat, char **out_text, inlay_diag *diag)
 {

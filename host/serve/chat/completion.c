@@ -366,23 +366,38 @@ static bool prepare_tools(struct exchange *exchange, struct completion *completi
     return asked->calls != NULL;
 }
 
+/* The template for requests with or without tools, parsed once; NULL: diag says why it cannot be. */
+static const template_tree *tree_of(text_model *model, bool tools, inlay_diag *diag)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const bool own = tools && model->tool_template != NULL;
+    template_tree **tree = own ? &model->tool_tree : &model->chat_tree, *made;
+
+    (void)pthread_mutex_lock(&lock);
+    if (*tree == NULL && chat_open(own ? model->tool_template : model->chat_template, &made, diag) == INLAY_OK)
+        *tree = made;
+    made = *tree;
+    (void)pthread_mutex_unlock(&lock);
+    return made;
+}
+
 /* Renders the messages with the model's template, as the request's only prompt. */
 static bool render_chat(struct completion *completion, char **out_text, inlay_diag *diag)
 {
-    const text_model *model = completion->exchange->job.model->text;
+    text_model *model = completion->exchange->job.model->text;
     const bool tools = completion->asked.tool_form != NULL;
-    const struct chat chat = { .form = tools ? tool_template_of(model) : model->chat_template,
-                               .tools = tools ? completion->asked.tools.list : NULL,
-                               .begin = model->begin,
-                               .end = model->end,
-                               .messages = completion->asked.messages,
-                               .variables = completion->asked.variables };
+    struct chat chat = { .tools = tools ? completion->asked.tools.list : NULL,
+                         .begin = model->begin,
+                         .end = model->end,
+                         .messages = completion->asked.messages,
+                         .variables = completion->asked.variables };
 
-    if (chat.form == NULL)
+    if ((tools ? tool_template_of(model) : model->chat_template) == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the model has no chat_template (tokenizer_config.json in its folder); use v1/completions") ==
                INLAY_OK;
-    if (chat_render(&chat, out_text, diag) == INLAY_UNSUPPORTED)
+    chat.form = tree_of(model, tools, diag);
+    if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
         diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
     completion->asked.prompts = diag->code == INLAY_OK ? calloc(1, sizeof *completion->asked.prompts) : NULL;
     if (completion->asked.prompts == NULL)

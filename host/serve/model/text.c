@@ -230,6 +230,8 @@ void text_model_close(text_model *model)
         model->close_decoder(model->decoder);
     token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
+    template_close(model->chat_tree);
+    template_close(model->tool_tree);
     free(model->chat_template);
     free(model->tool_template);
     free(model->ends);

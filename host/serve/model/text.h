@@ -4,6 +4,7 @@
 #define SERVE_TEXT_H
 #include "serve/grammar/grammar_tokens.h"
 #include "serve/model/model.h"
+#include "serve/template/template.h"
 #include "tokenizer.h"
 
 struct decoder;
@@ -19,13 +20,14 @@ typedef struct text_model {
     inlay_rows_info rows;                           /* of a decoder: how texts share a run */
     struct decoder *decoder;                        /* of schedule/decoding.c; NULL: no text so far */
     void (*close_decoder)(struct decoder *decoder); /* set with it */
-    token_index *index;   /* of the texts of tokens, made for the first text of a given form */
-    size_t context;       /* most tokens of a text, by config.json; 0: unknown */
-    text_pooling pooling; /* how the vector of a text is made of those of its tokens */
-    bool is_normalized;   /* that vector has the length 1 */
-    char *chat_template;  /* of tokenizer_config.json or chat_template.jinja; NULL: none */
-    char *tool_template;  /* the one named tool_use, for requests with tools; NULL: chat_template */
-    char *begin, *end;    /* bos_token and eos_token of tokenizer_config.json */
+    token_index *index;                   /* of the texts of tokens, made for the first text of a given form */
+    size_t context;                       /* most tokens of a text, by config.json; 0: unknown */
+    text_pooling pooling;                 /* how the vector of a text is made of those of its tokens */
+    bool is_normalized;                   /* that vector has the length 1 */
+    char *chat_template;                  /* of tokenizer_config.json or chat_template.jinja; NULL: none */
+    char *tool_template;                  /* the one named tool_use, for requests with tools; NULL: chat_template */
+    template_tree *chat_tree, *tool_tree; /* these templates, parsed for the first chat that needs them */
+    char *begin, *end;                    /* bos_token and eos_token of tokenizer_config.json */
 } text_model;
 
 /* *out_text is NULL if no tokenizer.json is in the folder of the model's file or in the one above, or if the model is

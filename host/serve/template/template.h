@@ -20,9 +20,14 @@ typedef struct template_variable {
                       whether they take the arguments of a tool's call as an object or as a text. */
 } template_variable;
 
-/* The caller frees *out_text. INLAY_UNSUPPORTED: the template has a mistake, or uses an unsupported construct.
- * INLAY_LIMIT_EXCEEDED: it takes too much time, memory or nesting. INLAY_INVALID_ARGUMENT: it called raise_exception();
- * the message is the exception's. In the other cases it begins with "line N: ". */
-INLAY_NODISCARD inlay_status template_render(const char *form, const template_variable *variables, size_t count,
-                                             char **out_text, inlay_diag *diag);
+typedef struct template_tree template_tree;
+
+/* Parses a template, which must exist as long as the tree. INLAY_UNSUPPORTED: it has a mistake, or uses an unsupported
+ * construct. INLAY_LIMIT_EXCEEDED: it takes too much memory or nesting. The message begins with "line N: ". */
+INLAY_NODISCARD inlay_status template_open(const char *form, template_tree **out_tree, inlay_diag *diag);
+void template_close(template_tree *tree); /* NULL is a no-op */
+/* Several threads may render the same tree. The caller frees *out_text. INLAY_UNSUPPORTED and INLAY_LIMIT_EXCEEDED as
+ * above, also of time. INLAY_INVALID_ARGUMENT: the template called raise_exception(); the message is the exception's. */
+INLAY_NODISCARD inlay_status template_render(const template_tree *tree, const template_variable *variables,
+                                             size_t count, char **out_text, inlay_diag *diag);
 #endif

@@ -545,29 +545,63 @@ static bool set_variables(struct machine *machine, const template_variable *vari
     return true;
 }
 
-inlay_status template_render(const char *form, const template_variable *variables, size_t count, char **out_text,
-                             inlay_diag *diag)
+struct template_tree {
+    struct node *statements; /* NULL: none */
+    void **memory;           /* [memory_count] of the nodes */
+    size_t memory_count;
+};
+
+static void free_memory(void **memory, size_t count)
 {
-    struct machine machine = { .line = 1 };
-    struct frame frame = { .parent = NULL };
+    for (size_t i = 0; i < count; i++)
+        free(memory[i]);
+    free((void *)memory);
+}
+
+inlay_status template_open(const char *form, template_tree **out_tree, inlay_diag *diag)
+{
     inlay_diag failure = INLAY_DIAG_INIT;
+    struct frame frame = { .parent = NULL };
+    struct machine machine = { .line = 1, .diag = &failure, .frame = &frame };
+    template_tree *tree = calloc(1, sizeof *tree);
     size_t bytes = strlen(form);
-    struct node *tree;
+
+    *out_tree = NULL;
+    bytes -= bytes > 0 && form[bytes - 1] == '\n'; /* the last end of line is not part of the template */
+    if (tree == NULL)
+        (void)machine_fail(&machine, INLAY_OUT_OF_MEMORY, "out of memory for the template", "", 0);
+    if (tree == NULL || !template_parse(&machine, form, bytes, &tree->statements)) {
+        free_memory(machine.memory, machine.memory_count);
+        free(tree);
+        return inlay_fail(diag, failure.code, "%s", failure.text);
+    }
+    tree->memory = machine.memory;
+    tree->memory_count = machine.memory_count;
+    *out_tree = tree;
+    return INLAY_OK;
+}
+
+void template_close(template_tree *tree)
+{
+    if (tree != NULL)
+        free_memory(tree->memory, tree->memory_count);
+    free(tree);
+}
+
+inlay_status template_render(const template_tree *tree, const template_variable *variables, size_t count,
+                             char **out_text, inlay_diag *diag)
+{
+    inlay_diag failure = INLAY_DIAG_INIT;
+    struct frame frame = { .parent = NULL };
+    struct machine machine = { .line = 1, .diag = &failure, .frame = &frame };
 
     *out_text = NULL;
-    machine.diag = &failure;
-    machine.frame = &frame;
-    bytes -= bytes > 0 && form[bytes - 1] == '\n'; /* the last end of line is not part of the template */
-    if (set_variables(&machine, variables, count) && template_parse(&machine, form, bytes, &tree)) {
-        machine.loops = machine.nested = 0;
-        (void)run(&machine, tree);
-    }
+    if (set_variables(&machine, variables, count))
+        (void)run(&machine, tree->statements);
     strbuf_add(&machine.out, "", 1);
     if (machine.out.failed)
         (void)machine_fail(&machine, INLAY_OUT_OF_MEMORY, "out of memory for the text", "", 0);
-    for (size_t i = 0; i < machine.memory_count; i++)
-        free(machine.memory[i]);
-    free((void *)machine.memory);
+    free_memory(machine.memory, machine.memory_count);
     if (machine.failed)
         strbuf_deinit(&machine.out);
     else
