@@ -181,6 +181,10 @@ void convert_from_i64(inlay_dtype to, void *restrict dst, int64_t first, int64_t
     bool saturate = (how & CONVERT_SATURATE) != 0;
     uint32_t mode = how >> CONVERT_E8M0_SHIFT & 3;
 
+    if (to == INLAY_FLOAT) {
+        KERNEL_BEST(convert_loops)->i64_to_f32((float *)dst + first, src, count);
+        return;
+    }
     switch (to) {
         FROM_CASES
     default:

@@ -104,6 +104,27 @@ static bool small_from_f32(inlay_dtype to, void *restrict dst, int64_t first, in
     return true;
 }
 
+/* Blocks of integers in the range of int32 are converted from it: most instruction sets have no other instruction, and
+ * the results are the same, because either conversion rounds once. */
+static void i64_to_f32(float *restrict dst, const int64_t *restrict src, int64_t count)
+{
+    enum { BLOCK = 512 };
+
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int64_t end = count - first < BLOCK ? count : first + BLOCK;
+        uint64_t high = 0;
+
+        for (int64_t i = first; i < end; i++)
+            high |= ((uint64_t)src[i] + 0x80000000u) >> 32;
+        if (high == 0)
+            for (int64_t i = first; i < end; i++)
+                dst[i] = (float)(int32_t)src[i];
+        else
+            for (int64_t i = first; i < end; i++)
+                dst[i] = (float)src[i];
+    }
+}
+
 const convert_loops KERNEL(convert_loops) = {
     .nibbles = unpack_nibbles,
     .numbers_to_f32 = KERNEL_PART_OF(numbers_to_f32),
@@ -112,4 +133,5 @@ const convert_loops KERNEL(convert_loops) = {
     .numbers_from_f32 = KERNEL_PART_OF(numbers_from_f32),
     .odd_from_f32 = KERNEL_PART_OF(odd_from_f32),
     .small_from_f32 = small_from_f32,
+    .i64_to_f32 = i64_to_f32,
 };

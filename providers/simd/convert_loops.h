@@ -17,6 +17,7 @@ typedef struct convert_loops {
     /* Floats in the range of int32 to integers of up to 64 bits, for which every instruction set has an instruction.
      * false: src has other values, or the type is not supported; dst is unchanged. */
     bool (*small_from_f32)(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const float *restrict src);
+    void (*i64_to_f32)(float *restrict dst, const int64_t *restrict src, int64_t count);
 } convert_loops;
 
 KERNEL_INSTANCES(convert_loops, convert_loops)

@@ -2,6 +2,7 @@
  * around those of registers, and guard elements that must not be overwritten. */
 #include "cpu/convolution/depthwise.h"
 #include "cpu/convolution/groups.h"
+#include "simd/convert_loops.h"
 #include "simd/move_set.h"
 #include "cpu/convolution/planes.h"
 #include "cpu/quantized/quantize.h"
@@ -20,14 +21,15 @@ struct level {
     const move_set *moves;
     const plane_set *planes;
     const row_set *rows;
+    const convert_loops *converts;
     void (*thin_row)(const thin_row *);
     quantize_fn *quantize;
 };
 
 #define LEVEL(name, needs)                                                                                             \
     {                                                                                                                  \
-#name, needs, &tiles_##name, &products_##name, &moves_##name, &planes_##name, &rows_##name, thin_row_##name,   \
-            quantize_##name                                                                                            \
+#name, needs, &tiles_##name, &products_##name, &moves_##name, &planes_##name, &rows_##name,                    \
+            &convert_loops_##name, thin_row_##name, quantize_##name                                                    \
     }
 static const struct level levels[] = {
 #if defined(__x86_64__)
@@ -525,6 +527,38 @@ static void long_planes(void **state)
     }
 }
 
+/* Integers of 64 bits to float, rounded once: blocks of small ones, of large ones, and of both. */
+static void integers_to_floats(void **state)
+{
+    static const int64_t edges[] = {
+        0,        -1,        INT32_MAX, INT32_MIN, INT64_C(1) << 31,       -(INT64_C(1) << 31) - 1,
+        16777217, -16777219, INT64_MAX, INT64_MIN, (INT64_C(1) << 54) + 3, (INT64_C(1) << 40) + (1 << 16) + 1
+    };
+    enum { MOST = 1300, EDGES = sizeof edges / sizeof *edges };
+    static const int64_t counts[] = { 0, 1, 7, 511, 512, 513, 1024, MOST };
+    static int64_t input[MOST];
+    static float output[MOST + 1];
+
+    (void)state;
+    EACH_LEVEL(level)
+        for (int round = 0; round < 60; round++) {
+            const int64_t count = counts[round % 8];
+
+            for (int64_t i = 0; i < count; i++) {
+                const bool small = round % 3 == 0 || (round % 3 == 1 && i < 700);
+
+                input[i] = (int64_t)random_bits(&noise_state) >> (small ? 33 + i % 31 : i % 63);
+                if (random_between(&noise_state, 0, 9) == 0)
+                    input[i] = edges[random_between(&noise_state, 0, small ? 3 : EDGES - 1)];
+            }
+            output[count] = guard;
+            level->converts->i64_to_f32(output, input, count);
+            assert_true(output[count] == guard);
+            for (int64_t i = 0; i < count; i++)
+                assert_true(output[i] == (float)input[i]);
+        }
+}
+
 static void planes(void **state)
 {
     static const int64_t sides[] = { 1, 2, 3, 5, 7 }, lengths[] = { 1, 15, 16, 17, 64, 65, 100 };
@@ -727,11 +761,21 @@ static void bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles),       cmocka_unit_test(windows), cmocka_unit_test(functions),
-        cmocka_unit_test(products),    cmocka_unit_test(scores),  cmocka_unit_test(depthwise),
-        cmocka_unit_test(long_planes), cmocka_unit_test(planes),  cmocka_unit_test(parts_of_rows),
-        cmocka_unit_test(greater),     cmocka_unit_test(panels),  cmocka_unit_test(moves),
-        cmocka_unit_test(turns),       cmocka_unit_test(bytes),
+        cmocka_unit_test(tiles),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(functions),
+        cmocka_unit_test(products),
+        cmocka_unit_test(scores),
+        cmocka_unit_test(depthwise),
+        cmocka_unit_test(integers_to_floats),
+        cmocka_unit_test(long_planes),
+        cmocka_unit_test(planes),
+        cmocka_unit_test(parts_of_rows),
+        cmocka_unit_test(greater),
+        cmocka_unit_test(panels),
+        cmocka_unit_test(moves),
+        cmocka_unit_test(turns),
+        cmocka_unit_test(bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
