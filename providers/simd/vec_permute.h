@@ -1,4 +1,6 @@
-/* vec_permute.h - vec_permute(x, at): lane i of the result is lane at[i] of x; at: int32_t[VEC_LANES]. */
+/* vec_permute.h - vectors in another order:
+ *   vec_permute(x, at)           lane i is lane at[i] of x; at: int32_t[VEC_LANES]
+ *   vec_even(x, y)  vec_odd(x, y)  lanes 0, 2, 4 ... or 1, 3, 5 ... of x, then of y */
 #ifndef SIMD_VEC_PERMUTE_H
 #define SIMD_VEC_PERMUTE_H
 #include "simd/vec.h"
@@ -19,4 +21,22 @@ VEC_INLINE vec vec_permute(vec x, const int32_t *at)
     return (vec){ x[at[0]], x[at[1]], x[at[2]], x[at[3]] };
 }
 #endif
+
+#if defined(KERNEL_IS_avx512)
+#define VEC_EACH_SECOND(x, y, f)                                                                                       \
+    __builtin_shufflevector(x, y, f, f + 2, f + 4, f + 6, f + 8, f + 10, f + 12, f + 14, f + 16, f + 18, f + 20,       \
+                            f + 22, f + 24, f + 26, f + 28, f + 30)
+#elif defined(KERNEL_IS_avx2)
+#define VEC_EACH_SECOND(x, y, f) __builtin_shufflevector(x, y, f, f + 2, f + 4, f + 6, f + 8, f + 10, f + 12, f + 14)
+#else
+#define VEC_EACH_SECOND(x, y, f) __builtin_shufflevector(x, y, f, f + 2, f + 4, f + 6)
+#endif
+VEC_INLINE vec vec_even(vec x, vec y)
+{
+    return VEC_EACH_SECOND(x, y, 0);
+}
+VEC_INLINE vec vec_odd(vec x, vec y)
+{
+    return VEC_EACH_SECOND(x, y, 1);
+}
 #endif

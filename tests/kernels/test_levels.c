@@ -572,7 +572,7 @@ static void planes(void **state)
                         check_plane(level, sides[side], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
 }
 
-/* De-interleaving (every), interleaving (join), filling and adding rows. */
+/* De-interleaving (every, part), interleaving (join), filling and adding rows. */
 static void parts_of_rows(void **state)
 {
     (void)state;
@@ -590,6 +590,17 @@ static void parts_of_rows(void **state)
                 for (int64_t less = 0; step > 1 && less < step; less++) {
                     level->planes->join(parts, n + 1, step, output, step * n - less);
                     assert_memory_equal(input, output, (size_t)(step * n - less) * sizeof *input);
+                }
+                if (step == 2) { /* both parts at once; neither is written behind its end */
+                    float *even = filled(n + 1), *odd = filled(n + 1);
+
+                    even[n] = odd[n] = guard;
+                    level->planes->part(input, even, odd, n);
+                    for (int64_t i = 0; i < n; i++)
+                        assert_true(even[i] == input[2 * i] && odd[i] == input[2 * i + 1]);
+                    assert_true(even[n] == guard && odd[n] == guard);
+                    free(even);
+                    free(odd);
                 }
                 level->planes->fill(output, 2, step * n);
                 level->planes->add(input, output, step * n);

@@ -35,9 +35,25 @@ void plane_copy_plan(plane_copy *out, const kernel_conv_shape *window)
 
 void plane_copy_row(const plane_copy *copy, const float *input, float *to)
 {
+    const plane_phase *even = &copy->phases[0], *odd = &copy->phases[1];
+    int64_t both;
+
     INLAY_CHECK(copy->step > 0 && copy->step <= PLANES_LANES);
     if (input == NULL) {
         memset(to, 0, (size_t)copy->row * sizeof *to);
+        return;
+    }
+    if (copy->step == 2 && even->from > odd->from) {
+        even = &copy->phases[1];
+        odd = &copy->phases[0];
+    }
+    both = even->count < odd->count ? even->count : odd->count;
+    if (copy->step == 2 && odd->from == even->from + 1 && both > 0) {
+        copy->set->part(input + even->from, to + even->to, to + odd->to, both);
+        if (even->count > both) /* the last column */
+            copy->set->every(input + even->from + 2 * both, 2, to + even->to + both, even->count - both);
+        if (odd->count > both)
+            copy->set->every(input + odd->from + 2 * both, 2, to + odd->to + both, odd->count - both);
         return;
     }
     for (int64_t i = 0; i < copy->step; i++)

@@ -1,6 +1,6 @@
 /* Convolutions of row-major images, see planes.h. */
 #include "cpu/convolution/planes.h"
-#include "simd/vec.h"
+#include "simd/vec_permute.h"
 
 /* largest kernel whose weights stay (nearly) in registers; vectors of one row at a time */
 enum { SIDE = 5, VECTORS = 4 };
@@ -235,6 +235,26 @@ KERNEL_PART(void, plane_every, const float *restrict x, int64_t step, float *res
             y[i] = x[i * step];
 }
 
+KERNEL_PART(void, plane_part, const float *input, float *even, float *odd, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + VEC_LANES <= n; i += VEC_LANES) {
+        const vec x = vec_load(input + 2 * i), y = vec_load(input + 2 * i + VEC_LANES);
+
+        vec_store(even + i, vec_even(x, y));
+        vec_store(odd + i, vec_odd(x, y));
+    }
+    if (i < n) {
+        const vmask some = vec_first(n - i);
+        const vec x = vec_load_some(vec_first(2 * (n - i)), input + 2 * i),
+                  y = vec_load_some(vec_first(2 * (n - i) - VEC_LANES), input + 2 * i + VEC_LANES);
+
+        vec_store_some(even + i, some, vec_even(x, y));
+        vec_store_some(odd + i, some, vec_odd(x, y));
+    }
+}
+
 KERNEL_PART(void, plane_join, const float *restrict x, int64_t part, int64_t step, float *restrict y, int64_t n)
 {
     const float *odd = x + part;
@@ -276,7 +296,7 @@ KERNEL_PART(void, plane_add, const float *restrict x, float *restrict y, int64_t
         y[i] += x[i];
 }
 
-const plane_set KERNEL(planes) = { KERNEL_PART_OF(plane_rows),        KERNEL_PART_OF(plane_long_rows),
-                                   KERNEL_PART_OF(plane_every),       KERNEL_PART_OF(plane_join),
-                                   KERNEL_PART_OF(plane_put_columns), KERNEL_PART_OF(plane_fill),
-                                   KERNEL_PART_OF(plane_add) };
+const plane_set KERNEL(planes) = { KERNEL_PART_OF(plane_rows),  KERNEL_PART_OF(plane_long_rows),
+                                   KERNEL_PART_OF(plane_every), KERNEL_PART_OF(plane_part),
+                                   KERNEL_PART_OF(plane_join),  KERNEL_PART_OF(plane_put_columns),
+                                   KERNEL_PART_OF(plane_fill),  KERNEL_PART_OF(plane_add) };

@@ -40,6 +40,8 @@ typedef struct plane_set {
     void (*long_rows)(const planes_rows *r);
     /* output[i] = input[i * step], i < n. */
     void (*every)(const float *input, int64_t step, float *output, int64_t n);
+    /* even[i] = input[2 i], odd[i] = input[2 i + 1], i < n. */
+    void (*part)(const float *input, float *even, float *odd, int64_t n);
     /* The inverse: output[i] = input[i % step * part + i / step]. 1 < step. */
     void (*join)(const float *input, int64_t part, int64_t step, float *output, int64_t n);
     /* Packs n floats into panels of PLANES_PANEL columns, each `step` floats long, from column `at` on. */
