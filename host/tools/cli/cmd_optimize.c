@@ -159,9 +159,12 @@ int cmd_optimize(int argc, char **argv)
                               CLI_OK);
     } else {
         cli_progress_clear();
-        (void)printf("%u -> %u nodes%s%s\n", work.nodes_before, work.nodes_after,
-                     args.files.output != NULL ? ", written to " : "",
-                     args.files.output != NULL ? args.files.output : "");
+        (void)printf("%u -> %u nodes", work.nodes_before, work.nodes_after);
+        if (args.opset > 0)
+            (void)printf(", opset %u", (unsigned)args.opset);
+        if (args.files.output != NULL)
+            (void)printf(", written to %s", args.files.output);
+        (void)putchar('\n');
     }
     json_decref(args.events);
 done:
