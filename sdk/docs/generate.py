@@ -101,7 +101,7 @@ def options_page(rows):
            "| option | value | meaning |", "|---|---|---|"]
     for row in rows:
         if row[0] == "run" and row[2] == "session" and row[5] and row[3] not in ("--config", "--option"):
-            out.append(f"| `{row[3][2:].replace('-', '_')}` | `` {row[5][1:].replace('|', chr(92) + '|')} `` | "
+            out.append(f"| `{row[3][2:].replace('-', '_')}` | `` {row[5].strip('[=]').replace('|', chr(92) + '|')} `` | "
                        f"{escape(row[6])} |")
     return "\n".join(out) + "\n"
 
@@ -239,7 +239,8 @@ def header_page(name, title):
             names = names_in(parts[0])
             if names:
                 out += ["", f"{level} " + ", ".join(names[:4]) + (" ..." if len(names) > 4 else ""), ""]
-            out += pending + ["", "```c", parts[0], "```", ""]
+            # The \ of a macro's lines are aligned at column 120, which no screen of a page has.
+            out += pending + ["", "```c", re.sub(r" {2,}\\$", r" \\", parts[0], flags=re.M), "```", ""]
             pending = []
     return "\n".join(out + pending) + "\n"
 

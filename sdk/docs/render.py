@@ -130,7 +130,7 @@ def output_lines(shown, outputs, name):
 def inline_code(tokens, index, *_):
     """A name in the text; a short one is never broken, so that no flag is parted from its dashes."""
     text = tokens[index].content
-    short = ' class="short"' if len(text) <= 24 else ""
+    short = ' class="short"' if len(text) <= 30 else ""
     return f"<code{short}>{html.escape(text, quote=False)}</code>"
 
 
@@ -152,6 +152,8 @@ def label_cells(tokens, start):
         if token.type == "tr_open":
             column = 0
         elif token.type in ("th_open", "td_open"):
+            for child in tokens[index + 1].children:  # a number is not parted at the sign of its exponent
+                child.content = re.sub(r"(?<=\de)-(?=\d)", "\u2011", child.content) if child.type == "text" else child.content
             text = "".join(child.content for child in tokens[index + 1].children)
             if token.type == "th_open":
                 titles.append(text)
