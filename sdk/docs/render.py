@@ -130,7 +130,7 @@ def output_lines(shown, outputs, name):
 def inline_code(tokens, index, *_):
     """A name in the text; a short one is never broken, so that no flag is parted from its dashes."""
     text = tokens[index].content
-    short = ' class="short"' if len(text) <= 30 else ""
+    short = ' class="short"' if len(text) <= 24 else ""
     return f"<code{short}>{html.escape(text, quote=False)}</code>"
 
 

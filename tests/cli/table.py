@@ -416,12 +416,13 @@ class Table(unittest.TestCase):
                               env={**os.environ, "COLUMNS": "80"})
         self.assertLessEqual(done.stdout.count("\n"), 40)
 
-    def in_a_terminal(self, line, **environment):
-        """What a terminal of 72 columns shows of the verb's standard output."""
+    def in_a_terminal(self, line, stream="stdout", **environment):
+        """What a terminal of 72 columns shows of the verb's standard output, or of its standard error."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 72, 0, 0))
         env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")}
-        with subprocess.Popen([INLAY] + line, stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE,
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: slave}
+        with subprocess.Popen([INLAY] + line, stdin=subprocess.DEVNULL, **streams,
                               env={**env, "TERM": "xterm", **environment}) as process:
             os.close(slave)
             shown = b""
@@ -436,6 +437,18 @@ class Table(unittest.TestCase):
             process.wait(60)
         os.close(master)
         return shown.decode().replace("\r\n", "\n")
+
+    def test_messages_fit_the_terminal(self):
+        """A long message is one line in a pipe, and wrapped at words on a terminal."""
+        self.wide_model()
+        line = ["run", "model.onnx", "--providers", "nosuch", "--plugin-dirs", "/nonexistent/" + "long/" * 4, "--quiet"]
+        one = run(line).stderr
+        self.assertEqual(one.count("\n"), 1)
+        self.assertGreater(len(one), 80)
+        shown = self.in_a_terminal(line, "stderr", NO_COLOR="1")
+        self.assertGreater(shown.count("\n"), 1)
+        self.assertLessEqual(max(map(len, shown.split("\n"))), 72)
+        self.assertEqual(shown.split(), one.split())
 
     def test_terminal(self):
         self.wide_model()

@@ -155,7 +155,7 @@ static inlay_status gather_inputs(inlay_context *context, inlay_diag *diag)
                    (context->states != NULL && run_states_of_input(&context->session->env, i) != INLAY_NONE)) {
             context->in[i] = (run_value){ 0 };
         } else {
-            (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is not bound; see inlay_context_set_input",
+            (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is not bound: a run needs a value for it",
                              value->info.name.data);
             if (diag != NULL)
                 (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", value->info.name.data);

@@ -242,6 +242,15 @@ static void copy_text(char *to, size_t bytes, const char *text)
         *to = iscntrl((unsigned char)*to) ? '?' : *to;
 }
 
+/* The machine that a part is from. */
+static void read_machine(const json_t *head, cache_file_machine *out)
+{
+    const json_int_t threads = json_integer_value(json_object_get(head, "threads"));
+
+    copy_text(out->cpu, sizeof out->cpu, cache_part_text(head, "cpu"));
+    out->threads = threads < 0 || threads > 4096 ? 0 : (uint32_t)threads;
+}
+
 /* Reads the heads of all parts; with `whole`, compares the parts with their checksums. Fails if a part is damaged, or if
  * no part can be used here. */
 static inlay_status survey(FILE *from, const char *path, bool whole, cache_file_facts *out, inlay_diag *diag)
@@ -255,7 +264,6 @@ static inlay_status survey(FILE *from, const char *path, bool whole, cache_file_
     if (reasons == NULL)
         return no_memory(diag, "to read %.300s", path);
     while ((status = cache_part_next(from, path, &part, diag)) == INLAY_OK && part.head != NULL) {
-        const json_int_t threads = json_integer_value(json_object_get(part.head, "threads"));
         cache_file_part *one = &out->parts[out->part_count];
 
         if (out->part_count == CACHE_FILE_PARTS) {
@@ -265,12 +273,11 @@ static inlay_status survey(FILE *from, const char *path, bool whole, cache_file_
         if (whole)
             INLAY_TRY(cache_part_copy(from, path, &part, NULL, diag));
         reasons[out->part_count] = (inlay_diag)INLAY_DIAG_INIT;
-        *one = (cache_file_part){ .machine.threads = threads < 0 || threads > 4096 ? 0 : (uint32_t)threads,
-                                  .files = (uint32_t)json_array_size(json_object_get(part.head, "files")),
+        *one = (cache_file_part){ .files = (uint32_t)json_array_size(json_object_get(part.head, "files")),
                                   .compiled = part.compiled,
                                   .packed = part.packed,
                                   .bytes = part.bytes };
-        copy_text(one->machine.cpu, sizeof one->machine.cpu, cache_part_text(part.head, "cpu"));
+        read_machine(part.head, &one->machine);
         copy_text(one->version, sizeof one->version, cache_part_text(part.head, "inlay"));
         one->valid = cache_part_check(&part, path, false, &reasons[out->part_count]) == INLAY_OK;
         found |= one->valid;
@@ -416,7 +423,6 @@ inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine
     const json_t *file;
     void *data = NULL;
     FILE *from = NULL;
-    json_int_t threads;
     uint32_t found = 0;
     inlay_status status;
     size_t i;
@@ -435,9 +441,7 @@ inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine
     }
     INLAY_TRY(cache_part_copy(from, path, &part, NULL, diag));
     INLAY_TRY(cache_part_check(&part, path, true, diag));
-    (void)snprintf(out->cpu, sizeof out->cpu, "%s", cache_part_text(part.head, "cpu"));
-    threads = json_integer_value(json_object_get(part.head, "threads"));
-    out->threads = threads < 0 || threads > 4096 ? 0 : (uint32_t)threads;
+    read_machine(part.head, out);
     INLAY_TRY(make_aside(folder, diag));
     (void)snprintf(costs, sizeof costs, "%.3900s/costs", folder);
     if (mkdir(costs, 0700) != 0) {

@@ -50,6 +50,8 @@ void cli_attach(cli_common *common);
 INLAY_NODISCARD inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_session,
                                       inlay_diag *diag);
 
+/* Writes "VERB: ..." to stderr: one line, which a terminal gets in lines of its width. */
+INLAY_PRINTF(2, 3) void cli_say(const cli_common *common, const char *format, ...);
 /* Prints the failure (with --json as {"error": ...}) and returns the matching exit code. */
 int cli_fail(const cli_common *common, const inlay_diag *failure);
 /* {"code": "invalid model", "text": ..., "node": ..., "tensor": ...} */

@@ -84,9 +84,8 @@ static void print_findings(const cli_common *common, const graph_finding *first)
         const bool has_fix = finding->fix[0] == '\0' || strchr(finding->text, ';') != NULL; /* in the text itself */
 
         if (finding->status != INLAY_OK || !common->quiet)
-            (void)fprintf(stderr, "%s: %s%s%s%s [%s at %s]\n", common->verb,
-                          finding->status != INLAY_OK ? "" : "warning: ", finding->text, has_fix ? "" : "; ",
-                          has_fix ? "" : finding->fix, finding->code, finding->path);
+            cli_say(common, "%s%s%s%s [%s at %s]", finding->status != INLAY_OK ? "" : "warning: ", finding->text,
+                    has_fix ? "" : "; ", has_fix ? "" : finding->fix, finding->code, finding->path);
     }
 }
 

@@ -386,8 +386,8 @@ static int report(const struct comparison *comparison)
             print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].mismatch);
     fit_flush();
     if (!isnan(comparison->args->at_least) && !all_hold)
-        (void)fprintf(stderr, "%s: the score is not %s %g\n", comparison->common->verb,
-                      comparison->args->metric == AGREE_kl ? "at most" : "at least", comparison->args->at_least);
+        cli_say(comparison->common, "the score is not %s %g",
+                comparison->args->metric == AGREE_kl ? "at most" : "at least", comparison->args->at_least);
     return all_hold ? CLI_OK : CLI_FAILED;
 }
 
@@ -441,9 +441,9 @@ static void report_first_difference(const struct comparison *comparison, const s
         run_samples(&layers, &few, NULL) == INLAY_OK &&
         (pair = find_first_difference(comparison, &layers, &before)) != NULL) {
         cli_progress_clear();
-        (void)fprintf(stderr,
-                      "%s: the models first differ at value '%s': relative error %.3g there, at most %.3g before\n",
-                      comparison->common->verb, pair->name, agree_relative(&pair->sum), before);
+        cli_say(comparison->common,
+                "the models first differ at value '%s': relative error %.3g there, at most %.3g before", pair->name,
+                agree_relative(&pair->sum), before);
     }
     cli_progress_clear();
     end_runs(&layers);

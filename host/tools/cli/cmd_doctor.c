@@ -327,7 +327,7 @@ static inlay_status examine(struct doctor *doctor, const doctor_args *args, cli_
         *diag = why;
     else if (status != INLAY_OK) { /* the findings are valid without times */
         if (!common->quiet)
-            (void)fprintf(stderr, "%s: no times, because the model does not run: %s\n", common->verb, why.text);
+            cli_say(common, "no times, because the model does not run: %s", why.text);
         status = INLAY_OK;
     }
     if (status == INLAY_OK && doctor->failed)

@@ -143,8 +143,7 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
         if (status != INLAY_OK)
             return status;
         if (!same)
-            (void)fprintf(stderr, "%s: output '%s': %s (tolerance %.3g + %.3g |expected|)\n", common->verb, info.name,
-                          text, atol, rtol);
+            cli_say(common, "output '%s': %s (tolerance %.3g + %.3g |expected|)", info.name, text, atol, rtol);
         *out_wrong += !same;
     }
 done:
@@ -161,13 +160,12 @@ static void print_text(const run_args *args, const cli_common *common, const inl
         if (inlay_session_output(session, i, &info) != INLAY_OK || value == NULL)
             continue;
         if (!value_print(stdout, info.name, value, args->values) && !args->check_finite && !common->quiet)
-            (void)fprintf(stderr,
-                          "%s: output '%s' is not finite; --check-finite finds the node that makes the first NaN or "
-                          "infinity\n",
-                          common->verb, info.name);
+            cli_say(common,
+                    "output '%s' is not finite; --check-finite finds the node that makes the first NaN or infinity",
+                    info.name);
         if (args->outputs != NULL && !common->quiet && npy_note(inlay_value_dtype(value)) != NULL)
-            (void)fprintf(stderr, "%s: output '%s' is %s: %s\n", common->verb, info.name,
-                          inlay_dtype_name(inlay_value_dtype(value)), npy_note(inlay_value_dtype(value)));
+            cli_say(common, "output '%s' is %s: %s", info.name, inlay_dtype_name(inlay_value_dtype(value)),
+                    npy_note(inlay_value_dtype(value)));
     }
     watched_print(&args->watched, session, context, args->values);
     (void)printf("created in %.1f ms, ran in %.3f ms\n", create_ms, run_ms);

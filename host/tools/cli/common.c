@@ -6,6 +6,7 @@
 #include "cli/terminal.h"
 #include "config/dirs.h"
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,12 +194,44 @@ static error_t parse_root(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
+/* Writes "VERB: text" to stderr, with a coloured prefix where a terminal shows colours. A terminal gets lines of its
+ * width, broken at words; a file or a pipe gets one line. */
+static void write_line(const cli_common *common, const char *colour, const char *text)
+{
+    const bool coloured = colour[0] != '\0' && terminal_has_colours(STDERR_FILENO);
+    char *line = NULL;
+    const int bytes =
+        asprintf(&line, "%s%s:%s %s\n", coloured ? colour : "", common->verb, coloured ? "\033[0m" : "", text);
+
+    if (bytes >= 0 && isatty(STDERR_FILENO))
+        fit_text(line, (size_t)bytes, terminal_columns(STDERR_FILENO), false, stderr);
+    else
+        (void)fprintf(stderr, "%s: %s\n", common->verb, text);
+    if (bytes >= 0)
+        free(line);
+}
+
+void cli_say(const cli_common *common, const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+    int bytes;
+
+    va_start(args, format);
+    bytes = vasprintf(&text, format, args);
+    va_end(args);
+    if (bytes < 0)
+        return; /* no memory */
+    write_line(common, "", text);
+    free(text);
+}
+
 static void print_mistake(void *user, uint32_t level, const char *text)
 {
     const cli_common *common = user;
 
     (void)level;
-    (void)fprintf(stderr, "%s: %s\n", common->verb, text);
+    write_line(common, RED, text);
 }
 
 /* Ends the process after print_mistake() has reported a failure. */
@@ -272,24 +305,19 @@ void cli_common_deinit(cli_common *common)
 
 /* ------------------------------------------------------------------ sessions */
 
-/* The prefix of a line on stderr, coloured where a terminal shows colours. */
-static void print_prefix(const cli_common *common, const char *colour)
-{
-    const bool coloured = terminal_has_colours(STDERR_FILENO);
-
-    (void)fprintf(stderr, "%s%s:%s ", coloured ? colour : "", common->verb, coloured ? "\033[0m" : "");
-}
-
 static void print_log(void *user, uint32_t level, const char *text)
 {
     static const char *const words[] = { "error", "warning", "info", "debug" };
     const cli_common *common = user;
+    char *line = NULL;
 
     if (common->quiet || (level > 1 && !common->verbose)) /* errors and warnings always */
         return;
     cli_progress_clear();
-    print_prefix(common, level == 0 ? RED : level == 1 ? YELLOW : "");
-    (void)fprintf(stderr, "%s: %s\n", level < 4 ? words[level] : "debug", text);
+    if (asprintf(&line, "%s: %s", level < 4 ? words[level] : "debug", text) < 0)
+        return;
+    write_line(common, level == 0 ? RED : level == 1 ? YELLOW : "", line);
+    free(line);
 }
 
 static int only_cancel(void *user, double fraction, const char *what)
@@ -330,10 +358,10 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
     if (!common->many_sessions)
         cli_progress_clear();
     if (!had_packs && status == INLAY_OK && !common->quiet && has_packs(common, folder)) /* the first session */
-        (void)fprintf(stderr,
-                      "%s: packed weights are stored in %s for faster starts, at most 1 GiB or 5 %% of the free disk; "
-                      "`inlay cache` lists and clears them, --cache-dir= disables the cache\n",
-                      common->verb, folder);
+        cli_say(common,
+                "packed weights are stored in %s for faster starts, at most 1 GiB or 5 %% of the free disk; "
+                "`inlay cache` lists and clears them, --cache-dir= disables the cache",
+                folder);
     return status;
 }
 
@@ -382,8 +410,7 @@ int cli_fail(const cli_common *common, const inlay_diag *failure)
         copy.code = INLAY_INTERNAL;
     cli_progress_clear();
     fit_flush();
-    print_prefix(common, RED);
-    (void)fprintf(stderr, "%s\n", diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
+    write_line(common, RED, diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
     if (common->json)
         (void)cli_print_json(common, json_pack("{s:o}", "error", cli_diag_json(diag)), 0);
     return cli_exit_code(diag->code);
