@@ -26,7 +26,7 @@ HEADERS = [
 
 
 def run(*command):
-    environment = dict(os.environ, COLUMNS="1000", ARGP_HELP_FMT="rmargin=1000") # do not wrap lines
+    environment = dict(os.environ, COLUMNS="1000") # do not wrap lines
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
@@ -56,14 +56,14 @@ def flag_text(row):
 
 
 def prose_of(help_text):
-    """Returns the lines of --help-all before and after the flags: its own format, or argp's."""
+    """Returns the lines of --help-all before and after the flags."""
     lines = help_text.splitlines()
-    first = next(i for i, line in enumerate(lines) if i > 0 and re.match(r" +(-.,)?\s*--| Session options|(Common )?[Oo]ptions:$", line))
+    first = next(i for i, line in enumerate(lines) if i > 0 and re.match(r"(Common |Session )?[Oo]ptions\b.*:$", line))
     last = max(i for i, line in enumerate(lines) if re.match(r" +(-., )?--", line))
     before, after = lines[1:first], lines[last + 1:]
     while after and after[0].startswith("   "):  # the rest of the last flag
         after.pop(0)
-    return before, [line for line in after if not line.startswith("Mandatory or optional arguments")]
+    return before, after
 
 
 def markdown_of(lines):

@@ -6,8 +6,8 @@
 # of a verb has no flag, and the verb's arguments (MODEL) in the sixth column.
 set -eu
 inlay=$1
-# Lines are not wrapped; those of `inlay serve` are argp's.
-export COLUMNS=32000 ARGP_HELP_FMT=opt-doc-col=70,rmargin=32000 LC_ALL=C
+# Lines are not wrapped.
+export COLUMNS=32000 LC_ALL=C
 tab=$(printf '\t')
 
 "$inlay" --help | sed -n -E 's/^  ([a-z][a-z-]*) +(.*)/\1\t\2/p' | while IFS=$tab read -r verb summary; do
@@ -20,7 +20,7 @@ tab=$(printf '\t')
                 sub(/^Usage: inlay [^ ]+ *(\[OPTION\.\.\.\])? */, "")
                 print verb, summary, group, "", "", $0, ""
             }
-            /^ ?Session options/ { group = "session" }
+            /^Session options/ { group = "session" }
             match($0, /^ +(-[^-], )?--[a-z][a-z-]*/) {
                 name = substr($0, RSTART, RLENGTH)
                 text = substr($0, RSTART + RLENGTH)

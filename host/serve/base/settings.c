@@ -2,6 +2,7 @@
 #include "inlay/check.h"
 #include "base/memory.h"
 #include "base/nearest.h"
+#include "base/option_help.h"
 #include "serve/base/log.h"
 #include "serve/base/yaml.h"
 #include <argp.h>
@@ -17,7 +18,7 @@ static const char doc[] =
     "Examples:\n"
     "  inlay serve models/\n"
     "  inlay serve model.onnx --port 8080 --max-batch 32 --batch-delay-us 500\n"
-    "  curl -d '{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}' \\\n"
+    "  curl -d '{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[1,2]}]}' \\\n"
     "    http://127.0.0.1:8000/v2/models/model/infer\n";
 
 static const char default_file[] = "/etc/inlay/serve.yaml";
@@ -47,7 +48,8 @@ enum {
     KEY_NO_CONFIG,
     KEY_SERVE_CONFIG,
     KEY_VERBOSE,
-    KEY_VERSION
+    KEY_VERSION,
+    LIBRARY_GROUP = 3 /* of argp */
 };
 /* Source of a value; the later one wins. */
 enum { FROM_FILE = 1, FROM_ENVIRONMENT, FROM_FLAG };
@@ -170,7 +172,7 @@ static void describe_flags(void)
     for (int i = 0; i < SETTING_COUNT; i++, count++)
         add_flag(count, rows[i].name, rows[i].doc, rows[i].default_value, args[rows[i].kind], KEY_SETTING + i, 1);
     for (uint32_t i = 0; i < MAX_OPTIONS && inlay_options_describe(i, &option) == INLAY_OK; i++, count++)
-        add_flag(count, option.name, option.doc, option.default_value, "VALUE", KEY_LIBRARY + (int)i, 3);
+        add_flag(count, option.name, option.doc, option.default_value, "VALUE", KEY_LIBRARY + (int)i, LIBRARY_GROUP);
     flags[count++] =
         (struct argp_option){ .name = "serve-config",
                               .key = KEY_SERVE_CONFIG,
@@ -188,12 +190,14 @@ static void describe_flags(void)
     flags[count++] = (struct argp_option){
         .name = "verbose", .key = KEY_VERBOSE, .group = 2, .doc = "Print the library's log on stderr"
     };
+    /* In place of argp's. */
+    flags[count++] = (struct argp_option){ .name = "help", .key = '?', .group = -1, .doc = "Print this help" };
     flags[count++] =
         (struct argp_option){ .name = "version", .key = KEY_VERSION, .group = -1, .doc = "Print the version" };
     flags[count] = (struct argp_option){ .name = "option",
                                          .key = KEY_OPTION,
                                          .arg = "NAME=VALUE",
-                                         .group = 3,
+                                         .group = LIBRARY_GROUP,
                                          .doc = "Set any library option by its name, for example a provider's option" };
 }
 
@@ -205,6 +209,27 @@ static inlay_status add_library_flag(struct settings *settings, const char *name
     settings->flags[settings->flag_count] = (library_flag){ strndup(name, name_bytes), strdup(value), strdup(flag) };
     settings->flag_count++;
     return INLAY_OK;
+}
+
+static void print_help(const char *name)
+{
+    const help_sheet sheet = help_sheet_of(stdout);
+    const char *examples = strchr(doc, '\v') + 1;
+    struct argp_option own[SETTING_COUNT + 10] = { { 0 } }, library[MAX_OPTIONS + 2] = { { 0 } };
+    uint32_t own_count = 0, library_count = 0;
+
+    for (const struct argp_option *row = flags; row->name != NULL; row++)
+        if (row->group == LIBRARY_GROUP)
+            library[library_count++] = *row;
+        else
+            own[own_count++] = *row;
+    (void)printf("Usage: %s [OPTION...] MODELS\n\n", name);
+    help_print_text(&sheet, doc, examples - 1, false);
+    (void)printf("\n");
+    help_print_text(&sheet, examples, examples + strlen(examples), true);
+    help_print_options(&sheet, "Options:", own, true);
+    help_print_options(&sheet, "Session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):", library,
+                       true);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -234,6 +259,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         settings->no_config = true;
     } else if (key == KEY_VERBOSE) {
         log_set_verbose(settings->verbose = true);
+    } else if (key == '?') {
+        print_help(state->name);
+        exit(0);
     } else if (key == KEY_VERSION) {
         (void)printf("inlay-serve %s\n", inlay_version());
         exit(0);

@@ -3,7 +3,7 @@
 #include "cli/fit.h"
 #include "cli/help.h"
 #include "cli/mistyped.h"
-#include "cli/terminal.h"
+#include "base/terminal.h"
 #include "config/dirs.h"
 #include <limits.h>
 #include <stdarg.h>

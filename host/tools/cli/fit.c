@@ -1,5 +1,5 @@
 #include "cli/fit.h"
-#include "cli/terminal.h"
+#include "base/terminal.h"
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "cli/terminal.h"
+#include "base/terminal.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
