@@ -30,7 +30,36 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* Reads the tensor of a .npy file; 0: it is unreadable or has another size. */
+/* The text of a header of version 1.0 that describes the array, "{'descr': '<f4', ...}", without the blanks behind it;
+ * *out_bytes is its length. */
+static const char *npy_text(const char *head, uint32_t bytes, int *out_bytes)
+{
+    while (bytes > 10 && (head[bytes - 1] == '\n' || head[bytes - 1] == ' '))
+        bytes--;
+    *out_bytes = bytes > 10 ? (int)bytes - 10 : 0;
+    return head + 10;
+}
+
+/* Whether the array in the file, whose header begins at `at`, has the tensor's type and its elements in C order. */
+static int is_alike(int fd, uint64_t at, uint64_t bytes, const bundle_tensor *tensor)
+{
+    static const char fortran[] = "'fortran_order': True";
+    char text[4096];
+    int length;
+    const char *wanted = npy_text(tensor->npy, tensor->npy_bytes, &length), *comma = strchr(wanted, ',');
+    const uint64_t most = bytes < sizeof text - 1 ? bytes : sizeof text - 1;
+    const ssize_t got = pread(fd, text, most, (off_t)at);
+
+    if (got <= 0 || comma == NULL)
+        return 0;
+    text[got] = '\0';
+    if (strstr(text, fortran) != NULL)
+        return 0;
+    /* "{'descr': '<V2'": numpy has no name for bfloat16 and other types of ONNX */
+    return strncmp(text, wanted, (size_t)(comma - wanted)) == 0 || (got > 12 && text[12] == 'V');
+}
+
+/* Reads the tensor of a .npy file; 0: it is unreadable or has another type or size. */
 static int read_npy(const char *path, const bundle_tensor *tensor, char *to)
 {
     unsigned char head[12];
@@ -43,7 +72,7 @@ static int read_npy(const char *path, const bundle_tensor *tensor, char *to)
         skip = head[6] == 1 ? 10 + (uint64_t)(head[8] | head[9] << 8)
                             : 12 + ((uint64_t)head[8] | (uint64_t)head[9] << 8 | (uint64_t)head[10] << 16);
         good = fstat(fd, &st) == 0 && (uint64_t)st.st_size == skip + tensor->bytes &&
-               lseek(fd, (off_t)skip, SEEK_SET) >= 0;
+               is_alike(fd, head[6] == 1 ? 10 : 12, skip, tensor) && lseek(fd, (off_t)skip, SEEK_SET) >= 0;
     }
     while (good && got < tensor->bytes) {
         const ssize_t bytes = read(fd, to + got, tensor->bytes - got);
@@ -54,6 +83,16 @@ static int read_npy(const char *path, const bundle_tensor *tensor, char *to)
     if (fd >= 0)
         (void)close(fd);
     return good;
+}
+
+static int fail_input(const char *name, const bundle_tensor *tensor, const char *path)
+{
+    int bytes;
+    const char *text = npy_text(tensor->npy, tensor->npy_bytes, &bytes);
+
+    (void)fprintf(stderr, "%s: not a readable .npy file for input %s, which is %.*s: %s\n", name, tensor->name, bytes,
+                  text, path);
+    return 1;
 }
 
 static int write_npy(const char *path, const bundle_tensor *tensor, const char *from)
@@ -77,12 +116,16 @@ static void usage(const bundle_model *model, const char *name)
                  "Runs the model in this file. Inputs without a file are zeros; with -o, each output is written "
                  "to DIR/NUMBER.npy.\n",
                  name);
-    for (uint32_t i = 0; i < model->input_count; i++)
-        (void)printf("input %u: %s, %llu bytes\n", i, model->inputs[i].name,
-                     (unsigned long long)model->inputs[i].bytes);
-    for (uint32_t i = 0; i < model->output_count; i++)
-        (void)printf("output %u: %s, %llu bytes\n", i, model->outputs[i].name,
-                     (unsigned long long)model->outputs[i].bytes);
+    for (uint32_t i = 0; i < model->input_count + model->output_count; i++) {
+        const int is_input = i < model->input_count;
+        const bundle_tensor *tensor = is_input ? &model->inputs[i] : &model->outputs[i - model->input_count];
+        int bytes;
+        const char *text = npy_text(tensor->npy, tensor->npy_bytes, &bytes);
+
+        (void)printf("%s %u: %s, %llu bytes, %.*s\n", is_input ? "input" : "output",
+                     is_input ? i : i - model->input_count, tensor->name, (unsigned long long)tensor->bytes, bytes,
+                     text);
+    }
 }
 
 static uint32_t number_of(const char *text)
@@ -229,7 +272,7 @@ int bundle_main(const bundle_model *model, const char *name, int argc, char **ar
         else
             out[i - model->input_count] = memory;
         if (i < model->input_count && files.in[i] != NULL && !read_npy(files.in[i], tensor, memory))
-            return fail(name, "not a readable .npy file with the size of the input", files.in[i]);
+            return fail_input(name, tensor, files.in[i]);
     }
     before = bundle_allocations();
     for (uint32_t run = 0; run < files.repeat; run++) {
@@ -248,7 +291,7 @@ int bundle_main(const bundle_model *model, const char *name, int argc, char **ar
 
         (void)snprintf(path, sizeof path, "%s/%u.npy", files.out, i);
         if (!write_npy(path, &model->outputs[i], out[i]))
-            return fail(name, "cannot write", path);
+            return fail(name, "cannot write (-o names a folder that exists)", path);
     }
     return 0;
 }
