@@ -1,5 +1,5 @@
-/* Without a setting, the server batches requests of models that gain by it, and only of these whose rows have the same results
- * in a batch and alone. */
+/* Without a setting, the server batches requests of models that gain by it, and only of these whose rows have the same
+ * results in a batch and alone. */
 #include "client.h"
 #include <signal.h>
 #include <stdlib.h>

@@ -46,7 +46,7 @@ struct completion {
     uint32_t choice_count;
     uint32_t unfinished;                    /* texts that have not ended */
     size_t prompt_tokens, generated_tokens; /* of the whole request */
-    size_t cached_tokens; /* of prompt_tokens, those whose states were those of an earlier text */
+    size_t cached_tokens;                   /* of prompt_tokens, those whose states were those of an earlier text */
     inlay_diag failure;                     /* of the first text that failed; it ends the others */
 
     float *logits; /* [logit_room] scratch: those of a text's last token, changed by the sampler */

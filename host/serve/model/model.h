@@ -25,7 +25,8 @@ enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
 
 /* How a model is served: the server's settings, overridden by those of its config.yaml. */
 typedef struct model_settings {
-    uint32_t max_batch;        /* most rows of a batch; 1 = no dynamic batching; 0 until the model is loaded: see row_check() */
+    uint32_t
+        max_batch; /* most rows of a batch; 1 = no dynamic batching; 0 until the model is loaded: see row_check() */
     uint64_t batch_delay_us;   /* most time that a request waits for others */
     uint64_t batch_target_us;  /* target p99 of a request; 0 = none */
     uint32_t instances;        /* concurrent runs */

@@ -12,8 +12,8 @@ typedef struct row_range {
     uint32_t first, count;
 } row_range;
 
-/* Creates input k. Each row has its own numbers, the same in every run: masks are all 1; other integers are 0 and 1, which are
- * valid for tokens and positions; floats are -7 to 7, so that products with weights are rounded. */
+/* Creates input k. Each row has its own numbers, the same in every run: masks are all 1; other integers are 0 and 1,
+ * which are valid for tokens and positions; floats are -7 to 7, so that products with weights are rounded. */
 static inlay_status make_rows(const struct model *model, uint32_t k, const void *user, inlay_value **out_value,
                               inlay_diag *diag)
 {

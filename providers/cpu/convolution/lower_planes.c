@@ -1,6 +1,6 @@
 /* Depthwise convolutions of row-major images (planes), in one or two dimensions, where no consumer wants
- * channels-last, and those of one channel if the kernel has many taps. A unit of work copies some rows of a plane with their border, and computes output rows from the copy
- * (convolution/planes.h). */
+ * channels-last, and those of one channel if the kernel has many taps. A unit of work copies some rows of a plane with
+ * their border, and computes output rows from the copy (convolution/planes.h). */
 #include "cpu/convolution/plane_copy.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/elementwise/elementwise.h"

@@ -89,11 +89,7 @@ typedef int ExecutionMode;  /* 0 sequential, 1 parallel */
 typedef int OrtLanguageProjection;
 typedef int OrtExecutionProviderDevicePolicy;
 typedef int OrtCompiledModelCompatibility;
-enum {
-    ORT_COMPATIBILITY_NOT_APPLICABLE,
-    ORT_COMPATIBILITY_OPTIMAL,
-    ORT_COMPATIBILITY_PREFER_RECOMPILATION
-};
+enum { ORT_COMPATIBILITY_NOT_APPLICABLE, ORT_COMPATIBILITY_OPTIMAL, ORT_COMPATIBILITY_PREFER_RECOMPILATION };
 typedef int OrtCustomOpInputOutputCharacteristic;
 enum { ORT_REQUIRED, ORT_OPTIONAL, ORT_VARIADIC };
 

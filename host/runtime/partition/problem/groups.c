@@ -274,8 +274,7 @@ uint32_t partition_first_choice(struct problem *problem, const uint32_t *rank, u
     for (uint32_t node = 0; node < problem->nodes; node++) {
         choice[node] = INLAY_NONE;
         for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++)
-            if (choice[node] == INLAY_NONE ||
-                is_better(problem, rank, problem->options.singles[i], choice[node]))
+            if (choice[node] == INLAY_NONE || is_better(problem, rank, problem->options.singles[i], choice[node]))
                 choice[node] = problem->options.singles[i];
     }
     for (uint32_t node = 0; node < problem->nodes; node++) {
@@ -295,7 +294,8 @@ uint32_t partition_first_choice(struct problem *problem, const uint32_t *rank, u
             assign_group(problem, best, choice);
     }
     for (uint32_t i = 0; rank != NULL && missing == INLAY_NONE && i < problem->options.group_count; i++)
-        if (has_priority(problem, rank, problem->options.groups[i], choice) && is_free(problem, problem->options.groups[i]))
+        if (has_priority(problem, rank, problem->options.groups[i], choice) &&
+            is_free(problem, problem->options.groups[i]))
             assign_group(problem, problem->options.groups[i], choice);
     return missing;
 }
