@@ -524,7 +524,7 @@ static void mixes_cost_at_most_a_single_provider(void **state)
     uint32_t mixed = 0;
 
     (void)state;
-    for (uint32_t round = 0; round < random_rounds(3000); round++) {
+    for (uint32_t round = 0; round < random_rounds(1000); round++) {
         const world_mix mix = { .nodes = 2 + random_below(&world_seed, 40),
                                 .providers = 2 + round % 4,
                                 .devices = round % 3 == 0,
@@ -558,8 +558,8 @@ static void mixes_cost_at_most_a_single_provider(void **state)
         arena_deinit(&trial.arena);
         world_deinit(&world);
     }
-    print_message("%-34s %5u of %5u\n", "deviate from the order", mixed, random_rounds(3000));
-    assert_true(mixed > random_rounds(3000) / 10);
+    print_message("%-34s %5u of %5u\n", "deviate from the order", mixed, random_rounds(1000));
+    assert_true(mixed > random_rounds(1000) / 10);
 }
 
 int main(void)

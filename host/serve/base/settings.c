@@ -18,7 +18,7 @@ static const char doc[] =
     "Examples:\n"
     "  inlay serve models/\n"
     "  inlay serve model.onnx --port 8080 --max-batch 32 --batch-delay-us 500\n"
-    "  curl -d '{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[1,2]}]}' \\\n"
+    "  curl -d '{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[3]}]}' \\\n"
     "    http://127.0.0.1:8000/v2/models/model/infer\n";
 
 static const char default_file[] = "/etc/inlay/serve.yaml";
