@@ -6,7 +6,7 @@
 
 enum {
     LANES = 8, /* rows are padded to a multiple of it, so that loops have no remainder */
-    SMALL = 16 /* matrices of at most so many rows are computed LANES at a time, an element of each next to another */
+    SMALL = 16 /* up to this number of rows, LANES matrices are computed at a time, with their elements interleaved */
 };
 
 static int64_t row_length(int64_t size)

@@ -134,8 +134,7 @@ static inlay_status warm_up(const struct model *model, struct instance *instance
     return instance_run_generated(model, instance, warm_input, &size, NULL);
 }
 
-/* Whether the batches that were measured are worth it although nobody asked for them: a gain of an eighth, and equal
- * results. */
+/* Whether the measured batches are used without a setting: they must gain an eighth, with equal results. */
 static bool is_worth(const struct model *model, struct instance *instance)
 {
     const batch_cost *cost = &model->queue.cost;

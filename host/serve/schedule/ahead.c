@@ -4,7 +4,7 @@
 enum {
     SMOOTHING = 8,    /* runs */
     RECENT = 64,      /* guesses */
-    PASSES = 32,      /* after so many, guesses are read again, since times and texts change */
+    PASSES = 32,      /* after this number, guesses are read again, since times and texts change */
     FIRST_GUESSES = 2 /* that a text is assumed to have had, half of them right */
 };
 

@@ -7,7 +7,7 @@
 enum {
     LEAST_TOKENS = 16, /* fewer are read again in about the time of a copy */
     MOST_ENTRIES = 512,
-    ROW_MULTIPLE = 64 /* the memory of a row has capacity for a multiple of so many tokens */
+    ROW_MULTIPLE = 64 /* the capacity of a row, in tokens, is a multiple of this */
 };
 
 struct entry {

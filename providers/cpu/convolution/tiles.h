@@ -98,8 +98,8 @@ inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const t
  * an axis for groups. bias: a value, INLAY_NONE. */
 inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const tensor_layout *weights, uint32_t bias,
                               bool *out_done);
-/* Depthwise convolutions of row-major images (lower_planes.c). planes_is_long: a kernel of so many taps that it runs
- * another loop, also for a single channel. */
+/* Depthwise convolutions of row-major images (lower_planes.c). planes_is_long: whether the kernel has so
+ * many taps that another loop computes it, also for a single channel. */
 bool planes_is_long(const kernel_conv_shape *window);
 bool planes_run(const cpu_build *build, const kernel_layer *layer);
 inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);

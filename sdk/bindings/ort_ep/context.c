@@ -1,5 +1,5 @@
 /* EPContext nodes: the form in which ONNX Runtime stores what a provider has compiled. A node of this provider contains the
- * fused nodes as an ONNX file, in its attribute or in a file beside the model. A session of a model with such nodes does
+ * fused nodes as an ONNX file, in its attribute or in a file next to the model. A session of a model with such nodes does
  * not search for supported nodes again; inlay's cache has their packed weights. */
 #include "ort_ep.h"
 #include <limits.h>
@@ -98,7 +98,7 @@ OrtStatus *ep_context_is_own(const ep_runtime *runtime, const OrtNode *node, boo
     return NULL;
 }
 
-/* ------------------------------------------------------------------ files beside the model */
+/* ------------------------------------------------------------------ files next to the model */
 
 /* The path of a file in the folder of another one; malloc. */
 static char *path_beside(const char *path, const char *file)
@@ -114,7 +114,7 @@ static char *path_beside(const char *path, const char *file)
     return joined;
 }
 
-/* Writes the model beside the one that the runtime writes. */
+/* Writes the model into the folder of the one that the runtime writes. */
 static OrtStatus *write_beside(const struct ep *self, const OrtGraph *graph, const char *file, const ep_model *model)
 {
     const ep_runtime *runtime = &self->runtime;
@@ -226,7 +226,7 @@ OrtStatus *ep_context_write(const struct ep *self, const OrtGraph *graph, const 
 
 /* ------------------------------------------------------------------ reading nodes */
 
-/* Opens the file that a node names: beside the model, and in no other folder. */
+/* Opens the file that a node names, which must be in the folder of the model. */
 static OrtStatus *open_beside(const struct ep *self, const OrtGraph *graph, const char *file, ep_model *model)
 {
     const ep_runtime *runtime = &self->runtime;

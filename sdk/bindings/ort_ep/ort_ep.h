@@ -129,7 +129,7 @@ OrtStatus *ep_context_options(struct ep *self, const OrtKeyValuePairs *entries);
 void ep_context_deinit(struct ep *self);
 /* Whether the node is an EPContext node of this provider. */
 OrtStatus *ep_context_is_own(const ep_runtime *runtime, const OrtNode *node, bool *out);
-/* Creates the EPContext node for a fused node, whose model is written into it or beside it. */
+/* Creates the EPContext node for a fused node, whose model is written into it or into a file next to it. */
 OrtStatus *ep_context_write(const struct ep *self, const OrtGraph *graph, const OrtNode *fused_node,
                             const ep_values *inputs, const ep_values *outputs, const ep_model *model, OrtNode **out);
 /* Opens the model of an EPContext node. */
