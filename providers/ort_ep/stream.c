@@ -65,7 +65,7 @@ const OrtSyncStreamImpl *ort_SyncStream_GetImpl(const OrtSyncStream *stream)
     return stream != NULL ? stream->impl : NULL;
 }
 
-/* As there, a number that grows whenever the host has waited for the stream; 0 is no number of a stream. */
+/* As in ONNX Runtime, a number that grows with each wait of the host for the stream; never 0. */
 uint64_t ort_SyncStream_GetSyncId(const OrtSyncStream *stream)
 {
     return stream != NULL ? stream->runs + 1 : 0;

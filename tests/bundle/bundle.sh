@@ -86,6 +86,7 @@ if command -v qemu-x86_64 >/dev/null && [ "$(uname -m)" = x86_64 ]; then
         holds "a program for this CPU reports another CPU" sh -c '! qemu-x86_64 -cpu Haswell ./bytes_native 2>err2 && grep -q "another kind of CPU" err2'
 fi
 fails 2 "avx2 or native" mlp.onnx -o none --for sse
+[ "$(uname -m)" != x86_64 ] || INLAY_ISA=baseline fails 4 "unset INLAY_ISA" mlp.onnx -o none
 does '.tried and .same' bytes.onnx -o bytes --size 10
 holds "weights for one kind of CPU" sh -c '[ "$(stat -c %s bytes_native)" -lt "$(stat -c %s bytes)" ]'
 

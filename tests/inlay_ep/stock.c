@@ -450,7 +450,7 @@ static void remove_folder(const char *folder)
     (void)rmdir(folder);
 }
 
-/* Each model is compiled, within the model and to separate files; sessions of the result run only what was compiled, with
+/* Each model is compiled, into EPContext nodes and into separate files; sessions of the result run only these nodes, with
  * equal results. */
 static void test_compiled_models(void **state)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Sessions before the heap is measured the first time, and what it may grow by from then on. */
+/* Sessions before the first measurement of the heap, and its permitted growth after that. */
 enum { WARM_UP = 100, GROWTH = 32 * 1024 };
 
 static void check(inlay_status status, const inlay_diag *diag)

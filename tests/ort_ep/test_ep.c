@@ -127,7 +127,7 @@ static OrtStatus *check_memory(const OrtValue *value, const void *data, size_t c
     return NULL;
 }
 
-/* A stream that does what was submitted to it when it is flushed. */
+/* A stream that executes submitted copies when it is flushed. */
 typedef struct test_stream {
     OrtSyncStreamImpl base;
     struct {

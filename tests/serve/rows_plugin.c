@@ -1,7 +1,7 @@
 /* A provider whose runs take a time that depends on the number of rows, as if they read large weights: Neg and the
  * operators that are not right in a batch 5 ms for one row and 1 ms for more; Sigmoid and Exp less for one row than for
- * a row of several. Abs adds a number of the first row; Relu changes the last bit of numbers in a batch. Only rows of 5 elements do this,
- * because the host probes a plugin with other sizes before it loads the plugin. */
+ * a row of several. Abs adds a number of the first row; Relu changes the last bit of numbers in a batch. Only rows of 5
+ * elements do this, because the host probes a plugin with other sizes before it loads the plugin. */
 #include "inlay/kit.h"
 #include <math.h>
 #include <string.h>

@@ -20,7 +20,7 @@ static void test_best(void **state)
     } rows[] = {
         { 10, 0.01, 60, 60, FOUND }, /* free and right */
         { 10, 1, 60, 0, 0 },         /* never right: not worth even a small cost */
-        { 10, 10, 60, 60, 0 },       /* as expensive as a run of its own */
+        { 10, 10, 60, 60, 0 },       /* as expensive as a separate run */
         { 10, 2, 60, 42, 3 },        /* 70 %: 2.5 / 16 > 2.2 / 14 and 2.7 / 18 */
         { 14, 3, 60, 42, 3 },        { 10, 5, 60, 42, 1 }, { 10, 1, 0, 0, 2 }, /* none so far: half of them */
     };

@@ -17,7 +17,7 @@ static const struct decoder {
     const char *name, *config;
     void (*write)(const char *path);
     const char *layout;
-    size_t clients;     /* most at once: memory_budget is enough for so many, if no states of other texts are kept */
+    size_t clients;     /* most at once; memory_budget suffices for them if no states of other texts are kept */
     size_t token_bytes; /* of the states of a token; 0: they do not grow, and cannot be rewound */
     bool guesses;       /* a run can check guesses */
 } kinds[] = { { "counted", "options: [reproducible=1]\n", write_counted_decoder,

@@ -360,6 +360,18 @@ static const char *limit_of_process(void)
     return limit != NULL && strcmp(limit, "avx2") == 0 ? "avx2" : NULL;
 }
 
+/* Programs for x86-64 have kernels from AVX2 on. */
+static bool is_limited_to_baseline(void)
+{
+#if defined(__x86_64__)
+    const char *limit = getenv("INLAY_ISA");
+
+    return limit != NULL && strcmp(limit, "baseline") == 0;
+#else
+    return false;
+#endif
+}
+
 inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_diag *diag)
 {
     const bool native = job->isa != NULL && strcmp(job->isa, "native") == 0;
@@ -379,6 +391,9 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
     if (native && !maker_is_native(&maker))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--for native needs a target of this machine, not '%s'",
                           job->target);
+    if (maker_is_native(&maker) && is_limited_to_baseline())
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "the program needs AVX2, and is tried here, where INLAY_ISA forbids AVX2: unset INLAY_ISA");
     (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
     job->pack_count = job->start_count = 0;
     job->memory_bytes = 0;

@@ -51,12 +51,13 @@ static OrtStatus *read_text(const ep_runtime *runtime, const OrtNode *node, cons
                             size_t *out_bytes)
 {
     const OrtOpAttr *attribute = NULL;
-    OrtStatus *failed = runtime->api->Node_GetAttributeByName(node, name, &attribute);
+    OrtStatus *absent = runtime->api->Node_GetAttributeByName(node, name, &attribute);
+    const bool is_absent = absent != NULL || attribute == NULL;
 
     *out = NULL;
     *out_bytes = 0;
-    runtime->api->ReleaseStatus(failed);
-    if (failed != NULL || attribute == NULL)
+    runtime->api->ReleaseStatus(absent);
+    if (is_absent)
         return NULL;
     /* The first call fails if there are bytes, and returns how many. */
     runtime->api->ReleaseStatus(runtime->api->ReadOpAttr(attribute, ORT_OP_ATTR_STRING, NULL, 0, out_bytes));

@@ -39,7 +39,7 @@ struct ep {
     ep_model *whole; /* the model of the whole graph, compiled to learn whether inlay takes it; or NULL */
     struct {
         bool wanted;   /* the runtime writes a model with EPContext nodes */
-        bool embedded; /* which contain what was compiled; otherwise separate files do */
+        bool embedded; /* these nodes contain the compiled models; otherwise separate files do */
         char *path;    /* of the model that it writes; "": not stated */
         char *prefix;  /* of the names of such nodes */
     } context;
