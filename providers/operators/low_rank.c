@@ -112,8 +112,8 @@ static inlay_status shape(const void *user, kit_plan *plan, inlay_diag *diag)
         if (a->rank != 2 || b->rank != 2 || a->dims[0] != b->dims[0] || a->dims[1] != sizes->k ||
             b->dims[1] != sizes->n)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                              "factors %u and %u are not [rank, %lld] and [rank, %lld] with equal ranks", i - IN_FACTORS,
-                              i + 1 - IN_FACTORS, (long long)sizes->k, (long long)sizes->n);
+                              "factors %u and %u are not [rank, %lld] and [rank, %lld] with equal ranks",
+                              i - IN_FACTORS, i + 1 - IN_FACTORS, (long long)sizes->k, (long long)sizes->n);
         sizes->rank = a->dims[0] > sizes->rank ? a->dims[0] : sizes->rank;
     }
     sizes->tile_bytes = aligned((uint64_t)sizes->rows * sizeof(low_rank_tile));
@@ -262,8 +262,7 @@ static inlay_status multiply_second(void *user, int64_t begin, int64_t end, uint
             const float *b = floats_of(factor, j * plan->n + column, count, room);
 
             for (uint32_t row = 0; row < tile->rows; row++) {
-                const float by =
-                    job->inner[(tile->first + row) * plan->rank + j] * state->scales[tile->pair - 1];
+                const float by = job->inner[(tile->first + row) * plan->rank + j] * state->scales[tile->pair - 1];
 
                 for (int64_t i = 0; i < count; i++)
                     sums[row][i] += by * b[i];

@@ -132,8 +132,8 @@ static inlay_status run(inlay_session *session, const int64_t *adapters, int64_t
     if (adapters != NULL) {
         assert_int_equal(inlay_value_create(INLAY_INT64, 1, &count, &which, diag), INLAY_OK);
         memcpy(inlay_value_data(which), adapters, (size_t)count * sizeof *adapters);
-        assert_int_equal(
-            inlay_context_set_input(context, inlay_session_find_input(session, "adapter"), which, diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(context, inlay_session_find_input(session, "adapter"), which, diag),
+                         INLAY_OK);
     }
     status = inlay_context_run(context, NULL, diag);
     if (status == INLAY_OK && out != NULL)
@@ -286,7 +286,8 @@ static void each_defect_is_one_message(void **state)
         int64_t rank, k, n;
         const char *type, *first, *name; /* first, name: replace those of the factors */
     } rows[] = {
-        { .message = { "adapter_model.safetensors: tensor", "'data_offsets' is no range" }, .defect = DEFECT_TRUNCATED },
+        { .message = { "adapter_model.safetensors: tensor", "'data_offsets' is no range" },
+          .defect = DEFECT_TRUNCATED },
         { .message = { "adapter_model.safetensors", "not a safetensors file" }, .defect = DEFECT_EMPTY },
         { .message = { "adapter_model.safetensors", "header is not a JSON object" }, .defect = DEFECT_HEADER },
         { .message = { "adapter_config.json", "" }, .defect = DEFECT_MISSING },

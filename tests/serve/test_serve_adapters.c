@@ -74,9 +74,8 @@ static void ask(const char *model, int prompt, char *out)
     struct answer answer;
     const char *choices;
     char body[1024], *usage;
-    size_t used = (size_t)snprintf(body, sizeof body,
-                                   "{\"model\":\"%s\",\"max_tokens\":30,\"seed\":%d,%s,\"prompt\":[", model, prompt,
-                                   forms[prompt % 2]);
+    size_t used = (size_t)snprintf(body, sizeof body, "{\"model\":\"%s\",\"max_tokens\":30,\"seed\":%d,%s,\"prompt\":[",
+                                   model, prompt, forms[prompt % 2]);
 
     for (int i = 0; i < 44; i++)
         used += (size_t)snprintf(body + used, sizeof body - used, "%s%d", i > 0 ? "," : "",
@@ -172,8 +171,9 @@ static void test_damaged(void **state)
     (void)state;
     adapters[0].tensors[0].dims[1] = WIDTH - 1;
     write_adapter("merged0", 0);
-    client_expect(&server, "POST", "/v2/repository/models/merged0/load", AS_ADMIN, "{}", 400,
-                  "adapters/a0/adapter_model.safetensors: tensor 'base_model.model.to_q.lora_A.weight' has 15 elements");
+    client_expect(
+        &server, "POST", "/v2/repository/models/merged0/load", AS_ADMIN, "{}", 400,
+        "adapters/a0/adapter_model.safetensors: tensor 'base_model.model.to_q.lora_A.weight' has 15 elements");
     client_expect(&server, "POST", "/v1/completions", "", "{\"model\":\"merged0\",\"prompt\":\"x\",\"max_tokens\":1}",
                   200, "\"model\":\"merged0\"");
 }

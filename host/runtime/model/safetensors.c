@@ -40,7 +40,8 @@ static bool read_size(const json_t *value, uint64_t *out)
     return *out != UINT64_MAX;
 }
 
-static inlay_status read_shape(const struct reader *reader, const char *name, const json_t *shape, safetensor *out)
+static inlay_status read_shape(const struct reader *reader, const char *name, const json_t *shape,
+                               struct safetensor *out)
 {
     const size_t rank = json_array_size(shape);
     int64_t *dims = arena_array(&reader->model->arena, rank + 1, sizeof *dims), count;
@@ -62,7 +63,8 @@ static inlay_status read_shape(const struct reader *reader, const char *name, co
     return INLAY_OK;
 }
 
-static inlay_status read_tensor(const struct reader *reader, const char *name, const json_t *entry, safetensor *out)
+static inlay_status read_tensor(const struct reader *reader, const char *name, const json_t *entry,
+                                struct safetensor *out)
 {
     const json_t *range = json_object_get(entry, "data_offsets");
     const char *type = json_string_value(json_object_get(entry, "dtype"));
@@ -77,7 +79,8 @@ static inlay_status read_tensor(const struct reader *reader, const char *name, c
         return damaged(reader, name, "'dtype' is missing");
     if (json_array_size(range) != 2 || !read_size(json_array_get(range, 0), &begin) ||
         !read_size(json_array_get(range, 1), &end) || begin > end || end > reader->data_bytes)
-        return damaged(reader, name, "'data_offsets' is no range of the file's data; the file is damaged or incomplete");
+        return damaged(reader, name,
+                       "'data_offsets' is no range of the file's data; the file is damaged or incomplete");
     out->view.dtype = dtype_of(type);
     out->view.data = reader->data + begin;
     out->view.bytes = end - begin;
@@ -90,7 +93,7 @@ static inlay_status read_tensor(const struct reader *reader, const char *name, c
     return out->name != NULL && out->type != NULL ? INLAY_OK : no_room(reader);
 }
 
-static inlay_status read_header(const struct reader *reader, json_t *header, safetensors *out)
+static inlay_status read_header(const struct reader *reader, json_t *header, struct safetensors *out)
 {
     inlay_status status = INLAY_OK;
     const char *name;
@@ -99,7 +102,7 @@ static inlay_status read_header(const struct reader *reader, json_t *header, saf
     out->tensors = arena_array(&reader->model->arena, json_object_size(header) + 1, sizeof *out->tensors);
     if (out->tensors == NULL)
         return no_room(reader);
-    json_object_foreach (header, name, entry) {
+    json_object_foreach(header, name, entry) {
         if (strcmp(name, "__metadata__") == 0)
             continue;
         memset(&out->tensors[out->count], 0, sizeof *out->tensors);
@@ -111,7 +114,7 @@ static inlay_status read_header(const struct reader *reader, json_t *header, saf
     return INLAY_OK;
 }
 
-inlay_status safetensors_open(graph_model *model, const char *path, safetensors *out, inlay_diag *diag)
+inlay_status safetensors_open(graph_model *model, const char *path, struct safetensors *out, inlay_diag *diag)
 {
     struct reader reader = { .model = model, .path = path, .diag = diag };
     uint64_t size = 0;
@@ -120,7 +123,7 @@ inlay_status safetensors_open(graph_model *model, const char *path, safetensors 
     json_t *header;
     file_map map;
 
-    *out = (safetensors){ .count = 0 };
+    *out = (struct safetensors){ .count = 0 };
     status = file_map_path(path, &map, diag);
     if (status == INLAY_OK)
         status = file_transfer(&map, model, diag);
@@ -145,7 +148,7 @@ inlay_status safetensors_open(graph_model *model, const char *path, safetensors 
     return status;
 }
 
-const safetensor *safetensors_find(const safetensors *file, const char *name)
+const struct safetensor *safetensors_find(const struct safetensors *file, const char *name)
 {
     for (uint32_t i = 0; i < file->count; i++)
         if (strcmp(file->tensors[i].name, name) == 0)

@@ -6,20 +6,21 @@
 #define MODEL_SAFETENSORS_H
 #include "graph/graph.h"
 
-typedef struct safetensor {
+struct safetensor {
     const char *name;
     const char *type;       /* as the file states it: "F32" */
     inlay_tensor_view view; /* dtype UNDEFINED: another type than F32, F16 and BF16; data may be misaligned */
-} safetensor;
+};
 
-typedef struct safetensors {
-    safetensor *tensors; /* [count] in the order of the header */
+struct safetensors {
+    struct safetensor *tensors; /* [count] in the order of the header */
     uint32_t count;
-} safetensors;
+};
 
 /* Maps the file, whose mapping the model then owns; names and dims are in the model's arena. Messages begin with the
  * path. INLAY_INVALID_ARGUMENT: the file is damaged. */
-INLAY_NODISCARD inlay_status safetensors_open(graph_model *model, const char *path, safetensors *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status safetensors_open(graph_model *model, const char *path, struct safetensors *out,
+                                              inlay_diag *diag);
 /* The tensor of that name, or NULL. */
-const safetensor *safetensors_find(const safetensors *file, const char *name);
+const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
 #endif

@@ -54,7 +54,7 @@ struct adapter {
     char path[PATH_MAX]; /* of the tensors */
     char config_path[PATH_MAX];
     json_t *config;
-    safetensors file;
+    struct safetensors file;
     uint32_t index;
 };
 
@@ -161,8 +161,8 @@ static bool read_candidate(const struct graph *graph, graph_node *node, struct c
     uint32_t weight;
     bool direct;
 
-    if ((!gemm && !packed && strcmp(op, "MatMul") != 0) || node->info.input_count < 2 ||
-        node->info.output_count < 1 || (gemm && attr_of(node, "transA", 0) != 0))
+    if ((!gemm && !packed && strcmp(op, "MatMul") != 0) || node->info.input_count < 2 || node->info.output_count < 1 ||
+        (gemm && attr_of(node, "transA", 0) != 0))
         return false;
     weight = weight_of(graph, node->info.inputs[1], &direct);
     if (weight == INLAY_NONE)
@@ -259,7 +259,7 @@ static double number_of(const json_t *config, const char *patterns, const char *
     json_t *map = json_object_get(config, patterns), *value;
     const char *key;
 
-    json_object_foreach (map, key, value)
+    json_object_foreach(map, key, value)
         if (fits(key, module))
             return json_number_value(value);
     return json_number_value(json_object_get(config, name));
@@ -318,7 +318,8 @@ static inlay_status find_files(const struct adding *adding, const char *path, st
                 ? snprintf(adapter->path, sizeof adapter->path, "%s/adapter_model.safetensors", path)
                 : snprintf(adapter->path, sizeof adapter->path, "%s", path);
     if (bytes < 0 || (size_t)bytes + sizeof "adapter_config.json" > sizeof adapter->path)
-        return inlay_fail(adding->diag, INLAY_INVALID_ARGUMENT, "option adapter: the path '%.100s...' is too long", path);
+        return inlay_fail(adding->diag, INLAY_INVALID_ARGUMENT, "option adapter: the path '%.100s...' is too long",
+                          path);
     slash = strrchr(adapter->path, '/');
     (void)snprintf(adapter->config_path, sizeof adapter->config_path, "%.*sadapter_config.json",
                    slash != NULL ? (int)(slash - adapter->path) + 1 : 0, adapter->path);
@@ -351,8 +352,8 @@ static const void *copy_elements(graph_model *model, const inlay_tensor_view *vi
     return to;
 }
 
-static inlay_status check_factor(const struct adding *adding, const struct adapter *adapter, const safetensor *tensor,
-                                 uint32_t rank_axis, int64_t rank, int64_t wanted)
+static inlay_status check_factor(const struct adding *adding, const struct adapter *adapter,
+                                 const struct safetensor *tensor, uint32_t rank_axis, int64_t rank, int64_t wanted)
 {
     char what[160];
     const inlay_tensor_view *view = &tensor->view;
@@ -374,7 +375,7 @@ static inlay_status check_factor(const struct adding *adding, const struct adapt
 
 /* Adds the factors of a module, whose first one is `tensor`. */
 static inlay_status add_pair(struct adding *adding, const struct adapter *adapter, const char *module,
-                             const safetensor *tensor, const safetensor *second)
+                             const struct safetensor *tensor, const struct safetensor *second)
 {
     graph_model *model = adding->model;
     const double rank = number_of(adapter->config, "rank_pattern", "r", module);
@@ -431,7 +432,7 @@ static inlay_status add_tensors(struct adding *adding, const struct adapter *ada
     uint32_t pairs = 0;
 
     for (uint32_t i = 0; i < adapter->file.count; i++) {
-        const safetensor *tensor = &adapter->file.tensors[i], *second;
+        const struct safetensor *tensor = &adapter->file.tensors[i], *second;
         const char *name = tensor->name;
         char other[512], module[512];
         inlay_status status;
@@ -494,8 +495,8 @@ static inlay_status add_input(struct adding *adding, uint32_t *out_value)
         return inlay_fail(adding->diag, INLAY_UNSUPPORTED,
                           "option adapter: the model has a value named 'adapter', the name of the input to add");
     *out_value = graph_add_value(graph, INPUT, sizeof INPUT - 1);
-    inputs = arena_grown(&model->arena, graph->inputs, graph->input_count, (size_t)graph->input_count + 1,
-                         sizeof *inputs);
+    inputs =
+        arena_grown(&model->arena, graph->inputs, graph->input_count, (size_t)graph->input_count + 1, sizeof *inputs);
     dims = arena_array(&model->arena, 1, sizeof *dims);
     symbol = graph_symbol(model, "adapter_rows");
     if (*out_value == INLAY_NONE || inputs == NULL || dims == NULL || symbol == 0)
@@ -554,10 +555,9 @@ static bool add_node(struct adding *adding, const struct target *target, uint32_
     return good && graph_set_attr_ints(graph, node, "adapters", adapters, i) == INLAY_OK &&
            graph_set_attr_int(graph, node, "count", adding->adapter_count) == INLAY_OK &&
            graph_set_attr(graph, node,
-                          &(inlay_attr_info){ .name = { "scales", 6 },
-                                              .kind = INLAY_ATTR_FLOATS,
-                                              .count = i,
-                                              .floats = scales }) == INLAY_OK;
+                          &(inlay_attr_info){
+                              .name = { "scales", 6 }, .kind = INLAY_ATTR_FLOATS, .count = i, .floats = scales }) ==
+               INLAY_OK;
 }
 
 inlay_status adapters_add(graph_model *model, const inlay_options *options, inlay_diag *diag)
