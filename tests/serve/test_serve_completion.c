@@ -680,6 +680,51 @@ static void test_many_embeddings(void **state)
 }
 
 /* "Unwanted!" is [CLS] un ##want ##ed ! [SEP]. */
+/* Asks for the vectors of one text a request, of changing lengths, and of two. Returns NULL, or the text of a wrong answer. */
+static void *ask_vectors(void *user)
+{
+    const int first = *(const int *)user;
+    static _Thread_local struct answer answer;
+
+    for (int i = 0; i < 40; i++) {
+        const int ones = (first * 5 + i) % 13 + 1, more = ones + i % 9;
+        char body[512], part[256];
+        size_t used = (size_t)snprintf(body, sizeof body, "{\"model\":\"vectors\",\"dimensions\":35,\"input\":[[");
+
+        for (int k = 0; k < ones; k++)
+            used += (size_t)snprintf(body + used, sizeof body - used, "33,");
+        used += (size_t)snprintf(body + used, sizeof body - used, i % 2 == 0 ? "34]]}" : "34],[");
+        for (int k = 0; k < more && i % 2 == 1; k++)
+            used += (size_t)snprintf(body + used, sizeof body - used, k + 1 < more ? "34," : "34]]}");
+        (void)snprintf(part, sizeof part, "0,0,0,%.9g,%.9g]", (double)(float)(ones / sqrt(ones * ones + 1.0)),
+                       (double)(float)(1 / sqrt(ones * ones + 1.0)));
+        client_once(&server, "POST", "/v1/embeddings", "", body, &answer);
+        if (answer.code != 200 || strstr(answer.body, part) == NULL ||
+            (i % 2 == 1 && strstr(answer.body, "0,0,0,1]}]") == NULL))
+            return answer.body;
+    }
+    return NULL;
+}
+
+/* Texts of several requests share runs; each has the vector that it has alone. */
+static void test_concurrent_embeddings(void **state)
+{
+    enum { CLIENTS = 6 };
+    pthread_t threads[CLIENTS];
+    int first[CLIENTS];
+    void *wrong;
+
+    (void)state;
+    for (int i = 0; i < CLIENTS; i++) {
+        first[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_vectors, &first[i]), 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_int_equal(pthread_join(threads[i], &wrong), 0);
+        assert_null(wrong);
+    }
+}
+
 static void test_word_pieces(void **state)
 {
     (void)state;
@@ -849,7 +894,7 @@ int main(void)
         cmocka_unit_test(test_sentence_pieces),  cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_unsupported),      cmocka_unit_test(test_pooling),
         cmocka_unit_test(test_responses),        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_many_embeddings),
+        cmocka_unit_test(test_many_embeddings),  cmocka_unit_test(test_concurrent_embeddings),
     };
 
     const struct CMUnitTest small[] = { cmocka_unit_test(test_texts_wake_models) };
