@@ -237,15 +237,15 @@ static void busy_contexts(void **state)
     rig_close(&rig);
 }
 
-typedef struct pending {
+struct pending {
     inlay_context *context;
     inlay_status status;
-} pending;
+};
 
 /* The run counts as pending until its callback has returned. */
 static void trim_when_done(void *user, inlay_status status)
 {
-    pending *run = user;
+    struct pending *run = user;
 
     if (status == INLAY_OK)
         run->status = inlay_context_trim(run->context, NULL);
@@ -253,7 +253,7 @@ static void trim_when_done(void *user, inlay_status status)
 
 static void pending_runs(void **state)
 {
-    pending run = { 0 };
+    struct pending run = { 0 };
     struct rig rig;
 
     (void)state;

@@ -602,6 +602,7 @@ void session_close(inlay_session *session)
 {
     if (session == NULL)
         return;
+    session_idle_end(session);
     if (session->abandoned || session_device_hangs(session)) {
         abandon(session);
         return;

@@ -102,9 +102,9 @@ static void trim_plans(inlay_session *session)
     struct program *program, *replaced = session_background_replaced(session);
     session_version *version = session_version_take(session, &program);
 
-    plan_trim(program);
+    plan_drop_idle(program, false);
     if (replaced != NULL)
-        plan_trim(replaced);
+        plan_drop_idle(replaced, false);
     session_version_give(session, version);
 }
 

@@ -76,31 +76,32 @@ static void drop_idle(struct program *prog, bool pinned)
     }
 }
 
-void plan_drop_idle(struct program *prog)
+/* Frees the memory that is kept for creating the next plan. Returns the first fallback program. */
+static struct program *free_spare(struct program *prog)
 {
-    drop_idle(prog, true);
-    for (uint32_t i = 0; i < prog->body_count; i++)
-        plan_drop_idle(prog->bodies[i]);
-}
-
-void plan_trim(struct program *prog)
-{
+    struct plan *spare = __atomic_exchange_n(&prog->kept.spare, NULL, __ATOMIC_ACQUIRE);
     struct program *fallback;
-    struct plan *spare;
 
-    drop_idle(prog, false);
-    spare = __atomic_exchange_n(&prog->kept.spare, NULL, __ATOMIC_ACQUIRE);
     if (spare != NULL)
         arena_deinit(&spare->arena);
     free(spare);
     pthread_mutex_lock(&prog->kept.lock);
     arena_deinit(&prog->planning.scratch);
-    fallback = prog->fallback.programs; /* programs are only added, in front of it */
+    fallback = prog->fallback.programs;
     pthread_mutex_unlock(&prog->kept.lock);
-    for (; fallback != NULL; fallback = fallback->fallback.next)
-        plan_trim(fallback);
+    return fallback;
+}
+
+void plan_drop_idle(struct program *prog, bool pinned)
+{
+    struct program *fallback;
+
+    drop_idle(prog, pinned);
+    for (fallback = free_spare(prog); fallback != NULL;
+         fallback = fallback->fallback.next) /* programs are only added */
+        plan_drop_idle(fallback, pinned);
     for (uint32_t i = 0; i < prog->body_count; i++)
-        plan_trim(prog->bodies[i]);
+        plan_drop_idle(prog->bodies[i], pinned);
 }
 
 /* Drops the least recently used plan that is not pinned; runs that hold it keep it alive. */
