@@ -2,6 +2,7 @@
  * models run on reference, and on cpu, whose regions also keep packed weights. */
 #include "failing_alloc.h"
 #include "graph_script.h"
+#include "thread_count.h"
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -274,6 +275,7 @@ static void idle_contexts(void **state)
 {
     (void)state;
     for (uint32_t p = 0; p < PROVIDERS; p++) {
+        const int threads = thread_count();
         inlay_context *other = NULL;
         struct rig rig;
 
@@ -293,6 +295,7 @@ static void idle_contexts(void **state)
         }
         inlay_context_destroy(other);
         rig_close(&rig);
+        assert_int_equal(thread_count(), threads);
     }
 }
 
