@@ -44,6 +44,11 @@ const OrtLogger *ort_default_logger(void)
     return &the_logger;
 }
 
+const inlay_host *ep_host(void)
+{
+    return the_logger.param;
+}
+
 /* ------------------------------------------------------------------ opening */
 
 /* Adds the pairs of a text KEY=VALUE;... to a list, with a prefix before each key. */
@@ -131,6 +136,7 @@ static void destroy(void *state_)
     ep_state *state = state_;
 
     ep_release(state, state->assessing);
+    ep_operators_close(state);
     ep_library_close(state);
     ort_pairs_clear(&state->options.entries);
     ort_pairs_clear(&state->environment);
@@ -173,6 +179,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         const ep_state *before = ep_enter(state);
 
         status = ep_library_open(state, texts[0], texts[1], diag);
+        if (status == INLAY_OK)
+            status = ep_operators_open(state, diag);
         (void)ep_enter(before);
     }
     if (status == INLAY_OK)
@@ -204,6 +212,7 @@ static const inlay_provider provider = {
     .specialize = ep_specialize,
     .release_instance = ep_release_instance,
     .execute = ep_execute,
+    .extension = ep_extension,
 };
 static const kit_plugin plugin = { .name = "ort_ep", .version = INLAY_VERSION };
 
