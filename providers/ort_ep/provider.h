@@ -132,6 +132,9 @@ OrtStatus *ep_fused_init(const OrtGraph *view, const char *name, const char *ep_
                          inlay_node_info *out_info, OrtNode *out);
 void ep_node_deinit(OrtNode *node);
 
+/* Whether a value is a tensor of one of the types, bits of ONNXTensorElementDataType. */
+bool ep_value_has_type(const OrtValueInfo *value, uint64_t types);
+
 /* ------------------------------------------------------------------ capabilities, kernels */
 
 /* Nodes that run together. */
@@ -158,8 +161,6 @@ void ep_operators_close(ep_state *state);
 const OrtCustomOp *ep_operator_find(const ep_state *state, const inlay_node_info *node);
 const void *ep_extension(void *state, const char *name);
 
-/* Whether a value is a tensor of one of the types, bits of ONNXTensorElementDataType. */
-bool ep_value_has_type(const OrtValueInfo *value, uint64_t types);
 /* Whether the inputs and outputs of a node to which a type constraint of a kernel applies have permitted types. name: of
  * the type parameter, or of an input or output. */
 bool ep_schema_fits(const OrtOpSchema *schema, const OrtNode *node, const char *name, uint64_t types);

@@ -324,11 +324,6 @@ OrtStatus *ort_KernelRegistry_AddKernel(OrtKernelRegistry *kernel_registry, cons
     return NULL;
 }
 
-bool ep_value_has_type(const OrtValueInfo *value, uint64_t types)
-{
-    return value != NULL && value->type->tensor != NULL && (types >> value->type->tensor->type & 1) != 0;
-}
-
 /* Whether a node of an operator without a schema, a custom one, has types that a constraint permits: T and T1 are the
  * type of the first input; others are of some input or output. */
 static bool guess_fit(const OrtNode *node, const type_constraint *constraint)

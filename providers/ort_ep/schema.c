@@ -12,15 +12,15 @@ struct OrtOpSchemaTypeConstraint {
 };
 
 /* A declared input or output. */
-typedef struct formal {
+struct formal {
     char *name;
     OrtOpSchemaTypeConstraint *constraint; /* NULL: it states its types itself */
     bool is_variadic;
-} formal;
+};
 
 struct OrtOpSchema {
     int since_version;
-    formal *inputs, *outputs; /* [input_count], [output_count] */
+    struct formal *inputs, *outputs; /* [input_count], [output_count] */
     size_t input_count, output_count;
     OrtOpSchemaTypeConstraint *constraints; /* [constraint_count] */
     size_t constraint_count;
@@ -29,7 +29,7 @@ struct OrtOpSchema {
 
 /* ------------------------------------------------------------------ creation and release */
 
-static void free_formals(formal *formals, size_t count)
+static void free_formals(struct formal *formals, size_t count)
 {
     for (size_t i = 0; formals != NULL && i < count; i++)
         free(formals[i].name);
@@ -77,7 +77,7 @@ static bool copy_constraint(const inlay_schema_types *from, size_t inputs, size_
 /* Only types with a name are constraints, as in ONNX. place_of: the index of the constraint for an index of the host's
  * types. */
 static bool copy_formals(OrtOpSchema *schema, const inlay_schema *from, const size_t *place_of, bool is_output,
-                         formal **out, size_t *out_count)
+                         struct formal **out, size_t *out_count)
 {
     const uint32_t count = is_output ? from->output_count : from->input_count;
 
@@ -86,7 +86,7 @@ static bool copy_formals(OrtOpSchema *schema, const inlay_schema *from, const si
         const inlay_formal *one =
             INLAY_AT(inlay_formal, is_output ? from->outputs : from->inputs, from->formal_stride, i);
         const size_t place = place_of[one->types];
-        formal *copy = &(*out)[(*out_count)++];
+        struct formal *copy = &(*out)[(*out_count)++];
 
         copy->name = strdup(one->name);
         copy->is_variadic = one->option == INLAY_FORMAL_VARIADIC || one->option == INLAY_FORMAL_VARIADIC_MIXED;
@@ -282,13 +282,13 @@ OrtStatus *ort_OpSchemaTypeConstraint_GetOutputIndices(const OrtOpSchemaTypeCons
 
 /* ------------------------------------------------------------------ constraints of kernels */
 
-static bool all_have_types(const formal *formals, size_t formal_count, const OrtValueInfo *const *values, size_t count,
-                           const char *name, uint64_t types, bool *found)
+static bool all_have_types(const struct formal *formals, size_t formal_count, const OrtValueInfo *const *values,
+                           size_t count, const char *name, uint64_t types, bool *found)
 {
     bool ok = true;
 
     for (size_t i = 0; i < count && formal_count > 0; i++) {
-        const formal *one = &formals[i < formal_count ? i : formal_count - 1];
+        const struct formal *one = &formals[i < formal_count ? i : formal_count - 1];
 
         if (i >= formal_count && !one->is_variadic)
             break;
