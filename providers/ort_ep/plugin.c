@@ -141,8 +141,6 @@ static void destroy(void *state_)
     ort_pairs_clear(&state->options.entries);
     ort_pairs_clear(&state->environment);
     (void)pthread_mutex_destroy(&state->lock);
-    (void)pthread_mutex_destroy(&state->price_lock);
-    free(state->prices);
     free(state);
     ep_tensors_close();
 }
@@ -166,7 +164,12 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");
     (void)pthread_mutex_init(&state->lock, NULL);
-    (void)pthread_mutex_init(&state->price_lock, NULL);
+    state->prices = ep_prices_open(texts, KIT_COUNT(options));
+    if (state->prices == NULL) {
+        (void)pthread_mutex_destroy(&state->lock);
+        free(state);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");
+    }
     state->host = host;
     state->name = "ort_ep";
     if (the_logger.param == NULL) /* a plug-in gets one host */

@@ -42,7 +42,7 @@ typedef struct ep_library {
     OrtEpDevice *device; /* the one that is used, of one of the factories */
 } ep_library;
 
-typedef struct ep_price ep_price;
+typedef struct ep_prices ep_prices;
 
 /* An open provider. */
 typedef struct ep_state {
@@ -54,10 +54,8 @@ typedef struct ep_state {
     OrtLogger logger;
     pthread_mutex_t lock; /* protects the members below, and calls that create, ask or release an OrtEp */
     OrtEp *assessing;
-    uint64_t fused_count;       /* for the names of fused nodes */
-    pthread_mutex_t price_lock; /* protects the prices */
-    ep_price *prices;           /* [price_count] */
-    size_t price_count;
+    uint64_t fused_count; /* for the names of fused nodes */
+    ep_prices *prices;
     inlay_operator *operators; /* [operator_count] custom operators of the library; ctx is the OrtCustomOp */
     size_t operator_count;
     inlay_ext_operators operator_table;
@@ -234,8 +232,14 @@ bool ep_signature_init(ep_signature *signature, const inlay_graph *graph, const 
 void ep_signature_deinit(ep_signature *signature);
 /* values are parallel to those of the graph. */
 uint64_t ep_signature_key(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
-/* Where the times of a key are kept; SIZE_MAX: nowhere, because there are too many, or no memory. */
-size_t ep_price_place(ep_state *state, uint64_t key);
-void ep_price_learn(ep_state *state, size_t place, double ns);
+/* The number of elements of these values; 0 if a shape is not known. */
+uint64_t ep_signature_elements(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
+/* The measured times of a library with certain settings, which texts state. They are kept while the process lives, so
+ * that later sessions know them. NULL: no memory. */
+ep_prices *ep_prices_open(const char *const *texts, size_t count);
+/* Where the times at these shapes are kept; SIZE_MAX: nowhere, because there are too many, or no memory. */
+size_t ep_price_place(ep_prices *prices, const ep_signature *signature, const inlay_value_state *values,
+                      uint32_t value_stride);
+void ep_price_learn(ep_prices *prices, size_t place, double ns);
 inlay_status ep_cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag);
 #endif

@@ -310,10 +310,11 @@ done:
 
 /* ------------------------------------------------------------------ ep_instance */
 
-inlay_status ep_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+inlay_status ep_specialize(void *state_, inlay_compiled *compiled, inlay_specialize_request *request,
                            inlay_instance **out_instance, inlay_diag *diag)
 {
     const ep_region *region = (const ep_region *)(const void *)compiled;
+    const ep_state *state = state_;
     ep_instance *instance = calloc(1, sizeof *instance);
 
     if (instance == NULL)
@@ -332,8 +333,7 @@ inlay_status ep_specialize(void *state, inlay_compiled *compiled, inlay_speciali
         free(instance);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
     }
-    instance->price =
-        ep_price_place(state, ep_signature_key(&region->signature, request->values, request->value_stride));
+    instance->price = ep_price_place(state->prices, &region->signature, request->values, request->value_stride);
     *out_instance = (inlay_instance *)(void *)instance;
     return INLAY_OK;
 }
@@ -428,18 +428,19 @@ static double now_ns(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-inlay_status ep_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
+inlay_status ep_execute(void *state_, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
 {
     const ep_region *region = (const ep_region *)(const void *)compiled;
     const ep_instance *at = (const ep_instance *)(const void *)instance;
+    const ep_state *state = state_;
     ep_profiling profiling = { .nodes = region->nodes, .node_count = region->node_count };
     double start = now_ns();
     inlay_status status;
 
-    ep_profile_begin(&profiling, region->state->host, region->ep, args->run);
-    status = ort_ports_run(&region->ports, region->state->host, args, compute, region);
+    ep_profile_begin(&profiling, state->host, region->ep, args->run);
+    status = ort_ports_run(&region->ports, state->host, args, compute, region);
     ep_profile_end(&profiling, region->ports.info);
     if (status == INLAY_OK && profiling.profiler == NULL)
-        ep_price_learn(state, at->price, now_ns() - start);
+        ep_price_learn(state->prices, at->price, now_ns() - start);
     return status;
 }
