@@ -147,6 +147,25 @@ void profile_end(struct profile *profile, uint64_t ns, bool ok)
     profile->run_count++;
 }
 
+void profile_each(const struct profile *profile, void (*event)(void *user, const inlay_profile_event *event),
+                  void *user)
+{
+    char name[PROFILE_NAME], op_type[PROFILE_NAME];
+
+    for (uint32_t i = 0; i < profile->event_count; i++) {
+        const profile_event *one = &profile->events[i];
+
+        event(user, &(inlay_profile_event){ .struct_size = sizeof(inlay_profile_event),
+                                            .name = profile_name(one, name),
+                                            .op_type = profile_op(one, op_type),
+                                            .provider = profile_provider(one),
+                                            .begin_ns = one->begin_ns,
+                                            .end_ns = one->end_ns,
+                                            .run = one->run,
+                                            .depth = one->depth });
+    }
+}
+
 inlay_status profile_write(const struct profile *profile, const inlay_profile_options *options,
                            const explain_sink *sink, inlay_diag *diag)
 {

@@ -63,6 +63,13 @@ const char *profile_op(const profile_event *event, char text[PROFILE_NAME])
     return text;
 }
 
+const char *profile_provider(const profile_event *event)
+{
+    return event->step->kind == PLAN_COPY        ? "copy"
+           : event->step->step->provider == NULL ? "host"
+                                                 : event->step->step->provider->name;
+}
+
 /* Cuts text to the parts that it has in common with the module. */
 static void keep_common(char *text, const char *module)
 {
@@ -314,13 +321,6 @@ static void assign_regions(profile_report *report)
     }
 }
 
-static const char *provider_of(const profile_event *event)
-{
-    return event->step->kind == PLAN_COPY        ? "copy"
-           : event->step->step->provider == NULL ? "host"
-                                                 : event->step->step->provider->name;
-}
-
 inlay_status profile_report_make(const struct profile *profile, profile_report *out, inlay_diag *diag)
 {
     double *runs;
@@ -345,7 +345,7 @@ inlay_status profile_report_make(const struct profile *profile, profile_report *
         profile_row *row = &out->rows[k];
 
         out->outside_ns -= row->leaf ? row->ns : 0;
-        row->provider = provider_of(row->sample);
+        row->provider = profile_provider(row->sample);
         row->live_bytes = live_bytes(row->sample);
         row->share = out->run_ns > 0 ? row->ns / out->run_ns : 0;
         add_cost(profile, row->sample, row);
