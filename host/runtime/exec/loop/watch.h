@@ -16,6 +16,7 @@ typedef struct watch_event {
     const plan_step *step;     /* its kind; its region, or the copied value */
     uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC; includes the time on the device */
     uint32_t node; /* INLAY_NONE: the whole step; otherwise a kernel within it, for this node of the program's graph */
+    const char *name; /* of a kernel that has one, valid during the call; otherwise NULL */
 } watch_event;
 
 /* Called by the thread that runs, after each step. It must not fail and should not allocate. The event of a host step
