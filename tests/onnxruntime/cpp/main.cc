@@ -122,12 +122,10 @@ void environments()
     CALL(devices[0].Device().Type());
     CALL(devices[0].GetMemoryInfo(OrtDeviceMemoryType_DEFAULT) == nullptr);
     CALL(devices[0].CreateSyncStream());
-    CALL(environment()
-             .GetHardwareDeviceEpIncompatibilityDetails("CPUExecutionProvider", devices[0].Device())
-             .GetReasonsBitmask());
-    CALL(environment()
-             .GetHardwareDeviceEpIncompatibilityDetails("CPUExecutionProvider", devices[0].Device())
-             .GetErrorCode());
+    Ort::DeviceEpIncompatibilityDetails details =
+        environment().GetHardwareDeviceEpIncompatibilityDetails("CPUExecutionProvider", devices[0].Device());
+    CALL(details.GetReasonsBitmask());
+    CALL(details.GetErrorCode());
     CALL(environment().GetHardwareDeviceEpIncompatibilityDetails("NoProvider", devices[0].Device()).GetNotes());
     CALL(Ort::GetModelCompatibilityForEpDevices({ devices[0] }, "information"));
     DO(environment().RegisterExecutionProviderLibrary("none", "/nonexistent.so"));
