@@ -119,7 +119,6 @@ CLASSIFIERS = {  # name: (constructor, kwargs, image size, opset, reference batc
     "vgg16": ("vgg16", {}, 224, 13, 2),
     "convnext_tiny": ("convnext_tiny", {}, 224, 17, 2),
     "swin_t": ("swin_t", {}, 224, 16, 2),
-    "swin_v2_t": ("swin_v2_t", {}, 256, 16, 2),
     "resnext50": ("resnext50_32x4d", {}, 224, 13, 2),
     "mnasnet1_0": ("mnasnet1_0", {}, 224, 13, 2),
     "regnet_y_400mf": ("regnet_y_400mf", {}, 224, 13, 2),

@@ -39,6 +39,8 @@ struct completion {
     uint64_t id;
     uint64_t seed; /* of the first choice; the others have the next numbers */
     completion_request asked;
+    const char *adapter_name; /* of asked.model: after its last ':'; NULL: the request names no adapter */
+    int64_t adapter;          /* its number in the model; -1: none */
     bool streams;
     const tool_form *marks; /* special tokens of this form are text; NULL: none */
 

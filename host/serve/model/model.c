@@ -403,6 +403,9 @@ void model_unref(struct model *model)
         board_remove_model(model->settings.board, model->board_index);
     if (model->config != NULL)
         protobuf_c_message_free_unpacked(model->config, NULL);
+    for (uint32_t i = 0; i < model->adapter_count; i++)
+        free(model->adapters[i]);
+    free(model->adapters);
     free(model->shares);
     free(model->file_outputs);
     free(model->inputs);

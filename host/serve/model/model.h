@@ -105,6 +105,8 @@ struct model {
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
     uint32_t state_count;
     pthread_mutex_t sequence_lock; /* guards the table of sequences */
+    char **adapters; /* [adapter_count] names of its LoRA adapters, in the order of option adapter; owned */
+    uint32_t adapter_count;
     struct text_model *text;       /* tokenizer and roles of inputs; NULL = not a model for texts */
     atomic_uint texts;             /* texts in progress, see decoding.h */
     struct sequence *sequences;    /* [settings.max_sequences]; NULL = none */

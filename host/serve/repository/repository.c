@@ -159,9 +159,23 @@ static inlay_status add_version(struct repository *repository, const found_model
     return status;
 }
 
+/* Adds the adapters of the version to the options. */
+static inlay_status set_adapters(const struct folder_adapters *adapters, inlay_options *options, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    char item[4600];
+
+    for (uint32_t i = 0; status == INLAY_OK && i < adapters->count; i++) {
+        (void)snprintf(item, sizeof item, "%s=%s/%s", adapters->names[i], adapters->path, adapters->names[i]);
+        status = inlay_options_set(options, "adapter", item, diag);
+    }
+    return status;
+}
+
 static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,
                                  uint64_t version, load_reason reason, inlay_diag *diag)
 {
+    struct folder_adapters adapters = { .names = NULL };
     inlay_options *options = NULL;
     struct model *loaded = NULL, *stable = NULL;
     char path[4200];
@@ -185,10 +199,15 @@ static inlay_status load_version(struct repository *repository, const found_mode
     repository_set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
+    INLAY_TRY(folder_adapters_find(model, version, &adapters, diag));
+    INLAY_TRY(set_adapters(&adapters, options, diag));
     if (config->is_ensemble)
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
         INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
+    loaded->adapters = adapters.names;
+    loaded->adapter_count = adapters.count;
+    adapters = (struct folder_adapters){ .names = NULL };
     loaded->file_bytes = files;
     loaded->file_state = state;
     bytes = model_bytes(loaded);
@@ -218,6 +237,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
         loaded = NULL;
     }
 done:
+    folder_adapters_deinit(&adapters);
     inlay_options_destroy(options);
     (void)atomic_fetch_add(&board_own(repository->defaults.board)->loads[status == INLAY_OK], 1);
     if (status == INLAY_OK)

@@ -27,6 +27,9 @@ struct lane {
     uint64_t drops;              /* decoder->drops when it was queued */
     int64_t guesses[MOST_AHEAD]; /* [ahead] guesses that its run reads after the last token of its only text */
     uint32_t ahead;
+    int64_t *adapters;          /* [max_sequences] of the texts of its run; owned */
+    inlay_value *adapter_input; /* its first adapter_rows; NULL: none yet */
+    uint32_t adapter_rows;
     bool plain;         /* its run failed with guesses, and is repeated without */
     struct lane *queue; /* lanes whose jobs are to be submitted when the lock is released */
 };
@@ -230,7 +233,7 @@ static inlay_status begin_row(struct lane *lane, inlay_diag *diag)
     inlay_row row;
 
     do {
-        text->read = text->reused = prefixes_find(decoder->prefixes, text->tokens, text->count, &row);
+        text->read = text->reused = prefixes_find(decoder->prefixes, text->adapter, text->tokens, text->count, &row);
         prefixes_trim(decoder->prefixes, prefix_limit(decoder), text->reused > 0);
         status = inlay_context_set_rows(lane->sequence.instance.context, &row, 1, diag);
     } while (drop_prefixes(decoder, status));
@@ -284,13 +287,41 @@ static size_t step_tokens(const struct lane *lane)
     return lane->decoder->model->text->rows.in_parts && left > CHUNK ? CHUNK : left;
 }
 
+/* Binds the adapters of the lane's texts, if the model has some. */
+static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
+{
+    const text_model *model = lane->decoder->model->text;
+    const int64_t rows = lane->row_count;
+    inlay_status status = INLAY_OK;
+
+    if (model->adapter == INLAY_NONE || lane->decoder->model->adapter_count == 0)
+        return INLAY_OK;
+    for (uint32_t r = 0; r < lane->row_count; r++)
+        lane->adapters[r] = lane->texts[r]->adapter;
+    if (lane->adapter_rows != lane->row_count) {
+        inlay_value_unref(lane->adapter_input);
+        lane->adapter_input = NULL;
+        lane->adapter_rows = 0;
+        status = inlay_value_borrow(INLAY_INT64, 1, &rows, lane->adapters, lane->row_count * sizeof *lane->adapters,
+                                    &lane->adapter_input, diag);
+        if (status == INLAY_OK)
+            lane->adapter_rows = lane->row_count;
+    }
+    return status == INLAY_OK
+               ? inlay_context_set_input(lane->sequence.instance.context, model->adapter, lane->adapter_input, diag)
+               : status;
+}
+
 /* Sets the inputs of the lane's next run. */
 static inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
 {
     const uint32_t rows = lane->row_count;
     const int64_t *tokens = lane->texts[0]->tokens + lane->texts[0]->read;
+    const inlay_status status = bind_adapters(lane, diag);
     size_t columns;
 
+    if (status != INLAY_OK)
+        return status;
     lane_guess(lane);
     columns = step_tokens(lane);
     if (lane->ahead > 0) {
@@ -379,7 +410,7 @@ static void end_reading(struct lane *lane)
     if (text->read + step_tokens(lane) < text->count)
         return;
     row.length = (int64_t)text->count;
-    prefixes_add(lane->decoder->prefixes, text->tokens, &row, prefix_limit(lane->decoder));
+    prefixes_add(lane->decoder->prefixes, text->adapter, text->tokens, &row, prefix_limit(lane->decoder));
     if (lane->decoder->model->text->rows.layout != INLAY_ROWS_ALONE)
         add_alike(lane);
     lane->reads = false;
@@ -439,7 +470,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
         } else {
             const inlay_row states = row_of(lane, row, text);
 
-            prefixes_add(decoder->prefixes, text->tokens, &states, limit);
+            prefixes_add(decoder->prefixes, text->adapter, text->tokens, &states, limit);
             end_text(decoder, text, diag.code != INLAY_OK ? &diag : NULL);
         }
     }
@@ -655,6 +686,8 @@ static void decoder_close(struct decoder *decoder)
         struct lane *lane = &decoder->lanes[k];
 
         instance_deinit(decoder->model, &lane->sequence.instance);
+        inlay_value_unref(lane->adapter_input);
+        free(lane->adapters);
         free((void *)lane->texts);
     }
     prefixes_destroy(decoder->prefixes);
@@ -671,6 +704,7 @@ static bool lane_init(struct lane *lane, struct decoder *decoder)
 
     lane->decoder = decoder;
     lane->texts = calloc(model->settings.max_sequences, sizeof(decoding_text *));
+    lane->adapters = calloc(model->settings.max_sequences, sizeof *lane->adapters);
     lane->wanted = (infer_wanted){ .name = "logits", .binary = -1, .output = model->text->logits };
     lane->request.id = "";
     lane->request.outputs = &lane->wanted;
@@ -682,7 +716,7 @@ static bool lane_init(struct lane *lane, struct decoder *decoder)
     lane->job.is_admitted = true;
     lane->job.finish = finish_step;
     lane->job.user = lane;
-    return lane->texts != NULL;
+    return lane->texts != NULL && lane->adapters != NULL;
 }
 
 /* NULL: out of memory. */

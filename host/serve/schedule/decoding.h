@@ -26,6 +26,7 @@ struct decoding_text {
     struct job *request;   /* of its request: deadline_ns, received_ns, cancelled; in no queue itself */
     const int64_t *tokens; /* [count] at first the prompt */
     size_t count;
+    int64_t adapter;     /* of the model's LoRA adapters; -1: none */
     const void *like;    /* equal for texts with the same prompt; NULL: none is known */
     decoding_text *next; /* the request's next text */
     /* Chooses the next token by the logits [words] of the last one, and adds it to the tokens. false: the text is
