@@ -1,5 +1,6 @@
 /* Option adapter: rows with different LoRA adapters in one run have the results of models with the adapter merged into
- * their weights (the oracle of operator "LowRank"); each defect of the files is one message that names the file and the tensor. */
+ * their weights (the oracle of operator "LowRank"); each defect of the files is one message that names the file and the
+ * tensor. */
 #include "cmocka_all.h"
 #include "adapter_files.h"
 #include "inlay/inlay.h"
