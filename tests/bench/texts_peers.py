@@ -2,9 +2,10 @@
 """Texts by inlay and by llama.cpp with the same weights of 4 bits:
 
     texts_peers.py DIR INLAY INLAY_SERVE [--threads 1,2] [--clients 1,4,8,32] [--rounds 3]
+        [--only steps | servers]
 
-DIR holds sid/, a Debian root with llama.cpp and sid/llm/llm_q4_0.gguf, and llm_acc4.onnx, the same decoder. Needs root, for
-chroot. Prints tokens a second of steps of 1 and 8 texts behind 128 tokens, and of prompts of 128; then of both servers, with
+DIR holds sid/, a Debian root with llama.cpp and sid/llm/llm_q4_0.gguf, and llm_acc4.onnx, the same decoder; for the servers
+also sid/llm/words.gguf, which has a vocabulary of 32,000 tokens. Needs root, for chroot. Prints tokens a second of steps of 1 and 8 texts behind 128 tokens, and of prompts of 128; then of both servers, with
 the time to the first token (median and p99) and the memory. The programs take turns; the fastest round counts."""
 import argparse
 import json
@@ -63,7 +64,7 @@ class Peer:
             if self.process.poll() is not None:
                 sys.exit(name + ": " + text[-2000:])
             found = re.search(r"http://127\.0\.0\.1:(\d+)", text)
-            if found and ("ready" in text or "server is listening" in text):
+            if found and ("ready" in text or "model loaded" in text):
                 self.port = int(found.group(1))
                 return
             time.sleep(0.3)
@@ -121,7 +122,7 @@ def servers(args):
     threads = str(max(args.threads))
     peers = [Peer("inlay", [args.serve, os.path.join(args.dir, "models"), "--port", "0", "--grpc-port", "-1", "--no-config",
                             "--intra-threads", threads, "--prefix-memory", "0"], 0, os.path.join(args.dir, "inlay.log")),
-             Peer("llama-server", ["chroot", os.path.join(args.dir, "sid"), "llama-server", "-m", "/llm/llm_q4_0.gguf", "-t",
+             Peer("llama-server", ["chroot", os.path.join(args.dir, "sid"), "llama-server", "-m", "/llm/words.gguf", "-t",
                                    threads, "-np", "32", "-c", str(32 * 256), "--port", "8791", "--host", "127.0.0.1",
                                    "--no-webui"], 8791, os.path.join(args.dir, "llama.log"))]
     print("\n| clients | tokens/s: inlay, llama-server | first token, median, s | p99, s | memory, MiB |\n|-|-|-|-|-|")
@@ -148,9 +149,12 @@ def main():
     parser.add_argument("--threads", default="1,2", type=lambda text: [int(n) for n in text.split(",")])
     parser.add_argument("--clients", default="1,4,8,32", type=lambda text: [int(n) for n in text.split(",")])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=("steps", "servers"))
     args = parser.parse_args()
-    steps(args)
-    servers(args)
+    if args.only != "servers":
+        steps(args)
+    if args.only != "steps":
+        servers(args)
 
 
 main()
