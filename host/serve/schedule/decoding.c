@@ -47,13 +47,13 @@ struct decoder {
     uint32_t lane_count;
     struct lane *main; /* the lane that texts join; NULL: none */
     prefix_store *prefixes;
-    ahead_cost ahead; /* times of runs of one text */
+    ahead_cost ahead;        /* times of runs of one text */
     struct drafter *drafter; /* of the draft model; NULL: the model has none */
-    bool last_only;   /* the model returns the logits of the last token alone: no guesses are read */
-    uint64_t drops;   /* how often they were dropped because an allocation failed */
-    inlay_row *rows;  /* [max_sequences] scratch */
-    int64_t *tokens;  /* [max_sequences + MOST_AHEAD] scratch */
-    uint64_t began;   /* texts so far */
+    bool last_only;          /* the model returns the logits of the last token alone: no guesses are read */
+    uint64_t drops;          /* how often they were dropped because an allocation failed */
+    inlay_row *rows;         /* [max_sequences] scratch */
+    int64_t *tokens;         /* [max_sequences + MOST_AHEAD] scratch */
+    uint64_t began;          /* texts so far */
 };
 
 /* ------------------------------------------------------------------ memory */
