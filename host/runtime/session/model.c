@@ -1,5 +1,6 @@
 /* session/model.c - the first half of creating a session: from the file to the optimised graph. */
 #include "base/memory.h"
+#include "session/adapters.h"
 #include "session/session.h"
 #include "infer/dim_sums.h"
 #include "model/model.h"
@@ -347,6 +348,7 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(model->main) != INLAY_OK)
         return no_memory(diag, "to make default values constant");
     INLAY_TRY(graph_inline_functions(model, diag));
+    INLAY_TRY(adapters_add(model, options, diag));
     INLAY_TRY(graph_bind(model, &operators, diag));
     if (model->base == NULL)
         warn_of_attributes(session, model);

@@ -93,8 +93,8 @@ typedef struct check_ort_ep_texts {
 } check_ort_ep_texts;
 
 /* Makes args check the library of an ONNX Runtime execution provider, which the plugin ort_ep opens. Heap use of its runs
- * is a warning: ONNX Runtime's interface permits it. texts lives as long as args. INLAY_INVALID_ARGUMENT: it is no such library; INLAY_NOT_FOUND: it does not exist, or the plugin is not
- * installed. No code of the library runs. */
+ * is a warning: ONNX Runtime's interface permits it. texts lives as long as args. No code of the library runs.
+ * INLAY_INVALID_ARGUMENT: it is no such library; INLAY_NOT_FOUND: it does not exist, or the plugin is not installed. */
 INLAY_NODISCARD inlay_status check_through_ort_ep(check_args *args, const char *library, check_ort_ep_texts *texts,
                                                   inlay_diag *diag);
 

@@ -1,9 +1,9 @@
 /* exec/loop/watch.h - per-step events of a run, for profilers and measurements.
  *
  * A hook receives an event with begin and end for every step of every program of a run, bodies included. The run loop
- * of runner.c is not affected: a run with a hook, or with option check_finite, uses watch_walk() instead, which waits for the device after each step,
- * so that the measured time belongs to the step. The collector below computes medians over runs, for `inlay explain
- * --measure`. */
+ * of runner.c is not affected: a run with a hook, or with option check_finite, uses watch_walk() instead, which waits for
+ * the device after each step, so that the measured time belongs to the step. The collector below computes medians over
+ * runs, for `inlay explain --measure`. */
 #ifndef EXEC_WATCH_H
 #define EXEC_WATCH_H
 #include "base/clock.h"
