@@ -68,7 +68,7 @@ static inlay_status compile_fused(ep_region *region, const inlay_compile_request
     status = compile_view(region, request, view, &fused, &info, &context, diag);
     if (status == INLAY_OK && group->drops_constants)
         drop_constants(request, view);
-    if (status == INLAY_OK && context != NULL)
+    if (status == INLAY_OK && context != NULL && request->store_begin != NULL)
         ep_context_store(state, region->ep, request, view, &fused, group->drops_constants, context);
     ort_ReleaseNode(context);
     free((uint32_t *)(uintptr_t)info.inputs);
