@@ -86,8 +86,8 @@ inlay_status ep_fail(const ep_state *state, const char *what, OrtStatus *failed,
 /* Prepares the tables; called by the plug-in's entry point. */
 void ep_tables_open(void);
 
-/* The memory for tensors is kept while a provider is open: one thread at a time opens and closes. _reserve makes room for
- * the tensors of a run; false: no memory. */
+/* The memory for tensors is kept while a provider is open: one thread at a time opens and closes. _reserve makes room
+ * for the tensors of a run; false: no memory. */
 void ep_tensors_open(void);
 void ep_tensors_close(void);
 bool ep_tensors_reserve(size_t count);
@@ -164,8 +164,8 @@ void ep_operators_close(ep_state *state);
 const OrtCustomOp *ep_operator_find(const ep_state *state, const inlay_node_info *node);
 const void *ep_extension(void *state, const char *name);
 
-/* Whether the inputs and outputs of a node to which a type constraint of a kernel applies have permitted types. name: of
- * the type parameter, or of an input or output. */
+/* Whether the inputs and outputs of a node to which a type constraint of a kernel applies have permitted types. name:
+ * of the type parameter, or of an input or output. */
 bool ep_schema_fits(const OrtOpSchema *schema, const OrtNode *node, const char *name, uint64_t types);
 
 typedef struct ep_kernel ep_kernel; /* a registered kernel */

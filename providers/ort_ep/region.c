@@ -182,8 +182,8 @@ OrtStatus *ep_region_place(const ep_region *region, const OrtValue *value, OrtVa
     return failed;
 }
 
-/* Copies a constant to the device, if the EP computes there, and lets the kernel pack it. What is packed is not an input
- * any more. */
+/* Copies a constant to the device, if the EP computes there, and lets the kernel pack it. What is packed is not an
+ * input any more. */
 static OrtStatus *prepare_constant(ep_region *region, const inlay_compile_request *request, size_t input)
 {
     OrtKernelInfo *info = region->ports.info;

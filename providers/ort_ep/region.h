@@ -1,5 +1,5 @@
-/* region.h - a region: nodes that a library has compiled to one, or the kernel of one node. For region.c, which compiles
- * it, and run.c. */
+/* region.h - a region: nodes that a library has compiled to one, or the kernel of one node. For region.c, which
+ * compiles it, and run.c. */
 #ifndef ORT_EP_REGION_H
 #define ORT_EP_REGION_H
 #include "ort_ep/provider.h"

@@ -1,7 +1,7 @@
 /* The library of an execution provider, written against the ABI that ep_types.h describes, as a vendor would write it.
- * It fuses Mul and Add of floats with equal shapes to programs, and its own operator Product like Mul. It has registered
- * kernels of Neg, Equal and If (test_ep_kernels.c), and an operator Twice with a kernel (test_ep_operators.c). Entries of
- * the environment select what else it does:
+ * It fuses Mul and Add of floats with equal shapes to programs, and its own operator Product like Mul. It has
+ * registered kernels of Neg, Equal and If (test_ep_kernels.c), and an operator Twice with a kernel
+ * (test_ep_operators.c). Entries of the environment select what else it does:
  *     crash=1    CreateEpFactories calls a NULL function      refuse=1  CreateEpFactories fails
  *     old=1      a version without this interface              memory=1  it computes in the memory of its own "device"
  *     stream=1   it copies to the host when its stream is flushed
@@ -11,8 +11,8 @@
  *     heap=1     its runs create objects of the runtime
  *     fail=1     runs fail                                    fault=Mul  the first element of each product is wrong;
  *                                                             fault=Add, fault=Neg likewise
- * If the runtime asks for EPContext nodes, they have the program as text (test_ep_context.c). With TEST_EP_RESTORES in the
- * environment of the process it compiles no other nodes, and with TEST_EP_STALE it prefers to compile again. */
+ * If the runtime asks for EPContext nodes, they have the program as text (test_ep_context.c). With TEST_EP_RESTORES in
+ * the environment of the process it compiles no other nodes, and with TEST_EP_STALE it prefers to compile again. */
 #include "test_ep.h"
 #include <stdlib.h>
 #include <string.h>
