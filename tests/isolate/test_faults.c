@@ -3,6 +3,7 @@
 #include "cmocka_all.h"
 #include "failing_alloc.h"
 #include "isolate/isolate.h"
+#include "isolate/proxy.h"
 #include "plugin/plugin.h"
 #include "plugin/probe.h"
 #include "threads/run.h"
@@ -260,6 +261,7 @@ static void calls(void **state)
             assert_int_equal(status, INLAY_OUT_OF_MEMORY);
         assert_true(failed || status == INLAY_OK);
     }
+    assert_null(((const isolate_proxy *)state_of)->records->next); /* the same graph has one record */
     close_provider();
 }
 
