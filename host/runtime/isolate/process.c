@@ -217,14 +217,12 @@ static void answer(isolate_channel *channel, const isolate_wait *wait)
 inlay_status isolate_channel_call(isolate_process *process, isolate_channel *channel, uint32_t generation,
                                   uint32_t call, const void *request, const isolate_wait *wait, inlay_diag *diag)
 {
-    static uint32_t spins = UINT32_MAX;
+    const uint32_t spins = process->spins;
     const uint64_t ticket = __atomic_add_fetch(&process->tickets, 1, __ATOMIC_RELAXED);
     uint64_t began = 0, stopped = 0;
     uint32_t polls;
     inlay_diag own;
 
-    if (spins == UINT32_MAX)
-        spins = threads_budget() > 1 ? SPINS : 0;
     channel->call = call;
     channel->request = request;
     channel->stop = 0;
@@ -267,7 +265,12 @@ inlay_status isolate_process_init(isolate_process *process, const char *helper, 
 {
     int error;
 
-    *process = (isolate_process){ .helper = helper, .name = name, .file = file, .results.fd = -1, .forks = fork_count };
+    *process = (isolate_process){ .helper = helper,
+                                  .name = name,
+                                  .file = file,
+                                  .results.fd = -1,
+                                  .forks = fork_count,
+                                  .spins = threads_budget() > 1 ? SPINS : 0 };
     (void)pthread_mutex_init(&process->lock, NULL);
     (void)pthread_mutex_init(&process->start_lock, NULL);
     (void)pthread_cond_init(&process->idle, NULL);

@@ -18,6 +18,7 @@ typedef struct isolate_process {
     int file;                        /* descriptor of the plug-in; outlives this */
     isolate_heap arguments, results; /* used by the holder of lock */
     isolate_header *header;
+    uint32_t spins;       /* polls of a state before the host sleeps */
     uint32_t forks;       /* fork_count when it was initialised: a child of fork() does not use or end the process */
     pthread_mutex_t lock; /* guards all that follows, and both heaps */
     pthread_mutex_t start_lock;       /* held while the process is started; taken before lock */
