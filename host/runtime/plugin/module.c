@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
+#include "isolate/isolate.h"
 #include "plugin/unmap.h"
 #include <dlfcn.h>
 #include <link.h>
@@ -238,13 +239,34 @@ bool module_same_operator(const inlay_operator *a, const inlay_operator *b)
            strcmp(a->domain, b->domain) == 0;
 }
 
+inlay_status module_adopt_operators(const plugin_module *module, const inlay_operator *raw, uint32_t stride,
+                                    uint32_t count, struct arena *arena, inlay_operator **out, inlay_diag *diag)
+{
+    guard_operator *guards = arena_array(arena, count, sizeof *guards);
+    inlay_operator *list = arena_array(arena, count, sizeof *list);
+    inlay_status status = INLAY_OK;
+
+    *out = list;
+    if (guards == NULL || list == NULL)
+        return no_memory(diag, "to describe the operators");
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
+        status = adopt_operator(&list[i], INLAY_AT(inlay_operator, raw, stride, i), diag);
+        for (uint32_t k = 0; k < i && status == INLAY_OK; k++)
+            if (module_same_operator(&list[k], &list[i]))
+                status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has two operators %s.%s-%u",
+                                    list[i].domain, list[i].op_type, list[i].since_version);
+        if (status == INLAY_OK)
+            guard_wrap_operator(&list[i], &guards[i], module);
+    }
+    return status;
+}
+
 /* ------------------------------------------------------------------ the plugin */
 
 static inlay_status adopt_parts(plugin_module *module, inlay_diag *diag)
 {
     inlay_plugin *plugin = &module->table;
     inlay_status status = INLAY_OK;
-    guard_operator *guards;
 
     if (plugin->provider_count > MAX_ENTRIES ||
         (plugin->provider_count > 0 && (plugin->providers == NULL || plugin->provider_stride == 0)) ||
@@ -255,24 +277,14 @@ static inlay_status adopt_parts(plugin_module *module, inlay_diag *diag)
     if (plugin->provider_count + plugin->operator_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has neither providers nor operators");
     module->providers = arena_array(&module->arena, plugin->provider_count, sizeof *module->providers);
-    module->operators = arena_array(&module->arena, plugin->operator_count, sizeof *module->operators);
-    guards = arena_array(&module->arena, plugin->operator_count, sizeof *guards);
-    if (module->providers == NULL || module->operators == NULL || guards == NULL)
+    if (module->providers == NULL)
         return no_memory(diag, "to describe the plugin");
     for (uint32_t i = 0; i < plugin->provider_count && status == INLAY_OK; i++)
         status = adopt_provider(module, &module->providers[i],
                                 INLAY_AT(inlay_provider, plugin->providers, plugin->provider_stride, i), diag);
-    for (uint32_t i = 0; i < plugin->operator_count && status == INLAY_OK; i++) {
-        status = adopt_operator(&module->operators[i],
-                                INLAY_AT(inlay_operator, plugin->operators, plugin->operator_stride, i), diag);
-        for (uint32_t k = 0; k < i && status == INLAY_OK; k++)
-            if (module_same_operator(&module->operators[k], &module->operators[i]))
-                status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has two operators %s.%s-%u",
-                                    module->operators[i].domain, module->operators[i].op_type,
-                                    module->operators[i].since_version);
-        if (status == INLAY_OK)
-            guard_wrap_operator(&module->operators[i], &guards[i], module);
-    }
+    if (status == INLAY_OK)
+        status = module_adopt_operators(module, plugin->operators, plugin->operator_stride, plugin->operator_count,
+                                        &module->arena, &module->operators, diag);
     module->file.provider_count = plugin->provider_count;
     module->file.operator_count = plugin->operator_count;
     return status;
@@ -356,12 +368,39 @@ inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **o
     return INLAY_OK;
 }
 
+/* Creates the module of an admitted file, without its description. NULL: out of memory. */
+static plugin_module *create_module(const char *path, const struct admission *admission)
+{
+    plugin_module *module = calloc(1, sizeof *module);
+    char advice[VERDICT_TEXT];
+    bool ok = module != NULL;
+
+    if (!ok)
+        return NULL;
+    module->device = admission->st.st_dev;
+    module->inode = admission->st.st_ino;
+    module->changed = admission->st.st_mtim;
+    module->file.path = arena_string(&module->arena, path);
+    module->file.providers = arena_string(&module->arena, admission->facts.providers);
+    if (note_advice(&admission->facts, advice, sizeof advice))
+        module->file.advice = arena_string(&module->arena, advice);
+    ok = module->file.path != NULL && module->file.providers != NULL;
+    if (ok && admission->key.file[0] != '\0') {
+        module->mark_key = arena_string(&module->arena, admission->key.text);
+        module->mark_file = arena_string(&module->arena, admission->key.file);
+        ok = module->mark_key != NULL && module->mark_file != NULL;
+    }
+    if (ok)
+        return module;
+    module_unload(module);
+    return NULL;
+}
+
 inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
                          inlay_diag *diag)
 {
-    plugin_module *module = calloc(1, sizeof *module);
+    plugin_module *module = create_module(path, admission);
     inlay_plugin_open_fn open_plugin;
-    char advice[VERDICT_TEXT];
     struct link_map *map = NULL;
     crash_scene before;
     inlay_status status;
@@ -371,25 +410,6 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
     if (module == NULL)
         return no_memory(diag, "to describe the plugin");
     INLAY_CHECK(admission->fd >= 0 && admission->path[0] == '/');
-    module->device = admission->st.st_dev;
-    module->inode = admission->st.st_ino;
-    module->changed = admission->st.st_mtim;
-    module->file.path = arena_string(&module->arena, path);
-    module->file.providers = arena_string(&module->arena, admission->facts.providers);
-    if (note_advice(&admission->facts, advice, sizeof advice))
-        module->file.advice = arena_string(&module->arena, advice);
-    if (module->file.path == NULL || module->file.providers == NULL) {
-        status = no_memory(diag, "to describe the plugin");
-        goto done;
-    }
-    if (admission->key.file[0] != '\0') {
-        module->mark_key = arena_string(&module->arena, admission->key.text);
-        module->mark_file = arena_string(&module->arena, admission->key.file);
-        if (module->mark_key == NULL || module->mark_file == NULL) {
-            status = no_memory(diag, "to describe the plugin");
-            goto done;
-        }
-    }
     before = crash_enter(module, "its constructors", NULL, NULL);
     module->handle = dlopen(admission->path, RTLD_NOW | RTLD_LOCAL);
     crash_leave(&before);
@@ -412,6 +432,29 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
     memcpy(&open_plugin, &symbol, sizeof open_plugin); /* ISO C cannot cast an object pointer to a function pointer */
     crash_add_module(module, symbol);
     INLAY_TRY(open_module(module, open_plugin, diag));
+    INLAY_TRY(note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag));
+    module->file.loaded = true;
+    *out_module = module;
+    module = NULL;
+done:
+    if (module != NULL)
+        module_unload(module);
+    return status;
+}
+
+inlay_status module_load_isolated(const char *path, const struct admission *admission, const char *helper,
+                                  plugin_module **out_module, inlay_diag *diag)
+{
+    plugin_module *module = create_module(path, admission);
+    const inlay_plugin *raw = NULL;
+    inlay_status status;
+
+    *out_module = NULL;
+    if (module == NULL)
+        return no_memory(diag, "to describe the plugin");
+    module->isolated = module->file.isolated = true;
+    INLAY_TRY(isolate_open(helper, admission->path, admission->fd, &raw, diag));
+    INLAY_TRY(adopt_plugin(module, raw, diag));
     INLAY_TRY(note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag));
     module->file.loaded = true;
     *out_module = module;

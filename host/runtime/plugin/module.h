@@ -10,6 +10,7 @@ typedef struct plugin_module {
     inlay_plugin table;               /* in this host's layout */
     void *handle;                     /* NULL: registered by the program */
     inlay_plugin_open_fn open_plugin; /* of a plugin registered by the program */
+    bool isolated;                    /* its code runs in processes of its own, see isolate/isolate.h */
     dev_t device;                     /* the file's identity */
     ino_t inode;
     struct timespec changed;
@@ -24,11 +25,17 @@ typedef struct plugin_module {
  * lifecycle lock is held, as for the next function and module_unload(). */
 inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
                          inlay_diag *diag);
+/* As module_load(), but the code of the file runs in processes of the helper inlay-probe only. */
+inlay_status module_load_isolated(const char *path, const struct admission *admission, const char *helper,
+                                  plugin_module **out_module, inlay_diag *diag);
 /* As module_load(), for a plugin that is part of the program. */
 INLAY_NODISCARD inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module,
                                              inlay_diag *diag);
 /* Have both the same domain, type and version? */
 bool module_same_operator(const inlay_operator *a, const inlay_operator *b);
+/* Checks operators of the module and copies them to *out, in the arena. */
+inlay_status module_adopt_operators(const plugin_module *module, const inlay_operator *raw, uint32_t stride,
+                                    uint32_t count, struct arena *arena, inlay_operator **out, inlay_diag *diag);
 /* Checks a domain of a provider, as described by the plugin or by describe. */
 inlay_status module_check_domain(const inlay_provider *table, const inlay_domain_info *info, inlay_diag *diag);
 /* Calls shutdown, and dlclose where the plugin allows it. */

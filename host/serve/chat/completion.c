@@ -284,6 +284,23 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
     return !is_incomplete(choice);
 }
 
+/* Guesses the token that the sampler would choose by other logits, with its next random numbers. */
+static int64_t guess_token(decoding_text *decoding, const float *logits, size_t vocabulary, uint32_t index)
+{
+    completion_choice *choice = (completion_choice *)decoding;
+    const uint64_t state = choice->sampler.state;
+    int64_t token = -1;
+
+    if (index > 0)
+        choice->sampler.state = choice->guess_state;
+    choice->sampler.allowed = NULL; /* those of the text's form are not known for guesses */
+    if (copy_logits(choice->completion, logits, vocabulary))
+        token = sampler_next(&choice->sampler, choice->completion->logits, vocabulary, choice->tokens, decoding->count);
+    choice->guess_state = choice->sampler.state;
+    choice->sampler.state = state;
+    return token;
+}
+
 static void end_choice(decoding_text *decoding, const inlay_diag *failure)
 {
     completion_choice *choice = (completion_choice *)decoding;
@@ -326,6 +343,7 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
                                         .like = prompt,
                                         .next = index + 1 < completion->choice_count ? &choice[1].decoding : NULL,
                                         .choose = choose_token,
+                                        .guess = guess_token,
                                         .end = end_choice };
     choice->sampler = completion->asked.sampler;
     choice->sampler.prompt_count = choice->prompt_count = prompt->token_count;

@@ -19,6 +19,7 @@ typedef struct completion_choice {
     int64_t *tokens; /* [room] prompt and generated tokens */
     size_t room, prompt_count;
     struct sampler sampler;
+    uint64_t guess_state; /* of the sampler, after the guesses so far */
     uint32_t state;       /* of the request's form, after the tokens so far */
     struct strbuf unsent; /* generated, not yet written to the reply */
     bool calling;         /* the text ends, and calls of tools follow */

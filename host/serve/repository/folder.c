@@ -359,9 +359,22 @@ static uint64_t mix_adapters(uint64_t sum, const found_model *model, uint64_t ve
     return sum;
 }
 
+bool folder_draft(const found_model *model, uint64_t version, char path[4200])
+{
+    if (!model->is_folder)
+        return false;
+    (void)snprintf(path, 4200, "%s/%llu/draft", model->path, (unsigned long long)version);
+    if (!is_file(path, "model", ".onnx"))
+        (void)snprintf(path, 4200, "%s/draft", model->path);
+    if (!is_file(path, "model", ".onnx"))
+        return false;
+    (void)strncat(path, "/model.onnx", 4199 - strlen(path));
+    return true;
+}
+
 uint64_t folder_state(const found_model *model, uint64_t version)
 {
-    char path[4200];
+    char path[4200], draft[4200];
     uint64_t sum = 0;
 
     if (!model->is_folder)
@@ -374,6 +387,8 @@ uint64_t folder_state(const found_model *model, uint64_t version)
         if (version != 0 && model->versions[i] != version)
             continue;
         (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
+        if (folder_draft(model, model->versions[i], draft))
+            sum = mix_file(sum, draft);
         sum = mix_adapters(mix_file(mix(sum, model->versions[i]), path), model, model->versions[i]);
     }
     return sum | 1;

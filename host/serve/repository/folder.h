@@ -34,8 +34,10 @@ struct folder_adapters {
 INLAY_NODISCARD inlay_status folder_adapters_find(const found_model *model, uint64_t version,
                                                   struct folder_adapters *out, inlay_diag *diag);
 void folder_adapters_deinit(struct folder_adapters *adapters);
-/* A hash of inode, size and modification time of the configuration, the models and the adapters of a version, or of
- * all (0); never 0. */
+/* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx. false: there is none. */
+bool folder_draft(const found_model *model, uint64_t version, char path[4200]);
+/* A hash of inode, size and modification time of the configuration, the models, the adapters and the draft model of a
+ * version, or of all (0); never 0. */
 uint64_t folder_state(const found_model *model, uint64_t version);
 /* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
 bool folder_is_name(const char *name, size_t bytes);

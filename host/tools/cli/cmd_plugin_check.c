@@ -80,6 +80,7 @@ static const cli_option own_options[] = {
       CLI_SET(plugin_check_args, check.quick) },
     { "no-timing", NULL, "Skip checks that depend on time, for a busy machine",
       CLI_SET(plugin_check_args, check.no_timing) },
+    { "isolate", NULL, "Check its calls in a process of its own", CLI_SET(plugin_check_args, check.isolate) },
     { "may-abort", NULL,
       "An abort when memory runs out is a warning: the allocator of the plugin's language aborts (Rust is recognised)",
       CLI_SET(plugin_check_args, check.may_abort) },
@@ -97,6 +98,7 @@ static const cli_option own_options[] = {
       CLI_TEXT(plugin_check_args, check.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
     { "work", "DIR", NULL, CLI_TEXT(plugin_check_args, check.work), .flags = OPTION_HIDDEN },
+    { "foreign", NULL, NULL, CLI_SET(plugin_check_args, check.foreign), .flags = OPTION_HIDDEN },
     { .need = "no plugin file given", CLI_CALL(take_plugin, plugin_check_args, check.file) },
     { 0 },
 };

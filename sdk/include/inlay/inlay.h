@@ -527,6 +527,15 @@ typedef struct inlay_memory_info {
 } inlay_memory_info;
 /* Fills *out_info (set struct_size). Any thread, also during runs. */
 INLAY_API inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_info *out_info);
+/* Gives memory back to the system that runs have left behind and that only later runs would use, for instance after a
+ * run on large inputs: of each context that no call uses, its intermediate values and prepared input sizes; the
+ * session's prepared sizes that no context uses, except those of option sizes; memory that providers do not use; free
+ * memory of malloc. Runs in progress and their contexts are not affected, and a run that begins meanwhile waits for its
+ * context to be trimmed. The next run of a context prepares its input sizes again. Outputs of the last run, bound values
+ * and states stay as they are, and so do contexts that measure or profile; if a device hangs, nothing is released.
+ * Allocates nothing. Option idle_trim_ms does this for contexts that had no run for that time. Any thread, also during
+ * runs, but not from a callback of a run. The status is that of the first provider that cannot release its memory. */
+INLAY_API inlay_status inlay_session_trim(inlay_session *session, inlay_diag *diag);
 /* Like inlay_value_create(), with the session's allocator and memory budget. The elements are not cleared, except
  * STRING. The value may outlive the session. INLAY_LIMIT_EXCEEDED: over the budget. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create(inlay_session *session, inlay_dtype dtype,
@@ -792,11 +801,34 @@ typedef struct inlay_profile_options {
 INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const inlay_profile_options *options,
                                                    inlay_write_fn write, void *user, inlay_diag *diag);
 
+/* A step of a profiled run, or a kernel within a step. The texts are valid during the call that passes them. */
+typedef struct inlay_profile_event {
+    uint64_t struct_size;
+    const char *name;     /* of the node; for several "first .. last (N nodes)"; of a copy "copy of VALUE" */
+    const char *op_type;  /* the operator, "Conv+Relu" for several; the name of a kernel that has one; "Copy" */
+    const char *provider; /* that runs it; "host"; "copy" */
+    uint64_t begin_ns;    /* on CLOCK_MONOTONIC */
+    uint64_t end_ns;
+    uint32_t run;   /* number of the profiled run, from 0 */
+    uint32_t depth; /* 0: a step of the main graph. 1 and more: part of the next event that has a lower depth */
+} inlay_profile_event;
+/* Since 1.1. Calls event for each step of the profiled runs, and for each kernel that a provider reports, in the order
+ * in which they end, for programs that have a format or clock of their own. Not while the context runs.
+ * INLAY_INVALID_ARGUMENT: the context is not profiled. */
+INLAY_API inlay_status inlay_context_profile_events(const inlay_context *context,
+                                                    void (*event)(void *user, const inlay_profile_event *event),
+                                                    void *user, inlay_diag *diag);
+
 /* Returns output `index` of the last run, borrowed until the next run or until the context is destroyed; NULL: there is
  * no such output, there was no run or the last one failed, or the output is a state that is kept in place (see
  * "states"). To keep it longer, take a reference (inlay_value_ref); the next run then uses other memory, except for a
  * value of inlay_context_set_output(). */
 INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t index);
+
+/* Like inlay_session_trim(), for this context only, including the outputs of its last run: inlay_context_output() returns
+ * NULL until the next run. To keep an output, take a reference. Bound values and states stay. The session keeps its
+ * prepared sizes. INLAY_BUSY: an asynchronous run is pending, or the context measures or profiles its runs. */
+INLAY_API inlay_status inlay_context_trim(inlay_context *context, inlay_diag *diag);
 
 /* Properties of the context's current plan. */
 typedef struct inlay_plan_info {
@@ -808,7 +840,8 @@ typedef struct inlay_plan_info {
     uint32_t dynamic_step_count; /* steps whose shapes depend on data */
     double predicted_ns;         /* expected time of the last run at its sizes, by the costs that the session knows */
 } inlay_plan_info;
-/* Fills *out_info (set struct_size). INLAY_NOT_FOUND: the context has not run yet. Not while the context runs. */
+/* Fills *out_info (set struct_size). INLAY_NOT_FOUND: the context has not run yet, or not since it was trimmed. Not while
+ * the context runs. */
 INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
 
 /* ------------------------------------------------------------------ states
