@@ -219,7 +219,7 @@ static inlay_status decline_run(struct runner *runner, uint32_t count, struct pr
     return status;
 }
 
-/* A device failed: the other providers run these shapes from now on. */
+/* A device failed: the other providers run these shapes from now on, or only this run if the provider starts again. */
 static inlay_status exclude_failed_device(struct runner *runner, uint32_t count, inlay_status status,
                                           const inlay_diag *why, struct program **out)
 {
@@ -241,7 +241,9 @@ static inlay_status exclude_failed_device(struct runner *runner, uint32_t count,
         offers[offer] = program->parts.offers[offer].provider == failed;
     (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", runner->failed->name,
                    why->code == status ? why->text : inlay_status_text(status));
-    status = fallback_without(program, runner->in.key, count, offers, text, out, NULL);
+    status = provider_restarts(runner->failed->state)
+                 ? fallback_once(program, offers, text, out, NULL)
+                 : fallback_without(program, runner->in.key, count, offers, text, out, NULL);
     free(offers);
     if (status == INLAY_OK && program->env->log != NULL)
         program->env->log(program->env->log_ctx, INLAY_LOG_WARNING, text);
