@@ -34,6 +34,10 @@ int main(void)
 #define TABLE(stem) { "operators_" #stem "_neon", &operators_##stem##_neon },
 #include "operators/tables.def"
 #undef TABLE
+#elif defined(__wasm__)
+#define TABLE(stem) { "operators_" #stem "_wasm", &operators_##stem##_wasm },
+#include "operators/tables.def"
+#undef TABLE
 #endif
     };
 
