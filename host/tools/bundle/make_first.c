@@ -98,7 +98,10 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
     static const first_level levels[] = { { "auto", false }, { "avx2", false }, { "avx2", true } };
     const first_level *kind = &levels[level > 0 && maker->names.isa != NULL ? level + 1 : level];
     char *started = maker_path(maker, maker->job->dir, file);
-    char *wrote = arena_format(&maker->collection->arena, "%s/report.%u", maker->job->dir, level);
+    char folder[PATH_MAX]; /* absolute, for run.mjs */
+    char *wrote = realpath(maker->job->dir, folder) == NULL
+                      ? NULL
+                      : arena_format(&maker->collection->arena, "%s/report.%u", folder, level);
     const char *before = getenv("INLAY_ISA");
     char *argv[6];
     uint32_t count = maker_emulator(maker, false, argv);

@@ -6,7 +6,8 @@ set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES WASM_CLANG)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 set(CMAKE_C_COMPILER ${WASM_CLANG})
 set(CMAKE_C_COMPILER_TARGET wasm32-wasi)
-# errno is a variable of the thread; macros of wasi-libc use statement expressions.
-set(CMAKE_C_FLAGS_INIT "-msimd128 -mbulk-memory -mnontrapping-fptoint -ftls-model=local-exec -Wno-gnu-statement-expression \
--I${CMAKE_CURRENT_LIST_DIR}/include")
+# errno is a variable of the thread.
+set(CMAKE_C_FLAGS_INIT
+  "-msimd128 -mbulk-memory -mnontrapping-fptoint -ftls-model=local-exec -I${CMAKE_CURRENT_LIST_DIR}/include")
+set(CMAKE_C_FLAGS_RELEASE_INIT "-Os -DNDEBUG") # kernels have options of their own
 set(CMAKE_CROSSCOMPILING_EMULATOR node ${CMAKE_CURRENT_LIST_DIR}/run.mjs)
