@@ -161,6 +161,8 @@ typedef struct op_value_type {
     inlay_dtype map_key; /* of a MAP or a sequence of maps: INT64 or STRING */
 } op_value_type;
 
+/* Calls visit() for each type of the set until it returns false. */
+void op_types_each(const op_types *types, bool (*visit)(void *ctx, const op_value_type *type), void *ctx);
 /* True if the type is in the set, or may be in the set because it is not fully known. */
 bool op_types_allow(const op_types *types, const op_value_type *type);
 /* True if the set has exactly one type; *out is that type. */

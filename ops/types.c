@@ -57,8 +57,7 @@ void op_value_type_text(const op_value_type *type, char *out, size_t bytes)
     put(&text, close);
 }
 
-/* Calls visit() for each type of the set until it returns false. */
-static void each_type(const op_types *types, bool (*visit)(void *ctx, const op_value_type *type), void *ctx)
+void op_types_each(const op_types *types, bool (*visit)(void *ctx, const op_value_type *type), void *ctx)
 {
     static const inlay_dtype keys[] = { INLAY_INT64, INLAY_STRING };
     const struct {
@@ -118,8 +117,8 @@ void op_types_text(const op_types *types, char *out, size_t bytes)
 
     if (bytes > 0)
         out[0] = '\0';
-    each_type(types, count_type, &listing);
-    each_type(types, list_type, &listing);
+    op_types_each(types, count_type, &listing);
+    op_types_each(types, list_type, &listing);
 }
 
 /* ------------------------------------------------------------------ sets */
@@ -148,7 +147,7 @@ bool op_types_allow(const op_types *types, const op_value_type *type)
 
     if (type->kind == 0)
         return true;
-    each_type(types, match_type, &search);
+    op_types_each(types, match_type, &search);
     return search.found;
 }
 
@@ -165,7 +164,7 @@ bool op_types_single(const op_types *types, op_value_type *out)
 {
     struct search search = { 0 };
 
-    each_type(types, keep_first, &search);
+    op_types_each(types, keep_first, &search);
     if (search.count == 1)
         *out = search.first;
     return search.count == 1;

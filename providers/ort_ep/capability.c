@@ -116,7 +116,8 @@ static bool is_excluded(const struct assessment *job, const OrtEpGraphSupportInf
             return true;
         }
         if (!group->is_fused &&
-            ep_kernel_find(support->registry, support->ep_name, &view->nodes[group->nodes[i]]) == NULL) {
+            ep_kernel_find(support->registry, support->ep_name, &view->nodes[group->nodes[i]]) == NULL &&
+            ep_operator_find(job->state, node) == NULL) {
             (void)snprintf(text, 300, "%.60s claims the node, but has registered no kernel for it", job->state->name);
             return true;
         }

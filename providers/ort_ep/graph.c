@@ -258,6 +258,11 @@ OrtStatus *ep_fused_init(const OrtGraph *view, const char *name, const char *ep_
 
 /* ------------------------------------------------------------------ values */
 
+bool ep_value_has_type(const OrtValueInfo *value, uint64_t types)
+{
+    return value != NULL && value->type->tensor != NULL && (types >> value->type->tensor->type & 1) != 0;
+}
+
 OrtStatus *ort_GetValueInfoName(const OrtValueInfo *value_info, const char **name)
 {
     ORT_NEED(value_info);

@@ -44,6 +44,11 @@ const OrtLogger *ort_default_logger(void)
     return &the_logger;
 }
 
+const inlay_host *ep_host(void)
+{
+    return the_logger.param;
+}
+
 /* ------------------------------------------------------------------ opening */
 
 /* Adds the pairs of a text KEY=VALUE;... to a list, with a prefix before each key. */
@@ -131,12 +136,11 @@ static void destroy(void *state_)
     ep_state *state = state_;
 
     ep_release(state, state->assessing);
+    ep_operators_close(state);
     ep_library_close(state);
     ort_pairs_clear(&state->options.entries);
     ort_pairs_clear(&state->environment);
     (void)pthread_mutex_destroy(&state->lock);
-    (void)pthread_mutex_destroy(&state->price_lock);
-    free(state->prices);
     free(state);
     ep_tensors_close();
 }
@@ -160,7 +164,12 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");
     (void)pthread_mutex_init(&state->lock, NULL);
-    (void)pthread_mutex_init(&state->price_lock, NULL);
+    state->prices = ep_prices_open(texts, KIT_COUNT(options));
+    if (state->prices == NULL) {
+        (void)pthread_mutex_destroy(&state->lock);
+        free(state);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");
+    }
     state->host = host;
     state->name = "ort_ep";
     if (the_logger.param == NULL) /* a plug-in gets one host */
@@ -173,6 +182,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         const ep_state *before = ep_enter(state);
 
         status = ep_library_open(state, texts[0], texts[1], diag);
+        if (status == INLAY_OK)
+            status = ep_operators_open(state, diag);
         (void)ep_enter(before);
     }
     if (status == INLAY_OK)
@@ -204,6 +215,7 @@ static const inlay_provider provider = {
     .specialize = ep_specialize,
     .release_instance = ep_release_instance,
     .execute = ep_execute,
+    .extension = ep_extension,
 };
 static const kit_plugin plugin = { .name = "ort_ep", .version = INLAY_VERSION };
 

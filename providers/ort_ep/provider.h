@@ -8,8 +8,12 @@
  *     graph.c       OrtGraph, OrtNode, OrtValueInfo over inlay's graph
  *     capability.c  what the library supports: its groups of nodes as offers
  *     registry.c    kernels that the library registers
+ *     kernel.c      the kernel of a node
  *     region.c      compiling and running a group, or the kernel of a node
+ *     operators.c   custom operators that the library defines
+ *     schema.c      schemas of operators
  *     stream.c      streams of a device
+ *     profile.c     events of the library's profiler
  *     price.c       measured times
  *
  * Functions called ort_NAME are those of the tables. A library keeps state in an OrtEp by the names of nodes and
@@ -18,6 +22,7 @@
 #define ORT_EP_PROVIDER_H
 #include "custom.h"
 #include "ep_types.h"
+#include "inlay/extensions.h"
 #include <pthread.h>
 
 /* All functions of the tables; those that no file defines are refused (tables.c). */
@@ -37,7 +42,7 @@ typedef struct ep_library {
     OrtEpDevice *device; /* the one that is used, of one of the factories */
 } ep_library;
 
-typedef struct ep_price ep_price;
+typedef struct ep_prices ep_prices;
 
 /* An open provider. */
 typedef struct ep_state {
@@ -49,11 +54,15 @@ typedef struct ep_state {
     OrtLogger logger;
     pthread_mutex_t lock; /* protects the members below, and calls that create, ask or release an OrtEp */
     OrtEp *assessing;
-    uint64_t fused_count;       /* for the names of fused nodes */
-    pthread_mutex_t price_lock; /* protects the prices */
-    ep_price *prices;           /* [price_count] */
-    size_t price_count;
+    uint64_t fused_count; /* for the names of fused nodes */
+    ep_prices *prices;
+    inlay_operator *operators; /* [operator_count] custom operators of the library; ctx is the OrtCustomOp */
+    size_t operator_count;
+    inlay_ext_operators operator_table;
 } ep_state;
+
+/* The host, for functions of the tables that get no object of it. */
+const inlay_host *ep_host(void);
 
 /* Opens the library and chooses its device: ep_name NULL: the first one. */
 inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, inlay_diag *diag);
@@ -121,6 +130,9 @@ OrtStatus *ep_fused_init(const OrtGraph *view, const char *name, const char *ep_
                          inlay_node_info *out_info, OrtNode *out);
 void ep_node_deinit(OrtNode *node);
 
+/* Whether a value is a tensor of one of the types, bits of ONNXTensorElementDataType. */
+bool ep_value_has_type(const OrtValueInfo *value, uint64_t types);
+
 /* ------------------------------------------------------------------ capabilities, kernels */
 
 /* Nodes that run together. */
@@ -140,10 +152,39 @@ OrtStatus *ep_support_ask(OrtEp *ep, const OrtGraph *view, OrtEpGraphSupportInfo
 void ep_support_deinit(OrtEpGraphSupportInfo *support);
 inlay_status ep_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
 
+/* Gets the custom operators of the library. */
+inlay_status ep_operators_open(ep_state *state, inlay_diag *diag);
+void ep_operators_close(ep_state *state);
+/* The custom operator of a node; NULL: it has another operator. */
+const OrtCustomOp *ep_operator_find(const ep_state *state, const inlay_node_info *node);
+const void *ep_extension(void *state, const char *name);
+
+/* Whether the inputs and outputs of a node to which a type constraint of a kernel applies have permitted types. name: of
+ * the type parameter, or of an input or output. */
+bool ep_schema_fits(const OrtOpSchema *schema, const OrtNode *node, const char *name, uint64_t types);
+
 typedef struct ep_kernel ep_kernel; /* a registered kernel */
 const OrtKernelDef *ep_kernel_find(const OrtKernelRegistry *registry, const char *ep_name, const OrtNode *node);
 OrtStatus *ep_kernel_create(const OrtKernelRegistry *registry, const OrtKernelDef *found, const OrtKernelInfo *info,
                             OrtKernelImpl **out);
+
+/* The kernel of one node, which the library registered, or which a custom operator of it creates. */
+typedef struct ep_single {
+    OrtKernelImpl *kernel; /* NULL: a custom operator's */
+    const OrtKernelDef *def;
+    const OrtCustomOp *op;
+    void *custom; /* what op created */
+} ep_single;
+/* _release also after a failure; out is zero. */
+inlay_status ep_single_create(ep_single *out, const ep_state *state, const OrtEpGraphSupportInfo *support,
+                              const OrtNode *node, const OrtKernelInfo *info, inlay_diag *diag);
+void ep_single_release(ep_single *single);
+OrtStatus *ep_single_run(const ep_single *single, OrtKernelContext *context);
+/* Lets the kernel pack a constant input. *packed: it does not read the input any more. */
+OrtStatus *ep_single_pack(const ep_single *single, size_t input, const OrtValue *tensor, OrtAllocator *allocator,
+                          bool *packed);
+/* Whether an input or output is in host memory although the EP computes in that of a device. */
+bool ep_single_is_on_host(const ep_single *single, size_t index, bool is_output);
 
 /* ------------------------------------------------------------------ regions, prices */
 
@@ -161,6 +202,26 @@ void ep_stream_release(OrtSyncStream *stream);
 /* Waits for what was submitted to the stream, which may be NULL. */
 OrtStatus *ep_stream_wait(OrtSyncStream *stream);
 
+/* A node of a region, for profiles. */
+typedef struct ep_node_name {
+    uint32_t index; /* in the graph */
+    char *name;
+} ep_node_name;
+/* The profiler of a run. nodes and node_count are set by the caller. */
+typedef struct ep_profiling {
+    const ep_node_name *nodes; /* [node_count] */
+    size_t node_count;
+    const inlay_host *host;
+    const inlay_ext_steps *steps;
+    inlay_run *run;
+    OrtEpProfilerImpl *profiler; /* NULL: the run is not profiled, or the library has none */
+    uint64_t id;                 /* of the event of the region */
+    uint64_t begin_ns;           /* of the profiler, on CLOCK_MONOTONIC */
+} ep_profiling;
+/* Before and after a run of a region. */
+void ep_profile_begin(ep_profiling *run, const inlay_host *host, OrtEp *ep, inlay_run *of);
+void ep_profile_end(const ep_profiling *run, const OrtKernelInfo *info);
+
 /* What the price of nodes depends on: their operators, and the shapes of their inputs and outputs. */
 typedef struct ep_signature {
     uint64_t structure; /* hash of the operators and their attributes */
@@ -171,8 +232,14 @@ bool ep_signature_init(ep_signature *signature, const inlay_graph *graph, const 
 void ep_signature_deinit(ep_signature *signature);
 /* values are parallel to those of the graph. */
 uint64_t ep_signature_key(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
-/* Where the times of a key are kept; SIZE_MAX: nowhere, because there are too many, or no memory. */
-size_t ep_price_place(ep_state *state, uint64_t key);
-void ep_price_learn(ep_state *state, size_t place, double ns);
+/* The number of elements of these values; 0 if a shape is not known. */
+uint64_t ep_signature_elements(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
+/* The measured times of a library with certain settings, which texts state. They are kept while the process lives, so
+ * that later sessions know them. NULL: no memory. */
+ep_prices *ep_prices_open(const char *const *texts, size_t count);
+/* Where the times at these shapes are kept; SIZE_MAX: nowhere, because there are too many, or no memory. */
+size_t ep_price_place(ep_prices *prices, const ep_signature *signature, const inlay_value_state *values,
+                      uint32_t value_stride);
+void ep_price_learn(ep_prices *prices, size_t place, double ns);
 inlay_status ep_cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag);
 #endif

@@ -17,8 +17,10 @@ typedef struct ep_region {
     ort_ports ports;
     OrtNodeComputeInfo *fused; /* NULL: a kernel */
     void *fused_state;
-    OrtKernelImpl *kernel;
-    const OrtKernelDef *def;       /* of the kernel */
+    ep_single single;    /* the kernel */
+    ep_node_name *nodes; /* [node_count] */
+    size_t node_count;
+    OrtValue **constants;          /* [ports.info->input_count] in the memory of the device; NULL: none */
     OrtAllocator *allocator;       /* of the memory that it computes in; NULL: the host's */
     OrtDataTransferImpl *transfer; /* to and from that memory */
     OrtSyncStream *stream;         /* of the device; NULL: none */
@@ -55,7 +57,9 @@ void ep_release_compiled(void *state_, inlay_compiled *compiled)
             region->fused->ReleaseState(region->fused, region->fused_state);
         region->ep->ReleaseNodeComputeInfos(region->ep, &region->fused, 1);
     }
-    ort_ReleaseKernelImpl(region->kernel);
+    ep_single_release(&region->single);
+    for (size_t i = 0; region->constants != NULL && i < region->ports.info->input_count; i++)
+        ort_ReleaseValue(region->constants[i]);
     ep_stream_release(region->stream);
     if (region->transfer != NULL)
         region->transfer->Release(region->transfer);
@@ -66,6 +70,10 @@ void ep_release_compiled(void *state_, inlay_compiled *compiled)
     ort_ports_deinit(&region->ports);
     ep_signature_deinit(&region->signature);
     (void)pthread_mutex_destroy(&region->serial);
+    for (size_t i = 0; i < region->node_count; i++)
+        free(region->nodes[i].name);
+    free(region->nodes);
+    free(region->constants);
     free(region->outputs);
     free(region);
 }
@@ -113,16 +121,11 @@ static inlay_status create_kernel(ep_region *region, const inlay_compile_request
     const ep_state *state = region->state;
     inlay_status status =
         ort_ports_init(&region->ports, state->host, request, view->nodes[0].info, &state->options.entries, diag);
-    OrtStatus *failed;
 
     if (status != INLAY_OK)
         return status;
     region->ports.info->ep = region->ep;
-    region->def = ep_kernel_find(support->registry, support->ep_name, &view->nodes[0]);
-    if (region->def == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "execution provider %s has no kernel for the node", state->name);
-    failed = ep_kernel_create(support->registry, region->def, region->ports.info, &region->kernel);
-    return failed == NULL ? INLAY_OK : ep_fail(state, "creating a kernel", failed, INLAY_UNSUPPORTED, diag);
+    return ep_single_create(&region->single, state, support, &view->nodes[0], region->ports.info, diag);
 }
 
 /* Prepares the memory of the device, if it is not the host's. */
@@ -147,6 +150,73 @@ static OrtStatus *open_memory(ep_region *region)
         return ort_fail(ORT_EP_FAIL, "nothing copies between the host and memory '%s'", device->memory->name);
     ORT_TRY(ep_stream_create(region->ep, device, &region->stream));
     region->is_concurrent = region->is_concurrent && region->stream == NULL;
+    return NULL;
+}
+
+static OrtStatus *copy(const ep_region *region, const OrtValue *from, OrtValue *to)
+{
+    OrtSyncStream *stream = region->stream;
+
+    if (inlay_value_bytes(from->value) == 0)
+        return NULL;
+    return region->transfer->CopyTensors(region->transfer, &from, &to, stream != NULL ? &stream : NULL, 1);
+}
+
+/* A copy of a tensor in the memory of the device. */
+static OrtStatus *place(const ep_region *region, const OrtValue *value, OrtValue **out)
+{
+    const inlay_value *host = value->value;
+    OrtStatus *failed = ort_CreateTensorAsOrtValue(region->allocator, inlay_value_dims(host), inlay_value_rank(host),
+                                                   ort_type_of(inlay_value_dtype(host)), out);
+
+    if (failed == NULL)
+        failed = copy(region, value, *out);
+    if (failed != NULL) {
+        ort_ReleaseValue(*out);
+        *out = NULL;
+    }
+    return failed;
+}
+
+/* Copies a constant to the device, if the EP computes there, and lets the kernel pack it. What is packed is not an input
+ * any more. */
+static OrtStatus *prepare_constant(ep_region *region, const inlay_compile_request *request, size_t input)
+{
+    OrtKernelInfo *info = region->ports.info;
+    OrtValue *tensor = info->constants[input];
+    OrtAllocator *allocator = region->allocator;
+    const inlay_node_info *node = inlay_graph_node(request->graph, request->nodes[0]);
+    bool packed;
+
+    if (region->allocator != NULL && !ep_single_is_on_host(&region->single, input, false)) {
+        ORT_TRY(place(region, tensor, &region->constants[input]));
+        ORT_TRY(ep_stream_wait(region->stream));
+        tensor = region->constants[input];
+    }
+    if (region->fused != NULL)
+        return NULL;
+    if (allocator == NULL)
+        ORT_TRY(ort_GetAllocatorWithDefaultOptions(&allocator));
+    ORT_TRY(ep_single_pack(&region->single, input, tensor, allocator, &packed));
+    if (!packed)
+        return NULL;
+    ort_ReleaseValue(region->constants[input]);
+    ort_ReleaseValue(info->constants[input]);
+    region->constants[input] = info->constants[input] = NULL;
+    request->constants[node->inputs[input]] = INLAY_CONST_PACKED;
+    return NULL;
+}
+
+static OrtStatus *prepare_constants(ep_region *region, const inlay_compile_request *request)
+{
+    const OrtKernelInfo *info = region->ports.info;
+
+    region->constants = calloc(info->input_count + 1, sizeof *region->constants);
+    if (region->constants == NULL)
+        return ort_no_memory();
+    for (size_t i = 0; i < info->input_count; i++)
+        if (info->constants[i] != NULL)
+            ORT_TRY(prepare_constant(region, request, i));
     return NULL;
 }
 
@@ -180,9 +250,27 @@ static inlay_status build(ep_region *region, const inlay_compile_request *reques
         status = compile_fused(region, request, view, &support.groups[0], diag);
     else
         status = create_kernel(region, request, view, &support, diag);
+    if (status == INLAY_OK)
+        failed = prepare_constants(region, request);
+    if (status == INLAY_OK && failed != NULL)
+        status = ep_fail(state, "preparing constants", failed, INLAY_UNSUPPORTED, diag);
     ep_support_deinit(&support);
     ort_ReleaseGraph(view);
     return status;
+}
+
+/* False: no memory. */
+static bool name_nodes(ep_region *region, const inlay_compile_request *request)
+{
+    region->nodes = calloc((size_t)request->node_count + 1, sizeof *region->nodes);
+    for (uint32_t i = 0; region->nodes != NULL && i < request->node_count; i++) {
+        region->nodes[i].index = request->nodes[i];
+        region->nodes[i].name = strdup(inlay_graph_node(request->graph, request->nodes[i])->name.data);
+        if (region->nodes[i].name == NULL)
+            return false;
+        region->node_count++;
+    }
+    return region->nodes != NULL;
 }
 
 inlay_status ep_compile(void *state_, const inlay_compile_request *request, inlay_compiled **out_compiled,
@@ -199,7 +287,7 @@ inlay_status ep_compile(void *state_, const inlay_compile_request *request, inla
     region->ports.kind = "execution provider";
     region->outputs = calloc((size_t)request->output_count + 1, sizeof *region->outputs);
     (void)pthread_mutex_init(&region->serial, NULL);
-    if (region->outputs == NULL ||
+    if (region->outputs == NULL || !name_nodes(region, request) ||
         !ep_signature_init(&region->signature, request->graph, request->nodes, request->node_count)) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
         goto done;
@@ -222,10 +310,11 @@ done:
 
 /* ------------------------------------------------------------------ ep_instance */
 
-inlay_status ep_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+inlay_status ep_specialize(void *state_, inlay_compiled *compiled, inlay_specialize_request *request,
                            inlay_instance **out_instance, inlay_diag *diag)
 {
     const ep_region *region = (const ep_region *)(const void *)compiled;
+    const ep_state *state = state_;
     ep_instance *instance = calloc(1, sizeof *instance);
 
     if (instance == NULL)
@@ -244,8 +333,7 @@ inlay_status ep_specialize(void *state, inlay_compiled *compiled, inlay_speciali
         free(instance);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
     }
-    instance->price =
-        ep_price_place(state, ep_signature_key(&region->signature, request->values, request->value_stride));
+    instance->price = ep_price_place(state->prices, &region->signature, request->values, request->value_stride);
     *out_instance = (inlay_instance *)(void *)instance;
     return INLAY_OK;
 }
@@ -261,45 +349,22 @@ void ep_release_instance(void *state, inlay_compiled *compiled, inlay_instance *
 static OrtStatus *call(const ep_region *region, OrtKernelContext *context)
 {
     return region->fused != NULL ? region->fused->Compute(region->fused, region->fused_state, context)
-                                 : region->kernel->Compute(region->kernel, context);
-}
-
-static OrtStatus *copy(const ep_region *region, const OrtValue *from, OrtValue *to)
-{
-    OrtSyncStream *stream = region->stream;
-
-    if (inlay_value_bytes(from->value) == 0)
-        return NULL;
-    return region->transfer->CopyTensors(region->transfer, &from, &to, stream != NULL ? &stream : NULL, 1);
-}
-
-/* Whether an input or output of a kernel is in host memory although the EP computes in that of a device. */
-static bool is_on_host(const ep_region *region, size_t index, bool is_output)
-{
-    OrtMemType type = ORT_MEM_DEFAULT;
-
-    if (region->def != NULL)
-        ort_ReleaseStatus(is_output ? ort_KernelDef_GetOutputMemType(region->def, index, &type)
-                                    : ort_KernelDef_GetInputMemType(region->def, index, &type));
-    return type != ORT_MEM_DEFAULT;
+                                 : ep_single_run(&region->single, context);
 }
 
 /* Replaces the inputs by copies in the device's memory. */
 static OrtStatus *place_inputs(const ep_region *region, OrtKernelContext *context)
 {
     for (size_t i = 0; i < context->info->input_count; i++) {
-        const inlay_value *host = context->inputs[i] != NULL ? context->inputs[i]->value : NULL;
-        OrtStatus *failed;
-        OrtValue *placed;
+        OrtValue *placed = region->constants[i];
 
-        if (host == NULL || is_on_host(region, i, false))
+        if (context->inputs[i] == NULL || ep_single_is_on_host(&region->single, i, false))
             continue;
-        ORT_TRY(ort_CreateTensorAsOrtValue(region->allocator, inlay_value_dims(host), inlay_value_rank(host),
-                                           ort_type_of(inlay_value_dtype(host)), &placed));
-        failed = copy(region, context->inputs[i], placed);
-        ort_ReleaseValue(failed == NULL ? context->inputs[i] : placed);
-        if (failed != NULL)
-            return failed;
+        if (placed != NULL)
+            placed = ort_value_ref(placed);
+        else
+            ORT_TRY(place(region, context->inputs[i], &placed));
+        ort_ReleaseValue(context->inputs[i]);
         context->inputs[i] = placed;
     }
     return NULL;
@@ -363,14 +428,19 @@ static double now_ns(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-inlay_status ep_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
+inlay_status ep_execute(void *state_, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
 {
     const ep_region *region = (const ep_region *)(const void *)compiled;
     const ep_instance *at = (const ep_instance *)(const void *)instance;
+    const ep_state *state = state_;
+    ep_profiling profiling = { .nodes = region->nodes, .node_count = region->node_count };
     double start = now_ns();
-    inlay_status status = ort_ports_run(&region->ports, region->state->host, args, compute, region);
+    inlay_status status;
 
-    if (status == INLAY_OK)
-        ep_price_learn(state, at->price, now_ns() - start);
+    ep_profile_begin(&profiling, state->host, region->ep, args->run);
+    status = ort_ports_run(&region->ports, state->host, args, compute, region);
+    ep_profile_end(&profiling, region->ports.info);
+    if (status == INLAY_OK && profiling.profiler == NULL)
+        ep_price_learn(state->prices, at->price, now_ns() - start);
     return status;
 }

@@ -324,25 +324,35 @@ OrtStatus *ort_KernelRegistry_AddKernel(OrtKernelRegistry *kernel_registry, cons
     return NULL;
 }
 
-static bool has_type(const OrtValueInfo *value, uint64_t types)
-{
-    return value != NULL && value->type->tensor != NULL && (types >> value->type->tensor->type & 1) != 0;
-}
-
-/* Whether a node has types that a constraint permits. The operator's schema, which says where a type parameter is used,
- * is not part of inlay's interface. By ONNX's custom, T and T1 are the type of the first input; others are of some input
- * or output. */
-static bool fits_constraint(const OrtNode *node, const type_constraint *constraint)
+/* Whether a node of an operator without a schema, a custom one, has types that a constraint permits: T and T1 are the
+ * type of the first input; others are of some input or output. */
+static bool guess_fit(const OrtNode *node, const type_constraint *constraint)
 {
     if ((strcmp(constraint->name, "T") == 0 || strcmp(constraint->name, "T1") == 0) && node->input_count > 0)
-        return has_type(node->inputs[0], constraint->types);
+        return ep_value_has_type(node->inputs[0], constraint->types);
     for (size_t i = 0; i < node->input_count; i++)
-        if (has_type(node->inputs[i], constraint->types))
+        if (ep_value_has_type(node->inputs[i], constraint->types))
             return true;
     for (size_t i = 0; i < node->output_count; i++)
-        if (has_type(node->outputs[i], constraint->types))
+        if (ep_value_has_type(node->outputs[i], constraint->types))
             return true;
     return false;
+}
+
+static bool fits_constraints(const OrtKernelDef *def, const OrtNode *node)
+{
+    OrtOpSchema *schema = NULL;
+    bool ok = true;
+
+    if (def->constraint_count == 0)
+        return true;
+    ort_ReleaseStatus(
+        ort_GetOpSchema(node->info->op_type.data, (int)node->info->since_version, node->info->domain.data, &schema));
+    for (size_t i = 0; ok && i < def->constraint_count; i++)
+        ok = schema != NULL ? ep_schema_fits(schema, node, def->constraints[i].name, def->constraints[i].types)
+                            : guess_fit(node, &def->constraints[i]);
+    ort_ReleaseOpSchema(schema);
+    return ok;
 }
 
 static bool fits(const OrtKernelDef *def, const char *ep_name, const OrtNode *node)
@@ -354,12 +364,7 @@ static bool fits(const OrtKernelDef *def, const char *ep_name, const OrtNode *no
     if (strcmp(def->op_type, node->info->op_type.data) != 0 || version < def->first_version ||
         version > def->last_version || (own[0] != '\0' && strcmp(own, ep_name) != 0))
         return false;
-    if (strcmp(domain[0] != '\0' ? domain : "ai.onnx", node_domain) != 0)
-        return false;
-    for (size_t i = 0; i < def->constraint_count; i++)
-        if (!fits_constraint(node, &def->constraints[i]))
-            return false;
-    return true;
+    return strcmp(domain[0] != '\0' ? domain : "ai.onnx", node_domain) == 0 && fits_constraints(def, node);
 }
 
 const OrtKernelDef *ep_kernel_find(const OrtKernelRegistry *registry, const char *ep_name, const OrtNode *node)

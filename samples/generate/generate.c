@@ -8,42 +8,27 @@
  * stderr. */
 #include "files.h"
 #include "lookup.h"
+#include "model.h"
 #include "sampler.h"
 #include "tokenizer.h"
 #include <argp.h>
 #include <errno.h>
-#include <inlay/inlay.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MOST_STOPS = 16, ROOM = 512, MOST_GUESSES = 16 };
+enum { MOST_STOPS = 16, MOST_GUESSES = 16, GUESSES = 4 };
 
 struct settings {
-    const char *model, *prompt, *tokenizer, *threads;
+    const char *model, *draft, *prompt, *tokenizer, *threads;
     const char *stops[MOST_STOPS];
     uint32_t stop_count;
     bool chat, shows_tokens, never_ends;
-    long tokens, lookup;
+    long tokens, lookup, guesses;
     struct sampler sampler;
 };
-
-/* The model, and the indices of its inputs and outputs; INLAY_NONE: the model has no such input. */
-struct model {
-    inlay_session *session;
-    inlay_context *context;
-    uint32_t ids, mask, positions, logits;
-    int64_t ends[MOST_ENDS]; /* tokens that end a text */
-    uint32_t end_count;
-};
-
-static bool complain(const char *what, const inlay_diag *diag)
-{
-    fprintf(stderr, "generate: %s: %s\n", what, diag->text);
-    return false;
-}
 
 static double seconds(clockid_t clock)
 {
@@ -51,119 +36,6 @@ static double seconds(clockid_t clock)
 
     (void)clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* ------------------------------------------------------------------ the model */
-
-static void model_close(struct model *model)
-{
-    inlay_context_destroy(model->context);
-    inlay_session_destroy(model->session);
-}
-
-static bool is_state(const struct model *model, uint32_t input)
-{
-    inlay_state_info info = { .struct_size = sizeof info };
-
-    for (uint32_t i = 0; inlay_session_state(model->session, i, &info) == INLAY_OK; i++)
-        if (info.input == input)
-            return true;
-    return false;
-}
-
-/* Checks that this program can supply the inputs. */
-static bool check_inputs(struct model *model)
-{
-    inlay_io_info info = { .struct_size = sizeof info };
-
-    model->ids = inlay_session_find_input(model->session, "input_ids");
-    model->mask = inlay_session_find_input(model->session, "attention_mask");
-    model->positions = inlay_session_find_input(model->session, "position_ids");
-    model->logits = inlay_session_find_output(model->session, "logits");
-    for (uint32_t i = 0; inlay_session_input(model->session, i, &info) == INLAY_OK; i++) {
-        const bool mine = i == model->ids || i == model->mask || i == model->positions;
-
-        if ((mine && info.dtype != INLAY_INT64) || (!mine && !is_state(model, i) && info.optional == 0)) {
-            fprintf(stderr, "generate: input '%s' of %s is not supported by this program\n", info.name,
-                    inlay_dtype_name(info.dtype));
-            return false;
-        }
-    }
-    if (model->ids != INLAY_NONE && model->logits != INLAY_NONE)
-        return true;
-    fprintf(stderr, "generate: the model has no input 'input_ids', or no output 'logits'\n");
-    return false;
-}
-
-static bool model_open(const struct settings *settings, struct model *model)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *options = NULL;
-    bool ok = inlay_options_create(&options, &diag) == INLAY_OK &&
-              inlay_options_load(options, NULL, &diag) == INLAY_OK &&
-              inlay_options_load_environment(options, &diag) == INLAY_OK &&
-              /* most runs read one token */
-              inlay_options_set(options, "assume", "sequence_length=1", &diag) == INLAY_OK &&
-              inlay_options_set(options, "assume", "batch_size=1", &diag) == INLAY_OK &&
-              (settings->threads == NULL ||
-               inlay_options_set(options, "intra_threads", settings->threads, &diag) == INLAY_OK) &&
-              inlay_session_create(settings->model, options, &model->session, &diag) == INLAY_OK &&
-              inlay_context_create(model->session, &model->context, &diag) == INLAY_OK &&
-              inlay_context_keep_states(model->context, ROOM, &diag) == INLAY_OK;
-
-    inlay_options_destroy(options);
-    if (!ok)
-        return complain(settings->model, &diag);
-    model->end_count = files_ends(settings->model, model->ends);
-    return check_inputs(model);
-}
-
-/* Sets an integer input of shape [1, count] to `given`, or, if that is NULL, to first, first + step, ... */
-static bool set_integers(struct model *model, uint32_t input, const int64_t *given, int64_t first, int64_t step,
-                         int64_t count, inlay_diag *diag)
-{
-    inlay_value *v = NULL;
-    int64_t *to;
-    bool ok;
-
-    if (input == INLAY_NONE)
-        return true;
-    if (inlay_value_create(INLAY_INT64, 2, (const int64_t[]){ 1, count }, &v, diag) != INLAY_OK)
-        return false;
-    to = inlay_value_data(v);
-    for (int64_t i = 0; i < count; i++)
-        to[i] = given != NULL ? given[i] : first + i * step;
-    ok = inlay_context_set_input(model->context, input, v, diag) == INLAY_OK;
-    inlay_value_unref(v);
-    return ok;
-}
-
-/* Runs the model on tokens, of which the last ones are guesses. *logits are those after the last token that is none, and
- * after each guess; they belong to the context until the next run. */
-static bool model_read(struct model *model, const int64_t *tokens, int64_t count, int64_t guesses, float **logits,
-                       size_t *vocabulary)
-{
-    const int64_t past = inlay_context_state_length(model->context);
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *y;
-
-    if (!set_integers(model, model->ids, tokens, 0, 0, count, &diag) ||
-        !set_integers(model, model->mask, NULL, 1, 0, past + count, &diag) ||
-        !set_integers(model, model->positions, NULL, past, 1, count, &diag) ||
-        inlay_context_run(model->context, NULL, &diag) != INLAY_OK)
-        return complain("the model did not run", &diag);
-    y = inlay_context_output(model->context, model->logits);
-    if (y == NULL || inlay_value_dtype(y) != INLAY_FLOAT || inlay_value_rank(y) != 3 || inlay_value_count(y) == 0) {
-        fprintf(stderr, "generate: 'logits' is no float tensor [1, tokens, vocabulary]\n");
-        return false;
-    }
-    if (inlay_value_dims(y)[1] <= guesses) {
-        fprintf(stderr, "generate: the model returns the logits of the last token alone; do not set --lookup\n");
-        return false;
-    }
-    *vocabulary = (size_t)inlay_value_dims(y)[2];
-    *logits = (float *)inlay_value_data(y) + (inlay_value_dims(y)[1] - 1 - guesses) * inlay_value_dims(y)[2];
-    return true;
 }
 
 /* ------------------------------------------------------------------ streaming output */
@@ -316,14 +188,41 @@ static bool add_next(struct settings *settings, const struct model *model, const
     return text->stopped || part == NULL || special || stream_put(&text->out, part, bytes, &text->stopped);
 }
 
+/* Guesses at most `most` tokens that follow the text: those that the draft model would choose with the same random
+ * numbers. Returns their number. */
+static size_t guess_next(struct settings *settings, struct model *draft, const struct text *text, size_t most,
+                         int64_t *guesses)
+{
+    const uint64_t state = settings->sampler.state;
+    size_t found = 0;
+
+    if (!model_rewind(draft, text->count - 1))
+        return 0;
+    while (found < most) {
+        const int64_t length = inlay_context_state_length(draft->context);
+        size_t vocabulary = 0;
+        float *logits = NULL;
+        int64_t next;
+
+        if (!model_read(draft, found > 0 ? &guesses[found - 1] : text->tokens + length,
+                        found > 0 ? 1 : (int64_t)text->count - length, 0, &logits, &vocabulary))
+            break;
+        next = sampler_next(&settings->sampler, logits, vocabulary, text->tokens, text->count);
+        if (next < 0)
+            break;
+        guesses[found++] = next;
+    }
+    settings->sampler.state = state;
+    return found;
+}
+
 /* Runs the model on the tokens after the first `read`, and on guesses of the next ones. Adds the token that follows, and
- * while that is the one guessed, the token after it. */
-static bool step(struct settings *settings, struct model *model, const struct tokenizer *tokenizer, struct text *text,
-                 size_t read)
+ * while that is the one guessed, the token after it. draft: its context may have tokens that were not right; NULL: none. */
+static bool step(struct settings *settings, struct model *model, struct model *draft, const struct tokenizer *tokenizer,
+                 struct text *text, size_t read)
 {
     int64_t guesses[MOST_GUESSES], *more = realloc(text->tokens, (text->count + 1 + MOST_GUESSES) * sizeof *more);
-    inlay_diag diag = INLAY_DIAG_INIT;
-    size_t found, right = 0, vocabulary = 0;
+    size_t found = 0, right = 0, vocabulary = 0;
     float *logits = NULL;
 
     if (more == NULL) {
@@ -331,7 +230,10 @@ static bool step(struct settings *settings, struct model *model, const struct to
         return false;
     }
     text->tokens = more;
-    found = text->made > 0 ? lookup_next(more, text->count, (size_t)settings->lookup, guesses) : 0;
+    if (text->made > 0)
+        found = lookup_next(more, text->count, (size_t)settings->lookup, guesses);
+    if (text->made > 0 && found == 0 && draft != NULL)
+        found = guess_next(settings, draft, text, (size_t)settings->guesses, guesses);
     memcpy(more + text->count, guesses, found * sizeof *guesses);
     if (!model_read(model, more + read, (int64_t)(text->count + found - read), (int64_t)found, &logits, &vocabulary))
         return false;
@@ -344,16 +246,14 @@ static bool step(struct settings *settings, struct model *model, const struct to
         if (goes_on && !text->stopped && text->made < (size_t)settings->tokens)
             continue;
         text->right += right;
-        if ((size_t)inlay_context_state_length(model->context) < text->count || /* the last token is not read yet */
-            inlay_context_state_rewind(model->context, (int64_t)text->count - 1, &diag) == INLAY_OK)
-            return true;
-        return complain("the guesses cannot be dropped; do not set --lookup", &diag);
+        /* The last token is not read yet. The draft model has read the guesses but the last one. */
+        return model_rewind(model, text->count - 1) && (draft == NULL || model_rewind(draft, text->count - 1));
     }
     return false;
 }
 
-static bool generate(struct settings *settings, struct model *model, const struct tokenizer *tokenizer,
-                     int64_t **tokens, size_t *count)
+static bool generate(struct settings *settings, struct model *model, struct model *draft,
+                     const struct tokenizer *tokenizer, int64_t **tokens, size_t *count)
 {
     const size_t prompt = *count;
     struct text text = { .tokens = *tokens,
@@ -363,7 +263,7 @@ static bool generate(struct settings *settings, struct model *model, const struc
     bool ok = true;
 
     while (ok && !text.stopped && text.made < (size_t)settings->tokens)
-        ok = step(settings, model, tokenizer, &text, text.made > 0 ? text.count - 1 : 0);
+        ok = step(settings, model, draft, tokenizer, &text, text.made > 0 ? text.count - 1 : 0);
     flush(&text.out, text.out.bytes);
     report(&text, prompt);
     if (settings->shows_tokens)
@@ -387,6 +287,8 @@ enum {
     KEY_THREADS,
     KEY_TOKENIZER,
     KEY_LOOKUP,
+    KEY_DRAFT,
+    KEY_GUESSES,
     KEY_SHOW_TOKENS,
     KEY_IGNORE_END
 };
@@ -404,6 +306,9 @@ static const struct argp_option options[] = {
     { "tokenizer", KEY_TOKENIZER, "FILE", 0, "Path of tokenizer.json (default: the model's folder or its parent)", 0 },
     { "lookup", KEY_LOOKUP, "N", 0,
       "Let each run check N guesses of the next tokens: those that followed the last ones earlier (default: 0)", 0 },
+    { "draft", KEY_DRAFT, "FILE", 0,
+      "Let each run check guesses of a draft model: a smaller one with the same tokens (default: none)", 0 },
+    { "guesses", KEY_GUESSES, "N", 0, "Tokens that the draft model guesses for a run (default: 4)", 0 },
     { "show-tokens", KEY_SHOW_TOKENS, NULL, 0, "Print the ids of all tokens to stderr", 0 },
     { "ignore-end", KEY_IGNORE_END, NULL, 0, "Continue after a token that ends the text, for timing", 0 },
     { 0 }
@@ -462,6 +367,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_LOOKUP:
         settings->lookup = (long)number(arg, 0, MOST_GUESSES, "lookup", state);
         break;
+    case KEY_DRAFT:
+        settings->draft = arg;
+        break;
+    case KEY_GUESSES:
+        settings->guesses = (long)number(arg, 1, MOST_GUESSES, "guesses", state);
+        break;
     case KEY_SHOW_TOKENS:
         settings->shows_tokens = true;
         break;
@@ -488,12 +399,12 @@ int main(int argc, char **argv)
     static const struct argp parser = {
         options, parse, "MODEL.onnx PROMPT", "Continues PROMPT by a language model.", NULL, NULL, NULL
     };
-    struct settings settings = { .tokens = 256, .sampler = SAMPLER_INIT };
+    struct settings settings = { .tokens = 256, .guesses = GUESSES, .sampler = SAMPLER_INIT };
     char path[PATH_MAX], error[512], *text = NULL;
     int64_t *tokens = NULL;
     struct tokenizer *tokenizer = NULL;
     size_t count = 0;
-    struct model model = { 0 };
+    struct model model = { 0 }, draft = { 0 };
     bool ok = false;
 
     if (argp_parse(&parser, argc, argv, 0, NULL, &settings) != 0)
@@ -511,9 +422,11 @@ int main(int argc, char **argv)
     text = wrap_chat(&settings, tokenizer);
     if (text != NULL && (!tokenizer_encode(tokenizer, text, !settings.chat, &tokens, &count) || count == 0))
         fprintf(stderr, "generate: the prompt has no tokens\n");
-    else if (text != NULL && model_open(&settings, &model))
-        ok = generate(&settings, &model, tokenizer, &tokens, &count);
+    else if (text != NULL && model_open(settings.model, settings.threads, &model) &&
+             (settings.draft == NULL || model_open(settings.draft, settings.threads, &draft)))
+        ok = generate(&settings, &model, settings.draft != NULL ? &draft : NULL, tokenizer, &tokens, &count);
     model_close(&model);
+    model_close(&draft);
     tokenizer_close(tokenizer);
     sampler_deinit(&settings.sampler);
     free(tokens);

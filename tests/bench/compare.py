@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,15 @@ ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
 sys.path.insert(0, os.path.join(HERE, "..", "models"))
 import check_models as models  # noqa: E402
 
-PEERS = {"ort": "ONNX Runtime", "torch": "torch eager", "script": "TorchScript"}
+PEERS = {"ort": "ONNX Runtime", "torch": "torch eager", "script": "TorchScript", "compiled": "torch.compile",
+         "opencv": "OpenCV dnn", "ncnn": "ncnn"}
+# Packages of Debian sid for the peers that run there with --sid.
+SID_PACKAGES = "python3-torch python3-torchvision python3-opencv python3-numpy python3-dev libtorch-dev g++"
+# Networks of ncnn's benchmark that equal models of export_models.py, with the sides of their input.
+NCNN = {"efficientnet_b0": ("efficientnet_b0", 224), "googlenet": ("googlenet", 224), "mnasnet1_0": ("mnasnet", 224),
+        "mobilenet_v2": ("mobilenet_v2", 224), "mobilenet_v3_large": ("mobilenet_v3", 224),
+        "regnet_y_400mf": ("regnety_400m", 224), "resnet18": ("resnet18", 224), "resnet50": ("resnet50", 224),
+        "shufflenet_v2": ("shufflenet_v2", 224), "squeezenet1_1": ("squeezenet", 227), "vgg16": ("vgg16", 224)}
 OWN = {"inlay": "", "tuned": " tuned", "strict": " strict"}  # settings of inlay
 LEAST_RUNS = 10
 FIGURES = ("median_ms", "create_ms", "first_ms", "peak_mb")
@@ -45,6 +54,8 @@ def arguments():
     ap.add_argument("--providers", default="")
     ap.add_argument("--tune", action="store_true")
     ap.add_argument("--strict", action="store_true")
+    ap.add_argument("--sid", action="store_true")
+    ap.add_argument("--ncnn", metavar="DIR")
     ap.add_argument("--errors", help="output of networks_accuracy.py --json")
     ap.add_argument("--grow", default="", help="NAME=START+STEP,...: all runs have different sizes")
     ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
@@ -58,6 +69,10 @@ def arguments():
     for p in args.peer:
         if p not in PEERS:
             sys.exit(f"compare.sh: --peer {p}: peers are {', '.join(PEERS)}")
+    if "ncnn" in args.peer and not (args.ncnn and os.path.exists(os.path.join(args.ncnn, "benchncnn"))):
+        sys.exit("compare.sh: --peer ncnn: name the folder of benchncnn and params/ with --ncnn DIR")
+    if "compiled" in args.peer and not args.sid:
+        sys.exit("compare.sh: --peer compiled: torch.compile is in Debian sid; add --sid")
     if not args.rows and not os.path.exists(args.inlay):
         sys.exit(f"{args.inlay} does not exist: build it first, or name it with --inlay")
     args.grow = [x for g in args.grow.split(",") if g for x in ("--grow", g)]
@@ -126,6 +141,38 @@ def prepare_inputs(args, path, folder):
 
 
 # ----------------------------------------------------------------- engines
+def in_sid(args, inputs):
+    """What runs a command in Debian sid, where the folders of the tests, the models and the inputs have the same names."""
+    folders = (os.path.join(ROOT, "tests"), os.path.realpath(args.dir), os.path.realpath(inputs))
+    binds = [x for folder in folders for x in ("--bind", f"{folder}:{folder}")]
+    return [os.path.join(ROOT, "sdk", "packaging", "chroot.sh"), "--keep", "peers", *binds, "sid",
+            "env", "TORCHINDUCTOR_CACHE_DIR=/var/cache/inductor"]
+
+
+def set_up_sid(args):
+    subprocess.run([*in_sid(args, args.dir), "sh", "-c", f"dpkg -s {SID_PACKAGES} >/dev/null 2>&1 || "
+                    "{ apt-get -o Acquire::Check-Valid-Until=false update -qq && "
+                    f"apt-get install -y -qq --no-install-recommends {SID_PACKAGES} >/dev/null; }}"], check=True)
+
+
+def run_ncnn(args, network, threads, seconds):
+    """ncnn's benchmark prints the mean of a number of runs, and uses random weights."""
+    name, side = NCNN[network]
+
+    def run(count):
+        out = subprocess.run([os.path.join(args.ncnn, "benchncnn"), str(count), str(threads), "1", "-1", "0",
+                              f"param={name}.param", f"shape=[{side},{side},3]"],
+                             cwd=os.path.join(args.ncnn, "params"), capture_output=True, text=True, check=False)
+        found = re.search(r"min *= *([0-9.]+) .*avg *= *([0-9.]+)", out.stdout + out.stderr)
+        return found or f"benchncnn printed no time for {name}"
+
+    first = run(4)
+    if isinstance(first, str):
+        return first
+    timed = run(max(4, int(seconds * 1e3 / max(float(first[2]), 0.01))))
+    return timed if isinstance(timed, str) else {"min_ms": float(timed[1]), "median_ms": float(timed[2])}
+
+
 def last_json(command):
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
@@ -150,9 +197,21 @@ def command_of(args, engine, model, inputs, threads, extra=(), seconds=None):
         peer = os.path.join(args.dir, "peer")
         return [os.path.join(peer, "ort_bench"), os.path.join(peer, "libonnxruntime.so.1"), path, "--threads",
                 str(threads), "--seconds", seconds, "--inputs", inputs, *args.grow, *extra]
-    script = ["--script"] if engine == "script" else []
-    return ["/usr/bin/python3", os.path.join(HERE, "torch_bench.py"), exported, "--threads", str(threads), "--seconds",
-            seconds, "--inputs", inputs, *script]
+    program = ["opencv_bench.py", os.path.realpath(path)] if engine == "opencv" else ["torch_bench.py", exported]
+    flag = {"script": ["--script"], "compiled": ["--compile"]}.get(engine, [])
+    return [*(in_sid(args, inputs) if args.sid else []), "/usr/bin/python3", os.path.join(HERE, program[0]), program[1],
+            "--threads", str(threads), "--seconds", seconds, "--inputs", os.path.realpath(inputs), *flag]
+
+
+def time_engine(args, engine, model, inputs, threads, seconds):
+    if engine == "ncnn":
+        return run_ncnn(args, model[2], threads, seconds)
+    return last_json(command_of(args, engine, model, inputs, threads, seconds=seconds))
+
+
+def has_model(engine, model):
+    """Whether the peer can get the model: torch from its module, ncnn from its own list."""
+    return engine in ("ort", "opencv") or (model[2] in NCNN if engine == "ncnn" else bool(model[2]))
 
 
 def same_outputs(args, model, inputs, work, threads):
@@ -209,7 +268,7 @@ def measure(args, model, threads, peak_path):
         os.mkdir(inputs)
         sizes = prepare_inputs(args, model[1], inputs)
         engines = ["inlay"] + ["tuned"] * args.tune + ["strict"] * args.strict
-        engines += [p for p in args.peer if p == "ort" or model[2]]
+        engines += [p for p in args.peer if has_model(p, model)]
         if args.tune:
             subprocess.run([args.inlay, "tune", model[1], "--quiet", "--inputs", inputs,
                             *common(args, inputs, "tuned", threads)], check=True, stdout=subprocess.DEVNULL)
@@ -217,7 +276,7 @@ def measure(args, model, threads, peak_path):
         peaks, seconds = [], args.seconds
         for n in range(-1, args.rounds):  # the round before the first determines the length of rounds
             for engine in list(engines):
-                report = last_json(command_of(args, engine, model, inputs, threads, seconds=seconds if n >= 0 else 0.01))
+                report = time_engine(args, engine, model, inputs, threads, seconds if n >= 0 else 0.01)
                 if isinstance(report, str):
                     print(f"  {PEERS.get(engine, engine)}: {report}", file=sys.stderr)
                     rounds[engine] = None
@@ -269,6 +328,12 @@ def read_errors(args):
     return out
 
 
+def best_peer(r, peers):
+    """The fastest peer of a row, and the ratio to it; None: no peer ran."""
+    return min(((p, r["engines"][p]["ratio"]) for p in peers if "ratio" in r["engines"].get(p, {})),
+               key=lambda pair: pair[1], default=None)
+
+
 def cells_of(r, peers, more, top, errors):
     """A row of the table; more: inlay's other settings. None: inlay did not run."""
     own = r["engines"].get("inlay")
@@ -281,9 +346,12 @@ def cells_of(r, peers, more, top, errors):
         e = r["engines"].get(p, {})
         cells += [f"{e['median_ms']:.2f}" if e else "-"]
         cells += [f"{e[ratio_of(m)]:.2f}" if ratio_of(m) in e else "-" for m in ("inlay", *more)]
-        if e:
+        if "create_ms" in e:
             create.append(f"{e['create_ms']:.0f}")
             memory.append(f"{e['peak_mb']:.0f}")
+    if len(peers) > 1:
+        best = best_peer(r, peers)
+        cells.append(f"{best[1]:.2f} ({PEERS[best[0]]})" if best else "-")
     share = r["gflop"] / own["median_ms"] * 1e3 / top * 100 if r["gflop"] else None
     far = r["difference"]
     warm = f"{own['warm_ms']:.0f}" if "warm_ms" in own else "-"
@@ -298,6 +366,7 @@ def table(args, rows):
     heads = ["model", "threads", "inlay ms", *(f"{m} ms" for m in more)]
     for p in peers:
         heads += [f"{PEERS[p]} ms", "ratio", *(f"ratio {m}" for m in more)]
+    heads += ["ratio to the fastest"] * (len(peers) > 1)
     heads += ["create cold ms", "create warm ms", "peak MB", "% of peak", "outputs"] + ["error"] * bool(errors)
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for r in rows:
@@ -310,6 +379,10 @@ def table(args, rows):
             if ratios:
                 lines.append(f"\n{PEERS[p]} / inlay{words}: geometric mean {np.exp(np.mean(np.log(ratios))):.2f}, "
                              f"least {min(ratios):.2f}, of {len(ratios)}")
+    best = [pair[1] for pair in (best_peer(r, peers) for r in rows) if pair]
+    if len(peers) > 1 and best:
+        lines.append(f"\nfastest peer / inlay: geometric mean {np.exp(np.mean(np.log(best))):.2f}, least {min(best):.2f}, "
+                     f"of {len(best)}")
     return "\n".join(lines)
 
 
@@ -344,6 +417,8 @@ def measure_all(args):
     if "ort" in args.peer and not os.path.exists(os.path.join(args.dir, "peer", "ort_bench")):
         subprocess.run(["bash", os.path.join(ROOT, "tests", "models", "peer", "setup.sh"),
                         os.path.join(args.dir, "peer")], check=True)
+    if args.sid:
+        set_up_sid(args)
     rows = []
     with tempfile.TemporaryDirectory() as work:
         peak_path = peak_model(work)

@@ -34,6 +34,9 @@ class Writer:
         self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
         return names[0] if len(names) == 1 else names
 
+    def linear(self, x, layer, name, rows, columns):
+        return self.op("MatMul", x, self.weights("model.layers.%d.%s.weight" % (layer, name), rows, columns))
+
     def norm(self, x, name):
         """Root mean square, as Optimum writes it."""
         gain = self.constant(name, np.ones(self.a.hidden, np.float32))
@@ -130,15 +133,15 @@ def write(path, kind, args):
     for i in range(args.layers):
         n = w.norm(x, "norm%d.0" % i)
         wide, narrow = args.heads * args.size, args.shared * args.size
-        q, k, v = (w.op("MatMul", n, w.weights("w%d.%s" % (i, name), args.hidden, size))
+        q, k, v = (w.linear(n, i, "self_attn.%s_proj" % name, args.hidden, size)
                    for name, size in (("q", wide), ("k", narrow), ("v", narrow)))
         y = attention(w, i, q, k, v)
-        x = w.op("Add", x, w.op("MatMul", y, w.weights("w%d.o" % i, wide, args.hidden)))
+        x = w.op("Add", x, w.linear(y, i, "self_attn.o_proj", wide, args.hidden))
         n = w.norm(x, "norm%d.1" % i)
-        gate = w.op("MatMul", n, w.weights("w%d.gate" % i, args.hidden, args.inner))
-        up = w.op("MatMul", n, w.weights("w%d.up" % i, args.hidden, args.inner))
+        gate = w.linear(n, i, "mlp.gate_proj", args.hidden, args.inner)
+        up = w.linear(n, i, "mlp.up_proj", args.hidden, args.inner)
         gate = w.op("Mul", w.op("Mul", gate, w.op("Sigmoid", gate)), up)
-        x = w.op("Add", x, w.op("MatMul", gate, w.weights("w%d.down" % i, args.inner, args.hidden)))
+        x = w.op("Add", x, w.linear(gate, i, "mlp.down_proj", args.inner, args.hidden))
     w.op("MatMul", w.norm(x, "norm"), w.weights("head", args.hidden, args.words), names=["logits"])
     info = helper.make_tensor_value_info
     inputs = [info("input_ids", T.INT64, ["batch", "sequence"]), info("attention_mask", T.INT64, ["batch", "total"])]

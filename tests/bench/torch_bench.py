@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times a model of export_models.py in torch: torch_bench.py NAME --threads N --seconds S --inputs DIR [--script].
+"""Times a model of export_models.py in torch: torch_bench.py NAME --threads N --seconds S --inputs DIR
+[--script | --compile].
 
 Prints one JSON line like ort_bench. The weights equal the exported ones, because the seed is the model's name."""
 import argparse
@@ -27,6 +28,7 @@ def main():
     ap.add_argument("--seconds", type=float, default=1)
     ap.add_argument("--inputs")
     ap.add_argument("--script", action="store_true")
+    ap.add_argument("--compile", action="store_true")
     args = ap.parse_args()
 
     import torch
@@ -47,6 +49,8 @@ def main():
         if args.script:
             model = torch.jit.freeze(torch.jit.trace(model, tuple(feeds), check_trace=False))
             model = torch.jit.optimize_for_inference(model)
+        elif args.compile:
+            model = torch.compile(model)
         created = time.perf_counter()
         model(*feeds)
         first = time.perf_counter()

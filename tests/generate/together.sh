@@ -1,5 +1,5 @@
 #!/bin/sh
-# Texts that share runs are those that each prompt has alone, and the same if runs read guesses:
+# Texts that share runs are those that each prompt has alone, and the same if runs read guesses, also of a draft model:
 #   together.sh GENERATE TOGETHER WRITE_MODELS
 set -eu
 
@@ -43,6 +43,24 @@ for model in counted masked; do
             exit 1
         fi
     done
+    for draft in counted masked; do
+        for prompt; do
+            "$generate" "$folder/$model.onnx" --tokens 150 --ignore-end --temperature 0.3 --guesses 3 \
+                --draft "$folder/$draft.onnx" "$prompt" 2>"$folder/times"
+            cat "$folder/times" >>"$folder/guesses"
+            [ "$model" != "$draft" ] || cat "$folder/times" >>"$folder/own"
+        done >"$folder/drafted"
+        if ! diff "$folder/guessed.0" "$folder/drafted"; then
+            echo "$model, draft model $draft: other texts than without"
+            exit 1
+        fi
+    done
+    # A model guesses its own tokens: each run makes 4, but the first and the last one.
+    if [ "$(grep -c ', 3\.[89][0-9]* tokens by a run' "$folder/own")" -ne "$#" ]; then
+        echo "$model, its own draft model: guesses are wrong"
+        exit 1
+    fi
+    rm "$folder/own"
     if ! grep -q '; [1-9][0-9]* of [0-9]* guesses were right' "$folder/guesses"; then
         echo "$model: no guess was right"
         exit 1

@@ -540,6 +540,50 @@ static void test_selection(void **state)
     api->ReleaseSessionOptions(options);
 }
 
+/* The runtime's profile of a session contains the steps of inlay, within the events of their fused nodes. */
+static void test_profile(void **state)
+{
+    OrtSessionOptions *options = options_with("intra_threads", "1");
+    char prefix[] = "/tmp/inlay_ep_profile_XXXXXX", *path = NULL, *text;
+    struct wire wire = { 0 };
+    OrtSession *session, *stock;
+    OrtSessionOptions *stock_options;
+    uint64_t seed = 42;
+    size_t found = 0;
+    FILE *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(prefix));
+    ok(api->CreateSessionOptions(&stock_options));
+    models[0].write(&wire);
+    stock = session_of(&wire, stock_options);
+    ok(api->EnableProfiling(options, prefix));
+    session = session_of(&wire, options);
+    wire_deinit(&wire);
+    for (int i = 0; i < 2; i++)
+        run_both(&models[0], stock, session, 2, &seed);
+    ok(api->SessionEndProfiling(session, allocator, &path));
+    file = fopen(path, "re");
+    assert_non_null(file);
+    text = calloc(1, 1 << 20);
+    assert_non_null(text);
+    assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
+    (void)fclose(file);
+    for (const char *at = text; (at = strstr(at, "\"parent_name\"")) != NULL; at++)
+        found++;
+    if (found == 0 || found % 2 != 0 || strstr(text, "InlayExecutionProvider") == NULL ||
+        strstr(text, "\"op_name\" : \"MatMul") == NULL)
+        fail_msg("%zu steps of inlay in %s", found, text);
+    free(text);
+    assert_int_equal(unlink(path), 0);
+    allocator->Free(allocator, path);
+    api->ReleaseSession(session);
+    api->ReleaseSession(stock);
+    api->ReleaseSessionOptions(options);
+    api->ReleaseSessionOptions(stock_options);
+    remove_folder(prefix);
+}
+
 static void test_unknown_option(void **state)
 {
     OrtSessionOptions *options = options_with("no_such_option", "1");
@@ -559,6 +603,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),        cmocka_unit_test(test_threads),   cmocka_unit_test(test_compiled_models),
         cmocka_unit_test(test_compatibility), cmocka_unit_test(test_selection), cmocka_unit_test(test_unknown_option),
+        cmocka_unit_test(test_profile),
     };
 
     return cmocka_run_group_tests_name("inlay_ep_stock", tests, begin, end);

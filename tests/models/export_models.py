@@ -119,6 +119,11 @@ CLASSIFIERS = {  # name: (constructor, kwargs, image size, opset, reference batc
     "vgg16": ("vgg16", {}, 224, 13, 2),
     "convnext_tiny": ("convnext_tiny", {}, 224, 17, 2),
     "swin_t": ("swin_t", {}, 224, 16, 2),
+    "resnext50": ("resnext50_32x4d", {}, 224, 13, 2),
+    "mnasnet1_0": ("mnasnet1_0", {}, 224, 13, 2),
+    "regnet_y_400mf": ("regnet_y_400mf", {}, 224, 13, 2),
+    "shufflenet_v2": ("shufflenet_v2_x1_0", {}, 224, 13, 2),
+    "vit_b_16": ("vit_b_16", {}, 224, 14, 1),
 }
 for _n, (_c, _kw, _s, _o, _b) in CLASSIFIERS.items():
     def _f(c=_c, kw=_kw, s=_s, o=_o, b=_b):
@@ -136,6 +141,52 @@ def _():  # weights in model.onnx.data (external tensors)
     s = classifier(TV.squeezenet1_1(weights=None), 224, 13)
     s.external = True
     return s
+
+
+# A classifier of faces whose run takes less than a millisecond.
+reg("face_classifier")(lambda: classifier(nn.Sequential(
+    *(layer for a, b in ((3, 16), (16, 32), (32, 48), (48, 64))
+      for layer in (nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.PReLU(b))),
+    nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 8)), 64, 13))
+
+
+class FaceDetector(nn.Module):
+    """Depthwise blocks with residuals on a picture of 128, and boxes of 512 anchors."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 24, 5, 2, 2)
+        self.blocks = nn.ModuleList()
+        for a, b, stride in ((24, 24, 1), (24, 32, 1), (32, 48, 2), (48, 48, 1), (48, 88, 2), (88, 88, 1), (88, 88, 1)):
+            self.blocks.append(nn.Sequential(nn.Conv2d(a, a, 3, stride, 1, groups=a), nn.Conv2d(a, b, 1)))
+        self.scores, self.boxes = nn.Conv2d(88, 2, 1), nn.Conv2d(88, 32, 1)
+
+    def forward(self, x):
+        x = F.relu(self.stem(x))
+        for block in self.blocks:
+            y = block(x)
+            rest = F.max_pool2d(x, 2) if y.shape[-1] != x.shape[-1] else x
+            x = F.relu(y + F.pad(rest, (0, 0, 0, 0, 0, y.shape[1] - x.shape[1])))
+        n = x.shape[0]
+        return (torch.sigmoid(self.scores(x).permute(0, 2, 3, 1).reshape(n, 512, 1)),
+                self.boxes(x).permute(0, 2, 3, 1).reshape(n, 512, 16))
+
+
+@reg("face_detector")
+def _():
+    m = enliven(FaceDetector()).eval()
+    return Spec(m, (image(1, 3, 128, 128),), (image(1, 3, 128, 128),), ["input"], ["scores", "boxes"], {}, 13)
+
+
+@reg("dcgan")
+def _():
+    widths = (100, 512, 256, 128, 64)
+    layers = [layer for i, (a, b) in enumerate(zip(widths, widths[1:]))
+              for layer in (nn.ConvTranspose2d(a, b, 4, 2 if i else 1, 1 if i else 0, bias=False), nn.BatchNorm2d(b),
+                            nn.ReLU())]
+    m = enliven(nn.Sequential(*layers, nn.ConvTranspose2d(64, 3, 4, 2, 1), nn.Tanh()))
+    calibrate(m, torch.randn(8, 100, 1, 1))
+    return Spec(m, (torch.randn(1, 100, 1, 1),), (torch.randn(1, 100, 1, 1),), ["noise"], ["picture"], {}, 13)
 
 
 # ------------------------------------------------------------------- segmentation
@@ -433,6 +484,40 @@ def bert(opset, seq, ref, **kw):
 
 
 reg("bert_base")(lambda: bert(17, 64, (1, 128)))
+
+
+class AudioEncoder(nn.Module):
+    """The encoder of Whisper tiny, for 30 s of sound."""
+
+    def __init__(self, mels=80, d=384, h=6, layers=4, length=1500):
+        super().__init__()
+        self.a, self.b = nn.Conv1d(mels, d, 3, 1, 1), nn.Conv1d(d, d, 3, 2, 1)
+        self.positions = nn.Parameter(torch.randn(length, d) * 0.1)
+        self.layers = nn.ModuleList(Block(d, h, 4 * d) for _ in range(layers))
+        self.norm = nn.LayerNorm(d)
+
+    def forward(self, mel):
+        x = F.gelu(self.b(F.gelu(self.a(mel)))).permute(0, 2, 1) + self.positions
+        for block in self.layers:
+            x = block(x, torch.zeros([]))
+        return self.norm(x)
+
+
+@reg("whisper_encoder")
+def _():
+    m = enliven(AudioEncoder()).eval()
+    return Spec(m, (torch.randn(1, 80, 3000),), (torch.randn(1, 80, 3000),), ["mel"], ["states"], {}, 14)
+
+
+@reg("transformer_encoder")
+def _():
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, norm_first=True, activation="gelu")
+    m = enliven(nn.TransformerEncoder(layer, 6)).eval()
+    for p in m.parameters():
+        if p.dim() > 1:                 # torch copies the first layer
+            nn.init.xavier_uniform_(p)
+    axes = {"x": {0: "batch", 1: "length"}, "y": {0: "batch", 1: "length"}}
+    return Spec(m, (torch.randn(1, 50, 512),), (torch.randn(1, 128, 512),), ["x"], ["y"], axes, 14)
 
 
 class Gpt2Block(nn.Module):

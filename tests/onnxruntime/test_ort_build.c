@@ -733,7 +733,8 @@ static void test_compatibility_info(void **state)
     assert_null(text);
     fails(api->GetCompatibilityInfoFromModelBytes(wire.bytes, wire.count, "", allocator, &text), ORT_INVALID_ARGUMENT,
           "");
-    fails(api->GetCompatibilityInfoFromModelBytes("\xff", 1, "Other", allocator, &text), ORT_INVALID_PROTOBUF, "");
+    fails(api->GetCompatibilityInfoFromModelBytes("\xff", 1, "Other", allocator, &text), ORT_INVALID_GRAPH,
+          "Protobuf parsing failed.");
     fails(api->GetCompatibilityInfoFromModel("/nonexistent/model", "Other", allocator, &text), ORT_NO_SUCHFILE, "");
     free(wire.bytes);
 }

@@ -58,6 +58,8 @@ static void test_run_hints(void **state)
     void *elements;
 
     (void)state;
+    if (!ours())
+        skip();
     ok(api->CreateSessionOptions(&settings));
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
         ok(api->AddSessionConfigEntry(settings, entries[i][0], entries[i][1]));
@@ -228,7 +230,7 @@ static void test_binding(void **state)
     ok(api->BindInput(binding, "x", in));
     ok(api->BindOutput(binding, "z", out));
     ok(api->BindOutputToDevice(binding, "y", cpu()));
-    fails(api->BindInput(binding, "nope", in), ours() ? ORT_INVALID_ARGUMENT : ORT_FAIL, "nope");
+    fails(api->BindInput(binding, "nope", in), ORT_FAIL, "Failed to find input name in the mapping: nope");
     ok(api->SynchronizeBoundInputs(binding));
     ok(api->RunWithBinding(session, NULL, binding));
     ok(api->SynchronizeBoundOutputs(binding));

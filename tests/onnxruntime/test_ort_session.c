@@ -311,13 +311,24 @@ static void test_model_from_a_file_and_optimised(void **state)
     write_add(&wire);
     assert_int_equal(write(fd, wire.bytes, wire.count), wire.count);
     (void)close(fd);
-    free(wire.bytes);
     (void)snprintf(optimised, sizeof optimised, "%s.optimised", path);
     ok(api->CreateSessionOptions(&options));
     ok(api->SetOptimizedModelFilePath(options, optimised));
     ok(api->CreateSession(env, path, options, &session));
     check_sum(session, 2);
     api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+    ok(api->CreateSession(env, optimised, NULL, &session));
+    check_sum(session, 2);
+    api->ReleaseSession(session);
+    (void)unlink(optimised);
+
+    /* a model in memory; an empty path writes nothing */
+    ok(api->CreateSessionOptions(&options));
+    ok(api->SetOptimizedModelFilePath(options, ""));
+    api->ReleaseSession(session_of(&wire, options));
+    ok(api->SetOptimizedModelFilePath(options, optimised));
+    api->ReleaseSession(session_of(&wire, options));
     api->ReleaseSessionOptions(options);
     ok(api->CreateSession(env, optimised, NULL, &session));
     check_sum(session, 2);
@@ -334,6 +345,7 @@ static void test_model_from_a_file_and_optimised(void **state)
         api->ReleaseSessionOptions(options);
     }
     (void)unlink(path);
+    free(wire.bytes);
 }
 
 static void test_environments(void **state)

@@ -96,8 +96,8 @@ static OrtErrorCode code_of(size_t i)
         const char *name;
         OrtErrorCode code;
     } codes[] = {
-        { "CreateOpaqueValue", ORT_RUNTIME_EXCEPTION },
-        { "GetOpaqueValue", ORT_RUNTIME_EXCEPTION },
+        { "CreateOpaqueValue", ORT_FAIL },
+        { "GetOpaqueValue", ORT_FAIL },
         { "GetExecutionProviderApi", ORT_INVALID_ARGUMENT },
         { "KernelContext_GetResource", ORT_INVALID_ARGUMENT },
         { "CreateSyncStreamForEpDevice", ORT_INVALID_ARGUMENT },

@@ -88,8 +88,8 @@ static void test_invalid_tensors(void **state)
         return;
     fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, huge, 2, FLOAT, &value), ORT_INVALID_ARGUMENT,
           "more bytes");
-    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, dims, 2, 99, &value), ORT_INVALID_ARGUMENT,
-          "element type 99");
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, dims, 2, 99, &value), ORT_NOT_IMPLEMENTED,
+          "tensor type 99 is not supported");
     fails(api->CreateTensorWithDataAsOrtValue(cpu(), NULL, 24, dims, 2, FLOAT, &value), ORT_INVALID_ARGUMENT, "NULL");
     fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, dims, 2, STRING, &value), ORT_INVALID_ARGUMENT,
           "strings");
@@ -251,6 +251,89 @@ static void test_strings(void **state)
 }
 
 /* ------------------------------------------------------------------ sequences and maps */
+
+/* std::string of libstdc++, the type of the elements; as C++ programs assign to it. */
+struct object {
+    char *data;
+    size_t bytes;
+    union {
+        char local[16];
+        size_t capacity;
+    } rest;
+};
+
+static void assign(struct object *object, const char *text)
+{
+    if (object->data != object->rest.local)
+        free(object->data);
+    object->bytes = object->rest.capacity = strlen(text);
+    object->data = strdup(text);
+}
+
+static void check_element(const OrtValue *value, size_t index, const char *expected)
+{
+    char text[64] = "";
+
+    ok(api->GetStringTensorElement(value, sizeof text - 1, index, text));
+    assert_string_equal(text, expected);
+}
+
+static void test_objects_of_strings(void **state)
+{
+    static const int64_t dims[] = { 2 };
+    static const char *const texts[] = { "short", "a text that is too long for the object" };
+    struct object *objects, *again;
+    struct wire wire = { 0 };
+    wire_mark graph = mw_begin(&wire, 8, 17);
+    OrtSession *session;
+    OrtValue *value = NULL, *result, *sequence, *item;
+    const OrtValue *items[1];
+
+    (void)state;
+    ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &value));
+    ok(api->FillStringTensor(value, texts, 2));
+    ok(api->GetTensorMutableData(value, (void **)&objects));
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(objects[i].bytes, strlen(texts[i]));
+        assert_memory_equal(objects[i].data, texts[i], objects[i].bytes + 1);
+    }
+    assign(&objects[0], "assigned by the program");
+    assign(&objects[1], "");
+    check_element(value, 0, "assigned by the program");
+    check_element(value, 1, "");
+    ok(api->FillStringTensorElement(value, "filled", 1));
+    ok(api->GetTensorMutableData(value, (void **)&again));
+    assert_ptr_equal(again, objects);
+    assert_memory_equal(objects[1].data, "filled", objects[1].bytes + 1);
+
+    /* a run reads the objects, also those of a result */
+    mw_value(&wire, MW_INPUT, "x", STRING, "2");
+    mw_node(&wire, "Identity", "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", STRING, "2");
+    wire_end(&wire, graph);
+    session = session_of(&wire, NULL);
+    assign(&objects[1], "before the run");
+    result = run1(session, "x", value, "y");
+    check_element(result, 1, "before the run");
+    ok(api->GetTensorMutableData(result, (void **)&again));
+    assign(&again[0], "a result");
+    check_element(result, 0, "a result");
+    ok(api->FillStringTensorElement(result, "changed", 1));
+    api->ReleaseValue(value);
+    value = run1(session, "x", result, "y");
+    check_element(value, 0, "a result");
+    check_element(value, 1, "changed");
+    items[0] = result;
+    ok(api->CreateValue(items, 1, ONNX_TYPE_SEQUENCE, &sequence));
+    ok(api->GetValue(sequence, 0, allocator, &item));
+    check_element(item, 1, "changed");
+    api->ReleaseValue(item);
+    api->ReleaseValue(sequence);
+    api->ReleaseValue(value);
+    api->ReleaseValue(result);
+    api->ReleaseSession(session);
+    free(wire.bytes);
+}
 
 static void test_sequences(void **state)
 {
@@ -581,6 +664,7 @@ int main(void)
         cmocka_unit_test(test_default_allocator),
         cmocka_unit_test(test_memory_info),
         cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_objects_of_strings),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_maps),
         cmocka_unit_test(test_sparse),

@@ -24,6 +24,11 @@ out=$("$inlay" plugin-check --quick --no-timing --ort-ep "$library" --group resu
     fail "runs that fail pass"
 grep -q 'the device is on fire' <<<"$out" || fail "runs that fail: $out"
 
+# Objects that a library creates in each run are a warning.
+out=$("$inlay" plugin-check --quick --no-timing --ort-ep "$library" --group results --op 'Mul' --option options=heap=1) ||
+    fail "heap use of runs is a failure: $out"
+grep -q '^WARN  heap Mul-14: functions that the library calls allocate' <<<"$out" || fail "heap use of runs: $out"
+
 # $1: what the one line has to contain, then the arguments
 refused() {
     local pattern=$1 out code

@@ -1,31 +1,24 @@
 /* The library of an execution provider, written against the ABI that ep_types.h describes, as a vendor would write it.
- * It fuses Mul and Add of floats with equal shapes to programs, and has a registered kernel of Neg. Entries of the
- * environment select what else it does:
+ * It fuses Mul and Add of floats with equal shapes to programs, and its own operator Product like Mul. It has registered
+ * kernels of Neg, Equal and If (test_ep_kernels.c), and an operator Twice with a kernel (test_ep_operators.c). Entries of
+ * the environment select what else it does:
  *     crash=1    CreateEpFactories calls a NULL function      refuse=1  CreateEpFactories fails
  *     old=1      a version without this interface              memory=1  it computes in the memory of its own "device"
  *     stream=1   it copies to the host when its stream is flushed
  *     owner=NAME calls fail if NAME is not this EP's name     none=1    it supports no device
  * and options of the execution provider:
  *     drop=1     it copies constants, so that they are no inputs of fused nodes
+ *     heap=1     its runs create objects of the runtime
  *     fail=1     runs fail                                    fault=Mul  the first element of each product is wrong;
  *                                                             fault=Add, fault=Neg likewise */
-#include "ep_types.h"
+#include "test_ep.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The first members of OrtApi that the library uses: a table of pointers, whose order api.def has. */
-struct api {
-#define ENTRY(state, returns, name, params) returns(*name) params;
-#include "api.def"
-#undef ENTRY
-};
-#ifndef EP_NAME
-#define EP_NAME "test_ep"
-#endif
-enum { FLOAT = 1, MOST_NODES = 64, MOST_VALUES = 256 };
+enum { MOST_NODES = 64, MOST_VALUES = 256 };
 
-static const struct api *api;
-static const OrtEpApi *ep_api;
+const struct api *api;
+const OrtEpApi *ep_api;
 static OrtMemoryInfo *memory; /* NULL: the host's */
 static bool has_stream;
 static OrtKernelRegistry *registry;
@@ -40,21 +33,9 @@ struct block {
 enum { MARK = 0x45504d45 };
 static int blocks; /* allocated and not freed */
 
-typedef struct test_ep {
-    OrtEp base;
-    bool drop, fail;
-    char fault[8]; /* the operator; "": none */
-} test_ep;
 typedef struct test_factory {
     OrtEpFactory base;
 } test_factory;
-
-#define TRY(call)                                                                                                      \
-    do {                                                                                                               \
-        OrtStatus *failed_ = (call);                                                                                   \
-        if (failed_ != NULL)                                                                                           \
-            return failed_;                                                                                            \
-    } while (0)
 
 /* Whether the environment has the value for the key; absent: the answer for an environment without the key. */
 static bool env_has(const char *key, const char *wanted, bool absent)
@@ -117,7 +98,7 @@ static OrtStatus *create_state(OrtNodeComputeInfo *self, OrtNodeComputeContext *
     return NULL;
 }
 
-static OrtStatus *check_memory(const OrtValue *value, const void *data, size_t count)
+OrtStatus *check_memory(const OrtValue *value, const void *data, size_t count)
 {
     if (memory == NULL || count == 0)
         return NULL;
@@ -139,7 +120,7 @@ typedef struct test_stream {
 } test_stream;
 
 /* A kernel gets the stream of the device, if there is one, and the handle that the stream states. */
-static OrtStatus *check_stream(OrtKernelContext *context)
+OrtStatus *check_stream(OrtKernelContext *context)
 {
     OrtSyncStream *stream = NULL;
     void *handle = NULL;
@@ -157,7 +138,7 @@ static OrtStatus *check_stream(OrtKernelContext *context)
 }
 
 /* The shape of a float tensor, without heap use. */
-static OrtStatus *count_of(const OrtValue *value, size_t *out, int64_t dims[8], size_t *rank)
+OrtStatus *count_of(const OrtValue *value, size_t *out, int64_t dims[8], size_t *rank)
 {
     ONNXTensorElementDataType type = 0;
     const int64_t *shape = NULL;
@@ -221,6 +202,7 @@ static OrtStatus *compute(OrtNodeComputeInfo *self, void *state, OrtKernelContex
     if (fused->ep->fail)
         return api->CreateStatus(ORT_EP_FAIL, "the device is on fire");
     TRY(check_stream(context));
+    TRY(note_run(fused->ep));
     TRY(api->KernelContext_GetInputCount(context, &count));
     if (count != (size_t)fused->input_count)
         return api->CreateStatus(ORT_EP_FAIL, "the fused node has another number of inputs than at Compile");
@@ -265,7 +247,7 @@ static OrtStatus *add_step(test_program *fused, const OrtNode *node)
     TRY(api->GetValueInfoName(inputs[0], &names[0]));
     TRY(api->GetValueInfoName(inputs[1], &names[1]));
     TRY(api->GetValueInfoName(output[0], &names[2]));
-    step->is_product = strcmp(op_type, "Mul") == 0;
+    step->is_product = strcmp(op_type, "Add") != 0;
     step->a = value_of(fused, names[0]);
     step->b = value_of(fused, names[1]);
     step->result = value_of(fused, names[2]);
@@ -343,7 +325,7 @@ static void release_infos(OrtEp *self, OrtNodeComputeInfo **infos, size_t count)
 
 /* ------------------------------------------------------------------ what it supports */
 
-static OrtStatus *is_plain(const OrtNode *node, const char *wanted, bool *out)
+static OrtStatus *is_plain(const OrtNode *node, const char *wanted_domain, const char *wanted, bool *out)
 {
     const OrtValueInfo *values[2];
     const char *op_type, *domain;
@@ -354,7 +336,7 @@ static OrtStatus *is_plain(const OrtNode *node, const char *wanted, bool *out)
     TRY(api->Node_GetOperatorType(node, &op_type));
     TRY(api->Node_GetDomain(node, &domain));
     TRY(api->Node_GetNumInputs(node, &count));
-    if (strcmp(op_type, wanted) != 0 || domain[0] != '\0' || count != 2)
+    if (strcmp(op_type, wanted) != 0 || strcmp(domain, wanted_domain) != 0 || count != 2)
         return NULL;
     TRY(api->Node_GetInputs(node, values, 2));
     for (int i = 0; i < 2; i++) {
@@ -406,7 +388,7 @@ static OrtStatus *check_links(const OrtGraph *graph, const OrtNode *node)
     return count == 1 && input_count >= 1 ? NULL : api->CreateStatus(ORT_EP_FAIL, "a view has other nodes");
 }
 
-/* Fuses runs of consecutive products and sums, claims Neg by its kernel, and claims Abs without having one. */
+/* Fuses runs of consecutive products and sums, claims what has a kernel, and claims Abs without having one. */
 static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphSupportInfo *support)
 {
     const test_ep *ep = (const test_ep *)(const void *)self;
@@ -420,115 +402,30 @@ static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphS
         return api->CreateStatus(ORT_EP_FAIL, "more nodes than the test expects");
     TRY(api->Graph_GetNodes(graph, nodes, node_count));
     for (size_t i = 0; i < node_count; i++) {
-        bool product = false, sum = false;
+        bool product = false, own = false, sum = false;
         const OrtKernelDef *kernel = NULL;
         const char *op_type;
 
         TRY(check_links(graph, nodes[i]));
-        TRY(is_plain(nodes[i], "Mul", &product));
-        TRY(is_plain(nodes[i], "Add", &sum));
+        TRY(is_plain(nodes[i], "", "Mul", &product));
+        TRY(is_plain(nodes[i], OWN_DOMAIN, "Product", &own));
+        TRY(is_plain(nodes[i], "", "Add", &sum));
         TRY(api->Node_GetOperatorType(nodes[i], &op_type));
-        if (product || sum) {
+        if (product || own || sum) {
             group[group_count++] = nodes[i];
         } else {
             if (group_count > 0)
                 TRY(ep_api->EpGraphSupportInfo_AddNodesToFuse(support, group, group_count, &fusion));
             group_count = 0;
             TRY(ep_api->EpGraphSupportInfo_LookUpKernel(support, nodes[i], &kernel));
-            if (kernel != NULL || strcmp(op_type, "Abs") == 0)
+            if (kernel != NULL || strcmp(op_type, "Abs") == 0 || strcmp(op_type, "Twice") == 0)
                 TRY(ep_api->EpGraphSupportInfo_AddSingleNode(support, nodes[i]));
         }
     }
     return group_count > 0 ? ep_api->EpGraphSupportInfo_AddNodesToFuse(support, group, group_count, &fusion) : NULL;
 }
 
-/* ------------------------------------------------------------------ the kernel of Neg */
-
-typedef struct neg_kernel {
-    OrtKernelImpl base;
-    const test_ep *ep;
-} neg_kernel;
-
-static OrtStatus *run_neg(OrtKernelImpl *self, OrtKernelContext *context)
-{
-    const test_ep *ep = ((const neg_kernel *)(const void *)self)->ep;
-    const OrtValue *input = NULL;
-    OrtValue *output = NULL;
-    const void *from = NULL;
-    size_t count, rank;
-    int64_t dims[8];
-    void *to = NULL;
-
-    if (ep->fail)
-        return api->CreateStatus(ORT_EP_FAIL, "the device is on fire");
-    TRY(check_stream(context));
-    TRY(api->KernelContext_GetInput(context, 0, &input));
-    TRY(count_of(input, &count, dims, &rank));
-    TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &output));
-    TRY(api->GetTensorData(input, &from));
-    TRY(api->GetTensorMutableData(output, &to));
-    TRY(check_memory(input, from, count));
-    for (size_t i = 0; i < count; i++)
-        ((float *)to)[i] = -((const float *)from)[i];
-    if (count > 0 && strcmp(ep->fault, "Neg") == 0)
-        ((float *)to)[0] += 1;
-    return NULL;
-}
-
-static void release_kernel(OrtKernelImpl *self)
-{
-    free(self);
-}
-
-static OrtStatus *create_neg(void *state, const OrtKernelInfo *info, OrtKernelImpl **out)
-{
-    const OrtEp *ep = NULL;
-    neg_kernel *kernel;
-    char op_type[16];
-    size_t bytes = sizeof op_type;
-
-    (void)state;
-    TRY(api->KernelInfo_GetOperatorType(info, op_type, &bytes));
-    TRY(ep_api->KernelInfo_GetEp(info, &ep));
-    if (strcmp(op_type, "Neg") != 0 || strcmp(ep->GetName(ep), EP_NAME) != 0)
-        return api->CreateStatus(ORT_EP_FAIL, "the kernel's node is another one");
-    kernel = calloc(1, sizeof *kernel);
-    kernel->base =
-        (OrtKernelImpl){ .ort_version_supported = ORT_VERSION_MINOR, .Compute = run_neg, .Release = release_kernel };
-    kernel->ep = (const test_ep *)(const void *)ep;
-    *out = &kernel->base;
-    return NULL;
-}
-
-static OrtStatus *define_neg(OrtKernelDefBuilder *builder, OrtKernelDef **out)
-{
-    const OrtDataType *floats = NULL;
-
-    TRY(ep_api->GetTensorDataType(FLOAT, &floats));
-    TRY(ep_api->KernelDefBuilder_SetOperatorType(builder, "Neg"));
-    TRY(ep_api->KernelDefBuilder_SetDomain(builder, ""));
-    TRY(ep_api->KernelDefBuilder_SetSinceVersion(builder, 6, 13));
-    TRY(ep_api->KernelDefBuilder_SetExecutionProvider(builder, EP_NAME));
-    TRY(ep_api->KernelDefBuilder_AddTypeConstraint(builder, "T", &floats, 1));
-    return ep_api->KernelDefBuilder_Build(builder, out);
-}
-
-static OrtStatus *register_kernels(void)
-{
-    OrtKernelDefBuilder *builder = NULL;
-    OrtKernelDef *def = NULL;
-    OrtStatus *failed = ep_api->CreateKernelRegistry(&registry);
-
-    if (failed == NULL)
-        failed = ep_api->CreateKernelDefBuilder(&builder);
-    if (failed == NULL)
-        failed = define_neg(builder, &def);
-    if (failed == NULL)
-        failed = ep_api->KernelRegistry_AddKernel(registry, def, create_neg, NULL);
-    ep_api->ReleaseKernelDef(def);
-    ep_api->ReleaseKernelDefBuilder(builder);
-    return failed;
-}
+/* ------------------------------------------------------------------ registered kernels */
 
 static OrtStatus *get_registry(OrtEp *self, const OrtKernelRegistry **out)
 {
@@ -764,12 +661,14 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
                         .GetCapability = get_capability,
                         .Compile = compile,
                         .ReleaseNodeComputeInfos = release_infos,
-                        .GetKernelRegistry = get_registry };
+                        .GetKernelRegistry = get_registry,
+                        .CreateProfiler = create_profiler };
     *out = &ep->base;
     if (device_count != 1)
         return api->CreateStatus(ORT_EP_FAIL, "more than one device");
     TRY(option_is(options, "ep." EP_NAME ".drop", &ep->drop));
     TRY(option_is(options, "ep." EP_NAME ".fail", &ep->fail));
+    TRY(option_is(options, "ep." EP_NAME ".heap", &ep->uses_heap));
     TRY(option_text(options, "ep." EP_NAME ".fault", ep->fault));
     return api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_INFO, "created", __FILE__, __LINE__, __func__);
 }
@@ -777,11 +676,10 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
 /* Functions that the host does not have say so, by name. */
 static OrtStatus *check_refusals(void)
 {
-    OrtProfilingEvent *event = NULL;
     OrtSession *session = NULL;
-    OrtStatus *refused[2] = { ep_api->CreateProfilingEvent(1, 1, 1, "event", 0, 0, NULL, NULL, 0, &event),
+    OrtStatus *refused[2] = { ep_api->SharedPrePackedWeightCache_StoreWeightData(NULL, NULL, NULL, 0),
                               api->CreateSession(NULL, "model.onnx", NULL, &session) };
-    const char *names[2] = { "CreateProfilingEvent", "CreateSession" };
+    const char *names[2] = { "SharedPrePackedWeightCache_StoreWeightData", "CreateSession" };
     bool ok = api->GetTrainingApi(30) == NULL && ep_api->SyncStream_GetImpl(NULL) == NULL;
 
     for (int i = 0; i < 2; i++) {
@@ -805,6 +703,8 @@ static void release_shared(void)
         return;
     ep_api->ReleaseKernelRegistry(registry);
     registry = NULL;
+    api->ReleaseCustomOpDomain(own_domain);
+    own_domain = NULL;
     api->ReleaseMemoryInfo(memory);
     memory = NULL;
 }
@@ -826,6 +726,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
     if (env_is("crash"))
         nothing();
     TRY(check_refusals());
+    TRY(check_schemas());
     TRY(check_owner());
     if (env_is("refuse"))
         return api->CreateStatus(ORT_EP_FAIL, "no licence");
@@ -834,7 +735,9 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
     if (env_is("memory") && memory == NULL)
         TRY(api->CreateMemoryInfo_V2(EP_NAME " device", 1, 0xBE57, 0, 0, 0, ORT_DEVICE_ALLOCATOR, &memory));
     has_stream = env_is("stream");
-    failed = registry == NULL ? register_kernels() : NULL;
+    failed = registry == NULL ? register_kernels(&registry) : NULL;
+    if (failed == NULL && own_domain == NULL)
+        failed = create_own_domain();
     factory = failed == NULL ? calloc(1, sizeof *factory) : NULL;
     if (factory == NULL) {
         release_shared();
@@ -851,7 +754,9 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
                                     .CreateDataTransfer = create_transfer,
                                     .IsStreamAware = is_stream_aware,
                                     .CreateSyncStreamForDevice = create_stream,
-                                    .GetHardwareDeviceIncompatibilityDetails = explain_device };
+                                    .GetHardwareDeviceIncompatibilityDetails = explain_device,
+                                    .GetNumCustomOpDomains = count_domains,
+                                    .GetCustomOpDomains = get_domains };
     factory_count++;
     factories[0] = &factory->base;
     *count = 1;

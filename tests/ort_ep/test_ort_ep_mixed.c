@@ -21,12 +21,12 @@ typedef struct mixed_model {
 } mixed_model;
 
 /* n = -(x * y + x), t = tanh(n), a = |t|, z = a * y */
-static void write_chain(mixed_model *model)
+static void write_chain(mixed_model *model, int64_t size)
 {
     static onnx_bytes graph;
 
     graph = (onnx_bytes){ .count = 0 };
-    model->size = 8;
+    model->size = size;
     onnx_node(&graph, "Mul", "", "x,y", "m");
     onnx_node(&graph, "Add", "", "m,x", "s");
     onnx_node(&graph, "Neg", "", "s", "n");
@@ -190,14 +190,32 @@ static void is_known(const char *offer)
     assert_true(price_of(offer) > 0);
 }
 
-/* Runs the library's nodes often enough that they have prices. They stay known while the session is open. */
-static inlay_session *learn(const mixed_model *model)
+/* The provider states a price that follows from the times at other sizes. */
+static void is_estimated(const char *offer)
+{
+    const char *end = strchr(offer, '}'), *model = strstr(offer, "\"price\":\"model\"");
+
+    if (model == NULL || model > end)
+        fail_msg("a price that is not estimated: %.*s", (int)(end - offer), offer);
+    assert_true(price_of(offer) > 0);
+}
+
+static double *prices;
+static size_t price_count;
+
+static void keep_price(const char *offer)
+{
+    assert_true(price_count < 4);
+    prices[price_count++] = price_of(offer);
+}
+
+/* Runs the library's nodes once. From then on they have prices in this process. */
+static void learn(const mixed_model *model)
 {
     inlay_session *session = open_mixed(model, "ort_ep,reference", (const char *[]){ "policy", "priority", NULL });
 
-    for (int i = 0; i < 2; i++)
-        (void)run_mixed(session, model, NULL);
-    return session;
+    (void)run_mixed(session, model, NULL);
+    inlay_session_destroy(session);
 }
 
 /* ------------------------------------------------------------------ tests */
@@ -214,16 +232,16 @@ static void test_report(void **state)
     };
     float got[16], want[16];
     static mixed_model model;
-    inlay_session *session, *prices;
+    inlay_session *session;
 
     (void)state;
-    write_chain(&model);
+    write_chain(&model, 8);
     session = open_mixed(&model, mixed, NULL);
     assert_int_equal(each_offer(session, is_unknown), 4); /* Mul and Add are one */
     assert_false(runs_on(session, "ort_ep"));
     inlay_session_destroy(session);
 
-    prices = learn(&model);
+    learn(&model);
     session = open_mixed(&model, mixed, rules);
     assert_int_equal(each_offer(session, is_known), 4);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -231,11 +249,42 @@ static void test_report(void **state)
             fail_msg("'%s' is not in %s", texts[i], explained(session));
     assert_int_equal(run_mixed(session, &model, got), 8);
     inlay_session_destroy(session);
-    inlay_session_destroy(prices);
     session = open_mixed(&model, "reference", NULL);
     (void)run_mixed(session, &model, want);
     inlay_session_destroy(session);
     check_near(got, want, 8);
+}
+
+/* Each size that has run has its own price. Other sizes have one as soon as two are known, which is not below the
+ * shortest time. */
+static void test_prices_by_size(void **state)
+{
+    static const int64_t sizes[] = { 16, MOST_ELEMENTS, 1024 };
+    double known[3][4];
+    static mixed_model model;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        inlay_session *session;
+
+        write_chain(&model, sizes[i]);
+        session = open_mixed(&model, mixed, NULL);
+        (void)each_offer(session, i == 0 ? is_unknown : is_estimated);
+        inlay_session_destroy(session);
+        if (i < 2)
+            learn(&model);
+        session = open_mixed(&model, mixed, NULL);
+        (void)each_offer(session, i < 2 ? is_known : is_estimated);
+        price_count = 0;
+        prices = known[i];
+        assert_int_equal(each_offer(session, keep_price), 4);
+        inlay_session_destroy(session);
+    }
+    for (int offer = 0; offer < 4; offer++) {
+        const double least = known[0][offer] < known[1][offer] ? known[0][offer] : known[1][offer];
+
+        assert_true(known[2][offer] >= least);
+    }
 }
 
 static void test_choice(void **state)
@@ -247,12 +296,12 @@ static void test_choice(void **state)
 
     (void)state;
     for (int graph = 0; graph < MIXED_GRAPHS; graph++) {
-        inlay_session *prices, *session;
+        inlay_session *session;
         double chosen;
         size_t count;
 
         write_random(&model, &seed);
-        prices = learn(&model);
+        learn(&model);
         session = open_mixed(&model, mixed, NULL);
         (void)each_offer(session, is_known);
         chosen = predicted(session);
@@ -269,14 +318,14 @@ static void test_choice(void **state)
         session = open_mixed(&model, "reference", NULL);
         (void)run_mixed(session, &model, want);
         inlay_session_destroy(session);
-        inlay_session_destroy(prices);
         check_near(got, want, count);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_report), cmocka_unit_test(test_choice) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_report), cmocka_unit_test(test_prices_by_size),
+                                        cmocka_unit_test(test_choice) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * providers. */
 #include "base/boundary.h"
 #include "cmocka_all.h"
+#include "inlay/extensions.h"
 #include "plugin_dirs.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -150,6 +151,105 @@ static void descriptions_with_more_domains(void **state)
     assert_null(open);
     assert_non_null(strstr(diag.text, "to 1 domains; it describes the 0 domains"));
     plugin_set_destroy(set);
+}
+
+/* Operators of an open provider are checked like those of a plugin, and found by version. */
+static void operators_of_an_open_provider(void **state)
+{
+    const struct provider *open = NULL;
+    plugin_set *set = load("late_operator");
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_int_equal(plugin_set_operator_count(set), 0);
+    assert_int_equal(provider_open(set, "late_operator", NULL, 0, &open, &diag), INLAY_OK);
+    assert_int_equal(open->operator_count, 2);
+    for (int64_t opset = 0; opset < 5; opset++) {
+        const inlay_operator *found =
+            plugin_find_operator(open->operators, open->operator_count, "com.example", "Late", opset);
+
+        assert_int_equal(found == NULL ? 0 : found->since_version, opset == 0 ? 0 : opset < 3 ? 1 : 3);
+    }
+    assert_null(plugin_find_operator(open->operators, open->operator_count, "com.example", "Early", 5));
+    provider_close(open);
+    plugin_set_destroy(set);
+    set = load("late_onnx_domain");
+    assert_int_equal(provider_open(set, "late_operator", NULL, 0, &open, &diag), INLAY_INVALID_ARGUMENT);
+    assert_null(open);
+    assert_non_null(strstr(diag.text, "operator Late is in domain 'ai.onnx', which belongs to ONNX"));
+    plugin_set_destroy(set);
+}
+
+/* What a schema has to contain. */
+struct expected_schema {
+    const char *domain, *op_type;
+    int64_t opset;
+    uint32_t since, inputs, outputs;
+    struct {
+        const char *name;
+        uint32_t option, least;
+        const char *types, *first; /* the name of its types, and the first of these */
+    } last;                        /* input */
+};
+
+static void check_schema(void *user, const inlay_schema *schema)
+{
+    const struct expected_schema *expected = *(const struct expected_schema **)user;
+    const inlay_schema_types *types;
+    const inlay_formal *last, *output;
+
+    assert_true(INLAY_HAS(schema, since_version));
+    assert_int_equal(schema->since_version, expected->since);
+    assert_int_equal(schema->input_count, expected->inputs);
+    assert_int_equal(schema->output_count, expected->outputs);
+    last = INLAY_AT(inlay_formal, schema->inputs, schema->formal_stride, schema->input_count - 1);
+    output = INLAY_AT(inlay_formal, schema->outputs, schema->formal_stride, 0);
+    assert_string_equal(last->name, expected->last.name);
+    assert_int_equal(last->option, expected->last.option);
+    assert_int_equal(last->least_count, expected->last.least);
+    assert_true(last->types < schema->type_count && output->types < schema->type_count);
+    types = INLAY_AT(inlay_schema_types, schema->types, schema->types_stride, last->types);
+    assert_string_equal(types->name, expected->last.types);
+    assert_true(types->type_count > 0);
+    assert_string_equal(types->types[0], expected->last.first);
+    *(const struct expected_schema **)user = NULL; /* received */
+}
+
+static void schemas_for_plugins(void **state)
+{
+    static const struct expected_schema rows[] = {
+        { "", "Concat", 13, 13, 1, 1, { "inputs", INLAY_FORMAL_VARIADIC, 1, "T", "tensor(float)" } },
+        { "ai.onnx", "Clip", 12, 12, 3, 1, { "max", INLAY_FORMAL_OPTIONAL, 0, "T", "tensor(float)" } },
+        { "", "Reshape", 20, 19, 2, 1, { "shape", INLAY_FORMAL_SINGLE, 1, "", "tensor(int64)" } },
+        { "", "Loop", 13, 13, 3, 1, { "v_initial", INLAY_FORMAL_VARIADIC_MIXED, 0, "V", "tensor(float)" } },
+        { "", "SequenceInsert", 11, 11, 3, 1, { "position", INLAY_FORMAL_OPTIONAL, 0, "I", "tensor(int32)" } },
+        { "", "SequenceLength", 11, 11, 1, 1, { "input_sequence", INLAY_FORMAL_SINGLE, 1, "S", "seq(tensor(float))" } },
+        { "", "OptionalHasElement", 15, 15, 1, 1, { "input", INLAY_FORMAL_SINGLE, 1, "O", "optional(tensor(float))" } },
+        { "ai.onnx.ml",
+          "DictVectorizer",
+          1,
+          1,
+          1,
+          1,
+          { "X", INLAY_FORMAL_SINGLE, 1, "T1", "map(int64,tensor(float))" } },
+    };
+    const inlay_host *host = host_table();
+    const inlay_ext_schemas *schemas = host->extension(host->ctx, INLAY_EXT_SCHEMAS);
+
+    (void)state;
+    assert_true(schemas != NULL && INLAY_HAS(schemas, find));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct expected_schema *expected = &rows[i];
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        if (schemas->find(host->ctx, rows[i].domain, rows[i].op_type, rows[i].opset, check_schema, &expected, &diag) !=
+            INLAY_OK)
+            fail_msg("%s: %s", rows[i].op_type, diag.text);
+        assert_null(expected);
+        assert_int_equal(
+            schemas->find(host->ctx, "com.example", rows[i].op_type, rows[i].opset, check_schema, &expected, &diag),
+            INLAY_NOT_FOUND);
+    }
 }
 
 /* A file whose time stamp changes while it is open is opened again; each open has its shutdown. */
@@ -426,6 +526,8 @@ int main(void)
         cmocka_unit_test(error_classes),
         cmocka_unit_test(failed_descriptions),
         cmocka_unit_test(descriptions_with_more_domains),
+        cmocka_unit_test(operators_of_an_open_provider),
+        cmocka_unit_test(schemas_for_plugins),
         cmocka_unit_test(opened_twice),
         cmocka_unit_test(files_that_are_not_plugins),
         cmocka_unit_test(directories_that_are_refused),

@@ -1,6 +1,6 @@
 /* One plugin in several variants, selected by -DVARIANT_<name>: cases that a host may find in its plugin folders. It
  * uses plugin.h only. Its provider offers nothing; only its description matters. */
-#include "inlay/plugin.h"
+#include "inlay/extensions.h"
 #include <string.h>
 
 #define UNUSED __attribute__((unused))
@@ -109,6 +109,34 @@ static UNUSED void tell_destroy(void *state)
 {
     (*(int *)state)--;
     teller->log(teller->ctx, INLAY_LOG_INFO, "destroyed");
+}
+
+/* Operators that are known once the provider is open. */
+static UNUSED const void *extension(void *state, const char *name)
+{
+#ifdef VARIANT_late_onnx_domain
+    static const char domain[] = "ai.onnx";
+#else
+    static const char domain[] = "com.example";
+#endif
+    static const inlay_operator operators[] = {
+        { .struct_size = sizeof operators[0],
+          .domain = domain,
+          .op_type = "Late",
+          .signature = "x:float -> y:float",
+          .since_version = 1 },
+        { .struct_size = sizeof operators[0],
+          .domain = domain,
+          .op_type = "Late",
+          .signature = "x:double -> y:double",
+          .since_version = 3 },
+    };
+    static const inlay_ext_operators table = {
+        .struct_size = sizeof table, .operators = operators, .operator_count = 2, .operator_stride = sizeof operators[0]
+    };
+
+    (void)state;
+    return strcmp(name, INLAY_EXT_OPERATORS) == 0 ? &table : NULL;
 }
 
 #define PROVIDER(name_)                                                                                                \
@@ -225,6 +253,9 @@ static UNUSED void prepare(void)
 #elif defined(VARIANT_more_domains)
     providers[0].name = "more_domains";
     providers[0].describe = describe_more;
+#elif defined(VARIANT_late_operator) || defined(VARIANT_late_onnx_domain)
+    providers[0].name = "late_operator";
+    providers[0].extension = extension;
 #elif defined(VARIANT_bad_describe)
     providers[0].name = "bad_describe";
     providers[0].describe = describe;

@@ -98,6 +98,47 @@ static void figures_agree(void **state)
     rig_close(&rig);
 }
 
+/* What the events of a profile have to be, in turn. */
+struct expected_events {
+    uint32_t count;
+    uint64_t last_end;
+};
+
+static void check_event(void *user, const inlay_profile_event *event)
+{
+    static const char *const names[] = { "MatMul#0", "Softmax#1", "Add#2" }, *const operators[] = { "MatMul", "Softmax",
+                                                                                                    "Add" };
+    struct expected_events *expected = user;
+
+    assert_int_equal(event->struct_size, sizeof *event);
+    assert_string_equal(event->name, names[expected->count % 3]);
+    assert_string_equal(event->op_type, operators[expected->count % 3]);
+    assert_string_equal(event->provider, "reference");
+    assert_int_equal(event->run, expected->count / 3);
+    assert_int_equal(event->depth, 0);
+    assert_true(event->begin_ns >= expected->last_end && event->end_ns > event->begin_ns);
+    expected->last_end = event->end_ns;
+    expected->count++;
+}
+
+static void events_one_by_one(void **state)
+{
+    struct rig rig = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Softmax(a)\ny = Add(b, x)\n-> y");
+    struct expected_events expected = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_int_equal(inlay_context_profile_events(rig.context, check_event, &expected, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "the context is not profiled"));
+    assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
+    script_feed(&rig, 1);
+    for (int k = 0; k < 4; k++)
+        rig_run(&rig);
+    assert_int_equal(inlay_context_profile_events(rig.context, check_event, &expected, &diag), INLAY_OK);
+    assert_int_equal(expected.count, 12);
+    rig_close(&rig);
+}
+
 /* Names of nodes are escaped in every format. */
 static void names_are_text(void **state)
 {
@@ -334,9 +375,13 @@ static void bodies_and_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_agree),       cmocka_unit_test(names_are_text),
-        cmocka_unit_test(columns_line_up),     cmocka_unit_test(rooflines_depend_on_the_type),
-        cmocka_unit_test(kernels_of_a_region), cmocka_unit_test(bodies_and_limits),
+        cmocka_unit_test(figures_agree),
+        cmocka_unit_test(events_one_by_one),
+        cmocka_unit_test(names_are_text),
+        cmocka_unit_test(columns_line_up),
+        cmocka_unit_test(rooflines_depend_on_the_type),
+        cmocka_unit_test(kernels_of_a_region),
+        cmocka_unit_test(bodies_and_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

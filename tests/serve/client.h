@@ -110,6 +110,8 @@ extern const char *saying;
 /* Decoders of one layer with random weights, 128 tokens and states of 128 bytes per token: with GroupQueryAttention, which
  * counts the tokens of each row by the mask; with Attention-23, whose mask hides tokens. */
 void write_counted_decoder(const char *path);
+/* Adds these matrices [16, 16] to the weights to_q and to_v of the decoders that are written from now on; NULL: none. */
+void write_decoders_with(const float *to_q, const float *to_v);
 void write_masked_decoder(const char *path);
 /* A decoder whose state is the sum of the tokens, which does not grow; its next token is the sum modulo 90, plus 33. */
 void write_summing_decoder(const char *path);

@@ -421,6 +421,21 @@ static void write_masked_attention(struct wire *wire)
     wire_end(wire, node);
 }
 
+/* Matrices [WIDTH, WIDTH] that are added to weights of decoders; NULL: none. */
+static const float *added_to_q, *added_to_v;
+
+/* As write_random() with scale 1. */
+static void write_sum_with(struct wire *wire, const char *name, const float *added, uint64_t *seed)
+{
+    const int64_t dims[2] = { WIDTH, WIDTH };
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
+
+    mw_tensor_head(wire, name, INLAY_FLOAT, 2, dims);
+    for (int64_t i = 0; i < (int64_t)WIDTH * WIDTH; i++)
+        wire_float(wire, 4, random_signed(seed) + (added != NULL ? added[i] : 0));
+    wire_end(wire, mark);
+}
+
 static void write_decoder(const char *path, bool counted)
 {
     struct wire wire = { 0 };
@@ -432,9 +447,9 @@ static void write_decoder(const char *path, bool counted)
     write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
     write_random(&wire, "words", WORDS, WIDTH, 1, &seed);
     write_random(&wire, "places", POSITIONS, WIDTH, 1, &seed);
-    write_random(&wire, "to_q", WIDTH, WIDTH, 1, &seed);
+    write_sum_with(&wire, "to_q", added_to_q, &seed);
     write_random(&wire, "to_k", WIDTH, WIDTH, 1, &seed);
-    write_random(&wire, "to_v", WIDTH, WIDTH, 1, &seed);
+    write_sum_with(&wire, "to_v", added_to_v, &seed);
     write_random(&wire, "to_words", WIDTH, WORDS, 1, &seed);
     mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "B,S");
     mw_value(&wire, MW_INPUT, "attention_mask", INLAY_INT64, "B,T");
@@ -460,6 +475,12 @@ static void write_decoder(const char *path, bool counted)
     mw_value(&wire, MW_OUTPUT, "present.0.value", INLAY_FLOAT, "B,2,T,8");
     wire_end(&wire, mark);
     save(path, &wire);
+}
+
+void write_decoders_with(const float *to_q, const float *to_v)
+{
+    added_to_q = to_q;
+    added_to_v = to_v;
 }
 
 void write_counted_decoder(const char *path)

@@ -40,11 +40,11 @@ static void test_best(void **state)
                 best = ahead;
             }
         }
-        assert_int_equal(ahead_best(&cost, &record, FOUND), best);
+        assert_int_equal(ahead_best(&cost, &record, FOUND, 0), best);
         if (rows[i].best != best)
             fail_msg("row %zu: %u is best, not %u", i, best, rows[i].best);
-        assert_true(ahead_best(&cost, &record, 1) <= 1);
-        assert_int_equal(ahead_best(&cost, &record, 0), 0);
+        assert_true(ahead_best(&cost, &record, 1, 0) <= 1);
+        assert_int_equal(ahead_best(&cost, &record, 0, 0), 0);
     }
 }
 
@@ -56,14 +56,14 @@ static void test_unknown(void **state)
     uint32_t again = 0;
 
     (void)state;
-    assert_int_equal(ahead_best(&cost, &record, FOUND), 1);
+    assert_int_equal(ahead_best(&cost, &record, FOUND, 0), 1);
     ahead_add_run(&cost, 1, 10);
-    assert_int_equal(ahead_best(&cost, &record, FOUND), 1);
+    assert_int_equal(ahead_best(&cost, &record, FOUND, 0), 1);
     ahead_add_run(&cost, 1, 10);
-    assert_int_equal(ahead_best(&cost, &record, FOUND), 2);
+    assert_int_equal(ahead_best(&cost, &record, FOUND, 0), 2);
     measure(&cost, 10, 10);
     for (int i = 0; i < 320; i++)
-        again += ahead_best(&cost, &record, FOUND) > 0;
+        again += ahead_best(&cost, &record, FOUND, 0) > 0;
     assert_int_equal(again, 10);
 }
 

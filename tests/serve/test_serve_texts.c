@@ -335,6 +335,48 @@ static void test_guesses(void **state)
     }
 }
 
+/* Writes draft models, which often agree with the decoders: their weights differ a little. */
+static void write_drafts(void)
+{
+    float more[16 * 16];
+    uint64_t seed = 8;
+
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        more[i] = random_signed(&seed) / 4;
+    write_decoders_with(more, more);
+    for (size_t k = 0; k < KINDS; k++) {
+        char path[256];
+
+        if (!kinds[k].guesses)
+            continue;
+        (void)snprintf(path, sizeof path, "models/%s/draft", kinds[k].name);
+        serving_folder(&server, path);
+        (void)snprintf(path, sizeof path, "%s/models/%s/draft/model.onnx", server.folder, kinds[k].name);
+        kinds[k].write(path);
+    }
+    write_decoders_with(NULL, NULL);
+}
+
+/* A draft model has to have the tokens of the model; the message names its file. */
+static void test_wrong_draft(void **state)
+{
+    char path[256];
+
+    (void)state;
+    serving_file(&server, "models/counted/draft/tokenizer.json",
+                 "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                 "\"added_tokens\":[],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"!\":0,\"a\":1}}}",
+                 0644);
+    client_expect(&server, "POST", "/v2/repository/models/counted/load", AS_ADMIN, "{}", 400,
+                  "draft/model.onnx: its tokenizer has");
+    (void)snprintf(path, sizeof path, "%s/models/counted/draft/tokenizer.json", server.folder);
+    assert_int_equal(unlink(path), 0);
+    (void)snprintf(path, sizeof path, "%s/models/counted/draft/model.onnx", server.folder);
+    write_relu(path, "y");
+    client_expect(&server, "POST", "/v2/repository/models/counted/load", AS_ADMIN, "{}", 400,
+                  "draft/model.onnx: a draft model needs");
+}
+
 /* A guess may be at a position that the model does not have: the run is repeated without. */
 static void test_last_position(void **state)
 {
@@ -445,6 +487,19 @@ static int start_guessing(void **state)
     return 0;
 }
 
+static int start_drafting(void **state)
+{
+    static const char *const flags[] = { "--max-sequences", "8", "--draft-tokens", "5", "--admin-token-file",
+                                         "FOLDER/admins",   NULL };
+
+    (void)state;
+    prepare();
+    write_drafts();
+    serving_tokens(&server);
+    serving_start(&server, flags);
+    return 0;
+}
+
 static int start_with(void **state)
 {
     static const char *const flags[] = { "--max-sequences", "8", "--admin-token-file", "FOLDER/admins", NULL };
@@ -480,6 +535,7 @@ int main(void)
     const struct CMUnitTest with[] = { cmocka_unit_test(test_cached_tokens), cmocka_unit_test(test_loaded_again),
                                        cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_beginnings) };
     const struct CMUnitTest guessing[] = { cmocka_unit_test(test_guesses), cmocka_unit_test(test_last_position) };
+    const struct CMUnitTest drafting[] = { cmocka_unit_test(test_guesses), cmocka_unit_test(test_wrong_draft) };
     const struct CMUnitTest small[] = { cmocka_unit_test(test_beginnings), cmocka_unit_test(test_little_memory) };
     int failed;
 
@@ -488,5 +544,6 @@ int main(void)
     failed += cmocka_run_group_tests(without, start_without, end);
     failed += cmocka_run_group_tests(with, start_with, end);
     failed += cmocka_run_group_tests(guessing, start_guessing, end);
+    failed += cmocka_run_group_tests(drafting, start_drafting, end);
     return failed + cmocka_run_group_tests(small, start_small, end);
 }

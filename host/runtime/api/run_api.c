@@ -237,6 +237,17 @@ inlay_status inlay_context_profile_write(const inlay_context *context, const inl
     return profile_write(context->profile, &complete, &sink, diag);
 }
 
+inlay_status inlay_context_profile_events(const inlay_context *context,
+                                          void (*event)(void *user, const inlay_profile_event *event), void *user,
+                                          inlay_diag *diag)
+{
+    if (context->profile == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the context is not profiled; call inlay_context_profile() first");
+    profile_each(context->profile, event, user);
+    return INLAY_OK;
+}
+
 static inlay_status run_watched(inlay_context *context, inlay_diag *diag)
 {
     uint64_t begin;

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "inlay/extensions.h"
 #include "plugin/plugin.h"
+#include "plugin/schemas.h"
 #include "threads/fence.h"
 #include "threads/fork.h"
 #include "threads/run.h"
@@ -219,7 +220,15 @@ static void table_step_done(void *ctx, inlay_run *run, uint32_t node, uint64_t b
 {
     (void)ctx;
     if (run != NULL && run->part != NULL)
-        run->part(run->part_ctx, node, begin_ns, end_ns);
+        run->part(run->part_ctx, node, NULL, begin_ns, end_ns);
+}
+
+static void table_named_step(void *ctx, inlay_run *run, uint32_t node, const char *name, uint64_t begin_ns,
+                             uint64_t end_ns)
+{
+    (void)ctx;
+    if (run != NULL && run->part != NULL)
+        run->part(run->part_ctx, node, name, begin_ns, end_ns);
 }
 
 static void table_gather(void *ctx, inlay_run *run)
@@ -238,10 +247,11 @@ static const void *table_extension(void *ctx, const char *name)
     static const inlay_ext_timings timings = { .struct_size = sizeof timings,
                                                .open = table_open_timings,
                                                .find = table_find_timing };
-    static const inlay_ext_steps steps = { .struct_size = sizeof steps,
-                                           .wanted = table_steps_wanted,
-                                           .done = table_step_done };
+    static const inlay_ext_steps steps = {
+        .struct_size = sizeof steps, .wanted = table_steps_wanted, .done = table_step_done, .named = table_named_step
+    };
 
+    static const inlay_ext_schemas schemas = { .struct_size = sizeof schemas, .find = schema_find };
     static const inlay_ext_team team = { .struct_size = sizeof team, .gather = table_gather };
 
     (void)ctx;
@@ -253,6 +263,8 @@ static const void *table_extension(void *ctx, const char *name)
         return &packs;
     if (strcmp(name, INLAY_EXT_TIMINGS) == 0)
         return &timings;
+    if (strcmp(name, INLAY_EXT_SCHEMAS) == 0)
+        return &schemas;
     return strcmp(name, INLAY_EXT_CONSTANTS) == 0 ? &constants : NULL;
 }
 

@@ -238,13 +238,34 @@ bool module_same_operator(const inlay_operator *a, const inlay_operator *b)
            strcmp(a->domain, b->domain) == 0;
 }
 
+inlay_status module_adopt_operators(const plugin_module *module, const inlay_operator *raw, uint32_t stride,
+                                    uint32_t count, struct arena *arena, inlay_operator **out, inlay_diag *diag)
+{
+    guard_operator *guards = arena_array(arena, count, sizeof *guards);
+    inlay_operator *list = arena_array(arena, count, sizeof *list);
+    inlay_status status = INLAY_OK;
+
+    *out = list;
+    if (guards == NULL || list == NULL)
+        return no_memory(diag, "to describe the operators");
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
+        status = adopt_operator(&list[i], INLAY_AT(inlay_operator, raw, stride, i), diag);
+        for (uint32_t k = 0; k < i && status == INLAY_OK; k++)
+            if (module_same_operator(&list[k], &list[i]))
+                status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has two operators %s.%s-%u",
+                                    list[i].domain, list[i].op_type, list[i].since_version);
+        if (status == INLAY_OK)
+            guard_wrap_operator(&list[i], &guards[i], module);
+    }
+    return status;
+}
+
 /* ------------------------------------------------------------------ the plugin */
 
 static inlay_status adopt_parts(plugin_module *module, inlay_diag *diag)
 {
     inlay_plugin *plugin = &module->table;
     inlay_status status = INLAY_OK;
-    guard_operator *guards;
 
     if (plugin->provider_count > MAX_ENTRIES ||
         (plugin->provider_count > 0 && (plugin->providers == NULL || plugin->provider_stride == 0)) ||
@@ -255,24 +276,14 @@ static inlay_status adopt_parts(plugin_module *module, inlay_diag *diag)
     if (plugin->provider_count + plugin->operator_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has neither providers nor operators");
     module->providers = arena_array(&module->arena, plugin->provider_count, sizeof *module->providers);
-    module->operators = arena_array(&module->arena, plugin->operator_count, sizeof *module->operators);
-    guards = arena_array(&module->arena, plugin->operator_count, sizeof *guards);
-    if (module->providers == NULL || module->operators == NULL || guards == NULL)
+    if (module->providers == NULL)
         return no_memory(diag, "to describe the plugin");
     for (uint32_t i = 0; i < plugin->provider_count && status == INLAY_OK; i++)
         status = adopt_provider(module, &module->providers[i],
                                 INLAY_AT(inlay_provider, plugin->providers, plugin->provider_stride, i), diag);
-    for (uint32_t i = 0; i < plugin->operator_count && status == INLAY_OK; i++) {
-        status = adopt_operator(&module->operators[i],
-                                INLAY_AT(inlay_operator, plugin->operators, plugin->operator_stride, i), diag);
-        for (uint32_t k = 0; k < i && status == INLAY_OK; k++)
-            if (module_same_operator(&module->operators[k], &module->operators[i]))
-                status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has two operators %s.%s-%u",
-                                    module->operators[i].domain, module->operators[i].op_type,
-                                    module->operators[i].since_version);
-        if (status == INLAY_OK)
-            guard_wrap_operator(&module->operators[i], &guards[i], module);
-    }
+    if (status == INLAY_OK)
+        status = module_adopt_operators(module, plugin->operators, plugin->operator_stride, plugin->operator_count,
+                                        &module->arena, &module->operators, diag);
     module->file.provider_count = plugin->provider_count;
     module->file.operator_count = plugin->operator_count;
     return status;

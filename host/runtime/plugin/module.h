@@ -29,6 +29,9 @@ INLAY_NODISCARD inlay_status module_register(inlay_plugin_open_fn open_plugin, p
                                              inlay_diag *diag);
 /* Have both the same domain, type and version? */
 bool module_same_operator(const inlay_operator *a, const inlay_operator *b);
+/* Checks operators of the module and copies them to *out, in the arena. */
+inlay_status module_adopt_operators(const plugin_module *module, const inlay_operator *raw, uint32_t stride,
+                                    uint32_t count, struct arena *arena, inlay_operator **out, inlay_diag *diag);
 /* Checks a domain of a provider, as described by the plugin or by describe. */
 inlay_status module_check_domain(const inlay_provider *table, const inlay_domain_info *info, inlay_diag *diag);
 /* Calls shutdown, and dlclose where the plugin allows it. */

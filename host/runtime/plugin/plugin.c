@@ -434,19 +434,34 @@ static inlay_status load_named_file(plugin_set *set, const plugin_search *search
 
 /* ------------------------------------------------------------------ accessors of the set */
 
+/* The better one for a model: best, or op if it has the name and a higher version that is not above opset. */
+static const inlay_operator *better_operator(const inlay_operator *best, const inlay_operator *op, const char *domain,
+                                             const char *op_type, int64_t opset)
+{
+    INLAY_CHECK(op->domain != NULL && op->op_type != NULL);
+    return (int64_t)op->since_version <= opset && (best == NULL || op->since_version > best->since_version) &&
+                   strcmp(op->op_type, op_type) == 0 && strcmp(op->domain, domain) == 0
+               ? op
+               : best;
+}
+
+const inlay_operator *plugin_find_operator(const inlay_operator *operators, uint32_t count, const char *domain,
+                                           const char *op_type, int64_t opset)
+{
+    const inlay_operator *best = NULL;
+
+    for (uint32_t i = 0; i < count; i++)
+        best = better_operator(best, &operators[i], domain, op_type, opset);
+    return best;
+}
+
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
     const plugin_set *set = ctx;
     const inlay_operator *best = NULL;
 
-    for (uint32_t i = 0; i < set->operator_count; i++) {
-        INLAY_CHECK(set->operators[i]->domain != NULL && set->operators[i]->op_type != NULL);
-        const inlay_operator *op = set->operators[i];
-
-        if ((int64_t)op->since_version <= opset && (best == NULL || op->since_version > best->since_version) &&
-            strcmp(op->op_type, op_type) == 0 && strcmp(op->domain, domain) == 0)
-            best = op;
-    }
+    for (uint32_t i = 0; i < set->operator_count; i++)
+        best = better_operator(best, set->operators[i], domain, op_type, opset);
     return best;
 }
 

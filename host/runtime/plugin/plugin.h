@@ -124,6 +124,9 @@ const plugin_provider *plugin_set_find(const plugin_set *set, const char *name);
 const graph_operators *plugin_set_operators(const plugin_set *set);
 uint32_t plugin_set_operator_count(const plugin_set *set);
 const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i);
+/* The operator of a list that a model with this import uses; NULL: none. */
+const inlay_operator *plugin_find_operator(const inlay_operator *operators, uint32_t count, const char *domain,
+                                           const char *op_type, int64_t opset);
 /* Writes a message for the user that says why the set has no such operator: the domain is unknown (with the nearest
  * known domain, the directories searched and the files there that were not loaded), the domain has no such operator,
  * or the operator has no such version. set is a plugin_set; this is graph_operators.missing. */
@@ -143,6 +146,8 @@ struct provider {
     uint32_t first_domain;           /* host-wide id of its domains[0] */
     uint32_t abi_minor;              /* that the plugin was built for */
     const inlay_device_info *device; /* the provider's device description; omitted fields are 0 and NULL */
+    const inlay_operator *operators; /* [operator_count] that only this open provider defines (inlay.operators/1) */
+    uint32_t operator_count;
 };
 
 /* Opens the provider of that name with settings, or shares one that is open with the same settings. An unknown name

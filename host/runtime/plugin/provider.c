@@ -26,12 +26,15 @@ typedef struct open_provider {
     struct guard guard; /* handle.table and handle.state point into it */
     inlay_device_info device;   /* the result of describe; {0} without it */
     inlay_domain_info *domains; /* [domain_count], the result of describe; NULL: the plugin's static domains */
+    struct arena arena;         /* of handle.operators */
     uint32_t references;
     bool lost;
     bool hung;      /* holds one reference, which is never released */
     uint32_t forks; /* fork_count when it was opened */
     struct open_provider *next;
 } open_provider;
+
+enum { MAX_OPERATORS = 4096 }; /* of an open provider */
 
 static open_provider *opened;    /* guarded by the registry's lock, like references, lost and hung of each */
 static uint32_t next_domain = 1; /* ids are never reused; 0 is the host's; guarded by the lifecycle lock */
@@ -139,6 +142,26 @@ static inlay_status describe(open_provider *provider, inlay_diag *diag)
     return INLAY_OK;
 }
 
+/* Gets the operators that only the open provider defines. */
+static inlay_status list_operators(open_provider *provider, inlay_diag *diag)
+{
+    const inlay_provider *table = &provider->guard.table;
+    const inlay_ext_operators *list =
+        table->extension != NULL ? table->extension(&provider->guard, INLAY_EXT_OPERATORS) : NULL;
+    inlay_operator *operators = NULL;
+    inlay_status status = INLAY_OK;
+
+    if (list == NULL || !INLAY_HAS(list, operator_stride) || list->operator_count == 0)
+        return INLAY_OK;
+    if (list->operators == NULL || list->operator_stride == 0 || list->operator_count > MAX_OPERATORS)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "its list of %u operators is invalid", list->operator_count);
+    status = module_adopt_operators(provider->info->module, list->operators, list->operator_stride,
+                                    list->operator_count, &provider->arena, &operators, diag);
+    provider->handle.operators = operators;
+    provider->handle.operator_count = list->operator_count;
+    return status;
+}
+
 /* Has the process forked since the provider opened a device? The device and its threads belong to the parent process
  * only: the child does not use, share or close them. A provider without domains has no device. */
 static bool belongs_to_parent(const open_provider *provider)
@@ -183,8 +206,12 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
     guard_init(&provider->guard, &info->table, provider->name, state, info->module);
     provider->info = info;
     status = describe(provider, diag);
+    if (status == INLAY_OK)
+        status = list_operators(provider, diag);
     if (status != INLAY_OK) {
         end_provider(&provider->guard.table, &provider->guard);
+        arena_deinit(&provider->arena);
+        free(provider->domains);
         free(provider->name);
         free(provider);
         return status;
@@ -324,6 +351,7 @@ void provider_close(const struct provider *handle)
         free(provider->key);
         free(provider->name);
         free(provider->domains);
+        arena_deinit(&provider->arena);
         free(provider);
     }
     lifecycle_unlock();

@@ -14,6 +14,7 @@ typedef struct profile_event {
     uint32_t node;  /* INLAY_NONE, or the kernel of that node within the step */
     uint32_t depth; /* 0 = step of the main graph; one more for each enclosing body, and for a kernel within a
                      * step */
+    const char *name; /* of a kernel that has one, in profile.names; otherwise NULL */
 } profile_event;
 
 typedef struct profile_run {
@@ -21,7 +22,7 @@ typedef struct profile_run {
     uint32_t first_event, first_span;
 } profile_run;
 
-enum { PROFILE_RUNS = 4096, PROFILE_PLANS = 256 };
+enum { PROFILE_RUNS = 4096, PROFILE_PLANS = 256, PROFILE_KERNEL_NAMES = 1024, PROFILE_KERNEL_NAME = 96 };
 
 struct profile {
     watch_hook hook;
@@ -36,6 +37,9 @@ struct profile {
     /* References to plans, because the plan cache may release a plan before its events are read. */
     struct plan *plans[PROFILE_PLANS];
     uint32_t plan_count;
+    /* The different names of kernels; of further ones only the node is known. Allocated with the first one. */
+    char (*names)[PROFILE_KERNEL_NAME]; /* [name_count] */
+    uint32_t name_count;
 };
 
 /* A step or kernel, summarised over all runs. */
@@ -71,10 +75,12 @@ INLAY_NODISCARD inlay_status profile_report_make(const struct profile *profile, 
 void profile_report_deinit(profile_report *report);
 
 /* profile_name() writes the name of the event's node, or "first .. last (N nodes)" for several nodes; profile_op()
- * writes the operators. Both return text. */
+ * writes the operators, or the name of a kernel that has one. Both return text. */
 enum { PROFILE_NAME = 256 };
 const char *profile_name(const profile_event *event, char text[PROFILE_NAME]);
 const char *profile_op(const profile_event *event, char text[PROFILE_NAME]);
+/* "host", or "copy", where no provider runs it. */
+const char *profile_provider(const profile_event *event);
 /* The module of the program that the event's nodes were exported from (graph_node_scope()): for several nodes, what
  * their modules have in common, "model.layers.0" of its parts. NULL: none is known, or nothing is common. */
 const char *profile_module(const profile_event *event, char text[PROFILE_NAME]);

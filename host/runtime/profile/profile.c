@@ -2,6 +2,7 @@
 #include "profile/internal.h"
 #include "inlay/check.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,17 +27,37 @@ static uint32_t depth_of(const struct program *program)
     return depth;
 }
 
+/* The profile's copy of a name; NULL: name is NULL, or there is no room for it. */
+static const char *keep_name(struct profile *profile, const char *name)
+{
+    char cut[PROFILE_KERNEL_NAME];
+
+    if (name == NULL)
+        return NULL;
+    if (profile->names == NULL)
+        profile->names = arena_array(&profile->arena, PROFILE_KERNEL_NAMES, sizeof *profile->names);
+    (void)snprintf(cut, sizeof cut, "%s", name);
+    for (uint32_t i = profile->name_count; i-- > 0;)
+        if (strcmp(profile->names[i], cut) == 0)
+            return profile->names[i];
+    if (profile->names == NULL || profile->name_count == PROFILE_KERNEL_NAMES)
+        return NULL;
+    memcpy(profile->names[profile->name_count], cut, sizeof cut);
+    return profile->names[profile->name_count++];
+}
+
 static void record_event(void *ctx, const watch_event *event)
 {
     struct profile *profile = ctx;
+    const char *name = keep_name(profile, event->name);
     profile_event *last = profile->event_count > profile->runs[profile->run_count % PROFILE_RUNS].first_event
                               ? &profile->events[profile->event_count - 1]
                               : NULL;
 
     INLAY_CHECK(profile->event_count <= profile->event_capacity && profile->run_count <= PROFILE_RUNS);
     /* A kernel may report several events in succession, for example for its preparation. */
-    if (event->node != INLAY_NONE && last != NULL && last->node == event->node && last->step == event->step &&
-        last->plan == event->plan) {
+    if (event->node != INLAY_NONE && event->name == NULL && last != NULL && last->node == event->node &&
+        last->name == NULL && last->step == event->step && last->plan == event->plan) {
         last->end_ns = event->end_ns;
         return;
     }
@@ -53,6 +74,7 @@ static void record_event(void *ctx, const watch_event *event)
                          .end_ns = event->end_ns,
                          .run = profile->run_count,
                          .node = event->node,
+                         .name = name,
                          .depth = depth_of(event->program) + (event->node != INLAY_NONE) };
 }
 
@@ -123,6 +145,25 @@ void profile_end(struct profile *profile, uint64_t ns, bool ok)
     }
     run->end_ns = run->begin_ns + ns;
     profile->run_count++;
+}
+
+void profile_each(const struct profile *profile, void (*event)(void *user, const inlay_profile_event *event),
+                  void *user)
+{
+    char name[PROFILE_NAME], op_type[PROFILE_NAME];
+
+    for (uint32_t i = 0; i < profile->event_count; i++) {
+        const profile_event *one = &profile->events[i];
+
+        event(user, &(inlay_profile_event){ .struct_size = sizeof(inlay_profile_event),
+                                            .name = profile_name(one, name),
+                                            .op_type = profile_op(one, op_type),
+                                            .provider = profile_provider(one),
+                                            .begin_ns = one->begin_ns,
+                                            .end_ns = one->end_ns,
+                                            .run = one->run,
+                                            .depth = one->depth });
+    }
 }
 
 inlay_status profile_write(const struct profile *profile, const inlay_profile_options *options,

@@ -25,6 +25,9 @@ run_spans *profile_spans(struct profile *profile);
 void profile_begin(struct profile *profile);
 void profile_end(struct profile *profile, uint64_t ns, bool ok);
 
+/* Calls event for each stored event of a complete run. */
+void profile_each(const struct profile *profile, void (*event)(void *user, const inlay_profile_event *event),
+                  void *user);
 /* Writes the profile in options->format. INLAY_UNSUPPORTED: "html"; INLAY_INVALID_ARGUMENT: another format, or an
  * invalid rate. */
 INLAY_NODISCARD inlay_status profile_write(const struct profile *profile, const inlay_profile_options *options,

@@ -48,7 +48,9 @@ const char *profile_op(const profile_event *event, char text[PROFILE_NAME])
     region = event->step->step->region;
     text[0] = '\0';
     if (event->node != INLAY_NONE) {
-        (void)snprintf(text, PROFILE_NAME, "%.200s", event->program->graph->nodes[event->node]->info.op_type.data);
+        (void)snprintf(text, PROFILE_NAME, "%.200s",
+                       event->name != NULL ? event->name
+                                           : event->program->graph->nodes[event->node]->info.op_type.data);
         return text;
     }
     for (uint32_t i = 0; i < region->node_count && i < 4; i++) {
@@ -59,6 +61,13 @@ const char *profile_op(const profile_event *event, char text[PROFILE_NAME])
     if (region->node_count > 4)
         (void)snprintf(text + strlen(text), PROFILE_NAME - strlen(text), "+...");
     return text;
+}
+
+const char *profile_provider(const profile_event *event)
+{
+    return event->step->kind == PLAN_COPY        ? "copy"
+           : event->step->step->provider == NULL ? "host"
+                                                 : event->step->step->provider->name;
 }
 
 /* Cuts text to the parts that it has in common with the module. */
@@ -155,7 +164,7 @@ static void add_cost(const struct profile *profile, const profile_event *event, 
         row->bytes = 2.0 * (double)event->step->copy_bytes;
         return;
     }
-    if (event->step->kind == PLAN_HOST)
+    if (event->step->kind == PLAN_HOST || event->name != NULL) /* one of several kernels of a node */
         return;
     region = event->step->step->region;
     for (uint32_t i = 0; i < region->offer_count; i++) {
@@ -205,7 +214,7 @@ static uint64_t live_bytes(const profile_event *event)
 /* Do two events belong to the same row: the same step of a program, or copies of the same value to the same domain? */
 static bool same_row(const profile_event *a, const profile_event *b)
 {
-    if (a->program != b->program || a->step->kind != b->step->kind || a->node != b->node)
+    if (a->program != b->program || a->step->kind != b->step->kind || a->node != b->node || a->name != b->name)
         return false;
     if (a->step->kind == PLAN_COPY)
         return a->step->copy_value == b->step->copy_value &&
@@ -218,6 +227,7 @@ static uint64_t row_key(const profile_event *event)
     uint64_t key =
         event->step->kind == PLAN_COPY ? event->step->copy_value * 2u + 1u : (uint64_t)(uintptr_t)event->step->step;
 
+    key ^= (uint64_t)(uintptr_t)event->name << 1;
     return (key ^ (uint64_t)(uintptr_t)event->program ^ (uint64_t)event->node << 32) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
@@ -311,13 +321,6 @@ static void assign_regions(profile_report *report)
     }
 }
 
-static const char *provider_of(const profile_event *event)
-{
-    return event->step->kind == PLAN_COPY        ? "copy"
-           : event->step->step->provider == NULL ? "host"
-                                                 : event->step->step->provider->name;
-}
-
 inlay_status profile_report_make(const struct profile *profile, profile_report *out, inlay_diag *diag)
 {
     double *runs;
@@ -342,7 +345,7 @@ inlay_status profile_report_make(const struct profile *profile, profile_report *
         profile_row *row = &out->rows[k];
 
         out->outside_ns -= row->leaf ? row->ns : 0;
-        row->provider = provider_of(row->sample);
+        row->provider = profile_provider(row->sample);
         row->live_bytes = live_bytes(row->sample);
         row->share = out->run_ns > 0 ? row->ns / out->run_ns : 0;
         add_cost(profile, row->sample, row);

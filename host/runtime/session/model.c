@@ -1,5 +1,6 @@
 /* session/model.c - the first half of creating a session: from the file to the optimised graph. */
 #include "base/memory.h"
+#include "session/adapters.h"
 #include "session/session.h"
 #include "infer/dim_sums.h"
 #include "model/model.h"
@@ -295,9 +296,32 @@ static void warn_of_attributes(const inlay_session *session, const graph_model *
     }
 }
 
+/* The operators of the plugins, then those of the open providers. */
+static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
+{
+    const inlay_session *session = ctx;
+    const graph_operators *plugins = plugin_set_operators(session->plugins);
+    const inlay_operator *found = plugins->find(plugins->ctx, domain, op_type, opset);
+
+    for (uint32_t i = 0; found == NULL && i < session->env.provider_count; i++)
+        found =
+            plugin_find_operator(session->open[i]->operators, session->open[i]->operator_count, domain, op_type, opset);
+    return found;
+}
+
+static void missing_operator(void *ctx, const char *domain, const char *op_type, int64_t opset, char *text,
+                             size_t bytes)
+{
+    plugin_set_missing(((const inlay_session *)ctx)->plugins, domain, op_type, opset, text, bytes);
+}
+
 inlay_status session_optimise(inlay_session *session, graph_model *model, const inlay_options *options,
                               inlay_diag *diag)
 {
+    const graph_operators operators = { .find = find_operator,
+                                        .missing = missing_operator,
+                                        .ctx = session,
+                                        .searched = plugin_set_operators(session->plugins)->searched };
     program_folder folder = { .env = &session->env };
     pass_ctx passes = { .model = model,
                         .fold = program_fold_node,
@@ -324,7 +348,8 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(model->main) != INLAY_OK)
         return no_memory(diag, "to make default values constant");
     INLAY_TRY(graph_inline_functions(model, diag));
-    INLAY_TRY(graph_bind(model, plugin_set_operators(session->plugins), diag));
+    INLAY_TRY(adapters_add(model, options, diag));
+    INLAY_TRY(graph_bind(model, &operators, diag));
     if (model->base == NULL)
         warn_of_attributes(session, model);
     INLAY_TRY(fix_dims(model, options, diag));

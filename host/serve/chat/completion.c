@@ -284,6 +284,23 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
     return !is_incomplete(choice);
 }
 
+/* Guesses the token that the sampler would choose by other logits, with its next random numbers. */
+static int64_t guess_token(decoding_text *decoding, const float *logits, size_t vocabulary, uint32_t index)
+{
+    completion_choice *choice = (completion_choice *)decoding;
+    const uint64_t state = choice->sampler.state;
+    int64_t token = -1;
+
+    if (index > 0)
+        choice->sampler.state = choice->guess_state;
+    choice->sampler.allowed = NULL; /* those of the text's form are not known for guesses */
+    if (copy_logits(choice->completion, logits, vocabulary))
+        token = sampler_next(&choice->sampler, choice->completion->logits, vocabulary, choice->tokens, decoding->count);
+    choice->guess_state = choice->sampler.state;
+    choice->sampler.state = state;
+    return token;
+}
+
 static void end_choice(decoding_text *decoding, const inlay_diag *failure)
 {
     completion_choice *choice = (completion_choice *)decoding;
@@ -322,9 +339,11 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
 
     choice->completion = completion;
     choice->decoding = (decoding_text){ .request = &completion->exchange->job,
+                                        .adapter = completion->adapter,
                                         .like = prompt,
                                         .next = index + 1 < completion->choice_count ? &choice[1].decoding : NULL,
                                         .choose = choose_token,
+                                        .guess = guess_token,
                                         .end = end_choice };
     choice->sampler = completion->asked.sampler;
     choice->sampler.prompt_count = choice->prompt_count = prompt->token_count;
@@ -483,6 +502,29 @@ static bool make_index(const struct completion *completion)
     return good;
 }
 
+static void fail_unknown_model(struct exchange *exchange)
+{
+    exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
+                            "no such model is loaded; GET v1/models lists the models for texts", "model",
+                            "model_not_found");
+}
+
+/* Finds the adapter that the request names. */
+static bool find_adapter(struct exchange *exchange, struct completion *completion)
+{
+    const struct model *model = exchange->job.model;
+
+    completion->adapter = -1;
+    if (completion->adapter_name == NULL)
+        return true;
+    for (uint32_t i = 0; i < model->adapter_count && completion->adapter < 0; i++)
+        if (strcmp(model->adapters[i], completion->adapter_name) == 0)
+            completion->adapter = i;
+    if (completion->adapter < 0)
+        fail_unknown_model(exchange);
+    return completion->adapter >= 0;
+}
+
 static bool begin(struct exchange *exchange, struct completion *completion)
 {
     static atomic_uint_fast64_t ids;
@@ -497,7 +539,8 @@ static bool begin(struct exchange *exchange, struct completion *completion)
                                 "model", NULL);
         return false;
     }
-    if (!prepare_tools(exchange, completion) || !read_prompts(exchange, completion))
+    if (!find_adapter(exchange, completion) || !prepare_tools(exchange, completion) ||
+        !read_prompts(exchange, completion))
         return false;
     choices = completion->asked.prompt_count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
@@ -560,11 +603,28 @@ static void model_loaded(void *user, const inlay_diag *failure)
         exchange_wake(exchange);
 }
 
+/* Sets job.model to the model of the request's name, NAME or NAME:ADAPTER. Returns the bytes of NAME. */
+static size_t acquire_model(struct exchange *exchange, struct completion *completion, bool *out_deferred)
+{
+    const char *name = completion->asked.model, *colon = strrchr(name, ':');
+    struct repository *repository = exchange->server->repository;
+    size_t bytes = strlen(name);
+
+    exchange->job.model = repository_acquire(repository, name, bytes, 0, out_deferred);
+    if (exchange->job.model == NULL && !*out_deferred && colon != NULL) {
+        bytes = (size_t)(colon - name);
+        completion->adapter_name = colon + 1;
+        exchange->job.model = repository_acquire(repository, name, bytes, 0, out_deferred);
+    }
+    return bytes;
+}
+
 void answer_completions(struct exchange *exchange)
 {
     struct completion *completion = calloc(1, sizeof *completion);
     body_error error;
     bool deferred;
+    size_t bytes;
 
     if (completion == NULL) {
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
@@ -581,14 +641,11 @@ void answer_completions(struct exchange *exchange)
         body_refuse(exchange, &error);
         return;
     }
-    exchange->job.model = repository_acquire(exchange->server->repository, completion->asked.model,
-                                             strlen(completion->asked.model), 0, &deferred);
+    bytes = acquire_model(exchange, completion, &deferred);
     if (deferred)
-        exchange_load_model(exchange, completion->asked.model, strlen(completion->asked.model), 0, model_loaded);
+        exchange_load_model(exchange, completion->asked.model, bytes, 0, model_loaded);
     else if (exchange->job.model == NULL)
-        exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
-                                "no such model is loaded; GET v1/models lists the models for texts", "model",
-                                "model_not_found");
+        fail_unknown_model(exchange);
     else
         generate(exchange);
 }

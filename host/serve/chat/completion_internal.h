@@ -19,6 +19,7 @@ typedef struct completion_choice {
     int64_t *tokens; /* [room] prompt and generated tokens */
     size_t room, prompt_count;
     struct sampler sampler;
+    uint64_t guess_state; /* of the sampler, after the guesses so far */
     uint32_t state;       /* of the request's form, after the tokens so far */
     struct strbuf unsent; /* generated, not yet written to the reply */
     bool calling;         /* the text ends, and calls of tools follow */
@@ -39,6 +40,8 @@ struct completion {
     uint64_t id;
     uint64_t seed; /* of the first choice; the others have the next numbers */
     completion_request asked;
+    const char *adapter_name; /* of asked.model: after its last ':'; NULL: the request names no adapter */
+    int64_t adapter;          /* its number in the model; -1: none */
     bool streams;
     const tool_form *marks; /* special tokens of this form are text; NULL: none */
 

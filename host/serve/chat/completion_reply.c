@@ -207,7 +207,7 @@ static void write_head(const struct completion *completion, struct strbuf *to)
 
     strbuf_format(to, "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",\"choices\":[",
                   completion->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)completion->id, kind,
-                  (long long)time(NULL), completion->exchange->job.model->name);
+                  (long long)time(NULL), completion->asked.model);
 }
 
 /* A call with its first `bytes` arguments. */

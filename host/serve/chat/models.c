@@ -1,5 +1,7 @@
 #include "serve/chat/models.h"
+#include "serve/repository/folder.h"
 #include "serve/repository/repository.h"
+#include <stdio.h>
 #include <string.h>
 
 typedef struct model_list {
@@ -8,18 +10,29 @@ typedef struct model_list {
     uint32_t count;
 } model_list;
 
+/* Adds an entry. adapter NULL: the model itself. */
+static void add_id(model_list *list, const char *model, const char *adapter)
+{
+    const struct route *route = list->route;
+    char id[2 * FOLDER_MAX_NAME + 2];
+
+    (void)snprintf(id, sizeof id, "%s%s%s", model, adapter != NULL ? ":" : "", adapter != NULL ? adapter : "");
+    if (route->name != NULL && (strlen(id) != route->name_bytes || memcmp(id, route->name, route->name_bytes) != 0))
+        return;
+    strbuf_format(list->to, "%s{\"id\":\"%s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"inlay\"",
+                  list->count++ > 0 ? "," : "", id);
+    if (adapter != NULL)
+        strbuf_format(list->to, ",\"parent\":\"%s\"", model);
+    strbuf_text(list->to, "}");
+}
+
 static void add_model(void *user, const repository_entry *entry)
 {
-    model_list *list = user;
-    const struct route *route = list->route;
-
     if (!entry->is_text)
         return;
-    if (route->name != NULL &&
-        (strlen(entry->name) != route->name_bytes || memcmp(entry->name, route->name, route->name_bytes) != 0))
-        return;
-    strbuf_format(list->to, "%s{\"id\":\"%s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"inlay\"}",
-                  list->count++ > 0 ? "," : "", entry->name);
+    add_id(user, entry->name, NULL);
+    for (uint32_t i = 0; entry->loaded != NULL && i < entry->loaded->adapter_count; i++)
+        add_id(user, entry->name, entry->loaded->adapters[i]);
 }
 
 void answer_models(struct exchange *exchange)

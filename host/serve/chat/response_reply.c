@@ -97,7 +97,7 @@ static void write_response(const struct completion *completion, struct strbuf *t
     else
         strbuf_text(to, "null");
     strbuf_format(to, ",\"max_output_tokens\":%llu,\"model\":\"%s\",\"output\":[",
-                  (unsigned long long)asked->max_tokens, completion->exchange->job.model->name);
+                  (unsigned long long)asked->max_tokens, asked->model);
     if (choice->reason != NULL)
         write_items(completion, to);
     strbuf_format(to,

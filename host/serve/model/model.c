@@ -225,6 +225,8 @@ uint64_t model_bytes(struct model *model)
         bytes += info.used_bytes;
     for (uint32_t i = 0; i < model->settings.instances; i++)
         bytes += atomic_load_explicit(&model->instances[i].buffer_bytes, memory_order_relaxed);
+    if (model->draft != NULL)
+        bytes += model_bytes(model->draft);
     return bytes + sequences_buffer_bytes(model);
 }
 
@@ -394,6 +396,7 @@ void model_unref(struct model *model)
         instance_deinit(model, &model->instances[i]);
     padding_deinit(&model->padding);
     text_model_close(model->text);
+    model_unref(model->draft);
     sequences_destroy(model);
     ensemble_destroy(model->ensemble);
     inlay_session_destroy(model->session);
@@ -403,6 +406,9 @@ void model_unref(struct model *model)
         board_remove_model(model->settings.board, model->board_index);
     if (model->config != NULL)
         protobuf_c_message_free_unpacked(model->config, NULL);
+    for (uint32_t i = 0; i < model->adapter_count; i++)
+        free(model->adapters[i]);
+    free(model->adapters);
     free(model->shares);
     free(model->file_outputs);
     free(model->inputs);

@@ -34,6 +34,7 @@ typedef struct model_settings {
     uint32_t max_queue;        /* most waiting requests */
     uint32_t max_sequences;    /* most live sequences of a model with states */
     uint64_t kv_memory;        /* most bytes of the states of texts; 0 = no limit */
+    uint32_t draft_tokens;     /* most guesses of its draft model that such a run reads; 0 = none */
     uint32_t lookup_tokens;    /* most guesses that a run of one text reads; 0 = none */
     uint64_t prefix_memory;    /* of these, most bytes of those of earlier texts; 0 = none are kept */
     uint64_t sequence_idle_ns; /* idle time after which another sequence may take the place */
@@ -105,6 +106,9 @@ struct model {
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
     uint32_t state_count;
     pthread_mutex_t sequence_lock; /* guards the table of sequences */
+    struct model *draft;           /* a smaller model, which guesses tokens of its texts; NULL: none; a reference */
+    char **adapters; /* [adapter_count] names of its LoRA adapters, in the order of option adapter; owned */
+    uint32_t adapter_count;
     struct text_model *text;       /* tokenizer and roles of inputs; NULL = not a model for texts */
     atomic_uint texts;             /* texts in progress, see decoding.h */
     struct sequence *sequences;    /* [settings.max_sequences]; NULL = none */

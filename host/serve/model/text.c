@@ -195,6 +195,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     text->mask = inlay_session_find_input(model->session, "attention_mask");
     text->positions = inlay_session_find_input(model->session, "position_ids");
     text->types = inlay_session_find_input(model->session, "token_type_ids");
+    text->adapter = inlay_session_find_input(model->session, "adapter");
     find_outputs(model, text);
     if (!takes_tokens(model, text) || (text->logits == INLAY_NONE && text->vectors == INLAY_NONE)) {
         text_model_close(text);

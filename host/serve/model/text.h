@@ -14,6 +14,7 @@ typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_po
 typedef struct text_model {
     struct tokenizer *tokenizer;
     uint32_t ids, mask, positions, types; /* inputs of the model; INLAY_NONE: missing */
+    uint32_t adapter;                     /* input: the LoRA adapter of each text; INLAY_NONE: missing */
     uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
     int64_t *ends;                        /* [end_count] tokens that end a text */
     uint32_t end_count;

@@ -286,9 +286,95 @@ static uint64_t mix_file(uint64_t sum, const char *path)
     return mix(sum, (uint64_t)st.st_mtim.tv_nsec);
 }
 
+/* ------------------------------------------------------------------ adapters */
+
+static const char ADAPTER_FILE[] = "adapter_model.safetensors";
+
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+void folder_adapters_deinit(struct folder_adapters *adapters)
+{
+    for (uint32_t i = 0; i < adapters->count; i++)
+        free(adapters->names[i]);
+    free(adapters->names);
+    *adapters = (struct folder_adapters){ .names = NULL };
+}
+
+inlay_status folder_adapters_find(const found_model *model, uint64_t version, struct folder_adapters *out,
+                                  inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    DIR *dir = NULL;
+    struct dirent *entry;
+
+    *out = (struct folder_adapters){ .names = NULL };
+    if (!model->is_folder)
+        return INLAY_OK;
+    (void)snprintf(out->path, sizeof out->path, "%s/%llu/adapters", model->path, (unsigned long long)version);
+    dir = opendir(out->path);
+    if (dir == NULL) {
+        (void)snprintf(out->path, sizeof out->path, "%s/adapters", model->path);
+        dir = opendir(out->path);
+    }
+    if (dir == NULL)
+        out->path[0] = '\0';
+    while (dir != NULL && status == INLAY_OK && (entry = readdir(dir)) != NULL) {
+        char name[300];
+
+        (void)snprintf(name, sizeof name, "%s/%s", entry->d_name, ADAPTER_FILE);
+        if (!folder_is_name(entry->d_name, strlen(entry->d_name)) || !is_file(out->path, name, ""))
+            continue;
+        if (!LIST_GROW(out->names, out->count) || (out->names[out->count] = strdup(entry->d_name)) == NULL)
+            status = no_memory(diag, "for the adapters of model '%s'", model->name);
+        else
+            out->count++;
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    if (out->count > 0)
+        qsort(out->names, out->count, sizeof *out->names, by_text);
+    if (status != INLAY_OK)
+        folder_adapters_deinit(out);
+    return status;
+}
+
+/* Adds the adapters of a version to a hash. */
+static uint64_t mix_adapters(uint64_t sum, const found_model *model, uint64_t version)
+{
+    static const char *const files[] = { ADAPTER_FILE, "adapter_config.json" };
+    struct folder_adapters adapters;
+    char path[4600];
+
+    if (folder_adapters_find(model, version, &adapters, NULL) != INLAY_OK)
+        return sum;
+    for (uint32_t i = 0; i < adapters.count; i++)
+        for (int k = 0; k < 2; k++) {
+            (void)snprintf(path, sizeof path, "%s/%s/%s", adapters.path, adapters.names[i], files[k]);
+            sum = mix_file(sum, path);
+        }
+    folder_adapters_deinit(&adapters);
+    return sum;
+}
+
+bool folder_draft(const found_model *model, uint64_t version, char path[4200])
+{
+    if (!model->is_folder)
+        return false;
+    (void)snprintf(path, 4200, "%s/%llu/draft", model->path, (unsigned long long)version);
+    if (!is_file(path, "model", ".onnx"))
+        (void)snprintf(path, 4200, "%s/draft", model->path);
+    if (!is_file(path, "model", ".onnx"))
+        return false;
+    (void)strncat(path, "/model.onnx", 4199 - strlen(path));
+    return true;
+}
+
 uint64_t folder_state(const found_model *model, uint64_t version)
 {
-    char path[4200];
+    char path[4200], draft[4200];
     uint64_t sum = 0;
 
     if (!model->is_folder)
@@ -301,7 +387,9 @@ uint64_t folder_state(const found_model *model, uint64_t version)
         if (version != 0 && model->versions[i] != version)
             continue;
         (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
-        sum = mix_file(mix(sum, model->versions[i]), path);
+        if (folder_draft(model, model->versions[i], draft))
+            sum = mix_file(sum, draft);
+        sum = mix_adapters(mix_file(mix(sum, model->versions[i]), path), model, model->versions[i]);
     }
     return sum | 1;
 }

@@ -24,7 +24,20 @@ struct folder {
 INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, struct folder *out_folder,
                                          inlay_diag *diag);
 void folder_deinit(struct folder *folder);
-/* A hash of inode, size and modification time of the configuration and the models of a version, or of all (0); never 0. */
+/* The LoRA adapters of a version: the folders in VERSION/adapters of the model's folder, or else in adapters, that have an
+ * adapter_model.safetensors. */
+struct folder_adapters {
+    char **names; /* [count] owned, in order */
+    uint32_t count;
+    char path[4096]; /* of the folder of all; "": there is none */
+};
+INLAY_NODISCARD inlay_status folder_adapters_find(const found_model *model, uint64_t version,
+                                                  struct folder_adapters *out, inlay_diag *diag);
+void folder_adapters_deinit(struct folder_adapters *adapters);
+/* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx. false: there is none. */
+bool folder_draft(const found_model *model, uint64_t version, char path[4200]);
+/* A hash of inode, size and modification time of the configuration, the models, the adapters and the draft model of a
+ * version, or of all (0); never 0. */
 uint64_t folder_state(const found_model *model, uint64_t version);
 /* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
 bool folder_is_name(const char *name, size_t bytes);

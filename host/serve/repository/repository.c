@@ -24,6 +24,7 @@ static model_settings default_settings(const struct settings *settings, uint32_t
         .max_queue = (uint32_t)settings_int(settings, SET_max_queue),
         .max_sequences = (uint32_t)settings_int(settings, SET_max_sequences),
         .kv_memory = (uint64_t)settings_int(settings, SET_kv_memory),
+        .draft_tokens = (uint32_t)settings_int(settings, SET_draft_tokens),
         .lookup_tokens = (uint32_t)settings_int(settings, SET_lookup_tokens),
         .prefix_memory = (uint64_t)settings_int(settings, SET_prefix_memory),
         .sequence_idle_ns = (uint64_t)settings_int(settings, SET_sequence_idle_ms) * 1000000,
@@ -159,11 +160,70 @@ static inlay_status add_version(struct repository *repository, const found_model
     return status;
 }
 
+/* Adds the adapters of the version to the options. */
+static inlay_status set_adapters(const struct folder_adapters *adapters, inlay_options *options, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    char item[4600];
+
+    for (uint32_t i = 0; status == INLAY_OK && i < adapters->count; i++) {
+        (void)snprintf(item, sizeof item, "%s=%s/%s", adapters->names[i], adapters->path, adapters->names[i]);
+        status = inlay_options_set(options, "adapter", item, diag);
+    }
+    return status;
+}
+
+/* Loads draft/model.onnx of the version or of the model's folder, if there is one and draft_tokens is not 0. */
+static inlay_status load_draft(const found_model *model, const model_config *config, uint64_t version,
+                               const inlay_options *options, struct model **out_draft, inlay_diag *diag)
+{
+    model_settings settings = config->settings;
+    char path[4200], name[FOLDER_MAX_NAME + 8];
+    inlay_status status;
+
+    *out_draft = NULL;
+    if (settings.draft_tokens == 0 || !folder_draft(model, version, path))
+        return INLAY_OK;
+    settings.draft_tokens = settings.lookup_tokens = 0;
+    settings.max_batch = 1;
+    settings.instances = 1;
+    (void)snprintf(name, sizeof name, "%s:draft", model->name);
+    status = model_load(name, version, path, &settings, options, out_draft, diag);
+    if (status == INLAY_OK)
+        (*out_draft)->file_bytes = model_file_bytes(path, false);
+    return status;
+}
+
+/* Gives the model its draft model, which it takes. */
+static inlay_status take_draft(struct model *model, struct model *draft, inlay_diag *diag)
+{
+    const struct text_model *text = model->text, *other = draft != NULL ? draft->text : NULL;
+
+    model->draft = draft;
+    if (draft == NULL)
+        return INLAY_OK;
+    if (text == NULL || text->logits == INLAY_NONE)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it is a draft model, but the model generates no texts",
+                          draft->path);
+    if (other == NULL || other->logits == INLAY_NONE || other->rows.fixed_bytes > 0)
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "%s: a draft model needs a tokenizer.json in its folder or the one above, and keys and values "
+            "as states",
+            draft->path);
+    if (tokenizer_count(text->tokenizer) != tokenizer_count(other->tokenizer))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: its tokenizer has %lld tokens, that of the model %lld",
+                          draft->path, (long long)tokenizer_count(other->tokenizer),
+                          (long long)tokenizer_count(text->tokenizer));
+    return INLAY_OK;
+}
+
 static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,
                                  uint64_t version, load_reason reason, inlay_diag *diag)
 {
+    struct folder_adapters adapters = { .names = NULL };
     inlay_options *options = NULL;
-    struct model *loaded = NULL, *stable = NULL;
+    struct model *loaded = NULL, *stable = NULL, *draft = NULL;
     char path[4200];
     inlay_status status;
     uint64_t files, bytes, state = folder_state(model, version), start = clock_ns();
@@ -185,11 +245,24 @@ static inlay_status load_version(struct repository *repository, const found_mode
     repository_set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
+    INLAY_TRY(folder_adapters_find(model, version, &adapters, diag));
+    INLAY_TRY(load_draft(model, config, version, options, &draft, diag)); /* without adapters */
+    INLAY_TRY(set_adapters(&adapters, options, diag));
     if (config->is_ensemble)
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
         INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
+    loaded->adapters = adapters.names;
+    loaded->adapter_count = adapters.count;
+    adapters = (struct folder_adapters){ .names = NULL };
     loaded->file_bytes = files;
+    status = take_draft(loaded, draft, diag);
+    draft = NULL;
+    if (status != INLAY_OK) {
+        model_unref(loaded);
+        loaded = NULL;
+        goto done;
+    }
     loaded->file_state = state;
     bytes = model_bytes(loaded);
     atomic_store(&loaded->requested_ns, clock_ns());
@@ -218,6 +291,8 @@ static inlay_status load_version(struct repository *repository, const found_mode
         loaded = NULL;
     }
 done:
+    folder_adapters_deinit(&adapters);
+    model_unref(draft);
     inlay_options_destroy(options);
     (void)atomic_fetch_add(&board_own(repository->defaults.board)->loads[status == INLAY_OK], 1);
     if (status == INLAY_OK)

@@ -28,7 +28,7 @@ void ahead_add_guesses(ahead_record *record, uint32_t ahead, uint32_t right)
     }
 }
 
-uint32_t ahead_best(const ahead_cost *cost, ahead_record *record, uint32_t found)
+uint32_t ahead_best(const ahead_cost *cost, ahead_record *record, uint32_t found, double guess_ns)
 {
     const double rate = (record->right + FIRST_GUESSES / 2.0) / (record->read + FIRST_GUESSES);
     double tokens = 1, chance = 1, best_rate = cost->runs[0] > 0 ? 1 / cost->ns[0] : 0;
@@ -40,8 +40,8 @@ uint32_t ahead_best(const ahead_cost *cost, ahead_record *record, uint32_t found
         tokens += chance;
         if (cost->runs[ahead] < 2) /* not known yet */
             return ahead;
-        if (tokens / cost->ns[ahead] > best_rate) {
-            best_rate = tokens / cost->ns[ahead];
+        if (tokens / (cost->ns[ahead] + ahead * guess_ns) > best_rate) {
+            best_rate = tokens / (cost->ns[ahead] + ahead * guess_ns);
             best = ahead;
         }
     }

@@ -3,6 +3,7 @@
 #include "lookup.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
+#include "serve/schedule/drafting.h"
 #include "serve/schedule/prefixes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,11 @@ struct lane {
     uint64_t drops;              /* decoder->drops when it was queued */
     int64_t guesses[MOST_AHEAD]; /* [ahead] guesses that its run reads after the last token of its only text */
     uint32_t ahead;
+    int64_t *adapters;          /* [max_sequences] of the texts of its run; owned */
+    inlay_value *adapter_input; /* its first adapter_rows; NULL: none yet */
+    uint32_t adapter_rows;
+    bool drafts;        /* the draft model guesses for its only text; its job follows */
+    bool is_drafted;    /* the guesses of its run are those of the draft model */
     bool plain;         /* its run failed with guesses, and is repeated without */
     struct lane *queue; /* lanes whose jobs are to be submitted when the lock is released */
 };
@@ -42,6 +48,7 @@ struct decoder {
     struct lane *main; /* the lane that texts join; NULL: none */
     prefix_store *prefixes;
     ahead_cost ahead; /* times of runs of one text */
+    struct drafter *drafter; /* of the draft model; NULL: the model has none */
     bool last_only;   /* the model returns the logits of the last token alone: no guesses are read */
     uint64_t drops;   /* how often they were dropped because an allocation failed */
     inlay_row *rows;  /* [max_sequences] scratch */
@@ -230,7 +237,7 @@ static inlay_status begin_row(struct lane *lane, inlay_diag *diag)
     inlay_row row;
 
     do {
-        text->read = text->reused = prefixes_find(decoder->prefixes, text->tokens, text->count, &row);
+        text->read = text->reused = prefixes_find(decoder->prefixes, text->adapter, text->tokens, text->count, &row);
         prefixes_trim(decoder->prefixes, prefix_limit(decoder), text->reused > 0);
         status = inlay_context_set_rows(lane->sequence.instance.context, &row, 1, diag);
     } while (drop_prefixes(decoder, status));
@@ -254,25 +261,53 @@ static inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
     return status == INLAY_OK ? begin_row(lane, diag) : status;
 }
 
-/* Guesses the next tokens of the lane's only text. Sets lane->ahead to the number of those that its next run reads. */
+/* The most guesses, up to `most`, that the lane's next run may read. */
+static size_t most_guesses(const struct lane *lane, size_t most)
+{
+    const struct decoder *decoder = lane->decoder;
+    const struct text_model *model = decoder->model->text;
+    const model_settings *settings = &decoder->model->settings;
+    const decoding_text *text = lane->texts[0];
+
+    if (lane->plain || lane->reads || lane->row_count > 1 || text->count - text->read != 1 || decoder->last_only ||
+        !model->rows.in_parts || model->rows.fixed_bytes > 0)
+        return 0;
+    if (model->context > 0 && text->count + most > model->context)
+        most = text->count < model->context ? model->context - text->count : 0;
+    return settings->kv_memory == 0 || used_bytes(decoder) + most * model->rows.token_bytes <= settings->kv_memory
+               ? most
+               : 0;
+}
+
+/* Guesses the next tokens of the lane's only text by its own tokens. Sets lane->ahead to the number of those that its
+ * next run reads. */
 static void lane_guess(struct lane *lane)
 {
     struct decoder *decoder = lane->decoder;
-    const struct text_model *model = decoder->model->text;
-    const model_settings *settings = &decoder->model->settings;
     decoding_text *text = lane->texts[0];
-    size_t most = settings->lookup_tokens, found;
+    const size_t most = most_guesses(lane, decoder->model->settings.lookup_tokens);
+    size_t found;
 
     lane->ahead = 0;
-    if (most == 0 || lane->plain || lane->reads || lane->row_count > 1 || text->count - text->read != 1 ||
-        decoder->last_only || !model->rows.in_parts || model->rows.fixed_bytes > 0)
-        return;
-    if (model->context > 0 && text->count + most > model->context)
-        most = text->count < model->context ? model->context - text->count : 0;
-    if (settings->kv_memory > 0 && used_bytes(decoder) + most * model->rows.token_bytes > settings->kv_memory)
+    lane->is_drafted = false;
+    if (most == 0)
         return;
     found = lookup_next(text->tokens, text->count, most, lane->guesses);
-    lane->ahead = ahead_best(&decoder->ahead, &text->ahead, (uint32_t)found);
+    lane->ahead = ahead_best(&decoder->ahead, &text->ahead, (uint32_t)found, 0);
+}
+
+/* Begins guesses of the draft model for the lane's only text, if no other text is generated. */
+static bool lane_draft(struct lane *lane)
+{
+    struct decoder *decoder = lane->decoder;
+    decoding_text *text = lane->texts[0];
+    size_t most;
+
+    if (decoder->drafter == NULL || lane->ahead > 0 || decoder->active > 1 || !drafter_is_free(decoder->drafter))
+        return false;
+    most = most_guesses(lane, decoder->model->settings.draft_tokens);
+    most = ahead_best(&decoder->ahead, &text->drafted, (uint32_t)most, drafter_ns(decoder->drafter));
+    return most > 0 && drafter_begin(decoder->drafter, text, (uint32_t)most);
 }
 
 /* Tokens of each text that the lane's next run reads, and the guesses after them. */
@@ -284,14 +319,41 @@ static size_t step_tokens(const struct lane *lane)
     return lane->decoder->model->text->rows.in_parts && left > CHUNK ? CHUNK : left;
 }
 
+/* Binds the adapters of the lane's texts, if the model has some. */
+static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
+{
+    const text_model *model = lane->decoder->model->text;
+    const int64_t rows = lane->row_count;
+    inlay_status status = INLAY_OK;
+
+    if (model->adapter == INLAY_NONE || lane->decoder->model->adapter_count == 0)
+        return INLAY_OK;
+    for (uint32_t r = 0; r < lane->row_count; r++)
+        lane->adapters[r] = lane->texts[r]->adapter;
+    if (lane->adapter_rows != lane->row_count) {
+        inlay_value_unref(lane->adapter_input);
+        lane->adapter_input = NULL;
+        lane->adapter_rows = 0;
+        status = inlay_value_borrow(INLAY_INT64, 1, &rows, lane->adapters, lane->row_count * sizeof *lane->adapters,
+                                    &lane->adapter_input, diag);
+        if (status == INLAY_OK)
+            lane->adapter_rows = lane->row_count;
+    }
+    return status == INLAY_OK
+               ? inlay_context_set_input(lane->sequence.instance.context, model->adapter, lane->adapter_input, diag)
+               : status;
+}
+
 /* Sets the inputs of the lane's next run. */
 static inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
 {
     const uint32_t rows = lane->row_count;
     const int64_t *tokens = lane->texts[0]->tokens + lane->texts[0]->read;
+    const inlay_status status = bind_adapters(lane, diag);
     size_t columns;
 
-    lane_guess(lane);
+    if (status != INLAY_OK)
+        return status;
     columns = step_tokens(lane);
     if (lane->ahead > 0) {
         lane->decoder->tokens[0] = *tokens;
@@ -322,7 +384,9 @@ static void lane_queue(struct lane *lane, struct lane **queue)
 
     if (lane->row_count == 0 || lane->runs)
         return;
-    if (lane_prepare(lane, &diag) != INLAY_OK) {
+    lane_guess(lane);
+    lane->drafts = lane_draft(lane);
+    if (!lane->drafts && lane_prepare(lane, &diag) != INLAY_OK) {
         lane_fail(lane, &diag);
         return;
     }
@@ -341,7 +405,10 @@ static void submit_queue(struct decoder *decoder, struct lane *queue)
 {
     for (struct lane *lane = queue, *after; lane != NULL; lane = after) {
         after = lane->queue; /* the lane may be queued again as soon as it is submitted */
-        (void)sched_submit(decoder->sched, &lane->job, keep_suspended, NULL); /* max_queue does not apply */
+        if (lane->drafts)
+            drafter_run(decoder->drafter);
+        else
+            (void)sched_submit(decoder->sched, &lane->job, keep_suspended, NULL); /* max_queue does not apply */
     }
 }
 
@@ -379,7 +446,7 @@ static void end_reading(struct lane *lane)
     if (text->read + step_tokens(lane) < text->count)
         return;
     row.length = (int64_t)text->count;
-    prefixes_add(lane->decoder->prefixes, text->tokens, &row, prefix_limit(lane->decoder));
+    prefixes_add(lane->decoder->prefixes, text->adapter, text->tokens, &row, prefix_limit(lane->decoder));
     if (lane->decoder->model->text->rows.layout != INLAY_ROWS_ALONE)
         add_alike(lane);
     lane->reads = false;
@@ -397,7 +464,7 @@ static bool choose_ahead(const struct lane *lane, decoding_text *text, const flo
            text->tokens[text->count - 1] == lane->guesses[right])
         right++;
     text->read += right;
-    ahead_add_guesses(&text->ahead, lane->ahead, right);
+    ahead_add_guesses(lane->is_drafted ? &text->drafted : &text->ahead, lane->ahead, right);
     if (lane->ahead > 0) {
         model_stats *stats = lane->decoder->model->stats;
 
@@ -439,7 +506,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
         } else {
             const inlay_row states = row_of(lane, row, text);
 
-            prefixes_add(decoder->prefixes, text->tokens, &states, limit);
+            prefixes_add(decoder->prefixes, text->adapter, text->tokens, &states, limit);
             end_text(decoder, text, diag.code != INLAY_OK ? &diag : NULL);
         }
     }
@@ -644,6 +711,38 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
     submit_queue(decoder, queue);
 }
 
+/* Called when a run of the draft model ends: the lane that waits for its guesses runs when they are complete. Any
+ * thread. */
+static void finish_draft(void *user)
+{
+    struct decoder *decoder = user;
+    struct lane *lane = decoder->lanes, *queue = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)pthread_mutex_lock(&decoder->lock);
+    while (!lane->drafts) {
+        lane++;
+        INLAY_CHECK(lane < decoder->lanes + decoder->lane_count);
+    }
+    if (!drafter_step(decoder->drafter, lane->guesses, &lane->ahead)) {
+        lane->drafts = false;
+        lane->is_drafted = true;
+        lane->queue = NULL;
+        if (lane_prepare(lane, &diag) == INLAY_OK) {
+            queue = lane;
+        } else {
+            lane->runs = false;
+            lane_fail(lane, &diag);
+            queue = next_steps(decoder);
+        }
+    } else {
+        lane->queue = NULL;
+        queue = lane;
+    }
+    (void)pthread_mutex_unlock(&decoder->lock);
+    submit_queue(decoder, queue);
+}
+
 /* ------------------------------------------------------------------ the decoder of a model */
 
 static void decoder_close(struct decoder *decoder)
@@ -655,9 +754,12 @@ static void decoder_close(struct decoder *decoder)
         struct lane *lane = &decoder->lanes[k];
 
         instance_deinit(decoder->model, &lane->sequence.instance);
+        inlay_value_unref(lane->adapter_input);
+        free(lane->adapters);
         free((void *)lane->texts);
     }
     prefixes_destroy(decoder->prefixes);
+    drafter_destroy(decoder->drafter);
     free(decoder->lanes);
     free(decoder->rows);
     free(decoder->tokens);
@@ -671,6 +773,7 @@ static bool lane_init(struct lane *lane, struct decoder *decoder)
 
     lane->decoder = decoder;
     lane->texts = calloc(model->settings.max_sequences, sizeof(decoding_text *));
+    lane->adapters = calloc(model->settings.max_sequences, sizeof *lane->adapters);
     lane->wanted = (infer_wanted){ .name = "logits", .binary = -1, .output = model->text->logits };
     lane->request.id = "";
     lane->request.outputs = &lane->wanted;
@@ -682,7 +785,7 @@ static bool lane_init(struct lane *lane, struct decoder *decoder)
     lane->job.is_admitted = true;
     lane->job.finish = finish_step;
     lane->job.user = lane;
-    return lane->texts != NULL;
+    return lane->texts != NULL && lane->adapters != NULL;
 }
 
 /* NULL: out of memory. */
@@ -702,7 +805,10 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
     decoder->rows = calloc(model->settings.max_sequences, sizeof *decoder->rows);
     decoder->tokens = calloc(model->settings.max_sequences + (size_t)MOST_AHEAD, sizeof *decoder->tokens);
     decoder->prefixes = prefixes_create(model);
-    good = decoder->prefixes != NULL && decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
+    if (model->draft != NULL)
+        decoder->drafter = drafter_create(sched, model->draft, finish_draft, decoder);
+    good = (model->draft == NULL || decoder->drafter != NULL) && decoder->prefixes != NULL && decoder->lanes != NULL &&
+           decoder->rows != NULL && decoder->tokens != NULL;
     for (uint32_t k = 0; good && k < decoder->lane_count; k++)
         good = lane_init(&decoder->lanes[k], decoder);
     if (good)

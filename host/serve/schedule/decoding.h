@@ -12,7 +12,8 @@
  *
  * A run of a single text may read guesses of its next tokens, too: those that followed its last tokens earlier in the
  * text. Then the next token is chosen as ever by the logits of the last token. As long as it is the one guessed, the
- * logits of the guess choose the token after it; the states of wrong guesses are dropped. */
+ * logits of the guess choose the token after it; the states of wrong guesses are dropped. If a draft model belongs to the
+ * model, it guesses while only one text is generated (drafting.h). */
 #ifndef SERVE_DECODING_H
 #define SERVE_DECODING_H
 #include "serve/model/model.h"
@@ -26,17 +27,22 @@ struct decoding_text {
     struct job *request;   /* of its request: deadline_ns, received_ns, cancelled; in no queue itself */
     const int64_t *tokens; /* [count] at first the prompt */
     size_t count;
+    int64_t adapter;     /* of the model's LoRA adapters; -1: none */
     const void *like;    /* equal for texts with the same prompt; NULL: none is known */
     decoding_text *next; /* the request's next text */
     /* Chooses the next token by the logits [words] of the last one, and adds it to the tokens. false: the text is
      * complete, or diag says why it cannot continue. */
     bool (*choose)(decoding_text *text, const float *logits, size_t words, inlay_diag *diag);
+    /* Guesses token `index` of those that follow by the logits [words] of another model, without any other effect. NULL:
+     * the text has no guesses. -1: out of memory. */
+    int64_t (*guess)(decoding_text *text, const float *logits, size_t words, uint32_t index);
     /* The text has ended: failure is NULL if it is complete, or if no memory was left for more tokens. */
     void (*end)(decoding_text *text, const inlay_diag *failure);
 
     size_t read;         /* tokens whose states the lane has */
     size_t reused;       /* first tokens whose states were those of another text when this one began */
-    ahead_record ahead;  /* its guesses */
+    ahead_record ahead;  /* its guesses from its own tokens */
+    ahead_record drafted; /* those of the draft model */
     uint64_t order;      /* of its beginning */
     uint64_t compute_ns; /* of the runs that it was in */
     uint64_t rows;       /* most texts in one of them */

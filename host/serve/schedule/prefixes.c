@@ -14,6 +14,7 @@ struct entry {
     inlay_context *context; /* its only row has the states of the tokens */
     int64_t *tokens;        /* [count], owned */
     size_t count;
+    int64_t adapter; /* with which the states were computed; -1: none */
     uint64_t used; /* time of the last use, as a number of uses */
 };
 
@@ -88,7 +89,7 @@ static bool is_possible(const prefix_store *store)
     return store->model->text->rows.in_parts && !store->unsupported;
 }
 
-size_t prefixes_find(prefix_store *store, const int64_t *tokens, size_t count, inlay_row *out_row)
+size_t prefixes_find(prefix_store *store, int64_t adapter, const int64_t *tokens, size_t count, inlay_row *out_row)
 {
     struct entry *found = NULL;
     size_t most = LEAST_TOKENS - 1;
@@ -96,7 +97,7 @@ size_t prefixes_find(prefix_store *store, const int64_t *tokens, size_t count, i
     INLAY_CHECK(count > 0);
     for (uint32_t i = 0; i < store->count; i++) {
         struct entry *entry = &store->entries[i];
-        const size_t same = common(entry, tokens, count - 1);
+        const size_t same = entry->adapter == adapter ? common(entry, tokens, count - 1) : 0;
 
         if (same > most && (same == entry->count || !is_whole(store))) {
             most = same;
@@ -135,12 +136,16 @@ void prefixes_trim(prefix_store *store, uint64_t limit, bool spare_latest)
 
 /* Whether an entry has all of these states; it counts as used. Entries that have only a part of them are dropped,
  * because the new one replaces them. */
-static bool is_known(prefix_store *store, const int64_t *tokens, size_t count)
+static bool is_known(prefix_store *store, int64_t adapter, const int64_t *tokens, size_t count)
 {
     for (uint32_t i = 0; i < store->count;) {
         struct entry *entry = &store->entries[i];
         const size_t same = common(entry, tokens, count);
 
+        if (entry->adapter != adapter) {
+            i++;
+            continue;
+        }
         if (same == count && (entry->count == count || !is_whole(store))) {
             entry->used = ++store->uses;
             return true;
@@ -163,14 +168,14 @@ static inlay_status copy_row(const prefix_store *store, struct entry *entry, con
     return status == INLAY_OK ? inlay_context_set_rows(entry->context, row, 1, NULL) : status;
 }
 
-void prefixes_add(prefix_store *store, const int64_t *tokens, const inlay_row *row, uint64_t limit)
+void prefixes_add(prefix_store *store, int64_t adapter, const int64_t *tokens, const inlay_row *row, uint64_t limit)
 {
     const size_t count = (size_t)row->length;
     const uint64_t bytes = bytes_of(store, count);
-    struct entry entry = { .count = count };
+    struct entry entry = { .count = count, .adapter = adapter };
     inlay_status status;
 
-    if (!is_possible(store) || count < LEAST_TOKENS || bytes > limit || is_known(store, tokens, count))
+    if (!is_possible(store) || count < LEAST_TOKENS || bytes > limit || is_known(store, adapter, tokens, count))
         return;
     prefixes_trim(store, limit - bytes, false);
     if (store->count == MOST_ENTRIES)

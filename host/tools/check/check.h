@@ -36,6 +36,7 @@ typedef struct check_args {
     bool may_abort;        /* an abort when memory runs out is a warning; also for files that rustc compiled */
     bool quick;
     bool no_timing; /* skip the checks that measure time */
+    bool foreign;   /* the provider runs a library with another interface, so its heap use in execute is a warning */
     /* In the child only: */
     const char *work; /* a private folder: "cwd" in it is the working directory, "blobs" the engine cache; or NULL */
     const char *group;
@@ -91,9 +92,9 @@ typedef struct check_ort_ep_texts {
     char plugin[PATH_MAX + 32], option[PATH_MAX + 16];
 } check_ort_ep_texts;
 
-/* Makes args check the library of an ONNX Runtime execution provider, which the plugin ort_ep opens. texts lives as long
- * as args. INLAY_INVALID_ARGUMENT: it is no such library; INLAY_NOT_FOUND: it does not exist, or the plugin is not
- * installed. No code of the library runs. */
+/* Makes args check the library of an ONNX Runtime execution provider, which the plugin ort_ep opens. Heap use of its runs
+ * is a warning: ONNX Runtime's interface permits it. texts lives as long as args. No code of the library runs.
+ * INLAY_INVALID_ARGUMENT: it is no such library; INLAY_NOT_FOUND: it does not exist, or the plugin is not installed. */
 INLAY_NODISCARD inlay_status check_through_ort_ep(check_args *args, const char *library, check_ort_ep_texts *texts,
                                                   inlay_diag *diag);
 

@@ -459,6 +459,11 @@ static void report_source(const struct tally *tally)
                    "request the workspace of the largest case in specialize, where there is one",
                    "its outputs have sizes that depend on data; %u of %u cases, first %s", tally->heap_cases,
                    tally->cases, tally->heap_at);
+    else if (tally->heap_cases > 0 && tally->check->args->foreign)
+        check_warn(tally->check, "heap", tally->subject, "no heap use in execute",
+                   "call fewer functions that create objects in each run; ONNX Runtime permits it",
+                   "functions that the library calls allocate; %u of %u cases, first %s", tally->heap_cases,
+                   tally->cases, tally->heap_at);
     else if (tally->heap_cases > 0)
         check_fail(tally->check, "heap", tally->subject, "no heap use in execute",
                    "request workspace in specialize (kit: kit_plan.workspace_bytes); addr2line shows the call",

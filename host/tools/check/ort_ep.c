@@ -46,6 +46,7 @@ inlay_status check_through_ort_ep(check_args *args, const char *library, check_o
     else
         (void)snprintf(texts->option, sizeof texts->option, "library=%s", library);
     args->file = texts->plugin;
+    args->foreign = true;
     args->options[args->option_count++] = texts->option;
     return INLAY_OK;
 }

@@ -139,6 +139,8 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
         argv[argument_count++] = "--quick";
     if (args->no_timing)
         argv[argument_count++] = "--no-timing";
+    if (args->foreign)
+        argv[argument_count++] = "--foreign";
 #undef ADD
     INLAY_CHECK(argument_count < sizeof argv / sizeof argv[0]);
     argv[argument_count] = NULL;

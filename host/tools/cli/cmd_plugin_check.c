@@ -97,6 +97,7 @@ static const cli_option own_options[] = {
       CLI_TEXT(plugin_check_args, check.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
     { "work", "DIR", NULL, CLI_TEXT(plugin_check_args, check.work), .flags = OPTION_HIDDEN },
+    { "foreign", NULL, NULL, CLI_SET(plugin_check_args, check.foreign), .flags = OPTION_HIDDEN },
     { .need = "no plugin file given", CLI_CALL(take_plugin, plugin_check_args, check.file) },
     { 0 },
 };

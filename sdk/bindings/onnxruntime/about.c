@@ -423,7 +423,7 @@ static OrtStatus *find_compatibility(const void *data, size_t bytes, const char 
         free(text);
         return failed;
     }
-    return bad ? ort_fail(ORT_INVALID_PROTOBUF, "Failed to load model because protobuf parsing failed.") : NULL;
+    return bad ? ort_fail(ORT_INVALID_GRAPH, "Protobuf parsing failed.") : NULL;
 }
 
 OrtStatus *ort_GetCompatibilityInfoFromModelBytes(const void *model_data, size_t model_data_length, const char *ep_type,

@@ -60,7 +60,11 @@ OrtStatus *ort_BindInput(OrtIoBinding *binding_ptr, const char *name, const OrtV
 
     ORT_NEED(binding_ptr);
     ORT_NEED(val_ptr);
-    ORT_TRY(ort_find_input(binding_ptr->session, name, &index));
+    ORT_NEED(name);
+    ORT_TRY(ort_session_ready(binding_ptr->session));
+    index = inlay_session_find_input(binding_ptr->session->session, name);
+    if (index == INLAY_NONE)
+        return ort_fail(ORT_FAIL, "Failed to find input name in the mapping: %s", name);
     while (at < binding_ptr->input_count && binding_ptr->inputs[at].index != index)
         at++;
     if (at == binding_ptr->input_count) {

@@ -5,114 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ signatures */
-
-enum { MOST_STATED = 9 }; /* the largest least number that inlay's notation states */
-
-typedef struct text_out {
-    char text[2048];
-    size_t bytes; /* of the complete text; at least sizeof text if it was truncated */
-} text_out;
-
-INLAY_PRINTF(2, 3)
-static void put(text_out *out, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    if (out->bytes < sizeof out->text)
-        out->bytes += (size_t)vsnprintf(out->text + out->bytes, sizeof out->text - out->bytes, format, args);
-    va_end(args);
-}
-
-static OrtCustomOpInputOutputCharacteristic characteristic(const OrtCustomOp *op, bool output, size_t index)
-{
-    OrtCustomOpInputOutputCharacteristic (*get)(const OrtCustomOp *, size_t) =
-        output ? op->GetOutputCharacteristic : op->GetInputCharacteristic;
-
-    return op->version >= 8 && get != NULL ? get(op, index) : ORT_REQUIRED;
-}
-
-/* The least number of values of a variadic input or output. */
-static size_t variadic_least(const OrtCustomOp *op, bool output)
-{
-    int (*arity)(const OrtCustomOp *) = output ? op->GetVariadicOutputMinArity : op->GetVariadicInputMinArity;
-    int least = op->version >= 14 && arity != NULL ? arity(op) : 1;
-
-    return least > 0 ? (size_t)least : 0;
-}
-
-size_t ort_custom_least(const OrtCustomOp *op, bool output)
-{
-    size_t count = output ? op->GetOutputTypeCount(op) : op->GetInputTypeCount(op);
-    bool variadic = count > 0 && characteristic(op, output, count - 1) == ORT_VARIADIC;
-
-    return variadic && variadic_least(op, output) > MOST_STATED ? count - 1 + variadic_least(op, output) : 0;
-}
-
-/* Writes the mark of an optional or variadic input or output in the notation of inlay/plugin.h: "?", or "*2" (at least
- * two of one type), or "%1" (at least one, of any types). */
-static void put_option(text_out *out, const OrtCustomOp *op, bool output, size_t index)
-{
-    int (*same)(const OrtCustomOp *) = output ? op->GetVariadicOutputHomogeneity : op->GetVariadicInputHomogeneity;
-    size_t least = variadic_least(op, output);
-    bool mixed = op->version >= 14 && same != NULL && same(op) == 0;
-
-    switch (characteristic(op, output, index)) {
-    case ORT_OPTIONAL:
-        put(out, "?");
-        break;
-    case ORT_VARIADIC:
-        put(out, "%c%zu", mixed ? '%' : '*', least < MOST_STATED ? least : (size_t)MOST_STATED);
-        break;
-    default:
-        break;
-    }
-}
-
-/* Writes the operator in the notation of inlay/plugin.h. An input without a type accepts any type. An output without a
- * type has the type of the first such input, unless the operator has a shape inference function. */
-static OrtStatus *write_signature(const OrtCustomOp *op, text_out *out)
-{
-    size_t inputs = op->GetInputTypeCount(op), outputs = op->GetOutputTypeCount(op);
-    long first_any = -1;
-    text_out types = { .bytes = 0 };
-
-    for (size_t i = 0; i < inputs; i++) {
-        ONNXTensorElementDataType type = op->GetInputType(op, i);
-
-        put(out, "%sx%zu", i > 0 ? ", " : "", i);
-        put_option(out, op, false, i);
-        if (type != 0) {
-            put(out, ":%s", inlay_dtype_name(ort_dtype(type)));
-            continue;
-        }
-        put(out, ":T%zu", i);
-        put(&types, "%sT%zu=@all_ir13", types.bytes > 0 ? ", " : "", i);
-        if (first_any < 0)
-            first_any = (long)i;
-    }
-    put(out, " -> ");
-    for (size_t i = 0; i < outputs; i++) {
-        ONNXTensorElementDataType type = op->GetOutputType(op, i);
-
-        put(out, "%sy%zu", i > 0 ? ", " : "", i);
-        put_option(out, op, true, i);
-        if (type != 0) {
-            put(out, ":%s", inlay_dtype_name(ort_dtype(type)));
-        } else if (first_any >= 0 && !ort_custom_infers(op)) {
-            put(out, ":T%ld", first_any);
-        } else {
-            put(out, ":U%zu", i);
-            put(&types, "%sU%zu=@all_ir13", types.bytes > 0 ? ", " : "", i);
-        }
-    }
-    put(out, "; %s; ...", types.text);
-    if (out->bytes >= sizeof out->text || types.bytes >= sizeof types.text)
-        return ort_fail(ORT_INVALID_ARGUMENT, "custom operator %s has too many inputs and outputs", op->GetName(op));
-    return NULL;
-}
-
 /* ------------------------------------------------------------------ registered operators
  *
  * A registration lasts as long as the process. So an operator is registered with its signature only, and only once;
@@ -163,11 +55,26 @@ ALL(OPEN)
 #define NAME(n) open_##n,
 static const inlay_plugin_open_fn entries[MOST_BATCHES] = { ALL(NAME) };
 
-static uint32_t start_version(const OrtCustomOp *op)
-{
-    int version = op->version >= 18 && op->GetStartVersion != NULL ? op->GetStartVersion(op) : 1;
+/* ------------------------------------------------------------------ shape inference */
 
-    return version > 0 ? (uint32_t)version : 1;
+/* The operators of the session that this thread is creating; NULL: none. */
+static _Thread_local const ort_custom *being_created;
+
+const ort_custom *ort_custom_creating(const ort_custom *custom)
+{
+    const ort_custom *previous = being_created;
+
+    being_created = custom;
+    return previous;
+}
+
+/* The operator is registered for all sessions, so that its function depends on the one that is being created. */
+static inlay_status infer(void *ctx, inlay_infer *infer_, inlay_diag *diag)
+{
+    const OrtCustomOp *op = being_created != NULL ? ort_custom_match(being_created, infer_->node) : NULL;
+
+    (void)ctx;
+    return op != NULL ? ort_custom_infer((void *)(uintptr_t)op, infer_, diag) : INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ registration of operators */
@@ -217,7 +124,7 @@ static OrtStatus *add_known(struct batch *batch, const char *domain, const char 
         .signature = op->signature,
         .since_version = since,
         .flags = INLAY_OPERATOR_RANDOM,
-        .infer = ort_custom_infer,
+        .infer = infer,
     };
     op->next = known;
     known = op;
@@ -260,14 +167,15 @@ static OrtStatus *register_new(const ort_custom *custom)
                                     .provider_stride = sizeof(inlay_provider) };
     for (size_t i = 0; i < custom->count && failed == NULL; i++) {
         const OrtCustomOp *op = custom->ops[i].op;
-        text_out signature = { .bytes = 0 };
+        char signature[ORT_SIGNATURE];
         const known_op *existing = NULL;
 
-        failed = write_signature(op, &signature);
+        failed = ort_custom_signature(op, signature);
         if (failed == NULL)
-            failed = find_known(custom->ops[i].domain, op->GetName(op), start_version(op), signature.text, &existing);
+            failed =
+                find_known(custom->ops[i].domain, op->GetName(op), ort_custom_start_version(op), signature, &existing);
         if (failed == NULL && existing == NULL)
-            failed = add_known(batch, custom->ops[i].domain, op->GetName(op), start_version(op), signature.text);
+            failed = add_known(batch, custom->ops[i].domain, op->GetName(op), ort_custom_start_version(op), signature);
     }
     if (failed == NULL && batch->plugin.operator_count > 0 && batch_count == MOST_BATCHES)
         failed = ort_fail(ORT_FAIL, "more than %d sets of custom operators in one process", MOST_BATCHES);
@@ -401,8 +309,8 @@ const OrtCustomOp *ort_custom_match(const ort_custom *custom, const inlay_node_i
     for (size_t i = 0; i < custom->count; i++) {
         const OrtCustomOp *op = custom->ops[i].op;
 
-        if (start_version(op) == node->since_version && strcmp(custom->ops[i].domain, node->domain.data) == 0 &&
-            strcmp(op->GetName(op), node->op_type.data) == 0)
+        if (ort_custom_start_version(op) == node->since_version &&
+            strcmp(custom->ops[i].domain, node->domain.data) == 0 && strcmp(op->GetName(op), node->op_type.data) == 0)
             return op;
     }
     return NULL;

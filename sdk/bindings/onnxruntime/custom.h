@@ -3,7 +3,9 @@
  *     attribute.c   attributes of nodes, and attributes created by programs
  *     domain.c      domains
  *     custom.c      registers operators with inlay
+ *     signature.c   their schemas
  *     infer.c       shape inference before the run
+ *     custom_kernel.c   creates and runs kernels
  *     kernel.c      what a kernel can query: its node (OrtKernelInfo) and its run (OrtKernelContext)
  *     operator.c    operators that kernels call
  *     ports.c       inputs, constants and outputs of a node in a region, and its run
@@ -44,10 +46,20 @@ OrtStatus *ort_custom_begin(const OrtSessionOptions *options, inlay_options *to,
 /* Sets the operators used for shape inference on this thread while a session is being created; NULL: none. Returns the
  * operators set before, those of the session whose creation made a callback create this one. */
 const ort_custom *ort_custom_creating(const ort_custom *custom);
+/* The schema in the notation of inlay/plugin.h. An input without a type accepts any type. An output without a type has
+ * the type of the first such input, unless the operator has a shape inference function. */
+enum { ORT_SIGNATURE = 2048 };
+OrtStatus *ort_custom_signature(const OrtCustomOp *op, char text[ORT_SIGNATURE]);
+uint32_t ort_custom_start_version(const OrtCustomOp *op);
 /* The least number of inputs, or of outputs, of the operator's nodes if its signature cannot state it; otherwise 0. */
 size_t ort_custom_least(const OrtCustomOp *op, bool output);
+/* Checks what the signature of the operator could not state. */
+inlay_status ort_custom_check_counts(const OrtCustomOp *op, const inlay_node_info *node, inlay_diag *diag);
 bool ort_custom_infers(const OrtCustomOp *op);
-inlay_status ort_custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag);
+/* inlay_operator.infer of a custom operator; op: the OrtCustomOp. */
+inlay_status ort_custom_infer(void *op, inlay_infer *infer, inlay_diag *diag);
+OrtStatus *ort_custom_kernel_create(const OrtCustomOp *op, const OrtKernelInfo *info, void **out);
+OrtStatus *ort_custom_kernel_run(const OrtCustomOp *op, void *kernel, OrtKernelContext *context);
 /* Called after the session is released. */
 void ort_custom_end(ort_custom *custom);
 /* The operators of a session by number; NULL: released. */

@@ -4,7 +4,7 @@
 #include "ort.h"
 
 /* The IR version of built models, which supports every opset. */
-enum { BUILT_IR_VERSION = 10 };
+enum { BUILT_IR_VERSION = 13 };
 
 struct OrtValueInfo {
     char *name;

@@ -178,9 +178,14 @@ static OrtEpDevice cpu_device;
 
 static void make_cpu_device(void)
 {
-    cpu_device = (OrtEpDevice){
-        .device = ort_cpu(), .name = "CPUExecutionProvider", .vendor = "inlay", .memory = &ort_cpu_memory
-    };
+    static char version_key[] = "version", version[] = ORT_VERSION;
+    static char *keys[] = { version_key }, *values[] = { version };
+
+    cpu_device = (OrtEpDevice){ .device = ort_cpu(),
+                                .name = "CPUExecutionProvider",
+                                .vendor = "inlay",
+                                .metadata = { .keys = keys, .values = values, .count = 1 },
+                                .memory = &ort_cpu_memory };
 }
 
 const OrtEpDevice *ort_cpu_device(void)

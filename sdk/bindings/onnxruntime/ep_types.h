@@ -88,6 +88,16 @@ struct OrtSyncStreamImpl {
     OrtStatus *(*OnSessionRunEnd)(OrtSyncStreamImpl *self);
 };
 
+/* Collects events of a session or of a run. */
+struct OrtEpProfilerImpl {
+    uint32_t ort_version_supported;
+    void (*Release)(OrtEpProfilerImpl *self); /* 25 */
+    OrtStatus *(*StartProfiling)(OrtEpProfilerImpl *self, int64_t offset_ns);
+    OrtStatus *(*StartEvent)(OrtEpProfilerImpl *self, uint64_t id);
+    OrtStatus *(*StopEvent)(OrtEpProfilerImpl *self, uint64_t id, const OrtProfilingEvent *event);
+    OrtStatus *(*EndProfiling)(OrtEpProfilerImpl *self, OrtProfilingEventsContainer *events);
+};
+
 /* An execution provider of one session. */
 struct OrtEp {
     uint32_t ort_version_supported;

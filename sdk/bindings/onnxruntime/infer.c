@@ -3,31 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The operators of the session that this thread is creating; NULL: none. */
-static _Thread_local const ort_custom *being_created;
-
-const ort_custom *ort_custom_creating(const ort_custom *custom)
-{
-    const ort_custom *previous = being_created;
-
-    being_created = custom;
-    return previous;
-}
-
 bool ort_custom_infers(const OrtCustomOp *op)
 {
     return op->version >= 17 && op->InferOutputShapeFn != NULL;
 }
 
-inlay_status ort_custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
+inlay_status ort_custom_infer(void *op_, inlay_infer *infer, inlay_diag *diag)
 {
-    const OrtCustomOp *op = being_created != NULL ? ort_custom_match(being_created, infer->node) : NULL;
+    const OrtCustomOp *op = op_;
     OrtShapeInferContext context = { .infer = infer };
     inlay_status status = INLAY_OK;
     OrtStatus *failed;
 
-    (void)ctx;
-    if (op == NULL || !ort_custom_infers(op))
+    if (!ort_custom_infers(op))
         return INLAY_OK; /* the run determines the shapes */
     context.shapes = calloc((size_t)infer->input_count + 1, sizeof(OrtTensorTypeAndShapeInfo *));
     context.attrs = calloc((size_t)infer->node->attr_count + 1, sizeof(OrtOpAttr *));

@@ -199,14 +199,15 @@ OrtStatus *ort_KernelInfoGetAttributeArray_string(const OrtKernelInfo *info, con
 {
     const OrtOpAttr *attribute;
 
-    ORT_NEED(allocator);
-    ORT_NEED(out);
     ORT_NEED(size);
-    *out = NULL;
+    if (out != NULL)
+        *out = NULL;
     *size = 0;
     ORT_TRY(find_attr(info, name, ORT_OP_ATTR_STRINGS, &attribute));
-    if (attribute->count == 0)
+    *size = attribute->count;
+    if (attribute->count == 0 || out == NULL) /* without out, only the number is requested */
         return NULL;
+    ORT_NEED(allocator);
     *out = allocator->Alloc(allocator, attribute->count * sizeof **out);
     if (*out == NULL)
         return ort_no_memory();
@@ -219,9 +220,9 @@ OrtStatus *ort_KernelInfoGetAttributeArray_string(const OrtKernelInfo *info, con
             allocator->Free(allocator, (*out)[i]);
         allocator->Free(allocator, *out);
         *out = NULL;
+        *size = 0;
         return failed;
     }
-    *size = attribute->count;
     return NULL;
 }
 
@@ -397,8 +398,8 @@ OrtStatus *ort_KernelContext_GetInput(const OrtKernelContext *context, size_t in
     ORT_NEED(context);
     ORT_NEED(out);
     *out = NULL;
-    ORT_TRY(check_port(index, context->info->input_count, "input"));
-    *out = context->inputs[index];
+    if (index < context->info->input_count) /* past the last input, as for an omitted one: NULL */
+        *out = context->inputs[index];
     return NULL;
 }
 

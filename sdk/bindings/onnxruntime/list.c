@@ -1,190 +1,8 @@
-/* Strings in tensors; sequences and maps. */
+/* Sequences and maps. */
 #include "ort.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* ------------------------------------------------------------------ tensors of strings */
-
-OrtStatus *ort_strings_new(const int64_t *shape, size_t rank, OrtValue **out)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *value = NULL;
-    inlay_str *strings;
-    inlay_status status;
-    size_t count;
-    OrtStatus *failed;
-
-    *out = NULL;
-    ORT_TRY(ort_check_shape(shape, rank, &count));
-    strings = calloc(count + 1, sizeof *strings);
-    if (strings == NULL)
-        return ort_no_memory();
-    for (size_t i = 0; i < count; i++)
-        strings[i].data = NULL;
-    status = inlay_value_borrow(INLAY_STRING, (uint32_t)rank, shape, strings, count * sizeof *strings, &value, &diag);
-    failed = status == INLAY_OK ? ort_value_wrap(value, out) : ort_from(status, &diag);
-    if (failed != NULL)
-        free(strings);
-    else
-        (*out)->strings = strings;
-    return failed;
-}
-
-void ort_strings_free(OrtValue *value)
-{
-    INLAY_CHECK(value->strings == NULL || value->value != NULL);
-    for (int64_t i = 0; value->strings != NULL && i < inlay_value_count(value->value); i++)
-        free((char *)(uintptr_t)value->strings[i].data);
-    free(value->strings);
-    value->strings = NULL;
-}
-
-/* The strings of a string tensor. */
-static OrtStatus *texts_of(const OrtValue *value, const inlay_str **out, size_t *out_count)
-{
-    ORT_NEED(value);
-    if (value->type != ONNX_TYPE_TENSOR || inlay_value_dtype(value->value) != INLAY_STRING)
-        return ort_fail(ORT_INVALID_ARGUMENT, "the value is not a tensor of strings");
-    *out = inlay_value_data(value->value);
-    *out_count = (size_t)inlay_value_count(value->value);
-    return NULL;
-}
-
-static OrtStatus *check_index(size_t index, size_t count)
-{
-    if (index >= count)
-        return ort_fail(ORT_INVALID_ARGUMENT, "element index is out of bounds: %zu of %zu", index, count);
-    return NULL;
-}
-
-/* Replaces an element by a string of `bytes` zero bytes. */
-static OrtStatus *resize_text(OrtValue *value, size_t index, size_t bytes, char **out)
-{
-    const inlay_str *texts;
-    size_t count;
-    char *text;
-
-    ORT_TRY(texts_of(value, &texts, &count));
-    ORT_TRY(check_index(index, count));
-    INLAY_CHECK(value->strings == NULL || value->strings == texts);
-    if (value->strings == NULL)
-        return ort_fail(ORT_INVALID_ARGUMENT, "strings of an output of a run cannot be changed");
-    text = bytes < SIZE_MAX ? calloc(1, bytes + 1) : NULL;
-    if (text == NULL)
-        return ort_no_memory();
-    free((char *)(uintptr_t)value->strings[index].data);
-    value->strings[index] = (inlay_str){ text, bytes };
-    *out = text;
-    return NULL;
-}
-
-OrtStatus *ort_strings_set(OrtValue *value, size_t index, const char *text, size_t bytes)
-{
-    char *copy = NULL;
-
-    ORT_TRY(resize_text(value, index, bytes, &copy));
-    if (bytes > 0)
-        memcpy(copy, text, bytes);
-    return NULL;
-}
-
-OrtStatus *ort_FillStringTensor(OrtValue *value, const char *const *s, size_t s_len)
-{
-    const inlay_str *texts;
-    size_t count;
-
-    ORT_TRY(texts_of(value, &texts, &count));
-    if (s_len != count)
-        return ort_fail(ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size: %zu texts for %zu elements",
-                        s_len, count);
-    if (count > 0)
-        ORT_NEED(s);
-    for (size_t i = 0; i < count; i++) {
-        ORT_NEED(s[i]);
-        ORT_TRY(ort_strings_set(value, i, s[i], strlen(s[i])));
-    }
-    return NULL;
-}
-
-OrtStatus *ort_FillStringTensorElement(OrtValue *value, const char *s, size_t index)
-{
-    ORT_NEED(s);
-    return ort_strings_set(value, index, s, strlen(s));
-}
-
-OrtStatus *ort_GetResizedStringTensorElementBuffer(OrtValue *value, size_t index, size_t length_in_bytes, char **buffer)
-{
-    ORT_NEED(buffer);
-    return resize_text(value, index, length_in_bytes, buffer);
-}
-
-OrtStatus *ort_GetStringTensorDataLength(const OrtValue *value, size_t *len)
-{
-    const inlay_str *texts;
-    size_t count, sum = 0;
-
-    ORT_NEED(len);
-    ORT_TRY(texts_of(value, &texts, &count));
-    for (size_t i = 0; i < count; i++)
-        sum += (size_t)texts[i].bytes;
-    *len = sum;
-    return NULL;
-}
-
-OrtStatus *ort_GetStringTensorContent(const OrtValue *value, void *s, size_t s_len, size_t *offsets, size_t offsets_len)
-{
-    const inlay_str *texts;
-    size_t count, at = 0, total;
-
-    ORT_TRY(texts_of(value, &texts, &count));
-    ORT_TRY(ort_GetStringTensorDataLength(value, &total));
-    if (offsets_len < count)
-        return ort_fail(ORT_FAIL, "offsets buffer is too small: %zu for %zu texts", offsets_len, count);
-    if (s_len < total)
-        return ort_fail(ORT_FAIL, "output buffer is too small: %zu bytes for %zu", s_len, total);
-    if (count > 0)
-        ORT_NEED(offsets);
-    if (total > 0)
-        ORT_NEED(s);
-    for (size_t i = 0; i < count; i++) {
-        offsets[i] = at;
-        if (texts[i].bytes > 0)
-            memcpy((char *)s + at, texts[i].data, (size_t)texts[i].bytes);
-        at += (size_t)texts[i].bytes;
-    }
-    INLAY_CHECK(at == total);
-    return NULL;
-}
-
-OrtStatus *ort_GetStringTensorElementLength(const OrtValue *value, size_t index, size_t *out)
-{
-    const inlay_str *texts;
-    size_t count;
-
-    ORT_NEED(out);
-    ORT_TRY(texts_of(value, &texts, &count));
-    ORT_TRY(check_index(index, count));
-    *out = (size_t)texts[index].bytes;
-    return NULL;
-}
-
-OrtStatus *ort_GetStringTensorElement(const OrtValue *value, size_t s_len, size_t index, void *s)
-{
-    const inlay_str *texts;
-    size_t count;
-
-    ORT_TRY(texts_of(value, &texts, &count));
-    ORT_TRY(check_index(index, count));
-    if (s_len < texts[index].bytes)
-        return ort_fail(ORT_FAIL, "buffer size is too small for string element: %zu bytes for %llu", s_len,
-                        (unsigned long long)texts[index].bytes);
-    if (texts[index].bytes > 0) {
-        ORT_NEED(s);
-        memcpy(s, texts[index].data, (size_t)texts[index].bytes);
-    }
-    return NULL;
-}
 
 /* ------------------------------------------------------------------ sequences and maps */
 
@@ -243,7 +61,7 @@ static OrtStatus *fill_map(OrtValue *map, const OrtValue *const *in, size_t coun
             return ort_fail(ORT_INVALID_ARGUMENT, "keys and values of a map must be tensors");
     }
     if (in[0]->element != INLAY_INT64 && in[0]->element != INLAY_STRING)
-        return ort_fail(ORT_INVALID_ARGUMENT, "the keys of a map must be int64 or strings, not %s",
+        return ort_fail(ORT_FAIL, "Key type is not supported yet: %s; the keys of a map are int64 or strings",
                         ort_type_text(in[0]->element));
     if (inlay_value_count(in[0]->value) != inlay_value_count(in[1]->value))
         return ort_fail(ORT_INVALID_ARGUMENT, "Number of keys and values don't match: %lld and %lld",
@@ -258,11 +76,11 @@ OrtStatus *ort_CreateValue(const OrtValue *const *in, size_t num_values, ONNXTyp
 {
     OrtStatus *failed;
 
-    ORT_NEED(in);
     ORT_NEED(out);
     *out = NULL;
     if (num_values == 0)
         return ort_fail(ORT_FAIL, "Number of values should be at least 1.");
+    ORT_NEED(in);
     if (value_type != ONNX_TYPE_SEQUENCE && value_type != ONNX_TYPE_MAP)
         return ort_fail(ORT_FAIL, "Input is not of type sequence or map.");
     ORT_TRY(ort_value_bare(value_type, out));

@@ -195,7 +195,13 @@ OrtStatus *ort_CreateLoraAdapter(const char *adapter_file_path, OrtAllocator *al
     ORT_NEED(adapter_file_path);
     ORT_NEED(out);
     *out = NULL;
-    ORT_TRY(ort_read_file(adapter_file_path, &data, &bytes));
+    failed = ort_read_file(adapter_file_path, &data, &bytes);
+    if (ort_GetErrorCode(failed) == ORT_NO_SUCHFILE) {
+        ort_ReleaseStatus(failed);
+        return ort_fail(ORT_INVALID_ARGUMENT, "%s is no file of an adapter", adapter_file_path);
+    }
+    if (failed != NULL)
+        return failed;
     failed = ort_CreateLoraAdapterFromArray(data, bytes, allocator, out);
     free(data);
     return failed;

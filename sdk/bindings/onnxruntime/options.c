@@ -80,6 +80,8 @@ OrtStatus *ort_CloneSessionOptions(const OrtSessionOptions *in_options, OrtSessi
 OrtStatus *ort_SetOptimizedModelFilePath(OrtSessionOptions *options, const char *optimized_model_filepath)
 {
     ORT_NEED(options);
+    if (optimized_model_filepath != NULL && optimized_model_filepath[0] == '\0')
+        optimized_model_filepath = NULL; /* no file is written */
     return ort_set_text(&options->optimized_path, optimized_model_filepath) ? NULL : ort_no_memory();
 }
 

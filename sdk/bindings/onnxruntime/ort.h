@@ -184,6 +184,7 @@ OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type);
 /* ------------------------------------------------------------------ values */
 
 typedef struct ort_sparse ort_sparse;
+typedef struct ort_string_object ort_string_object;
 struct OrtValue {
     uint32_t references;
     ONNXType type;
@@ -191,6 +192,7 @@ struct OrtValue {
     const OrtMemoryInfo *memory; /* borrowed, or &info */
     OrtMemoryInfo info;
     inlay_str *strings; /* [count] of a writable string tensor, which owns the texts */
+    ort_string_object *objects; /* [count] the texts as C++ objects, which then own them; NULL: never requested */
     OrtValue **items;   /* [item_count] of sequences and optionals created by programs; of maps: keys, values */
     size_t item_count;
     ort_sparse *sparse;
@@ -209,6 +211,10 @@ OrtStatus *ort_value_bare(ONNXType type, OrtValue **out);
 OrtStatus *ort_strings_new(const int64_t *shape, size_t rank, OrtValue **out);
 OrtStatus *ort_strings_set(OrtValue *value, size_t index, const char *text, size_t bytes);
 void ort_strings_free(OrtValue *value);
+/* The elements of a string tensor as objects of the type std::string, which the program may change. */
+OrtStatus *ort_strings_objects(OrtValue *value, void **out);
+/* Must be called before the strings of a value, or of its items, are read: the program may have changed the objects. */
+void ort_strings_sync(const OrtValue *value);
 OrtStatus *ort_check_shape(const int64_t *shape, size_t rank, size_t *out_count);
 void ort_sparse_free(ort_sparse *sparse);
 OrtTensorTypeAndShapeInfo *ort_sparse_shape(const OrtValue *value);

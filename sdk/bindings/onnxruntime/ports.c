@@ -135,6 +135,7 @@ static inlay_status copy_strings(const OrtKernelContext *context, size_t index, 
     INLAY_CHECK(output->value != NULL && output->strings != NULL);
     if (status != INLAY_OK)
         return status;
+    ort_strings_sync(output);
     to = inlay_buffer_host(&buffer);
     for (int64_t i = 0; i < inlay_value_count(output->value); i++) {
         uint64_t bytes = output->strings[i].bytes;

@@ -99,25 +99,9 @@ static void release_compiled(void *state, inlay_compiled *compiled)
 
 static inlay_status make_kernel(custom_kernel *kernel, inlay_diag *diag)
 {
-    OrtStatus *failed = NULL;
+    OrtStatus *failed = ort_custom_kernel_create(kernel->op, kernel->ports.info, &kernel->kernel);
 
-    if (kernel->op->version >= 16 && kernel->op->CreateKernelV2 != NULL)
-        failed = kernel->op->CreateKernelV2(kernel->op, ort_table(), kernel->ports.info, &kernel->kernel);
-    else
-        kernel->kernel = kernel->op->CreateKernel(kernel->op, ort_table(), kernel->ports.info);
     return failed == NULL ? INLAY_OK : ort_ports_fail(&kernel->ports, "creating its kernel failed", failed, diag);
-}
-
-/* Checks what the signature of the operator could not state. */
-static inlay_status check_counts(const OrtCustomOp *op, const inlay_node_info *node, inlay_diag *diag)
-{
-    size_t inputs = ort_custom_least(op, false), outputs = ort_custom_least(op, true);
-
-    if (node->input_count < inputs || node->output_count < outputs)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "the node has %u inputs and %u outputs, but its operator requires at least %zu and %zu",
-                          node->input_count, node->output_count, inputs, outputs);
-    return INLAY_OK;
 }
 
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
@@ -133,7 +117,7 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
     kernel->op = ort_custom_match(provider->custom, node);
     kernel->ports.kind = "custom operator";
     INLAY_CHECK(request->node_count == 1 && kernel->op != NULL);
-    INLAY_TRY(check_counts(kernel->op, node, diag));
+    INLAY_TRY(ort_custom_check_counts(kernel->op, node, diag));
     INLAY_TRY(ort_ports_init(&kernel->ports, provider->host, request, node, &provider->custom->entries, diag));
     INLAY_TRY(make_kernel(kernel, diag));
     *out_compiled = (inlay_compiled *)(void *)kernel;
@@ -168,10 +152,7 @@ static OrtStatus *compute(const void *user, OrtKernelContext *context)
 {
     const custom_kernel *kernel = user;
 
-    if (kernel->op->version >= 16 && kernel->op->KernelComputeV2 != NULL)
-        return kernel->op->KernelComputeV2(kernel->kernel, context);
-    kernel->op->KernelCompute(kernel->kernel, context);
-    return NULL;
+    return ort_custom_kernel_run(kernel->op, kernel->kernel, context);
 }
 
 static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,

@@ -130,6 +130,7 @@ static OrtStatus *bind_feeds(OrtSession *session, inlay_context *context, const 
 
         if (__atomic_load_n(&feeds[i].value->references, __ATOMIC_ACQUIRE) == 0)
             return ort_fail(ORT_INVALID_ARGUMENT, "the value for input %s has been released", info.name);
+        ort_strings_sync(feeds[i].value);
         if (info.sparse != 0 && feeds[i].value->sparse != NULL)
             ORT_TRY(ort_sparse_to_dense(feeds[i].value->sparse, &dense));
         failed = bind_feed(context, &info, &feeds[i], dense != NULL ? dense : feeds[i].value->value);

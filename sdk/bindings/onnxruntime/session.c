@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ options of inlay */
 
@@ -244,9 +246,9 @@ static OrtStatus *start_profile(OrtSession *session, const OrtSessionOptions *op
     inlay_status status;
 
     INLAY_CHECK(session->session != NULL && session->profiled == NULL);
-    session->profile_start_ns = now_ns();
     if (options == NULL || options->profile_prefix == NULL)
         return NULL;
+    session->profile_start_ns = now_ns();
     if (!ort_set_text(&session->profile_prefix, options->profile_prefix))
         return ort_no_memory();
     status = inlay_context_create(session->session, &session->profiled, &diag);
@@ -266,16 +268,35 @@ static bool wants_ort_format(const OrtSessionOptions *options)
     return bytes >= 4 && strcmp(options->optimized_path + bytes - 4, ".ort") == 0;
 }
 
+/* A file in memory, as which inlay_optimize() reads the bytes of a session. *out_fd: to close, or -1. */
+static OrtStatus *bytes_as_file(const OrtSession *session, char path[32], int *out_fd)
+{
+    size_t done = 0;
+
+    *out_fd = memfd_create("model", MFD_CLOEXEC);
+    while (*out_fd >= 0 && done < session->byte_count) {
+        const ssize_t wrote = write(*out_fd, (const char *)session->bytes + done, session->byte_count - done);
+
+        if (wrote <= 0)
+            break;
+        done += (size_t)wrote;
+    }
+    if (*out_fd < 0 || done < session->byte_count)
+        return ort_fail(ORT_FAIL, "SetOptimizedModelFilePath: the model needs a file in memory: %s", strerror(errno));
+    (void)snprintf(path, 32, "/proc/self/fd/%d", *out_fd);
+    return NULL;
+}
+
 static OrtStatus *save_optimized(const struct creation *creation, const char *path)
 {
     inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
+    OrtStatus *failed = NULL;
+    char in_memory[32];
+    int fd = -1;
 
     if (creation->options == NULL || creation->options->optimized_path == NULL)
         return NULL;
-    if (path == NULL)
-        return ort_fail(ORT_NOT_IMPLEMENTED,
-                        "SetOptimizedModelFilePath for a model in memory is not implemented in inlay");
     if (wants_ort_format(creation->options))
         return ort_fail(
             ORT_NOT_IMPLEMENTED,
@@ -284,7 +305,13 @@ static OrtStatus *save_optimized(const struct creation *creation, const char *pa
             creation->options->optimized_path);
     args.out_path = creation->options->optimized_path;
     args.external_file = ort_pairs_get(&creation->options->entries, EXTERNAL_NAME);
-    return ort_from(inlay_optimize(path, creation->to, &args, &diag), &diag);
+    if (path == NULL)
+        failed = bytes_as_file(creation->session, in_memory, &fd);
+    if (failed == NULL)
+        failed = ort_from(inlay_optimize(path != NULL ? path : in_memory, creation->to, &args, &diag), &diag);
+    if (fd >= 0)
+        (void)close(fd);
+    return failed;
 }
 
 static OrtStatus *check_exists(const char *path)
@@ -480,10 +507,10 @@ OrtStatus *ort_CreateSessionFromArray(const OrtEnv *env, const void *model_data,
     OrtStatus *failed;
 
     ORT_NEED(env);
-    if (model_data_length > 0)
-        ORT_NEED(model_data);
     ORT_NEED(out);
     *out = NULL;
+    if (model_data == NULL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Model data pointer is null.");
     ORT_TRY(new_session(&session));
     failed = keep_bytes(session, model_data, model_data_length);
     return give(session, failed != NULL ? failed : load(session, options, NULL), out);

@@ -334,7 +334,7 @@ static OrtStatus *find_indices(const OrtValue *value, OrtSparseIndicesFormat for
 
     ORT_TRY(sparse_of(value, &sparse));
     if (format < 0 || format > ORT_SPARSE_BLOCK_SPARSE_INDICES || sparse->format != formats[format])
-        return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has no indices of format %d", format);
+        return ort_fail(ORT_FAIL, "the sparse tensor has no indices of format %d", format);
     *out = format == ORT_SPARSE_CSR_OUTER_INDICES ? &sparse->second : &sparse->first;
     *out_type = format == ORT_SPARSE_BLOCK_SPARSE_INDICES ? INLAY_INT32 : INLAY_INT64;
     return NULL;

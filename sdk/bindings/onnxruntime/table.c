@@ -22,8 +22,8 @@ static OrtStatus *refuse(const char *name)
         { "Node_", ORT_NOT_IMPLEMENTED, "OrtModelEditorApi does not support it" },
         { "ValueInfo_", ORT_NOT_IMPLEMENTED, "OrtModelEditorApi does not support it" },
         /* opaque types: none is registered */
-        { "CreateOpaqueValue", ORT_RUNTIME_EXCEPTION, "domain and type do not refer to a registered opaque type" },
-        { "GetOpaqueValue", ORT_RUNTIME_EXCEPTION, "domain and type do not refer to a registered opaque type" },
+        { "CreateOpaqueValue", ORT_FAIL, "domain and type do not refer to a registered opaque type" },
+        { "GetOpaqueValue", ORT_FAIL, "domain and type do not refer to a registered opaque type" },
         /* other devices, and libraries of execution providers */
         { "GetExecutionProviderApi", ORT_INVALID_ARGUMENT, "Specified provider is not supported." },
         { "KernelContext_GetResource", ORT_INVALID_ARGUMENT,

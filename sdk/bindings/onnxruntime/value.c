@@ -93,7 +93,7 @@ static OrtStatus *check_tensor(const int64_t *shape, size_t rank, ONNXTensorElem
 
     *out_bytes = 0;
     if (bits == 0)
-        return ort_fail(ORT_INVALID_ARGUMENT, "element type %d does not exist", type);
+        return ort_fail(ORT_NOT_IMPLEMENTED, "tensor type %d is not supported", type);
     ORT_TRY(ort_check_shape(shape, rank, &count));
     *out_bytes = bits < 8 ? (count * bits + 7) / 8 : count * (bits / 8);
     return NULL;
@@ -270,7 +270,7 @@ static OrtStatus *tensor_of(const OrtValue *value, inlay_value **out)
 {
     ORT_NEED(value);
     if (value->type != ONNX_TYPE_TENSOR || value->value == NULL)
-        return ort_fail(ORT_INVALID_ARGUMENT, "the value is not a tensor");
+        return ort_fail(ORT_FAIL, "the value is not a tensor");
     *out = value->value;
     return NULL;
 }
@@ -316,9 +316,7 @@ OrtStatus *ort_GetTensorMutableData(OrtValue *value, void **out)
     *out = NULL;
     ORT_TRY(tensor_of(value, &tensor));
     if (inlay_value_dtype(tensor) == INLAY_STRING)
-        return ort_fail(ORT_NOT_IMPLEMENTED,
-                        "the elements of a tensor of strings have no C type; use GetStringTensorContent "
-                        "and FillStringTensor");
+        return ort_strings_objects(value, out);
     *out = inlay_value_data(tensor);
     return NULL;
 }
@@ -344,6 +342,8 @@ OrtStatus *ort_TensorAt(OrtValue *value, const int64_t *location_values, size_t 
     *out = NULL;
     ORT_TRY(tensor_of(value, &tensor));
     bits = inlay_dtype_bits(inlay_value_dtype(tensor));
+    if (inlay_value_dtype(tensor) == INLAY_STRING)
+        return ort_fail(ORT_INVALID_ARGUMENT, "this API does not support strings");
     if (location_values_count != inlay_value_rank(tensor))
         return ort_fail(ORT_INVALID_ARGUMENT, "location dimensions do not match shape size: %zu for rank %u",
                         location_values_count, inlay_value_rank(tensor));
@@ -473,6 +473,7 @@ OrtStatus *ort_CopyTensors(const OrtEnv *env, const OrtValue *const *src_tensors
             memcpy(inlay_value_data(to), inlay_value_data(from), (size_t)inlay_value_bytes(from));
             continue;
         }
+        ort_strings_sync(src_tensors[i]);
         for (int64_t k = 0; k < inlay_value_count(from); k++) {
             const inlay_str *text = (const inlay_str *)inlay_value_data(from) + k;
 

@@ -46,8 +46,9 @@ void ort_put_tensor(ort_writer *writer, uint32_t field, const char *name, const 
     ort_put_number(&tensor, TENSOR_TYPE, dtype);
     ort_put_text(&tensor, TENSOR_NAME, name);
     if (dtype == INLAY_STRING) {
-        const inlay_str *texts = value->strings != NULL ? value->strings : inlay_value_data(from);
+        const inlay_str *texts = inlay_value_data(from);
 
+        ort_strings_sync(value);
         for (int64_t i = 0; i < inlay_value_count(from); i++)
             ort_put_blob(&tensor, TENSOR_STRINGS, texts[i].data, (size_t)texts[i].bytes);
     } else {

@@ -24,6 +24,7 @@ struct run {
 struct fused {
     OrtNodeComputeInfo base; /* first: the runtime passes pointers to it */
     const struct ep *self;
+    char *name; /* for profiles */
     ep_model *model;
     uint32_t *inputs, *outputs; /* [input_count], [output_count] indexes of the session; INLAY_NONE: not used */
     size_t input_count, output_count;
@@ -222,10 +223,13 @@ static void ask_plan(struct run *with)
 static OrtStatus *run_once(const struct fused *node, struct run *with, OrtKernelContext *context)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
 
     EP_TRY(bind_inputs(node, with, context));
     EP_TRY(bind_outputs(node, with, context));
-    EP_TRY(ep_from(&node->self->runtime, inlay_context_run(with->context, NULL, &diag), &diag));
+    status = ep_profile_wanted() ? ep_profile_run(with->context, node->name, &diag)
+                                 : inlay_context_run(with->context, NULL, &diag);
+    EP_TRY(ep_from(&node->self->runtime, status, &diag));
     for (size_t i = 0; i < node->output_count; i++)
         if (node->outputs[i] != INLAY_NONE)
             EP_TRY(finish_output(node, with, i, context));
@@ -275,6 +279,7 @@ static void fused_destroy(struct fused *node)
         run_destroy(first);
     }
     ep_model_destroy(node->model);
+    free(node->name);
     free(node->inputs);
     free(node->outputs);
     (void)pthread_mutex_destroy(&node->lock);
@@ -337,8 +342,13 @@ static OrtStatus *compile_one(struct ep *self, const OrtGraph *graph, const OrtN
 {
     const ep_runtime *runtime = &self->runtime;
     ep_values inputs = { 0 }, outputs = { 0 };
-    OrtStatus *failed = ep_node_inputs(runtime, fused_node, &inputs);
+    const char *name = NULL;
+    OrtStatus *failed = runtime->api->Node_GetName(fused_node, &name);
 
+    if (failed == NULL && (node->name = strdup(name)) == NULL)
+        failed = ep_no_memory(runtime);
+    if (failed == NULL)
+        failed = ep_node_inputs(runtime, fused_node, &inputs);
     node->base = (OrtNodeComputeInfo){ .ort_version_supported = EP_API_VERSION,
                                        .CreateState = create_state,
                                        .Compute = compute,

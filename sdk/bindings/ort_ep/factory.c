@@ -121,12 +121,14 @@ static OrtStatus *create_ep(OrtEpFactory *base, const OrtHardwareDevice *const *
     *out = NULL;
     if (self == NULL)
         return ep_no_memory(runtime);
-    self->base = (OrtEp){ .ort_version_supported = EP_API_VERSION,
+    self->base = (OrtEp){ .ort_version_supported =
+                              runtime->version >= EP_PROFILER_VERSION ? EP_PROFILER_VERSION : EP_API_VERSION,
                           .GetName = name_of,
                           .GetCapability = ep_get_capability,
                           .Compile = ep_compile,
                           .ReleaseNodeComputeInfos = ep_release_compute_infos,
-                          .GetCompiledModelCompatibilityInfo = ep_context_compatibility };
+                          .GetCompiledModelCompatibilityInfo = ep_context_compatibility,
+                          .CreateProfiler = ep_create_profiler };
     self->runtime = *runtime;
     self->logger = logger;
     status = inlay_options_create(&self->options, &diag);

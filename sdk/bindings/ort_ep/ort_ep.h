@@ -13,7 +13,7 @@
 #define EP_NAME "InlayExecutionProvider"
 
 /* The functions of version 23 are used, and later ones where the runtime has them. */
-enum { EP_API_VERSION = 23 };
+enum { EP_API_VERSION = 23, EP_PROFILER_VERSION = 25 };
 
 /* The tables of the runtime that loaded the library; the same in all sessions. */
 typedef struct ep_runtime {
@@ -138,6 +138,15 @@ OrtStatus *ep_context_read(const struct ep *self, const OrtGraph *graph, const O
 const char *ep_context_compatibility(OrtEp *base, const OrtGraph *graph);
 OrtStatus *ep_context_validate(OrtEpFactory *base, const OrtHardwareDevice *const *devices, size_t device_count,
                                const char *info, OrtCompiledModelCompatibility *out);
+
+/* ------------------------------------------------------------------ profile.c */
+
+/* OrtEp, of version 25. */
+OrtStatus *ep_create_profiler(OrtEp *base, OrtEpProfilerImpl **out);
+/* Whether a run on this thread is to be profiled, by the next function instead of inlay_context_run(). */
+bool ep_profile_wanted(void);
+/* Runs and reports the steps of the run. name: of the fused node. */
+inlay_status ep_profile_run(inlay_context *context, const char *name, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ capability.c, compute.c */
 

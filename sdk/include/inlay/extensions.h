@@ -236,6 +236,9 @@ typedef struct inlay_ext_steps {
      * that are fused with it; report preparatory work, such as a change of layout, under the same node. begin_ns,
      * end_ns: its begin and end in nanoseconds on CLOCK_MONOTONIC. */
     void (*done)(void *ctx, inlay_run *run, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
+    /* Since 1.1: as done, for work with a name of its own, such as a kernel of a device's library: profiles list the
+     * work under its name, by its node. name is copied; profiles keep up to 95 bytes of it. */
+    void (*named)(void *ctx, inlay_run *run, uint32_t node, const char *name, uint64_t begin_ns, uint64_t end_ns);
 } inlay_ext_steps;
 
 /* Of the host: wakes and places OpenMP threads. For providers whose libraries contain OpenMP loops, which run on the
@@ -301,6 +304,60 @@ typedef struct inlay_ext_control {
      * SUSPEND and RESUME; releases and destroy are called for a suspended device, too. */
     inlay_status (*control)(void *state, inlay_control_args *args, inlay_diag *diag);
 } inlay_ext_control;
+
+/* ------------------------------------------------------------------ schemas of operators; since 1.1 */
+
+/* How often a declared input or output may occur in a node; VARIADIC: all values have one type, VARIADIC_MIXED: their
+ * types may differ. */
+enum { INLAY_FORMAL_SINGLE = 0, INLAY_FORMAL_OPTIONAL = 1, INLAY_FORMAL_VARIADIC = 2, INLAY_FORMAL_VARIADIC_MIXED = 3 };
+
+/* A declared input or output. */
+typedef struct inlay_formal {
+    const char *name;     /* "data" */
+    uint32_t option;      /* INLAY_FORMAL_* */
+    uint32_t least_count; /* of the values of a variadic one; otherwise 0 or 1 */
+    uint32_t types;       /* index in inlay_schema.types; those with the same index have the same type in a node */
+    uint32_t reserved;
+} inlay_formal;
+
+/* The permitted types of a declared input or output, or of several. */
+typedef struct inlay_schema_types {
+    const char *name;         /* of the type parameter, "T"; "": the one input or output states its types itself */
+    const char *const *types; /* [type_count] as in ONNX: "tensor(float)" */
+    uint32_t type_count;
+    uint32_t reserved;
+} inlay_schema_types;
+
+typedef struct inlay_schema {
+    uint64_t struct_size;
+    const inlay_formal *inputs;      /* [input_count] */
+    const inlay_formal *outputs;     /* [output_count] */
+    const inlay_schema_types *types; /* [type_count] */
+    uint32_t formal_stride, types_stride;
+    uint32_t input_count, output_count, type_count;
+    uint32_t since_version; /* first version of the operator set with this schema */
+} inlay_schema;
+
+/* Of the host: the schemas of ONNX's operators, and of those that inlay has of other domains. */
+#define INLAY_EXT_SCHEMAS "inlay.schemas/1"
+typedef struct inlay_ext_schemas {
+    uint64_t struct_size;
+    /* Calls receive, before it returns, with the schema that models which import version opset of the domain use; ""
+     * is "ai.onnx". The schema is valid during the call. INLAY_NOT_FOUND: there is none. Any thread. */
+    inlay_status (*find)(void *ctx, const char *domain, const char *op_type, int64_t opset,
+                         void (*receive)(void *user, const inlay_schema *schema), void *user, inlay_diag *diag);
+} inlay_ext_schemas;
+
+/* Of a provider (inlay_provider.extension): operators that are known only once the provider is open, because a library
+ * that an option names defines them. Models of sessions with this provider may use them, as those of
+ * inlay_plugin.operators, which go first if they have the same name and version. The table and the operators stay valid
+ * until destroy. Examples are ignored. */
+#define INLAY_EXT_OPERATORS "inlay.operators/1"
+typedef struct inlay_ext_operators {
+    uint64_t struct_size;
+    const inlay_operator *operators; /* [operator_count] */
+    uint32_t operator_count, operator_stride;
+} inlay_ext_operators;
 
 #ifdef __cplusplus
 }

@@ -792,6 +792,24 @@ typedef struct inlay_profile_options {
 INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const inlay_profile_options *options,
                                                    inlay_write_fn write, void *user, inlay_diag *diag);
 
+/* A step of a profiled run, or a kernel within a step. The texts are valid during the call that passes them. */
+typedef struct inlay_profile_event {
+    uint64_t struct_size;
+    const char *name;     /* of the node; for several "first .. last (N nodes)"; of a copy "copy of VALUE" */
+    const char *op_type;  /* the operator, "Conv+Relu" for several; the name of a kernel that has one; "Copy" */
+    const char *provider; /* that runs it; "host"; "copy" */
+    uint64_t begin_ns;    /* on CLOCK_MONOTONIC */
+    uint64_t end_ns;
+    uint32_t run;   /* number of the profiled run, from 0 */
+    uint32_t depth; /* 0: a step of the main graph. 1 and more: part of the next event that has a lower depth */
+} inlay_profile_event;
+/* Since 1.1. Calls event for each step of the profiled runs, and for each kernel that a provider reports, in the order
+ * in which they end, for programs that have a format or clock of their own. Not while the context runs.
+ * INLAY_INVALID_ARGUMENT: the context is not profiled. */
+INLAY_API inlay_status inlay_context_profile_events(const inlay_context *context,
+                                                    void (*event)(void *user, const inlay_profile_event *event),
+                                                    void *user, inlay_diag *diag);
+
 /* Returns output `index` of the last run, borrowed until the next run or until the context is destroyed; NULL: there is
  * no such output, there was no run or the last one failed, or the output is a state that is kept in place (see
  * "states"). To keep it longer, take a reference (inlay_value_ref); the next run then uses other memory, except for a

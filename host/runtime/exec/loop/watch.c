@@ -14,13 +14,16 @@ struct relay {
     watch_event event;
 };
 
-static void relay_kernel(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns)
+static void relay_kernel(void *ctx, uint32_t node, const char *name, uint64_t begin_ns, uint64_t end_ns)
 {
     struct relay *to = ctx;
 
+    if (name == NULL && to->event.step->step->region->node_count == 1)
+        return; /* the event of the step has the same time */
     if (node >= to->event.program->graph->node_count)
         return; /* the index comes from a plug-in */
     to->event.node = node;
+    to->event.name = name;
     to->event.begin_ns = begin_ns;
     to->event.end_ns = end_ns > begin_ns ? end_ns : begin_ns;
     to->hook->part(to->hook->ctx, &to->event);
@@ -39,8 +42,7 @@ inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *
         struct relay to = { hook, event };
         inlay_status status;
 
-        if (hook != NULL && hook->part != NULL && step->plan->step != NULL && step->plan->kind != PLAN_HOST &&
-            step->plan->step->region->node_count > 1) {
+        if (hook != NULL && hook->part != NULL && step->plan->step != NULL && step->plan->kind != PLAN_HOST) {
             run->part_ctx = &to;
             run->part = relay_kernel;
         }

@@ -1,9 +1,9 @@
 /* exec/loop/watch.h - per-step events of a run, for profilers and measurements.
  *
  * A hook receives an event with begin and end for every step of every program of a run, bodies included. The run loop
- * of runner.c is not affected: a run with a hook, or with option check_finite, uses watch_walk() instead, which waits for the device after each step,
- * so that the measured time belongs to the step. The collector below computes medians over runs, for `inlay explain
- * --measure`. */
+ * of runner.c is not affected: a run with a hook, or with option check_finite, uses watch_walk() instead, which waits for
+ * the device after each step, so that the measured time belongs to the step. The collector below computes medians over
+ * runs, for `inlay explain --measure`. */
 #ifndef EXEC_WATCH_H
 #define EXEC_WATCH_H
 #include "base/clock.h"
@@ -16,6 +16,7 @@ typedef struct watch_event {
     const plan_step *step;     /* its kind; its region, or the copied value */
     uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC; includes the time on the device */
     uint32_t node; /* INLAY_NONE: the whole step; otherwise a kernel within it, for this node of the program's graph */
+    const char *name; /* of a kernel that has one, valid during the call; otherwise NULL */
 } watch_event;
 
 /* Called by the thread that runs, after each step. It must not fail and should not allocate. The event of a host step

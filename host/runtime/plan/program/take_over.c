@@ -198,6 +198,8 @@ void program_take_over(struct program *program)
     if (donor == NULL || !donor->compiled || program->fallback.base != NULL ||
         !same_indexes(&donor->snapshot, &program->snapshot))
         return;
+    /* A run of the donor may be copying its steps for a fallback. */
+    (void)pthread_mutex_lock(&donor->kept.lock);
     for (uint32_t i = 0; i < program->step_count; i++) {
         program_step *step = &program->steps[i];
 
@@ -209,6 +211,7 @@ void program_take_over(struct program *program)
                 take_over(program, step, from);
         }
     }
+    (void)pthread_mutex_unlock(&donor->kept.lock);
 }
 
 void program_each_home(const struct program *program, void (*each)(void *ctx, const struct program *home), void *ctx)

@@ -1,0 +1,28 @@
+/* serve/schedule/drafting.h - guesses of the next tokens of a text by a draft model: a smaller decoder with the same
+ * tokenizer, whose runs are jobs of the scheduler like any other.
+ *
+ * A drafter has one row of states, of the text for which it guessed last. The caller holds the lock of the model's texts,
+ * except where stated. */
+#ifndef SERVE_DRAFTING_H
+#define SERVE_DRAFTING_H
+#include "serve/schedule/ahead.h"
+#include "serve/schedule/decoding.h"
+#include "serve/schedule/sched.h"
+
+struct drafter;
+
+/* model: the draft model, which exists as long as the drafter. finish(user) is called when a run has ended, by any
+ * thread, without the lock, and calls drafter_step(). NULL: out of memory. */
+struct drafter *drafter_create(struct sched *sched, struct model *model, void (*finish)(void *user), void *user);
+void drafter_destroy(struct drafter *drafter); /* while no run is in progress; NULL is a no-op */
+/* Whether it may guess for a text that other one asks for: it does not guess now, and no run has failed. */
+bool drafter_is_free(const struct drafter *drafter);
+/* Prepares the first run of `count` guesses, at most MOST_AHEAD. false: there are none. */
+bool drafter_begin(struct drafter *drafter, decoding_text *text, uint32_t count);
+/* Starts the prepared run; without the lock. */
+void drafter_run(struct drafter *drafter);
+/* After a run: true if another one is prepared. Otherwise the guesses are complete: *out_count of them in out. */
+bool drafter_step(struct drafter *drafter, int64_t out[MOST_AHEAD], uint32_t *out_count);
+/* Measured time of a run that makes one guess; 0: not known. */
+double drafter_ns(const struct drafter *drafter);
+#endif

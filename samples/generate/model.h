@@ -1,0 +1,26 @@
+/* model.h - a decoder with its key-value cache: runs on the next tokens of a text. Errors go to stderr. */
+#ifndef GENERATE_MODEL_H
+#define GENERATE_MODEL_H
+#include "files.h"
+#include <inlay/inlay.h>
+#include <stddef.h>
+
+/* The model, and the indices of its inputs and outputs; INLAY_NONE: the model has no such input. */
+struct model {
+    inlay_session *session;
+    inlay_context *context;
+    uint32_t ids, mask, positions, logits;
+    int64_t ends[MOST_ENDS]; /* tokens that end a text */
+    uint32_t end_count;
+};
+
+/* threads: of a run, as text; NULL: the default. model is all zeros, and is closed also after a failure. */
+bool model_open(const char *path, const char *threads, struct model *model);
+void model_close(struct model *model);
+/* Runs the model on tokens, of which the last ones are guesses. *logits are those after the last token that is none, and
+ * after each guess; they belong to the context until the next run. */
+bool model_read(struct model *model, const int64_t *tokens, int64_t count, int64_t guesses, float **logits,
+                size_t *vocabulary);
+/* Drops the states of all tokens but the first `length`. */
+bool model_rewind(struct model *model, size_t length);
+#endif

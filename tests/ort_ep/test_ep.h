@@ -1,0 +1,59 @@
+/* test_ep.h - what the files of the library test_ep share. */
+#ifndef TEST_EP_H
+#define TEST_EP_H
+#include "ep_types.h"
+
+/* The members of OrtApi that the library uses: a table of pointers, whose order api.def has. */
+struct api {
+#define ENTRY(state, returns, name, params) returns(*name) params;
+#include "api.def"
+#undef ENTRY
+};
+#ifndef EP_NAME
+#define EP_NAME "test_ep"
+#endif
+#define OWN_DOMAIN EP_NAME ".operators"
+enum { FLOAT = 1, BOOL = 9 };
+
+extern const struct api *api;
+extern const OrtEpApi *ep_api;
+
+typedef struct test_ep {
+    OrtEp base;
+    bool drop, fail, uses_heap;
+    char fault[8]; /* the operator; "": none */
+} test_ep;
+
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        OrtStatus *failed_ = (call);                                                                                   \
+        if (failed_ != NULL)                                                                                           \
+            return failed_;                                                                                            \
+    } while (0)
+
+/* The shape of a float tensor, without heap use. */
+OrtStatus *count_of(const OrtValue *value, size_t *out, int64_t dims[8], size_t *rank);
+/* Fails if the device has memory of its own, and the tensor is not there. */
+OrtStatus *check_memory(const OrtValue *value, const void *data, size_t count);
+/* Fails if the kernel did not get the stream of the device, if there is one. */
+OrtStatus *check_stream(OrtKernelContext *context);
+
+/* ------------------------------------------------------------------ test_ep_kernels.c */
+
+OrtStatus *register_kernels(OrtKernelRegistry **out);
+/* Fails if the runtime's schemas are not those of ONNX. */
+OrtStatus *check_schemas(void);
+
+/* ------------------------------------------------------------------ test_ep_operators.c */
+
+extern OrtCustomOpDomain *own_domain; /* OWN_DOMAIN; NULL: not created */
+OrtStatus *create_own_domain(void);
+OrtStatus *count_domains(OrtEpFactory *self, size_t *out);
+OrtStatus *get_domains(OrtEpFactory *self, OrtCustomOpDomain **out, size_t count);
+
+/* ------------------------------------------------------------------ test_ep_profile.c */
+
+OrtStatus *create_profiler(OrtEp *self, OrtEpProfilerImpl **out);
+/* What each run of a kernel begins with: an event, if the run is profiled, and heap use, if an option asks for it. */
+OrtStatus *note_run(const test_ep *ep);
+#endif
