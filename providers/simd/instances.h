@@ -6,8 +6,7 @@
 
 /* Declares the instances of a kernel, constants of `type`: name_avx512, name_avx2, name_neon, name_wasm, name_c. Only those of
  * the architecture are defined. */
-#define KERNEL_INSTANCES(type, name)                                                                                   \
-    extern const type name##_avx512, name##_avx2, name##_neon, name##_wasm, name##_c;
+#define KERNEL_INSTANCES(type, name) extern const type name##_avx512, name##_avx2, name##_neon, name##_wasm, name##_c;
 
 /* All instances that a source may have, best first, and the condition to run each in this process. */
 #define KERNEL_INSTANCE_LIST(X)                                                                                        \

@@ -72,10 +72,10 @@ VEC_OF_2(vec_mul, x *y)
 VEC_OF_2(vec_div, x / y)
 VEC_OF_2(vec_min, wasm_f32x4_pmin((v128_t)y, (v128_t)x)) /* x < y ? x : y */
 VEC_OF_2(vec_max, wasm_f32x4_pmax((v128_t)y, (v128_t)x)) /* y < x ? x : y */
-VEC_OF_2(vec_zip_bytes_low, wasm_i8x16_shuffle((v128_t)x, (v128_t)y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
-                                               23))
-VEC_OF_2(vec_zip_bytes_high, wasm_i8x16_shuffle((v128_t)x, (v128_t)y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14,
-                                                30, 15, 31))
+VEC_OF_2(vec_zip_bytes_low,
+         wasm_i8x16_shuffle((v128_t)x, (v128_t)y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23))
+VEC_OF_2(vec_zip_bytes_high,
+         wasm_i8x16_shuffle((v128_t)x, (v128_t)y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
 VEC_OF_2(vec_zip_halves_low, wasm_i16x8_shuffle((v128_t)x, (v128_t)y, 0, 8, 1, 9, 2, 10, 3, 11))
 VEC_OF_2(vec_zip_halves_high, wasm_i16x8_shuffle((v128_t)x, (v128_t)y, 4, 12, 5, 13, 6, 14, 7, 15))
 #undef VEC_OF_2
@@ -172,8 +172,7 @@ VEC_INLINE v128_t vec_as_integers(vec x)
 VEC_INLINE void vec_store_bytes(uint8_t *p, const vec *v, int16_t zero, uint8_t flip)
 {
     const v128_t zeros = wasm_i16x8_splat(zero);
-    const v128_t low =
-        wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(vec_as_integers(v[0]), vec_as_integers(v[1])), zeros);
+    const v128_t low = wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(vec_as_integers(v[0]), vec_as_integers(v[1])), zeros);
     const v128_t high =
         wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(vec_as_integers(v[2]), vec_as_integers(v[3])), zeros);
 

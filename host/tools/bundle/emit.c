@@ -480,9 +480,9 @@ static void put_parts(struct emitter *emitter)
 
     if (!emitter->names->in_assembly)
         (void)fprintf(emitter->to,
-                  "void bundle_report_missing(const char *name);\n"
-                  "void bundle_fail_excluded(void);\nvoid fail_excluded(void);\nvoid fail_excluded(void)\n{\n"
-                  "    bundle_fail_excluded();\n}\n");
+                      "void bundle_report_missing(const char *name);\n"
+                      "void bundle_fail_excluded(void);\nvoid fail_excluded(void);\nvoid fail_excluded(void)\n{\n"
+                      "    bundle_fail_excluded();\n}\n");
     for (uint32_t i = 0; i < emitter->names->part_count; i++) {
         const provider_part *part = &emitter->names->parts[i];
         const bool function = part->kind == PART_SET || part->kind == PART_FUNCTION;
@@ -571,7 +571,8 @@ static uint32_t put_options(struct emitter *emitter, const char *name, inlay_dia
             (void)fprintf(emitter->to, ", .i = %" PRId64 ", .f = ", values[k].i);
             put_double(emitter, values[k].f);
             (void)fputs(", .s = ", emitter->to);
-            bundle_write_text(emitter->to, values[k].s != NULL ? values[k].s : "", values[k].s != NULL ? strlen(values[k].s) : 0);
+            bundle_write_text(emitter->to, values[k].s != NULL ? values[k].s : "",
+                              values[k].s != NULL ? strlen(values[k].s) : 0);
             (void)fputs(" },\n", emitter->to);
         }
     }

@@ -15,9 +15,9 @@ static const char *array_class(inlay_dtype dtype)
     static const struct {
         const char *type, *array;
     } classes[] = {
-        { "float", "Float32Array" },   { "double", "Float64Array" },    { "int8_t", "Int8Array" },
-        { "uint8_t", "Uint8Array" },   { "int16_t", "Int16Array" },     { "uint16_t", "Uint16Array" },
-        { "int32_t", "Int32Array" },   { "uint32_t", "Uint32Array" },   { "int64_t", "BigInt64Array" },
+        { "float", "Float32Array" },      { "double", "Float64Array" },  { "int8_t", "Int8Array" },
+        { "uint8_t", "Uint8Array" },      { "int16_t", "Int16Array" },   { "uint16_t", "Uint16Array" },
+        { "int32_t", "Int32Array" },      { "uint32_t", "Uint32Array" }, { "int64_t", "BigInt64Array" },
         { "uint64_t", "BigUint64Array" },
     };
 
@@ -39,10 +39,10 @@ static json_t *describe(const struct graph *graph, const uint32_t *list, uint32_
 
         for (uint32_t axis = 0; axis < value->rank; axis++)
             failed |= json_array_append_new(dims, json_integer(value->dims[axis].value)) != 0;
-        failed |= json_array_append_new(tensors, json_pack("{s:s%, s:s, s:s, s:o}", "name", value->name.data,
-                                                           (size_t)value->name.bytes, "type",
-                                                           inlay_dtype_name(value->dtype), "array",
-                                                           array_class(value->dtype), "dims", dims)) != 0;
+        failed |=
+            json_array_append_new(tensors, json_pack("{s:s%, s:s, s:s, s:o}", "name", value->name.data,
+                                                     (size_t)value->name.bytes, "type", inlay_dtype_name(value->dtype),
+                                                     "array", array_class(value->dtype), "dims", dims)) != 0;
         if (failed) {
             json_decref(tensors);
             return NULL;
@@ -57,7 +57,8 @@ inlay_status bundle_emit_module(FILE *to, const bundle_collection *collection, c
     const struct graph *graph = collection->parts[0].program->graph;
     json_t *inputs = describe(graph, graph->inputs, graph->input_count);
     json_t *outputs = describe(graph, graph->outputs, graph->output_count);
-    json_t *all = json_pack("{s:o, s:o, s:I}", "inputs", inputs, "outputs", outputs, "weights", (json_int_t)weights_bytes);
+    json_t *all =
+        json_pack("{s:o, s:o, s:I}", "inputs", inputs, "outputs", outputs, "weights", (json_int_t)weights_bytes);
     char *text = all != NULL ? json_dumps(all, JSON_COMPACT) : NULL;
     inlay_status status = INLAY_OK;
 
@@ -108,18 +109,19 @@ inlay_status bundle_emit_types(FILE *to, const bundle_collection *collection, in
     INLAY_TRY(write_properties(to, graph, graph->inputs, graph->input_count, diag));
     (void)fputs("}\nexport interface Outputs {\n", to);
     INLAY_TRY(write_properties(to, graph, graph->outputs, graph->output_count, diag));
-    (void)fputs("}\nexport interface Tensor {\n  readonly name: string\n  /** The element type, as ONNX names it. */\n"
-                "  readonly type: string\n  /** The class of typed arrays; numbers of 16 bits that have none are given by "
-                "their bits. */\n  readonly array: string\n  readonly dims: readonly number[]\n"
-                "  /** The number of elements. */\n  readonly size: number\n}\n"
-                "export interface Model {\n  readonly inputs: readonly Tensor[]\n  readonly outputs: readonly Tensor[]\n"
-                "  /** Runs the model. Arrays in `outputs` are filled and returned; other outputs are new arrays. */\n"
-                "  run(inputs: Inputs, outputs?: Partial<Outputs>): Outputs\n}\n"
-                "export type Source = string | URL | Response | ArrayBuffer | ArrayBufferView\n"
-                "/** Loads the model from `source`, by default from the .wasm file next to the wrapper. */\n"
-                "export function load(source?: Source | WebAssembly.Module, options?: { weights?: Source }): "
-                "Promise<Model>\n",
-                to);
+    (void)fputs(
+        "}\nexport interface Tensor {\n  readonly name: string\n  /** The element type, as ONNX names it. */\n"
+        "  readonly type: string\n  /** The class of typed arrays; numbers of 16 bits that have none are given by "
+        "their bits. */\n  readonly array: string\n  readonly dims: readonly number[]\n"
+        "  /** The number of elements. */\n  readonly size: number\n}\n"
+        "export interface Model {\n  readonly inputs: readonly Tensor[]\n  readonly outputs: readonly Tensor[]\n"
+        "  /** Runs the model. Arrays in `outputs` are filled and returned; other outputs are new arrays. */\n"
+        "  run(inputs: Inputs, outputs?: Partial<Outputs>): Outputs\n}\n"
+        "export type Source = string | URL | Response | ArrayBuffer | ArrayBufferView\n"
+        "/** Loads the model from `source`, by default from the .wasm file next to the wrapper. */\n"
+        "export function load(source?: Source | WebAssembly.Module, options?: { weights?: Source }): "
+        "Promise<Model>\n",
+        to);
 done:
     return status;
 }

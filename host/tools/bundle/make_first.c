@@ -15,7 +15,7 @@ uint32_t maker_emulator(struct maker *maker, bool is_result, char **argv)
     if (!maker_is_wasm(maker) || !maker_find_runtime(maker->job->target, folder))
         return 1;
     (void)snprintf(maker->script, sizeof maker->script, "%s/include/%s", folder, is_result ? "try.mjs" : "run.mjs");
-    argv[0] = (char *)(uintptr_t)"node";
+    argv[0] = (char *)(uintptr_t) "node";
     argv[1] = maker->script;
     return 2;
 }

@@ -107,7 +107,8 @@ inlay_status maker_failed(struct maker *maker, const char *what, const char *too
     if (code == 127 && maker_is_wasm(maker))
         return inlay_fail(maker->diag, INLAY_NOT_FOUND,
                           "%s: cannot find '%s'; install clang, lld, wasi-libc and libclang-rt-dev-wasm32, or select a "
-                          "compiler with --cc", what, tool);
+                          "compiler with --cc",
+                          what, tool);
     if (code == 127)
         return inlay_fail(maker->diag, INLAY_NOT_FOUND, "%s: cannot find '%s'; select a compiler with --cc", what,
                           tool);

@@ -10,7 +10,7 @@
 #define TYPES "made.d.mts"
 #define WRAPPER "made.mjs"
 #define WEIGHTS "whole.weights"
-enum { GAP = 64 };         /* zero bytes after the constants, and after the packed weights */
+enum { GAP = 64 }; /* zero bytes after the constants, and after the packed weights */
 
 /* ------------------------------------------------------------------ weights */
 
@@ -29,9 +29,8 @@ inlay_status maker_write_wasm_data(struct maker *maker, bool separate)
     INLAY_TRY(maker_write_file(maker, "data.s", &file));
     (void)fprintf(file, "    .section %s.weights,\"\",@\n    .p2align 6\n", separate ? ".bss" : ".rodata");
     for (int i = 0; i < 2; i++) {
-        (void)fprintf(file, "    .globl %s_%s\n    .hidden %s_%s\n    .type %s_%s,@object\n%s_%s:\n",
-                      maker->names.name, parts[i], maker->names.name, parts[i], maker->names.name, parts[i],
-                      maker->names.name, parts[i]);
+        (void)fprintf(file, "    .globl %s_%s\n    .hidden %s_%s\n    .type %s_%s,@object\n%s_%s:\n", maker->names.name,
+                      parts[i], maker->names.name, parts[i], maker->names.name, parts[i], maker->names.name, parts[i]);
         if (separate)
             (void)fprintf(file, "    .zero %llu\n", (unsigned long long)bytes[i] + GAP);
         else
@@ -82,8 +81,8 @@ inlay_status maker_link_wasm(struct maker *maker, bool is_module, const char *ou
         argv[count++] = (char *)"-mexec-model=reactor";
         argv[count++] = (char *)"-Wl,--undefined=bundle_module_start"; /* with it, all functions of module.c */
         for (size_t i = 0; i < sizeof imports / sizeof imports[0]; i++)
-            argv[count++] = arena_format(&maker->collection->arena,
-                                         "-Wl,--wrap=__imported_wasi_snapshot_preview1_%s", imports[i]);
+            argv[count++] =
+                arena_format(&maker->collection->arena, "-Wl,--wrap=__imported_wasi_snapshot_preview1_%s", imports[i]);
     }
     count = maker_wrap_heap(maker, argv, count);
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++)
@@ -136,7 +135,8 @@ done:
 inlay_status maker_publish_wasm(const bundle_job *job, struct arena *arena, inlay_diag *diag)
 {
     output_file module = { .fd = -1 }, weights = { .fd = -1 }, wrapper = { .fd = -1 }, types = { .fd = -1 };
-    const char *wrapper_path = maker_path_beside(arena, job, ".mjs"), *types_path = maker_path_beside(arena, job, ".d.mts"),
+    const char *wrapper_path = maker_path_beside(arena, job, ".mjs"),
+               *types_path = maker_path_beside(arena, job, ".d.mts"),
                *weights_path = maker_path_beside(arena, job, ".weights");
     const char *from[] = { arena_format(arena, "%s/" TYPES, job->dir), arena_format(arena, "%s/" WRAPPER, job->dir),
                            arena_format(arena, "%s/" WEIGHTS, job->dir) };

@@ -98,7 +98,8 @@ static const cli_option own_options[] = {
     { "set", "INPUT=VALUE", "Make an input of one element a constant; may be repeated",
       CLI_CALL(take_pair, bundle_args, sets) },
     { "target", "TRIPLE",
-      "x86_64-linux-gnu, aarch64-linux-gnu or wasm32 (default: this machine's).\vwasm32: FILE is a WebAssembly module; a "
+      "x86_64-linux-gnu, aarch64-linux-gnu or wasm32 (default: this machine's).\vwasm32: FILE is a WebAssembly module; "
+      "a "
       "wrapper in JavaScript and types for TypeScript are written next to it",
       CLI_TEXT(bundle_args, job.target) },
     { "separate-weights", NULL, "For wasm32: write the weights to a file next to FILE",

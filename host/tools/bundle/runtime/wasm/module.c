@@ -22,8 +22,8 @@ int bundle_module_start(void)
     void *arena = model->arena_bytes > 0 ? pages_map(model->arena_bytes) : NULL;
     uint64_t bytes = 0;
     char *memory;
-    int status = model->arena_bytes > 0 && arena == NULL ? INLAY_OUT_OF_MEMORY
-                                                         : bundle_start(model, arena, model->arena_bytes);
+    int status =
+        model->arena_bytes > 0 && arena == NULL ? INLAY_OUT_OF_MEMORY : bundle_start(model, arena, model->arena_bytes);
 
     for (uint32_t i = 0; i < count; i++)
         bytes += tensor_bytes(model, i);
