@@ -177,6 +177,8 @@ if [ -d "$arm" ] && command -v aarch64-linux-gnu-gcc >/dev/null && command -v qe
 else
     fails 3 "no run-time part for target 'aarch64-linux-gnu'" mlp.onnx -o none --target aarch64-linux-gnu
 fi
+[ -d "$(dirname "$arm")/wasm32" ] || # otherwise wasm.sh tests it
+    fails 3 "with the packages clang, lld, llvm, wasi-libc" mlp.onnx -o none --target wasm32
 
 # ---- rejected models and options
 fails 2 "no output file given" mlp.onnx

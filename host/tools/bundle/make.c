@@ -377,6 +377,37 @@ static bool is_limited_to_baseline(void)
 #endif
 }
 
+/* Finds the run-time part for the target, and rejects options that do not apply to it. */
+static inlay_status check_job(struct maker *maker)
+{
+    const bundle_job *job = maker->job;
+
+    if (!maker_find_runtime(job->target, maker->runtime_dir) && maker_is_wasm(maker))
+        return inlay_fail(
+            maker->diag, INLAY_NOT_FOUND,
+            "no run-time part for target 'wasm32' in %s, relative to this program: "
+            "host/tools/bundle/runtime/cross.sh --target wasm32 builds it, with the packages clang, lld, llvm, "
+            "wasi-libc, libclang-rt-dev-wasm32 and nodejs",
+            INLAY_BUNDLE_FROM_BIN);
+    if (!maker_find_runtime(job->target, maker->runtime_dir))
+        return inlay_fail(maker->diag, INLAY_NOT_FOUND,
+                          "no run-time part for target '%s' in %s, relative to this program: it "
+                          "is part of libinlay-dev; for arm64, host/tools/bundle/runtime/cross.sh builds it",
+                          job->target, INLAY_BUNDLE_FROM_BIN);
+    if (maker_is_wasm(maker) && job->kind != BUNDLE_PROGRAM)
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT,
+                          "--library and --object are for C programs: without them, target wasm32 makes a module");
+    if (!maker_is_wasm(maker) && job->separate_weights)
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT, "--separate-weights needs --target wasm32");
+    if (maker->native && !maker_is_native(maker))
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT, "--for native needs a target of this machine, not '%s'",
+                          job->target);
+    if (maker_is_native(maker) && is_limited_to_baseline())
+        return inlay_fail(maker->diag, INLAY_UNSUPPORTED,
+                          "the program needs AVX2, and is tried here, where INLAY_ISA forbids AVX2: unset INLAY_ISA");
+    return INLAY_OK;
+}
+
 inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_diag *diag)
 {
     const bool native = job->isa != NULL && strcmp(job->isa, "native") == 0;
@@ -389,22 +420,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
     struct stat st;
     inlay_status status;
 
-    if (!maker_find_runtime(job->target, maker.runtime_dir))
-        return inlay_fail(diag, INLAY_NOT_FOUND,
-                          "no run-time part for target '%s' in %s, relative to this program: it "
-                          "is part of libinlay-dev; for arm64 and wasm32, host/tools/bundle/runtime/cross.sh builds it",
-                          job->target, INLAY_BUNDLE_FROM_BIN);
-    if (maker_is_wasm(&maker) && job->kind != BUNDLE_PROGRAM)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "--library and --object are for C programs: without them, target wasm32 makes a module");
-    if (!maker_is_wasm(&maker) && job->separate_weights)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--separate-weights needs --target wasm32");
-    if (native && !maker_is_native(&maker))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--for native needs a target of this machine, not '%s'",
-                          job->target);
-    if (maker_is_native(&maker) && is_limited_to_baseline())
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "the program needs AVX2, and is tried here, where INLAY_ISA forbids AVX2: unset INLAY_ISA");
+    INLAY_TRY(check_job(&maker));
     (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
     job->pack_count = job->start_count = 0;
     job->memory_bytes = 0;
