@@ -1,9 +1,13 @@
 /* inlay-probe PLUGIN [NAME=VALUE...]: the process in which a plugin is tested before a host loads it, with default options or
- * with these. The host starts it, not the user. See plugin/probe.h for its output. */
+ * with these. The host starts it, not the user. See plugin/probe.h for its output. With --serve-provider it is the process
+ * of an isolated provider (serve_provider.c). */
 #include "probe/process_snapshot.h"
 #include "plugin/crash.h"
 #include "plugin/note.h"
 #include "plugin/probe.h"
+#include "probe/load.h"
+#include "probe/restrict.h"
+#include "probe/serve_provider.h"
 #include "probe/trial.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -90,58 +94,28 @@ static void report_process_snapshot(const process_snapshot *before, int threads,
         report("note", all);
 }
 
-/* No core dumps, no new privileges, and the process ends with its parent. */
-static void restrict_process(void)
-{
-    const struct rlimit none = { 0, 0 };
-
-    (void)setrlimit(RLIMIT_CORE, &none);
-    (void)prctl(PR_SET_DUMPABLE, 0); /* the limit does not apply to dumps that are piped */
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
-
-/* Drops pending signals, which were sent to the parent's process group, by ignoring them; then restores the
- * defaults. */
-static void reset_signals(void)
-{
-    sigset_t none;
-
-    for (int number = 1; number < NSIG; number++)
-        if (signal(number, SIG_IGN) != SIG_ERR)
-            (void)signal(number, SIG_DFL);
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 int main(int argc, char **argv)
 {
-    static struct admission admission;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_module *module = NULL;
     inlay_status status;
     process_snapshot before;
     int threads;
 
+    if (argc == 7 && strcmp(argv[1], "--serve-provider") == 0)
+        return serve_provider(argv + 2);
     if (argc < 2 || fcntl(PROBE_FD, F_GETFL) < 0) {
         (void)fprintf(stderr, "inlay-probe is started by inlay to test a plugin\n");
         return 2;
     }
-    reset_signals();
+    restrict_signals();
     restrict_process();
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     redirect_output();
     crash_on_enter = report_scene;
     before = process_snapshot_take();
     threads = process_snapshot_threads();
-    admission.fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (admission.fd < 0 || fstat(admission.fd, &admission.st) != 0 || strlen(argv[1]) >= sizeof admission.path)
-        status = inlay_fail(&diag, INLAY_IO_ERROR, "the helper cannot open it");
-    else
-        status = note_read(admission.fd, (uint64_t)admission.st.st_size, &admission.facts, &diag);
-    if (status == INLAY_OK) {
-        (void)strcpy(admission.path, argv[1]);
-        status = module_load(argv[1], &admission, &module, &diag);
-    }
+    status = load_plugin(open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK), argv[1], &module, &diag);
     if (status == INLAY_OK) {
         report_process_snapshot(&before, threads, trial_run(module, argv + 2));
         report("ok", "");

@@ -217,6 +217,25 @@ static void run_example(struct trial *trial, const inlay_operator *op, const inl
 
 /* ------------------------------------------------------------------ providers */
 
+void trial_run_provider(const plugin_module *module, struct guard *wrapped)
+{
+    struct trial trial = { .module = module };
+
+    trial.provider = (partition_provider){
+        .table = &wrapped->table, .state = wrapped, .name = wrapped->table.name, .first_domain = 1
+    };
+    trial.env = (program_env){ .providers = &trial.provider, .provider_count = 1, .max_threads = 1 };
+    for (size_t i = 0; i < sizeof trial_nodes / sizeof trial_nodes[0]; i++)
+        run_trial_node(&trial, &trial_nodes[i]);
+    for (uint32_t i = 0; i < module->file.operator_count; i++) {
+        const inlay_operator *custom = &module->operators[i];
+
+        for (uint32_t k = 0; k < custom->example_count; k++)
+            run_example(&trial, custom, INLAY_AT(inlay_op_example, custom->examples, custom->example_stride, k));
+    }
+    arena_deinit(&trial.arena);
+}
+
 /* Returns the number of calls that changed the floating-point environment. */
 static uint32_t try_provider(const plugin_module *module, const plugin_provider *provider,
                              const provider_setting *settings, uint32_t setting_count)
@@ -228,7 +247,6 @@ static uint32_t try_provider(const plugin_module *module, const plugin_provider 
                                      .option_stride = sizeof *values,
                                      .first_domain = 1,
                                      .max_threads = 1 };
-    struct trial trial = { .module = module };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OUT_OF_MEMORY;
     void *state = NULL;
@@ -246,22 +264,10 @@ static uint32_t try_provider(const plugin_module *module, const plugin_provider 
     }
     if (status == INLAY_OK) { /* a failure is not an error: the device may be missing */
         guard_init(&wrapped, &provider->table, provider->table.name, state, module);
-        trial.provider = (partition_provider){
-            .table = &wrapped.table, .state = &wrapped, .name = provider->table.name, .first_domain = 1
-        };
-        trial.env = (program_env){ .providers = &trial.provider, .provider_count = 1, .max_threads = 1 };
-        for (size_t i = 0; i < sizeof trial_nodes / sizeof trial_nodes[0]; i++)
-            run_trial_node(&trial, &trial_nodes[i]);
-        for (uint32_t i = 0; i < module->file.operator_count; i++) {
-            const inlay_operator *custom = &module->operators[i];
-
-            for (uint32_t k = 0; k < custom->example_count; k++)
-                run_example(&trial, custom, INLAY_AT(inlay_op_example, custom->examples, custom->example_stride, k));
-        }
+        trial_run_provider(module, &wrapped);
         if (wrapped.table.quiesce != NULL)
             wrapped.table.quiesce(&wrapped);
         wrapped.table.destroy(&wrapped);
-        arena_deinit(&trial.arena);
         float_changes = wrapped.float_changes;
     }
     free(values);

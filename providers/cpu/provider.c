@@ -79,6 +79,7 @@ static void release(cpu_state *state)
 {
     pack_registry_destroy(state->packed_for);
     free(state->scratch);
+    free(state->regions);
     free(state);
 }
 
@@ -97,8 +98,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     state->scratch = calloc(1, sizeof *state->scratch);
+    state->regions = calloc(1, sizeof(inlay_compiled *));
     state->packed_for = pack_registry_create();
-    if (state->scratch == NULL || state->packed_for == NULL) {
+    if (state->scratch == NULL || state->regions == NULL || state->packed_for == NULL) {
         release(state);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     }
@@ -153,7 +155,11 @@ static const void *extension(void *state_, const char *name)
     static const inlay_ext_weights weights = { .struct_size = sizeof weights,
                                                .packed_products = INLAY_WEIGHTS_ANY | INLAY_WEIGHTS_HALVES };
 
+    static const inlay_ext_control controls = { .struct_size = sizeof controls, .control = cpu_control };
+
     (void)state_;
+    if (strcmp(name, INLAY_EXT_CONTROL) == 0)
+        return &controls;
     if (strcmp(name, INLAY_EXT_WEIGHTS) == 0)
         return &weights;
     if (strcmp(name, INLAY_EXT_BRANCHES) == 0)

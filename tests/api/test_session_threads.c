@@ -1,8 +1,10 @@
 /* One session used by several threads, each with a separate context: all threads compute the same results, and
- * ThreadSanitizer reports nothing. The models cover static plans, control flow and data-dependent shapes. */
+ * ThreadSanitizer reports nothing, also while memory is trimmed. The models cover static plans, control flow and
+ * data-dependent shapes. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +14,7 @@ struct worker {
     inlay_session *session;
     const char *failure;
     uint64_t digest; /* hash of all outputs of the last run */
+    uint32_t *ended; /* atomic: threads that have ended */
 };
 
 static uint64_t add_to_digest(uint64_t digest, const void *data, uint64_t bytes)
@@ -50,11 +53,9 @@ static void *work(void *arg)
     inlay_context *context = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (inlay_context_create(worker->session, &context, &diag) != INLAY_OK) {
+    if (inlay_context_create(worker->session, &context, &diag) != INLAY_OK)
         worker->failure = "no context";
-        return NULL;
-    }
-    for (uint32_t i = 0; i < inlay_session_input_count(worker->session); i++) {
+    for (uint32_t i = 0; worker->failure == NULL && i < inlay_session_input_count(worker->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         inlay_value *value;
         (void)inlay_session_input(worker->session, i, &info);
@@ -74,24 +75,31 @@ static void *work(void *arg)
             if (inlay_value_kind(value) == INLAY_KIND_TENSOR)
                 worker->digest = add_to_digest(worker->digest, inlay_value_data(value), inlay_value_bytes(value));
         }
+        if (run % 8 == 7 && inlay_context_trim(context, &diag) != INLAY_OK)
+            worker->failure = "the context was not trimmed";
     }
     inlay_context_destroy(context);
+    (void)__atomic_add_fetch(worker->ended, 1, __ATOMIC_RELEASE);
     return NULL;
 }
 
-static void run_all(const char *path)
+/* trims: this thread trims the session while the others run. */
+static void run_all(const char *path, bool trims)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     pthread_t threads[THREADS];
     struct worker workers[THREADS];
+    uint32_t ended = 0;
     inlay_session *session = NULL;
 
     if (inlay_session_create(path, NULL, &session, &diag) != INLAY_OK)
         fail_msg("%s: %s", path, diag.text);
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){ .session = session };
+        workers[i] = (struct worker){ .session = session, .ended = &ended };
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
+    while (trims && __atomic_load_n(&ended, __ATOMIC_ACQUIRE) < THREADS)
+        assert_int_equal(inlay_session_trim(session, &diag), INLAY_OK);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     for (int i = 0; i < THREADS; i++) {
@@ -119,7 +127,8 @@ static void test_threads(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         (void)snprintf(path, sizeof path, "%s/%s/model.onnx", ONNX_TEST_DATA, cases[i]);
-        run_all(path);
+        run_all(path, false);
+        run_all(path, true);
     }
 }
 

@@ -45,11 +45,11 @@ def write_models(args, folder):
 
 
 class Server:
-    def __init__(self, program, folder, draft_tokens, log):
+    def __init__(self, program, folder, draft_tokens, log, threads=1):
         self.log = open(log, "w+")
         self.process = subprocess.Popen([program, folder, "--port", "0", "--grpc-port", "-1", "--no-config",
                                          "--draft-tokens", str(draft_tokens), "--prefix-memory", "0",
-                                         "--intra-threads", "1", "--cache-dir", ""],
+                                         "--intra-threads", str(threads), "--cache-dir", ""],
                                         stdout=self.log, stderr=self.log)
         while "ready" not in (text := open(log).read()):
             if self.process.poll() is not None:
@@ -107,4 +107,5 @@ def main():
             server.process.terminate()
 
 
-main()
+if __name__ == "__main__":
+    main()

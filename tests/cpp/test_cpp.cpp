@@ -219,6 +219,7 @@ static void test_devices()
     session.reset_option("fake", "delay_us");
     CHECK(result(session, {}) == 0);
     CHECK(session.trim("fake", 4096) == 2048 && session.trim("fake") == 0);
+    session.trim();
     session.suspend("fake");
     CHECK(error_of([&] { result(session, {}); }).code() == INLAY_BUSY);
     session.resume("fake");

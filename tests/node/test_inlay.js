@@ -208,6 +208,7 @@ const tests = {
     assert.strictEqual(await result(session, {}), 0);
     assert.strictEqual(await session.trim('fake', 4096), 2048);
     assert.strictEqual(await session.trim('fake'), 0);
+    assert.strictEqual(await session.trim(), 0);
     await session.suspend('fake');
     await assert.rejects(session.run({ x }), /provider fake is suspended/);
     await session.resume('fake');

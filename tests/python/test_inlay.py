@@ -718,6 +718,7 @@ class Devices(unittest.TestCase):
         self.assertEqual(session.run([self.x])["y"].max(), 0)
         self.assertEqual(session.trim("fake", 4096), 2048)
         self.assertEqual(session.trim("fake"), 0)
+        self.assertEqual(session.trim(), 0)
         session.suspend("fake")
         with self.assertRaisesRegex(inlay.InlayError, "provider fake is suspended"):
             session.run([self.x])

@@ -390,6 +390,25 @@ static void test_parameters(void **state)
         { "completions", "{\"model\":\"count\",\"prompt\":\"xyz\",\"max_tokens\":3,\"temperature\":1,\"min_p\":0.9}",
           "\"text\":\"CDE\"", 200 },
         { "completions", TEXT(",\"min_p\":2"), REFUSED("min_p"), 400 },
+        { "completions", "{\"model\":\"count\",\"prompt\":\"xyz\",\"max_tokens\":3,\"temperature\":2,\"top_p\":0.01}",
+          "\"text\":\"CDE\"", 200 },
+        { "completions", TEXT(",\"top_p\":1.5"), REFUSED("top_p"), 400 },
+        { "completions", TEXT(",\"top_k\":-2"), REFUSED("top_k"), 400 },
+        { "completions",
+          "{\"model\":\"count\",\"prompt\":\"xyC\",\"max_tokens\":1,\"temperature\":0,\"logit_bias\":{\"113\":0.75},"
+          "\"repetition_penalty\":2}",
+          "\"text\":\"q\"", 200 },
+        { "completions",
+          "{\"model\":\"count\",\"prompt\":\"xyC\",\"max_tokens\":1,\"temperature\":0,\"logit_bias\":{\"113\":0.75},"
+          "\"repetition_penalty\":1}",
+          "\"text\":\"C\"", 200 },
+        { "completions", TEXT(",\"repetition_penalty\":0"), REFUSED("repetition_penalty"), 400 },
+        { "completions", TEXT(",\"stop\":[\"E\",\"D\"]"), "\"text\":\"C\",\"logprobs\":null,\"finish_reason\":\"stop\"",
+          200 },
+        { "chat/completions",
+          "{\"model\":\"count\",\"temperature\":0,\"max_completion_tokens\":1,\"messages\":[{\"role\":\"user\","
+          "\"content\":\"xy\"}]}",
+          "\"content\":\"C\"", 200 },
         { "completions", TEXT(",\"seed\":0"), "\"text\":\"CDE\"", 200 },
         { "completions", TEXT(",\"seed\":1.5"), REFUSED("seed"), 400 },
         /* ln(e / (e + 127)) = -3.865, and 1 less for each other token */
@@ -479,6 +498,74 @@ static void test_parameters(void **state)
     client_once(&server, "GET", "/v1/models/none", "", NULL, &answer);
     assert_int_equal(answer.code, 404);
     assert_non_null(strstr(answer.body, "\"code\":\"model_not_found\""));
+}
+
+/* Each parameter of OpenAI's API that is not supported is refused by its name, whatever its value; the same with null,
+ * which is as if it were missing, is answered. */
+static void test_unsupported(void **state)
+{
+    static const struct {
+        const char *path, *body; /* without its last brace */
+    } requests[] = {
+        { "completions", "{\"model\":\"count\",\"prompt\":\"xyz\",\"max_tokens\":1" },
+        { "chat/completions",
+          "{\"model\":\"count\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"xy\"}]" },
+        { "responses", "{\"model\":\"count\",\"input\":\"xy\",\"max_output_tokens\":1" },
+        { "embeddings", "{\"model\":\"vectors\",\"input\":\"a\"" },
+    };
+    enum { COMPLETIONS = 1, CHAT = 2, RESPONSES = 4, EMBEDDINGS = 8, ALL = 15 };
+    static const struct {
+        unsigned requests;
+        const char *name, *value;
+    } rows[] = {
+        { COMPLETIONS, "suffix", "\"z\"" },
+        { COMPLETIONS, "echo", "true" },
+        { ALL, "audio", "{\"voice\":\"a\",\"format\":\"wav\"}" },
+        { ALL, "prediction", "{\"type\":\"content\",\"content\":\"x\"}" },
+        { ALL, "web_search_options", "{}" },
+        { ALL, "verbosity", "\"low\"" },
+        { ALL, "reasoning_effort", "\"low\"" },
+        { ALL, "function_call", "\"auto\"" },
+        { ALL, "prompt_cache_retention", "\"24h\"" },
+        { ALL, "previous_response_id", "\"resp_1\"" },
+        { ALL, "reasoning", "{\"effort\":\"low\"}" },
+        { ALL, "conversation", "\"conv_1\"" },
+        { ALL & ~COMPLETIONS, "prompt", "{\"id\":\"p\"}" },
+        { ALL, "max_tool_calls", "1" },
+        { ALL, "truncate_prompt_tokens", "4" },
+        { ALL, "use_beam_search", "true" },
+        { ALL, "stop_token_ids", "[1]" },
+        { ALL, "no_such_parameter", "0" },
+        { COMPLETIONS | EMBEDDINGS, "tools", "[]" },
+        { COMPLETIONS | EMBEDDINGS, "top_logprobs", "1" },
+        { CHAT | RESPONSES | EMBEDDINGS, "best_of", "2" },
+        { RESPONSES | EMBEDDINGS, "n", "2" },
+        { RESPONSES | EMBEDDINGS, "seed", "0" },
+        { RESPONSES | EMBEDDINGS, "logit_bias", "{}" },
+        { RESPONSES | EMBEDDINGS, "stop", "\"x\"" },
+        { RESPONSES, "background", "true" },
+        { RESPONSES, "include", "[\"file_search_call.results\"]" },
+        { COMPLETIONS | CHAT | RESPONSES, "dimensions", "3" },
+        { COMPLETIONS | CHAT | RESPONSES, "encoding_format", "\"float\"" },
+        { EMBEDDINGS, "temperature", "0" },
+        { EMBEDDINGS, "stream", "false" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < sizeof requests / sizeof *requests; k++) {
+            char path[64], body[512], part[128];
+
+            if ((rows[i].requests >> k & 1) == 0)
+                continue;
+            (void)snprintf(path, sizeof path, "/v1/%s", requests[k].path);
+            (void)snprintf(body, sizeof body, "%s,\"%s\":%s}", requests[k].body, rows[i].name, rows[i].value);
+            (void)snprintf(part, sizeof part,
+                           "\"type\":\"invalid_request_error\",\"param\":\"%s\",\"code\":", rows[i].name);
+            client_expect(&server, "POST", path, "", body, 400, part);
+            (void)snprintf(body, sizeof body, "%s,\"%s\":null}", requests[k].body, rows[i].name);
+            client_expect(&server, "POST", path, "", body, 200, "");
+        }
 }
 
 /* /v1/responses: whole and as events. */
@@ -593,6 +680,51 @@ static void test_many_embeddings(void **state)
 }
 
 /* "Unwanted!" is [CLS] un ##want ##ed ! [SEP]. */
+/* Asks for the vectors of one text a request, of changing lengths, and of two. Returns NULL, or the text of a wrong answer. */
+static void *ask_vectors(void *user)
+{
+    const int first = *(const int *)user;
+    static _Thread_local struct answer answer;
+
+    for (int i = 0; i < 40; i++) {
+        const int ones = (first * 5 + i) % 13 + 1, more = ones + i % 9;
+        char body[512], part[256];
+        size_t used = (size_t)snprintf(body, sizeof body, "{\"model\":\"vectors\",\"dimensions\":35,\"input\":[[");
+
+        for (int k = 0; k < ones; k++)
+            used += (size_t)snprintf(body + used, sizeof body - used, "33,");
+        used += (size_t)snprintf(body + used, sizeof body - used, i % 2 == 0 ? "34]]}" : "34],[");
+        for (int k = 0; k < more && i % 2 == 1; k++)
+            used += (size_t)snprintf(body + used, sizeof body - used, k + 1 < more ? "34," : "34]]}");
+        (void)snprintf(part, sizeof part, "0,0,0,%.9g,%.9g]", (double)(float)(ones / sqrt(ones * ones + 1.0)),
+                       (double)(float)(1 / sqrt(ones * ones + 1.0)));
+        client_once(&server, "POST", "/v1/embeddings", "", body, &answer);
+        if (answer.code != 200 || strstr(answer.body, part) == NULL ||
+            (i % 2 == 1 && strstr(answer.body, "0,0,0,1]}]") == NULL))
+            return answer.body;
+    }
+    return NULL;
+}
+
+/* Texts of several requests share runs; each has the vector that it has alone. */
+static void test_concurrent_embeddings(void **state)
+{
+    enum { CLIENTS = 6 };
+    pthread_t threads[CLIENTS];
+    int first[CLIENTS];
+    void *wrong;
+
+    (void)state;
+    for (int i = 0; i < CLIENTS; i++) {
+        first[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_vectors, &first[i]), 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_int_equal(pthread_join(threads[i], &wrong), 0);
+        assert_null(wrong);
+    }
+}
+
 static void test_word_pieces(void **state)
 {
     (void)state;
@@ -755,20 +887,14 @@ static void test_texts_wake_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_texts),
-        cmocka_unit_test(test_rejected_requests),
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_abandoned_requests),
-        cmocka_unit_test(test_concurrent_texts),
-        cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_word_pieces),
-        cmocka_unit_test(test_chats),
-        cmocka_unit_test(test_sentence_pieces),
-        cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_pooling),
-        cmocka_unit_test(test_responses),
-        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_many_embeddings),
+        cmocka_unit_test(test_whole_texts),      cmocka_unit_test(test_rejected_requests),
+        cmocka_unit_test(test_events),           cmocka_unit_test(test_abandoned_requests),
+        cmocka_unit_test(test_concurrent_texts), cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_word_pieces),      cmocka_unit_test(test_chats),
+        cmocka_unit_test(test_sentence_pieces),  cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_unsupported),      cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_responses),        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_many_embeddings),  cmocka_unit_test(test_concurrent_embeddings),
     };
 
     const struct CMUnitTest small[] = { cmocka_unit_test(test_texts_wake_models) };

@@ -36,7 +36,9 @@ static void *run_all(void *arg)
             continue;
         }
         (void)pthread_mutex_unlock(&runs->mutex);
+        session_context_enter(runs->context->session, &runs->context->entry);
         status = context_run_ready(runs->context, &runs->options, &diag);
+        session_context_leave(&runs->context->entry);
         fence_signal(runs->run, status, &diag);
         if (runs->done != NULL)
             runs->done(runs->user, status);
@@ -87,7 +89,9 @@ static void begin_run(async_runs *runs)
     inlay_context *context = runs->context;
 
     INLAY_CHECK(!runs->busy);
+    session_context_enter(context->session, &context->entry);
     context_find_ready(context);
+    session_context_leave(&context->entry);
     if (runs->status != INLAY_OK) { /* resets the timeline that the last failure poisoned */
         timeline_renew(&runs->run.timeline);
         runs->run.value = 0;
@@ -165,6 +169,19 @@ inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inl
     }
     (void)pthread_mutex_unlock(&runs->mutex);
     return status;
+}
+
+bool context_is_pending(const inlay_context *context)
+{
+    async_runs *runs = context->async;
+    bool pending;
+
+    if (runs == NULL || runs->forks != fork_count)
+        return false;
+    (void)pthread_mutex_lock(&runs->mutex);
+    pending = runs->busy;
+    (void)pthread_mutex_unlock(&runs->mutex);
+    return pending;
 }
 
 void context_end_async(inlay_context *context)

@@ -4,6 +4,7 @@
 #include "exec/context/run_shared.h"
 #include "exec/context/run_states.h"
 #include "measure/runs.h"
+#include "session/trim.h"
 #include "session/versions.h"
 
 struct profile;
@@ -52,7 +53,8 @@ void context_find_ready(inlay_context *context);
 /* Imports an input (value `index` of the graph) into the domain of the device that reads it, if the device can access
  * the input's memory. Changes *in to the device's buffer, or adds it as an alias if the host reads the value, too. */
 void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in);
-/* The part of inlay_context_run() after context_find_ready(). */
+/* The part of inlay_context_run() after context_find_ready(). Both are called between session_context_enter() and
+ * session_context_leave(). */
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
 /* Before a run of a context that keeps rows: its tokens are bound, and its states are not. */
 INLAY_NODISCARD inlay_status context_check_rows(const inlay_context *context, inlay_diag *diag);
@@ -60,6 +62,10 @@ INLAY_NODISCARD inlay_status context_check_rows(const inlay_context *context, in
 void context_drop_rows(inlay_context *context);
 /* After a run: adds its tokens to the rows if it succeeded (`ran`), and unbinds them. */
 void context_end_rows(inlay_context *context, bool ran);
+/* Is a run of inlay_context_run_async() pending? */
+bool context_is_pending(const inlay_context *context);
+/* session_context.trim */
+bool context_trim_idle(session_context *entry);
 /* Waits for the runs of inlay_context_run_async() and ends their thread. */
 void context_end_async(inlay_context *context);
 /* Checks that the value has the type and shape of the input. */

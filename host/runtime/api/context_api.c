@@ -37,6 +37,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     context->in = calloc((size_t)graph->input_count + 1, sizeof *context->in);
     context->bound_outputs = calloc((size_t)graph->output_count + 1, sizeof(inlay_value *));
     context->ready = calloc((size_t)graph->input_count + graph->output_count + 1, sizeof *context->ready);
+    context->entry.trim = context_trim_idle;
     session_add_context(session, &context->entry);
     if (context->inputs == NULL || context->in == NULL || context->bound_outputs == NULL || context->ready == NULL) {
         status = no_memory(diag, "for a run context");
@@ -77,6 +78,7 @@ void inlay_context_destroy(inlay_context *context)
         abandon(context);
         return;
     }
+    session_remove_context(context->session, &context->entry);
     runner_destroy(context->runner);
     run_states_destroy(context->states);
     context_drop_rows(context);
@@ -90,7 +92,6 @@ void inlay_context_destroy(inlay_context *context)
     finite_check_destroy(context->shared.finite);
     run_shared_deinit(&context->shared);
     session_version_give(context->session, context->version);
-    session_remove_context(context->session, &context->entry);
     free(context->inputs);
     free(context->in);
     free(context->bound_outputs);

@@ -184,13 +184,15 @@ inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count, i
     if (context->timings == NULL || timings_runs(context->timings) == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "no run of this context was measured; see inlay_context_measure");
+    session_context_enter(context->session, &context->entry);
     status = record_runs(context->session, context->runner, context->timings, &count, diag);
+    session_context_leave(&context->entry);
     if (status == INLAY_OK && out_count != NULL)
         *out_count = count;
     return status;
 }
 
-inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag)
+static inlay_status measure(inlay_context *context, bool on, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -203,23 +205,36 @@ inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_di
     change_program(context);
     if (context->outdated)
         return fail_outdated(diag);
-    if (on != 0)
+    if (on)
         status = timings_create(context->runner->prog, &context->timings, diag);
     if (context->timings != NULL)
         context->shared.hook = timings_hook(context->timings);
     return status;
 }
 
+inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag)
+{
+    inlay_status status;
+
+    session_context_enter(context->session, &context->entry);
+    status = measure(context, on != 0, diag);
+    session_context_leave(&context->entry);
+    return status;
+}
+
 inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events, inlay_diag *diag)
 {
-    inlay_status status = inlay_context_measure(context, 0, diag);
+    inlay_status status;
 
+    session_context_enter(context->session, &context->entry);
+    status = measure(context, false, diag);
     if (status == INLAY_OK && on != 0)
         status = profile_create(context->session, max_events == 0 ? 262144 : max_events, &context->profile, diag);
     if (context->profile != NULL) {
         context->shared.hook = profile_hook(context->profile);
         context->shared.run.spans = profile_spans(context->profile);
     }
+    session_context_leave(&context->entry);
     return status;
 }
 
@@ -314,8 +329,10 @@ inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *
 
     if (status != INLAY_OK)
         return status;
+    session_context_enter(context->session, &context->entry);
     context_find_ready(context);
     status = context_run_ready(context, options, diag);
+    session_context_leave(&context->entry);
     for (uint32_t k = 0; status == INLAY_OK && k < inlay_session_output_count(context->session); k++)
         if (context->bound_outputs[k] != NULL)
             context->bound_outputs[k]->ready = (inlay_fence){ 0 };
@@ -339,9 +356,8 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
     status = session_enter_providers(context->session, diag);
     if (status != INLAY_OK)
         return status;
-    __atomic_store_n(&context->entry.running, 1, __ATOMIC_RELAXED);
     status = start_run(context, options, diag);
-    __atomic_store_n(&context->entry.running, 0, __ATOMIC_RELEASE);
+    session_context_ran(context->session, &context->entry);
     session_leave_providers(context->session);
     return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;
 }
@@ -405,23 +421,36 @@ inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
     return context->runner->out.values[index];
 }
 
-inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)
+static inlay_status describe_plan(const struct runner *runner, const inlay_plan_info *wanted, inlay_plan_info *info)
 {
-    const struct bound *bound = context->runner->plans.now;
-    inlay_plan_info info = { .struct_size = sizeof info };
-    const struct graph *graph = context->runner->prog->graph;
+    const struct bound *bound = runner->plans.now;
+    const struct graph *graph = runner->prog->graph;
 
     if (bound == NULL)
         return INLAY_NOT_FOUND;
     for (uint32_t d = 0; d < bound->plan->domain_count; d++)
-        info.slab_bytes += bound->plan->slab_bytes[d];
-    info.lower_bound_bytes = bound->plan->lower_bound_bytes;
+        info->slab_bytes += bound->plan->slab_bytes[d];
+    info->lower_bound_bytes = bound->plan->lower_bound_bytes;
     for (uint32_t value = 0; value < graph->value_count; value++)
         if ((graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0)
-            info.constant_bytes += graph->values[value].info.data_bytes;
-    info.step_count = bound->plan->step_count;
-    info.dynamic_step_count = bound->plan->dynamic_count;
-    if (INLAY_HAS(out_info, predicted_ns))
-        info.predicted_ns = predict_run(context->runner);
+            info->constant_bytes += graph->values[value].info.data_bytes;
+    info->step_count = bound->plan->step_count;
+    info->dynamic_step_count = bound->plan->dynamic_count;
+    if (INLAY_HAS(wanted, predicted_ns))
+        info->predicted_ns = predict_run(runner);
+    return INLAY_OK;
+}
+
+inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)
+{
+    inlay_context *writable = (inlay_context *)(uintptr_t)context;
+    inlay_plan_info info = { .struct_size = sizeof info };
+    inlay_status status;
+
+    session_context_enter(context->session, &writable->entry);
+    status = describe_plan(context->runner, out_info, &info);
+    session_context_leave(&writable->entry);
+    if (status != INLAY_OK)
+        return status;
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }

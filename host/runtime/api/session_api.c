@@ -93,6 +93,7 @@ inlay_status inlay_session_explain(const inlay_session *session, const inlay_exp
 {
     static const inlay_explain_options defaults = { .struct_size = sizeof defaults };
     inlay_explain_options complete;
+    inlay_context *measured;
     inlay_status status;
 
     if (options == NULL)
@@ -104,17 +105,22 @@ inlay_status inlay_session_explain(const inlay_session *session, const inlay_exp
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.reserved is not 0");
     if (session_check_process(session, diag) != INLAY_OK)
         return INLAY_UNSUPPORTED;
-    if (complete.measured != NULL && complete.measured->session != session)
+    measured = (inlay_context *)(uintptr_t)complete.measured;
+    if (measured != NULL && measured->session != session)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the measured context belongs to another session");
     session_background_wait(session);
     session_hold(session);
-    if (complete.measured != NULL && complete.measured->runner->prog != session->main)
+    if (measured != NULL)
+        session_context_enter(measured->session, &measured->entry);
+    if (measured != NULL && measured->runner->prog != session->main)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "the context was measured before the session ran on all its providers, or before its "
                             "weights were changed; measure it again");
     else
-        status = explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->timings,
-                                 complete.measured == NULL ? NULL : complete.measured->runner, write, user, diag);
+        status = explain_session(session, &complete, measured == NULL ? NULL : measured->timings,
+                                 measured == NULL ? NULL : measured->runner, write, user, diag);
+    if (measured != NULL)
+        session_context_leave(&measured->entry);
     session_unhold(session);
     return status;
 }

@@ -11,3 +11,10 @@ uint64_t heap_bytes(void)
     return 0;
 #endif
 }
+
+void heap_trim(void)
+{
+#if defined(__GLIBC__)
+    (void)malloc_trim(0);
+#endif
+}

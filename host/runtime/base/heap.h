@@ -8,6 +8,9 @@
  * sanitizer that replaces it, does not report them. Takes the allocator's locks, so call it rarely. */
 uint64_t heap_bytes(void);
 
+/* Returns free pages of the malloc heap to the system, as far as this C library can. Takes the allocator's locks. */
+void heap_trim(void);
+
 /* Adds the growth of the heap since it had `before` bytes, minus `less` bytes that are counted elsewhere, to *counter
  * (atomic), and returns the sum added. Allocations of other threads in that time are included. If counter is NULL, does
  * nothing and returns 0. */

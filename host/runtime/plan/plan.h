@@ -151,8 +151,9 @@ static inline void plan_ref(struct plan *plan)
 void plan_unref(struct plan *plan); /* NULL is a no-op */
 /* Keeps a cached plan until the program is destroyed or plan_drop_idle(). */
 void plan_pin(struct plan *plan);
-/* Drops the cached plans of the program and of its bodies that no run uses. */
-void plan_drop_idle(struct program *prog);
+/* Drops the cached plans that no run uses, of the program, its bodies and its fallbacks, and frees the memory that is kept
+ * for creating the next plan. pinned: also drops the plans of plan_pin(). Any thread, also during runs. */
+void plan_drop_idle(struct program *prog, bool pinned);
 
 /* Host memory that a run of the plan needs: the slab, and the outputs of known size. */
 uint64_t plan_run_bytes(const struct plan *plan);

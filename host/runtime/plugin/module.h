@@ -10,6 +10,7 @@ typedef struct plugin_module {
     inlay_plugin table;               /* in this host's layout */
     void *handle;                     /* NULL: registered by the program */
     inlay_plugin_open_fn open_plugin; /* of a plugin registered by the program */
+    bool isolated;                    /* its code runs in processes of its own, see isolate/isolate.h */
     dev_t device;                     /* the file's identity */
     ino_t inode;
     struct timespec changed;
@@ -24,6 +25,9 @@ typedef struct plugin_module {
  * lifecycle lock is held, as for the next function and module_unload(). */
 inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
                          inlay_diag *diag);
+/* As module_load(), but the code of the file runs in processes of the helper inlay-probe only. */
+inlay_status module_load_isolated(const char *path, const struct admission *admission, const char *helper,
+                                  plugin_module **out_module, inlay_diag *diag);
 /* As module_load(), for a plugin that is part of the program. */
 INLAY_NODISCARD inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module,
                                              inlay_diag *diag);

@@ -6,6 +6,7 @@
 #include "plugin/folder.h"
 #include "plugin/library_probe.h"
 #include "plugin/module.h"
+#include "plugin/probe.h"
 #include "threads/fork.h"
 #include "threads/threads.h"
 #include <errno.h>
@@ -54,8 +55,28 @@ plugin_module *registry_retain(plugin_module *module)
     return module;
 }
 
-/* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced is another file. */
-static plugin_module *registry_find(const struct stat *st)
+/* Does option isolate name a provider of this list, which is separated by spaces? */
+static bool is_isolated(const char *isolate, const char *providers)
+{
+    char name[256];
+
+    while (isolate != NULL && *isolate != '\0') {
+        const size_t bytes = strcspn(isolate, ",");
+
+        if (bytes > 0 && bytes < sizeof name) {
+            memcpy(name, isolate, bytes);
+            name[bytes] = '\0';
+            if (note_list_contains(providers, name))
+                return true;
+        }
+        isolate += bytes + (isolate[bytes] == ',');
+    }
+    return false;
+}
+
+/* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced is another file, and
+ * so is one that is isolated. */
+static plugin_module *registry_find(const plugin_search *search, const struct stat *st)
 {
     plugin_module *module;
 
@@ -63,7 +84,8 @@ static plugin_module *registry_find(const struct stat *st)
     module = registry;
     while (module != NULL &&
            (module->device != st->st_dev || module->inode != st->st_ino ||
-            module->changed.tv_sec != st->st_mtim.tv_sec || module->changed.tv_nsec != st->st_mtim.tv_nsec))
+            module->changed.tv_sec != st->st_mtim.tv_sec || module->changed.tv_nsec != st->st_mtim.tv_nsec ||
+            module->isolated != is_isolated(search->isolate, module->file.providers)))
         module = module->next;
     if (module != NULL)
         (void)registry_retain(module);
@@ -120,6 +142,7 @@ struct plugin_set {
     char *searched;
     const char *cache_dir;
     probe_rules rules;
+    uint64_t isolate_limit_ms;
 };
 
 /* A file that is being checked for the set. */
@@ -251,7 +274,7 @@ static void begin_file(const plugin_search *search, const char *dir, const char 
     out->why = (inlay_diag)INLAY_DIAG_INIT;
     out->status = admit_open(search, out->path, dir, &out->admission, &out->why);
     if (out->status == INLAY_OK)
-        out->module = registry_find(&out->admission.st);
+        out->module = registry_find(search, &out->admission.st);
     if (out->status == INLAY_OK && out->module == NULL)
         out->status = admit_begin(search, &out->admission, &out->why);
 }
@@ -309,15 +332,28 @@ static void warn_of_behaviour(const plugin_set *set, const struct candidate *can
     set->log(set->log_user, INLAY_LOG_WARNING, line);
 }
 
+static inlay_status load_isolated(struct candidate *candidate)
+{
+    char helper[PATH_MAX], host[128];
+    inlay_status status = probe_find(helper, host, &candidate->why);
+
+    if (status == INLAY_OK)
+        status =
+            module_load_isolated(candidate->path, &candidate->admission, helper, &candidate->module, &candidate->why);
+    return status;
+}
+
 /* Loads an admitted file, unless another session has loaded it meanwhile. */
-static inlay_status load_admitted(struct candidate *candidate, bool *out_loaded)
+static inlay_status load_admitted(const plugin_search *search, struct candidate *candidate, bool *out_loaded)
 {
     inlay_status status = INLAY_OK;
 
     lifecycle_lock();
-    candidate->module = registry_find(&candidate->admission.st);
+    candidate->module = registry_find(search, &candidate->admission.st);
     *out_loaded = candidate->module == NULL;
-    if (candidate->module == NULL)
+    if (candidate->module == NULL && is_isolated(search->isolate, candidate->admission.facts.providers))
+        status = load_isolated(candidate);
+    else if (candidate->module == NULL)
         status = module_load(candidate->path, &candidate->admission, &candidate->module, &candidate->why);
     if (status == INLAY_OK && *out_loaded) {
         registry_lock();
@@ -330,19 +366,21 @@ static inlay_status load_admitted(struct candidate *candidate, bool *out_loaded)
 }
 
 /* Loads the file into the set. Fails only on errors that make the whole set unusable. */
-static inlay_status load_file(plugin_set *set, struct candidate *candidate, inlay_diag *diag)
+static inlay_status load_file(plugin_set *set, const plugin_search *search, struct candidate *candidate,
+                              inlay_diag *diag)
 {
     inlay_status status = candidate->status;
     bool loaded = false;
 
     if (status == INLAY_OK && candidate->module == NULL)
-        candidate->module = registry_find(&candidate->admission.st); /* it may have been loaded since begin_file() */
+        candidate->module =
+            registry_find(search, &candidate->admission.st); /* it may have been loaded since begin_file() */
     if (status == INLAY_OK)
         status = check_not_shadowed(set, candidate);
     if (status == INLAY_OK && candidate->module == NULL) {
         status = admit_finish(&candidate->admission, &candidate->why);
         if (status == INLAY_OK)
-            status = load_admitted(candidate, &loaded);
+            status = load_admitted(search, candidate, &loaded);
         if (loaded && status == INLAY_OK)
             warn_of_behaviour(set, candidate);
         if (status == INLAY_OK)
@@ -378,7 +416,7 @@ static inlay_status load_files(plugin_set *set, const plugin_search *search, con
             begin_file(search, dir, names[begun], &list[begun % window]);
         INLAY_CHECK(status != INLAY_OK || i < begun);
         if (status == INLAY_OK)
-            status = load_file(set, &list[i % window], diag);
+            status = load_file(set, search, &list[i % window], diag);
         if (i < begun)
             end_file(&list[i % window]);
     }
@@ -479,6 +517,32 @@ static inlay_status note_searched(plugin_set *set, const char *const *dirs, uint
     return INLAY_OK;
 }
 
+/* Each provider that option isolate names must be one of a plugin file that was loaded. */
+static inlay_status check_isolated(const plugin_set *set, const char *isolate, inlay_diag *diag)
+{
+    while (isolate != NULL && *isolate != '\0') {
+        const int bytes = (int)strcspn(isolate, ",");
+        char name[256];
+        const plugin_provider *found;
+
+        (void)snprintf(name, sizeof name, "%.*s", bytes, isolate);
+        found = bytes > 0 ? plugin_set_find(set, name) : NULL;
+        if (bytes > 0 && found == NULL) {
+            const plugin_file *missed = plugin_set_find_missed(set, name);
+
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option isolate: no provider '%s'%s%.300s", name,
+                              missed != NULL ? ", because its plugin was not loaded: " : " in the plugin directories",
+                              missed != NULL ? missed->reason : "");
+        }
+        if (found != NULL && !found->module->isolated)
+            return inlay_fail(
+                diag, INLAY_INVALID_ARGUMENT, "option isolate: provider '%s' cannot be isolated, because %s", name,
+                found->module->handle == NULL ? "it is part of the program" : "its plugin has no note that names it");
+        isolate += bytes + (isolate[bytes] == ',');
+    }
+    return INLAY_OK;
+}
+
 inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set, inlay_diag *diag)
 {
     plugin_set *set = calloc(1, sizeof *set);
@@ -493,6 +557,7 @@ inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set
     }
     set->log = search->log;
     set->log_user = search->log_user;
+    set->isolate_limit_ms = search->isolate_limit_ms;
     set->rules = (probe_rules){ search->probe, search->probe_ms, NULL };
     if (search->verdict_dir != NULL)
         set->rules.verdict_dir = arena_string(&set->arena, search->verdict_dir);
@@ -508,6 +573,8 @@ inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set
     for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
         if (!is_plugin_file(search->dirs[d]))
             status = load_dir(set, search, search->dirs[d], diag);
+    if (status == INLAY_OK)
+        status = check_isolated(set, search->isolate, diag);
     set->lookup = (graph_operators){
         .find = find_operator, .missing = plugin_set_missing, .ctx = set, .searched = set->searched
     };
@@ -621,6 +688,11 @@ const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)
 void plugin_set_cache(plugin_set *set, const char *dir)
 {
     set->cache_dir = dir != NULL ? arena_string(&set->arena, dir) : NULL;
+}
+
+uint64_t plugin_set_isolate_limit(const plugin_set *set)
+{
+    return set->isolate_limit_ms;
 }
 
 const char *plugin_set_cache_dir(const plugin_set *set)

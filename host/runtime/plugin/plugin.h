@@ -38,7 +38,8 @@ const char *plugin_outcome_text(plugin_outcome outcome);
 /* A file found in a plugin directory, and its outcome. */
 typedef struct plugin_file {
     const char *path;
-    bool loaded; /* outcome is PLUGIN_LOADED */
+    bool loaded;   /* outcome is PLUGIN_LOADED */
+    bool isolated; /* its code runs in processes of its own (option isolate) */
     plugin_outcome outcome;
     const char *reason; /* why it was not loaded, one line; NULL when loaded */
     const char *fix;    /* the fix for a file that crashed, hung or is quarantined; NULL otherwise, because reason then
@@ -79,8 +80,12 @@ typedef struct plugin_search {
                           installed; ALWAYS: a file that cannot be probed is refused */
     uint32_t probe_ms; /* time limit of a probe; 0 = 5000 */
     const char *verdict_dir; /* an existing folder for verdicts; NULL or "" = keep them in this process only */
-    const char *allow;       /* file with the SHA-256 sums of the permitted files; NULL or "" = any file */
-    plugin_log_fn log;       /* may be NULL; it also gets the log messages of plugins while the set lives */
+    const char
+        *isolate; /* names of providers, comma-separated, whose plugins run in processes of their own; NULL or "" =
+                                none */
+    uint64_t isolate_limit_ms; /* time limit of one call of their providers; 0 = none */
+    const char *allow;         /* file with the SHA-256 sums of the permitted files; NULL or "" = any file */
+    plugin_log_fn log;         /* may be NULL; it also gets the log messages of plugins while the set lives */
     void *log_user;
 } plugin_search;
 
@@ -155,6 +160,8 @@ struct provider {
 INLAY_NODISCARD inlay_status provider_open(plugin_set *set, const char *name, const provider_setting *settings,
                                            uint32_t setting_count, const struct provider **out_provider,
                                            inlay_diag *diag);
+/* Time limit of one call of an isolated provider; 0 = none. */
+uint64_t plugin_set_isolate_limit(const plugin_set *set);
 /* The plugin's execute function behind the table of an open provider. The run loop calls it directly because each
  * extra call counts there. *state is the provider's state and becomes the plugin's. The caller records the current
  * call itself (plugin/crash.h). For a provider whose instances execute one at a time (plugin/serial.h) it is the
@@ -188,6 +195,8 @@ const char *plugin_set_cache_dir(const plugin_set *set);
 /* To call after INLAY_DEVICE_LOST, with the state of an open provider: provider_open no longer shares that provider
  * and opens the device anew. */
 void provider_lost(const void *state);
+/* Is the provider isolated, and may its process be started again? Then it is not lost: its next call starts it. */
+bool provider_restarts(const void *state);
 /* Was provider_lost() called for the provider? */
 bool provider_is_lost(const void *state);
 /* To call if work of the device hangs that belongs to no run: does what provider_lost() does, and keeps the provider

@@ -6,6 +6,7 @@
 #include "base/nearest.h"
 #include "base/boundary.h"
 #include "base/clock.h"
+#include "isolate/isolate.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/library_probe.h"
@@ -39,8 +40,9 @@ enum { MAX_OPERATORS = 4096 }; /* of an open provider */
 static open_provider *opened;    /* guarded by the registry's lock, like references, lost and hung of each */
 static uint32_t next_domain = 1; /* ids are never reused; 0 is the host's; guarded by the lifecycle lock */
 
-/* Returns the values as text "a=1;b=x;", to be freed by the caller; NULL: out of memory. */
-static char *make_key(const inlay_option_value *values, uint32_t count)
+/* Returns the values as text "a=1;b=x;", and the time limit of an isolated provider, to be freed by the caller; NULL: out
+ * of memory. */
+static char *make_key(const inlay_option_value *values, uint32_t count, uint64_t limit_ms)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -51,6 +53,7 @@ static char *make_key(const inlay_option_value *values, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         (void)fprintf(file, "%s=%lld,%a,%s;", values[i].name, (long long)values[i].i, values[i].f,
                       values[i].s != NULL ? values[i].s : "");
+    (void)fprintf(file, "limit=%llu;", (unsigned long long)limit_ms);
     if (fclose(file) != 0) {
         free(text);
         return NULL;
@@ -162,11 +165,12 @@ static inlay_status list_operators(open_provider *provider, inlay_diag *diag)
     return status;
 }
 
-/* Has the process forked since the provider opened a device? The device and its threads belong to the parent process
- * only: the child does not use, share or close them. A provider without domains has no device. */
+/* Has the process forked since the provider opened a device, or started the process of an isolated provider? These belong
+ * to the parent process only: the child does not use, share or close them. A provider without domains has no device. */
 static bool belongs_to_parent(const open_provider *provider)
 {
-    return provider->forks != fork_count && provider->info->table.domain_count > 0;
+    return provider->forks != fork_count &&
+           (provider->info->table.domain_count > 0 || provider->info->module->isolated);
 }
 
 /* Opens a new provider with one reference; the lifecycle lock is held. On success it takes over key. */
@@ -269,6 +273,7 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
     inlay_option_value *values = NULL;
     open_provider *provider = NULL;
     inlay_status status;
+    uint64_t limit_ms;
     char *key = NULL;
 
     *out_provider = NULL;
@@ -279,7 +284,8 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
         return no_memory(diag, "to open provider %s", name);
     INLAY_TRY(
         provider_parse_options(name, info->options, info->table.option_count, settings, setting_count, values, diag));
-    key = make_key(values, info->table.option_count);
+    limit_ms = info->module->isolated ? plugin_set_isolate_limit(set) : 0;
+    key = make_key(values, info->table.option_count, limit_ms);
     if (key == NULL) {
         status = no_memory(diag, "to open provider %s", name);
         goto done;
@@ -294,6 +300,8 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
             status = open_new(info, name, values, key, plugin_set_cache_dir(set), &provider, diag);
             if (status == INLAY_OK)
                 key = NULL;
+            if (status == INLAY_OK && info->module->isolated)
+                isolate_set_limit(provider->guard.state, limit_ms);
         }
         lifecycle_unlock();
     }
@@ -404,6 +412,18 @@ void provider_lost(const void *state)
         if (provider->handle.state == state)
             provider->lost = true;
     registry_unlock();
+}
+
+bool provider_restarts(const void *state)
+{
+    bool restarts = false;
+
+    registry_lock();
+    for (const open_provider *provider = opened; provider != NULL; provider = provider->next)
+        restarts |= provider->handle.state == state && provider->info->module->isolated &&
+                    isolate_may_restart(provider->guard.state);
+    registry_unlock();
+    return restarts;
 }
 
 bool provider_is_lost(const void *state)

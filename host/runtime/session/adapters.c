@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_PARTS = 32, MOST_ADAPTERS = 1024 };
+enum { MOST_PARTS = 32, MOST_ADAPTERS = 1024, ALIGNMENT = 64 };
 static const char INPUT[] = "adapter";
 
 /* A name that '.' or '/' divides: "model.layers.0.self_attn.q_proj". */
@@ -404,7 +404,7 @@ static inlay_status add_pair(struct adding *adding, const struct adapter *adapte
     dims[0] = second->view.dims[1];
     dims[1] = second->view.dims[0];
     pair->second.dims = dims;
-    if ((uintptr_t)pair->first.data % (inlay_dtype_bits(pair->first.dtype) / 8) != 0)
+    if ((uintptr_t)pair->first.data % ALIGNMENT != 0) /* each program of the session would copy it */
         pair->first.data = copy_elements(model, &tensor->view, false);
     if (pair->first.data == NULL || pair->second.data == NULL)
         return no_memory(adding->diag, "for option adapter");

@@ -173,6 +173,11 @@ bool session_background_runs(const inlay_session *session)
            !__atomic_load_n(&session->background->ended, __ATOMIC_ACQUIRE);
 }
 
+struct program *session_background_replaced(const inlay_session *session)
+{
+    return session->background != NULL && !session_background_runs(session) ? session->background->later : NULL;
+}
+
 void session_background_inherit(inlay_session *session)
 {
     if (session->background == NULL)

@@ -3,7 +3,7 @@
  * The child has a copy of the memory, including locks that other threads held. A session that no other thread was using
  * works in the child. A session that was in use may have an incomplete plan, so it is refused and never freed. A device
  * belongs to the process that opened it, so sessions with devices are refused, too. */
-#include "session/session.h"
+#include "session/trim.h"
 #include "threads/fork.h"
 #include "inlay/check.h"
 
@@ -24,7 +24,7 @@ static bool was_in_use(inlay_session *session)
     if (!used)
         (void)pthread_mutex_unlock(&session->update_lock);
     for (const session_context *context = session->contexts; context != NULL; context = context->next)
-        used |= __atomic_load_n(&context->running, __ATOMIC_RELAXED) != 0;
+        used |= __atomic_load_n(&context->users, __ATOMIC_RELAXED) != 0;
     (void)pthread_mutex_unlock(&session->contexts_lock);
     return used || !program_inherit(session->main);
 }
@@ -51,6 +51,8 @@ inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *
                                 "session in the child");
         if (status == INLAY_OK)
             session_background_inherit(writable);
+        if (status == INLAY_OK)
+            session_idle_inherit(writable);
         if (status == INLAY_OK)
             __atomic_store_n(&writable->forks, fork_count, __ATOMIC_RELEASE);
     }

@@ -15,6 +15,8 @@ void config_search_init(config_search *out, const inlay_options *options, plugin
                                                : PLUGIN_PROBE_AUTO,
         .probe_ms = (uint32_t)options_int(options, OPTION_probe_timeout_ms),
         .verdict_dir = out->verdict_dir,
+        .isolate = options_text(options, OPTION_isolate),
+        .isolate_limit_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms),
         .allow = options_text(options, OPTION_plugin_allow),
         .log = log,
         .log_user = log_user,

@@ -9,6 +9,7 @@
 #include "plugin/crash.h"
 #include "session/hash_memo.h"
 #include "session/search.h"
+#include "session/trim.h"
 #include "session/versions.h"
 #include "threads/threads.h"
 #include "inlay/check.h"
@@ -570,6 +571,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     INLAY_TRY(session_limit_check(session, diag));
     INLAY_TRY(session_describe(session, diag));
     INLAY_TRY(options_copy(options, &session->options, diag));
+    INLAY_TRY(session_idle_begin(session, options, diag));
     INLAY_TRY(session_report(session, 1, "ready", diag));
     session->progress = NULL;
     session->env.room = NULL;
@@ -600,6 +602,7 @@ void session_close(inlay_session *session)
 {
     if (session == NULL)
         return;
+    session_idle_end(session);
     if (session->abandoned || session_device_hangs(session)) {
         abandon(session);
         return;

@@ -27,10 +27,15 @@ typedef struct session_watch {
     int64_t later_opset;  /* see graph_model */
 } session_watch;
 
-/* An entry for each context of a session. */
+/* An entry for each context of a session, see trim.h. */
 typedef struct session_context {
     struct session_context *next;
-    uint32_t running; /* atomic: 1 during a run */
+    uint32_t users;       /* atomic: the calls that use the context's runner, and a flag of trim.c */
+    bool used;            /* a run has ended since the context was trimmed */
+    uint64_t last_run_ns; /* clock_ns() at the end of the last run; 0 without option idle_trim_ms */
+    /* Frees what the context keeps for later runs, except outputs. Called while users is 0. False: it keeps everything
+     * for now. */
+    bool (*trim)(struct session_context *context);
 } session_context;
 
 /* The session with certain weights (session/update.h). contexts_lock guards the members that change. */
@@ -78,6 +83,7 @@ struct inlay_session {
     int64_t lowerings;          /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
     bool abandoned;             /* never freed, because a hung device may still access it */
     session_context *contexts;  /* live contexts; contexts_lock guards the list */
+    struct session_idle *idle;  /* NULL: no option idle_trim_ms */
     pthread_mutex_t contexts_lock;
     inlay_options *options; /* of session_open(), for updates; NULL: none */
     session_version first;
@@ -166,6 +172,8 @@ void session_background_wait(const inlay_session *session);
 void session_background_inherit(inlay_session *session);
 /* Returns whether the thread has not ended. */
 bool session_background_runs(const inlay_session *session);
+/* The program that session->main has replaced, which contexts may still use; NULL: none. */
+struct program *session_background_replaced(const inlay_session *session);
 /* Stops the thread, and destroys all programs of the session. */
 void session_background_end(inlay_session *session);
 

@@ -5,17 +5,17 @@
 #include "serve/model/text.h"
 #include "serve/repository/repository.h"
 #include "serve/exchange/watch.h"
+#include "serve/schedule/encoding.h"
 #include <gnutls/gnutls.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_TEXTS = 2048, /* as OpenAI's API */
-    RUN_TOKENS = 1024 /* most tokens of a run with several texts: more are not faster */
-};
+enum { MAX_TEXTS = 2048 }; /* as OpenAI's API */
 
 typedef struct embedded_text {
+    encoding_text encoding; /* its tokens are those below */
+    struct embedding *embedding;
     const char *text; /* in the request; NULL: tokens were given */
     int64_t *tokens;  /* [token_count], owned */
     size_t token_count;
@@ -30,15 +30,10 @@ struct embedding {
     bool is_base64;
     uint32_t dimensions; /* of the vectors in the reply; 0: all */
 
-    uint32_t *order; /* [count] texts by ascending length */
-    uint32_t rows;   /* texts order[done .. done + rows) are in the current run */
-    size_t longest;  /* tokens of the longest one */
-    int64_t *memory; /* its inputs */
-    float *vectors;  /* [count x size], after the first run */
-    double *sums;    /* [size] scratch */
+    float *vectors; /* [count x size], after the first run */
+    double *sums;   /* [size] scratch */
     size_t size;
-    infer_tensor inputs[4];
-    infer_wanted wanted;
+    inlay_diag failure; /* of the first text that failed */
 };
 
 static void release(struct exchange *exchange)
@@ -48,8 +43,6 @@ static void release(struct exchange *exchange)
     for (uint32_t i = 0; i < embedding->count; i++)
         free(embedding->texts[i].tokens);
     free(embedding->texts);
-    free(embedding->order);
-    free(embedding->memory);
     free(embedding->vectors);
     free(embedding->sums);
     json_decref(embedding->body);
@@ -135,30 +128,17 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
     return exchange->code == 0;
 }
 
-static int by_length(const void *left, const void *right, void *user)
-{
-    const struct embedding *embedding = user;
-    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    size_t length_a = embedding->texts[a].token_count, length_b = embedding->texts[b].token_count;
-
-    return length_a != length_b ? (length_a > length_b) - (length_a < length_b) : (a > b) - (a < b);
-}
-
-/* Tokenizes the texts, or checks their tokens, and orders them by length. false: the reply says why that failed. */
+/* Tokenizes the texts, or checks their tokens. false: the reply says why that failed. */
 static bool tokenize(struct exchange *exchange, struct embedding *embedding)
 {
     const text_model *model = exchange->job.model->text;
     body_error error = { .code = NULL };
 
-    embedding->order = calloc(embedding->count, sizeof *embedding->order);
-    if (embedding->order == NULL)
-        (void)body_fail(&error, "out of memory for the texts");
     for (uint32_t i = 0; i < embedding->count && error.text[0] == '\0'; i++) {
         embedded_text *text = &embedding->texts[i];
         bool special;
         size_t bytes;
 
-        embedding->order[i] = i;
         if (text->text != NULL &&
             !tokenizer_encode(model->tokenizer, text->text, true, &text->tokens, &text->token_count))
             (void)body_fail(&error, "out of memory for the tokens of input %u", i);
@@ -177,105 +157,7 @@ static bool tokenize(struct exchange *exchange, struct embedding *embedding)
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text, "input", error.code);
         return false;
     }
-    qsort_r(embedding->order, embedding->count, sizeof *embedding->order, by_length, embedding);
     return true;
-}
-
-/* ------------------------------------------------------------------ runs */
-
-/* The callback of sched_submit(): the connection is already suspended. */
-static void keep_suspended(void *user)
-{
-    (void)user;
-}
-
-static void add_input(struct embedding *embedding, const char *name, uint32_t input, int64_t *data)
-{
-    size_t count = embedding->rows * embedding->longest;
-
-    if (input == INLAY_NONE)
-        return;
-    embedding->inputs[embedding->exchange->request.input_count++] =
-        (infer_tensor){ .name = name,
-                        .dtype = INLAY_INT64,
-                        .rank = 2,
-                        .dims = { embedding->rows, (int64_t)embedding->longest },
-                        .count = count,
-                        .bytes = count * sizeof *data,
-                        .data = data };
-}
-
-/* The next texts that share a run: few enough, and of similar lengths, so that at most a quarter is padding. Their
- * padding is masked, so only a model with a mask can have several. */
-static void choose_rows(struct embedding *embedding)
-{
-    const struct model *model = embedding->exchange->job.model;
-    bool joins = model->batchable && model->text->mask != INLAY_NONE && model->inputs[model->text->ids].rank == 2 &&
-                 model->inputs[model->text->ids].dims[1] < 0;
-    size_t sum = 0;
-
-    embedding->rows = 0;
-    for (uint32_t i = embedding->done; i < embedding->count && (joins || embedding->rows == 0); i++) {
-        size_t longest = embedding->texts[embedding->order[i]].token_count;
-        size_t padded = (embedding->rows + 1) * longest;
-
-        sum += longest;
-        if (embedding->rows > 0 && (padded > RUN_TOKENS || 4 * sum < 3 * padded))
-            return;
-        embedding->rows++;
-        embedding->longest = longest;
-    }
-}
-
-/* Sets the inputs of the next run: tokens, a mask, positions, token types of zero. */
-static bool make_inputs(struct embedding *embedding, inlay_diag *diag)
-{
-    const text_model *model = embedding->exchange->job.model->text;
-    size_t count;
-    int64_t *tokens, *mask, *positions, *types;
-
-    INLAY_CHECK(embedding->done < embedding->count);
-    choose_rows(embedding);
-    count = embedding->rows * embedding->longest;
-    free(embedding->memory);
-    embedding->memory = calloc(4 * count, sizeof *embedding->memory);
-    if (embedding->memory == NULL)
-        return no_memory(diag, "for the tokens") == INLAY_OK;
-    tokens = embedding->memory;
-    mask = tokens + count;
-    positions = mask + count;
-    types = positions + count;
-    for (uint32_t row = 0; row < embedding->rows; row++) {
-        const embedded_text *text = &embedding->texts[embedding->order[embedding->done + row]];
-
-        for (size_t i = 0; i < embedding->longest; i++) {
-            size_t at = row * embedding->longest + i;
-
-            tokens[at] = i < text->token_count ? text->tokens[i] : 0;
-            mask[at] = i < text->token_count;
-            positions[at] = (int64_t)i;
-        }
-    }
-    embedding->exchange->request.input_count = 0;
-    add_input(embedding, "input_ids", model->ids, tokens);
-    add_input(embedding, "attention_mask", model->mask, mask);
-    add_input(embedding, "token_type_ids", model->types, types);
-    add_input(embedding, "position_ids", model->positions, positions);
-    return true;
-}
-
-static bool submit(struct embedding *embedding, inlay_diag *diag)
-{
-    struct exchange *exchange = embedding->exchange;
-
-    exchange->job.bytes = 0;
-    if (!make_inputs(embedding, diag) || model_check(&exchange->job, diag) != INLAY_OK)
-        return false;
-    exchange->job.arrived_ns = exchange->job.received_ns = clock_ns();
-    if (!exchange->watched)
-        watch_add(exchange->server->watch, exchange);
-    return sched_submit(exchange->server->sched, &exchange->job, keep_suspended, NULL) != SCHED_FULL ||
-           inlay_fail(diag, INLAY_BUSY, "the model's queue is full; try again later") == INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ vectors */
@@ -304,33 +186,25 @@ static void pool(const text_model *model, const float *tokens, size_t count, siz
         out[i] = (float)(sums[i] / norm);
 }
 
-/* Stores the vectors of the texts of a run. */
-static bool take_vectors(struct embedding *embedding, const infer_output *output, inlay_diag *diag)
+/* Makes the vector of a text of `vectors`, its own or those of its tokens. */
+static void store_vector(embedded_text *text, const float *vectors, size_t count, size_t size, inlay_diag *diag)
 {
-    const text_model *model = embedding->exchange->job.model->text;
-    const float *data = output->data;
-    size_t size = output->rank >= 2 ? (size_t)output->dims[output->rank - 1] : 0;
-    size_t vectors = size > 0 ? (size_t)output->count / size / embedding->rows : 0;
+    struct embedding *embedding = text->embedding;
 
-    if (output->dtype != INLAY_FLOAT || output->rank > 3 || (vectors != 1 && vectors != embedding->longest) ||
-        output->count != (uint64_t)vectors * size * embedding->rows ||
-        (embedding->vectors != NULL && size != embedding->size))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is not a float tensor of vectors", output->name) == INLAY_OK;
     if (embedding->vectors == NULL) {
         embedding->vectors = malloc(embedding->count * size * sizeof *embedding->vectors);
         embedding->sums = malloc(size * sizeof *embedding->sums);
+        embedding->size = size;
     }
-    embedding->size = size;
     if (embedding->vectors == NULL || embedding->sums == NULL)
-        return no_memory(diag, "for the vectors") == INLAY_OK;
-    for (uint32_t row = 0; row < embedding->rows; row++) {
-        uint32_t index = embedding->order[embedding->done + row];
-
-        pool(model, data + row * vectors * size, output->rank == 2 ? 1 : embedding->texts[index].token_count, size,
-             embedding->sums, embedding->vectors + index * size);
-    }
-    embedding->done += embedding->rows;
-    return true;
+        (void)no_memory(diag, "for the vectors");
+    else if (size != embedding->size)
+        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "the model's vectors have different sizes");
+    else if (embedding->dimensions > size)
+        (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dimensions: the model's vectors have %zu", size);
+    else
+        pool(embedding->exchange->job.model->text, vectors, count, size, embedding->sums,
+             embedding->vectors + (size_t)(text - embedding->texts) * size);
 }
 
 /* A vector with fewer dimensions is normalized again, as OpenAI's API does. */
@@ -391,33 +265,43 @@ static void write_reply(struct embedding *embedding)
     (void)atomic_fetch_add_explicit(&exchange->job.model->stats->prompt_tokens, tokens, memory_order_relaxed);
 }
 
-/* Called when a run ends. Any thread. */
-static void step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+/* The callbacks of encoding_text. */
+
+static bool take_vectors(encoding_text *encoding, const float *vectors, size_t count, size_t size,
+                         const inlay_diag *failure)
 {
-    struct exchange *exchange = job->user;
-    struct embedding *embedding = exchange->embedding;
+    embedded_text *text = (embedded_text *)encoding;
+    struct embedding *embedding = text->embedding;
+    struct exchange *exchange = embedding->exchange;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    exchange->compute_ns += failure == NULL ? job->compute_ns : 0;
-    exchange->run_rows = embedding->rows;
     if (failure != NULL)
         diag = *failure;
-    else if (output_count != 1)
-        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the run did not return exactly one output");
-    else if (take_vectors(embedding, &outputs[0], &diag)) {
-        if (embedding->dimensions > embedding->size)
-            (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "dimensions: the model's vectors have %zu",
-                             embedding->size);
-        else if (embedding->done < embedding->count && submit(embedding, &diag))
-            return;
+    else if (embedding->failure.code == INLAY_OK)
+        store_vector(text, vectors, count, size, &diag);
+    if (diag.code != INLAY_OK && embedding->failure.code == INLAY_OK) {
+        embedding->failure = diag;
+        exchange->job.cancelled = true; /* its other texts need not run */
     }
+    exchange->compute_ns += encoding->rows > 0 ? encoding->compute_ns / encoding->rows : 0;
+    exchange->run_rows = encoding->rows > exchange->run_rows ? encoding->rows : exchange->run_rows;
+    INLAY_CHECK(embedding->done < embedding->count);
+    return ++embedding->done == embedding->count;
+}
+
+static void end_texts(encoding_text *encoding)
+{
+    struct embedding *embedding = ((embedded_text *)encoding)->embedding;
+    struct exchange *exchange = embedding->exchange;
+    model_stats *stats = exchange->job.model->stats;
+
     watch_remove(exchange->server->watch, exchange);
-    if (diag.code != INLAY_OK) {
-        exchange_fail_diag(exchange, &diag);
-        stats_add_error(job->model->stats, stats_error_of(diag.code), clock_ns() - exchange->arrived_ns);
+    if (embedding->failure.code != INLAY_OK) {
+        exchange_fail_diag(exchange, &embedding->failure);
+        stats_add_error(stats, stats_error_of(embedding->failure.code), clock_ns() - exchange->arrived_ns);
     } else {
         write_reply(embedding);
-        stats_add_time(&job->model->stats->request, clock_ns() - exchange->arrived_ns);
+        stats_add_time(&stats->request, clock_ns() - exchange->arrived_ns);
     }
     exchange_wake(exchange);
 }
@@ -438,18 +322,21 @@ static void compute(struct exchange *exchange)
             exchange_wake(exchange);
         return;
     }
-    embedding->wanted =
-        (infer_wanted){ .name = exchange->job.model->outputs[exchange->job.model->text->vectors].name, .binary = -1 };
-    exchange->request.id = "";
-    exchange->request.inputs = embedding->inputs;
-    exchange->request.outputs = &embedding->wanted;
-    exchange->request.output_count = 1;
-    exchange->job.request = &exchange->request;
-    exchange->job.finish = step;
-    exchange->job.user = exchange;
+    for (uint32_t i = 0; i < embedding->count; i++) {
+        embedded_text *text = &embedding->texts[i];
+
+        text->embedding = embedding;
+        text->encoding = (encoding_text){ .request = &exchange->job,
+                                          .tokens = text->tokens,
+                                          .count = text->token_count,
+                                          .next = i + 1 < embedding->count ? &text[1].encoding : NULL,
+                                          .take = take_vectors,
+                                          .end = end_texts };
+    }
     if (!exchange->suspended)
         exchange_suspend(exchange);
-    if (submit(embedding, &diag))
+    watch_add(exchange->server->watch, exchange);
+    if (encoding_add(exchange->server->sched, exchange->job.model, &embedding->texts[0].encoding, &diag) == INLAY_OK)
         return;
     watch_remove(exchange->server->watch, exchange);
     exchange_fail_diag(exchange, &diag);

@@ -1,4 +1,4 @@
-/* serve/chat/embedding.h - POST /v1/embeddings: texts of similar lengths share a run. */
+/* serve/chat/embedding.h - POST /v1/embeddings: texts of all requests, of similar lengths, share runs. */
 #ifndef SERVE_EMBEDDING_H
 #define SERVE_EMBEDDING_H
 #include "serve/exchange/exchange.h"

@@ -227,8 +227,8 @@ void text_model_close(text_model *model)
 {
     if (model == NULL)
         return;
-    if (model->decoder != NULL)
-        model->close_decoder(model->decoder);
+    if (model->runner != NULL)
+        model->close_runner(model->runner);
     token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
     template_close(model->chat_tree);

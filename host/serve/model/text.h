@@ -7,8 +7,6 @@
 #include "serve/template/template.h"
 #include "tokenizer.h"
 
-struct decoder;
-
 typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_pooling;
 
 typedef struct text_model {
@@ -18,9 +16,10 @@ typedef struct text_model {
     uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
     int64_t *ends;                        /* [end_count] tokens that end a text */
     uint32_t end_count;
-    inlay_rows_info rows;                           /* of a decoder: how texts share a run */
-    struct decoder *decoder;                        /* of schedule/decoding.c; NULL: no text so far */
-    void (*close_decoder)(struct decoder *decoder); /* set with it */
+    inlay_rows_info rows; /* of a decoder: how texts share a run */
+    void *
+        runner; /* what runs the model on texts: of schedule/decoding.c, drafting.c or encoding.c; NULL: no text so far */
+    void (*close_runner)(void *runner);   /* set with it */
     token_index *index;                   /* of the texts of tokens, made for the first text of a given form */
     size_t context;                       /* most tokens of a text, by config.json; 0: unknown */
     text_pooling pooling;                 /* how the vector of a text is made of those of its tokens */

@@ -47,13 +47,13 @@ struct decoder {
     uint32_t lane_count;
     struct lane *main; /* the lane that texts join; NULL: none */
     prefix_store *prefixes;
-    ahead_cost ahead; /* times of runs of one text */
+    ahead_cost ahead;        /* times of runs of one text */
     struct drafter *drafter; /* of the draft model; NULL: the model has none */
-    bool last_only;   /* the model returns the logits of the last token alone: no guesses are read */
-    uint64_t drops;   /* how often they were dropped because an allocation failed */
-    inlay_row *rows;  /* [max_sequences] scratch */
-    int64_t *tokens;  /* [max_sequences + MOST_AHEAD] scratch */
-    uint64_t began;   /* texts so far */
+    bool last_only;          /* the model returns the logits of the last token alone: no guesses are read */
+    uint64_t drops;          /* how often they were dropped because an allocation failed */
+    inlay_row *rows;         /* [max_sequences] scratch */
+    int64_t *tokens;         /* [max_sequences + MOST_AHEAD] scratch */
+    uint64_t began;          /* texts so far */
 };
 
 /* ------------------------------------------------------------------ memory */
@@ -716,6 +716,7 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
 static void finish_draft(void *user)
 {
     struct decoder *decoder = user;
+    struct model *model = model_ref(decoder->model); /* the run is one of the draft model, and the text may end */
     struct lane *lane = decoder->lanes, *queue = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -741,12 +742,15 @@ static void finish_draft(void *user)
     }
     (void)pthread_mutex_unlock(&decoder->lock);
     submit_queue(decoder, queue);
+    model_unref(model);
 }
 
 /* ------------------------------------------------------------------ the decoder of a model */
 
-static void decoder_close(struct decoder *decoder)
+static void decoder_close(void *runner)
 {
+    struct decoder *decoder = runner;
+
     if (decoder == NULL)
         return;
     INLAY_CHECK(decoder->waiting == 0 && decoder->active == 0);
@@ -759,7 +763,6 @@ static void decoder_close(struct decoder *decoder)
         free((void *)lane->texts);
     }
     prefixes_destroy(decoder->prefixes);
-    drafter_destroy(decoder->drafter);
     free(decoder->lanes);
     free(decoder->rows);
     free(decoder->tokens);
@@ -805,12 +808,13 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
     decoder->rows = calloc(model->settings.max_sequences, sizeof *decoder->rows);
     decoder->tokens = calloc(model->settings.max_sequences + (size_t)MOST_AHEAD, sizeof *decoder->tokens);
     decoder->prefixes = prefixes_create(model);
-    if (model->draft != NULL)
-        decoder->drafter = drafter_create(sched, model->draft, finish_draft, decoder);
-    good = (model->draft == NULL || decoder->drafter != NULL) && decoder->prefixes != NULL && decoder->lanes != NULL &&
-           decoder->rows != NULL && decoder->tokens != NULL;
+    good = decoder->prefixes != NULL && decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
     for (uint32_t k = 0; good && k < decoder->lane_count; k++)
         good = lane_init(&decoder->lanes[k], decoder);
+    if (good && model->draft != NULL) {
+        decoder->drafter = drafter_open(sched, model->draft, finish_draft, decoder);
+        good = decoder->drafter != NULL;
+    }
     if (good)
         return decoder;
     decoder_close(decoder);
@@ -824,11 +828,11 @@ static struct decoder *decoder_of(struct sched *sched, struct model *model)
     struct decoder *decoder;
 
     (void)pthread_mutex_lock(&lock);
-    if (model->text->decoder == NULL) {
-        model->text->decoder = decoder_create(sched, model);
-        model->text->close_decoder = decoder_close;
+    if (model->text->runner == NULL) {
+        model->text->runner = decoder_create(sched, model);
+        model->text->close_runner = decoder_close;
     }
-    decoder = model->text->decoder;
+    decoder = model->text->runner;
     (void)pthread_mutex_unlock(&lock);
     return decoder;
 }

@@ -65,7 +65,17 @@ static bool read_results(struct drafter *drafter)
     return guess >= 0;
 }
 
-struct drafter *drafter_create(struct sched *sched, struct model *model, void (*finish)(void *user), void *user)
+static void drafter_close(void *runner)
+{
+    struct drafter *drafter = runner;
+
+    INLAY_CHECK(drafter->text == NULL);
+    instance_deinit(drafter->model, &drafter->sequence.instance);
+    free(drafter->tokens);
+    free(drafter);
+}
+
+struct drafter *drafter_open(struct sched *sched, struct model *model, void (*finish)(void *user), void *user)
 {
     struct drafter *drafter = calloc(1, sizeof *drafter);
 
@@ -86,17 +96,10 @@ struct drafter *drafter_create(struct sched *sched, struct model *model, void (*
     drafter->job.is_admitted = true;
     drafter->job.finish = finish_run;
     drafter->job.user = drafter;
+    INLAY_CHECK(model->text->runner == NULL);
+    model->text->runner = drafter;
+    model->text->close_runner = drafter_close;
     return drafter;
-}
-
-void drafter_destroy(struct drafter *drafter)
-{
-    if (drafter == NULL)
-        return;
-    INLAY_CHECK(drafter->text == NULL);
-    instance_deinit(drafter->model, &drafter->sequence.instance);
-    free(drafter->tokens);
-    free(drafter);
 }
 
 bool drafter_is_free(const struct drafter *drafter)

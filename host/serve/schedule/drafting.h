@@ -11,10 +11,9 @@
 
 struct drafter;
 
-/* model: the draft model, which exists as long as the drafter. finish(user) is called when a run has ended, by any
+/* Returns the drafter of a draft model, which it closes at its end. finish(user) is called when a run has ended, by any
  * thread, without the lock, and calls drafter_step(). NULL: out of memory. */
-struct drafter *drafter_create(struct sched *sched, struct model *model, void (*finish)(void *user), void *user);
-void drafter_destroy(struct drafter *drafter); /* while no run is in progress; NULL is a no-op */
+struct drafter *drafter_open(struct sched *sched, struct model *model, void (*finish)(void *user), void *user);
 /* Whether it may guess for a text that other one asks for: it does not guess now, and no run has failed. */
 bool drafter_is_free(const struct drafter *drafter);
 /* Prepares the first run of `count` guesses, at most MOST_AHEAD. false: there are none. */

@@ -455,7 +455,7 @@ static void check_unload(struct check *check, struct fixture *fixture)
                                                                    : "");
         for (int i = 0; i < RELOADS; i++) {
             check_phase(check, "loading it again");
-            if (loaded_open(path, &again, &diag) != INLAY_OK) {
+            if (loaded_open(path, false, &again, &diag) != INLAY_OK) {
                 check_fail(check, "unload", NULL, "the plugin can be loaded again",
                            "undo in shutdown what inlay_plugin_open did", "%s", diag.text);
                 return;

@@ -453,7 +453,7 @@ void check_group_open(struct check *check)
         return;
     check_phase(check, "dlopen and inlay_plugin_open");
     check->progress->open = 1;
-    status = loaded_open(check->args->file, &plugin, &diag);
+    status = loaded_open(check->args->file, false, &plugin, &diag);
     check->progress->open = 0;
     if (status != INLAY_OK) {
         check_fail(check, "open", NULL, "the plugin loads and describes itself", "see the message for the missing part",

@@ -238,6 +238,8 @@ bool heap_watch(void *handle)
     const ElfW(Rela) *jumps = NULL, *others = NULL;
     size_t jump_bytes = 0, other_bytes = 0;
 
+    if (map == NULL)
+        return false; /* the plugin is isolated */
     for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_SYMTAB)
             symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;

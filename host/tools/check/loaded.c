@@ -5,8 +5,10 @@
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "plugin/unmap.h"
+#include "isolate/isolate.h"
 #include "plugin/note.h"
 #include "plugin/plugin.h"
+#include "plugin/probe.h"
 #include "threads/threads.h"
 #include "inlay/check.h"
 #include <dlfcn.h>
@@ -60,11 +62,39 @@ static uint32_t sanitizers_of(const char *path)
     return facts.sanitizers;
 }
 
-inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
+/* Maps the file and finds its entry. */
+static inlay_status map_file(const char *real, loaded_plugin *out, inlay_diag *diag)
+{
+    void *symbol;
+
+    out->handle = dlopen(real, RTLD_NOW | RTLD_LOCAL);
+    if (out->handle == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s", dlerror());
+    symbol = dlsym(out->handle, INLAY_PLUGIN_OPEN_SYMBOL);
+    if (symbol == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "it does not export %s", INLAY_PLUGIN_OPEN_SYMBOL);
+    memcpy(&out->open, &symbol, sizeof out->open); /* ISO C has no cast from object to function pointers */
+    return INLAY_OK;
+}
+
+/* Gets the description from a process of the plugin's own. */
+static inlay_status open_isolated(const char *real, loaded_plugin *out, inlay_diag *diag)
+{
+    char helper[PATH_MAX], host[128];
+    const int fd = open(real, O_RDONLY | O_CLOEXEC);
+    inlay_status status = probe_find(helper, host, diag);
+
+    if (status == INLAY_OK)
+        status = isolate_open(helper, real, fd, &out->raw, diag);
+    if (fd >= 0)
+        (void)close(fd);
+    return status;
+}
+
+inlay_status loaded_open(const char *path, bool isolated, loaded_plugin *out, inlay_diag *diag)
 {
     char real[PATH_MAX];
     inlay_status status;
-    void *symbol;
 
     *out = (loaded_plugin){ 0 };
     if (realpath(path, real) == NULL || (out->path = arena_string(&out->arena, real)) == NULL) {
@@ -72,18 +102,12 @@ inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
         return inlay_fail(diag, INLAY_NOT_FOUND, "'%s' cannot be found", path);
     }
     out->sanitizers = sanitizers_of(real);
-    out->handle = dlopen(real, RTLD_NOW | RTLD_LOCAL);
-    if (out->handle == NULL) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s", dlerror());
-        goto done;
+    if (!isolated) {
+        INLAY_TRY(map_file(real, out, diag));
+        INLAY_TRY(out->open(check_host(), &out->raw, diag));
+    } else {
+        INLAY_TRY(open_isolated(real, out, diag));
     }
-    symbol = dlsym(out->handle, INLAY_PLUGIN_OPEN_SYMBOL);
-    if (symbol == NULL) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "it does not export %s", INLAY_PLUGIN_OPEN_SYMBOL);
-        goto done;
-    }
-    memcpy(&out->open, &symbol, sizeof out->open); /* ISO C has no cast from object to function pointers */
-    INLAY_TRY(out->open(check_host(), &out->raw, diag));
     if (out->raw == NULL || !INLAY_HAS(out->raw, operator_stride) || out->raw->abi_major != INLAY_ABI_MAJOR) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s returned no description for ABI %u",
                             INLAY_PLUGIN_OPEN_SYMBOL, INLAY_ABI_MAJOR);
@@ -253,7 +277,7 @@ static void add_peer(struct check *check, const char *name, struct fixture *fixt
     loaded_plugin *plugin = &fixture->plugins[fixture->plugin_count];
 
     INLAY_CHECK(fixture->plugin_count < FIXTURE_PLUGINS);
-    if (loaded_open(path, plugin, &diag) != INLAY_OK) {
+    if (loaded_open(path, false, plugin, &diag) != INLAY_OK) {
         check_skip(check, name, path, "it is not compared with: %s", diag.text);
         return;
     }
@@ -274,7 +298,7 @@ bool fixture_open(struct check *check, const char *name, bool with_reference, st
     *fixture = (struct fixture){ 0 };
     check_phase(check, "inlay_plugin_open");
     check->progress->open = 1;
-    status = loaded_open(check->args->file, plugin, &diag);
+    status = loaded_open(check->args->file, check->args->isolate, plugin, &diag);
     check->progress->open = 0;
     if (status != INLAY_OK) {
         check->progress->broken = 1;

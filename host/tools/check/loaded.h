@@ -18,9 +18,9 @@ typedef struct loaded_plugin {
     struct arena arena;
 } loaded_plugin;
 
-/* Calls dlopen and inlay_plugin_open and copies the description. INLAY_INVALID_ARGUMENT: the description is missing or
- * inconsistent. */
-INLAY_NODISCARD inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag);
+/* Calls dlopen and inlay_plugin_open and copies the description. isolated: the code of the file runs in a process of its
+ * own, and handle and open are NULL. INLAY_INVALID_ARGUMENT: the description is missing or inconsistent. */
+INLAY_NODISCARD inlay_status loaded_open(const char *path, bool isolated, loaded_plugin *out, inlay_diag *diag);
 /* Calls shutdown, and dlclose if the plugin allows it. The caller has destroyed the providers. */
 void loaded_close(loaded_plugin *plugin);
 

@@ -141,6 +141,8 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
         argv[argument_count++] = "--no-timing";
     if (args->foreign)
         argv[argument_count++] = "--foreign";
+    if (args->isolate)
+        argv[argument_count++] = "--isolate";
 #undef ADD
     INLAY_CHECK(argument_count < sizeof argv / sizeof argv[0]);
     argv[argument_count] = NULL;
@@ -435,6 +437,18 @@ static const char *absolute_value(const char *setting, struct arena *arena)
     return copy != NULL ? copy : setting;
 }
 
+/* Is the group one of those to run? With --isolate only those that check calls of providers, not the file, nor what the
+ * process of the host shares with a plugin. */
+static bool is_wanted(const check_args *args, const char *group)
+{
+    static const char *const isolated[] = { "offers", "results", "values", "sharing", "regions", "cancel" };
+    bool fits = !args->isolate;
+
+    for (size_t i = 0; i < sizeof isolated / sizeof isolated[0]; i++)
+        fits = fits || strcmp(isolated[i], group) == 0;
+    return fits && (args->group == NULL || strcmp(args->group, group) == 0);
+}
+
 inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_line_fn say_line, void *user,
                           check_summary *out_summary, inlay_diag *diag)
 {
@@ -453,7 +467,7 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
         own.options[i] = absolute_value(args->options[i], &arena);
     for (uint32_t group = 0; group < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN && end != CANNOT_ASSESS;
          group++)
-        if (args->group == NULL || strcmp(args->group, groups[group]) == 0)
+        if (is_wanted(args, groups[group]))
             status = run_group(&supervisor, groups[group], &end, diag);
     if (status == INLAY_OK && (end == CANNOT_OPEN || end == CANNOT_ASSESS) && args->group == NULL)
         report_line(

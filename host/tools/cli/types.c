@@ -194,7 +194,7 @@ static bool open_all(types_table *table, const plugin_set *set)
         const plugin_file *file = plugin_set_file(set, i);
         loaded_plugin *plugin = &table->plugins[table->plugin_count];
 
-        if (!file->loaded || loaded_open(file->path, plugin, &diag) != INLAY_OK)
+        if (!file->loaded || loaded_open(file->path, file->isolated, plugin, &diag) != INLAY_OK)
             continue;
         table->plugin_count++;
         most += plugin->table.provider_count;

@@ -184,6 +184,7 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
     }
     compiled->compiling = NULL;
     report_constants(compiled, request);
+    cpu_region_list(compiled);
     *out_compiled = compiled;
     compiled = NULL;
 done:
@@ -196,6 +197,7 @@ void cpu_release_compiled(void *state, inlay_compiled *compiled)
     (void)state;
     if (compiled == NULL)
         return;
+    cpu_region_unlist(compiled);
     cpu_instance_destroy(compiled->ready);
     cpu_instance_destroy(compiled->last);
     cpu_scratch_drop(&compiled->spare);

@@ -26,6 +26,12 @@ void cpu_instance_destroy(inlay_instance *instance);
 bool cpu_reads_empty_input(const cpu_build *build);
 inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group);
 
+/* Extension inlay.control/1, and the list of regions that it trims (trim.c). cpu_region_unlist() does nothing for a region
+ * that was not listed. */
+void cpu_region_list(inlay_compiled *compiled);
+void cpu_region_unlist(inlay_compiled *compiled);
+inlay_status cpu_control(void *state, inlay_control_args *args, inlay_diag *diag);
+
 /* Extension inlay.kernels/1 (tune.c). */
 inlay_status kernel_list(void *state, const inlay_kernel_list *request, inlay_diag *diag);
 inlay_status kernel_tune(void *state, inlay_compiled *compiled, const inlay_kernel_trial *request, inlay_diag *diag);

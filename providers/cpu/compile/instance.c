@@ -231,6 +231,8 @@ void cpu_instance_destroy(inlay_instance *instance)
     if (instance == NULL)
         return;
     cpu_contexts_destroy(instance);
+    for (uint32_t i = 0; i < instance->pack_count; i++)
+        (void)__atomic_sub_fetch(&instance->packs[i]->users, 1, __ATOMIC_RELEASE);
     for (uint32_t step = 0; step < instance->step_count; step++)
         cpu_native_destroy(instance->steps[step].native);
     if (instance->has_lock)

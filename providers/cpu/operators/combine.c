@@ -17,6 +17,7 @@ typedef struct combined_state {
     const inlay_ext_kernels *kernels;
     const inlay_ext_states *in_place;
     const inlay_ext_branches *branches[PARTS];
+    const inlay_ext_control *control;
 } combined_state;
 
 /* A compiled region: the part that compiled it, and its result. */
@@ -61,6 +62,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     }
     state->kernels = regions->extension(state->states[REGIONS], INLAY_EXT_KERNELS);
     state->in_place = regions->extension(state->states[REGIONS], INLAY_EXT_STATES);
+    state->control = regions->extension(state->states[REGIONS], INLAY_EXT_CONTROL);
     *out_state = state;
     return INLAY_OK;
 }
@@ -292,6 +294,13 @@ static uint32_t may_branch(void *state_, inlay_compiled *compiled, inlay_instanc
     return state->branches[part] != NULL ? state->branches[part]->may(state->states[part], inner, instance) : 0;
 }
 
+static inlay_status control(void *state_, inlay_control_args *args, inlay_diag *diag)
+{
+    const combined_state *state = state_;
+
+    return state->control->control(state->states[REGIONS], args, diag);
+}
+
 static const void *extension(void *state_, const char *name)
 {
     static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels,
@@ -299,8 +308,11 @@ static const void *extension(void *state_, const char *name)
                                                .time = time_kernels };
     static const inlay_ext_states in_place = { .struct_size = sizeof in_place, .appends = appends, .reads = reads };
     static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = may_branch };
+    static const inlay_ext_control controls = { .struct_size = sizeof controls, .control = control };
     const combined_state *state = state_;
 
+    if (strcmp(name, INLAY_EXT_CONTROL) == 0)
+        return state->control != NULL ? &controls : NULL;
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)
         return state->kernels != NULL ? &kernels : NULL;
     if (strcmp(name, INLAY_EXT_STATES) == 0)

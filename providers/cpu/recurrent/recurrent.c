@@ -281,8 +281,8 @@ static inlay_status find_codes(cpu_build *build, const struct layer *layer, uint
     if (!*out)
         return INLAY_OK;
     layout_plain(&plain, build->ranks[value], build->dims[value]);
-    status = cpu_constant_pack(build->compiled, &build->compiled->constants[build->compiled->values[value].constant],
-                               &plain, &packed, &pack, build->diag);
+    status = cpu_constant_pack(build, &build->compiled->constants[build->compiled->values[value].constant], &plain,
+                               &packed, &pack);
     if (status != INLAY_OK)
         return status;
     *out = recurrent_read_cell(op->row->op_type, prepared->linear_before_reset, &state) &&

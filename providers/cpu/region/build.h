@@ -81,6 +81,8 @@ struct inlay_instance {
     cpu_buffer *buffers;
     uint32_t step_count, arg_count, buffer_count;
     uint32_t max_args;           /* of one step */
+    cpu_pack **packs;            /* [pack_count] the packed constants that it reads, for cpu_pack.users */
+    uint32_t pack_count, pack_capacity;
     cpu_scratch *memory, **home; /* the arena of this struct and its arrays; home: `spare` of cpu_scratch_close */
     kernel_choice *choices;      /* [choice_count] kernels of convolutions and products (kernels.h) */
     uint32_t choice_count;

@@ -39,7 +39,7 @@ enum {
 
 typedef struct cpu_scratch cpu_scratch;
 
-/* The provider. Immutable after create, but for `scratch` and `packed_for`. */
+/* The provider. Immutable after create, but for what `scratch`, `packed_for` and `regions` point to. */
 typedef struct cpu_state {
     const inlay_host *host;
     const inlay_ext_constants *constants; /* NULL: the host does not have this extension */
@@ -63,6 +63,7 @@ typedef struct cpu_state {
     uint32_t kernel;                  /* option kernel: KERNEL_* to prefer; KERNEL_COUNT: the fastest */
     struct pack_registry *packed_for; /* kernels.h; has its own lock */
     struct cpu_scratch **scratch;     /* atomic: memory that no build uses now, or NULL */
+    struct inlay_compiled **regions;  /* the list of all compiled regions (compile/trim.c) */
 } cpu_state;
 
 /* ------------------------------------------------------------------ operators */
@@ -259,8 +260,11 @@ typedef struct cpu_pack {
     tensor_layout plain;  /* the layout in which the original was read */
     tensor_layout layout; /* the layout of data */
     void *data;
-    bool hosts; /* the host owns data, and keeps it between sessions */
-    bool trial; /* made for the timing of kernels only, and freed after it */
+    uint64_t bytes; /* of data */
+    uint32_t users; /* atomic: instances that read it, once for each use */
+    bool hosts;     /* the host owns data, and keeps it between sessions */
+    bool late;      /* made after compile, so that the constant can be packed again */
+    bool trial;     /* made for the timing of kernels only, and freed after it */
 } cpu_pack;
 
 /* A constant of the region. Only weights/weights.c reads and writes the packs. */
@@ -299,6 +303,7 @@ typedef struct cpu_value {
 
 struct inlay_compiled {
     const cpu_state *state;
+    inlay_compiled *next, **link; /* in cpu_state.regions, and the pointer to this region there (compile/trim.c) */
     cpu_op *ops; /* in the order of the host's nodes */
     cpu_value *values;
     cpu_constant *constants;

@@ -264,7 +264,7 @@ inlay_status low_bit_read_pack(cpu_build *build, uint32_t value, const tensor_la
 {
     cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     const cpu_pack *pack;
-    inlay_status status = cpu_constant_pack(build->compiled, constant, plain, layout, &pack, build->diag);
+    inlay_status status = cpu_constant_pack(build, constant, plain, layout, &pack);
 
     return status == INLAY_OK ? cpu_pack_place(build, pack->data, low_bit_pack_bytes(pack->data), out) : status;
 }

@@ -26,7 +26,7 @@ void low_bit_destroy(struct low_bit_constant *narrow);
 
 /* A pack in a layout that must be a permutation of elements, perhaps with padding. The caller frees it. */
 inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
-                          const tensor_layout *packed, void **out, inlay_diag *diag);
+                          const tensor_layout *packed, void **out, uint64_t *out_bytes, inlay_diag *diag);
 /* Elements [first, last) of a pack as floats; first is a multiple of 16. */
 void low_bit_dequantize(const void *pack, int64_t first, int64_t last, float *out);
 

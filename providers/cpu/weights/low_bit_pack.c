@@ -436,7 +436,7 @@ static void fill_pack(const struct packing *packing, pack_head *head)
 }
 
 inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
-                          const tensor_layout *packed, void **out, inlay_diag *diag)
+                          const tensor_layout *packed, void **out, uint64_t *out_bytes, inlay_diag *diag)
 {
     struct packing packing = { .count = (int64_t)(layout_bytes(packed) / sizeof(float)) };
     const uint64_t groups = (uint64_t)(packing.count + LANES - 1) / LANES;
@@ -464,6 +464,7 @@ inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *co
     }
     memcpy(*out, &head, sizeof head);
     fill_pack(&packing, *out);
+    *out_bytes = head.bytes;
 done:
     end_packing(&packing);
     return status;

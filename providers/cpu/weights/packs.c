@@ -25,6 +25,26 @@ void cpu_constant_drop_trials(cpu_constant *constant)
     }
 }
 
+uint64_t cpu_constant_trim(cpu_constant *constant, uint64_t *inout_spare)
+{
+    uint64_t freed = 0;
+
+    for (cpu_pack **at = &constant->packs; *at != NULL;) {
+        cpu_pack *pack = *at;
+        const bool unused = pack->late && __atomic_load_n(&pack->users, __ATOMIC_ACQUIRE) == 0;
+
+        if (!unused || pack->bytes <= *inout_spare) {
+            *inout_spare -= unused ? pack->bytes : 0;
+            at = &pack->next;
+            continue;
+        }
+        freed += pack->bytes;
+        *at = pack->next;
+        pack_destroy(pack);
+    }
+    return freed;
+}
+
 const cpu_pack *pack_to_unpack(const cpu_constant *constant)
 {
     for (const cpu_pack *pack = constant->packs; pack != NULL; pack = pack->next)

@@ -14,15 +14,19 @@ extern const cpu_packer cpu_packers[];
 bool pack_by_kernel(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
                     const tensor_layout *layout, void *target);
 
-/* The constant in layout layout, packed from the original or from another pack. Under compiled->lock. */
-inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
-                               const tensor_layout *layout, const cpu_pack **out_pack, inlay_diag *diag);
+/* The constant in layout layout, packed from the original or from another pack, for the instance that is being built.
+ * Under compiled->lock. */
+inlay_status cpu_constant_pack(cpu_build *build, cpu_constant *constant, const tensor_layout *plain,
+                               const tensor_layout *layout, const cpu_pack **out_pack);
 /* Reorders a tensor immediately. */
 inlay_status cpu_reorder_now(const cpu_state *state, const tensor_layout *from, const void *source,
                              const tensor_layout *to, void *target, inlay_diag *diag);
 void cpu_constant_deinit(cpu_constant *constant);
 /* Frees the packs that were made for the timing of kernels, whose instances are destroyed. Under compiled->lock. */
 void cpu_constant_drop_trials(cpu_constant *constant);
+/* Frees the packs that no instance reads and that can be made again, except as many as fit into *inout_spare bytes, from
+ * which their size is subtracted. Returns the number of bytes freed. Under compiled->lock. */
+uint64_t cpu_constant_trim(cpu_constant *constant, uint64_t *inout_spare);
 
 /* Frees a pack. NULL is a no-op. */
 void pack_destroy(cpu_pack *pack);

@@ -14,7 +14,7 @@ inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const tensor_la
     INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
     if (constant->narrow != NULL)
         return low_bit_read(build, value, plain, layout, out);
-    status = cpu_constant_pack(build->compiled, constant, plain, layout, &pack, build->diag);
+    status = cpu_constant_pack(build, constant, plain, layout, &pack);
     if (status != INLAY_OK)
         return status;
     status = cpu_pack_place(build, pack->data, layout_bytes(layout), out);

@@ -163,9 +163,34 @@ done:
     return status;
 }
 
-inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
-                               const tensor_layout *layout, const cpu_pack **out_pack, inlay_diag *diag)
+/* Records that the instance being built reads the pack. */
+static inlay_status use_pack(cpu_build *build, cpu_pack *pack, const cpu_pack **out_pack)
 {
+    inlay_instance *instance = build->instance;
+
+    if (!cpu_scratch_grow(instance->memory, &instance->packs, instance->pack_count, &instance->pack_capacity,
+                          sizeof(cpu_pack *)))
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to pack a constant");
+    instance->packs[instance->pack_count++] = pack;
+    (void)__atomic_add_fetch(&pack->users, 1, __ATOMIC_RELAXED);
+    *out_pack = pack;
+    return INLAY_OK;
+}
+
+static cpu_pack *find_pack(const cpu_constant *constant, const tensor_layout *plain, const tensor_layout *layout)
+{
+    cpu_pack *pack = constant->packs;
+
+    while (pack != NULL && !(layout_equal(&pack->layout, layout) && layout_equal(&pack->plain, plain)))
+        pack = pack->next;
+    return pack;
+}
+
+inlay_status cpu_constant_pack(cpu_build *build, cpu_constant *constant, const tensor_layout *plain,
+                               const tensor_layout *layout, const cpu_pack **out_pack)
+{
+    inlay_compiled *compiled = build->compiled;
+    inlay_diag *diag = build->diag;
     inlay_status status = INLAY_OK;
     bool known;
     cpu_pack *pack;
@@ -175,12 +200,10 @@ inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant,
     if (layout_bytes(plain) > constant->bytes) /* expected shapes need not be consistent */
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a constant of %llu bytes is read as one of %llu bytes",
                           (unsigned long long)constant->bytes, (unsigned long long)layout_bytes(plain));
-    for (cpu_pack *made = constant->packs; made != NULL; made = made->next) {
-        if (layout_equal(&made->layout, layout) && layout_equal(&made->plain, plain)) {
-            made->trial = made->trial && compiled->trying;
-            *out_pack = made;
-            return INLAY_OK;
-        }
+    pack = find_pack(constant, plain, layout);
+    if (pack != NULL) {
+        pack->trial = pack->trial && compiled->trying;
+        return use_pack(build, pack, out_pack);
     }
     pack = calloc(1, sizeof *pack);
     if (pack == NULL)
@@ -188,11 +211,13 @@ inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant,
     pack->plain = *plain;
     pack->layout = *layout;
     pack->trial = compiled->trying;
+    pack->late = compiled->compiling == NULL;
+    pack->bytes = layout_bytes(layout);
     if (constant->narrow != NULL) {
-        INLAY_TRY(low_bit_pack(compiled, constant, plain, layout, &pack->data, diag));
+        INLAY_TRY(low_bit_pack(compiled, constant, plain, layout, &pack->data, &pack->bytes, diag));
         known = true;
     } else {
-        INLAY_TRY(pack_allocate(compiled, constant, pack, layout_bytes(layout), &known, diag));
+        INLAY_TRY(pack_allocate(compiled, constant, pack, pack->bytes, &known, diag));
     }
     if (!known)
         INLAY_TRY(fill_pack(compiled, constant, pack, diag));
@@ -200,7 +225,7 @@ inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant,
         release_pages(compiled, constant); /* the host has read the pages to hash them */
     pack->next = constant->packs;
     constant->packs = pack;
-    *out_pack = pack;
+    status = use_pack(build, pack, out_pack);
     pack = NULL;
 done:
     pack_destroy(pack);

@@ -11,8 +11,9 @@
  * kind is the number of an element type in ONNX; data is a typed array, or an array of strings. Typed arrays are used
  * without a copy. cancel is undefined or a Uint32Array whose first element stops the run when it is not 0.
  * threads is the number of threads, 0 for that of the session; priority and power are INLAY_PRIORITY_* and
- * INLAY_POWER_*, action is INLAY_CONTROL_*; option and value may be undefined. Results are in memory of the runtime,
- * freed when JavaScript no longer needs it. */
+ * INLAY_POWER_*, action is INLAY_CONTROL_*; option and value may be undefined, and for TRIM the provider: then the
+ * memory of runs is given back (inlay_session_trim()). Results are in memory of the runtime, freed when JavaScript no
+ * longer needs it. */
 #ifndef INLAY_NODE_ADDON_H
 #define INLAY_NODE_ADDON_H
 #include "inlay/inlay.h"

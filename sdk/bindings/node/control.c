@@ -1,4 +1,4 @@
-/* Requests to open providers, each on one of libuv's threads, because SUSPEND waits for runs. */
+/* Requests to open providers, or TRIM to the session, each on one of libuv's threads, because SUSPEND waits for runs. */
 #include "addon.h"
 #include <stdlib.h>
 
@@ -6,17 +6,33 @@ typedef struct control_job {
     napi_async_work work;
     napi_deferred deferred;
     struct session *session;
-    char *provider, *option, *value; /* option and value: NULL = none */
+    char *provider, *option, *value; /* provider NULL: the session; option and value: NULL = none */
     inlay_control_request request;
     inlay_status status;
     inlay_diag diag;
 } control_job;
+
+/* Trims the session, and the outputs that idle contexts hold. */
+static inlay_status trim_session(struct session *session, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    (void)pthread_mutex_lock(&session->lock);
+    for (uint32_t i = 0; i < session->idle_count && status == INLAY_OK; i++)
+        status = inlay_context_trim(session->idle[i], diag);
+    (void)pthread_mutex_unlock(&session->lock);
+    return status == INLAY_OK ? inlay_session_trim(session->session, diag) : status;
+}
 
 static void control_execute(napi_env env, void *data)
 {
     control_job *job = data;
 
     (void)env;
+    if (job->provider == NULL) {
+        job->status = trim_session(job->session, &job->diag);
+        return;
+    }
     job->request.provider = job->provider;
     job->request.option = job->option;
     job->request.value = job->value;
@@ -42,9 +58,14 @@ static void control_complete(napi_env env, napi_status cancelled, void *data)
 
 static void read_request(napi_env env, const napi_value *args, control_job *job)
 {
+    napi_valuetype type = napi_undefined;
     int64_t bytes = 0;
 
     job->request.struct_size = sizeof job->request;
+    if (napi_typeof(env, args[2], &type) == napi_ok && type == napi_undefined &&
+        napi_get_value_uint32(env, args[1], &job->request.action) == napi_ok &&
+        job->request.action == INLAY_CONTROL_TRIM)
+        return;
     job->provider = js_get_text(env, args[2], NULL);
     job->option = js_get_text(env, args[3], NULL);
     job->value = js_get_text(env, args[4], NULL);

@@ -70,6 +70,8 @@ export class InferenceSession {
   setOption(provider: string, option: string, value?: string | number | boolean): Promise<void>;
   /** Releases unused memory of a provider, of which unusedBytes may stay. Resolves to the bytes that were released. */
   trim(provider: string, unusedBytes?: number): Promise<number>;
+  /** Gives memory back to the system that runs have left behind; the next run prepares its input sizes again. */
+  trim(): Promise<number>;
   /** Waits for the runs in progress; later ones are rejected with code 'busy' until resume(). */
   suspend(provider: string): Promise<void>;
   resume(provider: string): Promise<void>;

@@ -527,6 +527,15 @@ typedef struct inlay_memory_info {
 } inlay_memory_info;
 /* Fills *out_info (set struct_size). Any thread, also during runs. */
 INLAY_API inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_info *out_info);
+/* Gives memory back to the system that runs have left behind and that only later runs would use, for instance after a
+ * run on large inputs: of each context that no call uses, its intermediate values and prepared input sizes; the
+ * session's prepared sizes that no context uses, except those of option sizes; memory that providers do not use; free
+ * memory of malloc. Runs in progress and their contexts are not affected, and a run that begins meanwhile waits for its
+ * context to be trimmed. The next run of a context prepares its input sizes again. Outputs of the last run, bound values
+ * and states stay as they are, and so do contexts that measure or profile; if a device hangs, nothing is released.
+ * Allocates nothing. Option idle_trim_ms does this for contexts that had no run for that time. Any thread, also during
+ * runs, but not from a callback of a run. The status is that of the first provider that cannot release its memory. */
+INLAY_API inlay_status inlay_session_trim(inlay_session *session, inlay_diag *diag);
 /* Like inlay_value_create(), with the session's allocator and memory budget. The elements are not cleared, except
  * STRING. The value may outlive the session. INLAY_LIMIT_EXCEEDED: over the budget. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create(inlay_session *session, inlay_dtype dtype,
@@ -816,6 +825,11 @@ INLAY_API inlay_status inlay_context_profile_events(const inlay_context *context
  * value of inlay_context_set_output(). */
 INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t index);
 
+/* Like inlay_session_trim(), for this context only, including the outputs of its last run: inlay_context_output() returns
+ * NULL until the next run. To keep an output, take a reference. Bound values and states stay. The session keeps its
+ * prepared sizes. INLAY_BUSY: an asynchronous run is pending, or the context measures or profiles its runs. */
+INLAY_API inlay_status inlay_context_trim(inlay_context *context, inlay_diag *diag);
+
 /* Properties of the context's current plan. */
 typedef struct inlay_plan_info {
     uint64_t struct_size;
@@ -826,7 +840,8 @@ typedef struct inlay_plan_info {
     uint32_t dynamic_step_count; /* steps whose shapes depend on data */
     double predicted_ns;         /* expected time of the last run at its sizes, by the costs that the session knows */
 } inlay_plan_info;
-/* Fills *out_info (set struct_size). INLAY_NOT_FOUND: the context has not run yet. Not while the context runs. */
+/* Fills *out_info (set struct_size). INLAY_NOT_FOUND: the context has not run yet, or not since it was trimmed. Not while
+ * the context runs. */
 INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
 
 /* ------------------------------------------------------------------ states

@@ -133,7 +133,7 @@ void in_flight_record_failure(struct runner *runner, const bound_step *step, inl
         !(status == INLAY_DEVICE_LOST || (status == INLAY_OUT_OF_MEMORY && provider->table->domain_count > 0)))
         return;
     runner->failed = provider;
-    if (status == INLAY_DEVICE_LOST)
+    if (status == INLAY_DEVICE_LOST && !provider_restarts(provider->state))
         provider_lost(provider->state);
 }
 

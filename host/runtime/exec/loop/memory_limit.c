@@ -41,7 +41,7 @@ inlay_status runner_enforce_memory_limit(struct runner *runner, const struct bou
         runner->out.spares[k] = NULL;
     }
     run_shared_drop(runner->shared);
-    plan_drop_idle(runner->prog);
+    plan_drop_idle(runner->prog, true);
     if (run_memory_fits(memory, need, own_bytes(runner), &least))
         return INLAY_OK;
     (void)snprintf(what, sizeof what, "graph '%.100s' at these sizes", runner->prog->graph->name);

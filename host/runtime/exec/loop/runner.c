@@ -219,7 +219,7 @@ static inlay_status decline_run(struct runner *runner, uint32_t count, struct pr
     return status;
 }
 
-/* A device failed: the other providers run these shapes from now on. */
+/* A device failed: the other providers run these shapes from now on, or only this run if the provider starts again. */
 static inlay_status exclude_failed_device(struct runner *runner, uint32_t count, inlay_status status,
                                           const inlay_diag *why, struct program **out)
 {
@@ -241,7 +241,9 @@ static inlay_status exclude_failed_device(struct runner *runner, uint32_t count,
         offers[offer] = program->parts.offers[offer].provider == failed;
     (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", runner->failed->name,
                    why->code == status ? why->text : inlay_status_text(status));
-    status = fallback_without(program, runner->in.key, count, offers, text, out, NULL);
+    status = provider_restarts(runner->failed->state)
+                 ? fallback_once(program, offers, text, out, NULL)
+                 : fallback_without(program, runner->in.key, count, offers, text, out, NULL);
     free(offers);
     if (status == INLAY_OK && program->env->log != NULL)
         program->env->log(program->env->log_ctx, INLAY_LOG_WARNING, text);
@@ -454,42 +456,4 @@ inlay_status runner_create(struct program *prog, run_shared *shared, struct runn
     }
     *out_runner = runner;
     return INLAY_OK;
-}
-
-void runner_destroy(struct runner *runner)
-{
-    if (runner == NULL || runner->shared->hang.abandoned)
-        return;
-    while (runner->fallback.runners != NULL) {
-        struct runner *next = runner->fallback.runners->fallback.next;
-
-        runner_destroy(runner->fallback.runners);
-        runner->fallback.runners = next;
-    }
-    for (uint32_t i = 0; i < MAX_BOUND_PLANS; i++)
-        bound_destroy(runner, runner->plans.kept[i]);
-    if (runner->plans.spare != NULL)
-        arena_deinit(&runner->plans.spare->arena);
-    free(runner->plans.spare);
-    run_memory_give(runner->shared->tensors.memory, runner->plans.slab, runner->plans.slab_bytes);
-    if (runner->shared->root == runner)
-        runner->shared->root = NULL;
-    for (uint32_t i = 0; runner->children != NULL && i < runner->prog->step_count; i++) {
-        for (uint32_t k = 0; runner->children[i] != NULL && k < runner->prog->steps[i].node->body_count; k++)
-            runner_destroy(runner->children[i][k]);
-        free(runner->children[i]);
-    }
-    for (uint32_t k = 0; k < runner->prog->graph->output_count; k++) {
-        if (runner->out.values != NULL)
-            value_unref(runner->out.values[k]);
-        if (runner->out.spares != NULL)
-            value_unref(runner->out.spares[k]);
-    }
-    free(runner->children);
-    free(runner->out.values);
-    free(runner->out.spares);
-    free(runner->out.shares);
-    free(runner->out.wanted);
-    free(runner->in.key);
-    free(runner);
 }

@@ -121,6 +121,20 @@ inlay_status fallback_without(struct program *program, const plan_input *inputs,
     return status == INLAY_OK ? fallback_find(program, inputs, count, out, diag) : status;
 }
 
+inlay_status fallback_once(struct program *program, const uint8_t *offers, const char *text, struct program **out,
+                           inlay_diag *diag)
+{
+    const declined_shapes shapes = { .offers = (uint8_t *)(uintptr_t)offers, .text = (char *)(uintptr_t)text };
+    inlay_status status = INLAY_OK;
+
+    (void)pthread_mutex_lock(&program->kept.lock);
+    *out = find_fallback(program, &shapes);
+    if (*out == NULL)
+        status = make_fallback(program, &shapes, out, diag);
+    (void)pthread_mutex_unlock(&program->kept.lock);
+    return status;
+}
+
 inlay_status plan_prepare(struct program *program, const plan_input *inputs, uint32_t count, inlay_diag *diag)
 {
     inlay_status planned = INLAY_OK;

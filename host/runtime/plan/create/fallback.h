@@ -16,4 +16,7 @@ INLAY_NODISCARD inlay_status fallback_find(struct program *program, const plan_i
 INLAY_NODISCARD inlay_status fallback_without(struct program *program, const plan_input *inputs, uint32_t count,
                                               const uint8_t *offers, const char *text, struct program **out,
                                               inlay_diag *diag);
+/* The fallback program without these offers, for a single run: later runs at the same shapes use the program itself. */
+INLAY_NODISCARD inlay_status fallback_once(struct program *program, const uint8_t *offers, const char *text,
+                                           struct program **out, inlay_diag *diag);
 #endif

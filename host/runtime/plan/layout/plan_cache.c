@@ -49,7 +49,8 @@ void plan_pin(struct plan *plan)
     (void)pthread_mutex_unlock(&prog->kept.lock);
 }
 
-void plan_drop_idle(struct program *prog)
+/* Drops the plans that no run uses; with `pinned` also those that plan_pin() keeps. */
+static void drop_idle(struct program *prog, bool pinned)
 {
     struct plan *gone = NULL;
 
@@ -57,7 +58,7 @@ void plan_drop_idle(struct program *prog)
     for (struct plan **link = &prog->kept.plans; *link != NULL;) {
         struct plan *plan = *link;
 
-        if (__atomic_load_n(&plan->references, __ATOMIC_RELAXED) > 1) {
+        if (__atomic_load_n(&plan->references, __ATOMIC_RELAXED) > 1 || (plan->pinned && !pinned)) {
             link = &plan->next;
             continue;
         }
@@ -73,8 +74,34 @@ void plan_drop_idle(struct program *prog)
         plan_unref(gone);
         gone = next;
     }
+}
+
+/* Frees the memory that is kept for creating the next plan. Returns the first fallback program. */
+static struct program *free_spare(struct program *prog)
+{
+    struct plan *spare = __atomic_exchange_n(&prog->kept.spare, NULL, __ATOMIC_ACQUIRE);
+    struct program *fallback;
+
+    if (spare != NULL)
+        arena_deinit(&spare->arena);
+    free(spare);
+    pthread_mutex_lock(&prog->kept.lock);
+    arena_deinit(&prog->planning.scratch);
+    fallback = prog->fallback.programs;
+    pthread_mutex_unlock(&prog->kept.lock);
+    return fallback;
+}
+
+void plan_drop_idle(struct program *prog, bool pinned)
+{
+    struct program *fallback;
+
+    drop_idle(prog, pinned);
+    for (fallback = free_spare(prog); fallback != NULL;
+         fallback = fallback->fallback.next) /* programs are only added */
+        plan_drop_idle(fallback, pinned);
     for (uint32_t i = 0; i < prog->body_count; i++)
-        plan_drop_idle(prog->bodies[i]);
+        plan_drop_idle(prog->bodies[i], pinned);
 }
 
 /* Drops the least recently used plan that is not pinned; runs that hold it keep it alive. */

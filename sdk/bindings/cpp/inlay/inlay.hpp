@@ -448,6 +448,13 @@ public:
         run_options.power = options.power;
         diag.check(inlay_context_run(live(), &run_options, diag));
     }
+    // Gives memory of runs back to the system, the outputs of the last run included, see inlay_context_trim().
+    void trim()
+    {
+        Diag diag;
+
+        diag.check(inlay_context_trim(live(), diag));
+    }
     // An output of the last run. Later runs do not overwrite it as long as the Value exists.
     Value output(std::uint32_t index) const
     {
@@ -596,6 +603,13 @@ public:
         }
         diag.check(inlay_session_update(live(), static_cast<std::uint32_t>(names.size()), names.data(), values.data(),
                                         diag));
+    }
+    // Gives memory of runs back to the system, see inlay_session_trim(); any thread, also during runs.
+    void trim() const
+    {
+        Diag diag;
+
+        diag.check(inlay_session_trim(live(), diag));
     }
     // Requests to an open provider, see inlay_session_control(); any thread, also during runs.
     void set_option(const std::string &provider, const std::string &option, const std::string &value) const

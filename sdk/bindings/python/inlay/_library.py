@@ -146,6 +146,8 @@ _PROTOTYPES = {
     "context_set_input": (_STATUS, [c_void_p, c_uint32, c_void_p, _DIAG]),
     "context_set_output": (_STATUS, [c_void_p, c_uint32, c_void_p, _DIAG]),
     "context_run": (_STATUS, [c_void_p, POINTER(RunOptions), _DIAG]),
+    "session_trim": (_STATUS, [c_void_p, _DIAG]),
+    "context_trim": (_STATUS, [c_void_p, _DIAG]),
     "context_measure": (_STATUS, [c_void_p, c_uint32, _DIAG]),
     "context_profile": (_STATUS, [c_void_p, c_uint32, c_uint32, _DIAG]),
     "context_profile_write": (_STATUS, [c_void_p, POINTER(ProfileOptions), WriteFn, c_void_p, _DIAG]),

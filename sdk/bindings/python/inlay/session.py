@@ -451,6 +451,11 @@ class Context:
         """Measures the time of each step of later runs, for ``Session.explain(measured=context)``."""
         check(lib.context_measure, self._open(), 1 if on else 0)
 
+    def trim(self) -> None:
+        """Gives memory back to the system that runs have left behind, the outputs of the last run included. Values that
+        are still referenced, states and bound values stay; the next run prepares its input sizes again."""
+        check(lib.context_trim, self._open())
+
     @property
     def plan(self) -> Plan:
         info = PlanInfo(struct_size=ctypes.sizeof(PlanInfo))
@@ -745,8 +750,13 @@ class Session:
         """Changes an option of an open provider; None: the default. Sessions that share the provider see it, too."""
         self._control(SET_OPTION, provider, option, value)
 
-    def trim(self, provider: str, unused_bytes: int = 0) -> int:
-        """Releases unused memory of a provider, of which unused_bytes may stay. Returns the bytes that were released."""
+    def trim(self, provider: Optional[str] = None, unused_bytes: int = 0) -> int:
+        """Releases unused memory of a provider, of which unused_bytes may stay. Returns the bytes that were released.
+        Without a provider: gives memory back to the system that runs have left behind, in contexts that do not run and
+        in all providers; the next run prepares its input sizes again. Returns 0."""
+        if provider is None:
+            check(lib.session_trim, self._open())
+            return 0
         return self._control(TRIM, provider, unused=unused_bytes)
 
     def suspend(self, provider: str) -> None:

@@ -1,0 +1,165 @@
+/* probe/sandbox.c - the system calls that an isolated provider may make. */
+#include "probe/restrict.h"
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define OWN_ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+
+/* Memory, threads, time, and the files that are open already. */
+static const uint16_t permitted[] = {
+    SYS_futex,
+    SYS_mmap, /* also of executable pages: libraries that generate code need them */
+    SYS_munmap,
+    SYS_mprotect,
+    SYS_mremap,
+    SYS_madvise,
+    SYS_brk,
+    SYS_mlock,
+    SYS_munlock,
+    SYS_mbind,
+    SYS_get_mempolicy,
+    SYS_set_mempolicy,
+    SYS_membarrier,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_set_robust_list,
+    SYS_rseq,
+    SYS_gettid,
+    SYS_getpid,
+    SYS_getppid,
+    SYS_getuid,
+    SYS_geteuid,
+    SYS_getgid,
+    SYS_getegid,
+    SYS_sched_yield,
+    SYS_sched_getaffinity,
+    SYS_sched_setaffinity,
+    SYS_sched_getparam,
+    SYS_sched_getscheduler,
+    SYS_sched_get_priority_max,
+    SYS_sched_get_priority_min,
+    SYS_getcpu,
+    SYS_getpriority,
+    SYS_getrusage,
+    SYS_sysinfo,
+    SYS_uname,
+    SYS_getrandom,
+    SYS_clock_gettime,
+    SYS_clock_getres,
+    SYS_clock_nanosleep,
+    SYS_nanosleep,
+    SYS_gettimeofday,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_sigaltstack,
+    SYS_restart_syscall,
+    SYS_ppoll,
+    SYS_read,
+    SYS_pread64,
+    SYS_write,
+    SYS_close,
+    SYS_lseek,
+    SYS_fstat,
+    SYS_recvfrom,
+#if defined(SYS_poll)
+    SYS_poll,
+#endif
+#if defined(SYS_time)
+    SYS_time,
+#endif
+#if defined(SYS_futex_waitv)
+    SYS_futex_waitv,
+#endif
+};
+enum { PERMITTED = sizeof permitted / sizeof permitted[0] };
+
+#ifdef OWN_ARCHITECTURE
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
+/* Continues with the next statement if the loaded value is `value`, otherwise skips it. */
+#define IF_EQUAL(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1)
+
+static uint32_t add_head(struct sock_filter *list)
+{
+    const struct sock_filter head[] = {
+        LOAD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCHITECTURE, 1, 0),
+        RETURN(SECCOMP_RET_KILL_PROCESS), /* another architecture has other numbers */
+        LOAD(nr),
+        /* The C library falls back to clone, whose flags a filter can read. */
+        IF_EQUAL(SYS_clone3),
+        RETURN(SECCOMP_RET_ERRNO | ENOSYS),
+    };
+
+    memcpy(list, head, sizeof head);
+    return sizeof head / sizeof head[0];
+}
+
+static uint32_t add_tail(struct sock_filter *list)
+{
+    const struct sock_filter tail[] = {
+        /* prctl only names threads and mappings. */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 5),
+        LOAD(args[0]),
+        IF_EQUAL(PR_SET_NAME),
+        RETURN(SECCOMP_RET_ALLOW),
+        IF_EQUAL(0x53564d41), /* PR_SET_VMA */
+        RETURN(SECCOMP_RET_ALLOW),
+        LOAD(nr),
+        /* clone only starts threads. */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+        LOAD(args[0]),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1),
+        RETURN(SECCOMP_RET_ALLOW),
+        LOAD(nr),
+        /* prlimit64 only reads: the pointer to new limits is NULL. */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 5),
+        LOAD(args[2]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2]) + 4),
+        IF_EQUAL(0),
+        RETURN(SECCOMP_RET_ALLOW),
+        RETURN(SECCOMP_RET_ERRNO | EPERM),
+    };
+
+    memcpy(list, tail, sizeof tail);
+    return sizeof tail / sizeof tail[0];
+}
+
+inlay_status restrict_system_calls(inlay_diag *diag)
+{
+    enum { HEAD_AND_TAIL = 32 };
+    struct sock_filter list[2 * PERMITTED + HEAD_AND_TAIL];
+    uint32_t count = add_head(list);
+    struct sock_fprog program = { .filter = list };
+
+    for (uint32_t i = 0; i < PERMITTED; i++) {
+        list[count++] = (struct sock_filter)IF_EQUAL(permitted[i]);
+        list[count++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    }
+    count += add_tail(list + count);
+    program.len = (unsigned short)count;
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the process cannot be restricted with seccomp: %s",
+                          strerror(errno));
+    return INLAY_OK;
+}
+#else
+inlay_status restrict_system_calls(inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "the process cannot be restricted with seccomp on this architecture");
+}
+#endif

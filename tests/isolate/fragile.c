@@ -1,0 +1,120 @@
+/* A provider of Relu whose run fails in the way that the first element of the input demands, see fragile.h. */
+#include "fragile.h"
+#include "inlay/kit.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void crash(void)
+{
+    volatile int *volatile nowhere = (volatile int *)8;
+
+    *nowhere = 1;
+}
+
+/* Writes backwards from the output until a page is missing: over all that is shared with the host. */
+static void overwrite(char *at, int byte)
+{
+    for (volatile char *volatile to = at;; to--)
+        *to = (char)byte;
+}
+
+static void allocate(void)
+{
+    enum { PIECE = 16 << 20 };
+
+    for (;;) {
+        volatile char *volatile piece = malloc(PIECE);
+
+        if (piece == NULL)
+            crash();
+        for (size_t i = 0; i < PIECE; i += 4096)
+            piece[i] = 1;
+    }
+}
+
+/* Did the sandbox permit what it has to forbid? */
+static bool escapes(int demand)
+{
+    switch (demand) {
+    case FRAGILE_FILE:
+        return open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0 || open("/tmp", O_RDWR | O_TMPFILE, 0600) >= 0;
+    case FRAGILE_SOCKET:
+        return socket(AF_INET, SOCK_STREAM, 0) >= 0 || socket(AF_UNIX, SOCK_STREAM, 0) >= 0;
+    case FRAGILE_FORK:
+        return fork() >= 0;
+    default:
+        return false;
+    }
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const float *input = call->in[0].data;
+    float *output = call->out[0].data;
+    const int demand = call->in[0].count > 0 ? (int)input[0] : 0;
+
+    if (demand == FRAGILE_CRASH)
+        crash();
+    while (demand == FRAGILE_HANG)
+        (void)usleep(1000);
+    if (demand == FRAGILE_EXIT)
+        _exit(3);
+    if (demand == FRAGILE_WRITE_INPUT)
+        *(volatile float *)(uintptr_t)input = 1;
+    if (demand == FRAGILE_OVERWRITE_0 || demand == FRAGILE_OVERWRITE_FF)
+        overwrite((char *)output, demand == FRAGILE_OVERWRITE_0 ? 0 : 0xff);
+    if (demand == FRAGILE_ALLOCATE)
+        allocate();
+    for (int64_t i = 0; i < call->in[0].count; i++)
+        output[i] = input[i] < 0 ? 0 : input[i];
+    if (demand == FRAGILE_MARK || escapes(demand))
+        output[0] = -1;
+    return INLAY_OK;
+}
+
+static bool supports(const kit_node *node, kit_refusal *why)
+{
+    (void)why;
+    if (strcmp(node->info->name.data, "assess") == 0)
+        crash();
+    return true;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    (void)out_state, (void)diag;
+    if (strcmp(node->info->name.data, "compile") == 0)
+        crash();
+    return INLAY_OK;
+}
+
+/* The lowest cost, so that it is always chosen. */
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    (void)node, (void)shapes;
+    out->ns = 0.001;
+}
+
+static const kit_kernel kernels[] = { { .op_type = "Relu",
+                                        .in_types = { KIT_BIT(FLOAT) },
+                                        .supports = supports,
+                                        .cost = cost,
+                                        .prepare = prepare,
+                                        .run = run } };
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+static const kit_provider provider = {
+    .name = "fragile", .description = "fails on demand", .tables = tables, .table_count = 1
+};
+static const kit_plugin plugin = { .name = "fragile", .version = "1.0.0", .provider = &provider };
+
+INLAY_PLUGIN_NOTE("fragile", "fragile", "")
+
+inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    static kit_exports exports;
+
+    return kit_open(&plugin, &exports, host, out_plugin, diag);
+}

@@ -1,0 +1,19 @@
+/* fragile.h - what the provider fragile does if an input begins with one of these numbers. */
+#ifndef FRAGILE_H
+#define FRAGILE_H
+
+enum {
+    FRAGILE_MARK = 1000, /* sets the first element of the output to -1, to show that it runs */
+    FRAGILE_CRASH,
+    FRAGILE_HANG,
+    FRAGILE_EXIT,
+    FRAGILE_WRITE_INPUT,
+    FRAGILE_OVERWRITE_0,
+    FRAGILE_OVERWRITE_FF,
+    FRAGILE_ALLOCATE,
+    /* sets the first element to -1 if it succeeds */
+    FRAGILE_FILE,
+    FRAGILE_SOCKET,
+    FRAGILE_FORK
+};
+#endif
