@@ -72,15 +72,17 @@ END
 fi
 
 # ---- mistakes
-fails 2 "--library and --object are for C programs" mlp.onnx -o none --target wasm32 --library
+fails 2 "--library and --object are for C programs" mlp.onnx -o none.wasm --target wasm32 --library
+fails 2 "there is no folder for the files beside it" mlp.onnx -o - --target wasm32
+fails 2 "write it to such a name" mlp.onnx -o none.mjs --target wasm32
 fails 2 "--separate-weights needs --target wasm32" mlp.onnx -o none --separate-weights
-fails 2 "--for native needs a target of this machine" mlp.onnx -o none --target wasm32 --for native
-fails 3 "cannot find 'no-such-clang'; install clang, lld" mlp.onnx -o none --target wasm32 --cc no-such-clang
+fails 2 "--for native needs a target of this machine" mlp.onnx -o none.wasm --target wasm32 --for native
+fails 3 "cannot find 'no-such-clang'; install clang, lld" mlp.onnx -o none.wasm --target wasm32 --cc no-such-clang
 cat >without_linker <<'END'
 #!/bin/sh
 exec clang "$@" -fuse-ld=/no/wasm-ld
 END
 chmod +x without_linker
-fails 3 "install lld" mlp.onnx -o none --target wasm32 --cc ./without_linker
+fails 3 "install lld" mlp.onnx -o none.wasm --target wasm32 --cc ./without_linker
 
 finish

@@ -485,7 +485,8 @@ class Judge:
     def bundle(self, folder, steps):
         """The verb compares the program with `inlay run`; it may reject a model, and needs a compiler."""
         target = ["--target", self.args.bundle] if self.args.bundle else []
-        done = self.command("bundle", f"{folder}/m.onnx", "-o", f"{folder}/program", "--json", "--no-config", *target)
+        program = f"{folder}/program{'.wasm' if self.args.bundle == 'wasm32' else ''}"
+        done = self.command("bundle", f"{folder}/m.onnx", "-o", program, "--json", "--no-config", *target)
         if done.returncode < 0:
             return f"`inlay bundle` ended with {done.returncode}"
         said = json.loads(done.stdout) if done.returncode == 0 else {"tried": False}

@@ -381,6 +381,8 @@ static bool is_limited_to_baseline(void)
 static inlay_status check_job(struct maker *maker)
 {
     const bundle_job *job = maker->job;
+    const char *suffix = strrchr(job->output, '.');
+    char target[PATH_MAX];
 
     if (!maker_find_runtime(job->target, maker->runtime_dir) && maker_is_wasm(maker))
         return inlay_fail(
@@ -397,6 +399,12 @@ static inlay_status check_job(struct maker *maker)
     if (maker_is_wasm(maker) && job->kind != BUNDLE_PROGRAM)
         return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT,
                           "--library and --object are for C programs: without them, target wasm32 makes a module");
+    if (maker_is_wasm(maker) && !output_target(job->output, target))
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT,
+                          "%.200s is not a regular file, so there is no folder for the files beside it", job->output);
+    if (maker_is_wasm(maker) && (suffix == NULL || strcmp(suffix, ".wasm") != 0))
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT,
+                          "%.200s: the wrapper looks for a module NAME.wasm: write it to such a name", job->output);
     if (!maker_is_wasm(maker) && job->separate_weights)
         return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT, "--separate-weights needs --target wasm32");
     if (maker->native && !maker_is_native(maker))
