@@ -2,8 +2,9 @@
 # Installs the npm packages in clean Debian systems with npm, offline, runs a model by both, and removes them.
 #   tests/npm_install.sh TARBALLS SUITE...
 # TARBALLS is a folder with the output of npm.sh and with onnxruntime-common (`npm pack onnxruntime-common@1.30.0`);
-# SUITE is bookworm or trixie. Needs root or sudo and the network for Debian's packages (sdk/packaging/chroot.sh). Each
-# system prints a line 'ok SUITE: ...' or 'FAIL SUITE'.
+# SUITE is bookworm or trixie, or one of them with the architecture of the tarball, as in bookworm:arm64. Needs root or
+# sudo and the network for Debian's packages (sdk/packaging/chroot.sh). Each system prints a line 'ok SUITE: ...' or
+# 'FAIL SUITE'.
 set -euo pipefail
 tree=$(dirname "$(dirname "$(realpath -- "$0")")")
 

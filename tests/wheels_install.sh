@@ -3,7 +3,7 @@
 # older than the wheel's name says has to refuse it.
 #   tests/wheels_install.sh WHEELS SUITE...
 # WHEELS is a folder with the output of `wheel.py --bundle` and of `wheel.py --onnxruntime`; SUITE is bullseye, bookworm
-# or trixie. Needs root or sudo and the network (sdk/packaging/chroot.sh). Each system prints a line 'ok SUITE: ...' or
+# or trixie, or one of them with an architecture, as in bookworm:arm64 (sdk/packaging/chroot.sh). Needs root or sudo and the network (sdk/packaging/chroot.sh). Each system prints a line 'ok SUITE: ...' or
 # 'FAIL SUITE'.
 set -euo pipefail
 tree=$(dirname "$(dirname "$(realpath -- "$0")")")
@@ -15,7 +15,7 @@ inside() { # SUITE
     apt-get update -q
     apt-get install -q -y --no-install-recommends python3-numpy python3-venv
     python3 -m venv --system-site-packages /root/venv
-    wheel=$(echo /wheels/inlay-*-manylinux_*.whl)
+    wheel=$(echo /wheels/inlay-*-manylinux_*"$(uname -m)".whl)
     needs=$(sed -E 's/.*manylinux_([0-9]+)_([0-9]+)_.*/\1.\2/' <<<"$wheel")
     has=$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
     if [ "$(printf '%s\n' "$needs" "$has" | sort -V | tail -n 1)" != "$has" ]; then
@@ -43,7 +43,7 @@ assert onnxruntime.InferenceSession("model.onnx").run(None, {"x": x})[0].tolist(
 assert (native is not None) == (sys.version_info >= (3, 11))
 END
     /root/venv/bin/python run.py
-    echo "ok $suite: glibc $has, $(python3 --version), wheel for glibc $needs" >&3
+    echo "ok $suite: glibc $has, $(python3 --version), wheel for glibc $needs and $(uname -m)" >&3
 }
 
 if [ "${1:-}" = --inside ]; then

@@ -171,7 +171,7 @@ static inlay_status ask(ep_state *state, struct assessment *job)
     OrtStatus *failed = ep_graph_create(job->request->graph, NULL, 0, state->host, NULL, &view);
 
     if (failed == NULL && state->assessing == NULL)
-        failed = ep_create(state, &state->assessing);
+        failed = ep_create(state, false, &state->assessing);
     if (failed == NULL)
         failed = ep_support_ask(state->assessing, view, &support);
     for (size_t i = 0; failed == NULL && status == INLAY_OK && i < support.group_count; i++)

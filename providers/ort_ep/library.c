@@ -213,14 +213,14 @@ void ep_library_close(ep_state *state)
 
 /* ------------------------------------------------------------------ execution providers */
 
-OrtStatus *ep_create(const ep_state *state, OrtEp **out)
+OrtStatus *ep_create(const ep_state *state, bool makes_context, OrtEp **out)
 {
     const OrtEpDevice *device = state->library.device;
     const OrtKeyValuePairs *metadata = &device->metadata;
 
     *out = NULL;
-    ORT_TRY(device->factory->CreateEp(device->factory, &device->device, &metadata, 1, &state->options, &state->logger,
-                                      out));
+    ORT_TRY(device->factory->CreateEp(device->factory, &device->device, &metadata, 1,
+                                      makes_context ? &state->context_options : &state->options, &state->logger, out));
     if (*out == NULL)
         return ort_fail(ORT_EP_FAIL, "CreateEp returned no execution provider");
     return NULL;

@@ -4,7 +4,10 @@
 #include "ort_ep/provider.h"
 #include <ctype.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
+/* The options, by index; CONTEXT is the only one that is no text. */
+enum { CONTEXT = 4 };
 static const inlay_option options[] = {
     { .name = "library",
       .kind = INLAY_OPTION_STRING,
@@ -18,6 +21,10 @@ static const inlay_option options[] = {
     { .name = "environment",
       .kind = INLAY_OPTION_STRING,
       .doc = "entries of ONNX Runtime's environment that the library may query: KEY=VALUE, separated by ';'" },
+    { .name = "context",
+      .kind = INLAY_OPTION_BOOL,
+      .default_value = "false",
+      .doc = "keep what the library compiles in the cache folder, as EPContext nodes, if it supports these" },
 };
 
 /* ------------------------------------------------------------------ log */
@@ -75,12 +82,34 @@ static inlay_status add_pairs(OrtKeyValuePairs *pairs, const char *option, const
 /* Adds options as ONNX Runtime passes them to execution providers: config entries "ep.NAME.KEY", NAME in lower case. */
 static inlay_status add_options(ep_state *state, const char *text, inlay_diag *diag)
 {
+    OrtKeyValuePairs *context = &state->context_options.entries;
+    inlay_status status;
     char prefix[128];
 
     (void)snprintf(prefix, sizeof prefix, "ep.%.100s.", state->name);
     for (char *c = prefix; *c != '\0'; c++)
         *c = (char)tolower((unsigned char)*c);
-    return add_pairs(&state->options.entries, "options", prefix, text, diag);
+    status = add_pairs(&state->options.entries, "options", prefix, text, diag);
+    if (status == INLAY_OK &&
+        (!ort_pairs_copy(context, &state->options.entries) || !ort_pairs_set(context, "ep.context_enable", "1") ||
+         !ort_pairs_set(context, "ep.context_embed_mode", "1")))
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
+    return status;
+}
+
+/* What determines the nodes that a library compiles, besides its options: its version and file, and the device. */
+static void set_fingerprint(ep_state *state, const char *path)
+{
+    const OrtEpDevice *device = state->library.device;
+    const OrtEpFactory *factory = device->factory;
+    const char *version = factory->GetVersion != NULL ? factory->GetVersion(factory) : NULL;
+    struct stat file = { 0 };
+
+    (void)stat(path, &file);
+    (void)snprintf(state->fingerprint, sizeof state->fingerprint, "%.100s %.100s %.100s %d %x %x %lld %lld.%09ld",
+                   state->name, device->vendor != NULL ? device->vendor : "", version != NULL ? version : "",
+                   device->device->type, (unsigned)device->device->vendor_id, (unsigned)device->device->device_id,
+                   (long long)file.st_size, (long long)file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
 }
 
 /* The environment: ONNX Runtime has one for a process. Here each library has its own, and the function that returns it
@@ -139,6 +168,7 @@ static void destroy(void *state_)
     ep_operators_close(state);
     ep_library_close(state);
     ort_pairs_clear(&state->options.entries);
+    ort_pairs_clear(&state->context_options.entries);
     ort_pairs_clear(&state->environment);
     (void)pthread_mutex_destroy(&state->lock);
     free(state);
@@ -149,13 +179,18 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
                            inlay_diag *diag)
 {
     const char *texts[KIT_COUNT(options)] = { NULL };
+    bool makes_contexts = false;
     ep_state *state;
     inlay_status status;
 
     (void)ctx;
     *out_state = NULL;
-    for (uint32_t i = 0; i < args->option_count && i < KIT_COUNT(options); i++)
-        texts[i] = INLAY_AT(inlay_option_value, args->options, args->option_stride, i)->s;
+    for (uint32_t i = 0; i < args->option_count && i < KIT_COUNT(options); i++) {
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+
+        texts[i] = value->s;
+        makes_contexts = i == CONTEXT ? value->i != 0 : makes_contexts;
+    }
     if (texts[0] == NULL || texts[0][0] == '\0')
         return inlay_fail(
             diag, INLAY_UNSUPPORTED,
@@ -171,6 +206,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");
     }
     state->host = host;
+    state->makes_contexts = makes_contexts;
     state->name = "ort_ep";
     if (the_logger.param == NULL) /* a plug-in gets one host */
         the_logger.param = (void *)(uintptr_t)host;
@@ -188,6 +224,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     }
     if (status == INLAY_OK)
         status = add_options(state, texts[2], diag);
+    if (status == INLAY_OK)
+        set_fingerprint(state, texts[0]);
     if (status != INLAY_OK) {
         destroy(state);
         return status;
@@ -215,6 +253,8 @@ static const inlay_provider provider = {
     .specialize = ep_specialize,
     .release_instance = ep_release_instance,
     .execute = ep_execute,
+    .fingerprint = ep_fingerprint,
+    .cache_verdict = ep_cache_verdict,
     .extension = ep_extension,
 };
 static const kit_plugin plugin = { .name = "ort_ep", .version = INLAY_VERSION };

@@ -192,8 +192,8 @@ void ep_price_learn(ep_prices *prices, size_t place, double ns)
 }
 
 /* The time at another size by the line of least squares through the measured ones; 0: fewer than two sizes are known.
- * The estimate is no less than the shortest time, if the size is not smaller than that one's, and no less than the share
- * of that time otherwise. */
+ * The estimate is no less than the shortest time, if the size is not smaller than that one's, and no less than the
+ * share of that time otherwise. */
 static double estimate(const ep_prices *prices, uint64_t structure, uint64_t elements)
 {
     double count = 0, mean_size = 0, mean_ns = 0, covariance = 0, variance = 0, slope, least;

@@ -1,5 +1,5 @@
-/* Profiles. A library's profiler (OrtEpProfilerImpl) collects events; here each profiled run of a region has its own, as
- * in ONNX Runtime a profiled run, and its events become the kernels of the region in inlay's profile. */
+/* Profiles. A library's profiler (OrtEpProfilerImpl) collects events; here each profiled run of a region has its own,
+ * as in ONNX Runtime a profiled run, and its events become the kernels of the region in inlay's profile. */
 #include "ort_ep/provider.h"
 #include <stdio.h>
 #include <stdlib.h>

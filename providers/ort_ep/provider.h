@@ -9,7 +9,10 @@
  *     capability.c  what the library supports: its groups of nodes as offers
  *     registry.c    kernels that the library registers
  *     kernel.c      the kernel of a node
- *     region.c      compiling and running a group, or the kernel of a node
+ *     region.h      a region: a group, or the kernel of a node
+ *     region.c      compiles it
+ *     context.c     EPContext nodes: compiled groups in the engine cache
+ *     run.c         runs it
  *     operators.c   custom operators that the library defines
  *     schema.c      schemas of operators
  *     stream.c      streams of a device
@@ -49,7 +52,9 @@ typedef struct ep_state {
     const inlay_host *host;
     const char *name; /* of the EP */
     ep_library library;
-    OrtSessionOptions options;
+    OrtSessionOptions options, context_options; /* the latter ask for EPContext nodes */
+    bool makes_contexts;
+    char fingerprint[512];
     OrtKeyValuePairs environment;
     OrtLogger logger;
     pthread_mutex_t lock; /* protects the members below, and calls that create, ask or release an OrtEp */
@@ -70,8 +75,8 @@ void ep_library_close(ep_state *state);
 /* Makes a provider the one whose library this thread calls, for functions that are not told it; NULL: none. Returns the
  * previous one, which the caller restores. */
 const ep_state *ep_enter(const ep_state *state);
-/* Creates an OrtEp; _release with NULL is a no-op. */
-OrtStatus *ep_create(const ep_state *state, OrtEp **out);
+/* Creates an OrtEp, which may be asked to make EPContext nodes; _release with NULL is a no-op. */
+OrtStatus *ep_create(const ep_state *state, bool makes_context, OrtEp **out);
 void ep_release(const ep_state *state, OrtEp *ep);
 /* Whether a struct that the library made has the members of a version of the interface. */
 #define EP_SINCE(object, version) ((object)->ort_version_supported >= (version))
@@ -81,8 +86,8 @@ inlay_status ep_fail(const ep_state *state, const char *what, OrtStatus *failed,
 /* Prepares the tables; called by the plug-in's entry point. */
 void ep_tables_open(void);
 
-/* The memory for tensors is kept while a provider is open: one thread at a time opens and closes. _reserve makes room for
- * the tensors of a run; false: no memory. */
+/* The memory for tensors is kept while a provider is open: one thread at a time opens and closes. _reserve makes room
+ * for the tensors of a run; false: no memory. */
 void ep_tensors_open(void);
 void ep_tensors_close(void);
 bool ep_tensors_reserve(size_t count);
@@ -159,8 +164,8 @@ void ep_operators_close(ep_state *state);
 const OrtCustomOp *ep_operator_find(const ep_state *state, const inlay_node_info *node);
 const void *ep_extension(void *state, const char *name);
 
-/* Whether the inputs and outputs of a node to which a type constraint of a kernel applies have permitted types. name: of
- * the type parameter, or of an input or output. */
+/* Whether the inputs and outputs of a node to which a type constraint of a kernel applies have permitted types. name:
+ * of the type parameter, or of an input or output. */
 bool ep_schema_fits(const OrtOpSchema *schema, const OrtNode *node, const char *name, uint64_t types);
 
 typedef struct ep_kernel ep_kernel; /* a registered kernel */
@@ -185,6 +190,41 @@ OrtStatus *ep_single_pack(const ep_single *single, size_t input, const OrtValue 
                           bool *packed);
 /* Whether an input or output is in host memory although the EP computes in that of a device. */
 bool ep_single_is_on_host(const ep_single *single, size_t index, bool is_output);
+
+/* ------------------------------------------------------------------ EPContext nodes
+ *
+ * A library that supports them returns one for what it has compiled. The engine cache keeps it. The key of the cache
+ * does not have names, but libraries may find inputs and outputs by name: they are kept, too, and used for the node. */
+
+/* A stored node; texts point into the blob. */
+typedef struct ep_context {
+    const char *fused_name, *node_name, *compatibility;
+    bool drops_constants;
+    uint64_t input_count, output_count, attr_count;
+    const char *first_name; /* of the inputs, then of the outputs */
+    const char *first_attr;
+    const char *end;
+} ep_context;
+/* False: the blob is none, or is damaged. */
+bool ep_context_read(ep_context *out, const void *blob, uint64_t bytes);
+/* Stores the node. A failure is logged. */
+void ep_context_store(const ep_state *state, OrtEp *ep, const inlay_compile_request *request, const OrtGraph *view,
+                      const OrtNode *fused, bool drops_constants, const OrtNode *node);
+/* A graph with a stored node alone. fused: the node of the region that it stands for, in view. */
+typedef struct ep_context_graph {
+    inlay_graph graph;
+    inlay_node_info node;
+    inlay_value_info *values;
+    inlay_attr_info *attrs;
+    uint32_t *indices;
+    OrtGraph *view;
+} ep_context_graph;
+OrtStatus *ep_context_graph_init(ep_context_graph *out, const ep_context *context, const OrtGraph *view,
+                                 const OrtNode *fused);
+void ep_context_graph_deinit(ep_context_graph *graph);
+/* inlay_provider.fingerprint and cache_verdict. */
+inlay_status ep_fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag);
+inlay_status ep_cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ regions, prices */
 

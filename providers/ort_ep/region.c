@@ -1,40 +1,15 @@
-/* A region: nodes that a library has compiled to one, or the kernel of one node. */
-#include "ort_ep/provider.h"
-#include "inlay/check.h"
+/* Compiling regions. */
+#include "ort_ep/region.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+/* What messages call a node of a library. */
+#define EP_KIND "execution provider"
 
 struct OrtNodeComputeContext {
     const char *name;
 };
-
-typedef struct ep_region {
-    ep_state *state;
-    OrtEp *ep;
-    char name[96]; /* of the fused node */
-    ort_ports ports;
-    OrtNodeComputeInfo *fused; /* NULL: a kernel */
-    void *fused_state;
-    ep_single single;    /* the kernel */
-    ep_node_name *nodes; /* [node_count] */
-    size_t node_count;
-    OrtValue **constants;          /* [ports.info->input_count] in the memory of the device; NULL: none */
-    OrtAllocator *allocator;       /* of the memory that it computes in; NULL: the host's */
-    OrtDataTransferImpl *transfer; /* to and from that memory */
-    OrtSyncStream *stream;         /* of the device; NULL: none */
-    ep_signature signature;
-    uint32_t *outputs; /* [output_count] values of the graph */
-    uint32_t output_count;
-    bool is_concurrent; /* runs may overlap */
-    pthread_mutex_t serial;
-} ep_region;
-
-/* A region at concrete shapes. */
-typedef struct ep_instance {
-    size_t price; /* where its times are kept */
-} ep_instance;
 
 const char *ort_NodeComputeContext_NodeName(const OrtNodeComputeContext *context)
 {
@@ -43,73 +18,103 @@ const char *ort_NodeComputeContext_NodeName(const OrtNodeComputeContext *context
 
 /* ------------------------------------------------------------------ compiling */
 
-void ep_release_compiled(void *state_, inlay_compiled *compiled)
+/* The library compiles the nodes of a view to one, the fused node. info: its inputs and outputs in the graph of inlay.
+ * *out_context is an EPContext node, if the library made one. */
+static inlay_status compile_view(ep_region *region, const inlay_compile_request *request, const OrtGraph *view,
+                                 const OrtNode *fused, const inlay_node_info *info, OrtNode **out_context,
+                                 inlay_diag *diag)
 {
-    ep_region *region = (ep_region *)(void *)compiled;
-    ep_state *state = state_;
-    OrtEpFactory *factory = state->library.device->factory;
-
-    if (region == NULL)
-        return;
-    (void)pthread_mutex_lock(&state->lock);
-    if (region->fused != NULL) {
-        if (region->fused_state != NULL)
-            region->fused->ReleaseState(region->fused, region->fused_state);
-        region->ep->ReleaseNodeComputeInfos(region->ep, &region->fused, 1);
-    }
-    ep_single_release(&region->single);
-    for (size_t i = 0; region->constants != NULL && i < region->ports.info->input_count; i++)
-        ort_ReleaseValue(region->constants[i]);
-    ep_stream_release(region->stream);
-    if (region->transfer != NULL)
-        region->transfer->Release(region->transfer);
-    if (region->allocator != NULL)
-        factory->ReleaseAllocator(factory, region->allocator);
-    ep_release(state, region->ep);
-    (void)pthread_mutex_unlock(&state->lock);
-    ort_ports_deinit(&region->ports);
-    ep_signature_deinit(&region->signature);
-    (void)pthread_mutex_destroy(&region->serial);
-    for (size_t i = 0; i < region->node_count; i++)
-        free(region->nodes[i].name);
-    free(region->nodes);
-    free(region->constants);
-    free(region->outputs);
-    free(region);
-}
-
-/* The library compiles the nodes of a view to one. Constants that it has copied are no longer needed. */
-static inlay_status compile_fused(ep_region *region, const inlay_compile_request *request, const OrtGraph *view,
-                                  const ep_group *group, inlay_diag *diag)
-{
-    ep_state *state = region->state;
     const OrtNodeComputeContext *names = &(const OrtNodeComputeContext){ region->name };
-    OrtNode *context_node = NULL;
-    inlay_node_info info;
-    OrtNode fused;
-    const OrtNode *fused_node = &fused;
-    inlay_status status;
+    const ep_state *state = region->state;
     OrtStatus *failed;
 
+    *out_context = NULL;
     if (region->ep->Compile == NULL || region->ep->ReleaseNodeComputeInfos == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "execution provider %s fuses nodes, but has no Compile",
                           state->name);
-    (void)snprintf(region->name, sizeof region->name, "%.60s_%llu", state->name,
-                   (unsigned long long)state->fused_count++);
-    failed = ep_fused_init(view, region->name, state->name, group->drops_constants, &info, &fused);
-    if (failed != NULL)
-        return ep_fail(state, "fusing nodes", failed, INLAY_OUT_OF_MEMORY, diag);
-    failed = region->ep->Compile(region->ep, &view, &fused_node, 1, &region->fused, &context_node);
+    failed = region->ep->Compile(region->ep, &view, &fused, 1, &region->fused, out_context);
     if (failed == NULL && region->fused == NULL)
         failed = ort_fail(ORT_EP_FAIL, "it returned nothing");
     if (failed == NULL)
         failed =
             region->fused->CreateState(region->fused, (OrtNodeComputeContext *)(uintptr_t)names, &region->fused_state);
-    status = failed != NULL
-                 ? ep_fail(state, "Compile", failed, INLAY_UNSUPPORTED, diag)
-                 : ort_ports_init(&region->ports, state->host, request, &info, &state->options.entries, diag);
-    for (size_t i = 0; status == INLAY_OK && group->drops_constants && i < view->constant_count; i++)
+    return failed != NULL ? ep_fail(state, "Compile", failed, INLAY_UNSUPPORTED, diag)
+                          : ort_ports_init(&region->ports, state->host, request, info, &state->options.entries, diag);
+}
+
+/* Constants that the library has copied are no longer needed. */
+static void drop_constants(const inlay_compile_request *request, const OrtGraph *view)
+{
+    for (size_t i = 0; i < view->constant_count; i++)
         request->constants[view->constants[i]->value] = INLAY_CONST_COPIED;
+}
+
+/* Compiles a group, and stores what the library makes of it in the engine cache. */
+static inlay_status compile_fused(ep_region *region, const inlay_compile_request *request, const OrtGraph *view,
+                                  const ep_group *group, inlay_diag *diag)
+{
+    ep_state *state = region->state;
+    OrtNode *context = NULL;
+    inlay_node_info info;
+    OrtNode fused;
+    inlay_status status;
+    OrtStatus *failed;
+
+    (void)snprintf(region->name, sizeof region->name, "%.60s_%llu", state->name,
+                   (unsigned long long)state->fused_count++);
+    failed = ep_fused_init(view, region->name, state->name, group->drops_constants, &info, &fused);
+    if (failed != NULL)
+        return ep_fail(state, "fusing nodes", failed, INLAY_OUT_OF_MEMORY, diag);
+    status = compile_view(region, request, view, &fused, &info, &context, diag);
+    if (status == INLAY_OK && group->drops_constants)
+        drop_constants(request, view);
+    if (status == INLAY_OK && context != NULL && request->store_begin != NULL)
+        ep_context_store(state, region->ep, request, view, &fused, group->drops_constants, context);
+    ort_ReleaseNode(context);
+    free((uint32_t *)(uintptr_t)info.inputs);
+    ep_node_deinit(&fused);
+    return status;
+}
+
+/* Whether the OrtEp claims the EPContext node, which is the only node of the view. */
+static OrtStatus *ask_for_context(const ep_region *region, const OrtGraph *view)
+{
+    OrtEpGraphSupportInfo support = { 0 };
+    OrtStatus *failed = ep_support_ask(region->ep, view, &support);
+
+    if (failed == NULL && (support.group_count != 1 || !support.groups[0].is_fused))
+        failed = ort_fail(ORT_EP_FAIL, "it does not claim its EPContext node");
+    ep_support_deinit(&support);
+    return failed;
+}
+
+/* Compiles a group from the blob of the engine cache. */
+static inlay_status restore_fused(ep_region *region, const inlay_compile_request *request, const ep_context *context,
+                                  const OrtGraph *view, inlay_diag *diag)
+{
+    const ep_state *state = region->state;
+    OrtNode fused = { 0 }, context_fused = { 0 }, *again = NULL;
+    inlay_node_info info = { 0 }, context_info = { 0 };
+    ep_context_graph graph = { .view = NULL };
+    inlay_status status;
+    OrtStatus *failed;
+
+    (void)snprintf(region->name, sizeof region->name, "%s", context->fused_name);
+    failed = ep_fused_init(view, region->name, state->name, context->drops_constants, &info, &fused);
+    if (failed == NULL)
+        failed = ep_context_graph_init(&graph, context, view, &fused);
+    if (failed == NULL)
+        failed = ask_for_context(region, graph.view);
+    if (failed == NULL)
+        failed = ep_fused_init(graph.view, region->name, state->name, false, &context_info, &context_fused);
+    status = failed != NULL ? ep_fail(state, "its EPContext node", failed, INLAY_UNSUPPORTED, diag)
+                            : compile_view(region, request, graph.view, &context_fused, &info, &again, diag);
+    if (status == INLAY_OK && context->drops_constants)
+        drop_constants(request, view);
+    ort_ReleaseNode(again);
+    free((uint32_t *)(uintptr_t)context_info.inputs);
+    ep_node_deinit(&context_fused);
+    ep_context_graph_deinit(&graph);
     free((uint32_t *)(uintptr_t)info.inputs);
     ep_node_deinit(&fused);
     return status;
@@ -153,7 +158,7 @@ static OrtStatus *open_memory(ep_region *region)
     return NULL;
 }
 
-static OrtStatus *copy(const ep_region *region, const OrtValue *from, OrtValue *to)
+OrtStatus *ep_region_copy(const ep_region *region, const OrtValue *from, OrtValue *to)
 {
     OrtSyncStream *stream = region->stream;
 
@@ -162,15 +167,14 @@ static OrtStatus *copy(const ep_region *region, const OrtValue *from, OrtValue *
     return region->transfer->CopyTensors(region->transfer, &from, &to, stream != NULL ? &stream : NULL, 1);
 }
 
-/* A copy of a tensor in the memory of the device. */
-static OrtStatus *place(const ep_region *region, const OrtValue *value, OrtValue **out)
+OrtStatus *ep_region_place(const ep_region *region, const OrtValue *value, OrtValue **out)
 {
     const inlay_value *host = value->value;
     OrtStatus *failed = ort_CreateTensorAsOrtValue(region->allocator, inlay_value_dims(host), inlay_value_rank(host),
                                                    ort_type_of(inlay_value_dtype(host)), out);
 
     if (failed == NULL)
-        failed = copy(region, value, *out);
+        failed = ep_region_copy(region, value, *out);
     if (failed != NULL) {
         ort_ReleaseValue(*out);
         *out = NULL;
@@ -178,8 +182,8 @@ static OrtStatus *place(const ep_region *region, const OrtValue *value, OrtValue
     return failed;
 }
 
-/* Copies a constant to the device, if the EP computes there, and lets the kernel pack it. What is packed is not an input
- * any more. */
+/* Copies a constant to the device, if the EP computes there, and lets the kernel pack it. What is packed is not an
+ * input any more. */
 static OrtStatus *prepare_constant(ep_region *region, const inlay_compile_request *request, size_t input)
 {
     OrtKernelInfo *info = region->ports.info;
@@ -189,7 +193,7 @@ static OrtStatus *prepare_constant(ep_region *region, const inlay_compile_reques
     bool packed;
 
     if (region->allocator != NULL && !ep_single_is_on_host(&region->single, input, false)) {
-        ORT_TRY(place(region, tensor, &region->constants[input]));
+        ORT_TRY(ep_region_place(region, tensor, &region->constants[input]));
         ORT_TRY(ep_stream_wait(region->stream));
         tensor = region->constants[input];
     }
@@ -220,6 +224,76 @@ static OrtStatus *prepare_constants(ep_region *region, const inlay_compile_reque
     return NULL;
 }
 
+/* Releases what the library has made for the region. */
+static void release_parts(ep_region *region)
+{
+    OrtEpFactory *factory = region->state->library.device->factory;
+
+    if (region->fused != NULL) {
+        if (region->fused_state != NULL)
+            region->fused->ReleaseState(region->fused, region->fused_state);
+        region->ep->ReleaseNodeComputeInfos(region->ep, &region->fused, 1);
+    }
+    region->fused = NULL;
+    region->fused_state = NULL;
+    ep_single_release(&region->single);
+    for (size_t i = 0; region->constants != NULL && i < region->ports.info->input_count; i++)
+        ort_ReleaseValue(region->constants[i]);
+    free(region->constants);
+    region->constants = NULL;
+    ep_stream_release(region->stream);
+    region->stream = NULL;
+    if (region->transfer != NULL)
+        region->transfer->Release(region->transfer);
+    region->transfer = NULL;
+    if (region->allocator != NULL)
+        factory->ReleaseAllocator(factory, region->allocator);
+    region->allocator = NULL;
+    ep_release(region->state, region->ep);
+    region->ep = NULL;
+    ort_ports_deinit(&region->ports);
+    region->ports.kind = EP_KIND;
+}
+
+/* Creates the OrtEp of the region, and what it computes in. */
+static OrtStatus *open_ep(ep_region *region, bool makes_context)
+{
+    bool concurrent = true;
+
+    ORT_TRY(ep_create(region->state, makes_context, &region->ep));
+    if (EP_SINCE(region->ep, 24) && region->ep->IsConcurrentRunSupported != NULL)
+        ORT_TRY(region->ep->IsConcurrentRunSupported(region->ep, &concurrent));
+    region->is_concurrent = concurrent;
+    return open_memory(region);
+}
+
+/* Builds the region from the engine cache. False: from its nodes instead; the log has the reason. */
+static bool restore(ep_region *region, const inlay_compile_request *request, const OrtGraph *view)
+{
+    const ep_state *state = region->state;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = INLAY_OK;
+    ep_context context;
+    OrtStatus *failed;
+    char line[700];
+
+    if (request->cache_blob == NULL || !ep_context_read(&context, request->cache_blob, request->cache_bytes))
+        return false;
+    failed = open_ep(region, false);
+    if (failed != NULL)
+        status = ep_fail(state, "preparing nodes", failed, INLAY_UNSUPPORTED, &diag);
+    if (status == INLAY_OK)
+        status = restore_fused(region, request, &context, view, &diag);
+    if (status == INLAY_OK && (failed = prepare_constants(region, request)) != NULL)
+        status = ep_fail(state, "preparing constants", failed, INLAY_UNSUPPORTED, &diag);
+    if (status == INLAY_OK)
+        return true;
+    (void)snprintf(line, sizeof line, "%.600s; the nodes are compiled again", diag.text);
+    state->host->log(state->host->ctx, INLAY_LOG_WARNING, line);
+    release_parts(region);
+    return false;
+}
+
 /* Asks a new OrtEp about the region alone, and lets it compile its answer. The caller holds the lock. */
 static inlay_status build(ep_region *region, const inlay_compile_request *request, inlay_diag *diag)
 {
@@ -227,19 +301,17 @@ static inlay_status build(ep_region *region, const inlay_compile_request *reques
     OrtEpGraphSupportInfo support = { 0 };
     inlay_status status = INLAY_OK;
     OrtGraph *view = NULL;
-    bool concurrent = true;
-    OrtStatus *failed = ep_create(state, &region->ep);
+    OrtStatus *failed =
+        ep_graph_create(request->graph, request->nodes, request->node_count, state->host, request->handle, &view);
 
-    if (failed == NULL && EP_SINCE(region->ep, 24) && region->ep->IsConcurrentRunSupported != NULL)
-        failed = region->ep->IsConcurrentRunSupported(region->ep, &concurrent);
-    region->is_concurrent = concurrent;
+    if (failed == NULL && restore(region, request, view)) {
+        ort_ReleaseGraph(view);
+        return INLAY_OK;
+    }
     if (failed == NULL)
-        failed =
-            ep_graph_create(request->graph, request->nodes, request->node_count, state->host, request->handle, &view);
+        failed = open_ep(region, state->makes_contexts && request->store_begin != NULL);
     if (failed == NULL)
         failed = ep_support_ask(region->ep, view, &support);
-    if (failed == NULL)
-        failed = open_memory(region);
     if (failed != NULL)
         status = ep_fail(state, "preparing nodes", failed, INLAY_UNSUPPORTED, diag);
     else if (support.group_count != 1 || support.groups[0].node_count != request->node_count)
@@ -284,7 +356,7 @@ inlay_status ep_compile(void *state_, const inlay_compile_request *request, inla
     if (region == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
     region->state = state;
-    region->ports.kind = "execution provider";
+    region->ports.kind = EP_KIND;
     region->outputs = calloc((size_t)request->output_count + 1, sizeof *region->outputs);
     (void)pthread_mutex_init(&region->serial, NULL);
     if (region->outputs == NULL || !name_nodes(region, request) ||
@@ -308,139 +380,21 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ ep_instance */
-
-inlay_status ep_specialize(void *state_, inlay_compiled *compiled, inlay_specialize_request *request,
-                           inlay_instance **out_instance, inlay_diag *diag)
+void ep_release_compiled(void *state_, inlay_compiled *compiled)
 {
-    const ep_region *region = (const ep_region *)(const void *)compiled;
-    const ep_state *state = state_;
-    ep_instance *instance = calloc(1, sizeof *instance);
+    ep_region *region = (ep_region *)(void *)compiled;
+    ep_state *state = state_;
 
-    if (instance == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
-    for (uint32_t i = 0; i < region->output_count; i++) {
-        const inlay_value_state *value =
-            INLAY_AT(inlay_value_state, request->values, request->value_stride, region->outputs[i]);
-        bool known = value->rank != INLAY_RANK_UNKNOWN;
-
-        for (uint32_t d = 0; known && d < value->rank; d++)
-            known = value->dims[d] >= 0;
-        if (!known)
-            INLAY_AT_OUT(inlay_output_plan, request->outputs, request->output_stride, i)->kind = INLAY_OUTPUT_ALLOCATED;
-    }
-    if (!ep_tensors_reserve(region->ports.info->input_count + region->ports.info->output_count)) {
-        free(instance);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
-    }
-    instance->price = ep_price_place(state->prices, &region->signature, request->values, request->value_stride);
-    *out_instance = (inlay_instance *)(void *)instance;
-    return INLAY_OK;
-}
-
-void ep_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
-{
-    (void)state, (void)compiled;
-    free(instance);
-}
-
-/* ------------------------------------------------------------------ running */
-
-static OrtStatus *call(const ep_region *region, OrtKernelContext *context)
-{
-    return region->fused != NULL ? region->fused->Compute(region->fused, region->fused_state, context)
-                                 : ep_single_run(&region->single, context);
-}
-
-/* Replaces the inputs by copies in the device's memory. */
-static OrtStatus *place_inputs(const ep_region *region, OrtKernelContext *context)
-{
-    for (size_t i = 0; i < context->info->input_count; i++) {
-        OrtValue *placed = region->constants[i];
-
-        if (context->inputs[i] == NULL || ep_single_is_on_host(&region->single, i, false))
-            continue;
-        if (placed != NULL)
-            placed = ort_value_ref(placed);
-        else
-            ORT_TRY(place(region, context->inputs[i], &placed));
-        ort_ReleaseValue(context->inputs[i]);
-        context->inputs[i] = placed;
-    }
-    return NULL;
-}
-
-static OrtStatus *compute_on_device(const ep_region *region, OrtKernelContext *context)
-{
-    OrtValue **placed = calloc(context->info->output_count + 1, sizeof(OrtValue *));
-    OrtStatus *failed = placed == NULL ? ort_no_memory() : place_inputs(region, context), *waited;
-
-    context->allocator = region->allocator;
-    context->placed = placed;
-    context->stream = region->stream;
-    context->stream_handle = ort_SyncStream_GetHandle(region->stream);
-    if (failed == NULL)
-        failed = call(region, context);
-    if (failed == NULL && EP_SINCE(region->ep, 25) && region->ep->Sync != NULL)
-        failed = region->ep->Sync(region->ep);
-    for (size_t i = 0; placed != NULL && i < context->info->output_count; i++)
-        if (placed[i] != NULL && failed == NULL)
-            failed = copy(region, placed[i], context->outputs[i]);
-    waited = ep_stream_wait(region->stream); /* also after a failure: what was submitted uses the tensors below */
-    if (failed == NULL)
-        failed = waited;
-    else
-        ort_ReleaseStatus(waited);
-    for (size_t i = 0; placed != NULL && i < context->info->output_count; i++)
-        ort_ReleaseValue(placed[i]);
-    context->placed = NULL;
-    free(placed);
-    return failed;
-}
-
-static OrtStatus *compute(const void *user, OrtKernelContext *context)
-{
-    static const OrtRunOptions options = { .severity = ORT_LOGGING_LEVEL_WARNING };
-    const ep_region *region = user;
-    OrtEp *ep = region->ep;
-    OrtStatus *failed = NULL, *ended = NULL;
-
-    if (!region->is_concurrent)
-        (void)pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&region->serial);
-    if (ep->OnRunStart != NULL)
-        failed = ep->OnRunStart(ep, &options);
-    if (failed == NULL)
-        failed = region->allocator != NULL ? compute_on_device(region, context) : call(region, context);
-    if (ep->OnRunEnd != NULL)
-        ended = ep->OnRunEnd(ep, &options, true);
-    if (!region->is_concurrent)
-        (void)pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&region->serial);
-    if (failed != NULL)
-        ort_ReleaseStatus(ended);
-    return failed != NULL ? failed : ended;
-}
-
-static double now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-inlay_status ep_execute(void *state_, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
-{
-    const ep_region *region = (const ep_region *)(const void *)compiled;
-    const ep_instance *at = (const ep_instance *)(const void *)instance;
-    const ep_state *state = state_;
-    ep_profiling profiling = { .nodes = region->nodes, .node_count = region->node_count };
-    double start = now_ns();
-    inlay_status status;
-
-    ep_profile_begin(&profiling, state->host, region->ep, args->run);
-    status = ort_ports_run(&region->ports, state->host, args, compute, region);
-    ep_profile_end(&profiling, region->ports.info);
-    if (status == INLAY_OK && profiling.profiler == NULL)
-        ep_price_learn(state->prices, at->price, now_ns() - start);
-    return status;
+    if (region == NULL)
+        return;
+    (void)pthread_mutex_lock(&state->lock);
+    release_parts(region);
+    (void)pthread_mutex_unlock(&state->lock);
+    ep_signature_deinit(&region->signature);
+    (void)pthread_mutex_destroy(&region->serial);
+    for (size_t i = 0; i < region->node_count; i++)
+        free(region->nodes[i].name);
+    free(region->nodes);
+    free(region->outputs);
+    free(region);
 }

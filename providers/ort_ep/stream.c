@@ -1,6 +1,6 @@
-/* Streams of a device: a library whose factory is aware of streams submits copies and kernels to one, and may return before
- * they are done. A region has one stream, so its runs do not overlap. Regions wait for their stream before they return,
- * since other providers read their outputs in host memory. */
+/* Streams of a device: a library whose factory is aware of streams submits copies and kernels to one, and may return
+ * before they are done. A region has one stream, so its runs do not overlap. Regions wait for their stream before they
+ * return, since other providers read their outputs in host memory. */
 #include "ort_ep/provider.h"
 #include <stdlib.h>
 

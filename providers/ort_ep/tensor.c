@@ -1,7 +1,8 @@
 /* Tensors in host memory, with the functions that inlay.h declares for them. A plug-in does not link to libinlay, and
  * what it shares with sdk/bindings/onnxruntime is written on those functions. The linker script hides their names.
  *
- * Their structs are used again, and those of shapes: a run, which makes a few for its inputs and outputs, needs no heap.
+ * Their structs are used again, and those of shapes: a run, which makes a few for its inputs and outputs, needs no
+ * heap.
  */
 #include "dlpack.h"
 #include "ort_ep/provider.h"

@@ -2,7 +2,8 @@
 # Runs a command as root in a clean Debian system, and discards its changes.
 #   chroot.sh [--keep NAME] [--bind FROM:TO]... SUITE COMMAND...
 #
-# SUITE is bookworm, trixie or sid. The system (debootstrap's minbase) is created once, from the Debian mirror in this
+# SUITE is bookworm, trixie or sid, or one of them with an architecture, such as bookworm:arm64, whose programs the kernel
+# has to be able to start: on another machine by qemu-user-static, registered with binfmt_misc. The system (debootstrap's minbase) is created once, from the Debian mirror in this
 # machine's apt sources (or INLAY_DEBIAN_MIRROR), and never changes: changes are written to an overlay. With --keep, the
 # overlay has a name and is used again by later calls. Systems and overlays are stored in INLAY_CHROOTS, by default
 # ~/.cache/inlay/chroots (XDG_CACHE_HOME); remove that folder to start from scratch. --bind mounts a folder of this
@@ -38,9 +39,10 @@ while [ $# -gt 0 ]; do
     esac
 done
 [ $# -ge 2 ] || fail "usage: chroot.sh [--keep NAME] [--bind FROM:TO]... SUITE COMMAND..."
-suite=$1
+suite=${1%%:*} architecture=
+[[ $1 != *:* ]] || architecture=${1##*:}
 shift
-base=$INLAY_CHROOTS/$suite
+base=$INLAY_CHROOTS/$suite${architecture:+-$architecture}
 
 find_mirror() {
     if [ -n "${INLAY_DEBIAN_MIRROR:-}" ]; then
@@ -60,7 +62,8 @@ make_base() {
     echo "making a Debian ($suite) in $base" >&2
     rm -rf "$base.new"
     mkdir -p "$INLAY_CHROOTS"
-    if ! debootstrap --variant=minbase --include=ca-certificates "$suite" "$base.new" "$mirror" >"$base.log" 2>&1; then
+    if ! debootstrap --variant=minbase ${architecture:+--arch="$architecture"} --include=ca-certificates "$suite" \
+        "$base.new" "$mirror" >"$base.log" 2>&1; then
         tail -n 20 "$base.log" >&2
         fail "debootstrap failed (the log is $base.log)"
     fi
@@ -78,10 +81,10 @@ make_base() {
 
 [ -d "$base" ] || make_base
 if [ -n "$keep" ]; then
-    layer=$INLAY_CHROOTS/$suite-$keep
+    layer=$base-$keep
     mkdir -p "$layer"
 else
-    layer=$(mktemp -d "$INLAY_CHROOTS/$suite.XXXXXX")
+    layer=$(mktemp -d "$base.XXXXXX")
     trap 'umount -R "$layer/root" 2>/dev/null; rm -rf "$layer"' EXIT
 fi
 mkdir -p "$layer/upper" "$layer/work" "$layer/root"

@@ -11,10 +11,10 @@ mkdir -p "$3"
 out=$(realpath -- "$3")
 addon=$(find "$prefix" -name inlay.node | head -n 1)
 [ -n "$addon" ] || { echo "npm.sh: no inlay.node below $prefix: node_api.h was not installed (libnode-dev)" >&2; exit 1; }
-case $(uname -m) in
-x86_64) cpu=x64 ;;
-aarch64) cpu=arm64 ;;
-*) cpu=$(uname -m) ;;
+case $(readelf -h "$addon" | sed -n 's/^ *Machine: *//p') in
+*X86-64) cpu=x64 strip=x86_64-linux-gnu-strip ;;
+AArch64) cpu=arm64 strip=aarch64-linux-gnu-strip ;;
+*) cpu=$(uname -m) strip=strip ;;
 esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -30,7 +30,7 @@ if [ "$(grep -cE "\"libexec\"|\"$cpu\"" "$work/package/package.json")" != 2 ]; t
     echo "npm.sh: package.json has other lines than those that are changed here" >&2
     exit 1
 fi
-strip --strip-unneeded "$work/package/inlay.node"
+"$strip" --strip-unneeded "$work/package/inlay.node"
 # shellcheck disable=SC2016
 patchelf --set-rpath '$ORIGIN/lib' "$work/package/inlay.node"
 version=$(sed -n -E 's/.*"version": "(.*)",/\1/p' "$work/package/package.json")

@@ -11,7 +11,6 @@ import base64
 import hashlib
 import os
 import pathlib
-import platform
 import re
 import subprocess
 import sys
@@ -47,6 +46,14 @@ def oldest_glibc(folder):
     return newest
 
 
+def machine(library):
+    """Returns the name of the architecture for which a shared library was built, as wheels write it."""
+    names = {62: "x86_64", 183: "aarch64"} # e_machine of ELF
+    with library.open("rb") as file:
+        number = int.from_bytes(file.read(20)[18:20], "little")
+    return names.get(number) or sys.exit(f"wheel.py: {library} is for a machine (ELF {number}) that wheels have no name for")
+
+
 def contents(source, package, bundle):
     """Yields pairs of a name in the wheel and a file."""
     for file in sorted((source / package).rglob("*")):
@@ -73,7 +80,7 @@ def main():
     about = project(source)
     tag = "py3-none-any"
     if arguments.bundle is not None:
-        tag = "py3-none-manylinux_{}_{}_{}".format(*oldest_glibc(arguments.bundle), platform.machine())
+        tag = "py3-none-manylinux_{}_{}_{}".format(*oldest_glibc(arguments.bundle), machine(arguments.bundle / "lib" / "libinlay.so.1"))
     stem = f"{about['name'].replace('-', '_')}-{about['version']}"
     metadata = ["Metadata-Version: 2.1", f"Name: {about['name']}", f"Version: {about['version']}",
                 f"Summary: {about['description']}", "License: Apache-2.0",

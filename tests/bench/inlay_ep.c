@@ -1,5 +1,5 @@
-/* Times models in inlay alone, in ONNX Runtime alone, and in ONNX Runtime with libinlay_ep.so: creation of a session, and
- * runs, in turn, so that a change of the machine's speed meets all three.
+/* Times models in inlay alone, in ONNX Runtime alone, and in ONNX Runtime with libinlay_ep.so: creation of a session,
+ * and runs, in turn, so that a change of the machine's speed meets all three.
  *     ORT_LIBRARY=/path/libonnxruntime.so.1 bench_inlay_ep ROUNDS MODEL...
  * One thread; open sizes are 1. The cache folder is that of the environment (INLAY_CACHE_DIR), for inlay in both. */
 #include "stock.h"

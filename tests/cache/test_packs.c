@@ -5,6 +5,7 @@
 #include "plan/packs/packs.h"
 #include "threads/threads.h"
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -127,6 +128,109 @@ static void uncommitted_is_lost(void **state)
     assert_true(take_and_check(packs, &maker, 1, SMALL));
     assert_false(take_and_check(packs, &maker, 0, SMALL));
     packs_close(packs);
+    folder_remove(&folder);
+}
+
+/* The memory of a pack; NULL: it is not filled yet. */
+static const void *filled(struct packs *packs, uint32_t key, uint64_t bytes)
+{
+    uint32_t known = 0;
+    void *data = NULL;
+
+    assert_int_equal(packs_take(packs, &maker, &key, sizeof key, bytes, &data, &known), INLAY_OK);
+    return known != 0 ? data : NULL;
+}
+
+/* Sessions of one model in a process share the packs of the first one, even before they are in a file, and after it was
+ * closed. */
+static void shared_in_a_process(void **state)
+{
+    struct folder folder = folder_make();
+    struct packs *first = open_packs(&folder, 1), *second, *third, *other;
+    const void *kept[4];
+    uint32_t key = 4, known = 7;
+    void *unfilled;
+
+    (void)state;
+    for (uint32_t k = 0; k < 4; k++) {
+        assert_false(take_and_check(first, &maker, k, LARGE));
+        kept[k] = filled(first, k, LARGE);
+        assert_non_null(kept[k]);
+    }
+    assert_int_equal(packs_take(first, &maker, &key, sizeof key, LARGE, &unfilled, &known), INLAY_OK);
+    second = open_packs(&folder, 1);
+    for (uint32_t k = 0; k < 4; k++)
+        assert_ptr_equal(filled(second, k, LARGE), kept[k]);
+    assert_int_equal(packs_counted(second).found, 4);
+    assert_int_equal(packs_counted(second).mapped_bytes, 4 * LARGE);
+    assert_null(filled(second, 4, LARGE));                  /* the first session is filling it */
+    assert_false(take_and_check(second, &maker, 0, SMALL)); /* another size */
+    other = open_packs(&folder, 2);
+    assert_false(take_and_check(other, &maker, 0, LARGE)); /* another model */
+    packs_close(other);
+    packs_commit(first);
+    packs_close(first);
+    third = open_packs(&folder, 1); /* borrows, though the packs are in a file now */
+    for (uint32_t k = 0; k < 4; k++) {
+        assert_ptr_equal(filled(third, k, LARGE), kept[k]);
+        assert_true(take_and_check(second, &maker, k, LARGE));
+    }
+    packs_commit(second);
+    packs_close(second);
+    for (uint32_t k = 0; k < 4; k++)
+        assert_true(take_and_check(third, &maker, k, LARGE));
+    packs_close(third);
+    assert_int_equal(open_and_take(&folder, 1, 4, LARGE), 1); /* the sizes of the others differ */
+    folder_remove(&folder);
+}
+
+enum { SHARERS = 4, SHARE_ROUNDS = 30 };
+
+static void *share(void *arg)
+{
+    const struct folder *folder = arg;
+    uintptr_t wrong = 0;
+
+    for (uint32_t round = 0; round < SHARE_ROUNDS; round++) {
+        const packs_place place = { .dir = folder->path, .max_bytes = 1 << 28 };
+        struct packs *packs = packs_open(&place, 1, &maker, 1);
+
+        for (uint32_t key = 0; key < 8; key++) {
+            unsigned char *data = NULL;
+            void *taken = NULL;
+            uint32_t known = 0;
+
+            if (packs_take(packs, &maker, &key, sizeof key, SMALL, &taken, &known) != INLAY_OK)
+                continue;
+            data = taken;
+            for (uint32_t i = 0; i < SMALL; i++) {
+                if (known == 0)
+                    data[i] = (unsigned char)(key + i);
+                wrong += data[i] != (unsigned char)(key + i);
+            }
+            if (known == 0)
+                packs_keep(packs, data);
+        }
+        packs_commit(packs);
+        packs_close(packs);
+    }
+    return (void *)wrong;
+}
+
+static void shared_by_threads(void **state)
+{
+    struct folder folder = folder_make();
+    pthread_t threads[SHARERS];
+
+    (void)state;
+    for (uint32_t i = 0; i < SHARERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, share, &folder), 0);
+    for (uint32_t i = 0; i < SHARERS; i++) {
+        void *wrong = NULL;
+
+        assert_int_equal(pthread_join(threads[i], &wrong), 0);
+        assert_null(wrong);
+    }
     folder_remove(&folder);
 }
 
@@ -390,6 +494,8 @@ int main(void)
         cmocka_unit_test(reused),
         cmocka_unit_test(other_makers_do_not_match),
         cmocka_unit_test(uncommitted_is_lost),
+        cmocka_unit_test(shared_in_a_process),
+        cmocka_unit_test(shared_by_threads),
         cmocka_unit_test(without_files),
         cmocka_unit_test(damaged),
         cmocka_unit_test(foreign),

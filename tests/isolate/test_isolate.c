@@ -347,6 +347,21 @@ static int count_children(pid_t parent, pid_t *out_last)
     return count;
 }
 
+/* Waits until a process has ended, whether its parent has noticed or not: its command line is empty then. */
+static void wait_for_end(pid_t process)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof path, "/proc/%d/cmdline", (int)process);
+    for (bool runs = true; runs;) {
+        FILE *file = fopen(path, "r");
+
+        runs = file != NULL && fgetc(file) != EOF;
+        if (file != NULL)
+            (void)fclose(file);
+    }
+}
+
 static int count_descriptors(void)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -370,6 +385,56 @@ static bool maps_shared_memory(void)
         found = found || strstr(line, "inlay-isolate") != NULL;
     (void)fclose(file);
     return found;
+}
+
+/* Constants of 256 KiB, whose pages in the shared memory are given back after compile, are there again after a restart. */
+static void weights_survive_a_restart(void **state)
+{
+    enum { SIDE = 256 };
+    static const char *const providers[] = { "reference", "openblas", "cpu" };
+    static float weights[SIDE * SIDE], input[SIDE];
+
+    (void)state;
+    for (size_t i = 0; i < SIDE; i++)
+        input[i] = (float)(i % 5) - 2;
+    for (size_t i = 0; i < SIDE * SIDE; i++)
+        weights[i] = (float)(i % 7) - 3;
+    for (size_t i = 0; i < sizeof providers / sizeof providers[0]; i++) {
+        const char *const options[] = { "providers", providers[i],     "isolate", providers[i], "probe",
+                                        "never",     "device_failure", "fail",    NULL };
+        struct wire wire = { 0 };
+        wire_mark graph = mw_begin(&wire, 8, 17), tensor;
+        inlay_diag diag = INLAY_DIAG_INIT;
+        float before[SIDE];
+        struct rig rig;
+        pid_t child;
+
+        mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "1,256");
+        tensor = wire_begin(&wire, MW_INITIALIZER);
+        mw_tensor_head(&wire, "b", INLAY_FLOAT, 2, (int64_t[]){ SIDE, SIDE });
+        for (size_t k = 0; k < SIDE * SIDE; k++)
+            wire_float(&wire, 4, weights[k]);
+        wire_end(&wire, tensor);
+        mw_node(&wire, "MatMul", "a,b", "y");
+        mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "1,256");
+        wire_end(&wire, graph);
+        if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK) {
+            if (!rig_lacks_provider(&diag))
+                fail_msg("%s: %s", providers[i], diag.text);
+            rig_close(&rig);
+            continue;
+        }
+        rig_floats(&rig, 0, "1,256", input);
+        rig_run(&rig);
+        memcpy(before, inlay_value_data(inlay_context_output(rig.context, 0)), sizeof before);
+        assert_int_equal(count_children(getpid(), &child), 1);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        wait_for_end(child);
+        assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "1,256", before);
+        rig_close(&rig);
+    }
 }
 
 static void nothing_is_left(void **state)
@@ -402,7 +467,7 @@ static void process_ends_with_host(void **state)
 {
     int ends[2];
     pid_t host, helper = 0;
-    char path[64];
+    char ready;
 
     (void)state;
     assert_int_equal(pipe(ends), 0);
@@ -411,25 +476,18 @@ static void process_ends_with_host(void **state)
         (void)close(ends[1]); /* so that read() returns if the host ends early */
     if (host == 0) {
         struct rig rig = open_fragile("n", "other", "60000");
-        const char ready = is_used(&rig);
+        const char used = is_used(&rig);
 
-        (void)!write(ends[1], &ready, 1);
+        (void)!write(ends[1], &used, 1);
         for (;;)
             (void)pause();
     }
     assert_true(host > 0);
-    assert_int_equal(read(ends[0], path, 1), 1);
+    assert_int_equal(read(ends[0], &ready, 1), 1);
     assert_int_equal(count_children(host, &helper), 1);
     assert_int_equal(kill(host, SIGKILL), 0);
     assert_int_equal(waitpid(host, NULL, 0), host);
-    (void)snprintf(path, sizeof path, "/proc/%d/cmdline", (int)helper);
-    for (bool runs = true; runs;) { /* the command line of a process that has ended is empty */
-        FILE *file = fopen(path, "r");
-
-        runs = file != NULL && fgetc(file) != EOF;
-        if (file != NULL)
-            (void)fclose(file);
-    }
+    wait_for_end(helper);
     (void)close(ends[0]);
 }
 
@@ -448,6 +506,7 @@ int main(void)
         cmocka_unit_test(libraries_are_loaded),
         cmocka_unit_test(strings_are_refused),
         cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(weights_survive_a_restart),
         cmocka_unit_test(nothing_is_left),
     };
 

@@ -1,4 +1,5 @@
-/* Opens sessions with a library of an execution provider, one after the other, and runs each once: the heap does not grow.
+/* Opens sessions with a library of an execution provider, one after the other, and runs each once: the heap does not
+ * grow.
  *     ort_ep_sessions LIBRARY MODEL ENVIRONMENT COUNT     MODEL has float inputs of fixed shapes */
 #include "inlay/inlay.h"
 #include <malloc.h>

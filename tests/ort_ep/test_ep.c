@@ -1,7 +1,7 @@
 /* The library of an execution provider, written against the ABI that ep_types.h describes, as a vendor would write it.
- * It fuses Mul and Add of floats with equal shapes to programs, and its own operator Product like Mul. It has registered
- * kernels of Neg, Equal and If (test_ep_kernels.c), and an operator Twice with a kernel (test_ep_operators.c). Entries of
- * the environment select what else it does:
+ * It fuses Mul and Add of floats with equal shapes to programs, and its own operator Product like Mul. It has
+ * registered kernels of Neg, Equal and If (test_ep_kernels.c), and an operator Twice with a kernel
+ * (test_ep_operators.c). Entries of the environment select what else it does:
  *     crash=1    CreateEpFactories calls a NULL function      refuse=1  CreateEpFactories fails
  *     old=1      a version without this interface              memory=1  it computes in the memory of its own "device"
  *     stream=1   it copies to the host when its stream is flushed
@@ -10,12 +10,12 @@
  *     drop=1     it copies constants, so that they are no inputs of fused nodes
  *     heap=1     its runs create objects of the runtime
  *     fail=1     runs fail                                    fault=Mul  the first element of each product is wrong;
- *                                                             fault=Add, fault=Neg likewise */
+ *                                                             fault=Add, fault=Neg likewise
+ * If the runtime asks for EPContext nodes, they have the program as text (test_ep_context.c). With TEST_EP_RESTORES in
+ * the environment of the process it compiles no other nodes, and with TEST_EP_STALE it prefers to compile again. */
 #include "test_ep.h"
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST_NODES = 64, MOST_VALUES = 256 };
 
 const struct api *api;
 const OrtEpApi *ep_api;
@@ -63,23 +63,7 @@ static OrtStatus *check_owner(void)
 
 /* ------------------------------------------------------------------ a fused node: a program of sums and products */
 
-typedef struct test_step {
-    bool is_product;
-    int a, b, result; /* values */
-} test_step;
-typedef struct test_program {
-    OrtNodeComputeInfo base;
-    const test_ep *ep;
-    char name[128];
-    test_step steps[MOST_NODES];
-    int step_count, value_count;
-    char *names[MOST_VALUES];
-    int inputs[MOST_VALUES], outputs[MOST_VALUES]; /* values */
-    int input_count, output_count;
-    float *constants[MOST_VALUES]; /* copies; NULL: not a constant that is kept */
-} test_program;
-
-static int value_of(test_program *program, const char *name)
+int value_of(test_program *program, const char *name)
 {
     for (int i = 0; i < program->value_count; i++)
         if (strcmp(program->names[i], name) == 0)
@@ -284,10 +268,10 @@ static OrtStatus *compile(OrtEp *self, const OrtGraph **graphs, const OrtNode **
 {
     const OrtNode *nodes[MOST_NODES];
     test_program *fused = calloc(1, sizeof *fused);
+    bool restored = false;
     size_t node_count;
     const char *name;
 
-    (void)ep_context_nodes;
     TRY(check_owner());
     infos[0] = &fused->base;
     fused->base = (OrtNodeComputeInfo){ .ort_version_supported = ORT_VERSION_MINOR,
@@ -304,9 +288,15 @@ static OrtStatus *compile(OrtEp *self, const OrtGraph **graphs, const OrtNode **
         return api->CreateStatus(ORT_EP_FAIL, "the fused node is another provider's");
     TRY(api->Graph_GetNumNodes(graphs[0], &node_count));
     TRY(api->Graph_GetNodes(graphs[0], nodes, node_count));
-    for (size_t i = 0; i < node_count; i++)
+    TRY(is_context(nodes[0], &restored));
+    if (restored)
+        TRY(read_context(fused, nodes[0]));
+    else if (getenv("TEST_EP_RESTORES") != NULL)
+        return api->CreateStatus(ORT_EP_FAIL, "nodes are compiled that were to be restored");
+    for (size_t i = 0; !restored && i < node_count; i++)
         TRY(add_step(fused, nodes[i]));
-    return add_ends(fused, fused_nodes[0]);
+    TRY(add_ends(fused, fused_nodes[0]));
+    return fused->ep->makes_contexts ? make_context(fused, &ep_context_nodes[0]) : NULL;
 }
 
 static void release_infos(OrtEp *self, OrtNodeComputeInfo **infos, size_t count)
@@ -402,7 +392,7 @@ static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphS
         return api->CreateStatus(ORT_EP_FAIL, "more nodes than the test expects");
     TRY(api->Graph_GetNodes(graph, nodes, node_count));
     for (size_t i = 0; i < node_count; i++) {
-        bool product = false, own = false, sum = false;
+        bool product = false, own = false, sum = false, context = false;
         const OrtKernelDef *kernel = NULL;
         const char *op_type;
 
@@ -411,7 +401,8 @@ static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphS
         TRY(is_plain(nodes[i], OWN_DOMAIN, "Product", &own));
         TRY(is_plain(nodes[i], "", "Add", &sum));
         TRY(api->Node_GetOperatorType(nodes[i], &op_type));
-        if (product || own || sum) {
+        TRY(is_context(nodes[i], &context));
+        if (product || own || sum || context) {
             group[group_count++] = nodes[i];
         } else {
             if (group_count > 0)
@@ -661,6 +652,7 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
                         .GetCapability = get_capability,
                         .Compile = compile,
                         .ReleaseNodeComputeInfos = release_infos,
+                        .GetCompiledModelCompatibilityInfo = compatibility_info,
                         .GetKernelRegistry = get_registry,
                         .CreateProfiler = create_profiler };
     *out = &ep->base;
@@ -669,6 +661,7 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
     TRY(option_is(options, "ep." EP_NAME ".drop", &ep->drop));
     TRY(option_is(options, "ep." EP_NAME ".fail", &ep->fail));
     TRY(option_is(options, "ep." EP_NAME ".heap", &ep->uses_heap));
+    TRY(option_is(options, "ep.context_enable", &ep->makes_contexts));
     TRY(option_text(options, "ep." EP_NAME ".fault", ep->fault));
     return api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_INFO, "created", __FILE__, __LINE__, __func__);
 }
@@ -749,6 +742,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
                                     .GetSupportedDevices = list_devices,
                                     .CreateEp = create_ep,
                                     .ReleaseEp = release_ep,
+                                    .ValidateCompiledModelCompatibilityInfo = validate_info,
                                     .CreateAllocator = create_allocator,
                                     .ReleaseAllocator = release_allocator,
                                     .CreateDataTransfer = create_transfer,

@@ -20,7 +20,7 @@ extern const OrtEpApi *ep_api;
 
 typedef struct test_ep {
     OrtEp base;
-    bool drop, fail, uses_heap;
+    bool drop, fail, uses_heap, makes_contexts;
     char fault[8]; /* the operator; "": none */
 } test_ep;
 
@@ -30,6 +30,26 @@ typedef struct test_ep {
         if (failed_ != NULL)                                                                                           \
             return failed_;                                                                                            \
     } while (0)
+
+/* A program of sums and products. */
+enum { MOST_NODES = 64, MOST_VALUES = 256 };
+typedef struct test_step {
+    bool is_product;
+    int a, b, result; /* values */
+} test_step;
+typedef struct test_program {
+    OrtNodeComputeInfo base;
+    const test_ep *ep;
+    char name[128];
+    test_step steps[MOST_NODES];
+    int step_count, value_count;
+    char *names[MOST_VALUES];
+    int inputs[MOST_VALUES], outputs[MOST_VALUES]; /* values */
+    int input_count, output_count;
+    float *constants[MOST_VALUES]; /* copies; NULL: not a constant that is kept */
+} test_program;
+/* The value of that name, which is added if there is none. */
+int value_of(test_program *program, const char *name);
 
 /* The shape of a float tensor, without heap use. */
 OrtStatus *count_of(const OrtValue *value, size_t *out, int64_t dims[8], size_t *rank);
@@ -50,6 +70,15 @@ extern OrtCustomOpDomain *own_domain; /* OWN_DOMAIN; NULL: not created */
 OrtStatus *create_own_domain(void);
 OrtStatus *count_domains(OrtEpFactory *self, size_t *out);
 OrtStatus *get_domains(OrtEpFactory *self, OrtCustomOpDomain **out, size_t count);
+
+/* ------------------------------------------------------------------ test_ep_context.c */
+
+OrtStatus *is_context(const OrtNode *node, bool *out);
+OrtStatus *read_context(test_program *program, const OrtNode *node);
+OrtStatus *make_context(const test_program *program, OrtNode **out);
+const char *compatibility_info(OrtEp *self, const OrtGraph *graph);
+OrtStatus *validate_info(OrtEpFactory *self, const OrtHardwareDevice *const *devices, size_t device_count,
+                         const char *info, OrtCompiledModelCompatibility *out);
 
 /* ------------------------------------------------------------------ test_ep_profile.c */
 

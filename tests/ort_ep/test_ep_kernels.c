@@ -1,5 +1,5 @@
-/* Registered kernels of the library test_ep: of Neg; of Equal, which packs a constant input and has a type constraint of
- * its output; and of If, which only the runtime can make. */
+/* Registered kernels of the library test_ep: of Neg; of Equal, which packs a constant input and has a type constraint
+ * of its output; and of If, which only the runtime can make. */
 #include "test_ep.h"
 #include <stdlib.h>
 #include <string.h>

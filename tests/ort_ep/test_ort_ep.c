@@ -121,8 +121,8 @@ static void test_stream_of_a_device(void **state)
                                     "ort_ep", NULL });
 }
 
-/* Two libraries under names, each with its own options and environment; the kernel of one runs between the fused nodes of
- * the other. */
+/* Two libraries under names, each with its own options and environment; the kernel of one runs between the fused nodes
+ * of the other. */
 static void test_two_libraries(void **state)
 {
     float expected[2][COUNT], results[2][COUNT];

@@ -8,6 +8,7 @@
 #include "text_buffer.h"
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { COUNT = 6 };
 static const int64_t dims[] = { 2, 3 };
@@ -16,6 +17,7 @@ static const float x[COUNT] = { 0.5f, 1, -2, 3, 0.25f, 7 }, y[COUNT] = { 1, 0, -
 static const char *const memories[] = { "", "memory=1", "memory=1;stream=1" };
 
 static onnx_bytes graph, file;
+static const char *cache = ""; /* the cache folder */
 
 static void begin(void)
 {
@@ -33,7 +35,9 @@ static void end(const char *output, inlay_dtype dtype)
 /* The model with the library first, or with another list of providers. */
 static inlay_status open_model(const char *providers, const char *environment, inlay_session **out, inlay_diag *diag)
 {
-    const char *const pairs[] = { "providers", providers, "policy", "priority", "level", "0", NULL };
+    const char *const pairs[] = {
+        "providers", providers, "policy", "priority", "level", "0", "cache_dir", cache, NULL
+    };
     inlay_options *options = NULL;
     inlay_status status;
 
@@ -44,6 +48,8 @@ static inlay_status open_model(const char *providers, const char *environment, i
     if (strstr(providers, "ort_ep") != NULL) {
         assert_int_equal(inlay_options_set(options, "ort_ep.library", TEST_EP, diag), INLAY_OK);
         assert_int_equal(inlay_options_set(options, "ort_ep.environment", environment, diag), INLAY_OK);
+        assert_int_equal(inlay_options_set(options, "ort_ep.context", cache[0] != '\0' ? "true" : "false", diag),
+                         INLAY_OK);
     }
     status = inlay_session_create_from_bytes(file.data, file.count, options, out, diag);
     inlay_options_destroy(options);
@@ -200,6 +206,56 @@ static void test_control_flow(void **state)
     check_runs(expected, sizeof expected);
 }
 
+/* s = x * c + y, as one node of the library. prefix: of the names of values. */
+static void write_fused(const char *prefix)
+{
+    char names[5][16], pair[2][32];
+
+    for (int i = 0; i < 5; i++)
+        (void)snprintf(names[i], sizeof names[i], "%.10s%c", prefix, "xycms"[i]);
+    (void)snprintf(pair[0], sizeof pair[0], "%s,%s", names[0], names[2]);
+    (void)snprintf(pair[1], sizeof pair[1], "%s,%s", names[3], names[1]);
+    graph = file = (onnx_bytes){ .count = 0 };
+    onnx_input(&graph, names[0], INLAY_FLOAT, 2, dims);
+    onnx_input(&graph, names[1], INLAY_FLOAT, 2, dims);
+    onnx_constant(&graph, names[2], INLAY_FLOAT, 2, dims, y, sizeof y);
+    onnx_node(&graph, "Mul", "", pair[0], names[3]);
+    onnx_node(&graph, "Add", "", pair[1], names[4]);
+    end(names[4], INLAY_FLOAT);
+}
+
+/* The engine cache keeps the library's EPContext nodes, also for a model with other names. Those that the library does
+ * not accept any more are compiled again. */
+static void test_contexts(void **state)
+{
+    char folder[] = "/tmp/inlay_ort_ep_XXXXXX", command[128];
+    float expected[COUNT];
+    inlay_session *session;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    cache = folder;
+    for (int i = 0; i < COUNT; i++)
+        expected[i] = x[i] * y[i] + y[i];
+    write_fused("first_");
+    check_runs(expected, sizeof expected);
+    assert_int_equal(setenv("TEST_EP_RESTORES", "1", 1), 0);
+    check_runs(expected, sizeof expected);
+    write_fused("other_");
+    check_runs(expected, sizeof expected);
+    /* The library prefers to compile again, and fails then: another provider runs the nodes. */
+    assert_int_equal(setenv("TEST_EP_STALE", "1", 1), 0);
+    session = open_with_library("");
+    assert_false(runs_on(session, "ort_ep"));
+    inlay_session_destroy(session);
+    assert_int_equal(unsetenv("TEST_EP_RESTORES"), 0);
+    check_runs(expected, sizeof expected);
+    assert_int_equal(unsetenv("TEST_EP_STALE"), 0);
+    cache = "";
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 /* The kernels of the library in the profile: how many rows with its event there are. */
 static size_t count_kernels(const json_t *report, const char *node)
 {
@@ -256,10 +312,11 @@ static void test_profile(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_own_operators),
-                                        cmocka_unit_test(test_constants_are_packed),
-                                        cmocka_unit_test(test_type_constraints), cmocka_unit_test(test_control_flow),
-                                        cmocka_unit_test(test_profile) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_own_operators),    cmocka_unit_test(test_constants_are_packed),
+        cmocka_unit_test(test_type_constraints), cmocka_unit_test(test_control_flow),
+        cmocka_unit_test(test_contexts),         cmocka_unit_test(test_profile)
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

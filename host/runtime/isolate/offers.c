@@ -18,8 +18,8 @@ struct receiver {
     inlay_status status;
 };
 
-/* A repeated assess has the offer, too: takes over its cookie. */
-static void renew_offer(const struct receiver *to, const inlay_offer *offer)
+/* If an earlier assess had the offer, too, takes over its cookie. Returns its index; INLAY_NONE: it is new. */
+static uint32_t renew_offer(const struct receiver *to, const inlay_offer *offer)
 {
     for (uint32_t i = 0; i < to->record->offer_count; i++) {
         proxy_offer *known = &to->record->offers[i];
@@ -28,34 +28,37 @@ static void renew_offer(const struct receiver *to, const inlay_offer *offer)
             memcmp(known->nodes, offer->nodes, offer->node_count * sizeof *known->nodes) == 0) {
             known->cookie = offer->cookie;
             known->known = true;
-            return;
+            return i;
         }
     }
+    return INLAY_NONE;
 }
 
-static inlay_status take_offer(struct receiver *to, inlay_offer *offer)
+static inlay_status take_offer(const struct receiver *to, inlay_offer *offer)
 {
     proxy_record *record = to->record;
-    proxy_offer *added;
-    inlay_status status;
+    uint32_t index = renew_offer(to, offer);
 
-    if (to->sink == NULL) {
-        renew_offer(to, offer);
+    if (to->sink == NULL)
         return INLAY_OK;
+    if (index == INLAY_NONE) {
+        proxy_offer *added;
+
+        if (!LIST_GROW(record->offers, record->offer_count))
+            return INLAY_OUT_OF_MEMORY;
+        index = record->offer_count;
+        added = &record->offers[index];
+        *added = (proxy_offer){ .cookie = offer->cookie,
+                                .node_count = offer->node_count,
+                                .known = true,
+                                .nodes = malloc((size_t)offer->node_count * sizeof *added->nodes + 1) };
+        if (added->nodes == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        memcpy(added->nodes, offer->nodes, offer->node_count * sizeof *added->nodes);
+        record->offer_count++;
     }
-    if (!LIST_GROW(record->offers, record->offer_count))
-        return INLAY_OUT_OF_MEMORY;
-    added = &record->offers[record->offer_count];
-    *added = (proxy_offer){ .cookie = offer->cookie,
-                            .node_count = offer->node_count,
-                            .known = true,
-                            .nodes = malloc((size_t)offer->node_count * sizeof *added->nodes + 1) };
-    if (added->nodes == NULL)
-        return INLAY_OUT_OF_MEMORY;
-    memcpy(added->nodes, offer->nodes, offer->node_count * sizeof *added->nodes);
-    offer->cookie = record->first_cookie + record->offer_count++;
-    status = to->sink->offer(to->sink->ctx, offer);
-    return status;
+    offer->cookie = record->first_cookie + index;
+    return to->sink->offer(to->sink->ctx, offer);
 }
 
 static inlay_status read_offer(struct receiver *to, isolate_reader *reader)
@@ -135,6 +138,7 @@ static inlay_status ask(isolate_proxy *self, proxy_call *call, proxy_record *rec
     INLAY_TRY(isolate_channel_outbox(&self->process, call->channel, &to.outbox, diag));
     for (uint32_t i = 0; i < record->offer_count; i++)
         record->offers[i].known = false;
+    record->generation = 0; /* until it has succeeded */
     INLAY_TRY(proxy_make(self, call, ISOLATE_ASSESS, record->request, &wait, diag));
     status = receive(&to, call->channel, NULL);
     record->generation = call->generation;
@@ -256,29 +260,52 @@ static inlay_status create_record(isolate_proxy *self, const inlay_assess_reques
     return status;
 }
 
+/* An earlier record of the same graph and candidates, or NULL. renew_lock is held. */
+static proxy_record *find_equal(isolate_proxy *self, const proxy_record *record)
+{
+    const uint32_t nodes = record->graph->graph->node_count;
+    proxy_record *other;
+
+    (void)pthread_mutex_lock(&self->process.lock);
+    other = self->records;
+    while (other != NULL && (other->graph != record->graph ||
+                             memcmp(other->request->candidates, record->request->candidates, nodes) != 0))
+        other = other->next;
+    (void)pthread_mutex_unlock(&self->process.lock);
+    return other;
+}
+
+static void add_record(isolate_proxy *self, proxy_record *record)
+{
+    (void)pthread_mutex_lock(&self->process.lock);
+    record->next = self->records;
+    self->records = record;
+    (void)pthread_mutex_unlock(&self->process.lock);
+}
+
+/* A graph that is assessed again (the model is opened once more) shares the record, so that records do not accumulate. */
 inlay_status proxy_assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
     isolate_proxy *self = state;
-    proxy_record *record = NULL;
+    proxy_record *record = NULL, *earlier;
     proxy_call call;
     inlay_status status = create_record(self, request, &record, diag);
 
     if (status != INLAY_OK)
         return status;
     status = proxy_begin(self, &call, diag);
+    (void)pthread_mutex_lock(&self->renew_lock);
+    earlier = find_equal(self, record);
     if (status == INLAY_OK) {
-        status = ask(self, &call, record, request->sink, diag);
+        status = ask(self, &call, earlier != NULL ? earlier : record, request->sink, diag);
         proxy_end(self, &call);
     }
     proxy_leave_graph(self, record->graph, true);
-    if (status == INLAY_OK && record->offer_count > 0) {
-        (void)pthread_mutex_lock(&self->process.lock);
-        record->next = self->records;
-        self->records = record;
-        (void)pthread_mutex_unlock(&self->process.lock);
-        return INLAY_OK;
-    }
-    free_record(self, record);
+    if (status == INLAY_OK && earlier == NULL && record->offer_count > 0)
+        add_record(self, record);
+    else
+        free_record(self, record);
+    (void)pthread_mutex_unlock(&self->renew_lock);
     return status == INLAY_DEVICE_LOST ? refuse_all(request, diag) : status;
 }
 
@@ -301,21 +328,21 @@ inlay_status proxy_cookies(isolate_proxy *self, proxy_call *call, const uint64_t
 {
     inlay_status status = INLAY_OK;
 
+    (void)pthread_mutex_lock(&self->renew_lock);
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
         proxy_record *record = find_record(self, cookies[i]);
 
         if (record == NULL) /* its assess failed after it had reported the offer */
-            return inlay_fail(diag, INLAY_DEVICE_LOST, "isolated %s did not finish its offers", self->info->name);
-        (void)pthread_mutex_lock(&self->renew_lock);
-        if (record->generation != call->generation)
+            status = inlay_fail(diag, INLAY_DEVICE_LOST, "isolated %s did not finish its offers", self->info->name);
+        else if (record->generation != call->generation)
             status = ask(self, call, record, NULL, diag);
         if (status == INLAY_OK && !record->offers[cookies[i] - record->first_cookie].known)
             status = inlay_fail(diag, INLAY_DEVICE_LOST, "isolated %s no longer offers nodes that it offered before",
                                 self->info->name);
         if (status == INLAY_OK)
             out[i] = record->offers[cookies[i] - record->first_cookie].cookie;
-        (void)pthread_mutex_unlock(&self->renew_lock);
     }
+    (void)pthread_mutex_unlock(&self->renew_lock);
     return status;
 }
 

@@ -18,6 +18,7 @@ typedef struct isolate_process {
     int file;                        /* descriptor of the plug-in; outlives this */
     isolate_heap arguments, results; /* used by the holder of lock */
     isolate_header *header;
+    uint32_t spins;       /* polls of a state before the host sleeps */
     uint32_t forks;       /* fork_count when it was initialised: a child of fork() does not use or end the process */
     pthread_mutex_t lock; /* guards all that follows, and both heaps */
     pthread_mutex_t start_lock;       /* held while the process is started; taken before lock */
@@ -28,6 +29,7 @@ typedef struct isolate_process {
     int pidfd, socket;
     uint32_t generation; /* 0 = never started */
     uint64_t tickets;    /* of calls; atomic */
+    bool collided;       /* it ended because an address of the shared memory was in use there */
     bool running;
     bool excluded;                   /* ended too often */
     uint64_t ends[ISOLATE_MAX_ENDS]; /* times of the last ends, oldest first */

@@ -40,7 +40,7 @@ typedef struct isolate_proxy {
     proxy_record *records;
     uint64_t next_cookie;
     bool untrimmed;             /* constants may be in the shared memory that nothing reads */
-    pthread_mutex_t renew_lock; /* guards generation and cookies of all records; taken before process.lock */
+    pthread_mutex_t renew_lock; /* guards the offers and generations of all records; taken before process.lock */
     /* Written before create returns: */
     isolate_start *start; /* in the shared arguments */
     inlay_ext_weights weights;

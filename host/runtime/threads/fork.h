@@ -13,6 +13,6 @@
 extern uint32_t fork_count;
 /* Registers a process-wide lock: fork() waits until it is free, and the child gets it unlocked. Cannot be undone.
  * Called by constructors, at most FORK_GUARDS times. */
-enum { FORK_GUARDS = 8 };
+enum { FORK_GUARDS = 16 };
 void fork_guard(pthread_mutex_t *lock);
 #endif

@@ -1,6 +1,6 @@
-/* EPContext nodes: the form in which ONNX Runtime stores what a provider has compiled. A node of this provider contains the
- * fused nodes as an ONNX file, in its attribute or in a file next to the model. A session of a model with such nodes does
- * not search for supported nodes again; inlay's cache has their packed weights. */
+/* EPContext nodes: the form in which ONNX Runtime stores what a provider has compiled. A node of this provider contains
+ * the fused nodes as an ONNX file, in its attribute or in a file next to the model. A session of a model with such
+ * nodes does not search for supported nodes again; inlay's cache has their packed weights. */
 #include "ort_ep.h"
 #include <limits.h>
 #include <stdio.h>

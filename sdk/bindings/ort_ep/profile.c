@@ -1,5 +1,5 @@
-/* Profiles: the runtime's profiler of this provider gets the steps of inlay's sessions as events. The runtime announces an
- * event of its own on the thread that then calls compute; a run within such an event is profiled. */
+/* Profiles: the runtime's profiler of this provider gets the steps of inlay's sessions as events. The runtime announces
+ * an event of its own on the thread that then calls compute; a run within such an event is profiled. */
 #include "ort_ep.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct profiler {
 /* The steps of the longest run that is reported completely. */
 enum { MOST_STEPS = 65536 };
 
-/* The profilers of the events in progress on this thread, outermost first. Deeper ones than the list has are counted. */
+/* The profilers of the events in progress on this thread, outermost first. Deeper ones are only counted. */
 enum { MOST_DEPTH = 16 };
 static _Thread_local struct profiler *stack[MOST_DEPTH];
 static _Thread_local uint32_t depth;

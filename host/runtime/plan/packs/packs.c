@@ -5,6 +5,7 @@
 #include "inlay/check.h"
 #include "partition/cost/cost_profile.h"
 #include "plan/packs/pack_file.h"
+#include "threads/fork.h"
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -31,6 +32,11 @@ struct pack {
 };
 
 struct packs {
+    struct packs *next;   /* in `live` */
+    uint32_t references;  /* its session, and the sessions that borrow from it; live_lock guards them */
+    uint32_t forks;       /* fork_count of the process that may borrow from it */
+    struct packs *lender; /* the first session's packs of this model in the process; a reference; NULL: these are */
+    bool borrows;         /* packs of the lender are used */
     pthread_mutex_t lock;
     packs_place place;
     uint64_t model_hash; /* of the model's content, the machine and the providers; part of file names */
@@ -47,6 +53,17 @@ struct packs {
     uint32_t slot_count;
     packs_count counted;
 };
+
+/* The packs of each model that the process had first. Later sessions of the model borrow from them, so that the process
+ * has one copy of each pack: not one that the first session made, and the file that it wrote, mapped once by each other
+ * session. They stay allocated until all these sessions are closed. */
+static struct packs *live;
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_lock(void)
+{
+    fork_guard(&live_lock);
+}
 
 INLAY_PRINTF(2, 3)
 static void log_warning(const struct packs *packs, const char *format, ...)
@@ -204,6 +221,26 @@ static uint64_t hash_providers(const partition_provider *providers, uint32_t cou
     return hash;
 }
 
+/* Finds the lender of a session, or makes its packs those that others borrow. */
+static void find_lender(struct packs *packs)
+{
+    struct packs *first;
+
+    (void)pthread_mutex_lock(&live_lock);
+    first = live;
+    while (first != NULL && (first->model_hash != packs->model_hash || first->forks != fork_count))
+        first = first->next;
+    packs->lender = first;
+    packs->borrows = first != NULL;
+    if (first != NULL) {
+        first->references++;
+    } else {
+        packs->next = live;
+        live = packs;
+    }
+    (void)pthread_mutex_unlock(&live_lock);
+}
+
 struct packs *packs_open(const packs_place *place, uint64_t model_hash, const partition_provider *providers,
                          uint32_t provider_count)
 {
@@ -215,6 +252,8 @@ struct packs *packs_open(const packs_place *place, uint64_t model_hash, const pa
     if (packs == NULL)
         return NULL;
     (void)pthread_mutex_init(&packs->lock, NULL);
+    packs->references = 1;
+    packs->forks = fork_count;
     packs->place = *place;
     packs->machine = hash_machine();
     packs->model_hash = hash_u64(hash_u64(model_hash, packs->machine), hash_providers(providers, provider_count));
@@ -223,6 +262,7 @@ struct packs *packs_open(const packs_place *place, uint64_t model_hash, const pa
         return NULL;
     }
     packs->room_left = room_on_disk(packs);
+    find_lender(packs);
     return packs;
 }
 
@@ -262,6 +302,20 @@ static bool validate(struct packs *packs, struct pack *entry)
     return entry->ready;
 }
 
+/* A filled pack of the lender; NULL: it has none. */
+static void *borrow(struct packs *lender, const pack_key *key, uint64_t bytes)
+{
+    void *data = NULL;
+    uint32_t at;
+
+    (void)pthread_mutex_lock(&lender->lock);
+    at = *slot_of(lender, key);
+    if (at != 0 && lender->list[at - 1].ready && lender->list[at - 1].bytes == bytes)
+        data = lender->list[at - 1].data;
+    (void)pthread_mutex_unlock(&lender->lock);
+    return data;
+}
+
 static inlay_status find_or_add(struct packs *packs, const pack_key *key, uint64_t bytes, void **out_data,
                                 uint32_t *out_known)
 {
@@ -269,6 +323,13 @@ static inlay_status find_or_add(struct packs *packs, const pack_key *key, uint64
     struct pack entry = { .key = *key, .bytes = bytes, .fresh = true },
                 *existing = at != 0 ? &packs->list[at - 1] : NULL;
 
+    *out_data = packs->borrows ? borrow(packs->lender, key, bytes) : NULL;
+    if (*out_data != NULL) {
+        *out_known = 1;
+        packs->counted.found++;
+        packs->counted.mapped_bytes += bytes;
+        return INLAY_OK;
+    }
     if (existing != NULL && (existing->bytes != bytes || (existing->fresh && !existing->ready)))
         return INLAY_UNSUPPORTED; /* another size, or another thread is filling the pack */
     if (existing != NULL && (existing->fresh || validate(packs, existing))) {
@@ -336,8 +397,22 @@ static bool is_new(const struct packs *packs, const struct pack *entry)
     return entry->ready && (entry->fresh || packs->damaged[entry->file]);
 }
 
+/* The number of the file to be written. That of a session that borrows must not replace a file that appeared since the
+ * session was opened: that of the lender, which holds other packs. */
+static int number_to_write(const struct packs *packs)
+{
+    char path[PATH_MAX];
+    int number = packs->free_number;
+
+    while (packs->borrows && number < MAX_FILES && path_of(packs, number, path, sizeof path) && access(path, F_OK) == 0)
+        number++;
+    return number;
+}
+
 static void write_file(struct packs *packs)
 {
+    const int number = number_to_write(packs);
+
     pack_entry *entries = malloc((packs->count + 1u) * sizeof *entries);
     const void **data = malloc((packs->count + 1u) * sizeof *data);
     char path[PATH_MAX];
@@ -351,7 +426,7 @@ static void write_file(struct packs *packs)
         entries[count++] = (pack_entry){ .key = packs->list[i].key, .bytes = packs->list[i].bytes };
     }
     (void)pthread_mutex_unlock(&packs->lock);
-    if (count > 0 && path_of(packs, packs->free_number, path, sizeof path)) {
+    if (count > 0 && number < MAX_FILES && path_of(packs, number, path, sizeof path)) {
         if (pack_file_write(path, file_key(packs), entries, data, count))
             cache_folder_trim(packs->place.dir, suffix, packs->place.max_bytes, MAX_FOLDER_FILES);
         else
@@ -394,12 +469,8 @@ void packs_commit(struct packs *packs)
         write_file(packs);
 }
 
-void packs_close(struct packs *packs)
+static void release(struct packs *packs)
 {
-    if (packs == NULL)
-        return;
-    if (packs->has_writer)
-        (void)pthread_join(packs->writer, NULL);
     for (int i = 0; i < MAX_FILES; i++)
         pack_file_close(&packs->files[i]);
     for (uint32_t i = 0; i < packs->count; i++)
@@ -411,11 +482,48 @@ void packs_close(struct packs *packs)
     free(packs);
 }
 
+/* Drops a reference; the last one frees the packs. NULL is a no-op. */
+static void unref(struct packs *packs)
+{
+    struct packs **link = &live;
+    bool last;
+
+    if (packs == NULL)
+        return;
+    (void)pthread_mutex_lock(&live_lock);
+    INLAY_CHECK(packs->references > 0);
+    last = --packs->references == 0;
+    while (last && *link != NULL && *link != packs)
+        link = &(*link)->next;
+    if (last && *link == packs)
+        *link = packs->next;
+    (void)pthread_mutex_unlock(&live_lock);
+    if (last)
+        release(packs);
+}
+
+void packs_close(struct packs *packs)
+{
+    struct packs *lender;
+
+    if (packs == NULL)
+        return;
+    if (packs->has_writer)
+        (void)pthread_join(packs->writer, NULL);
+    packs->has_writer = false;
+    packs->place.log = NULL; /* the session's */
+    lender = packs->lender;
+    unref(packs);
+    unref(lender);
+}
+
 void packs_inherit(struct packs *packs)
 {
     if (packs == NULL)
         return;
     packs->has_writer = false;
+    packs->borrows = false; /* another thread may have held the lender's lock */
+    packs->forks = fork_count;
     (void)pthread_mutex_init(&packs->lock, NULL); /* the writer, which only reads, may have held it */
 }
 
