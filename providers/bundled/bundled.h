@@ -5,7 +5,8 @@
 
 /* Tables of the model's operators: one list per instruction level, terminated by NULL. A list may be empty. */
 typedef struct bundled_tables {
-    const kit_table *const *avx512, *const *avx2, *const *neon;
+    const kit_table *const *avx512, *const *avx2;
+    const kit_table *const *only;  /* of arm64 and WebAssembly, which have one level */
     const kit_table *const *plain; /* for operators without a table of the level in use */
 } bundled_tables;
 /* The operators outside of regions: those of the providers cpu and reference. */

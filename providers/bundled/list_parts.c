@@ -34,6 +34,10 @@ int main(void)
 #define TABLE(stem) { "operators_" #stem "_neon", &operators_##stem##_neon },
 #include "operators/tables.def"
 #undef TABLE
+#elif defined(__wasm__)
+#define TABLE(stem) { "operators_" #stem "_wasm", &operators_##stem##_wasm },
+#include "operators/tables.def"
+#undef TABLE
 #endif
     };
 
@@ -44,5 +48,6 @@ int main(void)
 #include "cpu/region/integers.def"
 #include "cpu/region/operators.def"
 #undef X
+    (void)printf("family cpu_pool ReduceMean\nfamily cpu_pool ReduceMax\n"); /* cpu_reduce calls it for images */
     return 0;
 }

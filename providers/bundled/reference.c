@@ -47,8 +47,8 @@ const inlay_provider *bundled_reference(const inlay_host *host, const bundled_ta
 #if defined(__x86_64__)
     if (cpu_has(CPU_AVX2))
         count = add_tables(count, cpu_has(CPU_AVX512) ? tables->avx512 : tables->avx2);
-#elif defined(__aarch64__)
-    count = add_tables(count, tables->neon);
+#elif defined(__aarch64__) || defined(__wasm__)
+    count = add_tables(count, tables->only);
 #endif
     operators.table_count = add_tables(count, tables->plain);
     provider = kit_describe_provider(&operators);

@@ -50,7 +50,7 @@ typedef struct product_size product_size;
 
 /* The implementation of the multiplication of one type: the microkernels of an instruction set, or a library. */
 struct gemm_kernel {
-    const char *isa;    /* "avx512", "avx2", "neon", "c", or the library's name */
+    const char *isa;    /* "avx512", "avx2", "neon", "wasm", "c", or the library's name */
     uint32_t mr, nr;    /* lines of A's and B's panels; tiles are multiples of them. Microkernels: nr = 3 * lanes */
     uint32_t lanes;     /* microkernels: sums per vector register */
     uint32_t in_bytes;  /* of a packed element */

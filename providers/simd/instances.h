@@ -4,9 +4,9 @@
 #include "simd/cpu.h"
 #include <stddef.h>
 
-/* Declares the instances of a kernel, constants of `type`: name_avx512, name_avx2, name_neon, name_c. Only those of the
- * architecture are defined. */
-#define KERNEL_INSTANCES(type, name) extern const type name##_avx512, name##_avx2, name##_neon, name##_c;
+/* Declares the instances of a kernel, constants of `type`: name_avx512, name_avx2, name_neon, name_wasm, name_c. Only those of
+ * the architecture are defined. */
+#define KERNEL_INSTANCES(type, name) extern const type name##_avx512, name##_avx2, name##_neon, name##_wasm, name##_c;
 
 /* All instances that a source may have, best first, and the condition to run each in this process. */
 #define KERNEL_INSTANCE_LIST(X)                                                                                        \
@@ -15,6 +15,7 @@
     X(avx512, cpu_has(CPU_AVX512))                                                                                     \
     X(avx2, cpu_has(CPU_AVX2))                                                                                         \
     X(neon, true)                                                                                                      \
+    X(wasm, true)                                                                                                      \
     X(c, true)
 
 /* The best instance that this process may use. With CMake's INLAY_QUICK there is only that of level SIMD_ONLY. */
@@ -26,6 +27,8 @@
 #define KERNEL_BEST(name) (cpu_has(CPU_AVX512) ? &name##_avx512 : cpu_has(CPU_AVX2) ? &name##_avx2 : &name##_c)
 #elif defined(__aarch64__)
 #define KERNEL_BEST(name) (&name##_neon)
+#elif defined(__wasm__)
+#define KERNEL_BEST(name) (&name##_wasm)
 #else
 #define KERNEL_BEST(name) (&name##_c)
 #endif

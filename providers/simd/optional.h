@@ -12,9 +12,15 @@
 #ifndef SIMD_OPTIONAL_H
 #define SIMD_OPTIONAL_H
 
+#if defined(__wasm__)
+#define OPTIONAL_NOTE(function, text)                                                                                  \
+    extern __typeof__(function)(function);                                                                             \
+    __asm__(".section .custom_section.bundle_parts,\"\",@\n    .ascii \"\\n" text "\\n\"\n    .text\n")
+#else
 #define OPTIONAL_NOTE(function, text)                                                                                  \
     extern __typeof__(function)(function);                                                                             \
     __asm__(".pushsection .bundle_parts,\"e\"\n    .asciz \"" text "\"\n    .popsection\n")
+#endif
 
 #define OPTIONAL_WITH(function, families) OPTIONAL_NOTE(function, "set " #function " " families)
 #define OPTIONAL_IF_CALLED(function) OPTIONAL_NOTE(function, "function " #function)

@@ -73,6 +73,8 @@
 #include "simd/vec_avx2.h"
 #elif defined(KERNEL_IS_neon)
 #include "simd/vec_neon.h"
+#elif defined(KERNEL_IS_wasm)
+#include "simd/vec_wasm.h"
 #else
 #include "simd/vec_c.h"
 #endif

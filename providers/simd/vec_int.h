@@ -38,6 +38,8 @@
 #include "simd/vec_int_avx512.h"
 #elif defined(KERNEL_IS_neon)
 #include "simd/vec_int_neon.h"
+#elif defined(KERNEL_IS_wasm)
+#include "simd/vec_int_wasm.h"
 #else
 #include "simd/vec_int_avx2.h"
 #endif

@@ -10,7 +10,8 @@
  *     region.c    a copy of a region, for providers that compile whole regions (inlay/kit_region.h)
  *     kept.c      data that persists between processes
  *     isa.c       instruction sets of the CPU
- *     open.c      the handshake and the build id */
+ *     build_id.c  the build id
+ *     open.c      the handshake */
 #ifndef KIT_INTERNAL_H
 #define KIT_INTERNAL_H
 #include "inlay/check.h"

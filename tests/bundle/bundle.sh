@@ -131,7 +131,7 @@ awk '{ print $2 }' "$parts/parts.txt" | sort -u | awk '
     { print "extern const char " $1 "[];"; list = list $1 ", " }
     END { print "const void *const all[] = { " list " };\nint main(void)\n{\n    return all[0] == 0;\n}" }' >all.c
 holds "all parts of parts.txt link" sh -c "cc -c all.c && cc -static -no-pie all.o '$parts/libinlay_bundle.a' -lm -o all"
-for model in attention encoder loose recurrent upsample deconvolution; do
+for model in attention encoder loose recurrent upsample reduced deconvolution; do
     does '.tried and .same' $model.onnx -o family
 done
 fails 4 "the size of 'y' is not fixed" open_view.onnx -o none
@@ -177,6 +177,8 @@ if [ -d "$arm" ] && command -v aarch64-linux-gnu-gcc >/dev/null && command -v qe
 else
     fails 3 "no run-time part for target 'aarch64-linux-gnu'" mlp.onnx -o none --target aarch64-linux-gnu
 fi
+[ -d "$(dirname "$arm")/wasm32" ] || # otherwise wasm.sh tests it
+    fails 3 "with the packages clang, lld, llvm, wasi-libc" mlp.onnx -o none --target wasm32
 
 # ---- rejected models and options
 fails 2 "no output file given" mlp.onnx

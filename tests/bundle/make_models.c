@@ -195,6 +195,7 @@ static void write_families(const char *folder)
                        "v = [1,3,3]\n-> h, l" },
         { "upsample", "x : 1,4,5,6\ns = [4] 1,1,2,2\nr = Resize(x, _, s) mode=linear\n"
                       "p = MaxPool(r) kernel_shape=3,3 strides=2,2\na = i[2] 2,3\nm = ReduceMean(p, a)\n-> m" },
+        { "reduced", "x : 1,16,9,9\nk = [16,16,1,1]\nc = Conv(x, k)\na = i[2] 2,3\nm = ReduceMean(c, a)\n-> m" },
         { "winograd", "x : 1,64,28,28\na = [64,64,3,3]\nb = [64,64,3,3]\nc = Conv(x, a) pads=1,1,1,1\nr = Relu(c)\n"
                       "d = Conv(r, b) pads=1,1,1,1\ng = GlobalAveragePool(d)\n-> g" },
         { "heavy", "x : 1,256,14,14\na = [256,256,3,3]\nb = [256,256,3,3]\nc = [256,256,3,3]\nd = [256,256,3,3]\n"

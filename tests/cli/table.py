@@ -42,6 +42,7 @@ EXPECTED = {
     "inlay cache merge laptop.cache server.cache -o fleet.cache": (3,),
     "inlay explain model.onnx --if fleet.cache": (0, 3),
     "inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu": (0, 3),
+    "inlay bundle model.onnx -o model.wasm --target wasm32": (0, 3),
     "inlay tune --machine --threads 1,4 --providers reference": (0, 2),
     "inlay providers --retry my_plugin": (3,),
     "inlay plugin-check build/fast_blur.so --with build/blur.so": (0, 1),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Random graphs: compares default settings with the reference kernels without optimiser.
 
-  random_graphs.py INLAY [--quantized] [--first SEED] [--count N] [--against ORT_BENCH,LIBONNXRUNTIME] [-- FLAG...]
+  random_graphs.py INLAY [--quantized] [--first SEED] [--count N] [--against ORT_BENCH,LIBONNXRUNTIME]
+      [--bundle TARGET] [-- FLAG...]
   random_graphs.py --passes passes.def
 
 Each seed gives a graph: 2 to 14 steps of the families in families.py, control_flow.py, unsigned.py, windows.py and
@@ -18,6 +19,8 @@ graph exceeds its type, NaN and infinities are not compared. For some graphs the
 
 --quantized makes graphs of the families in quantized.py instead, and runs them at sizes that shrink and grow. Their
 results equal those of level 0, or differ as their families say.
+
+--bundle TARGET only bundles the graphs of fixed sizes for a target of `inlay bundle` (wasm32), which compares them.
 
 FLAGs (--isa avx2) apply to the tested run. --against compares with ONNX Runtime instead, through the program that
 times it. A graph that differs is stored with its inputs, and its folder printed. --passes fails if a pass of the
@@ -481,7 +484,9 @@ class Judge:
 
     def bundle(self, folder, steps):
         """The verb compares the program with `inlay run`; it may reject a model, and needs a compiler."""
-        done = self.command("bundle", f"{folder}/m.onnx", "-o", f"{folder}/program", "--json", "--no-config")
+        target = ["--target", self.args.bundle] if self.args.bundle else []
+        program = f"{folder}/program{'.wasm' if self.args.bundle == 'wasm32' else ''}"
+        done = self.command("bundle", f"{folder}/m.onnx", "-o", program, "--json", "--no-config", *target)
         if done.returncode < 0:
             return f"`inlay bundle` ended with {done.returncode}"
         said = json.loads(done.stdout) if done.returncode == 0 else {"tried": False}
@@ -499,6 +504,9 @@ class Judge:
         shapes = [first] + (graph.other_shapes() if graph.dims != first else [])
         runs = [(shape, *graph.feeds(shape)) for shape in shapes]
         steps = any(n.op_type in STEPS for n in graph.nodes)
+        if self.args.bundle:
+            wrong = "" if graph.dims != first else self.bundle(folder, steps)
+            return f"{wrong}; seed {seed}" if wrong else wrong
         ops = " ".join(n.op_type for n in graph.nodes)
         session, seen = None, None
         for i, (shape, kind, feeds) in enumerate(runs + runs[:1]):
@@ -608,6 +616,7 @@ def main():
     flags.add_argument("--count", type=int, default=100)
     flags.add_argument("--against")
     flags.add_argument("--quantized", action="store_true")
+    flags.add_argument("--bundle")
     flags.add_argument("--passes")
     given = sys.argv[1:]
     cut = given.index("--") if "--" in given else len(given)

@@ -77,7 +77,7 @@ class Browser:
     # ---------------------------------------------------------------- the page
 
     def show(self, path, width=1280, height=800, dark=False):
-        """Opens a file and waits until it is loaded and drawn."""
+        """Opens a file, or the page at a URL, and waits until it is loaded and drawn."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                   mobile=width < 700)
         self.call("Emulation.setTouchEmulationEnabled", enabled=width < 700)
@@ -85,8 +85,9 @@ class Browser:
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Page.navigate", url="about:blank")
         self.events = []
-        self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
-        self.until("document.readyState === 'complete' && location.protocol === 'file:'")
+        url = str(path) if "://" in str(path) else pathlib.Path(path).resolve().as_uri()
+        self.call("Page.navigate", url=url)
+        self.until(f"document.readyState === 'complete' && location.href === {json.dumps(url)}")
         self.settle()
 
     def value(self, expression):

@@ -1,6 +1,7 @@
 #include "isolate/heap.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/note.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,14 +12,20 @@
 
 /* ------------------------------------------------------------------ mapping */
 
-/* An address that the other process can map as well: far from where Linux places programs, libraries, stacks and the
- * shadow memory of sanitizers. */
+/* Where to map: far from where Linux places programs, libraries and stacks, so that the other process can map there as
+ * well. ThreadSanitizer permits only some ranges. */
+#if defined(__SANITIZE_THREAD__) || INLAY_NOTE_FEATURE(thread_sanitizer)
+static const uintptr_t first_address = UINT64_C(0x7e8000000000);
+#else
+static const uintptr_t first_address = UINT64_C(0x200000000000);
+#endif
+
 static void *map_shared(int fd, size_t bytes)
 {
-    const uintptr_t first = UINT64_C(0x200000000000), step = UINT64_C(0x4000000000);
+    const uintptr_t step = UINT64_C(0x4000000000);
 
     for (uintptr_t i = 0; i < 64; i++) {
-        void *at = mmap((void *)(first + i * step), bytes, PROT_READ | PROT_WRITE,
+        void *at = mmap((void *)(first_address + i * step), bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, 0);
 
         if (at != MAP_FAILED)

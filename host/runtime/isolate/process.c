@@ -29,11 +29,12 @@ static void describe_end(isolate_process *process, const siginfo_t *info, const 
 {
     const char *name = info->si_code != CLD_EXITED ? sigabbrev_np(info->si_status) : NULL;
 
+    process->collided = reason == NULL && info->si_code == CLD_EXITED && info->si_status == ISOLATE_EXIT_MAPPING;
     if (reason != NULL)
         (void)snprintf(process->why, sizeof process->why, "%s", reason);
     else if (info->si_pid == 0)
         (void)snprintf(process->why, sizeof process->why, "it ended");
-    else if (info->si_code == CLD_EXITED && info->si_status == ISOLATE_EXIT_MAPPING)
+    else if (process->collided)
         (void)snprintf(process->why, sizeof process->why, "the addresses of the shared memory are in use there");
     else if (info->si_code == CLD_EXITED && info->si_status == ISOLATE_EXIT_LAYOUT)
         (void)snprintf(process->why, sizeof process->why, "inlay-probe belongs to another version of inlay");
@@ -85,7 +86,8 @@ static bool has_ended(isolate_process *process, uint32_t generation)
         ended = poll(&pollfd, 1, 0) > 0;
         if (ended) {
             end_process(process, NULL);
-            count_end(process);
+            if (!process->collided)
+                count_end(process);
         }
     }
     (void)pthread_mutex_unlock(&process->lock);
@@ -398,21 +400,19 @@ static inlay_status first_call(isolate_process *process, uint32_t call, const is
     return status;
 }
 
-inlay_status isolate_process_start(isolate_process *process, uint32_t call, const isolate_start *start,
-                                   void (*first)(void *ctx, const isolate_channel *channel, const char *outbox),
-                                   void *ctx, uint32_t *out_generation, inlay_diag *diag)
+/* Starts the process once, unless it runs. start_lock is held. */
+static inlay_status start_once(isolate_process *process, uint32_t call, const isolate_start *start,
+                               void (*first)(void *ctx, const isolate_channel *channel, const char *outbox), void *ctx,
+                               uint32_t *out_generation, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     int error = 0;
     bool runs, excluded;
 
-    if (process->forks != fork_count)
-        return inlay_fail(diag, INLAY_DEVICE_LOST, "isolated %s was opened before fork(); create a new session",
-                          process->name);
-    (void)pthread_mutex_lock(&process->start_lock);
     (void)pthread_mutex_lock(&process->lock);
     runs = process->running;
     excluded = process->excluded;
+    process->collided = false;
     if (!runs && !excluded) {
         while (process->busy != 0) /* calls that notice the end of the last process in a moment */
             (void)pthread_cond_wait(&process->idle, &process->lock);
@@ -434,6 +434,24 @@ inlay_status isolate_process_start(isolate_process *process, uint32_t call, cons
             end_process(process, "it could not open the provider");
         (void)pthread_mutex_unlock(&process->lock);
     }
+    return status;
+}
+
+inlay_status isolate_process_start(isolate_process *process, uint32_t call, const isolate_start *start,
+                                   void (*first)(void *ctx, const isolate_channel *channel, const char *outbox),
+                                   void *ctx, uint32_t *out_generation, inlay_diag *diag)
+{
+    enum { ATTEMPTS = 8 };
+    inlay_status status;
+
+    if (process->forks != fork_count)
+        return inlay_fail(diag, INLAY_DEVICE_LOST, "isolated %s was opened before fork(); create a new session",
+                          process->name);
+    (void)pthread_mutex_lock(&process->start_lock);
+    status = start_once(process, call, start, first, ctx, out_generation, diag);
+    /* Each process places its libraries at other random addresses. */
+    for (int i = 1; i < ATTEMPTS && status == INLAY_DEVICE_LOST && process->collided; i++)
+        status = start_once(process, call, start, first, ctx, out_generation, diag);
     (void)pthread_mutex_unlock(&process->start_lock);
     return status;
 }

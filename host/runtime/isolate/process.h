@@ -29,6 +29,7 @@ typedef struct isolate_process {
     int pidfd, socket;
     uint32_t generation; /* 0 = never started */
     uint64_t tickets;    /* of calls; atomic */
+    bool collided;       /* it ended because an address of the shared memory was in use there */
     bool running;
     bool excluded;                   /* ended too often */
     uint64_t ends[ISOLATE_MAX_ENDS]; /* times of the last ends, oldest first */

@@ -70,24 +70,24 @@ static uint64_t put_data(struct emitter *emitter, const void *data, uint64_t byt
     return at;
 }
 
-static void put_text(struct emitter *emitter, const char *text, uint64_t bytes)
+void bundle_write_text(FILE *to, const char *text, uint64_t bytes)
 {
-    (void)fputc('"', emitter->to);
+    (void)fputc('"', to);
     for (uint64_t i = 0; i < bytes; i++) {
         const unsigned char c = (unsigned char)text[i];
 
         if (isalnum(c) || (c < 0x80 && strchr(" _./:-+*=,;()[]", c) != NULL && c != '\0'))
-            (void)fputc(c, emitter->to);
+            (void)fputc(c, to);
         else
-            (void)fprintf(emitter->to, "\\%03o", c);
+            (void)fprintf(to, "\\%03o", c);
     }
-    (void)fputc('"', emitter->to);
+    (void)fputc('"', to);
 }
 
 static void put_str(struct emitter *emitter, inlay_str string)
 {
     (void)fputs("{ ", emitter->to);
-    put_text(emitter, string.data != NULL ? string.data : "", string.data != NULL ? string.bytes : 0);
+    bundle_write_text(emitter->to, string.data != NULL ? string.data : "", string.data != NULL ? string.bytes : 0);
     (void)fprintf(emitter->to, ", %" PRIu64 " }", string.data != NULL ? string.bytes : 0);
 }
 
@@ -445,9 +445,9 @@ static void put_tensors(struct emitter *emitter, const char *what, const uint32_
         const uint32_t npy_bytes = npy_header(value, npy, sizeof npy);
 
         (void)fputs("    { ", emitter->to);
-        put_text(emitter, value->name.data, value->name.bytes);
+        bundle_write_text(emitter->to, value->name.data, value->name.bytes);
         (void)fputs(", ", emitter->to);
-        put_text(emitter, npy, npy_bytes);
+        bundle_write_text(emitter->to, npy, npy_bytes);
         (void)fprintf(emitter->to, ", %u, %u, %" PRIu64 "u },\n", npy_bytes, inlay_dtype_bits(value->dtype) / 8,
                       emitter->collection->items[emitter->collection->parts[0].item_of[list[i]]].bytes);
     }
@@ -464,6 +464,13 @@ static void put_packs(struct emitter *emitter)
     (void)fprintf(emitter->to, "    { { 0, 0 }, 0, 0 } };\n\n");
 }
 
+/* Whether the source refers to a part only to have it linked. The linker for WebAssembly includes functions without. */
+static bool is_referenced(const bundle_names *names, const provider_part *part)
+{
+    return part->needed && part->kind != PART_TABLE && part->kind != PART_LEVEL && part->kind != PART_KERNEL &&
+           part->signature == NULL && (!names->has_cpu || part->kind != PART_BASELINE);
+}
+
 /* References the needed parts, so that the linker includes them, and defines the others as functions that do nothing.
  * In a first run, these functions report that they were called. */
 static void put_parts(struct emitter *emitter)
@@ -471,14 +478,17 @@ static void put_parts(struct emitter *emitter)
     static const char *const kinds[] = { "extern const kit_table", "extern const char", "void *", "int",
                                          "extern const char" };
 
-    (void)fprintf(emitter->to,
-                  "void bundle_report_missing(const char *name);\n"
-                  "void bundle_fail_excluded(void);\nvoid fail_excluded(void);\nvoid fail_excluded(void)\n{\n"
-                  "    bundle_fail_excluded();\n}\n");
+    if (!emitter->names->in_assembly)
+        (void)fprintf(emitter->to,
+                      "void bundle_report_missing(const char *name);\n"
+                      "void bundle_fail_excluded(void);\nvoid fail_excluded(void);\nvoid fail_excluded(void)\n{\n"
+                      "    bundle_fail_excluded();\n}\n");
     for (uint32_t i = 0; i < emitter->names->part_count; i++) {
         const provider_part *part = &emitter->names->parts[i];
         const bool function = part->kind == PART_SET || part->kind == PART_FUNCTION;
 
+        if (emitter->names->in_assembly && (function || part->kind == PART_KERNEL))
+            continue;
         if (part->kind == PART_KERNEL) {
             if (!part->needed &&
                 !emitter->facts->first) /* the first run uses functions in assembly, which report their names */
@@ -500,9 +510,7 @@ static void put_parts(struct emitter *emitter)
     }
     (void)fprintf(emitter->to, "__attribute__((used)) static const void *const needed[] = { 0, ");
     for (uint32_t i = 0; i < emitter->names->part_count; i++)
-        if (emitter->names->parts[i].needed && emitter->names->parts[i].kind != PART_TABLE &&
-            emitter->names->parts[i].kind != PART_LEVEL && emitter->names->parts[i].kind != PART_KERNEL &&
-            (!emitter->names->has_cpu || emitter->names->parts[i].kind != PART_BASELINE))
+        if (is_referenced(emitter->names, &emitter->names->parts[i]))
             (void)fprintf(emitter->to, "(const void *)&%s, ", emitter->names->parts[i].name);
     (void)fprintf(emitter->to, "};\n");
 }
@@ -513,12 +521,14 @@ static const char *table_list(const char *name)
     const char *end = strrchr(name, '_');
 
     end = end != NULL ? end + 1 : name;
-    return strcmp(end, "avx512") == 0 || strcmp(end, "avx2") == 0 || strcmp(end, "neon") == 0 ? end : "plain";
+    if (strcmp(end, "neon") == 0 || strcmp(end, "wasm") == 0)
+        return "only";
+    return strcmp(end, "avx512") == 0 || strcmp(end, "avx2") == 0 ? end : "plain";
 }
 
 static void put_providers(struct emitter *emitter)
 {
-    static const char *const lists[] = { "avx512", "avx2", "neon", "plain" };
+    static const char *const lists[] = { "avx512", "avx2", "only", "plain" };
 
     put_parts(emitter);
     if (!emitter->names->has_reference)
@@ -532,7 +542,7 @@ static void put_providers(struct emitter *emitter)
                 (void)fprintf(emitter->to, "&%s, ", emitter->names->parts[i].name);
         (void)fprintf(emitter->to, "0 };\n");
     }
-    (void)fprintf(emitter->to, "    static const bundled_tables tables = { avx512, avx2, neon, plain };\n\n"
+    (void)fprintf(emitter->to, "    static const bundled_tables tables = { avx512, avx2, only, plain };\n\n"
                                "    return bundled_reference(host, &tables);\n}\n");
 }
 
@@ -557,11 +567,12 @@ static uint32_t put_options(struct emitter *emitter, const char *name, inlay_dia
                                              provider->setting_count, values, diag);
         for (uint32_t k = 0; *status == INLAY_OK && k < count; k++) {
             (void)fputs("    { .name = ", emitter->to);
-            put_text(emitter, values[k].name, strlen(values[k].name));
+            bundle_write_text(emitter->to, values[k].name, strlen(values[k].name));
             (void)fprintf(emitter->to, ", .i = %" PRId64 ", .f = ", values[k].i);
             put_double(emitter, values[k].f);
             (void)fputs(", .s = ", emitter->to);
-            put_text(emitter, values[k].s != NULL ? values[k].s : "", values[k].s != NULL ? strlen(values[k].s) : 0);
+            bundle_write_text(emitter->to, values[k].s != NULL ? values[k].s : "",
+                              values[k].s != NULL ? strlen(values[k].s) : 0);
             (void)fputs(" },\n", emitter->to);
         }
     }

@@ -35,7 +35,8 @@ typedef struct bundle_names {
     struct provider_part *parts; /* the parts that programs can exclude, and whether this one needs them */
     uint32_t part_count;
     bool has_reference, has_cpu;
-    const char *isa; /* "avx2", or NULL */
+    bool in_assembly; /* stubs of excluded functions are not in the source, but in assembly (make_stubs.c) */
+    const char *isa;  /* "avx2", or NULL */
 } bundle_names;
 
 /* The kinds of a line in parts.txt. TABLE: a kernel table of the provider reference. FAMILY: a kernel family of cpu.
@@ -53,11 +54,15 @@ typedef struct provider_part {
     provider_part_kind kind;
     bool needed;
     char name[64];
+    const char *signature; /* of a function for WebAssembly, see runtime/wasm/objects.mjs; NULL: none */
 } provider_part;
 
 /* Makes unique C identifiers from the model's names and from `api`, the name that the user chose. `api` may be any
  * name, because the sources use a separate prefix. The collection owns the memory. false: out of memory. */
 bool bundle_name(bundle_collection *collection, const char *api, bundle_names *out);
+
+/* Writes a string literal of C. */
+void bundle_write_text(FILE *to, const char *text, uint64_t bytes);
 
 /* The C type of the elements; NULL: none. */
 const char *bundle_c_type(inlay_dtype dtype);
@@ -71,4 +76,11 @@ INLAY_NODISCARD inlay_status bundle_emit_header(FILE *to, const bundle_collectio
                                                 inlay_diag *diag);
 INLAY_NODISCARD inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *collection,
                                                 const bundle_names *names, bundle_facts *facts, inlay_diag *diag);
+
+/* emit_module.c: the files of a WebAssembly module. The source defines its exports (runtime/wasm/module.h); the types are
+ * declarations of TypeScript for runtime/wasm/load.mjs. weights_bytes: size of a separate file of weights, or 0. The
+ * caller checks ferror(). */
+INLAY_NODISCARD inlay_status bundle_emit_module(FILE *to, const bundle_collection *collection,
+                                                const bundle_names *names, uint64_t weights_bytes, inlay_diag *diag);
+INLAY_NODISCARD inlay_status bundle_emit_types(FILE *to, const bundle_collection *collection, inlay_diag *diag);
 #endif

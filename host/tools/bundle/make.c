@@ -14,11 +14,13 @@ enum { MAX_ARGS = 128 };
 /* ------------------------------------------------------------------ sources */
 
 /* Writes the assembly that includes the constants and packed weights as bytes (.incbin). */
-static inlay_status write_assembly(struct maker *maker)
+static inlay_status write_assembly(struct maker *maker, bool prepares)
 {
     inlay_status status;
     FILE *file;
 
+    if (maker_is_wasm(maker))
+        return maker_write_wasm_data(maker, maker->job->separate_weights && !prepares);
     INLAY_TRY(maker_write_file(maker, "data.s", &file));
     for (int i = 0; i < 2; i++)
         (void)fprintf(file,
@@ -70,17 +72,24 @@ static inlay_status write_sources(struct maker *maker, bool first, bool prepares
                       "int main(int argc, char **argv)\n{\n"
                       "    return argc == 3 ? bundle_prepare(&%s_model, argv[1], *argv[2] == 'p') : 2;\n}\n",
                       maker->names.name, maker->names.name);
+    else if (maker_is_wasm(maker))
+        status = bundle_emit_module(file, maker->collection, &maker->names,
+                                    maker->job->separate_weights ? maker_weights_bytes(maker) : 0, maker->diag);
     else
         (void)fprintf(file,
                       "#include \"bundle.h\"\nextern const bundle_model %s_model;\nint main(int argc, char **argv)\n"
                       "{\n    return bundle_main(&%s_model, \"%s\", argc, argv);\n}\n",
                       maker->names.name, maker->names.name, maker->names.api);
+    if (status != INLAY_OK) {
+        (void)fclose(file);
+        goto done;
+    }
     INLAY_TRY(maker_close_file(maker, file, "main.c"));
     if (first) {
         INLAY_TRY(maker_write_file(maker, "packs.bin", &file));
         INLAY_TRY(maker_close_file(maker, file, "packs.bin"));
     }
-    status = write_assembly(maker);
+    status = write_assembly(maker, prepares);
 done:
     return status;
 }
@@ -92,10 +101,11 @@ static inlay_status compile(struct maker *maker, const char *source, const char 
     char *include = arena_format(&maker->collection->arena, "-I%s/include", maker->runtime_dir),
          *own = arena_format(&maker->collection->arena, "-I%s", maker->job->dir);
     char *in = maker_path(maker, maker->job->dir, source), *out = maker_path(maker, maker->job->dir, object);
+    const bool is_wasm = maker_is_wasm(maker);
     char *argv[] = { (char *)(uintptr_t)maker_compiler(maker),
                      (char *)"-c",
                      (char *)"-O1",
-                     (char *)"-fPIC",
+                     (char *)(uintptr_t)(is_wasm ? "--target=wasm32-wasi" : "-fPIC"),
                      (char *)"-fvisibility=hidden",
                      (char *)"-ffunction-sections",
                      (char *)"-fno-asynchronous-unwind-tables",
@@ -112,8 +122,6 @@ static inlay_status compile(struct maker *maker, const char *source, const char 
     code = maker_run(argv, maker->log);
     return code == 0 ? INLAY_OK : maker_failed(maker, "compiling the bundle", argv[0], code);
 }
-
-static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
 
 /* Memory for the arguments of a linker, with a definition for each part; NULL: out of memory. */
 static char **make_arguments(struct maker *maker)
@@ -147,8 +155,7 @@ static inlay_status link_program(struct maker *maker, bool first, const char *ou
     argv[count++] = (char *)"-Wl,--build-id=none";
     argv[count++] = (char *)"-s";
     count = define_excluded(maker, argv, count);
-    for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
-        argv[count++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
+    count = maker_wrap_heap(maker, argv, count);
     argv[count++] = maker_path(maker, maker->job->dir, "main.o");
     argv[count++] = maker_path(maker, maker->job->dir, "model.o");
     argv[count++] = maker_path(maker, maker->job->dir, "data.o");
@@ -192,8 +199,7 @@ static inlay_status link_object(struct maker *maker, const char *output)
         rename[rename_count++] = arena_format(&maker->collection->arena, "--redefine-sym=%s_%s=%s_%s",
                                               maker->names.name, functions[i], maker->names.api, functions[i]);
     }
-    for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
-        argv[count++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
+    count = maker_wrap_heap(maker, argv, count);
     argv[count++] = maker_path(maker, maker->job->dir, "model.o");
     argv[count++] = maker_path(maker, maker->job->dir, "data.o");
     argv[count++] = maker_path(maker, maker->runtime_dir, "libinlay_bundle.a");
@@ -232,16 +238,6 @@ done:
     return status;
 }
 
-/* The path of the header: that of the output, with ".h" in place of its suffix. */
-static char *header_path(struct arena *arena, const bundle_job *job)
-{
-    const char *slash = strrchr(job->output, '/'), *dot = strrchr(job->output, '.');
-    const int stem =
-        dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - job->output) : (int)strlen(job->output);
-
-    return arena_format(arena, "%.*s.h", stem, job->output);
-}
-
 static inlay_status write_header(struct maker *maker)
 {
     inlay_status status;
@@ -262,7 +258,7 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
     output_file made = { .fd = -1 }, header = { .fd = -1 };
     char from[PATH_MAX], target[PATH_MAX];
     struct arena arena = { 0 };
-    char *path = header_path(&arena, job);
+    char *path = maker_path_beside(&arena, job, ".h");
     inlay_status status = INLAY_OK;
 
     if (path == NULL || (size_t)snprintf(from, sizeof from, "%s/" HEADER, job->dir) >= sizeof from)
@@ -271,6 +267,10 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "%.200s is not a regular file, so there is no folder for the header", job->output);
     INLAY_TRY(status);
+    if (strcmp(job->target, "wasm32") == 0) {
+        status = maker_publish_wasm(job, &arena, diag);
+        goto done;
+    }
     INLAY_TRY(output_move_file(&made, job->output, job->made, diag));
     if (job->kind != BUNDLE_PROGRAM)
         INLAY_TRY(output_move_file(&header, path, from, diag));
@@ -291,6 +291,11 @@ static inlay_status report_progress(const struct maker *maker, double fraction, 
     return INLAY_OK;
 }
 
+static inlay_status link_output(struct maker *maker, bool first, bool prepares, const char *output)
+{
+    return maker_is_wasm(maker) ? maker_link_wasm(maker, !prepares, output) : link_program(maker, first, output);
+}
+
 static inlay_status build(struct maker *maker, bool first, bool prepares, const char *output)
 {
     inlay_status status;
@@ -299,11 +304,11 @@ static inlay_status build(struct maker *maker, bool first, bool prepares, const 
     INLAY_TRY(compile(maker, "model.c", "model.o"));
     INLAY_TRY(compile(maker, "main.c", "main.o"));
     INLAY_TRY(compile(maker, "data.s", "data.o"));
-    if (first) {
+    if (first || maker->names.in_assembly) {
         INLAY_TRY(maker_write_stubs(maker));
         INLAY_TRY(compile(maker, "stubs.s", "stubs.o"));
     }
-    status = link_program(maker, first, output);
+    status = link_output(maker, first, prepares, output);
 done:
     return status;
 }
@@ -317,7 +322,7 @@ static inlay_status build_again(struct maker *maker, const char *output)
     INLAY_TRY(compile(maker, "model.c", "model.o"));
     INLAY_TRY(maker_write_stubs(maker));
     INLAY_TRY(compile(maker, "stubs.s", "stubs.o"));
-    status = link_program(maker, true, output);
+    status = link_output(maker, true, true, output);
 done:
     return status;
 }
@@ -372,6 +377,45 @@ static bool is_limited_to_baseline(void)
 #endif
 }
 
+/* Finds the run-time part for the target, and rejects options that do not apply to it. */
+static inlay_status check_job(struct maker *maker)
+{
+    const bundle_job *job = maker->job;
+    const char *suffix = strrchr(job->output, '.');
+    char target[PATH_MAX];
+
+    if (!maker_find_runtime(job->target, maker->runtime_dir) && maker_is_wasm(maker))
+        return inlay_fail(
+            maker->diag, INLAY_NOT_FOUND,
+            "no run-time part for target 'wasm32' in %s, relative to this program: "
+            "host/tools/bundle/runtime/cross.sh --target wasm32 builds it, with the packages clang, lld, llvm, "
+            "wasi-libc, libclang-rt-dev-wasm32 and nodejs",
+            INLAY_BUNDLE_FROM_BIN);
+    if (!maker_find_runtime(job->target, maker->runtime_dir))
+        return inlay_fail(maker->diag, INLAY_NOT_FOUND,
+                          "no run-time part for target '%s' in %s, relative to this program: it "
+                          "is part of libinlay-dev; for arm64, host/tools/bundle/runtime/cross.sh builds it",
+                          job->target, INLAY_BUNDLE_FROM_BIN);
+    if (maker_is_wasm(maker) && job->kind != BUNDLE_PROGRAM)
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT,
+                          "--library and --object are for C programs: without them, target wasm32 makes a module");
+    if (maker_is_wasm(maker) && !output_target(job->output, target))
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT,
+                          "%.200s is not a regular file, so there is no folder for the files beside it", job->output);
+    if (maker_is_wasm(maker) && (suffix == NULL || strcmp(suffix, ".wasm") != 0))
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT,
+                          "%.200s: the wrapper looks for a module NAME.wasm: write it to such a name", job->output);
+    if (!maker_is_wasm(maker) && job->separate_weights)
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT, "--separate-weights needs --target wasm32");
+    if (maker->native && !maker_is_native(maker))
+        return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT, "--for native needs a target of this machine, not '%s'",
+                          job->target);
+    if (maker_is_native(maker) && is_limited_to_baseline())
+        return inlay_fail(maker->diag, INLAY_UNSUPPORTED,
+                          "the program needs AVX2, and is tried here, where INLAY_ISA forbids AVX2: unset INLAY_ISA");
+    return INLAY_OK;
+}
+
 inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_diag *diag)
 {
     const bool native = job->isa != NULL && strcmp(job->isa, "native") == 0;
@@ -379,21 +423,12 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
                            .collection = collection,
                            .diag = diag,
                            .native = native,
-                           .names = { .isa = native ? limit_of_process() : job->isa } };
+                           .names = { .isa = native ? limit_of_process() : job->isa,
+                                      .in_assembly = strcmp(job->target, "wasm32") == 0 } };
     struct stat st;
     inlay_status status;
 
-    if (!maker_find_runtime(job->target, maker.runtime_dir))
-        return inlay_fail(diag, INLAY_NOT_FOUND,
-                          "no run-time part for target '%s' in %s, relative to this program: it "
-                          "is part of libinlay-dev; for arm64, host/tools/bundle/runtime/cross.sh builds it",
-                          job->target, INLAY_BUNDLE_FROM_BIN);
-    if (native && !maker_is_native(&maker))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--for native needs a target of this machine, not '%s'",
-                          job->target);
-    if (maker_is_native(&maker) && is_limited_to_baseline())
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "the program needs AVX2, and is tried here, where INLAY_ISA forbids AVX2: unset INLAY_ISA");
+    INLAY_TRY(check_job(&maker));
     (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
     job->pack_count = job->start_count = 0;
     job->memory_bytes = 0;
@@ -423,13 +458,15 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
     }
     INLAY_TRY(report_progress(&maker, 0.7, "linking"));
     INLAY_TRY(measure_arena(&maker));
-    job->tried = maker_path(&maker, job->dir, "whole");
+    job->tried = maker_path(&maker, job->dir, maker_is_wasm(&maker) ? "whole.wasm" : "whole");
     INLAY_TRY(build(&maker, false, false, job->tried));
     job->made = job->tried;
     if (job->kind != BUNDLE_PROGRAM) {
         job->made = maker_path(&maker, job->dir, "made");
         INLAY_TRY(write_header(&maker));
     }
+    if (maker_is_wasm(&maker))
+        INLAY_TRY(maker_write_beside(&maker));
     if (job->kind == BUNDLE_LIBRARY)
         INLAY_TRY(link_library(&maker, job->made));
     if (job->kind == BUNDLE_OBJECT)
@@ -451,8 +488,7 @@ inlay_status bundle_run_result(const bundle_job *job, char *const *inputs, uint3
     if (count > MAX_ARGS)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d inputs", MAX_ARGS);
     (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
-    if (maker_emulator(&maker) != NULL)
-        argv[used++] = (char *)(uintptr_t)maker_emulator(&maker);
+    used = maker_emulator(&maker, true, argv);
     (void)snprintf(path, sizeof path, "%s%s", strchr(job->tried, '/') == NULL ? "./" : "", job->tried);
     argv[used++] = path;
     argv[used++] = (char *)"-o";

@@ -5,9 +5,19 @@
 
 enum { MISSED = 5 }; /* exit code of prepare.c */
 
-const char *maker_emulator(const struct maker *maker)
+uint32_t maker_emulator(struct maker *maker, bool is_result, char **argv)
 {
-    return maker_is_native(maker) ? NULL : strncmp(maker->job->target, "aarch64", 7) == 0 ? "qemu-aarch64" : "false";
+    char folder[PATH_MAX];
+
+    if (maker_is_native(maker))
+        return 0;
+    argv[0] = (char *)(uintptr_t)(strncmp(maker->job->target, "aarch64", 7) == 0 ? "qemu-aarch64" : "false");
+    if (!maker_is_wasm(maker) || !maker_find_runtime(maker->job->target, folder))
+        return 1;
+    (void)snprintf(maker->script, sizeof maker->script, "%s/include/%s", folder, is_result ? "try.mjs" : "run.mjs");
+    argv[0] = (char *)(uintptr_t) "node";
+    argv[1] = maker->script;
+    return 2;
 }
 
 /* Finds the refused node, which may be named only in the message, and its operator. */
@@ -88,19 +98,25 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
     static const first_level levels[] = { { "auto", false }, { "avx2", false }, { "avx2", true } };
     const first_level *kind = &levels[level > 0 && maker->names.isa != NULL ? level + 1 : level];
     char *started = maker_path(maker, maker->job->dir, file);
-    char *wrote = arena_format(&maker->collection->arena, "%s/report.%u", maker->job->dir, level);
-    char *argv[] = { (char *)(uintptr_t)maker_emulator(maker), started, wrote,
-                     (char *)(uintptr_t)(kind->plain ? "plain" : "as is"), NULL };
-    char **start = argv[0] != NULL ? argv : argv + 1;
+    char folder[PATH_MAX]; /* absolute, for run.mjs */
+    char *wrote = realpath(maker->job->dir, folder) == NULL
+                      ? NULL
+                      : arena_format(&maker->collection->arena, "%s/report.%u", folder, level);
     const char *before = getenv("INLAY_ISA");
+    char *argv[6];
+    uint32_t count = maker_emulator(maker, false, argv);
     int code;
 
     if (started == NULL || wrote == NULL)
         return no_memory(maker->diag, "to write the bundle");
     if (before != NULL && (before = arena_format(&maker->collection->arena, "%s", before)) == NULL)
         return no_memory(maker->diag, "to write the bundle");
+    argv[count++] = started;
+    argv[count++] = wrote;
+    argv[count++] = (char *)(uintptr_t)(kind->plain ? "plain" : "as is");
+    argv[count] = NULL;
     (void)setenv("INLAY_ISA", kind->isa, 1);
-    code = maker_run(start, maker->log);
+    code = maker_run(argv, maker->log);
     (void)(before != NULL ? setenv("INLAY_ISA", before, 1) : unsetenv("INLAY_ISA"));
     maker->job->node[0] = '\0';
     if (code == 3)
@@ -110,7 +126,7 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
     if (code == 127 && !maker_is_native(maker))
         return INLAY_OK; /* no emulator: the program packs weights when it starts */
     if (code != 0)
-        return maker_failed(maker, "the first run of the bundle", start[0], code);
+        return maker_failed(maker, "the first run of the bundle", argv[0], code);
     maker->job->prepared = true;
     return INLAY_OK;
 }

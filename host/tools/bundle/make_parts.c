@@ -54,6 +54,10 @@ static bool read_part(struct maker *maker, char *line)
 
     if (name == NULL)
         return true;
+    if (part != NULL && strcmp(kind, "type") == 0) {
+        part->signature = arena_string(&maker->collection->arena, strtok_r(NULL, " \n", &rest));
+        return part->signature != NULL;
+    }
     if (part == NULL) {
         if (maker->names.part_count == MAX_PARTS)
             return false;
@@ -93,6 +97,9 @@ static bool has_better(const struct maker *maker, const char *table)
     if (maker_part(maker, name) != NULL)
         return maker->names.has_cpu; /* its regions need AVX2 */
     (void)snprintf(name, sizeof name, "%s_neon", table);
+    if (maker_part(maker, name) != NULL)
+        return true;
+    (void)snprintf(name, sizeof name, "%s_wasm", table);
     return maker_part(maker, name) != NULL;
 }
 
@@ -143,7 +150,7 @@ void maker_keep_untested(struct maker *maker, const uint64_t *levels, uint32_t c
         uint64_t bits, value; /* of bundle_level() */
     } ends[] = {
         { "_avx512_vnni", 16, 16 }, { "_avx_vnni", 32, 32 }, { "_avx512", 15, 3 }, { "_avx2", 15, 2 },
-        { "_neon", 15, 1 },         { "_c", 0, 1 },          { "_base", 0, 1 },
+        { "_neon", 15, 1 },         { "_wasm", 15, 1 },      { "_c", 0, 1 },       { "_base", 0, 1 },
     };
     const uint32_t end_count = sizeof ends / sizeof ends[0];
 
@@ -163,31 +170,4 @@ void maker_keep_untested(struct maker *maker, const uint64_t *levels, uint32_t c
             continue; /* no CPU of the program uses plain C */
         part->needed |= tested == 0;
     }
-}
-
-/* Writes assembly, because a compiler needs a second for a thousand functions, and the first program is built several
- * times. */
-inlay_status maker_write_stubs(struct maker *maker)
-{
-    const bool arm = strncmp(maker->job->target, "aarch64", 7) == 0;
-    inlay_status status;
-    FILE *file;
-
-    INLAY_TRY(maker_write_file(maker, "stubs.s", &file));
-    for (uint32_t i = 0; i < maker->names.part_count; i++) {
-        const provider_part *part = &maker->names.parts[i];
-
-        if (part->kind != PART_KERNEL || part->needed)
-            continue;
-        (void)fprintf(file, "    .text\n    .globl %s\n    .hidden %s\n%s:\n", part->name, part->name, part->name);
-        (void)fprintf(file,
-                      arm ? "    adrp x0, .L%u\n    add x0, x0, :lo12:.L%u\n    b bundle_note_missing\n"
-                          : "    leaq .L%u(%%rip), %%rdi\n    jmp bundle_note_missing\n",
-                      i, i);
-        (void)fprintf(file, "    .data\n.L%u:\n    .byte 0\n    .asciz \"%s\"\n", i, part->name);
-    }
-    (void)fprintf(file, "    .section .note.GNU-stack,\"\",%%progbits\n");
-    status = maker_close_file(maker, file, "stubs.s");
-done:
-    return status;
 }

@@ -81,6 +81,11 @@ bool maker_is_native(const struct maker *maker)
     return strcmp(maker->job->target, bundle_native_target()) == 0;
 }
 
+bool maker_is_wasm(const struct maker *maker)
+{
+    return strcmp(maker->job->target, "wasm32") == 0;
+}
+
 const char *maker_compiler(const struct maker *maker)
 {
     static char text[128];
@@ -89,6 +94,8 @@ const char *maker_compiler(const struct maker *maker)
         return maker->job->cc;
     if (maker_is_native(maker))
         return "cc";
+    if (maker_is_wasm(maker))
+        return "clang";
     (void)snprintf(text, sizeof text, "%s-gcc", maker->job->target);
     return text;
 }
@@ -97,10 +104,18 @@ inlay_status maker_failed(struct maker *maker, const char *what, const char *too
 {
     char line[400];
 
+    if (code == 127 && maker_is_wasm(maker))
+        return inlay_fail(maker->diag, INLAY_NOT_FOUND,
+                          "%s: cannot find '%s'; install clang, lld, wasi-libc and libclang-rt-dev-wasm32, or select a "
+                          "compiler with --cc",
+                          what, tool);
     if (code == 127)
         return inlay_fail(maker->diag, INLAY_NOT_FOUND, "%s: cannot find '%s'; select a compiler with --cc", what,
                           tool);
     read_log(maker->log, line, sizeof line);
+    if (maker_is_wasm(maker) && (strstr(line, "wasm-ld") != NULL || strstr(line, "wasm32-wasi") != NULL))
+        return inlay_fail(maker->diag, INLAY_NOT_FOUND, "%s: %s; install lld, wasi-libc and libclang-rt-dev-wasm32",
+                          what, line);
     return inlay_fail(maker->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
 }
 
@@ -133,4 +148,22 @@ char *maker_tool(struct maker *maker, const char *tool)
 {
     return maker_is_native(maker) ? arena_string(&maker->collection->arena, tool)
                                   : arena_format(&maker->collection->arena, "%s-%s", maker->job->target, tool);
+}
+
+uint32_t maker_wrap_heap(struct maker *maker, char **argv, uint32_t count)
+{
+    static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
+
+    for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
+        argv[count++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
+    return count;
+}
+
+char *maker_path_beside(struct arena *arena, const bundle_job *job, const char *suffix)
+{
+    const char *slash = strrchr(job->output, '/'), *dot = strrchr(job->output, '.');
+    const int stem =
+        dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - job->output) : (int)strlen(job->output);
+
+    return arena_format(arena, "%.*s%s", stem, job->output, suffix);
 }

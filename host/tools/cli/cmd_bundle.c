@@ -23,7 +23,8 @@ static const char doc[] =
     "  inlay bundle vad.onnx -o vad --dim input:0=1 --dim input:1=512 --set sr=16000\n"
     "  inlay bundle model.onnx -o app --for native --cc musl-gcc  # smallest size\n"
     "  inlay bundle model.onnx -o libmodel.a --library --name model\n"
-    "  inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu\n";
+    "  inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu\n"
+    "  inlay bundle model.onnx -o model.wasm --target wasm32\n";
 
 enum { MOST_DIMS = 64, MOST_MOVED = 32 };
 /* Kernel choices that were tried to respect --memory: the fastest kernels, the kernels with the smallest weights, then
@@ -96,8 +97,13 @@ static const cli_option own_options[] = {
     { "dim", "NAME=N", "Fix an open dimension; may be repeated", CLI_CALL(take_pair, bundle_args, dims) },
     { "set", "INPUT=VALUE", "Make an input of one element a constant; may be repeated",
       CLI_CALL(take_pair, bundle_args, sets) },
-    { "target", "TRIPLE", "x86_64-linux-gnu or aarch64-linux-gnu (default: this machine's)",
+    { "target", "TRIPLE",
+      "x86_64-linux-gnu, aarch64-linux-gnu or wasm32 (default: this machine's).\vwasm32: FILE is a WebAssembly module; "
+      "a "
+      "wrapper in JavaScript and types for TypeScript are written next to it",
       CLI_TEXT(bundle_args, job.target) },
+    { "separate-weights", NULL, "For wasm32: write the weights to a file next to FILE",
+      CLI_SET(bundle_args, job.separate_weights) },
     { "for", "avx2|native",
       "A smaller program: without AVX-512, or for CPUs like this\v(only for those with its instruction set); each "
       "weight is stored once",

@@ -17,6 +17,8 @@ void cpu_region_list(inlay_compiled *compiled)
 {
     inlay_compiled **first = compiled->state->regions;
 
+    if (first == NULL)
+        return;
     (void)pthread_mutex_lock(&lock);
     compiled->next = *first;
     compiled->link = first;

@@ -24,5 +24,6 @@ typedef struct thin_row {
 void thin_row_avx512(const thin_row *row);
 void thin_row_avx2(const thin_row *row);
 void thin_row_neon(const thin_row *row);
+void thin_row_wasm(const thin_row *row);
 void thin_row_c(const thin_row *row);
 #endif

@@ -357,7 +357,7 @@ VEC_INLINE void windows_in(const int points, const float *const *x, int64_t chan
         lines_in(points, false, vec_first(channels - c), x, c, v, step);
 }
 
-static void window_in(const float *const *x, int64_t channels, int64_t points, float *v, int64_t step)
+KERNEL_PART(void, window_in, const float *const *x, int64_t channels, int64_t points, float *v, int64_t step)
 {
     INLAY_CHECK(points == 4 || points == 6);
     if (points == 4)
@@ -407,7 +407,7 @@ VEC_INLINE void windows_out(const int points, const tile_window *window)
         lines_out(points, false, vec_first(window->channels - c), window, c);
 }
 
-static void window_out(const tile_window *window)
+KERNEL_PART(void, window_out, const tile_window *window)
 {
     INLAY_CHECK(window->points == 4 || window->points == 6);
     if (window->points == 4)
@@ -456,8 +456,8 @@ VEC_INLINE void windows_of(const int points, const vec *w, float *u, int64_t u_s
     }
 }
 
-static void window_weights(const char *w, int64_t step, int64_t tap, int64_t count, int64_t points, float *u,
-                           int64_t u_step)
+KERNEL_PART(void, window_weights, const char *w, int64_t step, int64_t tap, int64_t count, int64_t points, float *u,
+            int64_t u_step)
 {
     INLAY_CHECK(count <= TILE_WIDTH && (points == 4 || points == 6));
     for (int64_t v = 0; v < TILE_WIDTH; v += VEC_LANES) {
@@ -481,5 +481,10 @@ static void window_weights(const char *w, int64_t step, int64_t tap, int64_t cou
 }
 
 const tile_set KERNEL(tiles) = {
-    multiply, function, KERNEL(depthwise_block), window_in, window_out, window_weights,
+    multiply,
+    function,
+    KERNEL(depthwise_block),
+    KERNEL_PART_OF(window_in),
+    KERNEL_PART_OF(window_out),
+    KERNEL_PART_OF(window_weights),
 };

@@ -272,8 +272,8 @@ VEC_INLINE bool lanes_row(const pool_plane *plane, const float *input, float *ou
 
 /* Separate functions: compilers allocate the registers of a larger one worse. */
 #define LANES_ROW(name, is_mean, deep)                                                                                 \
-    static __attribute__((noinline)) bool name(const pool_plane *plane, const float *input, float *output,             \
-                                               int64_t slice_out, int64_t row_out)                                     \
+    KERNEL_PART(bool, pool_##name, const pool_plane *plane, const float *input, float *output, int64_t slice_out,      \
+                int64_t row_out)                                                                                       \
     {                                                                                                                  \
         return lanes_row(plane, input, output, slice_out, row_out, is_mean, deep);                                     \
     }
@@ -285,11 +285,12 @@ LANES_ROW(mean_volume, true, true)
 
 static bool row_of_lanes(const pool_plane *plane, const float *input, float *output, int64_t slice_out, int64_t row_out)
 {
-    const bool deep = plane->window.kernel[0] > 1;
+    static bool (*const rows[2][2])(const pool_plane *, const float *, float *, int64_t, int64_t) = {
+        { KERNEL_PART_OF(pool_max_row), KERNEL_PART_OF(pool_max_volume) },
+        { KERNEL_PART_OF(pool_mean_row), KERNEL_PART_OF(pool_mean_volume) },
+    };
 
-    return (plane->window.is_mean ? deep ? mean_volume : mean_row
-            : deep                ? max_volume
-                                  : max_row)(plane, input, output, slice_out, row_out);
+    return rows[plane->window.is_mean][plane->window.kernel[0] > 1](plane, input, output, slice_out, row_out);
 }
 
 const pool_lanes_set KERNEL(pool_lanes) = { .row = row_of_lanes };

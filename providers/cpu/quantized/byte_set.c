@@ -19,6 +19,8 @@ const byte_set *byte_set_of_cpu(void)
     return NULL;
 #elif defined(__aarch64__)
     return &byte_set_neon;
+#elif defined(__wasm__)
+    return &byte_set_wasm;
 #else
     return NULL;
 #endif

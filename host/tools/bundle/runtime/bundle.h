@@ -109,6 +109,13 @@ const uint8_t *bundle_constant_fates(uint32_t region);
 /* The main program of a bundle; generated code calls it. */
 int bundle_main(const bundle_model *model, const char *name, int argc, char **argv);
 
+/* pages.c, pages_wasm.c: memory from the system, zero; NULL: none is left. */
+void *pages_map(uint64_t bytes);
+/* The contents may be dropped: pages of a file are read again if needed. */
+void pages_drop(void *pages, uint64_t bytes);
+/* Peak of the resident bytes of the process. */
+uint64_t pages_peak(void);
+
 /* heap.c: an arena whose blocks can be freed. */
 void heap_open(void *memory, uint64_t bytes); /* NULL: allocate pages */
 uint64_t heap_peak(void);

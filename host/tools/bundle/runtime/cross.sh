@@ -1,18 +1,48 @@
 #!/bin/bash
-# Builds the run-time part of bundles for arm64, in addition to that of this machine:
-#   cross.sh BUILD_DIR [OPTION...]    BUILD_DIR: build folder or installation prefix of inlay; OPTION: options of cmake
-# Needs Debian's gcc-aarch64-linux-gnu and qemu-user.
+# Builds the run-time part of bundles for another target, in addition to that of this machine:
+#   cross.sh [--target TARGET] BUILD_DIR [OPTION...]    BUILD_DIR: build folder or installation prefix of inlay; OPTION:
+#                                                       options of cmake
+# aarch64-linux-gnu (the default) needs Debian's gcc-aarch64-linux-gnu and qemu-user; wasm32 needs clang, lld, llvm,
+# wasi-libc, libclang-rt-dev-wasm32 and nodejs. Exit code 3: a program or library is missing.
 set -euo pipefail
-build=$(realpath "$1")
+target=aarch64-linux-gnu
+if [ "${1:-}" = --target ]; then
+    target=$2
+    shift 2
+fi
 source=$(realpath "$(dirname "$0")/../../../..")
-here=$build/bundle-arm64
+case $target in
+aarch64-linux-gnu) toolchain=$source/tests/cross/arm64.cmake ;;
+wasm32)
+    toolchain=$source/host/tools/bundle/runtime/wasm/wasm32.cmake
+    for program in clang:clang wasm-ld:lld llvm-ar:llvm node:nodejs; do
+        if ! command -v "${program%:*}" >/dev/null; then
+            echo "cross.sh: ${program%:*} is missing: apt-get install ${program#*:}" >&2
+            exit 3
+        fi
+    done
+    try=$(mktemp -d)
+    trap 'rm -rf "$try"' EXIT
+    echo 'int main(void) { return 0; }' >"$try/main.c"
+    if ! clang --target=wasm32-wasi "$try/main.c" -o "$try/main.wasm" 2>"$try/log"; then
+        echo "cross.sh: $(head -n 1 "$try/log"): apt-get install wasi-libc libclang-rt-dev-wasm32" >&2
+        exit 3
+    fi
+    ;;
+*)
+    echo "cross.sh: unknown target '$target': aarch64-linux-gnu or wasm32" >&2
+    exit 2
+    ;;
+esac
+build=$(realpath "$1")
+here=$build/bundle-$target
 launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 fi
-cmake -S "$source" -B "$here" -G Ninja --toolchain "$source/tests/cross/arm64.cmake" -DCMAKE_BUILD_TYPE=Release \
+cmake -Wno-dev -S "$source" -B "$here" -G Ninja --toolchain "$toolchain" -DCMAKE_BUILD_TYPE=Release \
     -DINLAY_BUNDLE_ONLY=ON -DINLAY_OPENBLAS=OFF -DINLAY_VULKAN=OFF "${launcher[@]}" "${@:2}" >/dev/null
 cmake --build "$here" --target inlay_bundle_parts
 mkdir -p "$build/lib/inlay/bundle"
-rm -rf "$build/lib/inlay/bundle/aarch64-linux-gnu"
-cp -r "$here/lib/inlay/bundle/aarch64-linux-gnu" "$build/lib/inlay/bundle/"
+rm -rf "$build/lib/inlay/bundle/$target"
+cp -r "$here/lib/inlay/bundle/$target" "$build/lib/inlay/bundle/"

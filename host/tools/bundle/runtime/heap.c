@@ -5,14 +5,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* A block; free blocks are linked in the order of their addresses. The header is a multiple of 64 bytes from the start.
  */
 struct block {
     uint64_t bytes; /* after the header */
     struct block *next;
-    char pad[64 - 16];
+    char pad[64 - sizeof(uint64_t) - sizeof(void *)];
 };
 
 enum { HEAD = sizeof(struct block), MIN_MAPPING = 16 << 20 };
@@ -78,8 +77,8 @@ static int grow(uint64_t bytes)
         return 0;
     if (piece < MIN_MAPPING)
         piece = MIN_MAPPING;
-    memory = mmap(NULL, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    memory = pages_map(piece);
+    if (memory == NULL)
         return 0;
     clean = memory;
     clean_end = clean + piece;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -173,18 +172,16 @@ static void print_info(const bundle_model *model, double start_us, double first_
                        uint64_t before)
 {
     double best = times[0], sum = 0;
-    struct rusage usage = { .ru_maxrss = 0 };
 
     for (uint32_t i = 0; i < count; i++) {
         best = times[i] < best ? times[i] : best;
         sum += times[i];
     }
-    (void)getrusage(RUSAGE_SELF, &usage);
     (void)printf("start_us %.1f\nfirst_run_us %.1f\nbest_run_us %.2f\nmean_run_us %.2f\narena_bytes %llu\n"
                  "peak_resident_bytes %llu\n"
                  "allocations_at_start %llu\nallocations_in_runs %llu\npacks %u\n",
                  start_us, first_us, best, sum / count, (unsigned long long)bundle_arena_peak(),
-                 (unsigned long long)usage.ru_maxrss * 1024, (unsigned long long)before,
+                 (unsigned long long)pages_peak(), (unsigned long long)before,
                  (unsigned long long)(bundle_allocations() - before), model->pack_count);
 }
 

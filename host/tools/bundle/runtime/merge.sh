@@ -6,8 +6,10 @@
 #   level NAME               for AVX-512: needed unless the program is for AVX2 only; by the suffix of the name
 #   baseline NAME            in plain C: needed if there is no region of cpu; by the suffix of the name
 #   kernel NAME              KERNEL_PART() of providers/simd/vec.h; by the prefix of the name
+#   type NAME SIGNATURE      for WebAssembly: the signature of a function that can be excluded, see wasm/objects.mjs
 # Programs in C need no unwind tables: they are removed.
 #   merge.sh AR NM OBJCOPY READELF LISTED PARTS OUTPUT ARCHIVE...
+# For WebAssembly, OBJCOPY is wasm/objects.mjs, and READELF is not used.
 set -eu
 ar=$1
 nm=$2
@@ -27,7 +29,10 @@ rm -f "$output"
     echo end
 } | "$ar" -M
 "$nm" "$output" 2>/dev/null | awk 'NF > 1 { print $(NF - 1), $NF }' | sort -u >"$output.symbols"
-"$readelf" -p .bundle_parts "$output" 2>/dev/null | sed -n 's/^ *\[ *[0-9a-f]*\]  //p' | sort -u >"$output.notes"
+case $objcopy in
+*.mjs) node "$objcopy" notes "$output" ;;
+*) "$readelf" -p .bundle_parts "$output" 2>/dev/null | sed -n 's/^ *\[ *[0-9a-f]*\]  //p' ;;
+esac | grep . | sort -u >"$output.notes"
 cp "$listed" "$parts"
 awk -v notes="$output.notes" '
     FILENAME == ARGV[1] { if ($1 == "family") family[$2] = 1; next }
@@ -67,7 +72,19 @@ awk -v notes="$output.notes" '
     }' "$listed" "$output.notes" "$output.symbols" >"$output.parts"
 sort "$output.parts" >>"$parts"
 awk '$1 != "table" && $1 != "level" { print $2 }' "$parts" | sort -u >"$output.weak"
-echo kit_build_id >>"$output.weak"
-"$objcopy" --weaken-symbols="$output.weak" --remove-section=.eh_frame --remove-section=.rela.eh_frame \
-    --remove-section=.bundle_parts "$output"
+case $objcopy in
+*.mjs)
+    node "$objcopy" types "$output" | awk '
+        FNR == NR { part[$2] = $1 == "kernel" || $1 == "set" || $1 == "function"; next }
+        part[$2]' "$parts" - | sort -u >"$output.types"
+    cat "$output.types" >>"$parts"
+    node "$objcopy" weaken "$output.weak" "$output"
+    rm -f "$output.types"
+    ;;
+*)
+    echo kit_build_id >>"$output.weak"
+    "$objcopy" --weaken-symbols="$output.weak" --remove-section=.eh_frame --remove-section=.rela.eh_frame \
+        --remove-section=.bundle_parts "$output"
+    ;;
+esac
 rm -f "$output.weak" "$output.symbols" "$output.notes" "$output.parts"

@@ -3,7 +3,6 @@
 #include "bundle.h"
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 uint32_t bundle_level(void);
@@ -37,14 +36,16 @@ static _Noreturn void report_missing(const char *name)
 
 int bundle_prepare(const bundle_model *model, const char *path, int plain)
 {
-    const uint64_t arena_bytes = UINT64_C(1) << 34;
-    void *arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t arena_bytes = UINT64_C(1) << 34;
+    void *arena;
     FILE *to = fopen(path, "wb");
     static void *tensors[256];
     uint64_t head[2];
     int status;
 
-    if (arena == MAP_FAILED || to == NULL)
+    while ((arena = pages_map(arena_bytes)) == NULL && arena_bytes > 4096) /* as much as the address space permits */
+        arena_bytes /= 2;
+    if (arena == NULL || to == NULL)
         return 1;
     if (plain)
         cpu_hide_avx_vnni();
@@ -59,8 +60,8 @@ int bundle_prepare(const bundle_model *model, const char *path, int plain)
         const bundle_tensor *tensor =
             i < model->input_count ? &model->inputs[i] : &model->outputs[i - model->input_count];
 
-        tensors[i] = mmap(NULL, tensor->bytes + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (tensors[i] == MAP_FAILED)
+        tensors[i] = pages_map(tensor->bytes + 64);
+        if (tensors[i] == NULL)
             return 1;
     }
     /* The run may pack more weights and call more parts than the start. */

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 struct inlay_run {
     uint32_t threads;
@@ -244,7 +243,7 @@ static void packs_keep(void *ctx, void *compile, const void *data)
     for (struct made_pack *made = made_packs; made != NULL; made = made->next) {
         made->kept |= made->data == data;
         if (made->data == data && dropped_bytes > 0 && made->bytes >= min_bytes)
-            (void)madvise(dropped_pages, dropped_bytes, MADV_DONTNEED);
+            pages_drop(dropped_pages, dropped_bytes);
     }
 }
 
