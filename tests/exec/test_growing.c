@@ -264,10 +264,50 @@ static void memory_is_released(void **state)
     rig_close(&rig);
 }
 
+static inlay_value *take_mib(run_shared *shared, int64_t mib)
+{
+    inlay_value *value = NULL;
+
+    assert_int_equal(pool_take(shared, INLAY_UINT8, 1, (const int64_t[]){ mib << 20 }, &value, NULL), INLAY_OK);
+    return value;
+}
+
+/* Idle tensors that are too large to be reused do not add to the memory that a run needs. */
+static void idle_tensors_are_limited(void **state)
+{
+    run_memory *memory = run_memory_create(NULL, 0, 0);
+    inlay_value *large, *medium, *small, *again;
+    run_shared shared;
+
+    (void)state;
+    assert_non_null(memory);
+    assert_int_equal(run_shared_init(&shared, 1, UINT64_C(1) << 30, memory), INLAY_OK);
+    /* A few megabytes are kept. */
+    medium = take_mib(&shared, 10);
+    pool_give(&shared, medium);
+    small = take_mib(&shared, 4);
+    assert_int_equal(run_memory_used(memory), 14 << 20);
+    again = take_mib(&shared, 10);
+    assert_ptr_equal(again, medium);
+    pool_give(&shared, again);
+    pool_give(&shared, small);
+    /* 64 MiB were in use, and 24 are needed now: keeping both would be more. */
+    large = take_mib(&shared, 64);
+    pool_give(&shared, large);
+    medium = take_mib(&shared, 24);
+    assert_true(run_memory_used(memory) <= (24 + 14) << 20);
+    pool_give(&shared, medium);
+    run_shared_drop(&shared);
+    assert_int_equal(run_memory_used(memory), 0);
+    run_shared_deinit(&shared);
+    run_memory_unref(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(equal_to_fresh_sessions), cmocka_unit_test(plans_are_kept),
-                                        cmocka_unit_test(memory_is_released) };
+                                        cmocka_unit_test(memory_is_released),
+                                        cmocka_unit_test(idle_tensors_are_limited) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,13 +17,42 @@ static bool has_idle_memory(const run_shared *shared)
     return shared->tensors.pool_count > 0 || (shared->dynamic == NULL && shared->tensors.workspace != NULL);
 }
 
+/* Takes tensor i out of the pool. */
+static inlay_value *take_out(run_tensors *tensors, uint32_t i)
+{
+    inlay_value *value = tensors->pool[i];
+
+    INLAY_CHECK(i < tensors->pool_count && tensors->pool_count <= POOL_SIZE && tensors->pool_bytes >= value->capacity);
+    tensors->pool[i] = tensors->pool[--tensors->pool_count];
+    tensors->pool_bytes -= value->capacity;
+    return value;
+}
+
 void run_shared_drop(run_shared *shared)
 {
-    INLAY_CHECK(shared->tensors.pool_count <= POOL_SIZE);
     if (shared->dynamic == NULL)
         drop_workspace(&shared->tensors);
     while (shared->tensors.pool_count > 0)
-        value_unref(shared->tensors.pool[--shared->tensors.pool_count]);
+        value_unref(take_out(&shared->tensors, shared->tensors.pool_count - 1));
+    shared->tensors.most_bytes = 0;
+}
+
+/* Before an allocation of `bytes` bytes: frees tensors of the pool, the largest first, so that idle memory does not make
+ * the session larger than what its runs had in use at any time, plus a little. */
+static void limit_pool(run_tensors *tensors, uint64_t bytes)
+{
+    const uint64_t used = run_memory_used(tensors->memory), in_use = used - tensors->pool_bytes + bytes;
+
+    if (in_use > tensors->most_bytes)
+        tensors->most_bytes = in_use;
+    while (tensors->pool_count > 0 && in_use + tensors->pool_bytes > tensors->most_bytes + POOL_SPARE_BYTES) {
+        uint32_t largest = 0;
+
+        for (uint32_t i = 1; i < tensors->pool_count; i++)
+            if (tensors->pool[i]->capacity > tensors->pool[largest]->capacity)
+                largest = i;
+        value_unref(take_out(tensors, largest));
+    }
 }
 
 inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory, inlay_diag *diag)
@@ -97,12 +126,13 @@ inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, con
             (best == POOL_SIZE || shared->tensors.pool[i]->capacity < shared->tensors.pool[best]->capacity))
             best = i;
     if (best < POOL_SIZE && value_reshape(shared->tensors.pool[best], dtype, rank, dims)) {
-        *out_value = shared->tensors.pool[best];
-        shared->tensors.pool[best] = shared->tensors.pool[--shared->tensors.pool_count];
+        *out_value = take_out(&shared->tensors, best);
         if (dtype == INLAY_STRING)
             memset(inlay_buffer_host(&(*out_value)->buffer), 0, (*out_value)->buffer.bytes);
         return INLAY_OK;
     }
+    if (shared->tensors.memory != NULL)
+        limit_pool(&shared->tensors, need);
     return make_tensor(shared, dtype, rank, dims, out_value, diag);
 }
 
@@ -122,8 +152,10 @@ void pool_give(run_shared *shared, inlay_value *value)
 {
     if (value == NULL || shared->hang.unwinding)
         return;
-    if (shared->tensors.pool_count < POOL_SIZE && value_is_reusable(value))
+    if (shared->tensors.pool_count < POOL_SIZE && value_is_reusable(value)) {
         shared->tensors.pool[shared->tensors.pool_count++] = value;
-    else
+        shared->tensors.pool_bytes += value->capacity;
+    } else {
         value_unref(value);
+    }
 }

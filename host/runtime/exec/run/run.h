@@ -23,7 +23,7 @@ typedef struct run_calls {
     void (*make_room)(struct runner *runner, bool idle, bool all);
 } run_calls;
 
-enum { POOL_SIZE = 64 };
+enum { POOL_SIZE = 64, POOL_SPARE_BYTES = 16 << 20 };
 
 /* Memory of tensors that are created during a run. */
 typedef struct run_tensors {
@@ -31,7 +31,9 @@ typedef struct run_tensors {
     uint64_t max_bytes;           /* limit of one tensor */
     inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory may be reused */
     uint32_t pool_count;
-    void *workspace; /* host memory of dynamic steps, of which one runs at a time; see run_take_workspace() */
+    uint64_t pool_bytes; /* of the pool's tensors */
+    uint64_t most_bytes; /* the most that runs had in use when they allocated a tensor, without the pool */
+    void *workspace;     /* host memory of dynamic steps, of which one runs at a time; see run_take_workspace() */
     uint64_t workspace_room;
 } run_tensors;
 

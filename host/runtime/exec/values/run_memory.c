@@ -144,6 +144,11 @@ void run_memory_give(run_memory *source, void *memory, uint64_t bytes)
         (void)__atomic_sub_fetch(&source->used, bytes, __ATOMIC_RELAXED);
 }
 
+uint64_t run_memory_used(const run_memory *memory)
+{
+    return __atomic_load_n(&memory->used, __ATOMIC_RELAXED);
+}
+
 void run_memory_get_info(const run_memory *memory, inlay_memory_info *out)
 {
     *out = (inlay_memory_info){ .struct_size = sizeof *out,

@@ -30,5 +30,6 @@ INLAY_NODISCARD inlay_status run_memory_take(run_memory *memory, uint64_t bytes,
                                              inlay_diag *diag);
 /* `memory` NULL is a no-op; `bytes` as passed to run_memory_take(). `source` NULL: malloc. */
 void run_memory_give(run_memory *source, void *memory, uint64_t bytes);
+uint64_t run_memory_used(const run_memory *memory); /* bytes in use */
 void run_memory_get_info(const run_memory *memory, inlay_memory_info *out);
 #endif
