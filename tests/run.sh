@@ -25,8 +25,7 @@ elif [ $# -gt 0 ]; then
 fi
 
 # Published models are tested in the optimised build only (tests/models).
-# shellcheck disable=SC2086
-sh tests/install.sh models serve npm xnnpack ${with_clang:+clang} || exit 1
+sh tests/install.sh models serve npm xnnpack clang wasm || exit 1
 echo "set up after $SECONDS s"
 jobs=$(nproc)
 launcher=()
