@@ -4,9 +4,10 @@
     texts_peers.py DIR INLAY INLAY_SERVE [--threads 1,2] [--clients 1,4,8,32] [--rounds 3]
         [--only steps | servers]
 
-DIR holds sid/, a Debian root with llama.cpp and sid/llm/llm_q4_0.gguf, and llm_acc4.onnx, the same decoder; for the servers
-also sid/llm/words.gguf, which has a vocabulary of 32,000 tokens. Needs root, for chroot. Prints tokens a second of steps of 1 and 8 texts behind 128 tokens, and of prompts of 128; then of both servers, with
-the time to the first token (median and p99) and the memory. The programs take turns; the fastest round counts."""
+DIR holds sid/, a Debian root with llama.cpp and sid/llm/llm_q4_0.gguf, and llm_acc4.onnx, the same decoder; for the
+servers also sid/llm/words.gguf, the same with a vocabulary of 32,000 tokens, which llama-server needs. Needs root, for
+chroot. Prints tokens a second of steps of 1 and 8 texts behind 128 tokens, and of prompts of 128; then of both servers,
+with the time to the first token (median and p99) and the memory. The programs take turns; the fastest round counts."""
 import argparse
 import json
 import os
