@@ -2,10 +2,11 @@
 # Runs a command as root in a clean Debian system, and discards its changes.
 #   chroot.sh [--keep NAME] [--bind FROM:TO]... SUITE COMMAND...
 #
-# SUITE is bookworm, trixie or sid, or one of them with an architecture, such as bookworm:arm64, whose programs the kernel
-# has to be able to start: on another machine by qemu-user-static, registered with binfmt_misc. The system (debootstrap's minbase) is created once, from the Debian mirror in this
-# machine's apt sources (or INLAY_DEBIAN_MIRROR), and never changes: changes are written to an overlay. With --keep, the
-# overlay has a name and is used again by later calls. Systems and overlays are stored in INLAY_CHROOTS, by default
+# SUITE is bookworm, trixie or sid, or one of them with an architecture, such as bookworm:arm64, whose programs the
+# kernel has to be able to start: on another machine by qemu-user-static, registered with binfmt_misc. The system
+# (debootstrap's minbase) is created once, from the Debian mirror in this machine's apt sources (or
+# INLAY_DEBIAN_MIRROR), and never changes: changes are written to an overlay. With --keep, the overlay has a name and is
+# used again by later calls. Systems and overlays are stored in INLAY_CHROOTS, by default
 # ~/.cache/inlay/chroots (XDG_CACHE_HOME); remove that folder to start from scratch. --bind mounts a folder of this
 # machine inside. Needs root or sudo, and the network until the packages of an overlay are installed.
 set -euo pipefail

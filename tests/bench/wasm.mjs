@@ -1,8 +1,8 @@
 // Compares WebAssembly bundles with npm's onnxruntime-web in Node, with one thread each, interleaved, model by model.
 //   node wasm.mjs INLAY NPM MODEL.onnx[,NAME=N]...    NPM: where `npm install onnxruntime-web` was run
 // ROUNDS=N: rounds of SECONDS (1) for each (5). A ratio above 1: inlay is faster. KEEP=DIR: keeps the bundles there.
-// Columns: the CPU time of the fastest runs of each in ms, the ratio, the largest difference relative to the largest result, and the bytes
-// of the module without weights.
+// Columns: the CPU time of the fastest runs of each in ms, the ratio, the largest difference relative to the largest
+// result, and the bytes of the module without weights.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
