@@ -94,8 +94,17 @@ mkdir -p elsewhere
 "$inlay" optimize open.onnx -o outside.onnx --external weights --level 0 "${common[@]}" >out 2>err || complain "outside.onnx"
 mv weights elsewhere
 echo "level: 1" >settings.yaml
+mkdir -p lora
+header='{"w.lora_A.weight":{"dtype":"F32","shape":[1,64],"data_offsets":[0,256]},'
+header+='"w.lora_B.weight":{"dtype":"F32","shape":[64,1],"data_offsets":[256,512]}}'
+{
+    # shellcheck disable=SC2059
+    printf "\\x$(printf %02x ${#header})\0\0\0\0\0\0\0" && printf %s "$header" && head -c 512 /dev/zero | tr '\0' '<'
+} >lora/adapter_model.safetensors
+echo '{"r": 1, "lora_alpha": 1}' >lora/adapter_config.json
 "$inlay" partition open.onnx --save plan.json "${common[@]}" >out 2>err || complain "plan.json"
 cat >pairs <<PAIRS
+open.onnx --adapter=a=lora
 open.onnx --explain
 open.onnx --external=tensors
 open.onnx --assume=batch=4
@@ -116,9 +125,11 @@ open.onnx --fold-max-bytes=100000
 open.onnx --forbid=vulkan
 open.onnx --free-shapes=1
 open.onnx --freeze-defaults=1
+open.onnx --idle-trim-ms=1000
 open.onnx --inter-threads=1
 open.onnx --intra-threads=1
 open.onnx --isa=avx2
+open.onnx --isolate=
 open.onnx --level=1
 open.onnx --max-densified-bytes=100000
 open.onnx --max-depth=50

@@ -19,10 +19,10 @@ static inlay_status check_types(graph_model *model, int64_t opset, inlay_diag *d
 
 /* An option applies once: when the original file is read, or when the converted file is used. */
 static const char *const for_original[] = { "dim", "external_dir", "freeze_defaults", NULL };
-static const char *const for_converted[] = { "assume",        "forbid", "level",   "max_partitions",
-                                             "memory_limit",  "no_cpu", "no_pass", "pass",
-                                             "pin",           "plan",   "require", "tap",
-                                             "rewrite_limit", "state",  NULL };
+static const char *const for_converted[] = {
+    "adapter", "assume", "forbid",  "level", "max_partitions", "memory_limit", "no_cpu", "no_pass", "pass",
+    "pin",     "plan",   "require", "tap",   "rewrite_limit",  "state",        NULL
+};
 
 inlay_status convert_options(const inlay_options *given, inlay_options **out_options, inlay_diag *diag)
 {
