@@ -39,7 +39,7 @@ const char *plugin_outcome_text(plugin_outcome outcome);
 typedef struct plugin_file {
     const char *path;
     bool loaded;   /* outcome is PLUGIN_LOADED */
-    bool isolated; /* its code runs in processes of its own (option isolate) */
+    bool isolated; /* its code runs in separate processes (option isolate) */
     plugin_outcome outcome;
     const char *reason; /* why it was not loaded, one line; NULL when loaded */
     const char *fix;    /* the fix for a file that crashed, hung or is quarantined; NULL otherwise, because reason then
@@ -80,9 +80,8 @@ typedef struct plugin_search {
                           installed; ALWAYS: a file that cannot be probed is refused */
     uint32_t probe_ms; /* time limit of a probe; 0 = 5000 */
     const char *verdict_dir; /* an existing folder for verdicts; NULL or "" = keep them in this process only */
-    const char
-        *isolate; /* names of providers, comma-separated, whose plugins run in processes of their own; NULL or "" =
-                                none */
+    const char *isolate; /* names of providers, comma-separated, whose plugins run in separate processes; NULL or "":
+                            none */
     uint64_t isolate_limit_ms; /* time limit of one call of their providers; 0 = none */
     const char *allow;         /* file with the SHA-256 sums of the permitted files; NULL or "" = any file */
     plugin_log_fn log;         /* may be NULL; it also gets the log messages of plugins while the set lives */

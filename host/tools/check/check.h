@@ -36,7 +36,7 @@ typedef struct check_args {
     bool may_abort;        /* an abort when memory runs out is a warning; also for files that rustc compiled */
     bool quick;
     bool no_timing; /* skip the checks that measure time */
-    bool isolate;   /* the plugin runs in a process of its own, as with option isolate; only the groups that call it */
+    bool isolate;   /* the plugin runs in a separate process, as with option isolate; only the groups that call it */
     bool foreign;   /* the provider runs a library with another interface, so its heap use in execute is a warning */
     /* In the child only: */
     const char *work; /* a private folder: "cwd" in it is the working directory, "blobs" the engine cache; or NULL */

@@ -80,7 +80,7 @@ static const cli_option own_options[] = {
       CLI_SET(plugin_check_args, check.quick) },
     { "no-timing", NULL, "Skip checks that depend on time, for a busy machine",
       CLI_SET(plugin_check_args, check.no_timing) },
-    { "isolate", NULL, "Check its calls in a process of its own", CLI_SET(plugin_check_args, check.isolate) },
+    { "isolate", NULL, "Check its calls in a separate process", CLI_SET(plugin_check_args, check.isolate) },
     { "may-abort", NULL,
       "An abort when memory runs out is a warning: the allocator of the plugin's language aborts (Rust is recognised)",
       CLI_SET(plugin_check_args, check.may_abort) },
