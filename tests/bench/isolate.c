@@ -1,6 +1,6 @@
 /* bench_isolate [--seconds S] [--threads N] [--provider NAME] [MODEL] - the cost of option isolate: runs a model in two
- * sessions, one with the provider (cpu) in a separate process, alternately, and prints the minimum and the median of both. Without
- * MODEL: one Relu of 64 elements, whose run is the cost of a region.
+ * sessions, one with the provider (cpu) in a separate process, alternately, and prints the minimum and the median of
+ * both. Without MODEL: one Relu of 64 elements, whose run is the cost of a region.
  *
  * Other load on the machine affects both alike; compare the minima if there is much. Sizes that the model leaves open are
  * 1, and 224 for images. */

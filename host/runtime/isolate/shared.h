@@ -26,7 +26,7 @@
 /* Descriptors of the process. Its arguments are "--serve-provider", then in hexadecimal: address and size of the results
  * and of the arguments, and the size of isolate_header, which differs between builds with different layouts. */
 enum { ISOLATE_SOCKET_FD = 3, ISOLATE_RESULTS_FD = 4, ISOLATE_ARGUMENTS_FD = 5, ISOLATE_FILE_FD = 6 };
-/* Exit codes of the process, beside those of the provider. */
+/* Exit codes of the process in addition to those of the provider. */
 enum { ISOLATE_EXIT_MAPPING = 71 /* an address is in use */, ISOLATE_EXIT_LAYOUT = 72 /* another layout */ };
 
 enum { ISOLATE_CHANNELS = 16, ISOLATE_OUTBOX_BYTES = 1 << 20 };

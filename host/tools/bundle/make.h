@@ -10,7 +10,7 @@ typedef struct bundle_job {
     const char *output;
     const char *name;      /* prefix of the functions; NULL: from the output's name */
     const char *target;    /* "x86_64-linux-gnu" */
-    bool separate_weights; /* for wasm32: the weights are in a file of their own */
+    bool separate_weights; /* for wasm32: the weights are in a separate file */
     /* "avx2": smaller programs that use no newer instructions; "native": programs for CPUs of this kind only; NULL: all
      * instructions that a CPU has */
     const char *isa;

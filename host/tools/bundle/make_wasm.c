@@ -59,7 +59,7 @@ static bool append(struct maker *maker, const char *folder, const char *name, si
     return good;
 }
 
-/* ------------------------------------------------------------------ the module and the files beside it */
+/* ------------------------------------------------------------------ the module and its other files */
 
 inlay_status maker_link_wasm(struct maker *maker, bool is_module, const char *output)
 {

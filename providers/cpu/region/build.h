@@ -1,7 +1,8 @@
 /* build.h - a region at concrete shapes: the state of a build, and the instance that it makes.
  *
- * Each value has a place: a buffer, an offset, and a layout (tensor_layout), which may be permuted or row-major. The producer chooses the layout; a consumer accepts it or adds a reorder. Buffers get their offsets in the
- * workspace when all steps are known (plan.c). A step may overwrite an operand that it reads for the last time. */
+ * Each value has a place: a buffer, an offset, and a layout (tensor_layout), which may be permuted or row-major. The
+ * producer chooses the layout; a consumer accepts it or adds a reorder. Buffers get their offsets in the workspace when
+ * all steps are known (plan.c). A step may overwrite an operand that it reads for the last time. */
 #ifndef CPU_BUILD_H
 #define CPU_BUILD_H
 #include "cpu/region/region.h"

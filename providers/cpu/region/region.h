@@ -327,7 +327,8 @@ inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status cpu_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
 
-/* Sets the number of OpenMP threads of parallel regions that the calling thread starts. Returns the previous number for cpu_threads_restore; 0: nothing changed. */
+/* Sets the number of OpenMP threads of parallel regions that the calling thread starts. Returns the previous number for
+ * cpu_threads_restore; 0: nothing changed. */
 int cpu_threads_set(uint32_t threads);
 void cpu_threads_restore(int before);
 /* May parallel regions of the calling thread have more than one thread? */
