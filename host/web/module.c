@@ -1,4 +1,4 @@
-/* The exports of inlay.wasm, which sdk/bindings/web/session.js calls. An instance of the module is one session with one
+/* The exports of inlay.wasm, which sdk/bindings/web/index.js calls. An instance of the module is one session with one
  * context: an instance is created for each session, and its memory is freed as a whole. Functions that can fail return
  * a status; error() then has the message. Texts end with a zero byte. */
 #include "base/words.h"
