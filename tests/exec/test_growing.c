@@ -187,6 +187,181 @@ static void equal_to_fresh_sessions(void **state)
             check_script(&scripts[i], provider_lists[plugin]);
 }
 
+/* ------------------------------------------------------------------ shapes of plans */
+
+enum { MOST_TEXT = 4096, MOST_VALUES = 16, SIZE_CHANGES = 24, GENERATED = 24 };
+
+/* Writes a random script. Its inputs are x : N,8 and y : M,8, and all values have rows of 8 numbers; rows may be known
+ * only at run time. */
+static void generate(uint64_t *seed, char *text)
+{
+    static const char *const forms[] = {
+        "%s = Relu(%s)\n",
+        "%s = MatMul(%s, w)\n",
+        "%s = Concat(%s, %s) axis=0\n",
+        "t@ = Tanh(%2$s)\n%1$s = Mul(t@, %2$s)\n",
+        "s@ = Shape(%2$s)\nt@ = Transpose(%2$s) perm=1,0\n%1$s = Reshape(t@, s@)\n",
+        "s@ = Shape(%3$s)\ng@ = Gather(s@, first) axis=0\nc@ = Concat(%2$s, %3$s) axis=0\n"
+        "%1$s = Slice(c@, first, g@, first)\n",
+        "s@ = Shape(%3$s)\nz@ = ConstantOfShape(s@) value=#0.5\nr@ = ReduceMax(%2$s) axes=0, keepdims=1\n"
+        "%1$s = Add(z@, r@)\n",
+        "m@ = ReduceMax(%2$s) axes=1, keepdims=0\np@ = Relu(m@)\nn@ = NonZero(p@)\ni@ = Squeeze(n@, first)\n"
+        "%1$s = Gather(%2$s, i@) axis=0\n",
+        "s@ = ReduceSum(%2$s) keepdims=0\nb@ = Greater(s@, limit)\n%1$s = If(b@) then:Neg(%2$s) else:Relu(%2$s)\n",
+    };
+    char names[MOST_VALUES][8] = { "x", "y" };
+    uint32_t count = 2, length;
+
+    length = (uint32_t)snprintf(text, MOST_TEXT, "x : N,8\ny : M,8\nw = [8,8]\nfirst = i[1] 0\nlimit = [] 20\n");
+    while (count < MOST_VALUES) {
+        const uint32_t form = (uint32_t)random_below(seed, sizeof forms / sizeof forms[0]);
+        char line[512];
+
+        (void)snprintf(names[count], sizeof names[count], "v%u", count);
+        (void)snprintf(line, sizeof line, forms[form], names[count], names[random_below(seed, count)],
+                       names[random_below(seed, count)]);
+        for (const char *at = line; *at != '\0'; at++) { /* @: the number of the form */
+            assert_true(length + 8 < MOST_TEXT);
+            if (*at == '@')
+                length += (uint32_t)snprintf(text + length, MOST_TEXT - length, "%u", count);
+            else
+                text[length++] = *at;
+        }
+        count++;
+    }
+    (void)snprintf(text + length, MOST_TEXT - length, "all = Concat(x, y, v%u, v%u, v%u) axis=0\n-> v%u, all\n",
+                   count / 3, count / 2, count - 2, count - 1);
+}
+
+/* Creates the plan for these sizes of the dimensions N and M. */
+static inlay_status try_plan(struct rig *rig, int64_t n, int64_t m, struct plan **out_plan, inlay_diag *diag)
+{
+    const struct graph *graph = rig->session->main->graph;
+    int64_t dims[MAX_INPUTS][INLAY_MAX_RANK];
+    plan_input inputs[MAX_INPUTS];
+
+    assert_true(graph->input_count <= MAX_INPUTS);
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const inlay_value_info *info = &graph->values[graph->inputs[i]].info;
+
+        for (uint32_t d = 0; d < info->rank; d++)
+            dims[i][d] = info->dims[d].kind == INLAY_DIM_FIXED                             ? info->dims[d].value
+                         : graph->model->symbols[info->dims[d].symbol].name.data[0] == 'N' ? n
+                                                                                           : m;
+        inputs[i] = (plan_input){ .dtype = info->dtype, .rank = info->rank, .dims = dims[i] };
+    }
+    return plan_get(rig->session->main, inputs, graph->input_count, NULL, out_plan, diag);
+}
+
+static struct plan *plan_at(struct rig *rig, int64_t n, int64_t m)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct plan *plan = NULL;
+
+    if (try_plan(rig, n, m, &plan, &diag) != INLAY_OK)
+        fail_msg("%lld, %lld: %s", (long long)n, (long long)m, diag.text);
+    return plan;
+}
+
+static bool same_list(const inlay_dim *a, const inlay_dim *b, uint64_t count)
+{
+    return (a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, (size_t)count * sizeof *a) == 0);
+}
+
+/* The first value whose shape or data differ between the plans; INLAY_NONE: none. */
+static uint32_t first_difference(const struct plan *a, const struct plan *b)
+{
+    for (uint32_t v = 0; v < a->program->graph->value_count; v++) {
+        const inlay_value_state *x = &a->states[v], *y = &b->states[v];
+        const bool ranked = x->rank != INLAY_RANK_UNKNOWN;
+
+        if (x->rank != y->rank || x->dtype != y->dtype || a->values[v].known != b->values[v].known ||
+            (ranked && memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) != 0) ||
+            (x->data == NULL) != (y->data == NULL) ||
+            (x->data != NULL && (x->data_bytes != y->data_bytes || memcmp(x->data, y->data, x->data_bytes) != 0)))
+            return v;
+        if (a->infos != NULL && (a->infos[v].rank != b->infos[v].rank ||
+                                 (ranked && !same_list(a->infos[v].dims, b->infos[v].dims, x->rank)) ||
+                                 a->infos[v].element_count != b->infos[v].element_count ||
+                                 !same_list(a->infos[v].elements, b->infos[v].elements, a->infos[v].element_count)))
+            return v;
+    }
+    return INLAY_NONE;
+}
+
+/* A plan that starts at the shapes of the previous one equals one that is inferred from the inputs alone, also if other
+ * sizes were planned or dropped in between. */
+static void plans_equal_new_ones(void **state)
+{
+    uint64_t seed = 20;
+
+    (void)state;
+    for (uint32_t model = 0; model < GENERATED; model++) {
+        int64_t n = 3, m = 5;
+        char text[MOST_TEXT];
+        struct script script = { "generated", text };
+        struct rig rig, fresh;
+
+        generate(&seed, text);
+        if (!try_open(&script, provider_lists[model % 2], &rig))
+            continue;
+        assert_true(try_open(&script, provider_lists[model % 2], &fresh));
+        for (uint32_t change = 0; change < SIZE_CHANGES; change++) {
+            struct plan *plan, *want;
+            uint32_t value;
+
+            if (random_below(&seed, 2) == 0)
+                n = random_below(&seed, 4) == 0 ? 1 + (int64_t)random_below(&seed, 30) : n + 1;
+            if (random_below(&seed, 3) == 0)
+                m = random_below(&seed, 2) == 0 ? 1 + (int64_t)random_below(&seed, 30) : m + 1;
+            if (random_below(&seed, 8) == 0)
+                plan_drop_idle(rig.session->main, false);
+            plan_drop_idle(fresh.session->main, true);
+            plan = plan_at(&rig, n, m);
+            want = plan_at(&fresh, n, m);
+            assert_int_equal(plan->step_count, want->step_count);
+            for (uint32_t i = 0; i < plan->step_count; i++)
+                assert_int_equal(plan->steps[i].kind, want->steps[i].kind);
+            assert_int_equal(plan->infos == NULL, want->infos == NULL);
+            value = first_difference(plan, want);
+            if (value != INLAY_NONE)
+                fail_msg("N %lld, M %lld: '%s' differs in\n%s", (long long)n, (long long)m,
+                         rig.session->main->graph->values[value].info.name.data, text);
+            plan_unref(plan);
+            plan_unref(want);
+        }
+        rig_close(&fresh);
+        rig_close(&rig);
+    }
+}
+
+/* A plan that fails midway leaves no shapes for the next one. */
+static void failed_plans_leave_no_shapes(void **state)
+{
+    /* q is inferred after the node that fails. */
+    const struct script script = { "equal rows", "x : N,8\ny : M,8\nr = Exp(x)\na = Add(r, y)\nq = Sqrt(y)\n-> a, q" };
+    struct plan *plan = NULL, *want;
+    struct rig rig, fresh;
+
+    (void)state;
+    assert_true(try_open(&script, "reference", &rig));
+    assert_true(try_open(&script, "reference", &fresh));
+    for (int64_t n = 2; n < 8; n++) {
+        plan_unref(plan_at(&rig, n, n));
+        assert_int_equal(try_plan(&rig, n, n + 3, &plan, NULL), INLAY_SHAPE_MISMATCH);
+        assert_null(plan);
+        plan = plan_at(&rig, n + 3, n + 3);
+        plan_drop_idle(fresh.session->main, true);
+        want = plan_at(&fresh, n + 3, n + 3);
+        assert_int_equal(first_difference(plan, want), INLAY_NONE);
+        plan_unref(plan);
+        plan_unref(want);
+        plan = NULL;
+    }
+    rig_close(&fresh);
+    rig_close(&rig);
+}
+
 /* If sizes never repeat, few plans are kept. When a size whose plan was removed occurs again, the limit grows to the
  * number of alternating sizes, which then need no new plans. If there are too many sizes, the least recently used plans
  * are removed. */
@@ -305,9 +480,11 @@ static void idle_tensors_are_limited(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(equal_to_fresh_sessions), cmocka_unit_test(plans_are_kept),
-                                        cmocka_unit_test(memory_is_released),
-                                        cmocka_unit_test(idle_tensors_are_limited) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_to_fresh_sessions),      cmocka_unit_test(plans_equal_new_ones),
+        cmocka_unit_test(failed_plans_leave_no_shapes), cmocka_unit_test(plans_are_kept),
+        cmocka_unit_test(memory_is_released),           cmocka_unit_test(idle_tensors_are_limited)
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

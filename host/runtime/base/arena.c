@@ -61,9 +61,9 @@ void arena_reset(struct arena *arena)
     newest->older = NULL;
     start = (char *)newest + header_bytes();
     INLAY_CHECK(arena->next >= start && arena->next <= arena->end);
-    ASAN_UNPOISON_MEMORY_REGION(start, (size_t)(arena->next - start));
-    memset(start, 0, (size_t)(arena->next - start)); /* arena_alloc returns zeroed memory */
     ASAN_POISON_MEMORY_REGION(start, (size_t)(arena->next - start));
+    if (arena->clean < arena->next)
+        arena->clean = arena->next;
     arena->next = start;
     while (arena->blocks != NULL) {
         arena_block *older = arena->blocks->older;
@@ -95,12 +95,14 @@ static bool grow(struct arena *arena, size_t bytes)
     arena->blocks = block;
     arena->next = (char *)block + header_bytes();
     arena->end = arena->next + block_bytes;
+    arena->clean = arena->next;
     arena->total_bytes += header_bytes() + block_bytes;
     ASAN_POISON_MEMORY_REGION(arena->next, block_bytes);
     return true;
 }
 
-void *arena_alloc(struct arena *arena, size_t bytes)
+/* As arena_alloc(), but the memory is not zeroed. */
+static void *take(struct arena *arena, size_t bytes)
 {
     const size_t wanted = bytes;
     void *memory;
@@ -121,6 +123,22 @@ void *arena_alloc(struct arena *arena, size_t bytes)
     return memory;
 }
 
+/* Zeroes bytes of a new allocation where they are not zero anyway. */
+static void zero(const struct arena *arena, char *memory, size_t bytes)
+{
+    if (memory < arena->clean && bytes > 0)
+        memset(memory, 0, bytes < (size_t)(arena->clean - memory) ? bytes : (size_t)(arena->clean - memory));
+}
+
+void *arena_alloc(struct arena *arena, size_t bytes)
+{
+    void *memory = take(arena, bytes);
+
+    if (memory != NULL)
+        zero(arena, memory, bytes);
+    return memory;
+}
+
 void *arena_alloc_callback(void *ctx, size_t bytes)
 {
     return arena_alloc(ctx, bytes);
@@ -135,12 +153,14 @@ void *arena_array(struct arena *arena, size_t count, size_t element_bytes)
 
 void *arena_grown(struct arena *arena, const void *list, size_t count, size_t room, size_t item_bytes)
 {
-    void *larger;
+    char *larger;
 
     INLAY_CHECK(room >= count);
-    larger = arena_array(arena, room, item_bytes);
+    larger = item_bytes == 0 || room <= SIZE_MAX / item_bytes ? take(arena, room * item_bytes) : NULL;
     if (larger != NULL && count > 0)
         memcpy(larger, list, count * item_bytes);
+    if (larger != NULL)
+        zero(arena, larger + count * item_bytes, (room - count) * item_bytes);
     return larger;
 }
 
@@ -164,7 +184,7 @@ bool arena_reserve(struct arena *arena, void *list_address, size_t count, size_t
 
 void *arena_copy(struct arena *arena, const void *data, size_t bytes)
 {
-    void *copy = arena_alloc(arena, bytes);
+    void *copy = take(arena, bytes);
 
     if (copy != NULL && bytes > 0)
         memcpy(copy, data, bytes);
@@ -173,10 +193,12 @@ void *arena_copy(struct arena *arena, const void *data, size_t bytes)
 
 char *arena_string_n(struct arena *arena, const char *text, size_t bytes)
 {
-    char *copy = bytes < SIZE_MAX ? arena_alloc(arena, bytes + 1) : NULL;
+    char *copy = bytes < SIZE_MAX ? take(arena, bytes + 1) : NULL;
 
     if (copy != NULL && bytes > 0)
         memcpy(copy, text, bytes);
+    if (copy != NULL)
+        copy[bytes] = '\0';
     return copy;
 }
 
@@ -194,7 +216,7 @@ char *arena_format(struct arena *arena, const char *format, ...)
     va_start(args, format);
     length = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    text = length < 0 ? NULL : arena_alloc(arena, (size_t)length + 1);
+    text = length < 0 ? NULL : take(arena, (size_t)length + 1);
     if (text != NULL) {
         va_start(args, format);
         (void)vsnprintf(text, (size_t)length + 1, format, args);

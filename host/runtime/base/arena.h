@@ -14,6 +14,7 @@ struct arena {
     arena_block *blocks; /* newest first */
     char *next;          /* free space of the newest block */
     char *end;
+    char *clean; /* the newest block is zero from here on; before, it holds data of allocations before arena_reset() */
     size_t total_bytes; /* allocated from the system */
 };
 

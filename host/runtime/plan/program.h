@@ -130,8 +130,12 @@ typedef struct program_planning {
     inlay_value_info *first_infos;
     inlay_value_state *first_states;
     bool *passed_on;         /* [value_count] the host passes the value on to a body or to the caller */
-    inlay_value_info *infos; /* [value_count] of the plan being created */
-    uint32_t *copies;        /* [value_count * domain_count] likewise */
+    inlay_value_info *infos; /* [value_count] of the plan being created; afterwards, what was inferred for it */
+    bool inferred;           /* infos are those of the previous plan, except that data may be gone */
+    bool *changed; /* [value_count] not as for the previous plan; valid for values that are inferred already */
+    struct shape_room *rooms; /* [value_count] memory of infos' dims and elements, NULL: none yet */
+    struct arena shapes;      /* of rooms */
+    uint32_t *copies;         /* [value_count * domain_count] of the plan being created */
     uint32_t domain_count;
     uint32_t place_hint, step_hint; /* counts of the previous plan */
     struct arena scratch;           /* for the plan being created */

@@ -245,16 +245,11 @@ static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, 
 /* True if the only reader of the value is a Transpose that exchanges heads and rows. */
 static bool is_transposed_back(const cpu_build *build, uint32_t value)
 {
-    if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
-        return false;
-    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const cpu_op *op = &build->compiled->ops[o];
+    const uint32_t reader = cpu_only_reader(build->compiled, value);
+    const cpu_op *op = reader == INLAY_NONE ? NULL : &build->compiled->ops[reader];
 
-        if (op->in_count > 0 && op->in[0] == value)
-            return op->row->family == &cpu_transpose && op->perm[0] == 0 && op->perm[1] == 2 && op->perm[2] == 1 &&
-                   op->perm[3] == 3;
-    }
-    return false;
+    return op != NULL && op->row->family == &cpu_transpose && op->perm[0] == 0 && op->perm[1] == 2 &&
+           op->perm[2] == 1 && op->perm[3] == 3;
 }
 
 enum { CAUSAL_SHARES = 4 };

@@ -53,6 +53,23 @@ static inlay_status read_node(cpu_reader *reader, uint32_t node_index, inlay_dia
     return row->family == &cpu_recurrent ? cpu_recurrent_prepare(compiled, request, info, op, diag) : INLAY_OK;
 }
 
+/* Sets the first readers of all values. */
+static void find_readers(inlay_compiled *compiled)
+{
+    for (uint32_t reader = 0; reader < compiled->op_count; reader++) {
+        const cpu_op *op = &compiled->ops[reader];
+
+        for (uint32_t i = 0; i < op->in_count; i++) {
+            uint32_t *readers = op->in[i] == INLAY_NONE ? NULL : compiled->values[op->in[i]].readers;
+
+            if (readers != NULL && readers[0] == INLAY_NONE)
+                readers[0] = reader;
+            else if (readers != NULL && readers[1] == INLAY_NONE)
+                readers[1] = reader;
+        }
+    }
+}
+
 static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)
 {
     cpu_reader reader = { .compiled = compiled, .request = request };
@@ -89,6 +106,7 @@ static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_re
     for (uint32_t i = 0; i < request->output_count; i++)
         if (reader.number_of[request->outputs[i]] != INLAY_NONE)
             compiled->values[reader.number_of[request->outputs[i]]].output = i;
+    find_readers(compiled);
     compiled->input_count = request->input_count;
     compiled->output_count = request->output_count;
     INLAY_CHECK(compiled->op_count <= ops && compiled->value_count <= total && compiled->constant_count <= total);
@@ -205,6 +223,7 @@ void cpu_release_compiled(void *state, inlay_compiled *compiled)
         cpu_constant_deinit(&compiled->constants[i]);
     for (uint32_t o = 0; o < compiled->op_count; o++)
         cpu_recurrent_release(&compiled->ops[o]);
+    free(compiled->spans);
     free(compiled->constants);
     free(compiled->values);
     free(compiled->numbers);

@@ -29,6 +29,7 @@ static uint32_t inner_value(cpu_reader *reader, uint32_t snapshot)
                                                            .output = INLAY_NONE,
                                                            .weights = INLAY_NONE,
                                                            .constant = INLAY_NONE,
+                                                           .readers = { INLAY_NONE, INLAY_NONE },
                                                            .type = ELEMENT_FLOAT };
     return compiled->value_count++;
 }

@@ -102,9 +102,11 @@ static inlay_status lower(cpu_build *build)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t group_index = 0; group_index < build->group_count; group_index++) {
-        const cpu_group *group = &build->groups[group_index];
+    for (uint32_t last = 0; last < build->compiled->op_count; last++) {
+        const cpu_group *group = &build->groups[last];
 
+        if (group->op == INLAY_NONE)
+            continue;
         INLAY_CHECK(group->op < build->compiled->op_count);
         build->op_index = group->op;
         build->op = &build->compiled->ops[group->op];
@@ -119,10 +121,10 @@ done: /* the host takes only the named node away from this provider */
     return status;
 }
 
-/* Allocates an array of the instance with count + 1 elements; array is the address of a typed pointer. */
+/* Allocates an array of the instance with room for count + 1 elements; array is the address of a typed pointer. */
 static bool reserve(inlay_instance *instance, void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
-    void *elements = cpu_scratch_take_zeroed(instance->memory, count + 1u, element);
+    void *elements = cpu_scratch_take(instance->memory, count + 1u, element);
 
     if (elements == NULL)
         return false;
@@ -178,7 +180,9 @@ static bool allocate_build(cpu_build *build)
     return reserve(instance, &instance->steps, compiled->step_hint, &build->step_capacity, sizeof *instance->steps) &&
            reserve(instance, &instance->args, compiled->arg_hint, &build->arg_capacity, sizeof *instance->args) &&
            reserve(instance, &instance->buffers, compiled->buffer_hint, &build->buffer_capacity,
-                   sizeof *instance->buffers);
+                   sizeof *instance->buffers) &&
+           (compiled->choice_hint == 0 || reserve(instance, &instance->choices, compiled->choice_hint,
+                                                  &build->choice_capacity, sizeof *instance->choices));
 }
 
 static void release_build(cpu_build *build)
@@ -217,6 +221,7 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
     compiled->step_hint = build.instance->step_count;
     compiled->arg_hint = build.instance->arg_count;
     compiled->buffer_hint = build.instance->buffer_count;
+    compiled->choice_hint = build.instance->choice_count;
     *out_instance = build.instance;
     build.instance = NULL;
 done:

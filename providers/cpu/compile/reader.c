@@ -30,6 +30,7 @@ uint32_t cpu_reader_value(cpu_reader *reader, uint32_t snapshot)
                           .output = INLAY_NONE,
                           .weights = INLAY_NONE,
                           .constant = INLAY_NONE,
+                          .readers = { INLAY_NONE, INLAY_NONE },
                           .type = type_of(info->dtype) };
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
         value->constant = compiled->constant_count;

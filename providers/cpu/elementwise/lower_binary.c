@@ -38,26 +38,12 @@ done:
     return status;
 }
 
-/* The only consumer of the value; INLAY_NONE: there are others, or it leaves the region. */
-static uint32_t only_consumer(const cpu_build *build, uint32_t value)
-{
-    uint32_t found = INLAY_NONE;
-
-    if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
-        return INLAY_NONE;
-    for (uint32_t o = 0; o < build->compiled->op_count; o++)
-        for (uint32_t i = 0; i < build->compiled->ops[o].in_count; i++)
-            if (build->compiled->ops[o].in[i] == value)
-                found = o;
-    return found;
-}
-
 /* Defers a product by one factor for each channel to its only consumer, which then scales its weights, if that is
  * faster. */
 static inlay_status defer_scale(cpu_build *build, const cpu_group *group, bool *out_done)
 {
     const uint32_t consumer = build->op->function == FUNCTION_MUL && group->post_count == 0
-                                  ? only_consumer(build, build->op->out[0])
+                                  ? cpu_only_reader(build->compiled, build->op->out[0])
                                   : INLAY_NONE;
     const cpu_family *family = consumer == INLAY_NONE ? NULL : build->compiled->ops[consumer].row->family;
 

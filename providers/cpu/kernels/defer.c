@@ -2,17 +2,6 @@
 #include "cpu/kernels/table.h"
 #include "cpu/convolution/tiles.h"
 
-/* The only op that consumes the value; INLAY_NONE: there are several, or none. */
-static uint32_t only_consumer(const cpu_build *build, uint32_t value)
-{
-    if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
-        return INLAY_NONE;
-    for (uint32_t o = 0; o < build->compiled->op_count; o++)
-        if (build->compiled->ops[o].in_count > 0 && build->compiled->ops[o].in[0] == value)
-            return o;
-    return INLAY_NONE;
-}
-
 /* Describes the consumer as a layer whose input is already computed; false: the consumer is not the first op of a
  * group. */
 static bool describe_consumer(const cpu_build *build, const cpu_group *group, uint32_t consumer, cpu_group *out_group,
@@ -20,10 +9,10 @@ static bool describe_consumer(const cpu_build *build, const cpu_group *group, ui
 {
     const cpu_op *op = &build->compiled->ops[consumer];
 
-    for (uint32_t group_index = 0; group_index < build->group_count; group_index++) {
-        if (build->groups[group_index].op != consumer)
+    for (uint32_t last = 0; last < build->compiled->op_count; last++) {
+        if (build->groups[last].op != consumer)
             continue;
-        *out_group = build->groups[group_index];
+        *out_group = build->groups[last];
         *out = (kernel_layer){ .input.buffer = INLAY_NONE };
         kernel_conv_shape_of(build, op, &out->window);
         layout_channels_last(&out->input.layout, build->ranks[group->out], build->dims[group->out]);
@@ -60,8 +49,9 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
     *out_waits = false;
     if (!may_be_deferred(build, group, layer))
         return INLAY_OK;
-    consumer = only_consumer(build, group->out);
+    consumer = cpu_only_reader(build->compiled, group->out);
     if (consumer == INLAY_NONE || build->compiled->ops[consumer].row->family != &cpu_conv ||
+        build->compiled->ops[consumer].in[0] != group->out ||
         !describe_consumer(build, group, consumer, &next, &depthwise) || !depthwise_runs(build, &depthwise) ||
         !depthwise_supports_producer(&depthwise.window))
         return INLAY_OK;

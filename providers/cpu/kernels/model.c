@@ -165,10 +165,11 @@ double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kern
  * spread over the caches of several cores, and a consumer of few pixels at a time waits for them. */
 static bool input_is_spread(const cpu_build *build)
 {
-    for (uint32_t group = 0; group < build->group_count; group++) {
-        const cpu_op *maker = &build->compiled->ops[build->groups[group].op];
+    for (uint32_t last = 0; last < build->compiled->op_count; last++) {
+        const cpu_group *group = &build->groups[last];
+        const cpu_op *maker = group->op == INLAY_NONE ? NULL : &build->compiled->ops[group->op];
 
-        if (build->groups[group].out == build->op->in[0])
+        if (maker != NULL && group->out == build->op->in[0])
             return maker->in_count > 0 && maker->in[0] != INLAY_NONE && build->ahead[maker->in[0]] != NULL;
     }
     return false;

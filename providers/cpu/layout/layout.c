@@ -14,6 +14,12 @@ static void row_major_strides(uint32_t rank, const int64_t *dims, int64_t *strid
     }
 }
 
+void layout_set_row_major(tensor_layout *layout)
+{
+    INLAY_CHECK(!layout_is_blocked(layout));
+    row_major_strides((uint32_t)layout->rank, layout->dims, layout->strides);
+}
+
 void layout_plain(tensor_layout *layout, uint32_t rank, const int64_t *dims)
 {
     int64_t strides[TENSOR_MAX_RANK], one = 1;
@@ -62,15 +68,15 @@ bool layout_blocks(tensor_layout *layout, uint32_t rank, const int64_t *dims, co
         blocks[d] = 1;
     for (inner = tag + rank; *inner != '\0' && layout->block_count < LAYOUT_MAX_BLOCKS;
          inner++, layout->block_count++) {
-        char *axis;
-        int64_t block = strtol(inner, &axis, 10);
+        int64_t block = 0;
 
-        INLAY_CHECK(block > 0 && *axis >= 'a' && *axis < 'a' + (int)rank);
+        for (; *inner >= '0' && *inner <= '9'; inner++)
+            block = block * 10 + (*inner - '0');
+        INLAY_CHECK(block > 0 && *inner >= 'a' && *inner < 'a' + (int)rank);
         layout->blocks[layout->block_count] = block;
-        layout->block_axes[layout->block_count] = *axis - 'a';
-        blocks[*axis - 'a'] *= block;
+        layout->block_axes[layout->block_count] = *inner - 'a';
+        blocks[*inner - 'a'] *= block;
         stride *= block;
-        inner = axis;
     }
     for (uint32_t i = rank; i-- > 0;) {
         uint32_t d = (uint32_t)((tag[i] | 0x20) - 'a');
@@ -125,23 +131,34 @@ int64_t layout_count(const tensor_layout *layout)
     return count;
 }
 
+/* The number of elements, or blocks, along axis d. */
+static int64_t blocks_along(const tensor_layout *layout, int d)
+{
+    int64_t count = layout->padded_dims[d];
+
+    for (int i = 0; i < layout->block_count; i++)
+        if (layout->block_axes[i] == d)
+            count /= layout->blocks[i];
+    return count;
+}
+
 uint64_t layout_bytes(const tensor_layout *layout)
 {
     uint64_t end = 1, block_total = 1; /* end: of the last block, in elements */
 
     if (layout->kind != LAYOUT_STRIDED)
         return layout->packed_bytes;
-    if (layout->rank == 0 || layout_count(layout) == 0)
+    if (layout->rank == 0)
         return 0;
+    for (int d = 0; d < layout->rank; d++)
+        if (layout->dims[d] == 0)
+            return 0;
     for (int i = 0; i < layout->block_count; i++)
         block_total *= (uint64_t)layout->blocks[i];
     /* The axis with the largest extent ends where the tensor ends. */
     for (int d = 0; d < layout->rank; d++) {
-        int64_t blocks = layout->padded_dims[d];
+        const int64_t blocks = blocks_along(layout, d);
 
-        for (int i = 0; i < layout->block_count; i++)
-            if (layout->block_axes[i] == d)
-                blocks /= layout->blocks[i];
         if (blocks > 1 && (uint64_t)blocks * (uint64_t)layout->strides[d] > end)
             end = (uint64_t)blocks * (uint64_t)layout->strides[d];
     }
@@ -243,23 +260,8 @@ bool layout_reshaped(const tensor_layout *input, uint32_t rank, const int64_t *d
     return true;
 }
 
-/* Clears the strides of axes with one element or one block, which have no meaning. */
-static void clear_unused_strides(tensor_layout *layout)
-{
-    for (int d = 0; d < layout->rank; d++) {
-        int64_t block = 1;
-
-        for (int i = 0; i < layout->block_count; i++)
-            block *= layout->block_axes[i] == d ? layout->blocks[i] : 1;
-        if (layout->padded_dims[d] == block)
-            layout->strides[d] = 0;
-    }
-}
-
 bool layout_equal(const tensor_layout *a, const tensor_layout *b)
 {
-    tensor_layout first, second;
-
     if (a->rank != b->rank || a->type != b->type || a->kind != b->kind || !same_numbers(a->dims, b->dims, a->rank) ||
         !same_numbers(a->padded_dims, b->padded_dims, a->rank))
         return false;
@@ -268,13 +270,10 @@ bool layout_equal(const tensor_layout *a, const tensor_layout *b)
     if (a->block_count != b->block_count || !same_numbers(a->blocks, b->blocks, a->block_count) ||
         !same_numbers(a->block_axes, b->block_axes, a->block_count))
         return false;
-    if (same_numbers(a->strides, b->strides, a->rank))
-        return true;
-    first = *a;
-    second = *b;
-    clear_unused_strides(&first);
-    clear_unused_strides(&second);
-    return same_numbers(first.strides, second.strides, a->rank);
+    for (int d = 0; d < a->rank; d++)
+        if (a->strides[d] != b->strides[d] && blocks_along(a, d) != 1)
+            return false;
+    return true;
 }
 
 bool layout_is_plain(const tensor_layout *layout)

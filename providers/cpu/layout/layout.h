@@ -35,6 +35,8 @@ typedef struct tensor_layout {
 
 /* A row-major float tensor. For other types set layout->type afterwards: strides count elements. */
 void layout_plain(tensor_layout *layout, uint32_t rank, const int64_t *dims);
+/* Sets the strides of a layout without blocks to row-major ones. */
+void layout_set_row_major(tensor_layout *layout);
 void layout_strides(tensor_layout *layout, uint32_t rank, const int64_t *dims, const int64_t *strides);
 /* Are the elements in memory row-major without gaps? */
 bool layout_is_plain(const tensor_layout *layout);

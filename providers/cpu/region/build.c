@@ -151,7 +151,8 @@ inlay_status cpu_emit_native(cpu_build *build, cpu_native *native, const cpu_pla
     INLAY_CHECK(native != NULL && native->run != NULL);
     for (uint32_t i = 0; i < count; i++) {
         INLAY_TRY(add_arg(build, &step, places[i]));
-        bytes += layout_bytes(&places[i]->layout);
+        if (!build->instance->is_threaded)
+            bytes += layout_bytes(&places[i]->layout);
     }
     build->instance->is_threaded |= bytes >= ALONE_BYTES;
     INLAY_TRY(add_step(build, &step));

@@ -15,8 +15,8 @@ cpu_scratch *cpu_scratch_open(cpu_scratch **spare); /* NULL: out of memory */
 void *cpu_scratch_take(cpu_scratch *scratch, size_t count, size_t element);
 void *cpu_scratch_take_zeroed(cpu_scratch *scratch, size_t count, size_t element);
 void cpu_scratch_close(cpu_scratch **spare, cpu_scratch *scratch); /* NULL is a no-op */
-/* Makes room for one more element. array is the address of a pointer to elements of the arena, which may move; count
- * elements are in use. false: out of memory. */
+/* Makes room for one more element, which is not initialised. array is the address of a pointer to elements of the arena,
+ * which may move; count elements are in use. false: out of memory. */
 bool cpu_scratch_grow(cpu_scratch *scratch, void *array, uint32_t count, uint32_t *capacity, size_t element);
 /* Frees the arena at *spare. */
 void cpu_scratch_drop(cpu_scratch **spare);
@@ -81,8 +81,8 @@ struct inlay_instance {
     cpu_arg *args;
     cpu_buffer *buffers;
     uint32_t step_count, arg_count, buffer_count;
-    uint32_t max_args;           /* of one step */
-    cpu_pack **packs;            /* [pack_count] the packed constants that it reads, for cpu_pack.users */
+    uint32_t max_args; /* of one step */
+    cpu_pack **packs;  /* [pack_count] the packed constants that it reads, for cpu_pack.users */
     uint32_t pack_count, pack_capacity;
     cpu_scratch *memory, **home; /* the arena of this struct and its arrays; home: `spare` of cpu_scratch_close */
     kernel_choice *choices;      /* [choice_count] kernels of convolutions and products (kernels.h) */
@@ -109,12 +109,12 @@ enum { CPU_MAX_POSTS = 12 };
 struct cpu_group {
     uint32_t op;   /* the first op */
     uint32_t last; /* the op whose output the group computes; the group runs at its position */
-    cpu_post posts[CPU_MAX_POSTS];
-    uint32_t post_count;
     uint32_t room; /* upper bound of post_count in fuse.c: lowering adds Gemm's C as one more post */
     uint32_t bias; /* a value that is added per output channel right after the op, INLAY_NONE */
     uint32_t out;  /* the value after all posts */
     uint32_t ends; /* integer convolutions: 1 + the op of the QuantizeLinear at the end; 0: none */
+    uint32_t post_count;
+    cpu_post posts[CPU_MAX_POSTS]; /* those after post_count are not initialised */
 };
 
 enum { CPU_HAS_PLAIN = 1, CPU_HAS_COPY = 2, CPU_HAS_HOME = 4 };
@@ -142,9 +142,8 @@ struct cpu_build {
     /* [value_count] the convolution that computes the value while its only reader runs (kernels.h); NULL: it is
      * computed before the reader, as usual */
     struct deferred_producer **ahead;
-    cpu_group *groups;
-    uint32_t group_count;
-    int64_t *key; /* becomes the instance's key */
+    cpu_group *groups; /* [op_count] by their last op, in the order of lowering; op INLAY_NONE: no group ends there */
+    int64_t *key;      /* becomes the instance's key */
     uint32_t step_capacity, arg_capacity, buffer_capacity, choice_capacity;
     const struct kernel_attempt *attempt; /* kernels to time (kernels.h); NULL: choose the fastest */
 };
@@ -198,7 +197,7 @@ void *cpu_new_native(cpu_build *build, size_t bytes);
 inlay_status cpu_emit_step(cpu_build *build, const cpu_native *step, size_t bytes, const cpu_place *const *places,
                            uint32_t count);
 
-/* Sets build->groups, in the order in which they are lowered. */
+/* Sets build->groups. */
 inlay_status cpu_fuse(cpu_build *build);
 /* Sets the offsets of all buffers, and instance->workspace_bytes. */
 inlay_status cpu_plan(cpu_build *build);

@@ -5,32 +5,9 @@
 #include "cpu/region/build.h"
 #include <math.h>
 
-/* The ops that read a value. */
-struct readers {
-    uint32_t op[2]; /* the first two */
-    uint32_t count; /* may be above 2 */
-};
-
 static bool is_family(const cpu_build *build, uint32_t op, const cpu_family *family)
 {
     return op != INLAY_NONE && build->compiled->ops[op].row->family == family;
-}
-
-static void find_readers(const cpu_build *build, struct readers *readers_of)
-{
-    for (uint32_t reader = 0; reader < build->compiled->op_count; reader++) {
-        const cpu_op *op = &build->compiled->ops[reader];
-
-        for (uint32_t i = 0; i < op->in_count; i++) {
-            struct readers *readers = op->in[i] == INLAY_NONE ? NULL : &readers_of[op->in[i]];
-
-            if (readers == NULL)
-                continue;
-            if (readers->count < 2)
-                readers->op[readers->count] = reader;
-            readers->count++;
-        }
-    }
 }
 
 static bool same_dims(const cpu_build *build, uint32_t a, uint32_t b)
@@ -50,20 +27,20 @@ static bool add_post(cpu_group *group, cpu_post post)
 
 /* Matches x * sigmoid(x) and x * hardsigmoid(x): value cur has two readers, and the second multiplies it by the result
  * of the first. Returns the second, or INLAY_NONE. */
-static uint32_t match_swish(const cpu_build *build, const struct readers *readers_of, uint32_t cur, cpu_unary *out)
+static uint32_t match_swish(const cpu_build *build, uint32_t cur, cpu_unary *out)
 {
-    const struct readers *readers = &readers_of[cur];
+    const cpu_value *values = build->compiled->values;
+    const uint32_t *readers = values[cur].readers;
     const cpu_op *gate, *product;
     uint32_t gate_output;
 
-    if (readers->count != 2 || !is_family(build, readers->op[0], &cpu_unary_family) ||
-        !is_family(build, readers->op[1], &cpu_binary))
+    if (values[cur].uses != 2 || !is_family(build, readers[0], &cpu_unary_family) ||
+        !is_family(build, readers[1], &cpu_binary))
         return INLAY_NONE;
-    gate = &build->compiled->ops[readers->op[0]];
-    product = &build->compiled->ops[readers->op[1]];
+    gate = &build->compiled->ops[readers[0]];
+    product = &build->compiled->ops[readers[1]];
     gate_output = gate->out[0];
-    if (product->function != FUNCTION_MUL || readers_of[gate_output].count != 1 ||
-        readers_of[gate_output].op[0] != readers->op[1] || build->compiled->values[gate_output].output != INLAY_NONE)
+    if (product->function != FUNCTION_MUL || cpu_only_reader(build->compiled, gate_output) != readers[1])
         return INLAY_NONE;
     if (gate->unary_count == 1 && gate->unary[0].function == FUNCTION_SIGMOID)
         *out = (cpu_unary){ FUNCTION_SWISH, 1, 0 };
@@ -73,7 +50,7 @@ static uint32_t match_swish(const cpu_build *build, const struct readers *reader
         *out = (cpu_unary){ FUNCTION_HARDSWISH, 0, 0 };
     else
         return INLAY_NONE;
-    return readers->op[1];
+    return readers[1];
 }
 
 /* Adds binary op `next`, which reads cur, as a post. false: the group cannot have such a post. */
@@ -129,19 +106,18 @@ static bool is_bias(const cpu_build *build, const cpu_op *op, uint32_t result, u
 
 /* While the only reader of the group's output is a function, adds this function to the epilogue. taken: [op_count], set
  * for ops that are in a group. */
-static void extend(const cpu_build *build, const struct readers *readers_of, uint8_t *taken, cpu_group *group)
+static void extend(const cpu_build *build, uint8_t *taken, cpu_group *group)
 {
     const cpu_op *op = &build->compiled->ops[group->op];
 
     while (build->compiled->values[group->out].output == INLAY_NONE) {
-        uint32_t next = readers_of[group->out].count == 1 ? readers_of[group->out].op[0] : INLAY_NONE;
+        uint32_t next = cpu_only_reader(build->compiled, group->out);
         cpu_unary swish;
 
-        if (readers_of[group->out].count == 2 &&
-            (next = match_swish(build, readers_of, group->out, &swish)) != INLAY_NONE && !taken[next]) {
+        if (next == INLAY_NONE && (next = match_swish(build, group->out, &swish)) != INLAY_NONE && !taken[next]) {
             if (!add_post(group, (cpu_post){ .kind = CPU_POST_UNARY, .unary = swish }))
                 return;
-            taken[readers_of[group->out].op[0]] = 1;
+            taken[build->compiled->values[group->out].readers[0]] = 1;
             /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the conditions matters */
         } else if (next == INLAY_NONE || taken[next]) { /* the reader is in the group that computes its other operand */
             return;
@@ -172,31 +148,28 @@ static void extend(const cpu_build *build, const struct readers *readers_of, uin
 }
 
 /* Lets the family that forms groups itself do so. */
-static inlay_status form_groups(cpu_build *build, uint8_t *taken, cpu_group *at)
+static inlay_status form_groups(cpu_build *build, uint8_t *taken)
 {
     for (uint32_t op_index = 0; op_index < build->compiled->op_count; op_index++)
         if (build->compiled->ops[op_index].row->family->group != NULL)
-            return build->compiled->ops[op_index].row->family->group(build, taken, at);
+            return build->compiled->ops[op_index].row->family->group(build, taken, build->groups);
     return INLAY_OK;
 }
 
 inlay_status cpu_fuse(cpu_build *build)
 {
     uint32_t op_count = build->compiled->op_count;
-    struct readers *readers_of =
-        cpu_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, sizeof *readers_of);
+    const cpu_value *values = build->compiled->values;
     uint8_t *taken = cpu_scratch_take_zeroed(build->scratch, op_count + 1u, 1);
-    cpu_group *at = cpu_scratch_take(build->scratch, op_count + 1u, sizeof *at); /* by last op */
     inlay_status status = INLAY_OK;
 
-    if (readers_of == NULL || taken == NULL || at == NULL) {
+    if (taken == NULL) {
         status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", op_count);
         goto done;
     }
-    find_readers(build, readers_of);
     for (uint32_t op_index = 0; op_index < op_count; op_index++)
-        at[op_index].op = INLAY_NONE;
-    INLAY_TRY(form_groups(build, taken, at));
+        build->groups[op_index].op = INLAY_NONE;
+    INLAY_TRY(form_groups(build, taken));
     for (uint32_t op_index = 0; op_index < op_count; op_index++) {
         cpu_group group = { .op = op_index,
                             .last = op_index,
@@ -209,22 +182,18 @@ inlay_status cpu_fuse(cpu_build *build)
         if (taken[op_index])
             continue;
         group.room = adds ? CPU_MAX_POSTS - 1 : CPU_MAX_POSTS;
-        for (uint32_t before = INLAY_NONE; family->fuse != NULL && group.out != before &&
-                                           readers_of[group.out].count == 1 && group.post_count < group.room;) {
+        for (uint32_t before = INLAY_NONE; family->fuse != NULL && group.out != before && values[group.out].uses == 1 &&
+                                           group.post_count < group.room;) {
             before = group.out;
-            family->fuse(build, readers_of[group.out].op[0], taken, &group);
+            family->fuse(build, values[group.out].readers[0], taken, &group);
         }
         if (family->takes_posts && cpu_type(build, group.out) == ELEMENT_FLOAT)
-            extend(build, readers_of, taken, &group);
-        if (family->fuse_last != NULL && readers_of[group.out].count == 1)
-            family->fuse_last(build, readers_of[group.out].op[0], taken, &group);
-        at[group.last] = group;
+            extend(build, taken, &group);
+        if (family->fuse_last != NULL && values[group.out].uses == 1)
+            family->fuse_last(build, values[group.out].readers[0], taken, &group);
+        INLAY_CHECK(group.post_count <= group.room);
+        memcpy(&build->groups[group.last], &group, offsetof(cpu_group, posts) + group.post_count * sizeof *group.posts);
     }
-    for (uint32_t op_index = 0; op_index < op_count; op_index++)
-        if (at[op_index].op != INLAY_NONE) {
-            INLAY_CHECK(at[op_index].last == op_index && at[op_index].post_count <= at[op_index].room);
-            build->groups[build->group_count++] = at[op_index];
-        }
 done:
     return status;
 }

@@ -4,24 +4,83 @@
 
 enum { ALIGN = 64 };
 
+/* A buffer that grows or shrinks by at most this share of its size from one instance to the next gets as much room in
+ * addition, up to MOST_ROOM bytes, so that the placement serves several sizes. */
+enum { ROOM_SHARE = 8, MOST_ROOM = 64 << 10 };
+
+static uint64_t room_of(uint64_t bytes)
+{
+    return bytes / ROOM_SHARE < MOST_ROOM ? bytes / ROOM_SHARE : MOST_ROOM;
+}
+
+/* Can the buffers have the places that the previous instance gave them? They must be used by the same steps, and need
+ * about as many bytes. list: by id. */
+static bool last_placement_fits(const inlay_compiled *compiled, const struct span *list, uint32_t count)
+{
+    if (count != compiled->span_count)
+        return false;
+    for (uint32_t k = 0; k < count; k++) {
+        const struct span *last = &compiled->spans[k];
+
+        if (list[k].first != last->first || list[k].last != last->last || list[k].id != last->id ||
+            list[k].bytes > last->bytes || last->bytes > list[k].bytes + room_of(list[k].bytes) + ALIGN)
+            return false;
+    }
+    return true;
+}
+
+/* Places the buffers, and remembers their places for the next instance. list: by id, also on return. sorted: [count]
+ * temporary. */
+static void place_anew(inlay_compiled *compiled, struct span *list, uint32_t count, struct span *sorted)
+{
+    const struct span *last = count == compiled->span_count ? compiled->spans : NULL;
+    struct span *kept;
+
+    for (uint32_t k = 0; k < count; k++) {
+        const uint64_t bytes = list[k].bytes, room = room_of(bytes);
+
+        sorted[k] = list[k];
+        sorted[k].id = k;
+        if (last != NULL && bytes != last[k].bytes && bytes <= last[k].bytes + room && last[k].bytes <= bytes + room)
+            sorted[k].bytes += room;
+    }
+    compiled->span_bytes = spans_place(sorted, count, ALIGN);
+    for (uint32_t k = 0; k < count; k++) {
+        list[sorted[k].id].bytes = sorted[k].bytes;
+        list[sorted[k].id].offset = sorted[k].offset;
+    }
+    kept = last != NULL ? compiled->spans : realloc(compiled->spans, (count + 1u) * sizeof *kept);
+    if (kept == NULL) /* the next instance places its buffers anew */
+        return;
+    memcpy(kept, list, count * sizeof *kept);
+    compiled->spans = kept;
+    compiled->span_count = count;
+}
+
 inlay_status cpu_plan(cpu_build *build)
 {
+    inlay_compiled *compiled = build->compiled;
     inlay_instance *instance = build->instance;
-    struct span *list = cpu_scratch_take(build->scratch, (size_t)instance->buffer_count + 1, sizeof *list);
+    struct span *list = cpu_scratch_take(build->scratch, 2 * ((size_t)instance->buffer_count + 1), sizeof *list);
+    const struct span *placed = list;
     uint32_t count = 0;
 
     if (list == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes",
-                          build->compiled->op_count);
+                          compiled->op_count);
     for (uint32_t k = 0; k < instance->buffer_count; k++) {
         const cpu_buffer *buffer = &instance->buffers[k];
 
         if (buffer->kind == CPU_WORK && buffer->first != INLAY_NONE && buffer->parent == INLAY_NONE)
             list[count++] = (struct span){ buffer->bytes, buffer->first, buffer->last, k, 0 };
     }
-    instance->workspace_bytes = spans_place(list, count, ALIGN);
+    if (last_placement_fits(compiled, list, count))
+        placed = compiled->spans;
+    else
+        place_anew(compiled, list, count, list + count);
+    instance->workspace_bytes = compiled->span_bytes;
     for (uint32_t k = 0; k < count; k++)
-        instance->buffers[list[k].id].offset = list[k].offset;
+        instance->buffers[placed[k].id].offset = placed[k].offset;
     for (uint32_t k = 0; k < instance->buffer_count; k++) {
         cpu_buffer *buffer = &instance->buffers[k];
         const cpu_buffer *root = buffer;

@@ -294,6 +294,7 @@ typedef struct cpu_value {
     uint32_t input, output; /* index among the region's inputs and outputs, INLAY_NONE */
     uint32_t constant;      /* index in constants, INLAY_NONE */
     uint32_t uses;          /* reads by ops of the region */
+    uint32_t readers[2];    /* the ops of the first two reads, INLAY_NONE */
     uint32_t weights;       /* the op (a DequantizeLinear) whose n-bit weights a GEMM reads here; INLAY_NONE */
     bool turned;            /* with `weights`: the GEMM reads them transposed */
     element_type type;      /* ELEMENT_OTHER: any other type */
@@ -304,23 +305,34 @@ typedef struct cpu_value {
 struct inlay_compiled {
     const cpu_state *state;
     inlay_compiled *next, **link; /* in cpu_state.regions, and the pointer to this region there (compile/trim.c) */
-    cpu_op *ops; /* in the order of the host's nodes */
+    cpu_op *ops;                  /* in the order of the host's nodes */
     cpu_value *values;
     cpu_constant *constants;
     uint32_t op_count, value_count, constant_count;
-    uint32_t input_count, output_count;        /* of the region */
-    uint32_t *numbers;                         /* storage of cpu_op.in and out */
-    pthread_mutex_t lock;                      /* guards constants, ready and last */
-    void *compiling;                           /* the request's handle, during compile */
-    const void *timings;                       /* measured times of kernels, or NULL */
-    uint32_t builds;                           /* instances made so far */
-    uint32_t step_hint, arg_hint, buffer_hint; /* counts of the last instance */
+    uint32_t input_count, output_count;                     /* of the region */
+    uint32_t *numbers;                                      /* storage of cpu_op.in and out */
+    pthread_mutex_t lock;                                   /* guards constants, ready and last */
+    void *compiling;                                        /* the request's handle, during compile */
+    const void *timings;                                    /* measured times of kernels, or NULL */
+    uint32_t builds;                                        /* instances made so far */
+    uint32_t step_hint, arg_hint, buffer_hint, choice_hint; /* counts of the last instance */
+    struct span *spans; /* [span_count] placement of the last instance's buffers in its workspace, in their order */
+    uint32_t span_count;
+    uint64_t span_bytes;   /* the workspace that they need */
     bool keep_last_bit;    /* DynamicQuantizeLinear rounds floats here: an error in the last bit changes integers */
     cpu_scratch *spare;    /* atomic: memory of a destroyed instance, or NULL */
     bool trying;           /* an instance is being built for the timing of kernels (compile/tune.c) */
     inlay_instance *ready; /* made by compile for the expected shapes, which are its key */
     inlay_instance *last;  /* the newest instance: the region's shapes may repeat while other inputs grow */
 };
+
+/* The only op that reads the value, which does not leave the region; INLAY_NONE: there are other reads, or none. */
+static inline uint32_t cpu_only_reader(const inlay_compiled *compiled, uint32_t value)
+{
+    const cpu_value *read = &compiled->values[value];
+
+    return read->output == INLAY_NONE && read->uses == 1 ? read->readers[0] : INLAY_NONE;
+}
 
 inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
 /* See inlay_ext_branches.may. */

@@ -106,7 +106,7 @@ bool cpu_scratch_grow(cpu_scratch *scratch, void *array, uint32_t count, uint32_
     if (count < *capacity)
         return true;
     memcpy(&old, array, sizeof old); /* array is the address of a typed pointer */
-    fresh = more > *capacity ? cpu_scratch_take_zeroed(scratch, more, element) : NULL;
+    fresh = more > *capacity ? cpu_scratch_take(scratch, more, element) : NULL;
     if (fresh == NULL)
         return false;
     if (count > 0)

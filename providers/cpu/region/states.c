@@ -3,12 +3,10 @@
 
 cpu_op *cpu_find_scatter(const inlay_compiled *compiled, uint32_t value)
 {
-    for (uint32_t o = 0;
-         compiled->values[value].uses == 1 && compiled->values[value].output == INLAY_NONE && o < compiled->op_count;
-         o++)
-        if (compiled->ops[o].row->family == &cpu_scatter && compiled->ops[o].in[0] == value)
-            return &compiled->ops[o];
-    return NULL;
+    const uint32_t reader = cpu_only_reader(compiled, value);
+    cpu_op *op = reader == INLAY_NONE ? NULL : &compiled->ops[reader];
+
+    return op != NULL && op->row->family == &cpu_scatter && op->in[0] == value ? op : NULL;
 }
 
 /* The Concat that makes region output `output` by appending rows to region input `input`, directly or followed by a

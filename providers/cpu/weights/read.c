@@ -95,12 +95,13 @@ static void normalize_strides(tensor_layout *layout)
     const uint32_t rank = (uint32_t)layout->rank;
     tensor_dims dims;
 
-    memcpy(dims, layout->dims, rank * sizeof *dims);
-    if (layout_is_plain(layout))
-        layout_plain(layout, rank, dims);
-    else if (layout_is_image(layout))
+    if (layout_is_plain(layout)) {
+        layout_set_row_major(layout);
+    } else if (layout_is_image(layout)) {
+        memcpy(dims, layout->dims, rank * sizeof *dims);
         layout_channels_last(layout, rank, dims);
-    layout->type = type;
+        layout->type = type;
+    }
 }
 
 inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out)
@@ -145,12 +146,12 @@ inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out)
     inlay_status status;
     tensor_layout plain;
 
-    layout_plain(&plain, build->ranks[value], build->dims[value]);
-    plain.type = cpu_type(build, value);
     if ((build->has[value] & CPU_HAS_PLAIN) != 0) {
         *out = build->plains[value];
         return INLAY_OK;
     }
+    layout_plain(&plain, build->ranks[value], build->dims[value]);
+    plain.type = cpu_type(build, value);
     INLAY_TRY(cpu_read_as(build, value, &plain, out));
     build->plains[value] = *out;
     build->has[value] |= CPU_HAS_PLAIN;

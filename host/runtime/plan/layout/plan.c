@@ -67,6 +67,7 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
         info->dims = dims;
         info->data = out[i].data;
         info->data_bytes = out[i].bytes;
+        planner->prog->planning.changed[value] = true;
         if (!planner_store_info(planner, value))
             return planner_no_memory(planner);
     }
@@ -134,6 +135,7 @@ static inlay_status add_dynamic(struct planner *planner, const program_step *pro
         if (!fixed) {
             planner->plan->values[value].known = false;
             planner->plan->states[value].data = NULL;
+            planner->prog->planning.changed[value] |= planner->infos[value].data != NULL;
             planner->infos[value].data = NULL;
         }
     }
@@ -400,15 +402,9 @@ static inlay_status plan_program_step(struct planner *planner, uint32_t i)
 
     if (step->provider == NULL)
         return add_dynamic(planner, step, PLAN_HOST);
-    status = plan_infer_region(planner->prog, region, planner->infos, planner->scratch, planner->diag);
+    status = planner_infer_step(planner, step);
     if (status != INLAY_OK)
         return status;
-    for (uint32_t k = 0; k < region->node_count; k++) {
-        const graph_node *node = planner->prog->graph->nodes[region->nodes[k]];
-        for (uint32_t output = 0; output < node->info.output_count; output++)
-            if (node->info.outputs[output] != INLAY_NONE && !planner_store_info(planner, node->info.outputs[output]))
-                return planner_no_memory(planner);
-    }
     if (step->foldable) {
         folded = has_all_data(planner, region);
         status = folded ? INLAY_OK : try_fold(planner, step, &folded);
@@ -498,18 +494,9 @@ static inlay_status start_inputs(struct planner *planner, const plan_input *inpu
                               planner->infos[value].name.data,
                               inputs[i].rank == INLAY_RANK_UNKNOWN ? "not a tensor, but has type " : "",
                               inlay_dtype_name(inputs[i].dtype), inlay_dtype_name(planner->infos[value].dtype));
-        if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
-            inlay_dim *dims = arena_array(&plan->arena, (size_t)inputs[i].rank + 1, sizeof *dims);
-            if (dims == NULL)
-                return planner_no_memory(planner);
-            for (uint32_t d = 0; d < inputs[i].rank; d++)
-                dims[d] = (inlay_dim){ .value = inputs[i].dims[d], .kind = INLAY_DIM_FIXED };
-            planner->infos[value].rank = inputs[i].rank;
-            planner->infos[value].dims = dims;
-            planner->infos[value].dtype = inputs[i].dtype;
-            if (!planner_store_info(planner, value) || !plan_info_bytes(&planner->infos[value], &bytes))
-                return planner_no_memory(planner);
-        }
+        if (!planner_store_input(planner, value, inputs[i].dtype, inputs[i].rank, inputs[i].dims) ||
+            (inputs[i].rank != INLAY_RANK_UNKNOWN && !plan_info_bytes(&planner->infos[value], &bytes)))
+            return planner_no_memory(planner);
         plan->values[value].place = planner_add_place(
             planner, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes, .domain = inputs[i].domain });
         if (plan->values[value].place == INLAY_NONE)
@@ -559,10 +546,11 @@ static bool start_program(struct planner *planner)
         arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.passed_on);
     prog->output_of = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->output_of);
     prog->planning.infos = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.infos);
+    prog->planning.changed = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.changed);
     prog->planning.copies =
         arena_array(&prog->arena, (size_t)graph->value_count * domains + 1, sizeof *prog->planning.copies);
     if (prog->planning.passed_on == NULL || prog->output_of == NULL || prog->planning.infos == NULL ||
-        prog->planning.copies == NULL)
+        prog->planning.changed == NULL || prog->planning.copies == NULL)
         return false;
     mark_passed_on(prog);
     memset(prog->output_of, 0xff, graph->value_count * sizeof *prog->output_of);
@@ -578,9 +566,8 @@ static inlay_status start_values(struct planner *planner)
     const struct graph *graph = planner->prog->graph;
     struct plan *plan = planner->plan;
 
-    if (!start_program(planner))
+    if (!start_program(planner) || !planner_start_infos(planner))
         return planner_no_memory(planner);
-    planner->infos = planner->prog->planning.infos;
     planner->output_of = planner->prog->output_of;
     planner->copies = planner->prog->planning.copies;
     plan->domain_count = planner->prog->planning.domain_count;
@@ -591,7 +578,6 @@ static inlay_status start_values(struct planner *planner)
     if (plan->states == NULL || plan->values == NULL || plan->slab_bytes == NULL)
         return planner_no_memory(planner);
     memset(planner->copies, 0xff, (size_t)graph->value_count * plan->domain_count * sizeof *planner->copies);
-    memcpy(planner->infos, planner->prog->planning.first_infos, graph->value_count * sizeof *planner->infos);
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const void *data;
 
@@ -650,14 +636,11 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
     INLAY_TRY(planner_hoist_copies(&planner));
     INLAY_TRY(planner_find_concurrent_branches(&planner));
     INLAY_TRY(planner_assign_offsets(&planner));
-    if (planner.plan->dynamic_count > 0) { /* dynamic steps infer shapes at run time */
-        planner.plan->infos = arena_copy(&planner.plan->arena, planner.infos,
-                                         ((size_t)prog->graph->value_count + 1) * sizeof *planner.infos);
-        if (planner.plan->infos == NULL) {
-            status = planner_no_memory(&planner);
-            goto done;
-        }
+    if (planner.plan->dynamic_count > 0 && !planner_copy_infos(&planner)) {
+        status = planner_no_memory(&planner);
+        goto done;
     }
+    prog->planning.inferred = true;
     prog->planning.place_hint = planner.plan->place_count;
     prog->planning.step_hint = planner.plan->step_count;
     *out_plan = planner.plan;

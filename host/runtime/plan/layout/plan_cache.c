@@ -87,6 +87,9 @@ static struct program *free_spare(struct program *prog)
     free(spare);
     pthread_mutex_lock(&prog->kept.lock);
     arena_deinit(&prog->planning.scratch);
+    arena_deinit(&prog->planning.shapes);
+    prog->planning.rooms = NULL;
+    prog->planning.inferred = false;
     fallback = prog->fallback.programs;
     pthread_mutex_unlock(&prog->kept.lock);
     return fallback;

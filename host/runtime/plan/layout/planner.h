@@ -9,6 +9,7 @@ struct planner {
     struct plan *plan;
     struct program *prog;
     inlay_value_info *infos;   /* [value_count] */
+    bool again;                /* inference starts at the shapes of the previous plan */
     struct arena *scratch;     /* the program's */
     uint32_t *copies;          /* [value_count * domain_count] place of the value in the domain; INLAY_NONE: none */
     const plan_input *inputs;  /* the inputs that the plan is created for */
@@ -29,8 +30,18 @@ inlay_status planner_no_memory(struct planner *planner);
 bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes);
 /* The same with another element type, if dtype is not INLAY_UNDEFINED. */
 bool plan_info_bytes_as(const inlay_value_info *info, inlay_dtype dtype, size_t *out_bytes);
-/* Copies the arrays of the value's info from scratch to the plan's arena, and sets the value's state. */
+/* Starts inference: at the shapes of the previous plan, if there are any. */
+bool planner_start_infos(struct planner *planner);
+/* Copies the arrays of the value's info from scratch to memory of the program, and sets the value's state. */
 bool planner_store_info(struct planner *planner, uint32_t value);
+/* Sets the info of an input. dims: INLAY_RANK_UNKNOWN of them if it is not a tensor. */
+bool planner_store_input(struct planner *planner, uint32_t value, inlay_dtype dtype, uint32_t rank,
+                         const int64_t *dims);
+/* Infers the shapes of the step's nodes and stores them. Nodes whose inputs are as for the previous plan keep their
+ * outputs' shapes. */
+INLAY_NODISCARD inlay_status planner_infer_step(struct planner *planner, const program_step *step);
+/* Copies the infos to the plan, whose dynamic steps infer shapes at run time. */
+bool planner_copy_infos(struct planner *planner);
 /* Creates planning.first_infos and planning.first_states of the program, which all its plans start from. */
 bool planner_store_constants(struct planner *planner);
 

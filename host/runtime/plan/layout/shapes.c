@@ -65,31 +65,35 @@ static bool shape_fits_memory(const inlay_value_info *info)
            plan_info_bytes(info, &bytes);
 }
 
-inlay_status plan_infer_region(const struct program *program, const partition_region *region, inlay_value_info *infos,
+static inlay_status infer_node(const struct program *program, const graph_node *node, inlay_value_info *infos,
                                struct arena *scratch, inlay_diag *diag)
 {
-    for (uint32_t k = 0; k < region->node_count; k++) {
-        const graph_node *node = program->graph->nodes[region->nodes[k]];
-        const inlay_value_info **in = arena_array(scratch, (size_t)node->info.input_count + 1, sizeof *in);
-        inlay_value_info **out = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *out);
-        inlay_status status;
+    const inlay_value_info **in = arena_array(scratch, (size_t)node->info.input_count + 1, sizeof *in);
+    inlay_value_info **out = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *out);
+    inlay_status status;
 
-        if (in == NULL || out == NULL)
-            return no_memory(diag, "to infer shapes");
-        for (uint32_t i = 0; i < node->info.input_count; i++)
-            in[i] = node->info.inputs[i] == INLAY_NONE ? NULL : &infos[node->info.inputs[i]];
-        for (uint32_t i = 0; i < node->info.output_count; i++)
-            out[i] = node->info.outputs[i] == INLAY_NONE ? NULL : &infos[node->info.outputs[i]];
-        status = graph_infer_node(program->model, node, in, out, scratch, diag);
-        if (status != INLAY_OK)
-            return status;
-        /* Rejects sizes that overflow before a kernel uses them. */
-        for (uint32_t i = 0; i < node->info.output_count; i++)
-            if (out[i] != NULL && !shape_fits_memory(out[i]))
-                return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                                  "output %u of %s node '%s' has more elements than memory can hold", i,
-                                  node->info.op_type.data, node->info.name.data);
-    }
+    if (in == NULL || out == NULL)
+        return no_memory(diag, "to infer shapes");
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        in[i] = node->info.inputs[i] == INLAY_NONE ? NULL : &infos[node->info.inputs[i]];
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        out[i] = node->info.outputs[i] == INLAY_NONE ? NULL : &infos[node->info.outputs[i]];
+    status = graph_infer_node(program->model, node, in, out, scratch, diag);
+    if (status != INLAY_OK)
+        return status;
+    /* Rejects sizes that overflow before a kernel uses them. */
+    for (uint32_t i = 0; i < node->info.output_count; i++)
+        if (out[i] != NULL && !shape_fits_memory(out[i]))
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                              "output %u of %s node '%s' has more elements than memory can hold", i,
+                              node->info.op_type.data, node->info.name.data);
+    return INLAY_OK;
+}
+
+/* Rejects outputs of the region that are larger than option max_run_bytes. */
+static inlay_status check_output_bytes(const struct program *program, const partition_region *region,
+                                       const inlay_value_info *infos, inlay_diag *diag)
+{
     for (uint32_t i = 0; i < region->output_count; i++) {
         const inlay_value_info *info = &infos[region->outputs[i]];
         size_t bytes = 0;
@@ -100,6 +104,18 @@ inlay_status plan_infer_region(const struct program *program, const partition_re
                               info->name.data, bytes, (unsigned long long)program->env->max_run_bytes);
     }
     return INLAY_OK;
+}
+
+inlay_status plan_infer_region(const struct program *program, const partition_region *region, inlay_value_info *infos,
+                               struct arena *scratch, inlay_diag *diag)
+{
+    for (uint32_t k = 0; k < region->node_count; k++) {
+        const inlay_status status = infer_node(program, program->graph->nodes[region->nodes[k]], infos, scratch, diag);
+
+        if (status != INLAY_OK)
+            return status;
+    }
+    return check_output_bytes(program, region, infos, diag);
 }
 
 /* If inference knows every element of an integer tensor, makes these elements its data. */
@@ -145,12 +161,212 @@ static bool store_info(inlay_value_info *info, struct arena *arena, inlay_value_
     return elements_to_data(info, arena) && plan_state_from_info(info, arena, state);
 }
 
+/* ------------------------------------------------------------------ shapes of the plan being created
+ *
+ * Most shapes are as for the previous plan of the program, for example if a decoder reads one more token. So infos keep
+ * their dims and elements in memory of the program (shape_room), and only nodes that read a changed value are inferred.
+ * Data of values, which are not constants, belongs to one plan and is set again for each. */
+
+/* Memory for the dims and elements of a value. */
+struct shape_room {
+    inlay_dim *dims, *elements;
+    uint64_t dim_room, element_room;
+};
+
+bool planner_start_infos(struct planner *planner)
+{
+    struct program *prog = planner->prog;
+    program_planning *planning = &prog->planning;
+    const uint32_t count = prog->graph->value_count;
+
+    planner->infos = planning->infos;
+    planner->again = planning->inferred;
+    planning->inferred = false; /* until the plan is complete */
+    if (planning->rooms == NULL)
+        planning->rooms = arena_array(&planning->shapes, (size_t)count + 1, sizeof *planning->rooms);
+    if (planning->rooms == NULL)
+        return false;
+    memset(planning->changed, 0, count * sizeof *planning->changed);
+    if (!planner->again)
+        memcpy(planner->infos, planning->first_infos, count * sizeof *planner->infos);
+    return true;
+}
+
+/* Moves a list of dims to its room. */
+static bool keep_dims(struct arena *arena, const inlay_dim **list, uint64_t count, inlay_dim **room,
+                      uint64_t *room_count)
+{
+    if (*list == *room && *room != NULL)
+        return true;
+    if (*room == NULL || count > *room_count) {
+        *room_count = count > 2 * *room_count ? count : 2 * *room_count;
+        *room = arena_array(arena, (size_t)*room_count + 1, sizeof **room);
+        if (*room == NULL)
+            return false;
+    }
+    if (count > 0)
+        memcpy(*room, *list, (size_t)count * sizeof **room);
+    *list = *room;
+    return true;
+}
+
+/* Sets the state of a value in the plan from its info. */
+static bool store_state(struct planner *planner, uint32_t value)
+{
+    inlay_value_info *info = &planner->infos[value];
+
+    planner->plan->values[value].known = plan_all_fixed(info);
+    return elements_to_data(info, &planner->plan->arena) &&
+           plan_state_from_info(info, &planner->plan->arena, &planner->plan->states[value]);
+}
+
 bool planner_store_info(struct planner *planner, uint32_t value)
 {
-    if (!store_info(&planner->infos[value], &planner->plan->arena, &planner->plan->states[value]))
-        return false;
-    planner->plan->values[value].known = plan_all_fixed(&planner->infos[value]);
+    inlay_value_info *info = &planner->infos[value];
+    struct arena *arena = &planner->prog->planning.shapes;
+    struct shape_room *room = &planner->prog->planning.rooms[value];
+
+    return (info->rank == INLAY_RANK_UNKNOWN ||
+            keep_dims(arena, &info->dims, info->rank, &room->dims, &room->dim_room)) &&
+           (info->elements == NULL ||
+            keep_dims(arena, &info->elements, info->element_count, &room->elements, &room->element_room)) &&
+           store_state(planner, value);
+}
+
+static bool same_dims(const inlay_dim *a, const inlay_dim *b, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (a[i].kind != b[i].kind || a[i].value != b[i].value || a[i].symbol != b[i].symbol)
+            return false;
     return true;
+}
+
+/* Returns whether type, shape and elements are the same. */
+static bool same_info(const inlay_value_info *a, const inlay_value_info *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank &&
+           (a->rank == INLAY_RANK_UNKNOWN || same_dims(a->dims, b->dims, a->rank)) &&
+           (a->elements == NULL) == (b->elements == NULL) &&
+           (a->elements == NULL ||
+            (a->element_count == b->element_count && same_dims(a->elements, b->elements, a->element_count)));
+}
+
+bool planner_store_input(struct planner *planner, uint32_t value, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+{
+    inlay_value_info *info = &planner->infos[value];
+    const inlay_value_info before = *info;
+    inlay_dim *list = NULL;
+
+    *info = planner->prog->planning.first_infos[value];
+    if (rank != INLAY_RANK_UNKNOWN) {
+        list = arena_array(planner->scratch, (size_t)rank + 1, sizeof *list);
+        if (list == NULL)
+            return false;
+        for (uint32_t d = 0; d < rank; d++)
+            list[d] = (inlay_dim){ .value = dims[d], .kind = INLAY_DIM_FIXED };
+        info->dtype = dtype;
+        info->rank = rank;
+        info->dims = list;
+    }
+    planner->prog->planning.changed[value] = !same_info(&before, info);
+    return rank == INLAY_RANK_UNKNOWN || planner_store_info(planner, value);
+}
+
+static bool reads_changed(const struct planner *planner, const graph_node *node)
+{
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        if (node->info.inputs[i] != INLAY_NONE && planner->prog->planning.changed[node->info.inputs[i]])
+            return true;
+    return false;
+}
+
+/* Sets the states of the outputs of a node whose inputs have not changed. Their data belongs to the previous plan. */
+static bool keep_outputs(struct planner *planner, const graph_node *node)
+{
+    for (uint32_t i = 0; i < node->info.output_count; i++) {
+        const uint32_t value = node->info.outputs[i];
+        inlay_value_info *info = value == INLAY_NONE ? NULL : &planner->infos[value];
+
+        if (info == NULL)
+            continue;
+        /* Elements without data: a dynamic step computed the value, whose readers now may see its data. */
+        planner->prog->planning.changed[value] = info->elements != NULL && info->data == NULL;
+        info->data = NULL;
+        info->data_bytes = 0;
+        if (!store_state(planner, value))
+            return false;
+    }
+    return true;
+}
+
+static inlay_status infer_outputs(struct planner *planner, const graph_node *node)
+{
+    const uint32_t count = node->info.output_count;
+    inlay_value_info *before = arena_array(planner->scratch, (size_t)count + 1, sizeof *before);
+    inlay_status status;
+
+    if (before == NULL)
+        return no_memory(planner->diag, "to infer shapes");
+    for (uint32_t i = 0; i < count; i++) {
+        if (node->info.outputs[i] == INLAY_NONE)
+            continue;
+        before[i] = planner->infos[node->info.outputs[i]];
+        planner->infos[node->info.outputs[i]] = planner->prog->planning.first_infos[node->info.outputs[i]];
+    }
+    status = infer_node(planner->prog, node, planner->infos, planner->scratch, planner->diag);
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t value = node->info.outputs[i];
+
+        if (value == INLAY_NONE)
+            continue;
+        planner->prog->planning.changed[value] = !same_info(&before[i], &planner->infos[value]);
+        if (!planner_store_info(planner, value))
+            return no_memory(planner->diag, "to infer shapes");
+    }
+    return INLAY_OK;
+}
+
+inlay_status planner_infer_step(struct planner *planner, const program_step *step)
+{
+    const partition_region *region = step->region;
+
+    for (uint32_t k = 0; k < region->node_count; k++) {
+        const graph_node *node = planner->prog->graph->nodes[region->nodes[k]];
+        inlay_status status = INLAY_OK;
+
+        if (!planner->again || reads_changed(planner, node))
+            status = infer_outputs(planner, node);
+        else if (!keep_outputs(planner, node))
+            status = no_memory(planner->diag, "to infer shapes");
+        if (status != INLAY_OK)
+            return status;
+    }
+    return check_output_bytes(planner->prog, region, planner->infos, planner->diag);
+}
+
+bool planner_copy_infos(struct planner *planner)
+{
+    const uint32_t count = planner->prog->graph->value_count;
+    struct arena *arena = &planner->plan->arena;
+    inlay_value_info *infos = arena_copy(arena, planner->infos, ((size_t)count + 1) * sizeof *infos);
+
+    for (uint32_t value = 0; infos != NULL && value < count; value++) {
+        inlay_value_info *info = &infos[value];
+
+        if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
+            continue;
+        if (info->rank != INLAY_RANK_UNKNOWN &&
+            (info->dims = arena_copy(arena, info->dims, info->rank * sizeof *info->dims)) == NULL)
+            return false;
+        if (info->elements != NULL &&
+            (info->elements =
+                 arena_copy(arena, info->elements, (size_t)info->element_count * sizeof *info->elements)) == NULL)
+            return false;
+    }
+    planner->plan->infos = infos;
+    return infos != NULL;
 }
 
 bool planner_store_constants(struct planner *planner)

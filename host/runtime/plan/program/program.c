@@ -161,6 +161,7 @@ void program_destroy(struct program *program)
         arena_deinit(&program->kept.spare->arena);
     free(program->kept.spare);
     arena_deinit(&program->planning.scratch);
+    arena_deinit(&program->planning.shapes);
     arena_deinit(&program->arena);
     (void)pthread_mutex_destroy(&program->constants.lock);
     (void)pthread_mutex_destroy(&program->kept.lock);
