@@ -250,15 +250,14 @@ static bool make_path(const report_request *request, const struct piece *guilty,
                                                           node->op_type.data, (unsigned long long)hash) < bytes;
 }
 
-static void record(struct findings *findings, pthread_mutex_t *lock, const report_request *request,
-                   const struct piece *guilty, const piece_values *values, const struct verdict *found,
-                   const char *kernel, const char *text, const char *path)
+static void record(struct findings *findings, const report_request *request, const struct piece *guilty,
+                   const piece_values *values, const struct verdict *found, const char *kernel, const char *text,
+                   const char *path)
 {
     const inlay_node_info *node = &guilty->graph->nodes[guilty->nodes[0]]->info;
     struct arena *arena = &findings->arena;
     inlay_watchdog_finding *finding;
 
-    (void)pthread_mutex_lock(lock);
     if (findings->count < MAX_FINDINGS) {
         finding = &findings->list[findings->count];
         *finding = (inlay_watchdog_finding){ .provider = arena_string(arena, request->sample->step->provider->name),
@@ -273,13 +272,12 @@ static void record(struct findings *findings, pthread_mutex_t *lock, const repor
                                              .node_count = guilty->node_count };
         if (finding->provider != NULL && finding->kernel != NULL && finding->op_type != NULL && finding->node != NULL &&
             finding->output != NULL && finding->text != NULL && finding->model_path != NULL)
-            findings->count++;
+            __atomic_store_n(&findings->count, findings->count + 1, __ATOMIC_RELEASE); /* read without the lock */
     }
-    (void)pthread_mutex_unlock(lock);
 }
 
 static void report(const report_request *request, const region_watch *region, const piece_values *values,
-                   const struct verdict *found, struct findings *findings, pthread_mutex_t *lock)
+                   const struct verdict *found, struct findings *findings)
 {
     const struct sample *sample = request->sample;
     struct verdict of_node;
@@ -302,9 +300,9 @@ static void report(const report_request *request, const region_watch *region, co
     if (make_path(request, guilty, path, sizeof path) &&
         report_write_model(guilty, values, text, path, &diag) != INLAY_OK)
         path[0] = '\0';
-    record(findings, lock, request, guilty, values, alone ? &of_node : found, kernel.text, text, path);
+    record(findings, request, guilty, values, alone ? &of_node : found, kernel.text, text, path);
     (void)snprintf(line, sizeof line, "watchdog: %s%s%s%s", text,
-                   shut ? "; other providers run it from now on" : "; no memory to run it on other providers",
+                   shut ? "; it no longer runs there if another provider can" : "; no memory to run it elsewhere",
                    path[0] != '\0' ? "; model with inputs: " : "", path);
     if (request->env->log != NULL)
         request->env->log(request->env->log_ctx, INLAY_LOG_WARNING, line);
@@ -312,7 +310,7 @@ static void report(const report_request *request, const region_watch *region, co
 }
 
 void report_sample(const report_request *request, const region_watch *region, struct findings *findings,
-                   pthread_mutex_t *lock, report_result *out)
+                   report_result *out)
 {
     piece_values from = { 0 }, values = { 0 };
     inlay_tensor_view *got = calloc((size_t)region->piece.output_count + 1, sizeof *got);
@@ -334,7 +332,7 @@ void report_sample(const report_request *request, const region_watch *region, st
         log_skipped(request->sample->program, request->sample->step->node, why);
     }
     if (out->wrong)
-        report(request, region, &values, &found, findings, lock);
+        report(request, region, &values, &found, findings);
     if (found.unsteady && request->env->log != NULL)
         request->env->log(request->env->log_ctx, INLAY_LOG_WARNING,
                           "watchdog: the reference provider computed a region twice with different results: check the "

@@ -38,9 +38,9 @@ typedef struct report_result {
     bool skip; /* the region cannot be judged */
 } report_result;
 
-/* lock guards `findings`. */
+/* findings: appended to; `count` is atomic, and the entries before it do not change. */
 void report_sample(const report_request *request, const region_watch *region, struct findings *findings,
-                   pthread_mutex_t *lock, report_result *out);
+                   report_result *out);
 
 /* A model of the nodes, with the tensors that they read as defaults of its inputs, so that it needs none. In
  * write_model.c. text: goes into its metadata. */

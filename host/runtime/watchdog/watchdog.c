@@ -31,21 +31,27 @@ struct watchdog {
     uint64_t queued_bytes; /* atomic: of the samples that wait; at most about MAX_SAMPLE_BYTES */
     sem_t ready;           /* one post for each slot that becomes ready, and one at the end */
     pthread_t thread;
-    pthread_mutex_t lock; /* guards the members below; a run never waits for it */
-    pthread_cond_t judged;
+    pthread_mutex_t lock;  /* guards the next three members and `judged`; a run never waits for it */
     region_watch *regions; /* [region_count] that were chosen at least once */
     uint32_t region_count;
     bool started;
-    bool inherited; /* in a child of fork(): does nothing */
-    uint32_t stop;  /* atomic: 1 = waiting samples are dropped, and the one in progress is cancelled */
-    bool ends;
-    inlay_watchdog_info info; /* dropped and skipped are atomic */
-    struct findings findings;
-    program_folder folder; /* of the thread */
+    pthread_cond_t judged;    /* a slot has become free */
+    bool inherited;           /* in a child of fork(): does nothing */
+    uint32_t stop;            /* atomic: 1 = waiting samples are dropped, and the one in progress is cancelled */
+    bool ends;                /* atomic */
+    inlay_watchdog_info info; /* its members are atomic */
+    struct findings findings; /* the thread appends to it */
+    program_folder folder;    /* of the thread */
 };
 
 /* Processor time of the checks of all sessions, which may be settings.rate of the process's. */
 static uint64_t spent_ns;
+
+/* Adds to a member of `info`. */
+static void add(uint64_t *counter, uint64_t more)
+{
+    (void)__atomic_add_fetch(counter, more, __ATOMIC_RELAXED);
+}
 
 /* ------------------------------------------------------------------ taking samples: on the threads of runs */
 
@@ -105,11 +111,11 @@ static bool wants(struct watchdog *watchdog, const struct program *program, cons
     if (region == NULL || region->shut)
         return false;
     if (region->kind == PIECE_SKIPPED) {
-        (void)__atomic_add_fetch(&watchdog->info.skipped, 1, __ATOMIC_RELAXED);
+        add(&watchdog->info.skipped, 1);
         return false;
     }
     if ((region->taken && !has_time(watchdog)) || !start(watchdog)) {
-        (void)__atomic_add_fetch(&watchdog->info.dropped, 1, __ATOMIC_RELAXED);
+        add(&watchdog->info.dropped, 1);
         return false;
     }
     return true;
@@ -124,7 +130,7 @@ static struct sample *begin_sample(void *ctx, const struct program *program, con
     if (watchdog->inherited)
         return NULL;
     if (pthread_mutex_trylock(&watchdog->lock) != 0) {
-        (void)__atomic_add_fetch(&watchdog->info.dropped, 1, __ATOMIC_RELAXED);
+        add(&watchdog->info.dropped, 1);
         return NULL;
     }
     wanted = wants(watchdog, program, step);
@@ -142,7 +148,7 @@ static struct sample *begin_sample(void *ctx, const struct program *program, con
         taken->step = step;
         find_region(watchdog, program, step)->taken = true;
     } else if (wanted) {
-        (void)__atomic_add_fetch(&watchdog->info.dropped, 1, __ATOMIC_RELAXED);
+        add(&watchdog->info.dropped, 1);
     }
     (void)pthread_mutex_unlock(&watchdog->lock);
     return taken;
@@ -163,7 +169,7 @@ static void end_sample(void *ctx, struct sample *taken, bool complete)
     if (complete)
         (void)sem_post(&watchdog->ready);
     else
-        (void)__atomic_add_fetch(&watchdog->info.dropped, 1, __ATOMIC_RELAXED);
+        add(&watchdog->info.dropped, 1);
 }
 
 /* ------------------------------------------------------------------ judging samples: on the thread */
@@ -197,15 +203,14 @@ static void judge_slot(struct watchdog *watchdog, slot *taken)
         region = *known; /* its lists stay until watchdog_forget() */
     (void)pthread_mutex_unlock(&watchdog->lock);
     if (!region.shut)
-        report_sample(&request, &region, &watchdog->findings, &watchdog->lock, &result);
+        report_sample(&request, &region, &watchdog->findings, &result);
     used = processor_ns(CLOCK_THREAD_CPUTIME_ID) - began;
     (void)__atomic_add_fetch(&spent_ns, used, __ATOMIC_RELAXED);
+    add(&watchdog->info.cpu_ns, used);
+    add(result.judged ? &watchdog->info.checked : result.skip ? &watchdog->info.skipped : &watchdog->info.dropped, 1);
+    if (result.wrong)
+        (void)__atomic_add_fetch(&watchdog->info.wrong, 1, __ATOMIC_RELEASE); /* never more than checked */
     (void)pthread_mutex_lock(&watchdog->lock);
-    watchdog->info.cpu_ns += used;
-    watchdog->info.checked += result.judged;
-    watchdog->info.wrong += result.wrong;
-    if (!result.judged)
-        (void)__atomic_add_fetch(result.skip ? &watchdog->info.skipped : &watchdog->info.dropped, 1, __ATOMIC_RELAXED);
     known = find_region(watchdog, taken->sample.program, taken->sample.step);
     if (known != NULL && result.skip)
         known->kind = PIECE_SKIPPED;
@@ -237,7 +242,7 @@ static void *judge_samples(void *user)
             if (__atomic_load_n(&watchdog->stop, __ATOMIC_RELAXED) == 0)
                 judge_slot(watchdog, &watchdog->slots[i]);
             else
-                (void)__atomic_add_fetch(&watchdog->info.dropped, 1, __ATOMIC_RELAXED);
+                add(&watchdog->info.dropped, 1);
             (void)__atomic_sub_fetch(&watchdog->queued_bytes, watchdog->slots[i].queued_bytes, __ATOMIC_RELAXED);
             (void)pthread_mutex_lock(&watchdog->lock);
             __atomic_store_n(&watchdog->slots[i].state, SLOT_FREE, __ATOMIC_RELEASE);
@@ -343,22 +348,23 @@ void watchdog_destroy(struct watchdog *watchdog)
     free(watchdog);
 }
 
-void watchdog_get_info(struct watchdog *watchdog, inlay_watchdog_info *out_info)
+void watchdog_get_info(const struct watchdog *watchdog, inlay_watchdog_info *out_info)
 {
-    (void)pthread_mutex_lock(&watchdog->lock);
-    *out_info = watchdog->info;
-    out_info->finding_count = watchdog->findings.count;
-    (void)pthread_mutex_unlock(&watchdog->lock);
+    const inlay_watchdog_info *info = &watchdog->info;
+
+    out_info->wrong = __atomic_load_n(&info->wrong, __ATOMIC_ACQUIRE);
+    out_info->checked = __atomic_load_n(&info->checked, __ATOMIC_RELAXED);
+    out_info->dropped = __atomic_load_n(&info->dropped, __ATOMIC_RELAXED);
+    out_info->skipped = __atomic_load_n(&info->skipped, __ATOMIC_RELAXED);
+    out_info->cpu_ns = __atomic_load_n(&info->cpu_ns, __ATOMIC_RELAXED);
+    out_info->finding_count = __atomic_load_n(&watchdog->findings.count, __ATOMIC_ACQUIRE);
 }
 
-bool watchdog_get_finding(struct watchdog *watchdog, uint32_t index, inlay_watchdog_finding *out_finding)
+bool watchdog_get_finding(const struct watchdog *watchdog, uint32_t index, inlay_watchdog_finding *out_finding)
 {
-    bool found;
+    const bool found = index < __atomic_load_n(&watchdog->findings.count, __ATOMIC_ACQUIRE);
 
-    (void)pthread_mutex_lock(&watchdog->lock);
-    found = index < watchdog->findings.count;
     if (found)
         *out_finding = watchdog->findings.list[index];
-    (void)pthread_mutex_unlock(&watchdog->lock);
     return found;
 }

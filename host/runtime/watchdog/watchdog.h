@@ -28,7 +28,7 @@ void watchdog_forget(struct watchdog *watchdog);
 void watchdog_inherit(struct watchdog *watchdog);
 /* Waits until all samples taken so far are judged. Any thread, but not during a run of the same thread. */
 void watchdog_wait(struct watchdog *watchdog);
-/* Implement inlay_session_watchdog() and inlay_session_watchdog_finding(). False: no such finding. */
-void watchdog_get_info(struct watchdog *watchdog, inlay_watchdog_info *out_info);
-bool watchdog_get_finding(struct watchdog *watchdog, uint32_t index, inlay_watchdog_finding *out_finding);
+/* Implement inlay_session_watchdog() and inlay_session_watchdog_finding(), without a lock. False: no such finding. */
+void watchdog_get_info(const struct watchdog *watchdog, inlay_watchdog_info *out_info);
+bool watchdog_get_finding(const struct watchdog *watchdog, uint32_t index, inlay_watchdog_finding *out_finding);
 #endif
