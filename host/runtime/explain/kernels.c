@@ -1,6 +1,7 @@
 /* The kernels by which the providers of a session run nodes. */
 #include "explain/internal.h"
 #include "inlay/check.h"
+#include "plan/program/kernels.h"
 #include <stdio.h>
 #include <string.h>
 

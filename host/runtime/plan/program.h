@@ -5,7 +5,6 @@
 #ifndef PLAN_PROGRAM_H
 #define PLAN_PROGRAM_H
 #include "partition/partition.h"
-#include "inlay/extensions.h"
 #include "plan/packs/packs.h"
 #include <pthread.h>
 
@@ -222,13 +221,6 @@ INLAY_NODISCARD inlay_status program_specialize(struct program *program, const p
                                                 inlay_specialize_request *request, inlay_instance **out_instance,
                                                 blob_map *out_blob, inlay_diag *diag);
 
-/* Calls `each` for the kernels of the step's region at these shapes ([value_count]; NULL: unknown), if its provider lists
- * them (extension inlay.kernels/1). A failure is that of the list. In kernels.c. */
-INLAY_NODISCARD inlay_status program_list_kernels(struct program *program, const program_step *step,
-                                                  const inlay_value_state *values,
-                                                  inlay_status (*each)(void *ctx, const inlay_kernel *kernel),
-                                                  void *ctx, inlay_diag *diag);
-
 /* Checks the workspace that a provider requested in specialize: INLAY_LIMIT_EXCEEDED if it is too large,
  * INLAY_INTERNAL if its alignment is not a power of two. diag names the node. */
 INLAY_NODISCARD inlay_status program_check_workspace(const program_step *step, const inlay_specialize_request *request,
@@ -298,25 +290,6 @@ void program_folder_deinit(program_folder *folder); /* frees the copies */
 INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *node,
                                                uint64_t max_bytes, inlay_tensor_view *results, struct arena *arena,
                                                inlay_diag *diag);
-
-/* A node that is run alone, once. */
-typedef struct node_run {
-    program_folder *folder;
-    const partition_provider *provider; /* NULL: the first one that offers the node */
-    const struct graph *graph;
-    const graph_node *node;
-    /* [value_count] describes the values of the graph, with the sizes and elements of the node's inputs and the sizes of
-     * its outputs, as far as they are known. NULL: as the graph describes them, and all inputs are constants */
-    const inlay_value_info *values;
-    uint32_t max_threads;
-    uint64_t max_bytes;     /* limit for all outputs together */
-    const uint32_t *cancel; /* see fold_run */
-    graph_model *owner;     /* see fold_run */
-    struct arena *arena;
-} node_run;
-/* Compiles and runs the node. results: its outputs without the omitted ones, in the arena. INLAY_UNSUPPORTED: no provider
- * offers the node for host memory. */
-INLAY_NODISCARD inlay_status program_run_node(const node_run *run, inlay_tensor_view *results, inlay_diag *diag);
 /* Returns whether the provider offers the node by itself. The node need not be in the graph. */
 bool program_offers(const partition_provider *provider, const struct graph *graph, const graph_node *node);
 /* Returns whether the operator only moves elements. */

@@ -3,6 +3,7 @@
 #include "base/order.h"
 #include "base/random.h"
 #include "inlay/check.h"
+#include "plan/program/fold_node.h"
 #include "watchdog/floats.h"
 #include <math.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "base/order.h"
 #include "inlay/check.h"
 #include "plan/program/declined.h"
+#include "plan/program/kernels.h"
 #include "watchdog/judge.h"
 #include <limits.h>
 #include <math.h>
@@ -286,7 +287,7 @@ static void report(const report_request *request, const region_watch *region, co
     const bool alone = find_node(request, region, values, &single, &outputs, &of_node);
     const struct piece *guilty = alone ? &single : &region->piece;
     kernel_name kernel = { .node = guilty->nodes[0] };
-    char text[900], line[PATH_MAX + sizeof text], path[PATH_MAX] = "";
+    char text[900], line[PATH_MAX + sizeof text + 160], path[PATH_MAX] = "";
     inlay_diag diag = INLAY_DIAG_INIT;
     bool shut;
 

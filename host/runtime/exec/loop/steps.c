@@ -4,7 +4,6 @@
 #include "exec/device/in_flight.h"
 #include "exec/device/residency.h"
 #include "exec/loop/ports.h"
-#include "exec/loop/sample.h"
 #include "inlay/check.h"
 #include "plugin/crash.h"
 #include "plugin/plugin.h"
@@ -154,7 +153,7 @@ static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_s
     inlay_status status;
 
     if (step->sampled)
-        return sample_step(runner, bound, step, diag);
+        return runner->shared->calls->sampled_step(runner, bound, step, diag);
     if (step->plan->kind == PLAN_COPY)
         return run_copy(runner, bound, step, diag);
     if (step->plan->kind == PLAN_EXEC && step->async) {

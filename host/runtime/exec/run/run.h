@@ -19,6 +19,8 @@ typedef struct run_calls {
     /* Run a HOST step, and a DYNAMIC one. */
     inlay_status (*host_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
     inlay_status (*dynamic_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
+    /* sample_step(): runs a step with a mark (bound_step.sampled) */
+    inlay_status (*sampled_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
     /* evict_device_values() */
     void (*make_room)(struct runner *runner, bool idle, bool all);
 } run_calls;

@@ -5,6 +5,7 @@
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "plan/program/compile.h"
+#include "plan/program/fold_node.h"
 #include "threads/run.h"
 #include <stdlib.h>
 #include <string.h>

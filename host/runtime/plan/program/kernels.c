@@ -1,6 +1,4 @@
-/* plan/program/kernels.c - the kernels that a provider chose for a region. */
-#include "inlay/extensions.h"
-#include "plan/program.h"
+#include "plan/program/kernels.h"
 #include <stdlib.h>
 
 inlay_status program_list_kernels(struct program *program, const program_step *step, const inlay_value_state *values,
