@@ -18,16 +18,16 @@ enum { QUEUE = 32, KEPT_BYTES = 1 << 20, MAX_SAMPLE_BYTES = 256 << 20 };
 #define MAX_INNER_BYTES (UINT64_C(2) << 30) /* of the values within a region */
 
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_RUNNING };
-typedef struct slot {
+struct slot {
     struct sample sample;  /* the first member, see slot_of() */
     uint64_t queued_bytes; /* of the sample, if it waits */
     uint32_t state;        /* atomic: SLOT_* */
-} slot;
+};
 
 struct watchdog {
     watchdog_settings settings;
     sample_sink sink;
-    slot slots[QUEUE];
+    struct slot slots[QUEUE];
     uint64_t queued_bytes; /* atomic: of the samples that wait; at most about MAX_SAMPLE_BYTES */
     sem_t ready;           /* one post for each slot that becomes ready, and one at the end */
     pthread_t thread;
@@ -154,9 +154,9 @@ static struct sample *begin_sample(void *ctx, const struct program *program, con
     return taken;
 }
 
-static slot *slot_of(struct sample *taken)
+static struct slot *slot_of(struct sample *taken)
 {
-    return (slot *)(void *)taken;
+    return (struct slot *)(void *)taken;
 }
 
 static void end_sample(void *ctx, struct sample *taken, bool complete)
@@ -182,7 +182,7 @@ static void use_idle_processors(void)
         (void)setpriority(PRIO_PROCESS, 0, 19); /* of this thread, on Linux */
 }
 
-static void judge_slot(struct watchdog *watchdog, slot *taken)
+static void judge_slot(struct watchdog *watchdog, struct slot *taken)
 {
     const uint64_t began = processor_ns(CLOCK_THREAD_CPUTIME_ID);
     const report_request request = { .machine = { .folder = &watchdog->folder,
