@@ -31,17 +31,18 @@ struct watchdog {
     uint64_t queued_bytes; /* atomic: of the samples that wait; at most about MAX_SAMPLE_BYTES */
     sem_t ready;           /* one post for each slot that becomes ready, and one at the end */
     pthread_t thread;
-    pthread_mutex_t lock;  /* guards the next three members and `judged`; a run never waits for it */
+    pthread_mutex_t lock;  /* guards the next four members and `judged`; a run never waits for it */
     region_watch *regions; /* [region_count] that were chosen at least once */
     uint32_t region_count;
     bool started;
-    pthread_cond_t judged;    /* a slot has become free */
-    bool inherited;           /* in a child of fork(): does nothing */
-    uint32_t stop;            /* atomic: 1 = waiting samples are dropped, and the one in progress is cancelled */
-    bool ends;                /* atomic */
-    inlay_watchdog_info info; /* its members are atomic */
-    struct findings findings; /* the thread appends to it */
-    program_folder folder;    /* of the thread */
+    uint64_t refused_until_ns; /* by clock_ns() */
+    pthread_cond_t judged;     /* a slot has become free */
+    bool inherited;            /* in a child of fork(): does nothing */
+    uint32_t stop;             /* atomic: 1 = waiting samples are dropped, and the one in progress is cancelled */
+    bool ends;                 /* atomic */
+    inlay_watchdog_info info;  /* its members are atomic */
+    struct findings findings;  /* the thread appends to it */
+    program_folder folder;     /* of the thread */
 };
 
 /* Processor time of the checks of all sessions, which may be settings.rate of the process's. */
@@ -79,11 +80,20 @@ static uint64_t processor_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* May the checks use more time now? */
-static bool has_time(const struct watchdog *watchdog)
+/* May the checks use more time now? The process cannot have used enough before watchdog->refused_until_ns, so until then
+ * its time is not read, which would take as long as a small region. The lock is held. */
+static bool has_time(struct watchdog *watchdog)
 {
-    return (double)__atomic_load_n(&spent_ns, __ATOMIC_RELAXED) <=
-           watchdog->settings.rate * (double)processor_ns(CLOCK_PROCESS_CPUTIME_ID);
+    const uint64_t now = clock_ns();
+    double missing;
+
+    if (now < watchdog->refused_until_ns)
+        return false;
+    missing = (double)__atomic_load_n(&spent_ns, __ATOMIC_RELAXED) / watchdog->settings.rate -
+              (double)processor_ns(CLOCK_PROCESS_CPUTIME_ID);
+    if (missing > 0)
+        watchdog->refused_until_ns = now + (uint64_t)(missing / threads_budget());
+    return missing <= 0;
 }
 
 static void *judge_samples(void *user);
