@@ -1,5 +1,6 @@
 /* Equality of outputs and the messages for differences; random inputs, which depend on the seed only; interleaved
  * timing. */
+#include "base/element.h"
 #include "data/compare.h"
 #include "data/feed.h"
 #include "data/value.h"
@@ -97,12 +98,12 @@ static void tolerances(void **state)
             const uint16_t got = (uint16_t)(rows[i].one + steps), want = rows[i].one;
             const inlay_tensor_view view = { .data = &want, .bytes = 2, .dtype = rows[i].dtype };
 
-            compare_tolerance(rows[i].dtype, &rtol, &atol);
+            element_tolerance(rows[i].dtype, &rtol, &atol);
             assert_int_equal(compare_elements(&got, &view, 1, rtol, atol).wrong, steps > 2);
         }
-    compare_tolerance(INLAY_FLOAT, &rtol, &atol);
+    element_tolerance(INLAY_FLOAT, &rtol, &atol);
     assert_true(rtol == 1e-3 && atol == 1e-5);
-    compare_tolerance(INLAY_DOUBLE, &rtol, &atol);
+    element_tolerance(INLAY_DOUBLE, &rtol, &atol);
     assert_true(rtol < 1e-5 && rtol > 0);
 }
 

@@ -1,6 +1,7 @@
 /* api/context_api.c - inlay.h: contexts and their bound values. */
 #include "api/context.h"
 #include "exec/loop/finite.h"
+#include "watchdog/watchdog.h"
 #include "base/memory.h"
 #include "profile/profile.h"
 #include "inlay/check.h"
@@ -29,6 +30,13 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     }
     context->session = session;
     if (session->rules.single_nodes && finite_check_create(&context->shared.finite, diag) != INLAY_OK) {
+        run_shared_deinit(&context->shared);
+        free(context);
+        return INLAY_OUT_OF_MEMORY;
+    }
+    if (session->watchdog != NULL &&
+        sampler_create(watchdog_sink(session->watchdog), &context->shared.sampler, diag) != INLAY_OK) {
+        finite_check_destroy(context->shared.finite);
         run_shared_deinit(&context->shared);
         free(context);
         return INLAY_OUT_OF_MEMORY;
@@ -90,6 +98,7 @@ void inlay_context_destroy(inlay_context *context)
     for (uint32_t i = 0; context->bound_outputs != NULL && i < inlay_session_output_count(context->session); i++)
         inlay_value_unref(context->bound_outputs[i]);
     finite_check_destroy(context->shared.finite);
+    free(context->shared.sampler);
     run_shared_deinit(&context->shared);
     session_version_give(context->session, context->version);
     free(context->inputs);

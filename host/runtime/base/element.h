@@ -29,6 +29,9 @@ bool element_is_float(inlay_dtype dtype);
  * a bool is value != 0. False for dtypes of fewer than 8 bits, 8-bit floats, complex numbers and strings. */
 bool element_put(inlay_dtype dtype, void *data, int64_t index, int64_t value);
 
+/* The tolerance for results of a type whose kernels may round differently: two steps of a type of less than 32 bits. */
+void element_tolerance(inlay_dtype dtype, double *out_rtol, double *out_atol);
+
 /* The bits of the float16 nearest to value (ties to even). */
 uint16_t element_half(float value);
 #endif

@@ -27,8 +27,9 @@ bool option_bytes(const char *text, uint64_t *out_bytes)
     return false;
 }
 
-/* The locale of the process may have a decimal comma, so the digits are read here. */
-bool option_watts(const char *text, double *out_watts)
+/* Reads decimal digits with an optional fraction and returns the text after them. The locale of the process may have a
+ * decimal comma, so the digits are read here. */
+static const char *read_decimal(const char *text, double *out_number)
 {
     double number = 0, digit = 1;
 
@@ -37,8 +38,25 @@ bool option_watts(const char *text, double *out_watts)
     if (*text == '.')
         for (text++; *text >= '0' && *text <= '9'; text++)
             number += (*text - '0') * (digit /= 10);
-    *out_watts = number;
-    return *text == '\0' && number > 0 && number <= 1e6;
+    *out_number = number;
+    return text;
+}
+
+bool option_watts(const char *text, double *out_watts)
+{
+    return *read_decimal(text, out_watts) == '\0' && *out_watts > 0 && *out_watts <= 1e6;
+}
+
+bool option_share(const char *text, double *out_share)
+{
+    const bool empty = *text == '\0' || *text == '%';
+    const char *end = read_decimal(text, out_share);
+
+    if (*end == '%') {
+        *out_share /= 100;
+        end++;
+    }
+    return !empty && *end == '\0' && *out_share <= 1;
 }
 
 /* Names of nodes may contain '=', names of providers do not. */
@@ -83,6 +101,17 @@ static inlay_status check_power(const char *text, inlay_diag *diag)
                       "option power_watts: '%s' is not NAME=WATTS, a number above 0 such as 45 or 2.5", text);
 }
 
+static inlay_status check_watchdog(const char *text, inlay_diag *diag)
+{
+    double share;
+
+    if (option_share(text, &share))
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "option watchdog: '%s' is not a share from 0 to 1 such as 0.01, or a percentage such as 1%%",
+                      text);
+}
+
 inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
 {
     switch (option) {
@@ -94,6 +123,8 @@ inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
         return check_memory_limit(text, diag);
     case OPTION_power_watts:
         return check_power(text, diag);
+    case OPTION_watchdog:
+        return check_watchdog(text, diag);
     default:
         return INLAY_OK;
     }

@@ -1,9 +1,8 @@
 /* The kernels by which the providers of a session run nodes. */
 #include "explain/internal.h"
 #include "inlay/check.h"
-#include "inlay/extensions.h"
+#include "plan/program/kernels.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *facts_kernel_reason(uint32_t reason)
@@ -67,52 +66,19 @@ static inlay_status add_kernel(void *ctx, const inlay_kernel *kernel)
 
 static inlay_status list_region_kernels(struct facts *facts, facts_graph *graph, const facts_region *region)
 {
-    const program_step *step = region->step;
-    const inlay_provider *table = step != NULL && step->provider != NULL ? step->provider->table : NULL;
-    const inlay_ext_kernels *kernels = NULL;
     struct listing listing = { facts, graph, region };
-    inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = graph->parts->profile,
-                                         .value_count = graph->program->snapshot.value_count,
-                                         .value_stride = sizeof *graph->parts->profile,
-                                         .max_threads = facts->session->env.max_threads,
-                                         .workspace_alignment = 64,
-                                         .output_count = region->region->output_count,
-                                         .output_stride = sizeof *request.outputs };
-    inlay_instance *instance = NULL;
-    blob_map blob;
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status;
+    inlay_status status = INLAY_OK;
 
-    if (table != NULL && step->compiled != NULL && INLAY_HAS(table, extension) && table->extension != NULL)
-        kernels = table->extension(step->provider->state, INLAY_EXT_KERNELS);
-    if (kernels == NULL || request.values == NULL)
-        return INLAY_OK;
-    request.outputs = calloc(request.output_count + 1u, sizeof *request.outputs);
-    if (request.outputs == NULL)
-        return INLAY_OUT_OF_MEMORY;
-    for (uint32_t i = 0; i < request.output_count; i++)
-        request.outputs[i].alias = INLAY_NONE;
-    status =
-        program_specialize((struct program *)(uintptr_t)graph->program, step, NULL, &request, &instance, &blob, &diag);
-    if (status == INLAY_OK) {
-        const inlay_kernel_list list = { .struct_size = sizeof list,
-                                         .compiled = step->compiled,
-                                         .instance = instance,
-                                         .ctx = &listing,
-                                         .kernel = add_kernel };
+    if (region->step != NULL)
+        status = program_list_kernels((struct program *)(uintptr_t)graph->program, region->step, graph->parts->profile,
+                                      add_kernel, &listing, &diag);
+    if (status != INLAY_OK && status != INLAY_OUT_OF_MEMORY && facts->session->log != NULL) {
+        char line[sizeof diag.text + 64];
 
-        status = kernels->list(step->provider->state, &list, &diag);
-        if (status != INLAY_OK && status != INLAY_OUT_OF_MEMORY && facts->session->log != NULL) {
-            char line[sizeof diag.text + 64];
-
-            (void)snprintf(line, sizeof line, "the list of kernels is incomplete: %s", diag.text);
-            facts->session->log(facts->session->log_user, INLAY_LOG_WARNING, line);
-        }
-        table->release_instance(step->provider->state, step->compiled, instance);
-        blob_unmap(&blob);
+        (void)snprintf(line, sizeof line, "the list of kernels is incomplete: %s", diag.text);
+        facts->session->log(facts->session->log_user, INLAY_LOG_WARNING, line);
     }
-    free(request.outputs);
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 

@@ -275,8 +275,9 @@ typedef struct fold_run {
     fold_tensor *outputs; /* [output_count] in the region's order; dims may be missing if `values` does not have them */
     uint32_t output_count;
     uint32_t max_threads;
-    uint64_t max_bytes; /* limit for all outputs together */
-    graph_model *owner; /* may be NULL */
+    uint64_t max_bytes;     /* limit for all outputs together */
+    const uint32_t *cancel; /* atomic: not 0 cancels the run; may be NULL */
+    graph_model *owner;     /* may be NULL */
     struct arena *arena;
 } fold_run;
 INLAY_NODISCARD inlay_status program_fold_region(const fold_run *run, inlay_diag *diag);

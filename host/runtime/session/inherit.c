@@ -6,6 +6,7 @@
 #include "session/trim.h"
 #include "threads/fork.h"
 #include "inlay/check.h"
+#include "watchdog/watchdog.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* serialises the check in the child */
 
@@ -53,6 +54,8 @@ inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *
             session_background_inherit(writable);
         if (status == INLAY_OK)
             session_idle_inherit(writable);
+        if (status == INLAY_OK)
+            watchdog_inherit(writable->watchdog);
         if (status == INLAY_OK)
             __atomic_store_n(&writable->forks, fork_count, __ATOMIC_RELEASE);
     }

@@ -11,6 +11,7 @@
 #include "session/search.h"
 #include "session/trim.h"
 #include "session/versions.h"
+#include "watchdog/watchdog.h"
 #include "threads/threads.h"
 #include "inlay/check.h"
 #include <limits.h>
@@ -572,6 +573,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     INLAY_TRY(session_describe(session, diag));
     INLAY_TRY(options_copy(options, &session->options, diag));
     INLAY_TRY(session_idle_begin(session, options, diag));
+    INLAY_TRY(session_watchdog_begin(session, options, diag));
     INLAY_TRY(session_report(session, 1, "ready", diag));
     session->progress = NULL;
     session->env.room = NULL;
@@ -603,6 +605,10 @@ void session_close(inlay_session *session)
     if (session == NULL)
         return;
     session_idle_end(session);
+    if (session->watchdog != NULL && session_check_process(session, NULL) == INLAY_OK) {
+        watchdog_destroy(session->watchdog);
+        session->watchdog = NULL;
+    }
     if (session->abandoned || session_device_hangs(session)) {
         abandon(session);
         return;
@@ -616,6 +622,7 @@ void session_close(inlay_session *session)
     graph_model_destroy(session->model); /* before the plugins, which own custom operators */
     for (uint32_t i = 0; i < session->env.provider_count; i++)
         provider_close(session->open[i]);
+    provider_close(session->judge);
     plugin_set_destroy(session->plugins);
     run_memory_unref(session->memory);
     (void)pthread_mutex_destroy(&session->contexts_lock);

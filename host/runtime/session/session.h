@@ -84,6 +84,8 @@ struct inlay_session {
     bool abandoned;             /* never freed, because a hung device may still access it */
     session_context *contexts;  /* live contexts; contexts_lock guards the list */
     struct session_idle *idle;  /* NULL: no option idle_trim_ms */
+    struct watchdog *watchdog;  /* NULL: no option watchdog */
+    const struct provider *judge; /* the provider reference of option watchdog; NULL: none */
     pthread_mutex_t contexts_lock;
     inlay_options *options; /* of session_open(), for updates; NULL: none */
     session_version first;
@@ -154,6 +156,10 @@ uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_dia
 /* Checks the limit after compilation, including the memory of a first run if the input shapes are fixed. The message of
  * INLAY_LIMIT_EXCEEDED contains the minimum required limit. */
 INLAY_NODISCARD inlay_status session_limit_check(inlay_session *session, inlay_diag *diag);
+
+/* Reads the options watchdog and watchdog_dir, and opens provider reference. In watch.c. */
+INLAY_NODISCARD inlay_status session_watchdog_begin(inlay_session *session, const inlay_options *options,
+                                                    inlay_diag *diag);
 
 /* Reads option sizes. In sizes.c. */
 INLAY_NODISCARD inlay_status session_read_sizes(inlay_session *session, const inlay_options *options, inlay_diag *diag);

@@ -37,6 +37,19 @@ typedef struct stats_batch {
     atomic_uint_fast64_t count, input_ns, infer_ns, output_ns;
 } stats_batch;
 
+/* What option watchdog did with executions of regions; labels of inlay_watchdog_total. */
+#define WATCHDOG_LIST(X)                                                                                               \
+    X(RIGHT, "right")                                                                                                  \
+    X(WRONG, "wrong")                                                                                                  \
+    X(DROPPED, "dropped") /* chosen, but not checked */                                                                \
+    X(SKIPPED, "skipped") /* of regions that cannot be compared */
+enum {
+#define WATCHDOG_ENUM(name, label) WATCHDOG_##name,
+    WATCHDOG_LIST(WATCHDOG_ENUM)
+#undef WATCHDOG_ENUM
+        WATCHDOG_COUNT
+};
+
 typedef struct model_stats {
     stats_time request;               /* of successful requests, from arrival to reply */
     stats_time receive;               /* of successful requests, from arrival of the header to that of the last byte */
@@ -52,6 +65,7 @@ typedef struct model_stats {
     stats_time first_token;                   /* from the last byte of a request for a text to its first token */
     atomic_uint_fast64_t input_ns, output_ns; /* of runs: preparing inputs, returning outputs */
     atomic_uint_fast64_t last_ms;             /* end of the last run, milliseconds since 1970 */
+    atomic_uint_fast64_t watchdog[WATCHDOG_COUNT];
     atomic_uint_fast64_t batch_rows, batch_buckets[STATS_BATCH_BUCKETS + 1]; /* rows of runs: 1, 2, 4 ... */
 } model_stats;
 

@@ -230,6 +230,27 @@ uint64_t model_bytes(struct model *model)
     return bytes + sequences_buffer_bytes(model);
 }
 
+/* Another thread may have a newer or an older count. */
+static void count_watched(struct model *model, uint32_t result, uint64_t now)
+{
+    const uint64_t before = atomic_exchange_explicit(&model->watched[result], now, memory_order_relaxed);
+
+    if (now != before)
+        (void)atomic_fetch_add_explicit(&model->stats->watchdog[result], now - before, memory_order_relaxed);
+}
+
+void model_count_watchdog(struct model *model)
+{
+    inlay_watchdog_info info = { .struct_size = sizeof info };
+
+    if (model->session == NULL || inlay_session_watchdog(model->session, 0, &info) != INLAY_OK)
+        return;
+    count_watched(model, WATCHDOG_RIGHT, info.checked - info.wrong);
+    count_watched(model, WATCHDOG_WRONG, info.wrong);
+    count_watched(model, WATCHDOG_DROPPED, info.dropped);
+    count_watched(model, WATCHDOG_SKIPPED, info.skipped);
+}
+
 /* A model without session, instances and inputs. */
 static inlay_status model_create(const char *name, uint64_t version, const char *path, const model_settings *settings,
                                  struct model **out_model, inlay_diag *diag)

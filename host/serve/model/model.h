@@ -109,16 +109,17 @@ struct model {
     struct model *draft;           /* a smaller model, which guesses tokens of its texts; NULL: none; a reference */
     char **adapters; /* [adapter_count] names of its LoRA adapters, in the order of option adapter; owned */
     uint32_t adapter_count;
-    struct text_model *text;       /* tokenizer and roles of inputs; NULL = not a model for texts */
-    atomic_uint texts;             /* texts in progress, see decoding.h */
-    struct sequence *sequences;    /* [settings.max_sequences]; NULL = none */
-    bool batchable;                /* all inputs and outputs have the same symbolic first axis */
-    bool chooses_batch;            /* max_batch was 0 */
+    struct text_model *text;    /* tokenizer and roles of inputs; NULL = not a model for texts */
+    atomic_uint texts;          /* texts in progress, see decoding.h */
+    struct sequence *sequences; /* [settings.max_sequences]; NULL = none */
+    bool batchable;             /* all inputs and outputs have the same symbolic first axis */
+    bool chooses_batch;         /* max_batch was 0 */
     struct padding padding;
     struct instance *instances, *idle;
     job_queue queue;
-    uint32_t board_index; /* of its figures in settings.board */
-    model_stats *stats;   /* those of this process */
+    uint32_t board_index;                         /* of its figures in settings.board */
+    model_stats *stats;                           /* those of this process */
+    atomic_uint_fast64_t watched[WATCHDOG_COUNT]; /* what stats->watchdog has of this session */
     ProtobufCMessage
         *config;          /* its configuration in Triton's form, see config_text.c; owned; NULL while it is loaded */
     stats_batch *batches; /* [settings.max_batch] runs of this process with 1, 2 ... rows */
@@ -190,6 +191,8 @@ static inline void instance_grow(struct instance *instance, uint64_t bytes)
     (void)atomic_fetch_add_explicit(&instance->buffer_bytes, bytes, memory_order_relaxed);
 }
 /* Runs the model, or the stages of the ensemble. rows: of the inputs. */
+/* Adds what option watchdog has done since the last call to model->stats. */
+void model_count_watchdog(struct model *model);
 INLAY_NODISCARD inlay_status instance_run(const struct model *model, struct instance *instance, uint64_t rows,
                                           const inlay_run_options *run, inlay_diag *diag);
 /* Output k of the last run, borrowed; NULL: there is none. */

@@ -219,6 +219,7 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
     ended = clock_ns();
     run_profile_end(model, instance, profile, status == INLAY_OK);
     instance_unbind(model, instance);
+    model_count_watchdog(model);
     if (status != INLAY_OK && count > 1 && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
         run_profile_unref(profile);
         run_each(model, instance, count);

@@ -31,6 +31,7 @@ static void hold(void *user, const repository_entry *entry)
     if (held->failed)
         return;
     held->models[held->count].model = model_ref(entry->loaded);
+    model_count_watchdog(entry->loaded);
     board_sum_model(entry->loaded->settings.board, entry->loaded->board_index, &held->models[held->count].sum);
     held->count++;
 }
@@ -127,6 +128,11 @@ static void write_counters(struct strbuf *to, const struct held_models *held, st
         STATS_ERROR_LIST(STATS_LABEL)
 #undef STATS_LABEL
     };
+    static const char *const results[] = {
+#define WATCHDOG_LABEL(name, label) ",result=\"" label "\"",
+        WATCHDOG_LIST(WATCHDOG_LABEL)
+#undef WATCHDOG_LABEL
+    };
 
     write_head(to, "inlay_requests_total", "counter", "Requests that returned a result.");
     for (uint32_t k = 0; k < held->count; k++) {
@@ -179,6 +185,13 @@ static void write_counters(struct strbuf *to, const struct held_models *held, st
         write_series(to, "inlay_over_target_total", held->models[k].model, "");
         write_number(to, get(&held->models[k].sum.stats.over_target));
     }
+    write_head(to, "inlay_watchdog_total", "counter",
+               "Executions of regions that option watchdog chose, by what became of them.");
+    for (uint32_t k = 0; k < held->count; k++)
+        for (uint32_t i = 0; i < WATCHDOG_COUNT; i++) {
+            write_series(to, "inlay_watchdog_total", held->models[k].model, results[i]);
+            write_number(to, get(&held->models[k].sum.stats.watchdog[i]));
+        }
     write_head(to, "inlay_batch_best_rows", "gauge",
                "Batch size with the least measured time per row; 0 = not measured.");
     for (uint32_t k = 0; k < held->count; k++) {

@@ -1,11 +1,13 @@
 /* inlay run: runs a model once, prints its outputs and writes them to files. */
 #include "base/clock.h"
+#include "base/element.h"
 #include "base/output.h"
 #include "cli/cli.h"
 #include "data/compare.h"
 #include "cli/inputs.h"
 #include "data/npy.h"
 #include "data/value.h"
+#include "cli/watchdog_report.h"
 #include "cli/watched.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +31,7 @@ typedef struct run_args {
     struct feed feed;
     const char *model;
     const char *outputs, *expect;
-    double rtol, atol; /* negative: by type, see compare_tolerance() */
+    double rtol, atol; /* negative: by type, see element_tolerance() */
     uint32_t values;
     uint64_t timeout_ms;
     struct watched watched;
@@ -134,7 +136,7 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
         INLAY_TRY(value_load_named(args->expect, &info, &want, diag));
         if (want == NULL)
             return value_missing("output", args->expect, &info, diag);
-        compare_tolerance(inlay_value_dtype(want), &rtol, &atol);
+        element_tolerance(inlay_value_dtype(want), &rtol, &atol);
         rtol = args->rtol >= 0 ? args->rtol : rtol;
         atol = args->atol >= 0 ? args->atol : atol;
         if (got != NULL)
@@ -150,8 +152,8 @@ done:
     return status;
 }
 
-static void print_text(const run_args *args, const cli_common *common, const inlay_session *session,
-                       inlay_context *context, double create_ms, double run_ms)
+static void print_text(const run_args *args, const cli_common *common, inlay_session *session, inlay_context *context,
+                       double create_ms, double run_ms)
 {
     for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -169,12 +171,13 @@ static void print_text(const run_args *args, const cli_common *common, const inl
     }
     watched_print(&args->watched, session, context, args->values);
     (void)printf("created in %.1f ms, ran in %.3f ms\n", create_ms, run_ms);
+    watchdog_report_print(session);
 }
 
-static json_t *make_json(const run_args *args, const inlay_session *session, inlay_context *context, double create_ms,
+static json_t *make_json(const run_args *args, inlay_session *session, inlay_context *context, double create_ms,
                          double run_ms, inlay_value *const *inputs, uint32_t wrong)
 {
-    json_t *outputs = json_array(), *made = json_array(), *json;
+    json_t *outputs = json_array(), *made = json_array(), *json, *watchdog;
 
     for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -200,6 +203,9 @@ static json_t *make_json(const run_args *args, const inlay_session *session, inl
         (void)json_object_set_new(json, "differing_outputs", json_integer(wrong));
     if (args->watched.count > 0 && json != NULL)
         (void)json_object_set_new(json, "watched", watched_json(&args->watched, session, context, args->values));
+    watchdog = watchdog_report_json(session);
+    if (watchdog != NULL)
+        (void)json_object_set_new(json, "watchdog", watchdog);
     return json;
 }
 

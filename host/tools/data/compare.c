@@ -56,27 +56,6 @@ static const char *index_text(const inlay_tensor_view *view, int64_t flat, char 
     return view->rank > 0 ? dims_text(index, view->rank, ",", text, bytes) : "the scalar";
 }
 
-void compare_tolerance(inlay_dtype dtype, double *out_rtol, double *out_atol)
-{
-    static const struct {
-        inlay_dtype dtype;
-        double rtol, atol;
-    } rows[] = {
-        { INLAY_FLOAT16, 0x1p-9, 0x1p-10 },     { INLAY_BFLOAT16, 0x1p-6, 0x1p-7 },
-        { INLAY_FLOAT8E4M3FN, 0x1p-2, 0x1p-6 }, { INLAY_FLOAT8E4M3FNUZ, 0x1p-2, 0x1p-6 },
-        { INLAY_FLOAT8E5M2, 0x1p-1, 0x1p-6 },   { INLAY_FLOAT8E5M2FNUZ, 0x1p-1, 0x1p-6 },
-        { INLAY_DOUBLE, 1e-6, 1e-9 },           { INLAY_COMPLEX128, 1e-6, 1e-9 },
-    };
-
-    *out_rtol = 1e-3;
-    *out_atol = 1e-5;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].dtype == dtype) {
-            *out_rtol = rows[i].rtol;
-            *out_atol = rows[i].atol;
-        }
-}
-
 struct comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol,
                                    double atol)
 {

@@ -11,9 +11,6 @@ struct comparison {
     int64_t worst_at;
 };
 
-/* The tolerance for results of a type whose kernels may round differently: two steps of a type of less than 32 bits. */
-void compare_tolerance(inlay_dtype dtype, double *out_rtol, double *out_atol);
-
 /* Compares `count` elements of want's type by the rule of compare_value(). */
 struct comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol,
                                    double atol);

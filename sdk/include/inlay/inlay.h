@@ -527,6 +527,41 @@ typedef struct inlay_memory_info {
 } inlay_memory_info;
 /* Fills *out_info (set struct_size). Any thread, also during runs. */
 INLAY_API inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_info *out_info);
+
+/* What option watchdog has done so far. An execution is one execution of a region, in a run. */
+typedef struct inlay_watchdog_info {
+    uint64_t struct_size;
+    uint64_t checked; /* executions that were computed again and compared */
+    uint64_t wrong;   /* of these, executions whose results were wrong */
+    uint64_t dropped; /* executions that were chosen, but not checked: earlier ones were not finished, or the checks had
+                         used their share of CPU time */
+    uint64_t skipped; /* executions that were chosen, but of regions whose results have no bound; the log has the reasons */
+    uint64_t cpu_ns;  /* CPU time of the checks in nanoseconds */
+    uint32_t finding_count; /* see inlay_session_watchdog_finding(); at most 64 are kept */
+    uint32_t reserved;
+} inlay_watchdog_info;
+/* Fills *out_info (set struct_size); all 0 without option watchdog. wait: 1 = first waits until all executions that were
+ * chosen so far are checked. Any thread, also during runs, but not from a callback of a run. */
+INLAY_API inlay_status inlay_session_watchdog(inlay_session *session, uint32_t wait, inlay_watchdog_info *out_info);
+
+/* A wrong result. Texts are borrowed until the session is destroyed. */
+typedef struct inlay_watchdog_finding {
+    uint64_t struct_size;
+    const char *provider;
+    const char *kernel;  /* "" = its provider does not name it */
+    const char *op_type; /* of the node */
+    const char *node;    /* the wrong node; of several nodes, the first */
+    const char *output;  /* name of the output with the largest error */
+    const char *text;    /* the whole message, one line */
+    const char *model_path; /* a model of the nodes, which has their inputs as defaults; "" = none */
+    double error; /* the largest error; infinity if one of the two numbers is not finite, or the shapes differ */
+    double bound; /* the largest error that is right there */
+    uint32_t node_count; /* 1, or more if the nodes are wrong only together */
+    uint32_t reserved;
+} inlay_watchdog_finding;
+/* Fills *out_finding (set struct_size). INLAY_NOT_FOUND: there are not so many. Any thread, also during runs. */
+INLAY_API inlay_status inlay_session_watchdog_finding(inlay_session *session, uint32_t index,
+                                                      inlay_watchdog_finding *out_finding);
 /* Gives memory back to the system that runs have left behind and that only later runs would use, for instance after a
  * run on large inputs: of each context that no call uses, its intermediate values and prepared input sizes; the
  * session's prepared sizes that no context uses, except those of option sizes; memory that providers do not use; free

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/float_state.h"
 #include "base/memory.h"
+#include "exec/loop/steps.h"
 #include "inlay/check.h"
 #include "threads/scene.h"
 #include "threads/threads.h"
@@ -92,7 +93,8 @@ static inlay_status run_branch(const group_run *run, uint32_t k, uint32_t *out_s
         *out_step = group->steps[i];
         crash_here.step = step;
         step->args.diag = &run->bound->parallel->diags[k];
-        status = step->execute(step->state, step->compiled, step->instance, &step->args);
+        status = step->simple ? step->execute(step->state, step->compiled, step->instance, &step->args)
+                              : runner_step(run->runner, run->bound, step, step->args.diag);
         step->args.diag = &shared->diag;
         (void)float_state_restore(floats);
         if (status == INLAY_OK && shared->watched)

@@ -7,6 +7,7 @@
 #include "exec/loop/bound.h"
 #include "exec/loop/ports.h"
 #include "exec/loop/parallel_branches.h"
+#include "exec/loop/sample.h"
 #include "exec/loop/steps.h"
 #include "exec/loop/watch.h"
 #include "inlay/check.h"
@@ -296,6 +297,8 @@ static inlay_status run_steps(struct runner *runner, struct bound *bound, const 
     for (uint32_t i = 0; i < bound->ports.patch_count; i++)
         *bound->ports.patches[i].target = bound->memory.buffers[bound->ports.patches[i].place];
     propagate_control(runner, bound);
+    if (runner->shared->sampler != NULL)
+        sampler_mark(runner->shared->sampler, bound);
     crash_thread();
     before = crash_here;
     crash_here = (crash_scene){ .describe = describe_step };

@@ -152,6 +152,8 @@ static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_s
 {
     inlay_status status;
 
+    if (step->sampled)
+        return runner->shared->calls->sampled_step(runner, bound, step, diag);
     if (step->plan->kind == PLAN_COPY)
         return run_copy(runner, bound, step, diag);
     if (step->plan->kind == PLAN_EXEC && step->async) {

@@ -19,6 +19,8 @@ typedef struct run_calls {
     /* Run a HOST step, and a DYNAMIC one. */
     inlay_status (*host_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
     inlay_status (*dynamic_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
+    /* sample_step(): runs a step with a mark (bound_step.sampled) */
+    inlay_status (*sampled_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
     /* evict_device_values() */
     void (*make_room)(struct runner *runner, bool idle, bool all);
 } run_calls;
@@ -63,6 +65,7 @@ typedef struct run_shared {
     struct runner *root;           /* the runner of the main graph */
     const struct watch_hook *hook; /* receives an event per step, see watch.h; NULL = none, the usual case */
     struct finite_check *finite;   /* option check_finite, see finite.h; NULL = off */
+    struct sampler *sampler;       /* option watchdog, see sample.h; NULL = off */
     const run_calls *calls;
 } run_shared;
 
@@ -98,8 +101,9 @@ struct bound_step {
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_exec_args args;
-    bool simple;       /* synchronous EXEC that waits for no other step: one call */
+    bool simple;       /* bound_step_is_simple(), and without a mark: one call */
     bool async;        /* signals the fence when done */
+    bool sampled;      /* the next execution is a sample, see loop/sample.h */
     inlay_fence fence; /* on its own timeline; the value counts runs */
     const plan_step *plan;
     /* [wait_step_count] asynchronous steps whose results this step reads or whose bytes it overwrites; steps of the
@@ -113,6 +117,12 @@ struct bound_step {
     inlay_fence *waits;
     struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
 };
+
+/* Returns whether the step is a synchronous EXEC that waits for no other step. */
+static inline bool bound_step_is_simple(const bound_step *step)
+{
+    return step->plan->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0;
+}
 
 /* An address that must be updated when an input or output moves. */
 struct patch {

@@ -39,7 +39,8 @@ static inlay_status make_fallback(struct program *program, const declined_shapes
     struct assignment assignment = {
         .graph = program->graph, .env = program->env, .program = copy_of(program, shapes->offers), .shares_graph = true
     };
-    const program_declined learned = { assignment.program, shapes->offers, "specialize at these shapes", shapes->text };
+    const program_declined learned = { assignment.program, shapes->offers,
+                                        shapes->all ? "the watchdog" : "specialize at these shapes", shapes->text };
     inlay_status status;
 
     if (assignment.program == NULL)
@@ -71,8 +72,8 @@ static void report(const struct program *program, const declined_shapes *shapes)
 {
     char line[500];
 
-    (void)snprintf(line, sizeof line, "graph '%s' is assigned again for some shapes: %.300s", program->graph->name,
-                   shapes->text);
+    (void)snprintf(line, sizeof line, "graph '%s' is assigned again for %s shapes: %.300s", program->graph->name,
+                   shapes->all ? "all" : "some", shapes->text);
     if (program->env->log != NULL)
         program->env->log(program->env->log_ctx, INLAY_LOG_INFO, line);
 }
@@ -87,10 +88,8 @@ inlay_status fallback_find(struct program *program, const plan_input *inputs, ui
     if (__atomic_load_n(&program->fallback.shapes, __ATOMIC_ACQUIRE) == NULL)
         return INLAY_OK;
     (void)pthread_mutex_lock(&program->kept.lock);
-    for (shapes = program->fallback.shapes; shapes != NULL && !plan_fits(&shapes->key, inputs, count);
-         shapes = shapes->next)
-        continue;
-    if (shapes != NULL && shapes->fallback == NULL && !shapes->impossible) {
+    while ((shapes = declined_find(program, inputs, count)) != NULL && shapes->fallback == NULL &&
+           !shapes->impossible && status == INLAY_OK) {
         shapes->fallback = find_fallback(program, shapes);
         if (shapes->fallback == NULL) {
             inlay_diag why = INLAY_DIAG_INIT;
@@ -98,7 +97,9 @@ inlay_status fallback_find(struct program *program, const plan_input *inputs, ui
             report(program, shapes);
             status = make_fallback(program, shapes, &shapes->fallback, &why);
             shapes->impossible = status == INLAY_UNSUPPORTED;
-            if (status != INLAY_OK && status != INLAY_UNSUPPORTED)
+            if (status == INLAY_UNSUPPORTED)
+                status = INLAY_OK;
+            else if (status != INLAY_OK)
                 (void)inlay_fail(diag, status, "%s", why.text);
         }
     }

@@ -44,31 +44,65 @@ static void free_shapes(declined_shapes *shapes)
     free(shapes);
 }
 
-inlay_status declined_add_shapes(struct program *program, const plan_input *inputs, uint32_t count,
-                                 const uint8_t *offers, const char *text, inlay_diag *diag)
+/* Adds an entry; NULL inputs: for all shapes. */
+static declined_shapes *add_entry(struct program *program, const plan_input *inputs, uint32_t count,
+                                  const uint8_t *offers, const char *text)
 {
     declined_shapes *shapes = calloc(1, sizeof *shapes), **link = &program->fallback.shapes;
     uint32_t kept = 0;
 
     if (shapes == NULL)
-        return declined_no_memory(program, diag);
+        return NULL;
     INLAY_CHECK(program->parts.offer_count > 0);
+    shapes->all = inputs == NULL;
     shapes->offers = arena_copy(&shapes->arena, offers, (size_t)program->parts.offer_count);
     shapes->text = arena_string(&shapes->arena, text);
     if (shapes->offers == NULL || shapes->text == NULL || !plan_set_key(&shapes->key, inputs, count)) {
         free_shapes(shapes);
-        return declined_no_memory(program, diag);
+        return NULL;
     }
     shapes->next = program->fallback.shapes;
     __atomic_store_n(&program->fallback.shapes, shapes, __ATOMIC_RELEASE);
-    for (; *link != NULL; link = &(*link)->next, kept++) {
-        if (kept < MAX_SHAPES)
+    for (; *link != NULL; link = &(*link)->next) {
+        if ((*link)->all || kept++ < MAX_SHAPES)
             continue;
         free_shapes(*link); /* the oldest; if it recurs, specialize is queried again */
         *link = NULL;
         break;
     }
-    return INLAY_OK;
+    return shapes;
+}
+
+inlay_status declined_add_shapes(struct program *program, const plan_input *inputs, uint32_t count,
+                                 const uint8_t *offers, const char *text, inlay_diag *diag)
+{
+    return add_entry(program, inputs, count, offers, text) != NULL ? INLAY_OK : declined_no_memory(program, diag);
+}
+
+inlay_status declined_add_all(struct program *program, const uint8_t *offers, const char *text, inlay_diag *diag)
+{
+    declined_shapes *added;
+
+    (void)pthread_mutex_lock(&program->kept.lock);
+    added = add_entry(program, NULL, 0, offers, text);
+    for (const declined_shapes *before = added != NULL ? added->next : NULL; before != NULL; before = before->next)
+        for (uint32_t i = 0; before->all && !before->impossible && i < program->parts.offer_count; i++)
+            added->offers[i] |= before->offers[i];
+    (void)pthread_mutex_unlock(&program->kept.lock);
+    return added != NULL ? INLAY_OK : declined_no_memory(program, diag);
+}
+
+declined_shapes *declined_find(const struct program *program, const plan_input *inputs, uint32_t count)
+{
+    declined_shapes *found = NULL;
+
+    for (declined_shapes *entry = program->fallback.shapes; entry != NULL; entry = entry->next) {
+        if (entry->all && !entry->impossible)
+            return entry;
+        if (found == NULL && !entry->all && plan_fits(&entry->key, inputs, count))
+            found = entry;
+    }
+    return found;
 }
 
 /* "[2,3] [7]", truncated if necessary. */
@@ -101,7 +135,10 @@ uint32_t declined_list(struct program *program, uint32_t most,
 
         if (count >= most)
             continue;
-        format_shapes(&entry->key, shapes, sizeof shapes);
+        if (entry->all)
+            (void)snprintf(shapes, sizeof shapes, "all shapes");
+        else
+            format_shapes(&entry->key, shapes, sizeof shapes);
         say(ctx, shapes, entry->text);
     }
     (void)pthread_mutex_unlock(&program->kept.lock);

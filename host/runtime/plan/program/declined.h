@@ -13,6 +13,7 @@ struct declined_shapes {
     struct plan key; /* only its key is used */
     uint8_t *offers; /* [offer_count] 1 = declined */
     char *text;
+    bool all;                 /* all shapes; key is empty */
     struct program *fallback; /* runs these shapes; NULL: not created yet, or impossible */
     bool impossible;
     struct arena arena;
@@ -26,6 +27,12 @@ inlay_status declined_no_memory(const struct program *program, inlay_diag *diag)
 /* Records that these offers are declined at these shapes. program->kept.lock must be held. */
 INLAY_NODISCARD inlay_status declined_add_shapes(struct program *program, const plan_input *inputs, uint32_t count,
                                                  const uint8_t *offers, const char *text, inlay_diag *diag);
+/* The same for all shapes, in addition to earlier offers for all shapes. They are used nevertheless if no other provider
+ * runs their nodes. Takes program->kept.lock. */
+INLAY_NODISCARD inlay_status declined_add_all(struct program *program, const uint8_t *offers, const char *text,
+                                              inlay_diag *diag);
+/* The entry for these shapes; those for all shapes precede. NULL: none. program->kept.lock must be held. */
+declined_shapes *declined_find(const struct program *program, const plan_input *inputs, uint32_t count);
 /* Frees the recorded shapes. The fallback programs must be destroyed already. */
 void declined_free(struct program *program);
 #endif

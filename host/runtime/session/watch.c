@@ -1,0 +1,47 @@
+/* session/watch.c - option watchdog of a session. */
+#include "base/among.h"
+#include "config/checks.h"
+#include "config/dirs.h"
+#include "session/session.h"
+#include "watchdog/watchdog.h"
+#include <limits.h>
+#include <string.h>
+
+/* May some provider compute floats with fewer bits? */
+static bool is_reduced(const inlay_session *session)
+{
+    for (uint32_t i = 0; i < session->env.provider_count; i++)
+        for (uint32_t k = 0; k < session->providers[i].setting_count; k++) {
+            const provider_setting *setting = &session->providers[i].settings[k];
+
+            if ((strcmp(setting->name, "precision") == 0 && is_among(setting->value, "fast reduced")) ||
+                (strcmp(setting->name, "activations") == 0 && is_among(setting->value, "fine byte")))
+                return true;
+        }
+    return false;
+}
+
+inlay_status session_watchdog_begin(inlay_session *session, const inlay_options *options, inlay_diag *diag)
+{
+    const char *given = options_text(options, OPTION_watchdog_dir);
+    watchdog_settings settings = { .env = &session->env, .folder = given, .reduced = is_reduced(session) };
+    char folder[PATH_MAX];
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    if (!option_share(options_text(options, OPTION_watchdog), &settings.rate) || settings.rate == 0)
+        return INLAY_OK;
+    status = provider_open(session->plugins, "reference", NULL, 0, &session->judge, &why);
+    if (status != INLAY_OK)
+        return inlay_fail(diag, status, "option watchdog needs provider reference: %s", why.text);
+    settings.reference = (partition_provider){ .table = session->judge->table,
+                                               .state = session->judge->state,
+                                               .name = session->judge->name,
+                                               .first_domain = session->judge->first_domain,
+                                               .abi_minor = session->judge->abi_minor };
+    if (strcmp(given, "auto") == 0) {
+        (void)config_cache_folder(options, "watchdog", folder, sizeof folder);
+        settings.folder = folder;
+    }
+    return watchdog_create(&settings, &session->watchdog, diag);
+}
