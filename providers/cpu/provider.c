@@ -22,12 +22,12 @@ static const inlay_option options[] = {
       .doc = "1 = 3x3 convolutions may use Winograd's algorithm where it is faster and its error is bounded: below "
              "1e-5 of the largest result and below 16 times the error of a plain sum, measured with the layer's "
              "weights; parts of images that exceed the bound are computed as plain sums" },
-    { .name = "pack_price",
-      .kind = INLAY_OPTION_INT,
-      .default_value = "0",
-      .max = 1000000,
-      .doc = "microseconds per run that each additional MiB of transformed convolution weights must save; 0 = the "
-             "fastest kernel, regardless of the size of its weights" },
+    { .name = "pack_bytes",
+      .kind = INLAY_OPTION_FLOAT,
+      .default_value = "1.5",
+      .doc = "limit of packed weights: up to 1000, a multiple of the model's weights, otherwise bytes; convolutions "
+             "whose transformed weights (Winograd's algorithm, up to 4 times the weights) save the most time per byte "
+             "are chosen first; inf = the fastest kernels; unset, the limit is at least 40 MiB more than the weights" },
     { .name = "precision",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",

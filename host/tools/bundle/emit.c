@@ -573,7 +573,7 @@ static uint32_t put_options(struct emitter *emitter, const char *name, inlay_dia
             (void)fputs(", .s = ", emitter->to);
             bundle_write_text(emitter->to, values[k].s != NULL ? values[k].s : "",
                               values[k].s != NULL ? strlen(values[k].s) : 0);
-            (void)fputs(" },\n", emitter->to);
+            (void)fprintf(emitter->to, ", .is_set = %u },\n", values[k].is_set);
         }
     }
     (void)fputs("    { .name = 0 } };\n", emitter->to);

@@ -27,12 +27,8 @@ static const char doc[] =
     "  inlay bundle model.onnx -o model.wasm --target wasm32\n";
 
 enum { MOST_DIMS = 64, MOST_MOVED = 32 };
-/* Kernel choices that were tried to respect --memory: the fastest kernels, the kernels with the smallest weights, then
- * prices between the two. */
-typedef enum memory_stage { MEMORY_FASTEST, MEMORY_LEAST, MEMORY_PRICED } memory_stage;
-/* Range of cpu.pack_price, the price of packed weights in microseconds per MiB. The price is quadrupled until the
- * weights fit; transforms of weights save up to some thousand microseconds per MiB. */
-enum { LEAST_PRICE = 8, MOST_PRICE = 8 << 14 };
+/* cpu.pack_bytes is lowered by at least this until the weights fit. */
+static const double PACKS_STEP = 0.25;
 /* The default of --memory is violated only if the weights exceed both limits. */
 static const double DEFAULT_MEMORY = 3, DEFAULT_MEMORY_BYTES = 16 << 20;
 
@@ -52,9 +48,7 @@ typedef struct bundle_args {
     bundle_check check;
     bool keep;
     double memory; /* limit as a multiple of the model's weights; 0: the default */
-    memory_stage stage;
-    uint64_t fastest_bytes; /* of weights, with the fastest kernels */
-    int64_t price;          /* cpu.pack_price; 0: the session's value */
+    double packs;  /* cpu.pack_bytes; 0: the session's value */
 } bundle_args;
 
 static error_t take_kind(const cli_option *option, void *field, char *arg, struct argp_state *state)
@@ -202,49 +196,46 @@ done:
     return status;
 }
 
-static bool exceeds_memory(const bundle_args *args)
+/* The limit of memory_bytes as a multiple of the constants. */
+static double memory_limit(const bundle_args *args)
 {
-    const double constants = (double)args->job.constant_bytes, bytes = (double)args->job.memory_bytes;
+    const double constants = (double)args->job.constant_bytes;
 
     if (args->memory > 0)
-        return bytes > args->memory * constants;
-    return bytes > DEFAULT_MEMORY * constants && bytes > DEFAULT_MEMORY_BYTES;
+        return args->memory;
+    return DEFAULT_MEMORY * constants < DEFAULT_MEMORY_BYTES ? DEFAULT_MEMORY_BYTES / constants : DEFAULT_MEMORY;
 }
 
-/* Accepts the kernels of the current attempt, or sets the price for the next one. A bundle_job accept callback. */
+static double memory_excess(const bundle_args *args)
+{
+    return args->job.constant_bytes == 0
+               ? 0
+               : (double)args->job.memory_bytes / (double)args->job.constant_bytes - memory_limit(args);
+}
+
+/* Accepts the kernels of the current attempt, or sets the limit of packed weights for the next one. A bundle_job accept
+ * callback. */
 static bool accept_memory(void *user)
 {
     bundle_args *args = user;
-    const bool over = exceeds_memory(args);
+    const double excess = memory_excess(args);
 
-    switch (args->stage) {
-    case MEMORY_FASTEST:
-        if (!over)
-            return true;
-        args->fastest_bytes = args->job.memory_bytes;
-        args->stage = MEMORY_LEAST;
-        args->price = MOST_PRICE;
-        return false;
-    case MEMORY_LEAST: /* still too much, or no saving: there is no alternative */
-        if (over || args->job.memory_bytes == args->fastest_bytes)
-            return true;
-        args->stage = MEMORY_PRICED;
-        args->price = LEAST_PRICE;
-        return false;
-    default:
-        if (!over)
-            return true;
-        args->price *= 4;
-        return false;
-    }
+    if (excess <= 0 || args->packs == 1) /* 1: there are no kernels with smaller weights */
+        return true;
+    if (args->packs == 0) /* kernels also read originals, which the option does not count */
+        args->packs = memory_limit(args);
+    else
+        args->packs -= excess > PACKS_STEP ? excess : PACKS_STEP;
+    args->packs = args->packs > 1 ? args->packs : 1;
+    return false;
 }
 
-static inlay_status set_price(const bundle_args *args, cli_common *common, inlay_diag *diag)
+static inlay_status limit_packs(const bundle_args *args, cli_common *common, inlay_diag *diag)
 {
-    char text[24];
+    char text[32];
 
-    (void)snprintf(text, sizeof text, "%lld", (long long)args->price);
-    return inlay_options_set(common->options, "cpu.pack_price", text, diag);
+    (void)snprintf(text, sizeof text, "%.9g", args->packs);
+    return inlay_options_set(common->options, "cpu.pack_bytes", text, diag);
 }
 
 /* Writes NAME=cpu for option forbid, with characters of patterns escaped. */
@@ -302,7 +293,7 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
     args->job.user = args;
     while ((status = bundle_once(args, common, path, &why)) == INLAY_UNSUPPORTED &&
            (args->job.declined || args->job.node[0] != '\0'))
-        INLAY_TRY(args->job.declined ? set_price(args, common, diag) : move_node(args, common, &why, diag));
+        INLAY_TRY(args->job.declined ? limit_packs(args, common, diag) : move_node(args, common, &why, diag));
     if (status != INLAY_OK)
         *diag = why;
 done:
@@ -326,9 +317,9 @@ static int print_result(const bundle_args *args, const cli_common *common)
             (void)printf("weights that a run reads: %llu bytes, %.2f times the model's%s\n",
                          (unsigned long long)job->memory_bytes,
                          (double)job->memory_bytes / (double)(job->constant_bytes + (job->constant_bytes == 0)),
-                         exceeds_memory(args) ? ", more than --memory: no kernels with smaller weights exist"
-                         : args->price > 0    ? ": some convolutions use slower kernels because of --memory"
-                                              : "");
+                         memory_excess(args) > 0 ? ", more than --memory: no kernels with smaller weights exist"
+                         : args->packs > 0       ? ": some convolutions use slower kernels because of --memory"
+                                                 : "");
         if (job->start_count > 0)
             (void)printf("%u of %u packed weights are packed at each start; a larger --size stores more of them in the "
                          "program\n",

@@ -36,13 +36,18 @@ static void remove_candidate(kernel_choice *choice, uint32_t at)
     }
 }
 
+static void move(kernel_choice *choice, uint32_t from, uint32_t to)
+{
+    uint8_t kernel = choice->kernel[from];
+    double ns = choice->ns[from];
+
+    remove_candidate(choice, from);
+    insert(choice, to, kernel, ns);
+}
+
 static void move_to_front(kernel_choice *choice, uint32_t at)
 {
-    uint8_t kernel = choice->kernel[at];
-    double ns = choice->ns[at];
-
-    remove_candidate(choice, at);
-    insert(choice, 0, kernel, ns);
+    move(choice, at, 0);
 }
 
 /* Keeps only the kernels that satisfy precision `strict`, if there are any. */
@@ -128,35 +133,23 @@ static void rank_by_time(const cpu_build *build, kernel_choice *choice)
     *choice = timed;
 }
 
-/* Returns the time of a kernel plus the price of the memory for its packed weights. The original weights stay in
- * memory, too. */
-static double priced_ns(const cpu_build *build, const kernel_layer *layer, uint8_t kernel, double ns)
-{
-    const double points = (double)kernel_table[kernel].points;
-
-    return ns +
-           build->state->pack_price * points * points * (double)(layer->window.in * layer->window.out) * sizeof(float);
-}
-
-/* Option pack_price: ranks the kernels by time plus the price of memory. */
+/* Option pack_bytes: prefers the kernels that kernel_limit_packs() does not refuse. */
 static void rank_by_memory(const cpu_build *build, const kernel_layer *layer, kernel_choice *choice)
 {
-    kernel_choice spared = *choice;
+    const uint32_t constant = build->compiled->values[build->op->in[1]].constant;
+    uint32_t fine = 0, refused = constant != INLAY_NONE ? build->compiled->constants[constant].refused_points : 0;
 
-    if (build->state->pack_price <= 0 || layer->product || kernel_weights_are_low_bit(build))
+    if (layer->product || refused == 0)
         return;
-    spared.count = 0;
     for (uint32_t i = 0; i < choice->count; i++) {
-        const double ns = priced_ns(build, layer, choice->kernel[i], choice->ns[i]);
-        uint32_t at = spared.count;
+        const int64_t points = kernel_table[choice->kernel[i]].points;
 
-        while (at > 0 && priced_ns(build, layer, spared.kernel[at - 1], spared.ns[at - 1]) > ns)
-            at--;
-        insert(&spared, at, choice->kernel[i], choice->ns[i]);
+        if (points != 0 && (refused & 1u << points) != 0)
+            continue;
+        if (i > 0 && fine == 0)
+            choice->why = "by option pack_bytes, larger weights would save too little time for their memory";
+        move(choice, i, fine++);
     }
-    if (spared.kernel[0] != choice->kernel[0])
-        spared.why = "by option pack_price, transformed weights would save too little time for their memory";
-    *choice = spared;
 }
 
 /* Prefers the kernel that the weights are already packed for, if that costs little time. Layers share weights in
@@ -197,33 +190,6 @@ static void rank_by_kind(kernel_choice *choice)
             }
 }
 
-static void choose(cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_choice *choice)
-{
-    *choice = (kernel_choice){ .op = group->op };
-    rank_by_model(build, group, layer, choice);
-    if (choice->count < 2)
-        return;
-    kernel_layer_key(build, group, layer, choice->key);
-    if (build->state->reproducible && build->state->kernel == KERNEL_COUNT)
-        rank_by_kind(choice);
-    else if (build->attempt == NULL || build->attempt->find != NULL) {
-        rank_by_time(build, choice);
-        rank_by_memory(build, layer, choice);
-        share_pack(build, choice);
-    } else if (build->attempt->order < choice->count &&
-               choice->ns[build->attempt->order] < KERNEL_PLAUSIBLE * choice->ns[0]) {
-        choice->moved = build->attempt->order > 0;
-        move_to_front(choice, build->attempt->order);
-    }
-    for (uint32_t i = 0; build->state->kernel != KERNEL_COUNT && i < choice->count; i++) {
-        if (choice->kernel[i] != build->state->kernel)
-            continue;
-        move_to_front(choice, i);
-        choice->source = KERNEL_BY_OPTION;
-        return;
-    }
-}
-
 /* Checks that the error of the first candidate is within its bound. Removes the candidate otherwise. */
 static inlay_status check_error(cpu_build *build, const kernel_layer *layer, kernel_choice *choice, bool *out_fine)
 {
@@ -249,6 +215,70 @@ done:
     return status;
 }
 
+/* Removes the first candidates until one is accurate enough. */
+static inlay_status drop_inaccurate(cpu_build *build, const kernel_layer *layer, kernel_choice *choice)
+{
+    inlay_status status = INLAY_OK;
+    bool fine = false;
+
+    while (!fine && choice->count > 0)
+        INLAY_TRY(check_error(build, layer, choice, &fine));
+done:
+    return status;
+}
+
+/* True if the layer takes the fastest kernel, as opposed to the one that is to be timed. */
+static bool takes_fastest(const cpu_build *build)
+{
+    return build->attempt == NULL || build->attempt->find != NULL;
+}
+
+static void rank(cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_choice *choice)
+{
+    *choice = (kernel_choice){ .op = group->op };
+    rank_by_model(build, group, layer, choice);
+    if (choice->count < 2)
+        return;
+    kernel_layer_key(build, group, layer, choice->key);
+    if (takes_fastest(build))
+        rank_by_time(build, choice);
+}
+
+inlay_status kernel_rank(cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_choice *out_choice)
+{
+    rank(build, group, layer, out_choice);
+    return drop_inaccurate(build, layer, out_choice);
+}
+
+static inlay_status choose(cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_choice *choice)
+{
+    inlay_status status = INLAY_OK;
+
+    rank(build, group, layer, choice);
+    if (choice->count < 2)
+        return INLAY_OK;
+    if (build->state->reproducible && build->state->kernel == KERNEL_COUNT)
+        rank_by_kind(choice);
+    else if (takes_fastest(build)) {
+        INLAY_TRY(drop_inaccurate(build, layer, choice));
+        rank_by_memory(build, layer, choice);
+        share_pack(build, choice);
+    } else if (build->attempt->order < choice->count &&
+               choice->ns[build->attempt->order] < KERNEL_PLAUSIBLE * choice->ns[0]) {
+        choice->moved = build->attempt->order > 0;
+        move_to_front(choice, build->attempt->order);
+    }
+    for (uint32_t i = 0; build->state->kernel != KERNEL_COUNT && i < choice->count; i++) {
+        if (choice->kernel[i] != build->state->kernel)
+            continue;
+        move_to_front(choice, i);
+        choice->source = KERNEL_BY_OPTION;
+        break;
+    }
+done:
+    return status;
+}
+
 inlay_status kernel_remember(cpu_build *build, const kernel_choice *choice)
 {
     inlay_instance *instance = build->instance;
@@ -265,13 +295,13 @@ inlay_status kernel_lower(cpu_build *build, const cpu_group *group, const kernel
     inlay_status status = INLAY_OK;
     kernel_choice choice;
 
-    choose(build, group, layer, &choice);
-    while (choice.count > 0) {
-        bool done = false, fine;
+    INLAY_TRY(choose(build, group, layer, &choice));
+    for (;;) {
+        bool done = false;
 
-        INLAY_TRY(check_error(build, layer, &choice, &fine));
-        if (!fine)
-            continue;
+        INLAY_TRY(drop_inaccurate(build, layer, &choice));
+        if (choice.count == 0)
+            break;
         INLAY_TRY(kernel_table[choice.kernel[0]].lower(build, group, layer, &done));
         if (done) {
             if (build->attempt == NULL)

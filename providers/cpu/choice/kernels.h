@@ -127,6 +127,10 @@ typedef struct kernel_attempt {
     void *ctx;
 } kernel_attempt;
 #define KERNEL_PLAUSIBLE 3.0
+/* Ranks the kernels that can run the layer by their time, measured if it is known, otherwise by the model. The first
+ * one is accurate enough. */
+inlay_status kernel_rank(cpu_build *build, const cpu_group *group, const kernel_layer *layer,
+                         kernel_choice *out_choice);
 /* Lowers the layer by the first candidate that succeeds. */
 inlay_status kernel_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 

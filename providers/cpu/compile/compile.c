@@ -3,6 +3,7 @@
 #include "cpu/recurrent/layer.h"
 #include "cpu/region/build.h"
 #include "cpu/compile/expand.h"
+#include "cpu/kernels/table.h"
 #include "inlay/check.h"
 #include "cpu/weights/halves.h"
 #include "cpu/weights/low_bit.h"
@@ -185,6 +186,7 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
     INLAY_TRY(low_bit_make_constants(compiled, request->graph, diag));
     INLAY_TRY(nbits_bind_weights(compiled, diag));
     sparse_make_constants(compiled);
+    compiled->pack_share = kernel_pack_share(compiled, request->graph);
     if (profile_is_complete(compiled, request)) {
         /* Packs the weights, so that the host can free the originals. A failure is no error here: the shapes of the run
          * decide. */

@@ -214,6 +214,7 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
     cpu_read_capacities(&build, rooms);
     INLAY_TRY(read_shapes(&build, values, stride, value_count));
     INLAY_TRY(cpu_fuse(&build));
+    INLAY_TRY(kernel_limit_packs(&build));
     INLAY_TRY(lower(&build));
     INLAY_TRY(cpu_plan(&build));
     INLAY_TRY(cpu_context_prepare(build.instance, diag));

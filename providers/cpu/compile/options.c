@@ -13,9 +13,10 @@ void cpu_read_options(cpu_state *state, const inlay_create_args *args)
 
         if (strcmp(value->name, "winograd") == 0)
             winograd = value->i != 0;
-        else if (strcmp(value->name, "pack_price") == 0)
-            state->pack_price = (double)value->i * 1000 / (1 << 20);
-        else if (strcmp(value->name, "reproducible") == 0)
+        else if (strcmp(value->name, "pack_bytes") == 0) {
+            state->pack_bytes = value->f;
+            state->pack_bytes_set = value->is_set != 0;
+        } else if (strcmp(value->name, "reproducible") == 0)
             state->reproducible = value->i != 0;
         else if (strcmp(value->name, "kernel") == 0 && value->s != NULL)
             state->kernel = kernel_find(value->s);

@@ -226,8 +226,8 @@ static void direct_window(const window_call *call, const window_at *at, float *m
 {
     const winograd_conv *conv = call->conv;
     const sum_loops *const loops = KERNEL_BEST(sum_loops);
-    const float *weights = call->args[ARG_PLAIN];
-    float fields[GROUP][PART * TAPS];
+    const char *weights = call->args[ARG_PLAIN];
+    float fields[GROUP][PART * TAPS], aligned[PART * TAPS];
 
     INLAY_CHECK(at->columns <= GROUP);
     for (int64_t row = 0; row < at->rows; row++) {
@@ -237,9 +237,11 @@ static void direct_window(const window_call *call, const window_at *at, float *m
             const int64_t count = conv->in - first < PART ? conv->in - first : PART;
 
             gather_windows(call, at->image, at->row + row, at->column, at->columns, first, count, fields);
-            for (int64_t output = 0; output < conv->out; output++)
-                loops->add_dots((const float(*)[SUM_TERMS])fields, weights + (output * conv->in + first) * TAPS,
-                                count * TAPS, m + output, to->step);
+            for (int64_t output = 0; output < conv->out; output++) {
+                memcpy(aligned, weights + (output * conv->in + first) * TAPS * (int64_t)sizeof(float),
+                       (size_t)(count * TAPS) * sizeof(float));
+                loops->add_dots((const float(*)[SUM_TERMS])fields, aligned, count * TAPS, m + output, to->step);
+            }
         }
         end_sums(to, row);
     }
@@ -464,7 +466,7 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
         status = cpu_constant_accuracy(build->compiled, constant, weights, points, winograd_measure_accuracy, &accuracy,
                                        build->diag);
         if (status == INLAY_OK)
-            status = cpu_read_plain(build, op->in[1], &original);
+            status = cpu_read_unaligned(build, op->in[1], &original);
     }
     if (status != INLAY_OK)
         return status;

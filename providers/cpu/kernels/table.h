@@ -8,6 +8,10 @@
 double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t height, int64_t width);
 /* True if tiled (register-blocked) convolution kernels exist for the layer. */
 bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer);
+/* Option pack_bytes (pack_limit.c): the bytes by which the packs of the region may exceed its weights, ... */
+uint64_t kernel_pack_share(const inlay_compiled *compiled, const inlay_graph *graph);
+/* ... and the kernels that this excludes. Before the groups are lowered. */
+inlay_status kernel_limit_packs(cpu_build *build);
 /* kernel_entry.defer of tiled convolutions (defer.c). */
 inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);
 

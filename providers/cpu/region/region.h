@@ -49,7 +49,8 @@ typedef struct cpu_state {
     const inlay_ext_team *team;           /* likewise */
     uint32_t budget;                      /* threads that the process may use */
     bool winograd;                        /* option winograd: convolutions may use Winograd's algorithm */
-    double pack_price; /* option pack_price: nanoseconds that each byte of transformed weights must save */
+    double pack_bytes;                    /* option pack_bytes (kernels/pack_limit.c) */
+    bool pack_bytes_set;                  /* not its default */
     const struct sgemm_kernel *sgemm; /* GEMM; NULL: left out of a program of `inlay bundle` */
     const struct tile_set *tiles;     /* tiled convolutions; NULL: likewise */
     const struct move_set *moves;     /* copies between layouts (moves.h) */
@@ -286,6 +287,7 @@ typedef struct cpu_constant {
     bool sparse_turned;    /* sparse_blocks were counted for a matrix [n, k] */
     bool sparse_fours;     /* 2:4 sparse (sparse24.h); sparse_blocks is -1 */
     int64_t sparse_blocks; /* 1 + nonzero blocks of a float matrix (sparse.h); 0: not counted yet, -1: too many */
+    uint32_t refused_points; /* bits 1 << points: Winograd packs that are too large (kernels/pack_limit.c) */
     struct winograd_accuracy *trusts[2]; /* of Winograd with 4 and 6 points (tiles.h); NULL: not measured yet */
 } cpu_constant;
 
@@ -315,6 +317,7 @@ struct inlay_compiled {
     void *compiling;                                        /* the request's handle, during compile */
     const void *timings;                                    /* measured times of kernels, or NULL */
     uint32_t builds;                                        /* instances made so far */
+    uint64_t pack_share;                                    /* bytes that packs may take in addition to the weights */
     uint32_t step_hint, arg_hint, buffer_hint, choice_hint; /* counts of the last instance */
     struct span *spans; /* [span_count] placement of the last instance's buffers in its workspace, in their order */
     uint32_t span_count;

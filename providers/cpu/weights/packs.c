@@ -25,6 +25,24 @@ void cpu_constant_drop_trials(cpu_constant *constant)
     }
 }
 
+bool cpu_constant_has_pack(const cpu_constant *constant, const tensor_layout *layout)
+{
+    const cpu_pack *pack = constant->packs;
+
+    while (pack != NULL && (pack->trial || !layout_equal(&pack->layout, layout)))
+        pack = pack->next;
+    return pack != NULL;
+}
+
+uint64_t cpu_constant_excess(const cpu_constant *constant)
+{
+    uint64_t bytes = 0;
+
+    for (const cpu_pack *pack = constant->packs; pack != NULL; pack = pack->next)
+        bytes += pack->bytes;
+    return bytes > constant->bytes ? bytes - constant->bytes : 0;
+}
+
 uint64_t cpu_constant_trim(cpu_constant *constant, uint64_t *inout_spare)
 {
     uint64_t freed = 0;

@@ -22,6 +22,10 @@ inlay_status cpu_constant_pack(cpu_build *build, cpu_constant *constant, const t
 inlay_status cpu_reorder_now(const cpu_state *state, const tensor_layout *from, const void *source,
                              const tensor_layout *to, void *target, inlay_diag *diag);
 void cpu_constant_deinit(cpu_constant *constant);
+/* Is there a pack in this layout, other than for the timing of kernels? Under compiled->lock. */
+bool cpu_constant_has_pack(const cpu_constant *constant, const tensor_layout *layout);
+/* The bytes by which all packs together exceed the original. Under compiled->lock. */
+uint64_t cpu_constant_excess(const cpu_constant *constant);
 /* Frees the packs that were made for the timing of kernels, whose instances are destroyed. Under compiled->lock. */
 void cpu_constant_drop_trials(cpu_constant *constant);
 /* Frees the packs that no instance reads and that can be made again, except as many as fit into *inout_spare bytes, from

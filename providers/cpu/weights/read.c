@@ -159,6 +159,20 @@ done:
     return status;
 }
 
+inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out)
+{
+    cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
+    inlay_status status;
+
+    INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
+    if (constant->data == NULL) /* dropped, or stored in another form */
+        return cpu_read_plain(build, value, out);
+    constant->plain_used = true;
+    status = cpu_pack_place(build, constant->data, constant->bytes, out);
+    layout_plain(&out->layout, build->ranks[value], build->dims[value]);
+    return status;
+}
+
 inlay_status cpu_read_floats(cpu_build *build, uint32_t value, int64_t count, cpu_place *out)
 {
     tensor_layout layout;

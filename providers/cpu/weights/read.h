@@ -9,6 +9,8 @@ inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out);
 inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same row-major, by a reorder if needed. */
 inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
+/* The same of a constant, which may not be aligned for its type: model files do not align tensors. */
+inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same in layout layout. */
 inlay_status cpu_read_as(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out);
 /* A constant in layout layout. plain: dims and strides with which the original is read. */
