@@ -125,15 +125,15 @@ static inlay_status collect(cpu_build *build, window_weights *list)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < build->group_count; i++) {
-        const cpu_group *group = &build->groups[i];
-        const cpu_op *op = &build->compiled->ops[group->op];
+    for (uint32_t last = 0; last < build->compiled->op_count; last++) {
+        const cpu_group *group = &build->groups[last];
+        const cpu_op *op = group->op != INLAY_NONE ? &build->compiled->ops[group->op] : NULL;
         const char *why = NULL;
         kernel_layer layer = { .input.buffer = INLAY_NONE };
         kernel_choice choice;
         uint32_t constant;
 
-        if (op->row->family != &cpu_conv)
+        if (op == NULL || op->row->family != &cpu_conv)
             continue;
         constant = build->compiled->values[op->in[1]].constant;
         build->op = op;
