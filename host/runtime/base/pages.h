@@ -1,4 +1,4 @@
-/* base/pages.h - large pages for large blocks of memory. */
+/* base/pages.h - hints about the pages of large blocks of memory. */
 #ifndef BASE_PAGES_H
 #define BASE_PAGES_H
 #include <stdint.h>
@@ -21,5 +21,21 @@ static inline void pages_large(void *memory, uint64_t bytes)
     (void)memory;
     (void)bytes;
 #endif
+}
+
+/* Gives the pages that are completely within [data, data + bytes) of a file mapping back to the system, and if possible
+ * also those of the system's cache of the file, which a control group counts as memory of the process. Changes of a
+ * shared mapping must have been written to the file before. Later accesses read the file again. */
+static inline void pages_drop(const void *data, uint64_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)data + (uintptr_t)bytes) / page * page;
+
+    if (from >= end)
+        return;
+#if defined(MADV_PAGEOUT)
+    (void)madvise((void *)from, end - from, MADV_PAGEOUT);
+#endif
+    (void)madvise((void *)from, end - from, MADV_DONTNEED);
 }
 #endif

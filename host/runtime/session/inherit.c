@@ -54,6 +54,8 @@ inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *
         if (status == INLAY_OK)
             session_idle_inherit(writable);
         if (status == INLAY_OK)
+            weight_stream_inherit(writable->env.stream);
+        if (status == INLAY_OK)
             __atomic_store_n(&writable->forks, fork_count, __ATOMIC_RELEASE);
     }
     (void)pthread_mutex_unlock(&lock);

@@ -593,7 +593,8 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
         for (uint32_t i = 0; i < (planned->kind == PLAN_COPY ? 1 : planned->step->region->output_count); i++)
             binder->writer_of[plan_memory_place(bound->plan, planned->out[i])] = index;
     }
-    step->simple = planned->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0;
+    step->simple =
+        planned->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0 && planned->step->weights == NULL;
     return INLAY_OK;
 }
 

@@ -98,7 +98,7 @@ struct bound_step {
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_exec_args args;
-    bool simple;       /* synchronous EXEC that waits for no other step: one call */
+    bool simple;       /* synchronous EXEC that waits for no other step and for no weights: one call */
     bool async;        /* signals the fence when done */
     inlay_fence fence; /* on its own timeline; the value counts runs */
     const plan_step *plan;
