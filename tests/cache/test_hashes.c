@@ -24,7 +24,7 @@ static struct hashes read_hashes(const char *path, const char *hash_dir, int lat
     assert_int_equal(stat(path, &st), 0);
     if (model_load_path(path, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    hashes.read = hash_constants(model->main, hash_dir, (int64_t)st.st_ctime + later, 0);
+    hashes.read = hash_constants(model->main, hash_dir, (int64_t)st.st_ctime + later);
     for (uint32_t value = 0; value < model->main->value_count; value++) {
         inlay_value_info *info = &model->main->values[value].info;
         uint64_t was = info->content_hash;

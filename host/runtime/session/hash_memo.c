@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { FORMAT = 1, MIN_BYTES = 65536, RECENT_SECONDS = 3, MAX_MEMOS = 16, MAX_ENTRIES = 1 << 20, MAX_FILES = 1024 };
+static const uint64_t batch_bytes = (uint64_t)64 << 20; /* bytes that are hashed before their pages are released */
 static const uint64_t folder_bytes = (uint64_t)64 << 20;
 static const char suffix[] = ".hashes";
 static const char magic[8] = { 'i', 'n', 'l', 'a', 'y', 'h', 's', 'h' };
@@ -51,7 +52,6 @@ struct work {
     const graph_model *model;
     const char *folder;
     int64_t now;
-    uint64_t batch_bytes; /* that are hashed before their pages are released */
     struct memo memos[MAX_MEMOS];
     uint32_t memo_count;
     struct pending *list;
@@ -216,10 +216,16 @@ static bool collect(struct work *work, struct graph *graph)
 static bool hash_batch(const struct work *work, uint32_t begin, uint32_t end, hash_job *jobs)
 {
     INLAY_CHECK(begin < end && end <= work->count);
-    for (uint32_t i = begin; i < end; i++)
-        jobs[i - begin] = (hash_job){ .data = work->list[i].info->data,
-                                      .bytes = work->list[i].info->data_bytes,
-                                      .seed = work->list[i].seed };
+    for (uint32_t i = begin; i < end; i++) {
+        const inlay_value_info *info = work->list[i].info;
+        uint64_t at;
+
+        jobs[i - begin] =
+            (hash_job){ .data = info->data,
+                        .bytes = info->data_bytes,
+                        .seed = work->list[i].seed,
+                        .mapped = graph_blob_file(work->model, info->data, (size_t)info->data_bytes, &at) != NULL };
+    }
     if (!hash_many(jobs, end - begin))
         return false;
     for (uint32_t i = begin; i < end; i++) {
@@ -243,7 +249,7 @@ static void hash_pending(const struct work *work)
         uint64_t bytes = 0;
         uint32_t end = begin;
 
-        while (end < work->count && (end == begin || bytes < work->batch_bytes))
+        while (end < work->count && (end == begin || bytes < batch_bytes))
             bytes += work->list[end++].info->data_bytes;
         if (!hash_batch(work, begin, end, jobs))
             break;
@@ -252,11 +258,9 @@ static void hash_pending(const struct work *work)
     free(jobs);
 }
 
-uint32_t hash_constants(struct graph *graph, const char *folder, int64_t now, uint64_t most_bytes)
+uint32_t hash_constants(struct graph *graph, const char *folder, int64_t now)
 {
-    const uint64_t usual = (uint64_t)64 << 20;
     struct work work = { .model = graph->model,
-                         .batch_bytes = most_bytes > 0 && most_bytes < usual ? most_bytes : usual,
                          .folder = folder != NULL && folder[0] != '\0' ? folder : NULL,
                          .now = now };
 

@@ -9,9 +9,9 @@
 
 /* Sets content_hash of the larger constants of graph and its bodies: from the cache in folder if possible, otherwise by
  * hashing them on several threads. Releases the mapped pages that were read. folder NULL or "": no cache. now: as
- * returned by time(). most_bytes: of constants that are in memory at the same time, if no single one is larger; 0 = no
- * limit. Returns the number of constants that were read. Never fails: a missing hash is computed when it is needed. */
-uint32_t hash_constants(struct graph *graph, const char *folder, int64_t now, uint64_t most_bytes);
+ * returned by time(). Returns the number of constants that were read. Never fails: a missing hash is computed when it
+ * is needed. */
+uint32_t hash_constants(struct graph *graph, const char *folder, int64_t now);
 /* Sets content_hash of the larger constants of `to` and its bodies that are the same memory, with the same type and
  * shape, as constants of `from` and its bodies. Out of memory: sets none. */
 void hash_copy(const struct graph *from, struct graph *to);

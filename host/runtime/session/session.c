@@ -406,7 +406,7 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
 
     (void)hash_constants(session->model->main,
                          config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
-                         (int64_t)time(NULL), session->host_limit / 4);
+                         (int64_t)time(NULL));
     (void)threads_set_limit(previous_limit);
     if (config_blob_dir(options, folder, sizeof folder)) {
         session->env.cache_dir = arena_string(&session->arena, folder);

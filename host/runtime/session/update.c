@@ -253,7 +253,7 @@ static inlay_status make_program(inlay_session *session, session_version *versio
     version->sizes.assumed_count = session->sizes.assumed_count;
     version->env.donor = session->main;
     hash_copy(session->main->graph, version->model->main);
-    (void)hash_constants(version->model->main, NULL, 0, session->host_limit / 4);
+    (void)hash_constants(version->model->main, NULL, 0);
     (void)threads_set_limit(held);
     status = program_create(version->model->main, &version->env, &version->main, diag);
     version->env.donor = NULL;

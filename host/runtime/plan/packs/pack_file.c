@@ -56,9 +56,9 @@ static bool entries_fit(const pack_file *file, uint64_t index_offset)
     return true;
 }
 
-bool pack_file_check(const pack_file *file, uint32_t i)
+bool pack_file_check(const pack_file *file, uint32_t i, bool unmaps)
 {
-    hash_job job = { .data = file->map + file->entries[i].offset, .bytes = file->entries[i].bytes };
+    hash_job job = { .data = file->map + file->entries[i].offset, .bytes = file->entries[i].bytes, .mapped = unmaps };
 
     return hash_many(&job, 1) && job.hash == file->entries[i].hash;
 }

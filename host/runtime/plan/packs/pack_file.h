@@ -33,8 +33,8 @@ typedef struct pack_file {
  * ENOENT: no such file. Otherwise the reason: EBADMSG = damaged or foreign, or an errno. */
 int pack_file_open(const char *path, pack_key key, pack_file *out);
 void pack_file_close(pack_file *file);
-/* Validates pack i by its hash. Reads all of it, on several threads if it is large. */
-bool pack_file_check(const pack_file *file, uint32_t i);
+/* Validates pack i by its hash. Reads all of it, on several threads if it is large. unmaps: gives its pages back. */
+bool pack_file_check(const pack_file *file, uint32_t i, bool unmaps);
 
 /* A file that is written pack by pack, each of which is mapped while it is filled and afterwards. */
 typedef struct pack_writer {

@@ -300,7 +300,7 @@ static bool validate(struct packs *packs, struct pack *entry)
 
     INLAY_CHECK(entry->file < MAX_FILES && entry->entry < packs->files[entry->file].entry_count);
     if (!entry->ready) {
-        entry->ready = pack_file_check(&packs->files[entry->file], entry->entry);
+        entry->ready = pack_file_check(&packs->files[entry->file], entry->entry, packs->place.streamed);
         if (packs->place.streamed)
             pages_drop(entry->data, entry->bytes);
     }

@@ -312,8 +312,10 @@ uint64_t weight_stream_begin(struct weight_stream *stream, uint64_t bytes, uint6
 
 stream_sizes weight_stream_sizes(struct weight_stream *stream)
 {
-    stream_sizes sum;
+    stream_sizes sum = { 0 };
 
+    if (stream == NULL)
+        return sum;
     (void)pthread_mutex_lock(&stream->lock);
     sum = sum_sizes(stream);
     (void)pthread_mutex_unlock(&stream->lock);
@@ -324,8 +326,10 @@ stream_sizes weight_stream_sizes_of(struct weight_stream *stream, const struct s
 {
     stream_sizes sum = { 0 };
 
+    if (weights == NULL)
+        return sum;
     (void)pthread_mutex_lock(&stream->lock);
-    for (uint32_t i = 0; weights != NULL && i < weights->count; i++)
+    for (uint32_t i = 0; i < weights->count; i++)
         add_sizes(&sum, sizes_of(&stream->ranges[weights->entries[i].range]));
     (void)pthread_mutex_unlock(&stream->lock);
     return sum;

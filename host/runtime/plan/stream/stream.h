@@ -61,14 +61,14 @@ void weight_stream_leave(struct weight_stream *stream, struct step_weights *weig
 /* Gives all pages back that no step uses. stream may be NULL. */
 void weight_stream_trim(struct weight_stream *stream);
 
-/* Sizes in bytes. Weights that several steps read count once. */
+/* Sizes in bytes. Weights that several steps read count once. stream NULL: all 0. */
 typedef struct stream_sizes {
     uint64_t resident;  /* weights that stay in memory */
     uint64_t streamed;  /* weights that are read in each run */
     uint64_t on_demand; /* tables of which only the used pages are read */
 } stream_sizes;
 stream_sizes weight_stream_sizes(struct weight_stream *stream);
-/* The same for one step; weights may be NULL. */
+/* The same for one step; weights NULL: all 0. */
 stream_sizes weight_stream_sizes_of(struct weight_stream *stream, const struct step_weights *weights);
 
 /* In a child of fork(), where the thread does not exist and no run is in progress: steps read their weights themselves.

@@ -18,11 +18,6 @@ enum { PIECE_BYTES = 8 << 20 }; /* read at once: a thread that stops waits for o
 
 /* ------------------------------------------------------------------ pages */
 
-static uintptr_t page_bytes(void)
-{
-    return (uintptr_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Reads the pages [from, end) of a mapping. Returns an errno. A page behind the end of a truncated file is an error
  * here, where an access would raise SIGBUS. */
 static int read_pages(char *from, char *end)
@@ -46,7 +41,7 @@ static int read_pages(char *from, char *end)
 
 void stream_advise_random(const stream_range *range)
 {
-    const uintptr_t page = page_bytes(), from = ((uintptr_t)range->data + page - 1) / page * page;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)range->data + page - 1) / page * page;
     const uintptr_t end = ((uintptr_t)range->data + range->bytes) / page * page;
 
     if (from < end)
@@ -112,12 +107,18 @@ bool stream_make_room(struct weight_stream *stream, uint64_t bytes, uint32_t dis
     return true;
 }
 
+static int read_range(const stream_range *range)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+    return read_pages((char *)((uintptr_t)range->data / page * page),
+                      (char *)(((uintptr_t)range->data + range->bytes + page - 1) / page * page));
+}
+
 int stream_load(struct weight_stream *stream, uint32_t index)
 {
-    const uintptr_t page = page_bytes();
     stream_range *range = &stream->ranges[index];
-    char *from = (char *)((uintptr_t)range->data / page * page);
-    char *end = (char *)(((uintptr_t)range->data + range->bytes + page - 1) / page * page);
+    const stream_range copy = *range;
     int error;
 
     INLAY_CHECK(range->state == RANGE_ABSENT);
@@ -125,7 +126,7 @@ int stream_load(struct weight_stream *stream, uint32_t index)
     stream->loaded += range->resident ? 0 : range->bytes;
     stream->loading++;
     (void)pthread_mutex_unlock(&stream->lock);
-    error = read_pages(from, end);
+    error = read_range(&copy);
     (void)pthread_mutex_lock(&stream->lock);
     range = &stream->ranges[index];
     range->state = error == 0 ? RANGE_PRESENT : RANGE_ABSENT;
@@ -232,6 +233,8 @@ static void set_pins(struct weight_stream *stream, const struct step_weights *we
 /* Waits until the range is in memory, or reads it. Returns an errno. */
 static int await_range(struct weight_stream *stream, uint32_t range)
 {
+    const bool present = stream->ranges[range].state == RANGE_PRESENT;
+    stream_range copy;
     int error = 0;
 
     while (error == 0 && stream->ranges[range].state != RANGE_PRESENT) {
@@ -240,6 +243,13 @@ static int await_range(struct weight_stream *stream, uint32_t range)
         else
             error = stream_load(stream, range);
     }
+    if (!present)
+        return error;
+    /* The system may have taken pages, and the file may have been truncated. If neither happened, this takes no time. */
+    copy = stream->ranges[range];
+    (void)pthread_mutex_unlock(&stream->lock);
+    error = read_range(&copy);
+    (void)pthread_mutex_lock(&stream->lock);
     return error;
 }
 
