@@ -322,6 +322,35 @@ def near_gemm(g, x, shape):
     return swapped(g, "Add", shared(g, y, y), g.numbers.standard_normal(size).astype(F))
 
 
+@near(2, (2, 3, 4), "gathered_products")
+def near_gathered(g, x, shape):
+    """Products with matrices of a constant that the largest column of x chooses."""
+    lead, k, n = len(shape) - 2, shape[-1], g.pick([1, 3, 8, 17])
+    row = g.add("ReduceMax", x, axes=[-2], keepdims=0)
+    index = g.add("ArgMax", row, axis=-1, keepdims=0)
+    if g.chance(.2):
+        index = g.add("Sub", index, np.int64(k))  # from the end
+    if lead and g.chance(.15):  # the matrix of the first one for all
+        index = g.add("Slice", index, np.zeros(1, np.int64), np.ones(1, np.int64))
+    swaps, left = g.chance(.5), g.chance(.4)
+    table = g.numbers.standard_normal([k, *((n, k) if swaps != left else (k, n))]).astype(F) / np.sqrt(k).astype(F)
+    if g.chance(.2):
+        last = np.array([-1], np.int64)
+        chosen = g.add("GatherND", table, g.add("Unsqueeze", index, last))
+    else:
+        chosen = g.add("Gather", table, index, axis=0 if g.chance(.9) else g.below(3))
+    chosen = shared(g, chosen, chosen)
+    if swaps:
+        order = list(range(lead)) + [lead + 1, lead]
+        chosen = g.add("Transpose", chosen, perm=order if g.chance(.8) else order_near(g, order))
+    if not left:
+        return g.add("MatMul", x, chosen)
+    column = g.add("Unsqueeze", row, np.array([-1], np.int64))
+    if g.chance(.3):
+        column = g.add("Transpose", x, perm=list(range(lead)) + [lead + 1, lead])
+    return g.add("MatMul", chosen, column)
+
+
 @near(2, (2, 3), "einsum")
 def letters(g, x, shape):
     n = g.pick([1, 4, 6])

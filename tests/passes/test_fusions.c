@@ -44,6 +44,33 @@ static void activations(void **state)
     CHECK_ROWS(rows);
 }
 
+/* Experts of a mixture: matrices that ArgMax chooses for each row. */
+#define EXPERTS(rest)                                                                                                  \
+    "x : S,1,6\ni = ArgMax(x) axis=2 keepdims=0\nj = i[1] -1\no = i[1] 0\nk = Squeeze(i, j)\n" rest "\n-> y"
+
+static void chosen_matrices(void **state)
+{
+    static const struct row rows[] = {
+        { "matrices on the right", EXPERTS("w = [6,6,5]\ng = Gather(w, k)\ny = MatMul(x, g)"),
+          "ArgMax Squeeze GatherMatMul", 0 },
+        { "transposed", EXPERTS("w = [6,5,6]\ng = Gather(w, k)\nt = Transpose(g) perm=0,2,1\ny = MatMul(x, t)"),
+          "ArgMax Squeeze GatherMatMul", 0 },
+        { "columns", EXPERTS("w = [6,5,6]\ng = Gather(w, k)\nc = Transpose(x) perm=0,2,1\ny = MatMul(g, c)"),
+          "ArgMax Squeeze Transpose Reshape GatherMatMul Reshape", 0 },
+        { "GatherND", EXPERTS("w = [6,6,5]\ng = GatherND(w, i)\ny = MatMul(x, g)"), "ArgMax Squeeze GatherMatMul", 0 },
+        { "a table that others read", EXPERTS("w = [6,6,6]\ng = Gather(w, k)\nz = MatMul(x, g)\ny = Add(z, g)"),
+          "ArgMax Squeeze Gather MatMul Add", 0 },
+        { "one matrix for all rows",
+          EXPERTS("w = [6,6,5]\nl = i[1] 1\nf = Slice(k, o, l)\ng = Gather(w, f)\ny = MatMul(x, g)"),
+          "ArgMax Squeeze Slice Gather MatMul", 0 },
+        { "a matrix of columns", EXPERTS("w = [6,5,1]\ng = Gather(w, k)\ny = MatMul(g, x)"),
+          "ArgMax Squeeze Gather MatMul", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
 #define ERF_GELU(root, one, half)                                                                                      \
     "x : 2,8\nr = [] " root "\no = [] " one "\nh = [] " half                                                           \
     "\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\nd = Mul(x, c)\ny = Mul(d, h)\n-> y"
@@ -556,6 +583,7 @@ static void every_pass_has_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(activations),
+                                        cmocka_unit_test(chosen_matrices),
                                         cmocka_unit_test(norms),
                                         cmocka_unit_test(nearly_matching_constants),
                                         cmocka_unit_test(constants_with_axes),

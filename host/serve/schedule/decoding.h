@@ -39,13 +39,13 @@ struct decoding_text {
     /* The text has ended: failure is NULL if it is complete, or if no memory was left for more tokens. */
     void (*end)(decoding_text *text, const inlay_diag *failure);
 
-    size_t read;         /* tokens whose states the lane has */
-    size_t reused;       /* first tokens whose states were those of another text when this one began */
-    ahead_record ahead;  /* its guesses from its own tokens */
+    size_t read;          /* tokens whose states the lane has */
+    size_t reused;        /* first tokens whose states were those of another text when this one began */
+    ahead_record ahead;   /* its guesses from its own tokens */
     ahead_record drafted; /* those of the draft model */
-    uint64_t order;      /* of its beginning */
-    uint64_t compute_ns; /* of the runs that it was in */
-    uint64_t rows;       /* most texts in one of them */
+    uint64_t order;       /* of its beginning */
+    uint64_t compute_ns;  /* of the runs that it was in */
+    uint64_t rows;        /* most texts in one of them */
 };
 
 /* Generates the texts of a request, linked by next. INLAY_BUSY: max_queue texts wait already. From here on another

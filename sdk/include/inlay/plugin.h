@@ -171,7 +171,7 @@ extern "C" {
  *     ReduceMean, ReduceMin, ReduceSum, Reshape, Round, SequenceConstruct, Shape, Sigmoid, Slice, Softmax, Split,
  *     Squeeze, Sub, Swish, Transpose, Unsqueeze, Where;
  *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization;
- *     of ai.inlay (defined by inlay): Attention, LowRank, SearchEnd, SearchStart, SearchStep, SparseToDense.
+ *     of ai.inlay (inlay's own): Attention, GatherMatMul, LowRank, SearchEnd, SearchStart, SearchStep, SparseToDense.
  * The list grows with the ABI minor version. For a plugin built for an older minor, nodes of operators added since are
  * not candidates.
  *

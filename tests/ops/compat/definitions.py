@@ -268,10 +268,23 @@ def tree_ensembles():
                   name=f"TreeEnsemble_{aggregate}")
 
 
+def gathered_products():
+    for m, k, n, dtype in ((1, 70, 131, np.float32), (3, 5, 16, np.float32), (2, 33, 9, np.float16)):
+        table = floats(4, k, n).astype(dtype)
+        for chosen in (np.int64([[3, -4, 1], [1, 1, 2]]), np.int32([0] * 70), np.int64(-1)):
+            x = floats(*chosen.shape, m, k).astype(dtype)
+            y = (x.astype(np.float64) @ table.astype(np.float64)[chosen]).astype(dtype)
+            for transposed in (0, 1):
+                stored = table.swapaxes(1, 2) if transposed else table
+                yield one("GatherMatMul", {"x": x, "w_": np.ascontiguousarray(stored), "i": chosen}, [y],
+                          {"transposed": transposed}, domain="ai.inlay", peer=False,
+                          name=f"GatherMatMul_{m}_{chosen.size}_{transposed}")
+
+
 def all_cases():
     """Generates the cases; the same ones in each run."""
     for group in (elementwise, cumulative, norms, windows, causal_convolutions, attentions, linear_attentions, caches,
-                  tree_ensembles):
+                  tree_ensembles, gathered_products):
         for case in group():
             case.operator = case.model.graph.node[0].op_type
             yield case

@@ -1,0 +1,193 @@
+#include "serve/schedule/lane.h"
+#include "inlay/check.h"
+#include "lookup.h"
+#include "serve/model/text.h"
+#include <string.h>
+
+enum {
+    CHUNK = 256,      /* tokens of a prompt that are read by one run, so that it does not hold up the other texts */
+    FIRST_TOKENS = 64 /* initial capacity of states that grow; it doubles */
+};
+
+void lane_fail(struct lane *lane, const inlay_diag *failure)
+{
+    for (uint32_t i = 0; i < lane->row_count; i++)
+        decoder_end_text(lane->decoder, lane->texts[i], failure);
+    lane->row_count = 0;
+}
+
+void lane_join(struct lane *lane, const inlay_row *rows)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    do {
+        status = inlay_context_set_rows(lane->sequence.instance.context, rows, lane->row_count, &diag);
+    } while (decoder_drop_prefixes(lane->decoder, status));
+    if (status != INLAY_OK)
+        lane_fail(lane, &diag);
+}
+
+/* Makes the row of the text that begins in the lane: it has the tokens that an earlier text has, too. */
+static inlay_status begin_row(struct lane *lane, inlay_diag *diag)
+{
+    struct decoder *decoder = lane->decoder;
+    decoding_text *text = lane->texts[0];
+    inlay_status status;
+    inlay_row row;
+
+    do {
+        text->read = text->reused = prefixes_find(decoder->prefixes, text->adapter, text->tokens, text->count, &row);
+        prefixes_trim(decoder->prefixes, decoder_prefix_limit(decoder), text->reused > 0);
+        status = inlay_context_set_rows(lane->sequence.instance.context, &row, 1, diag);
+    } while (decoder_drop_prefixes(decoder, status));
+    return status;
+}
+
+inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
+{
+    const struct model *model = lane->decoder->model;
+    struct instance *instance = &lane->sequence.instance;
+    inlay_status status = INLAY_OK;
+
+    if (instance->context == NULL) {
+        status = instance_init(model, instance, 1, diag);
+        if (status == INLAY_OK)
+            status = inlay_context_keep_rows(instance->context, &model->text->rows, FIRST_TOKENS, diag);
+        if (status != INLAY_OK)
+            instance_deinit(model, instance);
+    }
+    return status == INLAY_OK ? begin_row(lane, diag) : status;
+}
+
+/* The most guesses, up to `most`, that the lane's next run may read. */
+static size_t most_guesses(const struct lane *lane, size_t most)
+{
+    const struct decoder *decoder = lane->decoder;
+    const struct text_model *model = decoder->model->text;
+    const model_settings *settings = &decoder->model->settings;
+    const decoding_text *text = lane->texts[0];
+
+    if (lane->plain || lane->reads || lane->row_count > 1 || text->count - text->read != 1 || decoder->last_only ||
+        !model->rows.in_parts || model->rows.fixed_bytes > 0)
+        return 0;
+    if (model->context > 0 && text->count + most > model->context)
+        most = text->count < model->context ? model->context - text->count : 0;
+    return settings->kv_memory == 0 ||
+                   decoder_used_bytes(decoder) + most * model->rows.token_bytes <= settings->kv_memory
+               ? most
+               : 0;
+}
+
+/* Guesses the next tokens of the lane's only text by its own tokens. Sets lane->ahead to the number of those that its
+ * next run reads. */
+static void lane_guess(struct lane *lane)
+{
+    struct decoder *decoder = lane->decoder;
+    decoding_text *text = lane->texts[0];
+    const size_t most = most_guesses(lane, decoder->model->settings.lookup_tokens);
+    size_t found;
+
+    lane->ahead = 0;
+    lane->is_drafted = false;
+    if (most == 0)
+        return;
+    found = lookup_next(text->tokens, text->count, most, lane->guesses);
+    lane->ahead = ahead_best(&decoder->ahead, &text->ahead, (uint32_t)found, 0);
+}
+
+/* Begins guesses of the draft model for the lane's only text, if no other text is generated. */
+static bool lane_draft(struct lane *lane)
+{
+    struct decoder *decoder = lane->decoder;
+    decoding_text *text = lane->texts[0];
+    size_t most;
+
+    if (decoder->drafter == NULL || lane->ahead > 0 || decoder->active > 1 || !drafter_is_free(decoder->drafter))
+        return false;
+    most = most_guesses(lane, decoder->model->settings.draft_tokens);
+    most = ahead_best(&decoder->ahead, &text->drafted, (uint32_t)most, drafter_ns(decoder->drafter));
+    return most > 0 && drafter_begin(decoder->drafter, text, (uint32_t)most);
+}
+
+size_t lane_step_tokens(const struct lane *lane)
+{
+    const decoding_text *text = lane->texts[0];
+    const size_t left = text->count - text->read + lane->ahead;
+
+    return lane->decoder->model->text->rows.in_parts && left > CHUNK ? CHUNK : left;
+}
+
+/* Binds the adapters of the lane's texts, if the model has some. */
+static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
+{
+    const text_model *model = lane->decoder->model->text;
+    const int64_t rows = lane->row_count;
+    inlay_status status = INLAY_OK;
+
+    if (model->adapter == INLAY_NONE || lane->decoder->model->adapter_count == 0)
+        return INLAY_OK;
+    for (uint32_t r = 0; r < lane->row_count; r++)
+        lane->adapters[r] = lane->texts[r]->adapter;
+    if (lane->adapter_rows != lane->row_count) {
+        inlay_value_unref(lane->adapter_input);
+        lane->adapter_input = NULL;
+        lane->adapter_rows = 0;
+        status = inlay_value_borrow(INLAY_INT64, 1, &rows, lane->adapters, lane->row_count * sizeof *lane->adapters,
+                                    &lane->adapter_input, diag);
+        if (status == INLAY_OK)
+            lane->adapter_rows = lane->row_count;
+    }
+    return status == INLAY_OK
+               ? inlay_context_set_input(lane->sequence.instance.context, model->adapter, lane->adapter_input, diag)
+               : status;
+}
+
+inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
+{
+    const uint32_t rows = lane->row_count;
+    const int64_t *tokens = lane->texts[0]->tokens + lane->texts[0]->read;
+    const inlay_status status = bind_adapters(lane, diag);
+    size_t columns;
+
+    if (status != INLAY_OK)
+        return status;
+    columns = lane_step_tokens(lane);
+    if (lane->ahead > 0) {
+        lane->decoder->tokens[0] = *tokens;
+        memcpy(lane->decoder->tokens + 1, lane->guesses, lane->ahead * sizeof *lane->guesses);
+        tokens = lane->decoder->tokens;
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        const decoding_text *text = lane->texts[r];
+
+        INLAY_CHECK(text->read + columns <= text->count + lane->ahead);
+        if (rows > 1) {
+            INLAY_CHECK(columns == 1); /* prompts are read alone */
+            lane->decoder->tokens[r] = text->tokens[text->read];
+            tokens = lane->decoder->tokens;
+        }
+    }
+    lane->job.rows = rows;
+    lane->job.bytes = rows * columns * sizeof *tokens;
+    lane->job.arrived_ns = lane->job.received_ns = clock_ns();
+    return inlay_context_set_tokens(lane->sequence.instance.context, tokens, (int64_t)columns, diag);
+}
+
+void lane_queue(struct lane *lane, struct lane **queue)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (lane->row_count == 0 || lane->runs)
+        return;
+    lane_guess(lane);
+    lane->drafts = lane_draft(lane);
+    if (!lane->drafts && lane_prepare(lane, &diag) != INLAY_OK) {
+        lane_fail(lane, &diag);
+        return;
+    }
+    lane->runs = true;
+    lane->drops = lane->decoder->drops;
+    lane->queue = *queue;
+    *queue = lane;
+}
