@@ -248,6 +248,35 @@ static void contexts_share_the_room(void **state)
     inlay_session_destroy(session);
 }
 
+/* A replaced weight: regions that do not read it stay, and the result is that of a session without the limit. */
+static void weights_are_replaced(void **state)
+{
+    const int64_t dims[] = { WIDTH, WIDTH };
+    const char *const name = "w3";
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *value = NULL;
+    float results[2][ROWS * WIDTH];
+
+    (void)state;
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &value, NULL), INLAY_OK);
+    for (int64_t i = 0; i < WIDTH * WIDTH; i++)
+        ((float *)inlay_value_data(value))[i] = (float)(i % 101 - 50) / 1024;
+    for (int i = 0; i < 2; i++) {
+        inlay_session *session;
+
+        /* Until the new version replaces it, both are in memory. */
+        if (open_session("cpu,reference", i == 0 ? NULL : "host=48M", &session, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        run_once(session, results[i]);
+        if (inlay_session_update(session, 1, &name, &value, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        run_once(session, results[i]);
+        inlay_session_destroy(session);
+    }
+    inlay_value_unref(value);
+    assert_memory_equal(results[0], results[1], sizeof results[0]);
+}
+
 /* Truncates the files of packed weights. */
 static void truncate_packs(void)
 {
@@ -343,9 +372,13 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_weights_are_streamed), cmocka_unit_test(weights_of_the_file_are_streamed),
-        cmocka_unit_test(a_layer_must_fit),            cmocka_unit_test(contexts_share_the_room),
-        cmocka_unit_test(a_truncated_file_is_an_error), cmocka_unit_test(children_read_by_themselves),
+        cmocka_unit_test(packed_weights_are_streamed),
+        cmocka_unit_test(weights_of_the_file_are_streamed),
+        cmocka_unit_test(a_layer_must_fit),
+        cmocka_unit_test(contexts_share_the_room),
+        cmocka_unit_test(weights_are_replaced),
+        cmocka_unit_test(a_truncated_file_is_an_error),
+        cmocka_unit_test(children_read_by_themselves),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -248,8 +248,6 @@ const partition_provider *program_device(const struct program *program);
 bool program_inherit(struct program *program);
 /* The measured times of a provider's kernels, in the program's memory; NULL: none, or out of memory. */
 const struct run_timings *program_timings(struct program *program, const partition_provider *provider);
-/* Sets the positions of the steps' weights for env.stream. The program and its bodies are compiled. */
-void program_place_weights(const struct program *program);
 /* Estimates the host memory that the program will need once the regions from `first` on are compiled: packed weights,
  * and values during a run. */
 uint64_t program_expected_bytes(const struct program *program, uint32_t first);

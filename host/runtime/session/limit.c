@@ -59,6 +59,7 @@ inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag
         if (session->env.stream == NULL)
             return no_memory(diag, "for a session");
         session->env.packs.streamed = true;
+        session->env.build_threads = 1; /* each holds the weights of a layer, and their packed form */
         session->rules.max_weight_bytes = session->host_limit / REGIONS_IN_MEMORY + 1;
     }
     __atomic_store_n(session->env.held_bytes, session->env.stream == NULL ? mapped : 0, __ATOMIC_RELAXED);
@@ -128,6 +129,21 @@ static uint64_t margin(const inlay_session *session)
     return session->host_limit / 16;
 }
 
+/* Sets the positions of the program's weights from `next` on; returns the next position. */
+static uint32_t place_weights(const struct program *program, uint32_t next, bool repeated)
+{
+    for (uint32_t i = 0; i < program->step_count; i++) {
+        const program_step *step = &program->steps[i];
+        const bool repeats = strcmp(step->node->info.op_type.data, "If") != 0;
+
+        if (step->weights != NULL)
+            weight_stream_place(program->env->stream, step->weights, next++, repeated);
+        for (uint32_t k = 0; step->provider == NULL && k < step->node->body_count; k++)
+            next = place_weights(step->bodies[k], next, repeated || repeats);
+    }
+    return next;
+}
+
 /* Adds the memory of streamed weights to the held bytes; `run` bytes are needed for a run. INLAY_LIMIT_EXCEEDED: the
  * weights of the largest step do not fit; *out_required is the minimum limit. */
 static inlay_status begin_stream(inlay_session *session, uint64_t run, uint64_t *out_required)
@@ -140,7 +156,7 @@ static inlay_status begin_stream(inlay_session *session, uint64_t run, uint64_t 
     *out_required += *out_required / 15 + 1; /* its margin */
     if (held + run + largest > session->host_limit)
         return INLAY_LIMIT_EXCEEDED;
-    program_place_weights(session->main);
+    (void)place_weights(session->main, 0, false);
     (void)__atomic_add_fetch(
         session->env.held_bytes,
         weight_stream_begin(stream, session->host_limit - held - run, spare_bytes, session->memory), __ATOMIC_RELAXED);

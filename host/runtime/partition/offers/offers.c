@@ -76,20 +76,6 @@ static bool single_nodes(const struct collector *collector)
     return collector->request->rules != NULL && collector->request->rules->single_nodes;
 }
 
-uint64_t partition_constant_bytes(const struct graph *graph, const uint32_t *nodes, uint32_t node_count)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t k = 0; k < node_count; k++) {
-        const inlay_node_info *node = &graph->nodes[nodes[k]]->info;
-
-        for (uint32_t i = 0; i < node->input_count; i++)
-            if (node->inputs[i] != INLAY_NONE)
-                sum += graph->values[node->inputs[i]].info.data_bytes;
-    }
-    return sum;
-}
-
 /* Applies partition_rules.max_weight_bytes. Small constants, such as a bias, do not count. */
 static void limit_weights(const struct collector *collector, partition_offer *offer)
 {

@@ -36,26 +36,6 @@ void program_release_step(const program_env *env, program_step *step)
     blob_unmap(&step->blob);
 }
 
-/* Sets the positions of the program's weights from `next` on; returns the next position. */
-static uint32_t place_weights(const struct program *program, uint32_t next, bool repeated)
-{
-    for (uint32_t i = 0; i < program->step_count; i++) {
-        const program_step *step = &program->steps[i];
-        const bool repeats = strcmp(step->node->info.op_type.data, "If") != 0;
-
-        if (step->weights != NULL)
-            weight_stream_place(program->env->stream, step->weights, next++, repeated);
-        for (uint32_t k = 0; step->provider == NULL && k < step->node->body_count; k++)
-            next = place_weights(step->bodies[k], next, repeated || repeats);
-    }
-    return next;
-}
-
-void program_place_weights(const struct program *program)
-{
-    (void)place_weights(program, 0, false);
-}
-
 bool program_passes_to_bodies(const program_step *step, uint32_t value)
 {
     return step->provider == NULL && partition_passes_to_bodies(step->node, value);
