@@ -35,7 +35,7 @@ done
 drop_in=$lib/inlay/onnxruntime/libonnxruntime.so.1
 if [ -e "$build/lib/inlay/onnxruntime/libonnxruntime.so.1" ]; then
     [ -e "$drop_in" ] || die "libonnxruntime.so.1 is not installed"
-    for file in "$drop_in" "$lib/libinlay_ep.so"; do
+    for file in "$drop_in" "${drop_in%/*}/libinlay_ep.so"; do
         ldd "$file" | grep -q "libinlay.so.1 => $lib/" || die "$file does not find libinlay"
     done
 fi
