@@ -319,6 +319,7 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
         *r = (facts_region){ .region = region,
                              .step = &program->steps[i],
                              .measured_ns = -1,
+                             .weights = weight_stream_sizes_of(program->env->stream, program->steps[i].weights),
                              .source = region->offer_count > 0 ? COST_MEASURED : COST_NONE };
         for (uint32_t k = 0; k < region->input_count; k++)
             r->bytes_in += facts_value_bytes(graph, region->inputs[k]);

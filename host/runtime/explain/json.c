@@ -130,6 +130,15 @@ static void write_node(struct json_writer *json_writer, const facts_graph *graph
 
 static void write_graph(struct json_writer *json_writer, const char *key, const facts_graph *graph);
 
+static void write_weights(json_out *json, stream_sizes sizes)
+{
+    json_open(json, "weights", '{', true);
+    json_whole(json, "in_memory_bytes", sizes.resident);
+    json_whole(json, "read_bytes", sizes.streamed);
+    json_whole(json, "table_bytes", sizes.on_demand);
+    json_close(json);
+}
+
 static void write_region(struct json_writer *json_writer, const facts_region *region)
 {
     json_out *json = json_writer->json;
@@ -154,6 +163,8 @@ static void write_region(struct json_writer *json_writer, const facts_region *re
     json_whole(json, "bytes_out", region->bytes_out);
     json_whole(json, "resident_bytes", region->resident_bytes);
     json_whole(json, "workspace_bytes", region->workspace_bytes);
+    if (region->step->weights != NULL)
+        write_weights(json, region->weights);
     if (region->body_count > 0) {
         json_open(json, "bodies", '{', false);
         for (uint32_t b = 0; b < region->body_count; b++)
@@ -453,6 +464,8 @@ void json_session(const struct facts *facts, const explain_view *view)
     json_number(&json, "copies_ns", facts->copies_ns);
     json_number(&json, "flops", facts->flops);
     json_number(&json, "bytes_moved", facts->bytes_moved);
+    if (facts->session->env.stream != NULL)
+        write_weights(&json, weight_stream_sizes(facts->session->env.stream));
     if (facts->timings != NULL) {
         json_number(&json, "measured_ns", facts->measured_ns);
         json_whole(&json, "measured_runs", timings_runs(facts->timings));

@@ -26,6 +26,21 @@ static void say_assumed(const struct text_page *page)
         say(page->sink, "%s (--assume NAME=N)\n", shown > SHOWN_SIZES && !page->all ? ", ..." : "");
 }
 
+/* With a limit of host memory below the size of the weights. */
+static void say_weights(const struct text_page *page)
+{
+    const stream_sizes sizes = weight_stream_sizes(page->facts->session->env.stream);
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+
+    if (page->facts->session->env.stream == NULL)
+        return;
+    say(page->sink, "weights: %s stay in memory, %s are read from their files in each run",
+        format_bytes(sizes.resident, a), format_bytes(sizes.streamed, b));
+    if (sizes.on_demand > 0)
+        say(page->sink, ", and the used pages of tables of %s", format_bytes(sizes.on_demand, a));
+    say(page->sink, "\n");
+}
+
 static void say_summary(const struct text_page *page)
 {
     const struct facts *facts = page->facts;
@@ -61,7 +76,9 @@ static void say_summary(const struct text_page *page)
     if (page->measured)
         say(page->sink, "; measured %s, %s (median of %" PRIu32 " runs)", format_ns(facts->measured_ns, a),
             text_ratio(facts->measured_ns, facts->ns, b), timings_runs(facts->timings));
-    say(page->sink, "\n\n");
+    say(page->sink, "\n");
+    say_weights(page);
+    say(page->sink, "\n");
 }
 
 static void say_providers(const struct text_page *page)

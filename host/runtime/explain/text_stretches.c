@@ -167,6 +167,12 @@ static void say_regions(const struct text_page *page, const facts_graph *graph, 
         say(page->sink, " %9s", format_bytes(region->bytes_out, a));
         if (region->resident_bytes > 0)
             say(page->sink, "  resident %s", format_bytes(region->resident_bytes, a));
+        if (region->weights.resident > 0)
+            say(page->sink, "  weights %s in memory", format_bytes(region->weights.resident, a));
+        if (region->weights.streamed > 0)
+            say(page->sink, "  weights %s read in each run", format_bytes(region->weights.streamed, a));
+        if (region->weights.on_demand > 0)
+            say(page->sink, "  table %s", format_bytes(region->weights.on_demand, a));
         if (region->workspace_bytes > 0)
             say(page->sink, "  workspace %s", format_bytes(region->workspace_bytes, a));
         say(page->sink, "\n");

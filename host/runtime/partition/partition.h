@@ -53,6 +53,7 @@ static inline bool partition_is_plain(const inlay_placement *placement)
 typedef struct partition_limits {
     uint32_t nodes, inputs, outputs;
     uint64_t resident_bytes;
+    uint64_t weight_bytes; /* partition_rules.max_weight_bytes; a single offer may exceed it */
 } partition_limits;
 
 typedef struct partition_offer {
@@ -64,6 +65,7 @@ typedef struct partition_offer {
     const inlay_placement *placements;
     uint32_t placement_count;
     uint64_t workspace_bytes, resident_bytes;
+    uint64_t weight_bytes;   /* packed or borrowed weights; 0 without limits.weight_bytes */
     partition_limits limits; /* of a region that contains it */
     inlay_cost cost;         /* at the shapes of partition.profile */
     uint32_t cost_source;    /* COST_* of cost.h */
@@ -185,6 +187,7 @@ typedef struct partition_rules {
     uint32_t pin_count, forbid_count, require_count, limit_count;
     uint32_t max_partitions; /* maximum number of partitions; 0 = unlimited */
     bool no_cpu;             /* no node runs on a provider whose device is a CPU */
+    uint64_t max_weight_bytes; /* of a region in host memory; 0 = unlimited */
     bool single_nodes;       /* each region is one node: offers for several nodes are ignored, and none are merged */
     const char *saved_plan;  /* path of a plan written by `inlay partition --save`; NULL = none */
     /* [provider_count] 1 = measured runs of the model are faster without the provider (cost_is_left_out): it runs
@@ -218,6 +221,21 @@ typedef struct partition_request {
  * of every provider. */
 INLAY_NODISCARD inlay_status partition_graph(const partition_request *request, struct arena *arena,
                                              struct partition *out, inlay_diag *diag);
+
+/* Size of the constants that these nodes read. Packed weights are usually as large as the original ones. */
+static inline uint64_t partition_constant_bytes(const struct graph *graph, const uint32_t *nodes, uint32_t node_count)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < node_count; k++) {
+        const inlay_node_info *node = &graph->nodes[nodes[k]]->info;
+
+        for (uint32_t i = 0; i < node->input_count; i++)
+            if (node->inputs[i] != INLAY_NONE)
+                sum += graph->values[node->inputs[i]].info.data_bytes;
+    }
+    return sum;
+}
 
 /* Returns whether the rules allow the provider to run the node. */
 bool partition_may_run(const partition_request *request, uint32_t node, uint32_t provider);

@@ -6,6 +6,7 @@
 #define PLAN_PROGRAM_H
 #include "partition/partition.h"
 #include "plan/packs/packs.h"
+#include "plan/stream/stream.h"
 #include <pthread.h>
 
 /* An input of the main graph that the next run gets from an output of this run. */
@@ -29,6 +30,8 @@ typedef struct program_env {
      * limit, assuming that `coming` further bytes will be needed. */
     uint64_t (*room)(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over);
     void *room_ctx;
+    struct weight_stream
+        *stream; /* reads weights while the model runs (plan/stream/stream.h); NULL: all stay in memory */
     bool without_failed;        /* option device_failure: repeat runs without a device that failed */
     uint64_t device_timeout_ms; /* time after which a device that does not finish its work counts as hung; 0 = never */
     uint32_t priority;          /* option priority: INLAY_PRIORITY_* of runs that state none, and of device memory */
@@ -86,7 +89,8 @@ typedef struct program_step {
     program_share *share;    /* NULL: no other program runs compiled, unless it borrows it */
     bool counted;            /* the progress of the session's creation includes the step */
     uint64_t resident_bytes; /* memory of compiled: as reported by the provider, otherwise according to its offers */
-    bool has_key;            /* the engine cache serves the region */
+    struct step_weights *weights; /* that compiled reads and that are in mapped files; NULL: none, or no env.stream */
+    bool has_key;                 /* the engine cache serves the region */
     region_key key;
     blob_map blob; /* the file from which the region was compiled; unmapped after compiled is released */
 } program_step;

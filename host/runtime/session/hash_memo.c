@@ -216,10 +216,16 @@ static bool collect(struct work *work, struct graph *graph)
 static bool hash_batch(const struct work *work, uint32_t begin, uint32_t end, hash_job *jobs)
 {
     INLAY_CHECK(begin < end && end <= work->count);
-    for (uint32_t i = begin; i < end; i++)
-        jobs[i - begin] = (hash_job){ .data = work->list[i].info->data,
-                                      .bytes = work->list[i].info->data_bytes,
-                                      .seed = work->list[i].seed };
+    for (uint32_t i = begin; i < end; i++) {
+        const inlay_value_info *info = work->list[i].info;
+        uint64_t at;
+
+        jobs[i - begin] =
+            (hash_job){ .data = info->data,
+                        .bytes = info->data_bytes,
+                        .seed = work->list[i].seed,
+                        .mapped = graph_blob_file(work->model, info->data, (size_t)info->data_bytes, &at) != NULL };
+    }
     if (!hash_many(jobs, end - begin))
         return false;
     for (uint32_t i = begin; i < end; i++) {

@@ -57,6 +57,8 @@ inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *
         if (status == INLAY_OK)
             watchdog_inherit(writable->watchdog);
         if (status == INLAY_OK)
+            weight_stream_inherit(writable->env.stream);
+        if (status == INLAY_OK)
             __atomic_store_n(&writable->forks, fork_count, __ATOMIC_RELEASE);
     }
     (void)pthread_mutex_unlock(&lock);

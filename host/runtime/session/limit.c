@@ -2,8 +2,12 @@
  *
  * Memory held between runs is the sum of weights that are mapped from the file, mapped packed weights, and the growth
  * of the malloc heap while the session and its plans are created. The first two are counted, the last is measured. Runs
- * count their memory separately (exec/values/run_memory.h). */
+ * count their memory separately (exec/values/run_memory.h).
+ *
+ * If the weights exceed the limit, they are read from their files during runs (plan/stream/stream.h), and the memory that
+ * is left for them is part of what the session holds. */
 #include "base/heap.h"
+#include "base/memory.h"
 #include "config/checks.h"
 #include "session/session.h"
 #include "inlay/check.h"
@@ -39,10 +43,27 @@ static uint64_t mapped_bytes(const struct graph *graph)
     return sum;
 }
 
-void session_limit_begin(inlay_session *session)
+/* Regions are divided so that this many of them have room: the one that runs, those that are read ahead, and those that
+ * stay. */
+enum { REGIONS_IN_MEMORY = 16 };
+
+inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag *diag)
 {
-    if (session->env.held_bytes != NULL)
-        __atomic_store_n(session->env.held_bytes, mapped_bytes(session->model->main), __ATOMIC_RELAXED);
+    uint64_t mapped;
+
+    if (session->env.held_bytes == NULL)
+        return INLAY_OK;
+    mapped = mapped_bytes(session->model->main);
+    if ((stream || mapped > session->host_limit) && session->env.stream == NULL) {
+        session->env.stream = weight_stream_create();
+        if (session->env.stream == NULL)
+            return no_memory(diag, "for a session");
+        session->env.packs.streamed = true;
+        session->env.build_threads = 1; /* each holds the weights of a layer, and their packed form */
+        session->rules.max_weight_bytes = session->host_limit / REGIONS_IN_MEMORY + 1;
+    }
+    __atomic_store_n(session->env.held_bytes, session->env.stream == NULL ? mapped : 0, __ATOMIC_RELAXED);
+    return INLAY_OK;
 }
 
 uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over)
@@ -96,10 +117,56 @@ static uint64_t context_bytes(const struct plan *plan)
     return 2 * plan->arena.total_bytes + (1 << 16);
 }
 
+static uint64_t spare_bytes(void *ctx)
+{
+    return run_memory_spare(ctx);
+}
+
+/* The part of the limit that is not used for weights: pages at their ends, page tables, and what the system reads
+ * beyond them. */
+static uint64_t margin(const inlay_session *session)
+{
+    return session->host_limit / 16;
+}
+
+/* Sets the positions of the program's weights from `next` on; returns the next position. */
+static uint32_t place_weights(const struct program *program, uint32_t next, bool repeated)
+{
+    for (uint32_t i = 0; i < program->step_count; i++) {
+        const program_step *step = &program->steps[i];
+        const bool repeats = strcmp(step->node->info.op_type.data, "If") != 0;
+
+        if (step->weights != NULL)
+            weight_stream_place(program->env->stream, step->weights, next++, repeated);
+        for (uint32_t k = 0; step->provider == NULL && k < step->node->body_count; k++)
+            next = place_weights(step->bodies[k], next, repeated || repeats);
+    }
+    return next;
+}
+
+/* Adds the memory of streamed weights to the held bytes; `run` bytes are needed for a run. INLAY_LIMIT_EXCEEDED: the
+ * weights of the largest step do not fit; *out_required is the minimum limit. */
+static inlay_status begin_stream(inlay_session *session, uint64_t run, uint64_t *out_required)
+{
+    struct weight_stream *stream = session->env.stream;
+    const uint64_t held = __atomic_add_fetch(session->env.held_bytes, margin(session), __ATOMIC_RELAXED);
+    const uint64_t largest = weight_stream_largest(stream);
+
+    *out_required = held - margin(session) + run + largest;
+    *out_required += *out_required / 15 + 1; /* its margin */
+    if (held + run + largest > session->host_limit)
+        return INLAY_LIMIT_EXCEEDED;
+    (void)place_weights(session->main, 0, false);
+    (void)__atomic_add_fetch(
+        session->env.held_bytes,
+        weight_stream_begin(stream, session->host_limit - held - run, spare_bytes, session->memory), __ATOMIC_RELAXED);
+    return INLAY_OK;
+}
+
 inlay_status session_limit_check(inlay_session *session, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    uint64_t required;
+    uint64_t required, run;
     struct plan *plan;
 
     if (session->env.held_bytes == NULL)
@@ -108,7 +175,12 @@ inlay_status session_limit_check(inlay_session *session, inlay_diag *diag)
     (void)__atomic_add_fetch(session->env.held_bytes, packs_counted(session->main->packs).mapped_bytes,
                              __ATOMIC_RELAXED);
     plan = only_plan(session);
-    if (!run_memory_fits(session->memory, plan != NULL ? plan_run_bytes(plan) + context_bytes(plan) : 0, 0, &required))
+    run = plan != NULL ? plan_run_bytes(plan) + context_bytes(plan) : 0;
+    if (session->env.stream != NULL)
+        status = begin_stream(session, run, &required);
+    else if (!run_memory_fits(session->memory, run, 0, &required))
+        status = INLAY_LIMIT_EXCEEDED;
+    if (status == INLAY_LIMIT_EXCEEDED)
         status = run_memory_limit_error(
             session->memory, plan != NULL ? "the model" : "the model, excluding the memory of runs,", required, diag);
     plan_unref(plan);

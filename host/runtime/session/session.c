@@ -543,7 +543,7 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     session->keeps_sparse = watch == NULL; /* an observer may save the model */
     INLAY_TRY(session_report(session, 0, "loading", diag));
     INLAY_TRY(session_load_model(session, source, options, diag));
-    session_limit_begin(session);
+    INLAY_TRY(session_limit_begin(session, false, diag));
     INLAY_TRY(session_report(session, 0.1, "opening providers", diag));
     INLAY_TRY(load_plugins(session, options, diag));
     INLAY_TRY(session_rules_read(session, options, diag));
@@ -557,8 +557,9 @@ done:
     return status;
 }
 
-inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
-                          inlay_diag *diag)
+/* *inout_stream: see session_limit_begin(); set if a session that failed would have read its weights during runs. */
+static inlay_status open_once(const session_source *source, const inlay_options *options, bool *inout_stream,
+                              inlay_session **out_session, inlay_diag *diag)
 {
     inlay_session *session = NULL;
     inlay_status status = session_prepare(source, options, NULL, &session, diag);
@@ -567,7 +568,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     if (status != INLAY_OK)
         return status;
     INLAY_TRY(session_report(session, 0.4, "compiling", diag));
-    session_limit_begin(session);
+    INLAY_TRY(session_limit_begin(session, *inout_stream, diag));
     INLAY_TRY(compile(session, options, diag));
     INLAY_TRY(session_limit_check(session, diag));
     INLAY_TRY(session_describe(session, diag));
@@ -582,7 +583,23 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     *out_session = session;
     session = NULL;
 done:
+    if (session != NULL)
+        *inout_stream = session->env.stream != NULL;
     session_close(session);
+    return status;
+}
+
+inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
+                          inlay_diag *diag)
+{
+    bool streamed = false;
+    inlay_status status = open_once(source, options, &streamed, out_session, diag);
+
+    /* The weights of the files fit the limit, but not what providers make of them. */
+    if (status == INLAY_LIMIT_EXCEEDED && session_host_limit(options) > 0 && !streamed) {
+        streamed = true;
+        status = open_once(source, options, &streamed, out_session, diag);
+    }
     return status;
 }
 
@@ -618,6 +635,7 @@ void session_close(inlay_session *session)
     session_versions_close(session);
     session_background_end(session);
     program_destroy(session->main);
+    weight_stream_destroy(session->env.stream);
     session_costs_close(session);
     graph_model_destroy(session->model); /* before the plugins, which own custom operators */
     for (uint32_t i = 0; i < session->env.provider_count; i++)

@@ -149,8 +149,9 @@ INLAY_NODISCARD inlay_status session_rules_read(inlay_session *session, const in
 
 /* Option memory_limit, host=BYTES; 0 = none. In limit.c, like the next three functions. */
 uint64_t session_host_limit(const inlay_options *options);
-/* Counts the graph's mapped weights. Called after loading, and again after optimisation. */
-void session_limit_begin(inlay_session *session);
+/* Counts the graph's mapped weights. Called after loading, and again after optimisation. stream: with a limit, weights
+ * are read during runs even if those of the files fit. */
+INLAY_NODISCARD inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag *diag);
 /* Implements program_env.room for a session with such a limit. */
 uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over);
 /* Checks the limit after compilation, including the memory of a first run if the input shapes are fixed. The message of

@@ -133,6 +133,7 @@ inlay_status session_trim(inlay_session *session, inlay_diag *diag)
         return INLAY_OK;
     (void)trim_contexts(session, UINT64_MAX);
     trim_plans(session);
+    weight_stream_trim(session->env.stream);
     status = trim_providers(session, diag);
     heap_trim();
     return status;
@@ -157,6 +158,7 @@ static uint64_t trim_idle(const struct session_idle *idle)
     found = trim_contexts(session, now > idle->idle_ns ? now - idle->idle_ns : 0);
     if (found.trimmed > 0) {
         trim_plans(session);
+        weight_stream_trim(session->env.stream);
         if (found.busy == 0 && found.first_ns == UINT64_MAX)
             (void)trim_providers(session, NULL);
         heap_trim();

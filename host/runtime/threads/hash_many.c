@@ -1,5 +1,6 @@
 #include "threads/hash_many.h"
 #include "base/hash.h"
+#include "base/pages.h"
 #include "threads/threads.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -11,6 +12,7 @@ struct block {
     const char *data;
     size_t bytes;
     uint64_t seed;
+    bool mapped;
     uint64_t hash;
 };
 
@@ -19,8 +21,11 @@ static inlay_status hash_range(void *user, int64_t begin, int64_t end, uint32_t 
     struct block *blocks = user;
 
     (void)worker;
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = begin; i < end; i++) {
         blocks[i].hash = hash_bytes(blocks[i].data, blocks[i].bytes, blocks[i].seed);
+        if (blocks[i].mapped)
+            pages_unmap(blocks[i].data, blocks[i].bytes);
+    }
     return INLAY_OK;
 }
 
@@ -50,7 +55,8 @@ bool hash_many(hash_job *jobs, uint32_t count)
 
             blocks[at++] = (struct block){ .data = (const char *)jobs[i].data + k * HASH_BLOCK,
                                            .bytes = left < HASH_BLOCK ? (size_t)left : HASH_BLOCK,
-                                           .seed = parts == 1 ? jobs[i].seed : 0 };
+                                           .seed = parts == 1 ? jobs[i].seed : 0,
+                                           .mapped = jobs[i].mapped };
         }
     }
     INLAY_CHECK(at == total);

@@ -8,6 +8,7 @@ typedef struct hash_job {
     const void *data; /* [bytes] borrowed */
     uint64_t bytes;
     uint64_t seed;
+    bool mapped;   /* data is in a mapping of a file; its pages are given back once they were hashed */
     uint64_t hash; /* out: hash_blocks(data, bytes, seed), see base/hash.h */
 } hash_job;
 

@@ -148,12 +148,11 @@ static inlay_status run_copy(struct runner *runner, struct bound *bound, bound_s
     return status;
 }
 
-static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
+/* Runs a step that is not simple. */
+static inlay_status run_other(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
 {
     inlay_status status;
 
-    if (step->sampled)
-        return runner->shared->calls->sampled_step(runner, bound, step, diag);
     if (step->plan->kind == PLAN_COPY)
         return run_copy(runner, bound, step, diag);
     if (step->plan->kind == PLAN_EXEC && step->async) {
@@ -185,6 +184,24 @@ static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_s
                 runner_set(runner, bound, value, NULL);
         }
     }
+    return status;
+}
+
+static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
+{
+    struct weight_stream *stream = runner->prog->env->stream;
+    struct step_weights *weights = stream != NULL && step->plan->kind != PLAN_COPY ? step->plan->step->weights : NULL;
+    inlay_status status;
+
+    if (step->sampled) /* calls runner_step() */
+        return runner->shared->calls->sampled_step(runner, bound, step, diag);
+    if (weights == NULL)
+        return run_other(runner, bound, step, diag);
+    status = weight_stream_enter(stream, weights, diag);
+    if (status != INLAY_OK)
+        return status;
+    status = run_other(runner, bound, step, diag);
+    weight_stream_leave(stream, weights);
     return status;
 }
 

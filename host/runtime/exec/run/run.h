@@ -118,10 +118,11 @@ struct bound_step {
     struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
 };
 
-/* Returns whether the step is a synchronous EXEC that waits for no other step. */
+/* Returns whether the step is a synchronous EXEC that waits for no other step and for no weights. */
 static inline bool bound_step_is_simple(const bound_step *step)
 {
-    return step->plan->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0;
+    return step->plan->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0 &&
+           step->plan->step->weights == NULL;
 }
 
 /* An address that must be updated when an input or output moves. */

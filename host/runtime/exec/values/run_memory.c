@@ -61,6 +61,16 @@ bool run_memory_fits(const run_memory *memory, uint64_t more, uint64_t mine, uin
     return *out_least <= memory->cap;
 }
 
+uint64_t run_memory_spare(const run_memory *memory)
+{
+    uint64_t taken;
+
+    if (memory == NULL || memory->cap == 0)
+        return UINT64_MAX;
+    taken = __atomic_load_n(&memory->used, __ATOMIC_RELAXED) + __atomic_load_n(&memory->held, __ATOMIC_RELAXED);
+    return taken < memory->cap ? memory->cap - taken : 0;
+}
+
 inlay_status run_memory_limit_error(const run_memory *memory, const char *what, uint64_t least, inlay_diag *diag)
 {
     (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,

@@ -4,6 +4,20 @@
 #include "partition/assign/saved.h"
 #include <string.h>
 
+/* Providers read elements of weights for the cost of an offer: without the release the pages of all weights would be in
+ * memory after the last offer. */
+static void release_weights(const struct graph *graph, const partition_offer *offer)
+{
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        const inlay_node_info *node = &graph->nodes[offer->nodes[k]]->info;
+
+        for (uint32_t i = 0; i < node->input_count; i++)
+            if (node->inputs[i] != INLAY_NONE && graph->values[node->inputs[i]].info.data != NULL)
+                graph_blob_release_pages(graph->model, graph->values[node->inputs[i]].info.data,
+                                         (size_t)graph->values[node->inputs[i]].info.data_bytes);
+    }
+}
+
 /* Prices every offer at the given shapes. */
 static void price_all(const partition_request *request, struct partition *partition)
 {
@@ -18,6 +32,8 @@ static void price_all(const partition_request *request, struct partition *partit
                                    .weight_bytes = partition->weight_bytes };
 
         offer->cost_source = cost_of_offer(request->costs, &question, &offer->cost, &offer->cost_error);
+        if (request->rules != NULL && request->rules->max_weight_bytes > 0)
+            release_weights(request->graph, offer);
     }
 }
 

@@ -76,6 +76,22 @@ static bool single_nodes(const struct collector *collector)
     return collector->request->rules != NULL && collector->request->rules->single_nodes;
 }
 
+/* Applies partition_rules.max_weight_bytes. Small constants, such as a bias, do not count. */
+static void limit_weights(const struct collector *collector, partition_offer *offer)
+{
+    enum { SMALL = 1 << 16 };
+    const partition_request *request = collector->request;
+    uint64_t bytes;
+
+    if (request->rules == NULL || request->rules->max_weight_bytes == 0 ||
+        partition_default_domain(&request->providers[collector->provider]) != INLAY_DOMAIN_HOST)
+        return;
+    bytes = partition_constant_bytes(request->graph, offer->nodes, offer->node_count);
+    bytes = offer->resident_bytes > bytes ? offer->resident_bytes : bytes;
+    offer->weight_bytes = bytes < SMALL ? 0 : bytes;
+    offer->limits.weight_bytes = request->rules->max_weight_bytes;
+}
+
 static inlay_status add_offer(void *ctx, const inlay_offer *offer)
 {
     struct collector *collector = ctx;
@@ -115,8 +131,11 @@ static inlay_status add_offer(void *ctx, const inlay_offer *offer)
     if (INLAY_HAS(offer, resident_bytes))
         copy->resident_bytes = offer->resident_bytes;
     if (INLAY_HAS(offer, max_resident_bytes))
-        copy->limits =
-            (partition_limits){ offer->max_nodes, offer->max_inputs, offer->max_outputs, offer->max_resident_bytes };
+        copy->limits = (partition_limits){ .nodes = offer->max_nodes,
+                                           .inputs = offer->max_inputs,
+                                           .outputs = offer->max_outputs,
+                                           .resident_bytes = offer->max_resident_bytes };
+    limit_weights(collector, copy);
     for (uint32_t i = 0; i < offer->node_count; i++)
         collector->answered[offer->nodes[i]] = true;
     collector->out->offer_count++;

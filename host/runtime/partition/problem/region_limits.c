@@ -11,7 +11,7 @@ typedef struct region_part {
     struct problem *problem;
     const uint32_t *choice;
     partition_limits limits; /* the smallest ones of its offers */
-    uint64_t resident_bytes;
+    uint64_t resident_bytes, weight_bytes;
     uint32_t nodes, inputs, outputs;
     uint32_t stamp;
 } region_part;
@@ -28,7 +28,8 @@ static bool exceeds(uint64_t count, uint64_t limit)
 
 static bool has_limits(const partition_limits *limits)
 {
-    return (limits->nodes | limits->inputs | limits->outputs) != 0 || limits->resident_bytes != 0;
+    return (limits->nodes | limits->inputs | limits->outputs) != 0 ||
+           (limits->resident_bytes | limits->weight_bytes) != 0;
 }
 
 bool partition_limits_init(struct problem *problem)
@@ -96,10 +97,12 @@ static void add_unit(region_part *part, uint32_t unit)
         add_reads(part, problem->graph->nodes[offer->nodes[k]]);
     part->nodes += offer->node_count;
     part->resident_bytes += offer->resident_bytes;
+    part->weight_bytes += offer->weight_bytes;
     part->limits.nodes = (uint32_t)smaller(part->limits.nodes, offer->limits.nodes);
     part->limits.inputs = (uint32_t)smaller(part->limits.inputs, offer->limits.inputs);
     part->limits.outputs = (uint32_t)smaller(part->limits.outputs, offer->limits.outputs);
     part->limits.resident_bytes = smaller(part->limits.resident_bytes, offer->limits.resident_bytes);
+    part->limits.weight_bytes = smaller(part->limits.weight_bytes, offer->limits.weight_bytes);
 }
 
 /* Can the part keep its limits, now or with more units? */
@@ -107,6 +110,17 @@ static bool may_grow(const region_part *part)
 {
     return !exceeds(part->nodes, part->limits.nodes) && !exceeds(part->inputs, part->limits.inputs) &&
            !exceeds(part->resident_bytes, part->limits.resident_bytes);
+}
+
+/* Would the unit's weights exceed the limit of the part? The first unit with weights may do so by itself. */
+static bool has_too_many_weights(const region_part *part, uint32_t unit)
+{
+    const struct problem *problem = part->problem;
+    const partition_offer *offer = &problem->partition->offers[part->choice[problem->schedule.head[unit]]];
+
+    return part->weight_bytes > 0 && offer->weight_bytes > 0 &&
+           exceeds(part->weight_bytes + offer->weight_bytes,
+                   smaller(part->limits.weight_bytes, offer->limits.weight_bytes));
 }
 
 /* The end of the longest part of order[begin .. end - 1] that begins there and keeps the limits; at least one unit. */
@@ -117,6 +131,8 @@ static uint32_t end_of_part(struct problem *problem, const uint32_t *choice, uin
     uint32_t last = begin;
 
     for (uint32_t i = begin; i < end && i - last <= LOOKAHEAD; i++) {
+        if (has_too_many_weights(&part, schedule->order[i]))
+            break;
         add_unit(&part, schedule->order[i]);
         if (!may_grow(&part))
             break;

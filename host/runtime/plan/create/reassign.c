@@ -76,6 +76,7 @@ static program_step *reuse_compiled_steps(struct program *program, const struct 
                                        .borrowed = from->borrowed,
                                        .share = from->share,
                                        .resident_bytes = from->resident_bytes,
+                                       .weights = from->weights,
                                        .has_key = from->has_key,
                                        .key = from->key,
                                        .blob = from->blob };

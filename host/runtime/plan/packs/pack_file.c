@@ -1,6 +1,9 @@
 #include "plan/packs/pack_file.h"
 #include "base/hash.h"
 #include "base/cache_folder.h"
+#include "base/memory.h"
+#include "base/output.h"
+#include "base/pages.h"
 #include "threads/hash_many.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -53,9 +56,9 @@ static bool entries_fit(const pack_file *file, uint64_t index_offset)
     return true;
 }
 
-bool pack_file_check(const pack_file *file, uint32_t i)
+bool pack_file_check(const pack_file *file, uint32_t i, bool unmaps)
 {
-    hash_job job = { .data = file->map + file->entries[i].offset, .bytes = file->entries[i].bytes };
+    hash_job job = { .data = file->map + file->entries[i].offset, .bytes = file->entries[i].bytes, .mapped = unmaps };
 
     return hash_many(&job, 1) && job.hash == file->entries[i].hash;
 }
@@ -125,11 +128,20 @@ static uint64_t place_entries(pack_entry *entries, uint32_t count)
     return (end + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
 }
 
+static void complete_head(pack_head *head, const pack_entry *entries)
+{
+    memcpy(head->magic, magic, sizeof magic);
+    head->format = FORMAT;
+    head->index_hash = hash_bytes(entries, head->entry_count * sizeof *entries, 0);
+    head->file_bytes = head->index_offset + head->entry_count * sizeof *entries;
+    head->hash = hash_head(head);
+}
+
 bool pack_file_write(const char *path, pack_key key, pack_entry *entries, const void *const *data, uint32_t entry_count)
 {
     static char zeros[HEAD_BYTES]; /* only read; not const, so that it is in .bss and not in the binary */
     uint64_t index = place_entries(entries, entry_count), end = sizeof(pack_head);
-    pack_head head = { .format = FORMAT, .entry_count = entry_count, .key = key, .index_offset = index };
+    pack_head head = { .entry_count = entry_count, .key = key, .index_offset = index };
     cache_folder_part *parts = malloc((2 * (size_t)entry_count + 3) * sizeof *parts);
     uint32_t part_count = 0;
     bool good;
@@ -145,11 +157,98 @@ bool pack_file_write(const char *path, pack_key key, pack_entry *entries, const 
     }
     parts[part_count++] = (cache_folder_part){ zeros, index - end };
     parts[part_count++] = (cache_folder_part){ entries, entry_count * sizeof *entries };
-    memcpy(head.magic, magic, sizeof magic);
-    head.index_hash = hash_bytes(entries, entry_count * sizeof *entries, 0);
-    head.file_bytes = index + entry_count * sizeof *entries;
-    head.hash = hash_head(&head);
+    complete_head(&head, entries);
     good = cache_folder_write(path, parts, part_count);
     free(parts);
     return good;
+}
+
+/* ------------------------------------------------------------------ writing pack by pack */
+
+bool pack_writer_begin(pack_writer *writer, const char *path)
+{
+    const size_t bytes = strlen(path) + 1;
+
+    *writer = (pack_writer){ .fd = -1, .end = HEAD_BYTES };
+    if (bytes > sizeof writer->path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(writer->path, path, bytes);
+    writer->fd = cache_folder_begin(path, writer->temporary, sizeof writer->temporary);
+    return writer->fd >= 0;
+}
+
+void *pack_writer_map(pack_writer *writer, uint64_t bytes, uint64_t *out_offset)
+{
+    const uint64_t offset = (writer->end + LARGE_ALIGN - 1) & ~(uint64_t)(LARGE_ALIGN - 1);
+    /* Blocks are reserved: writing to a mapped hole of a full disk would raise SIGBUS. */
+    const int error = posix_fallocate(writer->fd, (off_t)offset, (off_t)bytes);
+    void *data;
+
+    if (error != 0) {
+        errno = error;
+        return NULL;
+    }
+    data = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, writer->fd, (off_t)offset);
+    if (data == MAP_FAILED)
+        return NULL;
+    writer->end = offset + bytes;
+    *out_offset = offset;
+    return data;
+}
+
+void pack_writer_unmap(void *data, uint64_t bytes)
+{
+    (void)munmap(data, (size_t)bytes);
+}
+
+/* Adds the entry of a pack at this offset. */
+static bool add_entry(pack_writer *writer, pack_key key, const void *data, uint64_t bytes, uint64_t offset)
+{
+    if (!LIST_GROW(writer->entries, writer->entry_count))
+        return false;
+    writer->entries[writer->entry_count++] =
+        (pack_entry){ .key = key, .offset = offset, .bytes = bytes, .hash = hash_blocks(data, (size_t)bytes, 0) };
+    return true;
+}
+
+bool pack_writer_keep(pack_writer *writer, pack_key key, void *data, uint64_t bytes, uint64_t offset)
+{
+    const bool good = add_entry(writer, key, data, bytes, offset);
+
+    (void)mprotect(data, (size_t)bytes, PROT_READ);
+    if (msync(data, (size_t)bytes, MS_SYNC) != 0) /* pages that are not written cannot be given back */
+        return false;
+    pages_drop(data, bytes);
+    return good;
+}
+
+bool pack_writer_add(pack_writer *writer, pack_key key, const void *data, uint64_t bytes)
+{
+    const uint64_t offset = (writer->end + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+
+    if (lseek(writer->fd, (off_t)offset, SEEK_SET) < 0 || !output_write(writer->fd, data, bytes) ||
+        !add_entry(writer, key, data, bytes, offset))
+        return false;
+    writer->end = offset + bytes;
+    return true;
+}
+
+bool pack_writer_end(pack_writer *writer, pack_key key, bool stored)
+{
+    pack_head head = { .entry_count = writer->entry_count,
+                       .key = key,
+                       .index_offset = (writer->end + ALIGN - 1) & ~(uint64_t)(ALIGN - 1) };
+
+    if (writer->fd < 0)
+        return false;
+    complete_head(&head, writer->entries);
+    stored = stored && lseek(writer->fd, (off_t)head.index_offset, SEEK_SET) >= 0 &&
+             output_write(writer->fd, writer->entries, head.entry_count * sizeof *writer->entries) &&
+             lseek(writer->fd, 0, SEEK_SET) >= 0 && output_write(writer->fd, &head, sizeof head);
+    stored = cache_folder_end(writer->path, writer->temporary, writer->fd, stored);
+    free(writer->entries);
+    *writer = (pack_writer){ .fd = -1 };
+    return stored;
 }

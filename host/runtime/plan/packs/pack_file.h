@@ -4,6 +4,7 @@
  * validated before it is used. A truncated, changed or foreign file is treated as missing. */
 #ifndef PLAN_PACK_FILE_H
 #define PLAN_PACK_FILE_H
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,8 +33,31 @@ typedef struct pack_file {
  * ENOENT: no such file. Otherwise the reason: EBADMSG = damaged or foreign, or an errno. */
 int pack_file_open(const char *path, pack_key key, pack_file *out);
 void pack_file_close(pack_file *file);
-/* Validates pack i by its hash. Reads all of it, on several threads if it is large. */
-bool pack_file_check(const pack_file *file, uint32_t i);
+/* Validates pack i by its hash. Reads all of it, on several threads if it is large. unmaps: gives its pages back. */
+bool pack_file_check(const pack_file *file, uint32_t i, bool unmaps);
+
+/* A file that is written pack by pack, each of which is mapped while it is filled and afterwards. */
+typedef struct pack_writer {
+    int fd; /* -1: no file was begun */
+    char path[PATH_MAX], temporary[PATH_MAX];
+    uint64_t end;
+    pack_entry *entries; /* [entry_count] of packs that are filled */
+    uint32_t entry_count;
+} pack_writer;
+
+/* Begins a file that will be renamed to path. False, with errno: not possible. */
+bool pack_writer_begin(pack_writer *writer, const char *path);
+/* Adds room for a pack: writable memory, which the caller unmaps with pack_writer_unmap(). NULL, with errno: the disk is
+ * full, or the file cannot be written. */
+void *pack_writer_map(pack_writer *writer, uint64_t bytes, uint64_t *out_offset);
+void pack_writer_unmap(void *data, uint64_t bytes);
+/* The pack at data and at this offset is filled: it is written and stays mapped, read-only, without pages in memory. */
+bool pack_writer_keep(pack_writer *writer, pack_key key, void *data, uint64_t bytes, uint64_t offset);
+/* Adds a pack that is not mapped from the file. */
+bool pack_writer_add(pack_writer *writer, pack_key key, const void *data, uint64_t bytes);
+/* Ends the file: stores it under its path if `stored` and possible, which the result tells; otherwise deletes it. Packs
+ * stay mapped in either case. */
+bool pack_writer_end(pack_writer *writer, pack_key key, bool stored);
 
 /* Writes a file of packs atomically. entries: the caller sets key and bytes, offset and hash are filled in; data[i]:
  * the pack of entries[i]. False, with errno: the file was not written. */

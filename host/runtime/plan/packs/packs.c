@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/isa.h"
 #include "base/cache_folder.h"
+#include "base/pages.h"
 #include "inlay/check.h"
 #include "partition/cost/cost_profile.h"
 #include "plan/packs/pack_file.h"
@@ -18,7 +19,7 @@
 
 /* MAX_FILES: a model has several files, because sessions with other threads, options or shapes may need other packs of
  * the same weights. Each session writes the packs that it misses to a new file. */
-enum { MAX_FILES = 8, MAX_FOLDER_FILES = 4096, ALIGN = 64, SMALL_FILE = 1 << 20 };
+enum { MAX_FILES = 8, MAX_FOLDER_FILES = 4096, ALIGN = 64, SMALL_FILE = 1 << 20, MIN_STREAMED = 1 << 16 };
 static const char suffix[] = ".packs";
 
 struct pack {
@@ -29,6 +30,8 @@ struct pack {
     uint32_t entry;
     bool fresh; /* created in this session: data is owned */
     bool ready; /* filled, or validated */
+    bool mapped;     /* fresh, in the file of the writer */
+    uint64_t offset; /* there */
 };
 
 struct packs {
@@ -44,6 +47,7 @@ struct packs {
     bool damaged[MAX_FILES]; /* some pack of the file is invalid */
     int free_number;         /* number of the file to be written; -1: MAX_FILES exist */
     uint64_t room_left;      /* bytes of new packs that may still be stored */
+    pack_writer *streamed;   /* the file of new packs if they are streamed; NULL: none was begun */
     bool has_writer;
     pthread_t writer; /* writes the new packs while the session is already in use */
     uint64_t machine; /* hash of the CPU's name and instruction sets */
@@ -192,10 +196,11 @@ static uint64_t room_on_disk(const struct packs *packs)
     struct statvfs disk;
     uint64_t half;
 
-    if (packs->free_number < 0 || access(packs->place.dir, W_OK | X_OK) != 0 || statvfs(packs->place.dir, &disk) != 0)
+    if ((packs->free_number < 0 && !packs->place.streamed) || access(packs->place.dir, W_OK | X_OK) != 0 ||
+        statvfs(packs->place.dir, &disk) != 0)
         return 0;
     half = (uint64_t)disk.f_bavail * disk.f_frsize / 2;
-    return half < packs->place.max_bytes ? half : packs->place.max_bytes;
+    return half < packs->place.max_bytes || packs->place.streamed ? half : packs->place.max_bytes;
 }
 
 static uint64_t hash_machine(void)
@@ -262,7 +267,8 @@ struct packs *packs_open(const packs_place *place, uint64_t model_hash, const pa
         return NULL;
     }
     packs->room_left = room_on_disk(packs);
-    find_lender(packs);
+    if (!packs->place.streamed)
+        find_lender(packs);
     return packs;
 }
 
@@ -293,7 +299,11 @@ static bool validate(struct packs *packs, struct pack *entry)
     char path[PATH_MAX];
 
     INLAY_CHECK(entry->file < MAX_FILES && entry->entry < packs->files[entry->file].entry_count);
-    entry->ready = entry->ready || pack_file_check(&packs->files[entry->file], entry->entry);
+    if (!entry->ready) {
+        entry->ready = pack_file_check(&packs->files[entry->file], entry->entry, packs->place.streamed);
+        if (packs->place.streamed)
+            pages_drop(entry->data, entry->bytes);
+    }
     if (!entry->ready && !packs->damaged[entry->file]) {
         packs->damaged[entry->file] = true;
         if (path_of(packs, (int)entry->file, path, sizeof path))
@@ -316,6 +326,37 @@ static void *borrow(struct packs *lender, const pack_key *key, uint64_t bytes)
     return data;
 }
 
+/* Places a new pack in the file of streamed packs, which is begun with the first one. False: it has to be in the heap. */
+static bool map_new(struct packs *packs, struct pack *entry)
+{
+    /* If all files exist, the name is not used: the file will be deleted. */
+    const int number = packs->free_number < 0 ? MAX_FILES : packs->free_number;
+    char path[PATH_MAX];
+
+    if (packs->streamed == NULL) {
+        packs->streamed = malloc(sizeof *packs->streamed);
+        if (packs->streamed == NULL)
+            return false;
+        if (!path_of(packs, number, path, sizeof path) || !pack_writer_begin(packs->streamed, path)) {
+            log_warning(packs, "cache: %s: a file for weights cannot be created: %s", packs->place.dir,
+                        strerror(errno));
+            packs->streamed->fd = -1;
+        }
+    }
+    if (packs->streamed->fd < 0)
+        return false;
+    entry->data = pack_writer_map(packs->streamed, entry->bytes, &entry->offset);
+    return entry->data != NULL;
+}
+
+static void free_new(const struct pack *entry)
+{
+    if (entry->mapped)
+        pack_writer_unmap(entry->data, entry->bytes);
+    else
+        free(entry->data);
+}
+
 static inlay_status find_or_add(struct packs *packs, const pack_key *key, uint64_t bytes, void **out_data,
                                 uint32_t *out_known)
 {
@@ -336,16 +377,20 @@ static inlay_status find_or_add(struct packs *packs, const pack_key *key, uint64
         *out_data = existing->data;
         *out_known = 1;
         packs->counted.found++;
-        packs->counted.mapped_bytes += existing->fresh ? 0 : bytes;
+        packs->counted.mapped_bytes += existing->fresh || packs->place.streamed ? 0 : bytes;
         return INLAY_OK;
     }
     if (bytes > packs->room_left)
         return INLAY_UNSUPPORTED;
+    if (packs->place.streamed && bytes >= MIN_STREAMED)
+        entry.mapped = map_new(packs, &entry);
     /* No huge pages: they would speed up runs by a few percent if weights dominate the memory traffic, but only in the
      * session that packs, since others map the file. And fresh 2 MB blocks cost a virtual machine that returns free
      * memory to its host three times as much as reused pages. */
-    if (!reserve(packs) || posix_memalign(&entry.data, ALIGN, (size_t)bytes) != 0)
+    if (!reserve(packs) || (!entry.mapped && posix_memalign(&entry.data, ALIGN, (size_t)bytes) != 0)) {
+        free_new(&entry);
         return INLAY_OUT_OF_MEMORY;
+    }
     packs->room_left -= bytes;
     *out_data = entry.data;
     if (at != 0)
@@ -383,10 +428,26 @@ void packs_keep(struct packs *packs, const void *data)
         if (packs->list[i].data != data || !packs->list[i].fresh)
             continue;
         packs->counted.made += !packs->list[i].ready;
+        if (packs->list[i].mapped && !packs->list[i].ready)
+            (void)pack_writer_keep(packs->streamed, packs->list[i].key, packs->list[i].data, packs->list[i].bytes,
+                                   packs->list[i].offset); /* without its entry the pack is only not stored */
         packs->list[i].ready = true;
         break;
     }
     (void)pthread_mutex_unlock(&packs->lock);
+}
+
+bool packs_is_mapped(struct packs *packs, const void *data)
+{
+    bool mapped = false;
+
+    if (packs == NULL)
+        return false;
+    (void)pthread_mutex_lock(&packs->lock);
+    for (uint32_t i = packs->count; i-- > 0 && !mapped;)
+        mapped = packs->list[i].data == data && (packs->list[i].mapped || !packs->list[i].fresh);
+    (void)pthread_mutex_unlock(&packs->lock);
+    return mapped;
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -447,6 +508,26 @@ static void *write_in_background(void *user)
     return NULL;
 }
 
+/* Ends the file of streamed packs. Small packs are added to it. */
+static void end_streamed(struct packs *packs)
+{
+    pack_writer *writer = packs->streamed;
+    const bool fits = writer->end <= packs->place.max_bytes && packs->free_number >= 0;
+    bool good = writer->fd >= 0;
+
+    for (uint32_t i = 0; good && fits && i < packs->count; i++)
+        if (is_new(packs, &packs->list[i]) && !packs->list[i].mapped)
+            good = pack_writer_add(writer, packs->list[i].key, packs->list[i].data, packs->list[i].bytes);
+    if (good && !fits && packs->free_number >= 0)
+        log_warning(packs,
+                    "cache: %s: packed weights of %llu bytes exceed cache_max_bytes, so each session writes them again",
+                    packs->place.dir, (unsigned long long)writer->end);
+    if (pack_writer_end(writer, file_key(packs), good && fits))
+        cache_folder_trim(packs->place.dir, suffix, packs->place.max_bytes, MAX_FOLDER_FILES);
+    free(writer);
+    packs->streamed = NULL;
+}
+
 void packs_commit(struct packs *packs)
 {
     sigset_t all, before;
@@ -455,6 +536,10 @@ void packs_commit(struct packs *packs)
     if (packs == NULL)
         return;
     packs->room_left = 0;
+    if (packs->streamed != NULL) {
+        end_streamed(packs);
+        return;
+    }
     for (uint32_t i = 0; i < packs->count; i++)
         bytes += is_new(packs, &packs->list[i]) ? packs->list[i].bytes : 0;
     if (bytes == 0)
@@ -475,7 +560,10 @@ static void release(struct packs *packs)
         pack_file_close(&packs->files[i]);
     for (uint32_t i = 0; i < packs->count; i++)
         if (packs->list[i].fresh)
-            free(packs->list[i].data);
+            free_new(&packs->list[i]);
+    if (packs->streamed != NULL)
+        (void)pack_writer_end(packs->streamed, file_key(packs), false);
+    free(packs->streamed);
     free(packs->slots);
     free(packs->list);
     (void)pthread_mutex_destroy(&packs->lock);

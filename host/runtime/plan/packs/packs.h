@@ -14,6 +14,10 @@ struct packs;
 typedef struct packs_place {
     const char *dir;    /* a private folder of the user, which exists; NULL or "" = none */
     uint64_t max_bytes; /* of the folder; 0 = nothing is stored */
+    /* Large packs are never in the heap, so that their pages can be given back: new ones are written to a file and
+     * mapped from there, also beyond max_bytes; such a file is deleted with the session. Other sessions do not use
+     * these packs. */
+    bool streamed;
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
 } packs_place;
@@ -27,6 +31,8 @@ inlay_status packs_take(struct packs *packs, const partition_provider *provider,
                         uint64_t bytes, void **out_data, uint32_t *out_known);
 /* See inlay_ext_packs.keep. */
 void packs_keep(struct packs *packs, const void *data);
+/* Returns whether the pack at data is in a mapped file. */
+bool packs_is_mapped(struct packs *packs, const void *data);
 /* Call when no more packs will be created. Writes the new packs in a thread that gives way to others, and trims the folder
  * to its maximum size. The memory of packs must not be written afterwards; it stays valid until packs_close(), which
  * waits for the thread; packs that other sessions use stay until these are closed, too. */
@@ -38,7 +44,7 @@ void packs_inherit(struct packs *packs);
 /* Number of packs found, and of packs created and stored, since packs_open. */
 typedef struct packs_count {
     uint32_t found, made;
-    uint64_t mapped_bytes; /* of the packs found */
+    uint64_t mapped_bytes; /* of the packs found, unless they are streamed */
 } packs_count;
 packs_count packs_counted(const struct packs *packs);
 #endif

@@ -30,11 +30,14 @@ static inlay_status take_pack(void *ctx, const void *key, uint64_t key_bytes, ui
                               uint32_t *out_known)
 {
     build_call *call = ctx;
-    const inlay_status status = within_limit(call, bytes);
+    inlay_status status = within_limit(call, call->program->env->stream == NULL ? bytes : 0);
 
-    return status != INLAY_OK
-               ? status
-               : packs_take(call->program->packs, call->provider, key, key_bytes, bytes, out_data, out_known);
+    if (status == INLAY_OK)
+        status = packs_take(call->program->packs, call->provider, key, key_bytes, bytes, out_data, out_known);
+    if (status == INLAY_OK && call->weights != NULL && packs_is_mapped(call->program->packs, *out_data) &&
+        !weight_stream_add(call->program->env->stream, call->weights, *out_data, bytes, STREAM_ALL))
+        status = INLAY_OUT_OF_MEMORY;
+    return status;
 }
 
 static void keep_pack(void *ctx, const void *data)
@@ -110,6 +113,7 @@ void build_call_begin(build_call *call, struct program *program, const partition
                                        .keep_pack = keep_pack };
     call->program = program;
     call->provider = provider;
+    call->weights = NULL;
     call->run = run;
     call->coming = 0;
     call->team = NULL;

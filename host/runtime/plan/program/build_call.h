@@ -20,6 +20,7 @@ typedef struct build_call {
     run_compile_hooks hooks; /* handle of the request */
     struct program *program;
     const partition_provider *provider;
+    struct step_weights **weights; /* receives the packs that the call takes; NULL: they are not streamed */
     const inlay_run *run; /* the run that waits for the call; NULL: none */
     uint64_t coming;      /* program_expected_bytes(), for the message of the limit */
     inlay_diag over;      /* set if the memory limit is exceeded */

@@ -1,4 +1,5 @@
 #include "plan/program/compile_region.h"
+#include "base/among.h"
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "plan/program/borders.h"
@@ -53,21 +54,51 @@ inlay_status region_build_begin(region_build *build, struct program *program, pr
     return INLAY_OK;
 }
 
-/* Releases the file pages of the region's constants that the provider has copied, and resets fates. */
-static void forget_constants(const struct program *program, const partition_region *region, bool compiled,
-                             uint8_t *fates)
+/* Does the node read only a few elements of its input i? */
+static bool reads_few(const inlay_node_info *node, uint32_t i)
 {
+    return i == 0 && is_among(node->op_type.data, "Gather GatherElements GatherND GatherBlockQuantized");
+}
+
+/* Adds a constant that the compiled region reads in the file, or its aligned copy in the file of packed weights. */
+static bool stream_constant(const struct program *program, program_step *step, const inlay_node_info *node, uint32_t i)
+{
+    const uint32_t value = node->inputs[i];
+    const inlay_value_info *info = &program->graph->values[value].info;
+    const void *data = program->constants.aligned[value] != NULL ? program->constants.aligned[value] : info->data;
+    uint64_t at;
+
+    if (program->env->stream == NULL || data == NULL ||
+        (graph_blob_file(program->model, data, (size_t)info->data_bytes, &at) == NULL &&
+         !packs_is_mapped(program->packs, data)))
+        return true;
+    return weight_stream_add(program->env->stream, &step->weights, data, info->data_bytes,
+                             reads_few(node, i) ? STREAM_FEW : STREAM_ALL);
+}
+
+/* Releases the file pages of the region's constants that the provider has copied, and resets fates. Adds the others to
+ * the stream; false: out of memory. */
+static bool settle_constants(const struct program *program, program_step *step, bool compiled, uint8_t *fates)
+{
+    const partition_region *region = step->region;
+    bool good = true;
+
     for (uint32_t k = 0; k < region->node_count; k++) {
         const inlay_node_info *node = &program->graph->nodes[region->nodes[k]]->info;
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t value = node->inputs[i];
-            if (value == INLAY_NONE || fates[value] == INLAY_CONST_BORROWED)
+            if (value == INLAY_NONE)
                 continue;
+            if (fates[value] == INLAY_CONST_BORROWED) {
+                good = good && (!compiled || stream_constant(program, step, node, i));
+                continue;
+            }
             if (compiled)
                 program_release_pages(program, &program->graph->values[value].info);
             fates[value] = INLAY_CONST_BORROWED;
         }
     }
+    return good;
 }
 
 void region_build_run(region_build *build, uint8_t *fates, build_team *team, uint32_t position)
@@ -80,6 +111,7 @@ void region_build_run(region_build *build, uint8_t *fates, build_team *team, uin
     call.coming = build->coming;
     call.team = team;
     call.position = position;
+    call.weights = build->program->env->stream != NULL ? &step->weights : NULL;
     BUILD_CALL_SET(&call, &build->request);
     build->request.constants = fates;
     build->status =
@@ -88,12 +120,18 @@ void region_build_run(region_build *build, uint8_t *fates, build_team *team, uin
     if (build->status == INLAY_OK && step->compiled == NULL)
         build->status = inlay_fail(&build->why, INLAY_INTERNAL,
                                    "provider %s: compile succeeded without a compiled region", step->provider->name);
-    forget_constants(build->program, step->region, build->status == INLAY_OK, fates);
+    if (!settle_constants(build->program, step, build->status == INLAY_OK, fates)) {
+        step->provider->table->release_compiled(step->provider->state, step->compiled);
+        build->status = no_memory(&build->why, "to compile a region of graph '%s'", build->program->graph->name);
+    }
     if (build->status == INLAY_OK) {
         program_count_resident(build->program->env, step, false);
         return;
     }
     step->compiled = NULL;
+    if (step->weights != NULL)
+        weight_stream_remove(build->program->env->stream, step->weights);
+    step->weights = NULL;
     blob_unmap(&step->blob);
     build->over_limit = call.over.code != INLAY_OK;
     if (build->over_limit)

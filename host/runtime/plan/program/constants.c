@@ -33,7 +33,7 @@ void program_release_pages(const struct program *program, const inlay_value_info
     uint64_t at;
 
     graph_blob_release_pages(program->model, value->data, (size_t)value->data_bytes);
-    if (program->env->held_bytes != NULL &&
+    if (program->env->held_bytes != NULL && program->env->stream == NULL &&
         graph_blob_file(program->model, value->data, (size_t)value->data_bytes, &at) != NULL)
         (void)__atomic_sub_fetch(program->env->held_bytes, value->data_bytes, __ATOMIC_RELAXED);
 }

@@ -27,23 +27,18 @@ const run_timings *program_timings(struct program *program, const partition_prov
     return &timings->table;
 }
 
-/* Host memory that a compiled region will hold: the maximum of what its offers state and of the size of its constants,
- * because packed weights are usually as large as the original ones. */
+/* Host memory that a compiled region will hold: the maximum of what its offers state and of the size of its
+ * constants. */
 static uint64_t kept_bytes(const struct program *program, const partition_region *region)
 {
-    uint64_t kept = 0, constants = 0;
+    const uint64_t constants = partition_constant_bytes(program->graph, region->nodes, region->node_count);
+    uint64_t kept = 0;
 
     if (region->provider >= program->env->provider_count ||
         partition_default_domain(&program->env->providers[region->provider]) != INLAY_DOMAIN_HOST)
         return 0;
     for (uint32_t i = 0; i < region->offer_count; i++)
         kept += program->parts.offers[region->offers[i]].resident_bytes;
-    for (uint32_t k = 0; k < region->node_count; k++) {
-        const inlay_node_info *node = &program->graph->nodes[region->nodes[k]]->info;
-        for (uint32_t i = 0; i < node->input_count; i++)
-            if (node->inputs[i] != INLAY_NONE)
-                constants += program->graph->values[node->inputs[i]].info.data_bytes;
-    }
     return kept > constants ? kept : constants;
 }
 

@@ -22,6 +22,7 @@ void program_release_step(const program_env *env, program_step *step)
         return;
     if (step->share != NULL && __atomic_sub_fetch(&step->share->references, 1, __ATOMIC_ACQ_REL) > 0) {
         step->compiled = NULL;
+        step->weights = NULL;
         return;
     }
     free(step->share);
@@ -29,6 +30,9 @@ void program_release_step(const program_env *env, program_step *step)
     program_count_resident(env, step, true);
     step->provider->table->release_compiled(step->provider->state, step->compiled);
     step->compiled = NULL;
+    if (step->weights != NULL)
+        weight_stream_remove(env->stream, step->weights);
+    step->weights = NULL;
     blob_unmap(&step->blob);
 }
 

@@ -185,6 +185,7 @@ static void take_over(struct program *program, program_step *step, program_step 
     step->compiled = from->compiled;
     step->placements = placements;
     step->resident_bytes = from->resident_bytes;
+    step->weights = from->weights;
     step->has_key = from->has_key;
     step->key = from->key;
     step->blob = from->blob;

@@ -1,0 +1,71 @@
+/* plan/stream/stream_state.h - the state of a stream. Private to this folder. */
+#ifndef PLAN_STREAM_STATE_H
+#define PLAN_STREAM_STATE_H
+#include "plan/stream/stream.h"
+#include <pthread.h>
+
+typedef enum range_state { RANGE_ABSENT, RANGE_LOADING, RANGE_PRESENT } range_state;
+
+/* Weights in consecutive bytes of a file, in memory completely or not at all. */
+typedef struct stream_range {
+    char *data;
+    uint64_t bytes;
+    uint32_t users;       /* entries of step_weights; 0: the range is unused, and its place may be reused */
+    uint32_t read_by;     /* users that read all of it; 0: pages are read when they are used */
+    uint32_t first, last; /* positions of the first and the last step of a run that read all of it */
+    uint32_t pins;        /* steps that read it now */
+    range_state state;
+    bool resident; /* stays in memory once it was read */
+    bool repeated; /* a run reads it several times */
+} stream_range;
+
+/* A range that a step reads. */
+typedef struct weights_entry {
+    uint32_t range;
+    stream_use use;
+} weights_entry;
+
+struct step_weights {
+    struct step_weights *next; /* in the list of the stream */
+    weights_entry *entries;    /* [count] */
+    uint32_t count;
+    uint32_t position;
+};
+
+struct weight_stream {
+    pthread_mutex_t lock;  /* guards all members */
+    pthread_cond_t moved;  /* a range was read, or is not used any more */
+    pthread_cond_t wanted; /* the thread may have something to read */
+    stream_range *ranges;  /* [range_count] */
+    uint32_t range_count;
+    struct step_weights *steps;
+    uint32_t positions;           /* number of positions of a run */
+    uint32_t at;                  /* position of the step that began last; INLAY_NONE: none yet */
+    uint32_t pinned;              /* steps that read their weights now */
+    uint32_t loading;             /* ranges that are being read */
+    uint64_t loaded;              /* bytes of ranges in memory, or being read, that do not stay there */
+    uint64_t least;               /* bytes of these that are always allowed: those of the largest step */
+    uint64_t (*spare)(void *ctx); /* further bytes allowed now; NULL: weight_stream_begin() was not called */
+    void *spare_ctx;
+    bool broken; /* the thread failed to read: it waits until a step has seen the error */
+    bool ends;
+    bool has_thread;
+    pthread_t thread;
+};
+
+/* All of these with the lock held. */
+/* Steps from the one that began last to the next one that reads the range, in the order of a run. */
+uint32_t stream_distance(const struct weight_stream *stream, const stream_range *range);
+/* Gives the pages of ranges that do not stay in memory back until `bytes` bytes more are allowed: first those that are
+ * needed last, and only those that are needed later than in `distance` steps. False: too few of them. */
+bool stream_make_room(struct weight_stream *stream, uint64_t bytes, uint32_t distance);
+/* Gives the pages of a range back that is in memory and not pinned. */
+void stream_drop(struct weight_stream *stream, stream_range *range);
+/* Reads a range that is absent; gives the lock up meanwhile. Returns an errno; then the range stays absent. The index
+ * stays valid, pointers to ranges do not. */
+int stream_load(struct weight_stream *stream, uint32_t range);
+/* The pages of a range that is read in no order are read one by one. */
+void stream_advise_random(const stream_range *range);
+/* Starts the thread. Without it steps read their weights themselves. */
+void stream_start(struct weight_stream *stream);
+#endif

@@ -1,0 +1,213 @@
+/* plan/stream: which weights stay in memory, and reading of the others. */
+#include "folder.h"
+#include "plan/stream/stream.h"
+#include <sys/mman.h>
+
+enum { MB = 1 << 20, MAX_STEPS = 16 };
+
+/* A mapped file, and steps that read parts of it. */
+struct fixture {
+    struct folder folder;
+    char path[80];
+    char *map;
+    size_t bytes, used;
+    struct weight_stream *stream;
+    struct step_weights *steps[MAX_STEPS];
+    uint32_t step_count;
+};
+
+static struct fixture begin(size_t bytes)
+{
+    struct fixture fixture = { .folder = folder_make(), .bytes = bytes, .stream = weight_stream_create() };
+    char *data = malloc(bytes);
+    int fd;
+
+    assert_non_null(data);
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (char)(i >> 12);
+    (void)snprintf(fixture.path, sizeof fixture.path, "%s/weights", fixture.folder.path);
+    fd = open(fixture.path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, bytes), bytes);
+    free(data);
+    fixture.map = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    assert_true(fixture.map != MAP_FAILED);
+    assert_int_equal(close(fd), 0);
+    assert_non_null(fixture.stream);
+    return fixture;
+}
+
+static void end(struct fixture *fixture)
+{
+    for (uint32_t i = 0; i < fixture->step_count; i++)
+        weight_stream_remove(fixture->stream, fixture->steps[i]);
+    weight_stream_destroy(fixture->stream);
+    assert_int_equal(munmap(fixture->map, fixture->bytes), 0);
+    assert_int_equal(unlink(fixture->path), 0);
+    assert_int_equal(rmdir(fixture->folder.path), 0);
+}
+
+/* Adds a step that reads the next `bytes` bytes of the file. */
+static void add_step(struct fixture *fixture, size_t bytes, stream_use use, bool repeated)
+{
+    struct step_weights **step = &fixture->steps[fixture->step_count];
+
+    assert_true(fixture->used + bytes <= fixture->bytes && fixture->step_count < MAX_STEPS);
+    assert_true(weight_stream_add(fixture->stream, step, fixture->map + fixture->used, bytes, use));
+    weight_stream_place(fixture->stream, *step, fixture->step_count++, repeated);
+    fixture->used += bytes;
+}
+
+static uint64_t no_spare(void *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
+static bool stays(const struct fixture *fixture, uint32_t step)
+{
+    const stream_sizes sizes = weight_stream_sizes_of(fixture->stream, fixture->steps[step]);
+
+    assert_true((sizes.resident == 0) != (sizes.streamed == 0));
+    return sizes.resident > 0;
+}
+
+/* Three runs; the contents are those of the file. */
+static void run(const struct fixture *fixture)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; i < 3 * fixture->step_count; i++) {
+        struct step_weights *step = fixture->steps[i % fixture->step_count];
+
+        if (weight_stream_enter(fixture->stream, step, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        for (size_t at = 0; at < fixture->used; at += 4096)
+            assert_int_equal(fixture->map[at], (char)(at >> 12));
+        weight_stream_leave(fixture->stream, step);
+    }
+}
+
+static void all_stay_if_they_fit(void **state)
+{
+    struct fixture fixture = begin(4 * MB);
+    stream_sizes sizes;
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        add_step(&fixture, MB, STREAM_ALL, false);
+    assert_int_equal(weight_stream_largest(fixture.stream), MB);
+    assert_int_equal(weight_stream_begin(fixture.stream, 4 * MB, no_spare, NULL), 4 * MB);
+    sizes = weight_stream_sizes(fixture.stream);
+    assert_int_equal(sizes.resident, 4 * MB);
+    assert_int_equal(sizes.streamed, 0);
+    run(&fixture);
+    end(&fixture);
+}
+
+/* 4 of 8 MB: 2 are the window, so that 2 stay, not next to each other. */
+static void the_choice_is_spread(void **state)
+{
+    struct fixture fixture = begin(8 * MB);
+    uint32_t count = 0;
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        add_step(&fixture, MB, STREAM_ALL, false);
+    assert_int_equal(weight_stream_begin(fixture.stream, 4 * MB, no_spare, NULL), 3 * MB);
+    for (uint32_t i = 0; i < 8; i++) {
+        count += stays(&fixture, i);
+        assert_false(i > 0 && stays(&fixture, i) && stays(&fixture, i - 1));
+    }
+    assert_int_equal(count, 2);
+    run(&fixture);
+    weight_stream_trim(fixture.stream);
+    run(&fixture);
+    end(&fixture);
+}
+
+/* Otherwise 4 MB would always be kept free to read the large step. */
+static void a_large_step_stays(void **state)
+{
+    struct fixture fixture = begin(8 * MB);
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        add_step(&fixture, i == 5 ? 4 * MB : MB / 4, STREAM_ALL, false);
+    assert_true(weight_stream_begin(fixture.stream, 5 * MB, no_spare, NULL) <= 5 * MB);
+    assert_true(stays(&fixture, 5));
+    run(&fixture);
+    end(&fixture);
+}
+
+/* Weights in the body of a loop stay before others do. */
+static void repeated_weights_stay(void **state)
+{
+    struct fixture fixture = begin(8 * MB);
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        add_step(&fixture, MB, STREAM_ALL, i == 6 || i == 7);
+    assert_int_equal(weight_stream_begin(fixture.stream, 4 * MB, no_spare, NULL), 3 * MB);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal(stays(&fixture, i), i >= 6);
+    run(&fixture);
+    end(&fixture);
+}
+
+/* A table is read page by page, a weight that two steps read counts once, and small ones do not count. */
+static void sizes_are_counted(void **state)
+{
+    struct fixture fixture = begin(8 * MB);
+    stream_sizes sizes;
+
+    (void)state;
+    add_step(&fixture, 4 * MB, STREAM_FEW, false);
+    for (int i = 0; i < 3; i++)
+        add_step(&fixture, MB, STREAM_ALL, false);
+    assert_true(weight_stream_add(fixture.stream, &fixture.steps[3], fixture.map + 4 * MB, MB, STREAM_ALL));
+    assert_true(weight_stream_add(fixture.stream, &fixture.steps[3], fixture.map + 7 * MB, 1000, STREAM_ALL));
+    assert_int_equal(weight_stream_largest(fixture.stream), 2 * MB);
+    assert_int_equal(weight_stream_begin(fixture.stream, 2 * MB, no_spare, NULL), 2 * MB);
+    sizes = weight_stream_sizes(fixture.stream);
+    assert_int_equal(sizes.on_demand, 4 * MB);
+    assert_int_equal(sizes.resident, 0);
+    assert_int_equal(sizes.streamed, 3 * MB);
+    assert_int_equal(weight_stream_sizes_of(fixture.stream, fixture.steps[3]).streamed, 2 * MB);
+    assert_int_equal(weight_stream_sizes_of(fixture.stream, NULL).streamed, 0);
+    run(&fixture);
+    end(&fixture);
+}
+
+static void a_truncated_file_is_an_error(void **state)
+{
+    struct fixture fixture = begin(8 * MB);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = INLAY_OK;
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        add_step(&fixture, MB, STREAM_ALL, false);
+    (void)weight_stream_begin(fixture.stream, 4 * MB, no_spare, NULL);
+    run(&fixture);
+    assert_int_equal(truncate(fixture.path, 4 * MB), 0);
+    for (uint32_t i = 0; i < 8; i++) {
+        status = weight_stream_enter(fixture.stream, fixture.steps[i], &diag);
+        assert_int_equal(status, i < 4 ? INLAY_OK : INLAY_IO_ERROR);
+        if (status == INLAY_OK)
+            weight_stream_leave(fixture.stream, fixture.steps[i]);
+    }
+    assert_non_null(strstr(diag.text, "truncated"));
+    end(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_stay_if_they_fit),  cmocka_unit_test(the_choice_is_spread),
+        cmocka_unit_test(a_large_step_stays),    cmocka_unit_test(repeated_weights_stay),
+        cmocka_unit_test(sizes_are_counted),     cmocka_unit_test(a_truncated_file_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
