@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Engines take long to extend the memory, so it is extended at once by what most sessions need: this, and twice the
+ * bytes of the model. Pages that are not used take no memory. */
+enum { RESERVED_BYTES = 16 << 20 };
+
 #define EXPORT(name) __attribute__((export_name(#name)))
 
 /* The entries of the providers, see CMakeLists.txt. */
@@ -62,7 +66,9 @@ EXPORT(create) inlay_status web_create(const void *data, size_t bytes);
 inlay_status web_create(const void *data, size_t bytes)
 {
     inlay_status status = inlay_plugin_register(web_open_cpu, &diag);
+    void *volatile reserved = malloc(RESERVED_BYTES + 2 * bytes); /* volatile: compilers omit an unused block */
 
+    free(reserved);
     if (status == INLAY_OK)
         status = inlay_plugin_register(web_open_reference, &diag);
     if (status == INLAY_OK)

@@ -6,8 +6,8 @@
 #include "cpu/weights/sparse_weights.h"
 #include "cpu/weights/winograd_accuracy.h"
 
-/* Files do not align elements. x86 supports unaligned loads; elsewhere a constant is copied first. */
-#if defined(__x86_64__) || defined(__i386__)
+/* Files do not align elements. x86 and WebAssembly support unaligned loads; elsewhere a constant is copied first. */
+#if defined(__x86_64__) || defined(__i386__) || defined(__wasm__)
 enum { MUST_ALIGN = 0 };
 #else
 enum { MUST_ALIGN = 1 };
