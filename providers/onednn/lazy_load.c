@@ -23,6 +23,8 @@ static const char soname[] = ONEDNN_SONAME; /* the soname of the library that CM
 static dnnl_status_t (*real_engine_create)(dnnl_engine_t *, dnnl_engine_kind_t, size_t);
 static dnnl_cpu_isa_t (*real_isa)(void);
 static dnnl_status_t (*real_set_isa)(dnnl_cpu_isa_t);
+static dnnl_status_t (*real_get_capacity)(int *);
+static dnnl_status_t (*real_set_capacity)(int);
 static dnnl_engine_t process_engine; /* shared by all sessions of the process; contains no state of a session */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -84,7 +86,9 @@ static bool open_library(void)
 #undef FUNCTION
     good = good && find_function(library, "dnnl_engine_create", &real_engine_create) &&
            find_function(library, "dnnl_get_effective_cpu_isa", &real_isa) &&
-           find_function(library, "dnnl_set_max_cpu_isa", &real_set_isa);
+           find_function(library, "dnnl_set_max_cpu_isa", &real_set_isa) &&
+           find_function(library, "dnnl_get_primitive_cache_capacity", &real_get_capacity) &&
+           find_function(library, "dnnl_set_primitive_cache_capacity", &real_set_capacity);
     if (good && cpu_is_capped()) /* has no effect if the application has already used the library */
         (void)real_set_isa(isa_of_cpu());
     return good && real_engine_create(&process_engine, dnnl_cpu, 0) == dnnl_success;
@@ -120,6 +124,25 @@ static bool ensure_open(void)
     }
 #include "onednn/functions.def"
 #undef FUNCTION
+
+/* The cache of primitives. A library that is not open has none. Its locks are as above. */
+dnnl_status_t dnnl_get_primitive_cache_capacity(int *capacity)
+{
+    *capacity = 0;
+    return __atomic_load_n(&is_open, __ATOMIC_ACQUIRE) ? real_get_capacity(capacity) : dnnl_success;
+}
+
+dnnl_status_t dnnl_set_primitive_cache_capacity(int capacity)
+{
+    dnnl_status_t status;
+
+    if (!__atomic_load_n(&is_open, __ATOMIC_ACQUIRE))
+        return dnnl_success;
+    (void)begin_creating();
+    status = real_set_capacity(capacity);
+    end_creating(true);
+    return status;
+}
 
 /* Called when a provider is created: succeeds if the library is open, can be found by the loader, or can be opened. The
  * engine is a placeholder. */

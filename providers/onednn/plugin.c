@@ -3,6 +3,7 @@
 #define INLAY_NOTE_VERSION INLAY_VERSION
 #include "inlay/kit_region.h"
 #include "onednn/provider.h"
+#include "simd/at_fork.h"
 #include "simd/cpu.h"
 
 static const inlay_option options[] = {
@@ -76,6 +77,41 @@ static void destroy(void *state_)
     free(state);
 }
 
+static pthread_mutex_t trimming = PTHREAD_MUTEX_INITIALIZER; /* no thread sees the capacity 0 of another one */
+
+static __attribute__((constructor)) void guard_lock(void)
+{
+    lock_at_fork(&trimming);
+}
+
+/* The library keeps primitives, with their code, for later ones of the same sizes: up to 1024 for the whole process. All
+ * are dropped, including those of other sessions, which keep those that they use. */
+static inlay_status control(void *state, inlay_control_args *args, inlay_diag *diag)
+{
+    dnnl_status_t status;
+    int capacity;
+
+    (void)state;
+    if (args->action != INLAY_CONTROL_TRIM)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "provider onednn can only release unused memory");
+    (void)pthread_mutex_lock(&trimming);
+    status = dnnl_get_primitive_cache_capacity(&capacity);
+    if (status == dnnl_success && capacity > 0) {
+        status = dnnl_set_primitive_cache_capacity(0);
+        status = dnnl_set_primitive_cache_capacity(capacity) != dnnl_success ? dnnl_runtime_error : status;
+    }
+    (void)pthread_mutex_unlock(&trimming);
+    return status == dnnl_success ? INLAY_OK : onednn_fail(status, "the cache of primitives", diag);
+}
+
+static const void *extension(void *state, const char *name)
+{
+    static const inlay_ext_control controls = { .struct_size = sizeof controls, .control = control };
+
+    (void)state;
+    return strcmp(name, INLAY_EXT_CONTROL) == 0 ? &controls : NULL;
+}
+
 static const inlay_provider provider = {
     .struct_size = sizeof provider,
     .name = "onednn",
@@ -94,6 +130,7 @@ static const inlay_provider provider = {
     .specialize = onednn_specialize,
     .release_instance = onednn_release_instance,
     .execute = onednn_execute,
+    .extension = extension,
 };
 static const kit_plugin plugin = { .name = "onednn", .version = INLAY_VERSION };
 

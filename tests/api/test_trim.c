@@ -366,6 +366,62 @@ static void pages_are_returned(void **state)
         rig_close(&rig);
     }
 }
+
+/* Bytes of this process that are pages of files. */
+static uint64_t file_bytes(void)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    unsigned long long kib = 0;
+    char line[256];
+
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL)
+        (void)sscanf(line, "RssFile: %llu", &kib);
+    (void)fclose(file);
+    return kib * 1024;
+}
+
+/* The pages of the model's file that kernels for new sizes have read return, too; later runs read them again. */
+static void pages_of_weights_are_returned(void **state)
+{
+    static const char script[] = "x : N,256,H,W\nw = [256,256,3,3]\nk = Conv(x, w) pads=1,1,1,1\ny = Relu(k)\n-> y";
+    enum { WEIGHTS = 256 * 256 * 9 * 4 };
+
+    (void)state;
+    for (uint32_t p = 0; p < PROVIDERS; p++) {
+        const int64_t dims[] = { 1, 256, 6, 6 };
+        char path[] = "/tmp/inlay-trim-XXXXXX";
+        const int fd = mkstemp(path);
+        inlay_options *options = NULL;
+        uint64_t used;
+        struct wire wire = { 0 };
+        struct rig rig;
+
+        if (!try_open(script, providers[p], NULL, NULL, &rig))
+            continue;
+        rig_close(&rig);
+        rig = (struct rig){ .session = NULL };
+        script_model(&wire, script, 17);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, wire.bytes, wire.count), (ssize_t)wire.count);
+        (void)close(fd);
+        free(wire.bytes);
+        options = rig_options((const char *const[]){ "providers", providers[p], "cache_dir", "", NULL }, NULL);
+        assert_int_equal(inlay_session_create(path, options, &rig.session, NULL), INLAY_OK);
+        assert_int_equal(inlay_context_create(rig.session, &rig.context, NULL), INLAY_OK);
+        bind_shape(rig.context, 0, 4, dims, 3);
+        run_now(rig.context);
+        used = file_bytes();
+        assert_int_equal(inlay_session_trim(rig.session, NULL), INLAY_OK);
+        if (strncmp(providers[p], "cpu", 3) == 0 && file_bytes() + WEIGHTS / 2 > used)
+            fail_msg("%llu bytes of files before trimming, %llu after it", (unsigned long long)used,
+                     (unsigned long long)file_bytes());
+        run_now(rig.context);
+        inlay_options_destroy(options);
+        rig_close(&rig);
+        (void)unlink(path);
+    }
+}
 #endif
 
 int main(void)
@@ -373,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
         cmocka_unit_test(pages_are_returned),
+        cmocka_unit_test(pages_of_weights_are_returned),
 #endif
         cmocka_unit_test(bytes_are_counted),
         cmocka_unit_test(bound_values_stay),

@@ -226,6 +226,14 @@ void graph_blob_release_pages(const graph_model *model, const void *data, size_t
                 (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
+void graph_model_release_pages(const graph_model *model)
+{
+    for (; model != NULL; model = model->base)
+        for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
+            if (blob->mapped)
+                graph_blob_release_pages(model, blob->address, blob->bytes);
+}
+
 int64_t graph_model_opset(const graph_model *model, const char *domain)
 {
     if (domain[0] == '\0')

@@ -286,6 +286,8 @@ uint64_t graph_blob_mapped(const graph_model *model);
  * released; a later read loads them from the file again. No effect on heap memory. Also for mappings of model->base.
  * Thread-safe. */
 void graph_blob_release_pages(const graph_model *model, const void *data, size_t bytes);
+/* The same for all mapped files of the model. */
+void graph_model_release_pages(const graph_model *model);
 
 /* Is a constant small enough that shapes may depend on its elements? Such constants are shown to providers, and are
  * copied if they are misaligned in the file; larger constants (weights) are not. Integers have a higher limit because

@@ -96,7 +96,8 @@ static trim_result trim_contexts(inlay_session *session, uint64_t until_ns)
     return result;
 }
 
-/* Drops the plans of the latest version that no run uses. Older ones end when their contexts change to the latest. */
+/* Drops the plans of the latest version that no run uses, and the pages of its files: kernels for other sizes have read
+ * weights there. Older ones end when their contexts change to the latest. */
 static void trim_plans(inlay_session *session)
 {
     struct program *program, *replaced = session_background_replaced(session);
@@ -105,6 +106,7 @@ static void trim_plans(inlay_session *session)
     plan_drop_idle(program, false);
     if (replaced != NULL)
         plan_drop_idle(replaced, false);
+    graph_model_release_pages(program->model);
     session_version_give(session, version);
 }
 

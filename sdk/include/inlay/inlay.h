@@ -564,12 +564,13 @@ INLAY_API inlay_status inlay_session_watchdog_finding(inlay_session *session, ui
                                                       inlay_watchdog_finding *out_finding);
 /* Gives memory back to the system that runs have left behind and that only later runs would use, for instance after a
  * run on large inputs: of each context that no call uses, its intermediate values and prepared input sizes; the
- * session's prepared sizes that no context uses, except those of option sizes; memory that providers do not use; free
- * memory of malloc. Runs in progress and their contexts are not affected, and a run that begins meanwhile waits for its
- * context to be trimmed. The next run of a context prepares its input sizes again. Outputs of the last run, bound values
- * and states stay as they are, and so do contexts that measure or profile; if a device hangs, nothing is released.
- * Allocates nothing. Option idle_trim_ms does this for contexts that had no run for that time. Any thread, also during
- * runs, but not from a callback of a run. The status is that of the first provider that cannot release its memory. */
+ * session's prepared sizes that no context uses, except those of option sizes; memory that providers do not use; pages
+ * of the model's files; free memory of malloc. Runs in progress and their contexts are not affected, and a run that
+ * begins meanwhile waits for its context to be trimmed. The next run of a context prepares its input sizes again.
+ * Outputs of the last run, bound values and states stay as they are, and so do contexts that measure or profile; if a
+ * device hangs, nothing is released. Allocates nothing. Option idle_trim_ms does this for contexts that had no run for
+ * that time. Any thread, also during runs, but not from a callback of a run. The status is that of the first provider
+ * that cannot release its memory. */
 INLAY_API inlay_status inlay_session_trim(inlay_session *session, inlay_diag *diag);
 /* Like inlay_value_create(), with the session's allocator and memory budget. The elements are not cleared, except
  * STRING. The value may outlive the session. INLAY_LIMIT_EXCEEDED: over the budget. */
