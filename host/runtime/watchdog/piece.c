@@ -15,11 +15,17 @@ bool piece_values_init(piece_values *values, const struct graph *graph)
 {
     *values = (piece_values){ .infos = malloc(((size_t)graph->value_count + 1) * sizeof *values->infos),
                               .owned = calloc((size_t)graph->value_count + 1, 2 * sizeof(void *)),
+                              .marks = calloc((size_t)graph->value_count + 1, 1),
                               .count = graph->value_count };
-    if (values->infos == NULL || values->owned == NULL)
+    if (values->infos == NULL || values->owned == NULL || values->marks == NULL)
         return false;
-    for (uint32_t i = 0; i < graph->value_count; i++)
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        const inlay_value_info *info = &values->infos[i];
+
         values->infos[i] = graph->values[i].info;
+        if (info->data != NULL && graph_constant_may_set_shapes(info)) /* weights are ordinary numbers */
+            values->marks[i] = floats_marks(info->dtype, info->data, floats_count(info));
+    }
     return true;
 }
 
@@ -30,6 +36,7 @@ void piece_values_deinit(piece_values *values)
         free(values->owned[i]);
     free(values->owned);
     free(values->infos);
+    free(values->marks);
     *values = (piece_values){ 0 };
 }
 
@@ -53,7 +60,7 @@ bool piece_values_set(piece_values *values, uint32_t value, inlay_dtype dtype, u
     info->data_bytes = bytes;
     info->elements = NULL;
     info->element_count = 0;
-    values->wild |= floats_are_wild(dtype, data, floats_count(info));
+    values->marks[value] = floats_marks(dtype, data, floats_count(info));
     return true;
 }
 
@@ -70,6 +77,34 @@ static bool keep(piece_values *values, uint32_t value, const inlay_tensor_view *
     values->owned[value] = copy;
     values->bytes += view->bytes;
     return piece_values_set(values, value, view->dtype, view->rank, view->dims, copy, view->bytes);
+}
+
+/* Masks are added to scores: with those, large negative numbers have no effect but 0 after Softmax. */
+static bool takes_masks(const graph_node *node)
+{
+    return is_among(node->info.op_type.data, "Add Softmax LogSoftmax Attention Cast");
+}
+
+bool piece_may_overflow(const struct piece *piece, const uint8_t *inexact, const piece_values *values)
+{
+    for (uint32_t k = 0; k < piece->node_count; k++) {
+        const graph_node *node = piece->graph->nodes[piece->nodes[k]];
+        const uint8_t bad = takes_masks(node) ? FLOATS_LARGE : FLOATS_LARGE | FLOATS_NEGATIVE;
+        bool rounds = false, marked = false;
+
+        for (uint32_t i = 0; i < node->info.input_count + node->info.output_count; i++) {
+            const bool in = i < node->info.input_count;
+            const uint32_t value = in ? node->info.inputs[i] : node->info.outputs[i - node->info.input_count];
+
+            if (value == INLAY_NONE)
+                continue;
+            rounds |= !in && inexact[value] == PIECE_ROUNDS;
+            marked |= (values->marks[value] & bad) != 0;
+        }
+        if (rounds && marked)
+            return true;
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------ noise

@@ -217,7 +217,10 @@ static void judge_slot(struct watchdog *watchdog, struct slot *taken)
     used = processor_ns(CLOCK_THREAD_CPUTIME_ID) - began;
     (void)__atomic_add_fetch(&spent_ns, used, __ATOMIC_RELAXED);
     add(&watchdog->info.cpu_ns, used);
-    add(result.judged ? &watchdog->info.checked : result.skip ? &watchdog->info.skipped : &watchdog->info.dropped, 1);
+    add(result.judged                  ? &watchdog->info.checked
+        : result.skip || result.unsure ? &watchdog->info.skipped
+                                       : &watchdog->info.dropped,
+        1);
     if (result.wrong)
         (void)__atomic_add_fetch(&watchdog->info.wrong, 1, __ATOMIC_RELEASE); /* never more than checked */
     (void)pthread_mutex_lock(&watchdog->lock);
