@@ -142,6 +142,8 @@ static void judges_floats(void **state)
         "x : 8,64\nw = [64,32]\ny = MatMul(x, w)\n-> y",
         "x : 8,64\nw = [64,32]\nb = [32]\nh = MatMul(x, w)\ni = Add(h, b)\nj = Sigmoid(i)\nv = [32,16]\ny = MatMul(j, "
         "v)\n-> y",
+        "x : 8,64\nu = [64,64]\nv = [64,64]\nw = [64,64]\nk = [] 0.015\na = MatMul(x, u)\nb = Mul(a, k)\n"
+        "c = MatMul(b, v)\nd = Mul(c, k)\ne = MatMul(d, w)\nf = Mul(e, k)\ny = Exp(f)\n-> y",
         "x : 8,64\ny = Exp(x)\n-> y",
         "x : 8,64\ns = [64]\nb = [64]\nn = LayerNormalization(x, s, b)\ny = Exp(n)\n-> y",
     };

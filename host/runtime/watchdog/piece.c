@@ -134,6 +134,7 @@ static double unit_of(const piece_machine *machine, inlay_dtype dtype)
 typedef struct changed_inputs {
     inlay_value_info *before; /* [input_count] */
     struct arena arena;
+    program_folder folder; /* caches nothing beyond these inputs, whose addresses are used again */
 } changed_inputs;
 
 /* Replaces the float inputs of the node by their magnitudes, or changes them by noise. */
@@ -142,7 +143,7 @@ static bool change_inputs(const piece_machine *machine, const graph_node *node, 
 {
     const uint32_t count = node->info.input_count;
 
-    *out = (changed_inputs){ 0 };
+    *out = (changed_inputs){ .folder.env = machine->folder->env };
     out->before = arena_array(&out->arena, (size_t)count + 1, sizeof *out->before);
     if (out->before == NULL)
         return false;
@@ -176,6 +177,7 @@ static void restore_inputs(const graph_node *node, piece_values *values, changed
     for (uint32_t i = 0; changed->before != NULL && i < node->info.input_count; i++)
         if (node->info.inputs[i] != INLAY_NONE)
             values->infos[node->info.inputs[i]] = changed->before[i];
+    program_folder_deinit(&changed->folder);
     arena_deinit(&changed->arena);
 }
 
@@ -198,10 +200,12 @@ static inlay_status infer(const struct piece *piece, const graph_node *node, pie
     return graph_infer_node(piece->graph->model, node, in, out, arena, diag);
 }
 
-static inlay_status run_node(const piece_machine *machine, const struct piece *piece, const graph_node *node,
-                             piece_values *values, struct arena *arena, inlay_tensor_view **out_views, inlay_diag *diag)
+/* folder: that of changed inputs, or the machine's. */
+static inlay_status run_node(const piece_machine *machine, program_folder *folder, const struct piece *piece,
+                             const graph_node *node, piece_values *values, struct arena *arena,
+                             inlay_tensor_view **out_views, inlay_diag *diag)
 {
-    const node_run run = { .folder = machine->folder,
+    const node_run run = { .folder = folder,
                            .provider = machine->provider,
                            .graph = piece->graph,
                            .node = node,
@@ -244,7 +248,7 @@ static inlay_status add_noise(const piece_machine *machine, const struct piece *
         if (!change_inputs(machine, node, values, true, seed, &changed))
             status = INLAY_OUT_OF_MEMORY;
         if (status == INLAY_OK)
-            status = run_node(machine, piece, node, values, &arena, &magnitudes, diag);
+            status = run_node(machine, &changed.folder, piece, node, values, &arena, &magnitudes, diag);
         restore_inputs(node, values, &changed);
     }
     for (uint32_t i = 0, k = 0; status == INLAY_OK && i < node->info.output_count; i++) {
@@ -282,7 +286,8 @@ static inlay_status compute_node(const piece_machine *machine, const struct piec
     if (rounds && !change_inputs(machine, node, values, false, seed, &changed))
         status = INLAY_OUT_OF_MEMORY;
     if (status == INLAY_OK)
-        status = run_node(machine, piece, node, values, &arena, &views, diag);
+        status =
+            run_node(machine, rounds ? &changed.folder : machine->folder, piece, node, values, &arena, &views, diag);
     if (rounds)
         restore_inputs(node, values, &changed);
     if (status == INLAY_OK && rounds)
