@@ -323,14 +323,15 @@ REFERENCE = {"providers": ["reference"], "policy": "priority", "level": 0}
 
 
 class Declines(logging.Handler):
-    """Collects what providers decline when sizes are known: such regions run on slower providers."""
+    """Collects what providers decline when sizes are known, since such regions run on slower providers, and what option
+    watchdog finds."""
     def __init__(self):
         super().__init__(logging.INFO)
         self.texts = []
 
     def emit(self, record):
         text = record.getMessage()
-        if "is assigned again for some shapes" in text:
+        if "is assigned again for some shapes" in text or text.startswith("watchdog: provider"):
             self.texts.append(text)
 
 

@@ -173,6 +173,8 @@ open.onnx --tap=y
 open.onnx --json
 open.onnx --quiet
 open.onnx --verbose
+open.onnx --watchdog=1%
+open.onnx --watchdog-dir=
 PAIRS
 while read -r model option; do
     checks=$((checks + 1))

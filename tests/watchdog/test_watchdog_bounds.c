@@ -142,6 +142,8 @@ static void judges_floats(void **state)
         "x : 8,64\nw = [64,32]\ny = MatMul(x, w)\n-> y",
         "x : 8,64\nw = [64,32]\nb = [32]\nh = MatMul(x, w)\ni = Add(h, b)\nj = Sigmoid(i)\nv = [32,16]\ny = MatMul(j, "
         "v)\n-> y",
+        "x : 8,64\nu = [64,64]\nv = [64,64]\nw = [64,64]\nk = [] 0.015\na = MatMul(x, u)\nb = Mul(a, k)\n"
+        "c = MatMul(b, v)\nd = Mul(c, k)\ne = MatMul(d, w)\nf = Mul(e, k)\ny = Exp(f)\n-> y",
         "x : 8,64\ny = Exp(x)\n-> y",
         "x : 8,64\ns = [64]\nb = [64]\nn = LayerNormalization(x, s, b)\ny = Exp(n)\n-> y",
     };
@@ -229,6 +231,41 @@ static void allows_magnified_errors(void **state)
     close_bench(&bench);
 }
 
+/* Nothing is said about results where a kernel may overflow, but masks are compared. */
+static void is_unsure_of_overflows(void **state)
+{
+    static const struct {
+        const char *script;
+        float first;
+        bool unsure;
+    } rows[] = {
+        { "x : 8,64\nw = [64,32]\ny = MatMul(x, w)\n-> y", 1e30F, true },
+        { "x : 8,64\nw = [64,32]\ny = MatMul(x, w)\n-> y", NAN, true },
+        { "x : 8,64\nc = [1] 1e30\ny = Mul(x, c)\n-> y", 1, true },
+        { "x : 8,64\nm = [64] @3 -inf\ns = Add(x, m)\ny = Softmax(s)\n-> y", 1, false },
+        { "x : 8,64\ny = Exp(x)\n-> y", 1e-40F, false },
+    };
+    float x[8 * 64];
+
+    (void)state;
+    numbers(x, 8 * 64);
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        struct bench bench;
+        struct verdict verdict;
+
+        open_bench(&bench, rows[row].script);
+        x[0] = rows[row].first;
+        x[256] = 3; /* its result is changed by percent() */
+        set_input(&bench, 0, INLAY_FLOAT, "8,64", x, sizeof x);
+        assert_false(judge(&bench, NULL).unsure);
+        verdict = judge(&bench, percent);
+        if (verdict.unsure != rows[row].unsure || verdict.wrong == rows[row].unsure)
+            fail_msg("row %zu: wrong %d, unsure %d, error %g, bound %g at %lld", row, verdict.wrong, verdict.unsure,
+                     verdict.error, verdict.bound, (long long)verdict.at);
+        close_bench(&bench);
+    }
+}
+
 /* Steps of rounded values, random operators, and strings have no bound. */
 static void skips_what_has_no_bound(void **state)
 {
@@ -259,6 +296,7 @@ int main(void)
         cmocka_unit_test(judges_quantized_results),
         cmocka_unit_test(allows_magnified_errors),
         cmocka_unit_test(skips_what_has_no_bound),
+        cmocka_unit_test(is_unsure_of_overflows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,29 +70,33 @@ static void put(inlay_dtype dtype, void *data, int64_t i, double number)
     }
 }
 
-bool floats_are_wild(inlay_dtype dtype, const void *data, int64_t count)
+uint8_t floats_marks(inlay_dtype dtype, const void *data, int64_t count)
 {
     const double large = dtype == INLAY_FLOAT16 ? WILD_LARGE_HALF : WILD_LARGE;
-    uint32_t wild = 0;
+    uint32_t marks = 0;
 
     if (floats_unit(dtype) == 0)
-        return false;
+        return 0;
     if (dtype == INLAY_FLOAT) { /* the bits of floats are ordered as their absolute values */
         for (int64_t i = 0; i < count; i++) {
-            uint32_t bits;
+            uint32_t bits, size;
 
             memcpy(&bits, (const char *)data + i * 4, sizeof bits);
-            bits &= 0x7fffffff;
-            wild |= (bits > 0x5d5e0b6b) | ((bits != 0) & (bits < 0x03800000)); /* 1e18, 2^-120 */
+            size = bits & 0x7fffffff;
+            marks |= (size != 0) & (size < 0x03800000); /* 2^-120 */
+            if (size > 0x5d5e0b6b)                      /* 1e18 */
+                marks |= bits >> 31 != 0 && size <= 0x7f800000 ? FLOATS_NEGATIVE : FLOATS_LARGE;
         }
-        return wild != 0;
+        return (uint8_t)marks;
     }
-    for (int64_t i = 0; i < count && wild == 0; i++) {
-        const double size = fabs(get(dtype, data, i));
+    for (int64_t i = 0; i < count; i++) {
+        const double x = get(dtype, data, i);
 
-        wild = !(size <= large) || (size != 0 && size < WILD_SMALL);
+        marks |= x != 0 && fabs(x) < WILD_SMALL ? FLOATS_TINY : 0;
+        if (!(fabs(x) <= large))
+            marks |= x < 0 ? FLOATS_NEGATIVE : FLOATS_LARGE;
     }
-    return wild != 0;
+    return (uint8_t)marks;
 }
 
 void floats_make_absolute(inlay_dtype dtype, void *data, int64_t count)
@@ -113,7 +117,8 @@ void floats_add_noise(inlay_dtype dtype, void *data, int64_t count, const void *
         if (magnitudes != NULL)
             change += magnitude_units * fabs(get(dtype, magnitudes, i));
         bits = i % 64 == 0 ? random_bits(seed) : bits >> 1;
-        put(dtype, data, i, (bits & 1) != 0 ? x + change : x - change);
+        if (isfinite(change))
+            put(dtype, data, i, (bits & 1) != 0 ? x + change : x - change);
     }
 }
 

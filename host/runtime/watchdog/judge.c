@@ -41,7 +41,7 @@ static void tolerance_of(inlay_dtype dtype, bool inexact, double extra, double *
         *out_atol += PIECE_MARGIN * extra;
 }
 
-/* Compares an output. extra: the deviation due to noise; negative: not known. wild: see piece_values. */
+/* Compares an output. extra: the deviation due to noise; negative: not known. wild: NaN and infinities do not count. */
 static void judge_output(const inlay_value_info *want, uint32_t value, const inlay_tensor_view *got, bool inexact,
                          bool wild, double extra, struct verdict *out)
 {
@@ -76,7 +76,7 @@ static bool begin_values(piece_values *values, const struct piece *piece, const 
     if (!piece_values_init(values, piece->graph))
         return false;
     memcpy(values->infos, from->infos, from->count * sizeof *from->infos);
-    values->wild = from->wild;
+    memcpy(values->marks, from->marks, from->count);
     return true;
 }
 
@@ -116,13 +116,31 @@ static inlay_status measure_noise(const piece_machine *reference, const struct p
     return status;
 }
 
+/* Has some value of the piece marks? */
+static bool is_wild(const struct piece *piece, const piece_values *values)
+{
+    bool wild = false;
+
+    for (uint32_t k = 0; k < piece->node_count; k++) {
+        const inlay_node_info *node = &piece->graph->nodes[piece->nodes[k]]->info;
+
+        for (uint32_t i = 0; i < node->input_count; i++)
+            wild |= node->inputs[i] != INLAY_NONE && values->marks[node->inputs[i]] != 0;
+        for (uint32_t i = 0; i < node->output_count; i++)
+            wild |= node->outputs[i] != INLAY_NONE && values->marks[node->outputs[i]] != 0;
+    }
+    return wild;
+}
+
 static void judge_outputs(const struct piece *piece, const uint8_t *inexact, const piece_values *values,
                           const inlay_tensor_view *got, const double *deviations, struct verdict *out)
 {
+    const bool wild = is_wild(piece, values);
+
     *out = (struct verdict){ .wrong = false };
     for (uint32_t i = 0; i < piece->output_count; i++)
         judge_output(&values->infos[piece->outputs[i]], piece->outputs[i], &got[i], inexact[piece->outputs[i]] != 0,
-                     values->wild, deviations != NULL ? deviations[i] : -1, out);
+                     wild, deviations != NULL ? deviations[i] : -1, out);
 }
 
 /* Does a second computation give the same bits? */
@@ -157,6 +175,10 @@ inlay_status judge_piece(const piece_machine *reference, const struct piece *pie
     judge_outputs(piece, inexact, values, got, NULL, out);
     if (!out->wrong)
         goto done;
+    if (piece_may_overflow(piece, inexact, values)) {
+        *out = (struct verdict){ .unsure = true };
+        goto done;
+    }
     if (out->at >= 0) {
         INLAY_TRY(measure_noise(reference, piece, inexact, from, values, deviations, diag));
         judge_outputs(piece, inexact, values, got, deviations, out);

@@ -13,6 +13,7 @@ struct verdict {
     int64_t at;     /* its element; -1: its shape is wrong */
     double want, got;
     double error, bound; /* of that element; error INFINITY: one of the two numbers is not finite */
+    bool unsure;         /* not wrong: differs, but intermediate results may overflow */
     bool unsteady; /* not wrong: a second computation on the reference provider gave another result than the first */
 };
 

@@ -15,11 +15,17 @@ bool piece_values_init(piece_values *values, const struct graph *graph)
 {
     *values = (piece_values){ .infos = malloc(((size_t)graph->value_count + 1) * sizeof *values->infos),
                               .owned = calloc((size_t)graph->value_count + 1, 2 * sizeof(void *)),
+                              .marks = calloc((size_t)graph->value_count + 1, 1),
                               .count = graph->value_count };
-    if (values->infos == NULL || values->owned == NULL)
+    if (values->infos == NULL || values->owned == NULL || values->marks == NULL)
         return false;
-    for (uint32_t i = 0; i < graph->value_count; i++)
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        const inlay_value_info *info = &values->infos[i];
+
         values->infos[i] = graph->values[i].info;
+        if (info->data != NULL && graph_constant_may_set_shapes(info)) /* weights are ordinary numbers */
+            values->marks[i] = floats_marks(info->dtype, info->data, floats_count(info));
+    }
     return true;
 }
 
@@ -30,6 +36,7 @@ void piece_values_deinit(piece_values *values)
         free(values->owned[i]);
     free(values->owned);
     free(values->infos);
+    free(values->marks);
     *values = (piece_values){ 0 };
 }
 
@@ -53,7 +60,7 @@ bool piece_values_set(piece_values *values, uint32_t value, inlay_dtype dtype, u
     info->data_bytes = bytes;
     info->elements = NULL;
     info->element_count = 0;
-    values->wild |= floats_are_wild(dtype, data, floats_count(info));
+    values->marks[value] = floats_marks(dtype, data, floats_count(info));
     return true;
 }
 
@@ -70,6 +77,34 @@ static bool keep(piece_values *values, uint32_t value, const inlay_tensor_view *
     values->owned[value] = copy;
     values->bytes += view->bytes;
     return piece_values_set(values, value, view->dtype, view->rank, view->dims, copy, view->bytes);
+}
+
+/* Masks are added to scores: with those, large negative numbers have no effect but 0 after Softmax. */
+static bool takes_masks(const graph_node *node)
+{
+    return is_among(node->info.op_type.data, "Add Softmax LogSoftmax Attention Cast");
+}
+
+bool piece_may_overflow(const struct piece *piece, const uint8_t *inexact, const piece_values *values)
+{
+    for (uint32_t k = 0; k < piece->node_count; k++) {
+        const graph_node *node = piece->graph->nodes[piece->nodes[k]];
+        const uint8_t bad = takes_masks(node) ? FLOATS_LARGE : FLOATS_LARGE | FLOATS_NEGATIVE;
+        bool rounds = false, marked = false;
+
+        for (uint32_t i = 0; i < node->info.input_count + node->info.output_count; i++) {
+            const bool in = i < node->info.input_count;
+            const uint32_t value = in ? node->info.inputs[i] : node->info.outputs[i - node->info.input_count];
+
+            if (value == INLAY_NONE)
+                continue;
+            rounds |= !in && inexact[value] == PIECE_ROUNDS;
+            marked |= (values->marks[value] & bad) != 0;
+        }
+        if (rounds && marked)
+            return true;
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------ noise
@@ -99,6 +134,7 @@ static double unit_of(const piece_machine *machine, inlay_dtype dtype)
 typedef struct changed_inputs {
     inlay_value_info *before; /* [input_count] */
     struct arena arena;
+    program_folder folder; /* caches nothing beyond these inputs, whose addresses are used again */
 } changed_inputs;
 
 /* Replaces the float inputs of the node by their magnitudes, or changes them by noise. */
@@ -107,7 +143,7 @@ static bool change_inputs(const piece_machine *machine, const graph_node *node, 
 {
     const uint32_t count = node->info.input_count;
 
-    *out = (changed_inputs){ 0 };
+    *out = (changed_inputs){ .folder.env = machine->folder->env };
     out->before = arena_array(&out->arena, (size_t)count + 1, sizeof *out->before);
     if (out->before == NULL)
         return false;
@@ -141,6 +177,7 @@ static void restore_inputs(const graph_node *node, piece_values *values, changed
     for (uint32_t i = 0; changed->before != NULL && i < node->info.input_count; i++)
         if (node->info.inputs[i] != INLAY_NONE)
             values->infos[node->info.inputs[i]] = changed->before[i];
+    program_folder_deinit(&changed->folder);
     arena_deinit(&changed->arena);
 }
 
@@ -163,10 +200,12 @@ static inlay_status infer(const struct piece *piece, const graph_node *node, pie
     return graph_infer_node(piece->graph->model, node, in, out, arena, diag);
 }
 
-static inlay_status run_node(const piece_machine *machine, const struct piece *piece, const graph_node *node,
-                             piece_values *values, struct arena *arena, inlay_tensor_view **out_views, inlay_diag *diag)
+/* folder: that of changed inputs, or the machine's. */
+static inlay_status run_node(const piece_machine *machine, program_folder *folder, const struct piece *piece,
+                             const graph_node *node, piece_values *values, struct arena *arena,
+                             inlay_tensor_view **out_views, inlay_diag *diag)
 {
-    const node_run run = { .folder = machine->folder,
+    const node_run run = { .folder = folder,
                            .provider = machine->provider,
                            .graph = piece->graph,
                            .node = node,
@@ -209,7 +248,7 @@ static inlay_status add_noise(const piece_machine *machine, const struct piece *
         if (!change_inputs(machine, node, values, true, seed, &changed))
             status = INLAY_OUT_OF_MEMORY;
         if (status == INLAY_OK)
-            status = run_node(machine, piece, node, values, &arena, &magnitudes, diag);
+            status = run_node(machine, &changed.folder, piece, node, values, &arena, &magnitudes, diag);
         restore_inputs(node, values, &changed);
     }
     for (uint32_t i = 0, k = 0; status == INLAY_OK && i < node->info.output_count; i++) {
@@ -247,7 +286,8 @@ static inlay_status compute_node(const piece_machine *machine, const struct piec
     if (rounds && !change_inputs(machine, node, values, false, seed, &changed))
         status = INLAY_OUT_OF_MEMORY;
     if (status == INLAY_OK)
-        status = run_node(machine, piece, node, values, &arena, &views, diag);
+        status =
+            run_node(machine, rounds ? &changed.folder : machine->folder, piece, node, values, &arena, &views, diag);
     if (rounds)
         restore_inputs(node, values, &changed);
     if (status == INLAY_OK && rounds)

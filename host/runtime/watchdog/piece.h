@@ -29,7 +29,7 @@ typedef struct piece_values {
     void **owned;            /* [value_count] from malloc, or NULL */
     uint32_t count;
     uint64_t bytes; /* of owned */
-    bool wild;      /* some float is so large or so small that intermediate results may overflow or be flushed to 0 */
+    uint8_t *marks; /* [value_count] floats_marks() */
 } piece_values;
 
 /* The values of the graph before any node is computed: sizes and elements of constants. False: out of memory. */
@@ -38,6 +38,9 @@ void piece_values_deinit(piece_values *values); /* {0} is a no-op */
 /* Sets a value, which borrows data; dims are copied. False: out of memory. */
 bool piece_values_set(piece_values *values, uint32_t value, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                       const void *data, uint64_t bytes);
+
+/* May an intermediate result of a node that rounds overflow, so that its result depends on the kernel? */
+bool piece_may_overflow(const struct piece *piece, const uint8_t *inexact, const piece_values *values);
 
 /* What computes. */
 typedef struct piece_machine {

@@ -322,7 +322,8 @@ void report_sample(const report_request *request, const region_watch *region, st
     *out = (report_result){ .judged = false };
     if (got != NULL && piece_values_init(&from, region->piece.graph) && open_sample(request->sample, &from, got))
         status = judge_piece(&request->machine, &region->piece, region->inexact, &from, got, &values, &found, &diag);
-    out->judged = status == INLAY_OK;
+    out->judged = status == INLAY_OK && !found.unsure;
+    out->unsure = found.unsure;
     out->wrong = found.wrong && status == INLAY_OK;
     out->skip = status != INLAY_OK && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY;
     if (out->skip) {

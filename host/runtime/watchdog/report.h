@@ -35,7 +35,8 @@ typedef struct report_request {
 
 typedef struct report_result {
     bool judged, wrong;
-    bool skip; /* the region cannot be judged */
+    bool skip;   /* the region cannot be judged */
+    bool unsure; /* this execution cannot be judged */
 } report_result;
 
 /* findings: appended to; `count` is atomic, and the entries before it do not change. */

@@ -195,7 +195,8 @@ static void use_idle_processors(void)
 static void judge_slot(struct watchdog *watchdog, struct slot *taken)
 {
     const uint64_t began = processor_ns(CLOCK_THREAD_CPUTIME_ID);
-    const report_request request = { .machine = { .folder = &watchdog->folder,
+    program_folder folder = { .env = watchdog->settings.env };
+    const report_request request = { .machine = { .folder = &folder,
                                                   .provider = &watchdog->settings.reference,
                                                   .cancel = &watchdog->stop,
                                                   .max_bytes = MAX_INNER_BYTES,
@@ -214,10 +215,14 @@ static void judge_slot(struct watchdog *watchdog, struct slot *taken)
     (void)pthread_mutex_unlock(&watchdog->lock);
     if (!region.shut)
         report_sample(&request, &region, &watchdog->findings, &result);
+    program_folder_deinit(&folder);
     used = processor_ns(CLOCK_THREAD_CPUTIME_ID) - began;
     (void)__atomic_add_fetch(&spent_ns, used, __ATOMIC_RELAXED);
     add(&watchdog->info.cpu_ns, used);
-    add(result.judged ? &watchdog->info.checked : result.skip ? &watchdog->info.skipped : &watchdog->info.dropped, 1);
+    add(result.judged                  ? &watchdog->info.checked
+        : result.skip || result.unsure ? &watchdog->info.skipped
+                                       : &watchdog->info.dropped,
+        1);
     if (result.wrong)
         (void)__atomic_add_fetch(&watchdog->info.wrong, 1, __ATOMIC_RELEASE); /* never more than checked */
     (void)pthread_mutex_lock(&watchdog->lock);
@@ -281,7 +286,6 @@ inlay_status watchdog_create(const watchdog_settings *settings, struct watchdog 
     INLAY_CHECK(settings->rate > 0 && settings->rate <= 1);
     watchdog->settings = *settings;
     watchdog->settings.folder = folder;
-    watchdog->folder.env = settings->env;
     watchdog->sink = (sample_sink){ watchdog, settings->rate, begin_sample, end_sample, MAX_SAMPLE_BYTES };
     (void)sem_init(&watchdog->ready, 0, 0);
     (void)pthread_mutex_init(&watchdog->lock, NULL);
@@ -350,7 +354,6 @@ void watchdog_destroy(struct watchdog *watchdog)
     }
     free_regions(watchdog);
     arena_deinit(&watchdog->findings.arena);
-    program_folder_deinit(&watchdog->folder);
     (void)sem_destroy(&watchdog->ready);
     (void)pthread_cond_destroy(&watchdog->judged);
     (void)pthread_mutex_destroy(&watchdog->lock);

@@ -535,8 +535,9 @@ typedef struct inlay_watchdog_info {
     uint64_t wrong;   /* of these, executions whose results were wrong */
     uint64_t dropped; /* executions that were chosen, but not checked: earlier ones were not finished, or the checks had
                          used their share of CPU time */
-    uint64_t skipped; /* executions that were chosen, but of regions whose results have no bound; the log has the reasons */
-    uint64_t cpu_ns;  /* CPU time of the checks in nanoseconds */
+    uint64_t
+        skipped; /* executions that were chosen, but of regions whose results have no bound; the log has the reasons */
+    uint64_t cpu_ns;        /* CPU time of the checks in nanoseconds */
     uint32_t finding_count; /* see inlay_session_watchdog_finding(); at most 64 are kept */
     uint32_t reserved;
 } inlay_watchdog_info;
@@ -548,14 +549,14 @@ INLAY_API inlay_status inlay_session_watchdog(inlay_session *session, uint32_t w
 typedef struct inlay_watchdog_finding {
     uint64_t struct_size;
     const char *provider;
-    const char *kernel;  /* "" = its provider does not name it */
-    const char *op_type; /* of the node */
-    const char *node;    /* the wrong node; of several nodes, the first */
-    const char *output;  /* name of the output with the largest error */
-    const char *text;    /* the whole message, one line */
+    const char *kernel;     /* "" = its provider does not name it */
+    const char *op_type;    /* of the node */
+    const char *node;       /* the wrong node; of several nodes, the first */
+    const char *output;     /* name of the output with the largest error */
+    const char *text;       /* the whole message, one line */
     const char *model_path; /* a model of the nodes, which has their inputs as defaults; "" = none */
-    double error; /* the largest error; infinity if one of the two numbers is not finite, or the shapes differ */
-    double bound; /* the largest error that is right there */
+    double error;        /* the largest error; infinity if one of the two numbers is not finite, or the shapes differ */
+    double bound;        /* the largest error that is right there */
     uint32_t node_count; /* 1, or more if the nodes are wrong only together */
     uint32_t reserved;
 } inlay_watchdog_finding;

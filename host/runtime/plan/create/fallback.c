@@ -40,7 +40,7 @@ static inlay_status make_fallback(struct program *program, const declined_shapes
         .graph = program->graph, .env = program->env, .program = copy_of(program, shapes->offers), .shares_graph = true
     };
     const program_declined learned = { assignment.program, shapes->offers,
-                                        shapes->all ? "the watchdog" : "specialize at these shapes", shapes->text };
+                                       shapes->all ? "the watchdog" : "specialize at these shapes", shapes->text };
     inlay_status status;
 
     if (assignment.program == NULL)
