@@ -60,6 +60,7 @@ def arguments():
     ap.add_argument("--grow", default="", help="NAME=START+STEP,...: all runs have different sizes")
     ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
     ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
+    ap.add_argument("--peaks", action="store_true")
     ap.add_argument("--md")
     ap.add_argument("--svg")
     ap.add_argument("--json")
@@ -76,8 +77,8 @@ def arguments():
     if not args.rows and not os.path.exists(args.inlay):
         sys.exit(f"{args.inlay} does not exist: build it first, or name it with --inlay")
     args.grow = [x for g in args.grow.split(",") if g for x in ("--grow", g)]
-    if args.grow and args.peer != ["ort"]:
-        sys.exit("compare.sh: --grow is for ONNX Runtime alone")
+    if (args.grow or args.peaks) and args.peer != ["ort"]:
+        sys.exit("compare.sh: --grow and --peaks are for ONNX Runtime alone")
     args.threads = [int(t) for t in args.threads.split(",")]
     return args
 
@@ -413,12 +414,37 @@ def cpu_name():
         return next((line.split(":")[1].strip() for line in f if line.startswith("model name")), platform.machine())
 
 
-def measure_all(args):
+def measure_peaks(args):
+    """Prints the peak memory of inlay and of ONNX Runtime after two runs, in MiB."""
+    ratios = []
+    print("| model | inlay | ONNX Runtime | ratio |\n|---|---|---|---|")
+    for name in list_models(args):
+        model = find_model(args, name)
+        with tempfile.TemporaryDirectory() as work:
+            inputs = os.path.join(work, "in")
+            os.mkdir(inputs)
+            prepare_inputs(args, model[1], inputs)
+            peak = {}
+            for engine in ("inlay", "inlay", "ort"):  # the second run of inlay has a filled cache folder
+                few = [] if engine == "ort" else ["--runs", "2", "--warmup", "0"]
+                report = last_json(command_of(args, engine, model, inputs, args.threads[0], few, seconds="0"))
+                if isinstance(report, str):
+                    sys.exit(f"{name}: {report}")
+                peak[engine] = max(peak.get(engine, 0), report["peak_mb"])
+        ratios.append(peak["inlay"] / peak["ort"])
+        print(f"| {model[0]} | {peak['inlay']:.0f} | {peak['ort']:.0f} | {ratios[-1]:.2f} |", flush=True)
+    print(f"\ngeometric mean {np.exp(np.mean(np.log(ratios))):.2f}, largest {max(ratios):.2f}, of {len(ratios)}")
+
+
+def set_up(args):
     if "ort" in args.peer and not os.path.exists(os.path.join(args.dir, "peer", "ort_bench")):
         subprocess.run(["bash", os.path.join(ROOT, "tests", "models", "peer", "setup.sh"),
                         os.path.join(args.dir, "peer")], check=True)
     if args.sid:
         set_up_sid(args)
+
+
+def measure_all(args):
     rows = []
     with tempfile.TemporaryDirectory() as work:
         peak_path = peak_model(work)
@@ -450,6 +476,11 @@ def main():
     for path in args.rows.split(",") if args.rows else []:
         with open(path) as f:
             rows += json.load(f)
+    if not rows:
+        set_up(args)
+    if args.peaks:
+        measure_peaks(args)
+        return
     if not rows:
         rows = measure_all(args)
     tell(args, rows)
