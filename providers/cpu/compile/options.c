@@ -15,8 +15,8 @@ void cpu_read_options(cpu_state *state, const inlay_create_args *args)
             winograd = value->i != 0;
         else if (strcmp(value->name, "pack_price") == 0)
             state->pack_price = (double)value->i * 1000 / (1 << 20);
-        else if (strcmp(value->name, "reproducible") == 0)
-            state->reproducible = value->i != 0;
+        else if (strcmp(value->name, "reproducible") == 0 && value->s != NULL)
+            state->reproducible = strcmp(value->s, "0") != 0;
         else if (strcmp(value->name, "kernel") == 0 && value->s != NULL)
             state->kernel = kernel_find(value->s);
         else if (strcmp(value->name, "precision") == 0 && value->s != NULL)
