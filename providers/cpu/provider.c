@@ -45,10 +45,13 @@ static const inlay_option options[] = {
           "= fine with precision fast or where the model requests 8 bits (accuracy_level 4), otherwise exact; with "
           "precision strict, and for rows with NaN or infinity, always exact" },
     { .name = "reproducible",
-      .kind = INLAY_OPTION_BOOL,
+      .kind = INLAY_OPTION_ENUM,
       .default_value = "0",
-      .doc = "1 = one fixed kernel for each kind of convolution and matrix multiplication, regardless of sizes, "
-             "measurements and number of rows; set by the session option of the same name" },
+      .choices = "0|1|cpu",
+      .doc =
+          "1 = one fixed kernel for each kind of convolution and matrix multiplication, regardless of sizes, "
+          "measurements and number of rows; cpu = also kernels that compute the same bits on every CPU, in the whole "
+          "process; set by the session option of the same name" },
     { .name = "isa",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
@@ -63,16 +66,21 @@ static const inlay_option options[] = {
              "applies; auto = the kernel expected, or measured, to be fastest" },
 };
 
-/* Applies the option `isa`. Must run before the first query of the available kernels. */
+/* Applies the options `isa` and `reproducible`. Must run before the first query of the available kernels. */
 static inlay_status limit_isa(const inlay_create_args *args, inlay_diag *diag)
 {
-    for (uint32_t i = 0; i < args->option_count; i++) {
+    inlay_status status = INLAY_OK;
+    bool uniform = false;
+
+    for (uint32_t i = 0; i < args->option_count && status == INLAY_OK; i++) {
         const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
         if (strcmp(value->name, "isa") == 0 && value->s != NULL)
-            return cpu_limit_isa(value->s, diag);
+            status = cpu_limit_isa(value->s, diag);
+        uniform =
+            uniform || (strcmp(value->name, "reproducible") == 0 && value->s != NULL && strcmp(value->s, "cpu") == 0);
     }
-    return INLAY_OK;
+    return status == INLAY_OK && uniform ? cpu_use_uniform(diag) : status;
 }
 
 static void release(cpu_state *state)

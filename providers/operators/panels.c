@@ -119,6 +119,8 @@ panels_fn panels_product_at(bool wide, uint32_t i)
     uint32_t count = 0;
 
 #if defined(__x86_64__) && !defined(SIMD_ONLY)
+    if (cpu_uniform() != CPU_UNIFORM_NO)
+        return i > 0 ? NULL : wide ? KERNEL_BEST(panels_f64) : KERNEL_BEST(panels_f32);
     if (cpu_has(CPU_AVX512))
         found[count++] = wide ? panels_f64_avx512 : panels_f32_avx512;
     if (cpu_has(CPU_AVX2))

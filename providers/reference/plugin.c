@@ -26,6 +26,11 @@ static const inlay_option options[] = {
       .default_value = "f32",
       .choices = "strict|f32",
       .doc = "strict = matrix multiplications add few terms in a row; the session option of that name sets it" },
+    { .name = "reproducible",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "0",
+      .choices = "0|1|cpu",
+      .doc = "no effect: results are always the same on every CPU" },
 };
 
 static const kit_provider provider = {

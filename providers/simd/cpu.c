@@ -1,6 +1,8 @@
 /* The instruction set in use, see cpu.h. */
 #include "simd/cpu.h"
+#include "simd/cpu_integers.h"
 #include "simd/at_fork.h"
+#include "simd/row_set.h"
 #include "inlay/check.h"
 #include "inlay/kit.h"
 #include <pthread.h>
@@ -18,6 +20,7 @@ static __attribute__((constructor)) void guard_lock(void)
 
 static int in_use = -1;   /* cpu_level; -1: not fixed yet. Atomic; written under lock */
 static int avx_vnni = -1; /* 1: the CPU supports AVX-VNNI; -1: not determined yet. Atomic */
+static int uniform = -1;  /* cpu_uniform_kind; -1: not fixed yet. Atomic; written under lock */
 
 #if defined(SIMD_ONLY_LEVEL)
 /* There are kernels of one level alone, for CPUs that have it. */
@@ -58,19 +61,64 @@ static cpu_level level_below(const char *name)
     return CPU_LEVEL_COUNT;
 }
 
-cpu_level cpu_level_in_use(void)
+/* Fixes the level. Under lock. */
+static void fix_level(void)
 {
-    int level = __atomic_load_n(&in_use, __ATOMIC_ACQUIRE);
-
-    if (level >= 0)
-        return (cpu_level)level;
-    (void)pthread_mutex_lock(&lock);
     if (in_use < 0) {
         const char *variable = secure_getenv("INLAY_ISA");
         const cpu_level cap = level_below(variable != NULL ? variable : "auto");
 
         __atomic_store_n(&in_use, (int)(cap < CPU_LEVEL_COUNT ? cap : level_of_cpu()), __ATOMIC_RELEASE);
     }
+}
+
+cpu_uniform_kind cpu_uniform(void)
+{
+    int kind = __atomic_load_n(&uniform, __ATOMIC_ACQUIRE);
+
+    if (kind >= 0)
+        return (cpu_uniform_kind)kind;
+    (void)pthread_mutex_lock(&lock);
+    if (uniform < 0)
+        __atomic_store_n(&uniform, (int)CPU_UNIFORM_NO, __ATOMIC_RELEASE);
+    kind = uniform;
+    (void)pthread_mutex_unlock(&lock);
+    return (cpu_uniform_kind)kind;
+}
+
+inlay_status cpu_use_uniform(inlay_diag *diag)
+{
+    int kind;
+
+    if (&rows_uniform_c == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "reproducible is cpu, but this build lacks the kernels for it");
+    (void)pthread_mutex_lock(&lock);
+    if (uniform < 0) {
+        fix_level();
+        __atomic_store_n(&uniform, (int)(in_use >= CPU_AVX2 ? CPU_UNIFORM_AVX2 : CPU_UNIFORM_C), __ATOMIC_RELEASE);
+    }
+    kind = uniform;
+    (void)pthread_mutex_unlock(&lock);
+    if (kind != CPU_UNIFORM_NO)
+        return INLAY_OK;
+    return inlay_fail(
+        diag, INLAY_INVALID_ARGUMENT,
+        "reproducible is cpu, but other kernels are in use in this process: set it for the first session");
+}
+
+cpu_level cpu_level_in_use(void)
+{
+    return cpu_uniform() != CPU_UNIFORM_NO ? CPU_AVX2 : cpu_level_of_integers();
+}
+
+cpu_level cpu_level_of_integers(void)
+{
+    int level = __atomic_load_n(&in_use, __ATOMIC_ACQUIRE);
+
+    if (level >= 0)
+        return (cpu_level)level;
+    (void)pthread_mutex_lock(&lock);
+    fix_level();
     level = in_use;
     (void)pthread_mutex_unlock(&lock);
     return (cpu_level)level;
@@ -83,7 +131,7 @@ bool cpu_has(cpu_level level)
 
 bool cpu_is_capped(void)
 {
-    return cpu_level_in_use() < level_of_cpu();
+    return cpu_uniform() == CPU_UNIFORM_NO && cpu_level_in_use() < level_of_cpu();
 }
 
 double cpu_speed(void)
@@ -98,7 +146,7 @@ double cpu_speed(void)
 bool cpu_has_vnni(void)
 {
 #if defined(__x86_64__)
-    return cpu_has(CPU_AVX512) && __builtin_cpu_supports("avx512vnni");
+    return cpu_level_of_integers() >= CPU_AVX512 && __builtin_cpu_supports("avx512vnni");
 #else
     return false;
 #endif
@@ -115,7 +163,7 @@ bool cpu_has_avx_vnni(void)
         has = (extra & INLAY_ISA_AVX_VNNI) != 0;
         __atomic_store_n(&avx_vnni, has, __ATOMIC_RELAXED);
     }
-    return cpu_has(CPU_AVX2) && has != 0;
+    return cpu_level_of_integers() >= CPU_AVX2 && has != 0;
 }
 
 void cpu_hide_avx_vnni(void)

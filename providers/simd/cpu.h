@@ -25,6 +25,18 @@ typedef enum cpu_level {
 cpu_level cpu_level_in_use(void);
 bool cpu_has(cpu_level level);
 
+/* Kernels with the same results on every CPU, see vec_uniform.h. While they are in use, the level is CPU_AVX2 on any CPU,
+ * so that no choice depends on the CPU. */
+typedef enum cpu_uniform_kind {
+    CPU_UNIFORM_NO,   /* kernels of the level in use */
+    CPU_UNIFORM_AVX2, /* uniform kernels, compiled for AVX2 */
+    CPU_UNIFORM_C     /* uniform kernels, compiled for the baseline */
+} cpu_uniform_kind;
+cpu_uniform_kind cpu_uniform(void);
+/* Uses uniform kernels in this process. Fails if others are already in use. For the plugin cpu, which alone has them; to
+ * be called after cpu_limit_isa(). */
+inlay_status cpu_use_uniform(inlay_diag *diag);
+
 /* True if the level is capped below that of the CPU. */
 bool cpu_is_capped(void);
 /* Speed of arithmetic at this level relative to a core with AVX-512, for cost estimates. */

@@ -5,11 +5,15 @@
 #include <stddef.h>
 
 /* Declares the instances of a kernel, constants of `type`: name_avx512, name_avx2, name_neon, name_wasm, name_c. Only those of
- * the architecture are defined. */
-#define KERNEL_INSTANCES(type, name) extern const type name##_avx512, name##_avx2, name##_neon, name##_wasm, name##_c;
+ * the architecture are defined. Uniform instances are only in the plugin cpu, so references to them are weak. */
+#define KERNEL_INSTANCES(type, name)                                                                                   \
+    extern const type name##_avx512, name##_avx2, name##_neon, name##_wasm, name##_c;                                  \
+    extern __attribute__((weak)) const type name##_uniform, name##_uniform_c;
 
 /* All instances that a source may have, best first, and the condition to run each in this process. */
 #define KERNEL_INSTANCE_LIST(X)                                                                                        \
+    X(uniform, cpu_uniform() == CPU_UNIFORM_AVX2)                                                                      \
+    X(uniform_c, cpu_uniform() == CPU_UNIFORM_C)                                                                       \
     X(avx512_vnni, cpu_has_vnni())                                                                                     \
     X(avx_vnni, cpu_has_avx_vnni())                                                                                    \
     X(avx512, cpu_has(CPU_AVX512))                                                                                     \
@@ -24,9 +28,13 @@
 #define KERNEL_OF(name, level) KERNEL_OF_LEVEL(name, level)
 #define KERNEL_BEST(name) KERNEL_OF(name, SIMD_ONLY)
 #elif defined(__x86_64__)
-#define KERNEL_BEST(name) (cpu_has(CPU_AVX512) ? &name##_avx512 : cpu_has(CPU_AVX2) ? &name##_avx2 : &name##_c)
+#define KERNEL_BEST(name)                                                                                              \
+    (cpu_uniform() != CPU_UNIFORM_NO ? (cpu_uniform() == CPU_UNIFORM_AVX2 ? &name##_uniform : &name##_uniform_c)       \
+                                     : (cpu_has(CPU_AVX512) ? &name##_avx512                                           \
+                                        : cpu_has(CPU_AVX2) ? &name##_avx2                                             \
+                                                            : &name##_c))
 #elif defined(__aarch64__)
-#define KERNEL_BEST(name) (&name##_neon)
+#define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_neon)
 #elif defined(__wasm__)
 #define KERNEL_BEST(name) (&name##_wasm)
 #else

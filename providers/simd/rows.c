@@ -2,6 +2,7 @@
 #include "inlay/check.h"
 #include "simd/odd_tables.h"
 #include "simd/row_set.h"
+#include "simd/uniform_math.h"
 #include "simd/vec_words.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -393,7 +394,7 @@ KERNEL_PART(void, row_log_softmax, const float *input, float *output, int64_t co
     for (int64_t r = 0; r < count; r++, input += n, output += n) {
         const float top = top_of_row(input, n, 1, NULL);
 
-        scale_row(input, output, n, top, logf(exponentials(input, output, n, top, false)), false);
+        scale_row(input, output, n, top, (float)uniform_log((double)exponentials(input, output, n, top, false)), false);
     }
 }
 

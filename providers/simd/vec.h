@@ -40,8 +40,9 @@
 #include <string.h>
 
 #define VEC_INLINE static inline __attribute__((always_inline))
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/* GCC takes ten times as long to compile unrolled loops with checks. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                                                   \
+    (defined(KERNEL_IS_uniform_c) && defined(__x86_64__))
+/* GCC takes ten times as long to compile unrolled loops with checks, or with emulated multiply-adds. */
 #define VEC_UNROLL
 #define VEC_UNROLL_SOME
 #elif defined(__clang__)
@@ -75,6 +76,8 @@
 #include "simd/vec_neon.h"
 #elif defined(KERNEL_IS_wasm)
 #include "simd/vec_wasm.h"
+#elif defined(KERNEL_IS_uniform_c)
+#include "simd/vec_uniform.h"
 #else
 #include "simd/vec_c.h"
 #endif

@@ -40,6 +40,8 @@
 #include "simd/vec_int_neon.h"
 #elif defined(KERNEL_IS_wasm)
 #include "simd/vec_int_wasm.h"
+#elif defined(KERNEL_IS_uniform_c)
+#include "simd/vec_int_uniform.h"
 #else
 #include "simd/vec_int_avx2.h"
 #endif

@@ -83,5 +83,14 @@ VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 {
     return acc + (vint)_mm256_madd_epi16((__m256i)u, _mm256_set1_epi32(a));
 }
+#elif defined(KERNEL_IS_uniform_c)
+#define INTS_WORDS 1
+VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
+{
+    const unsigned_words low = (unsigned_words)((vint)((unsigned_words)u << 16) >> 16) * (uint32_t)(int16_t)a;
+    const unsigned_words high = (unsigned_words)(u >> 16) * (uint32_t)(a >> 16);
+
+    return (vint)((unsigned_words)acc + low + high);
+}
 #endif
 #endif

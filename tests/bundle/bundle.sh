@@ -124,6 +124,7 @@ does ".same and .packs_at_start == 0" winograd.onnx -o strict --precision strict
 does ".same and .packs_at_start == 0" winograd.onnx -o plain --option cpu.winograd=0
 does ".same and .packs_at_start > 0" winograd.onnx -o fast --precision fast
 fails 4 "precision reduced needs libdnnl" winograd.onnx -o none --precision reduced
+fails 4 "no kernels for --reproducible cpu" mlp.onnx -o none --reproducible cpu
 
 # ---- every part that a program may need exists, and families of kernels run
 parts=$(dirname "$inlay")/../lib/inlay/bundle/$(uname -m)-linux-gnu

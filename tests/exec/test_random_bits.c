@@ -564,6 +564,40 @@ static void loops_were_divided(void **state)
     assert_true(was_divided);
 }
 
+/* Prints a hash of the outputs of each case with reproducible=cpu, which levels.sh compares between instruction levels. All
+ * NaN are equal. */
+static int print_hashes(const char *threads)
+{
+    static const struct variant uniform = { "uniform", { "providers", "cpu,reference", "reproducible", "cpu", NULL } };
+
+    for (const struct family *family = families; family < families + FAMILIES; family++)
+        for (int i = 0; i < cases; i++) {
+            uint64_t hash = 0xcbf29ce484222325;
+            struct rig rig;
+            int opset;
+
+            drawn = ((uint64_t)seed << 32) + (uint64_t)(family - families) * 1000003 + (uint64_t)i;
+            (void)below(2);
+            script[0] = '\0';
+            opset = family->write();
+            rig = same_bits_run(script, opset, &uniform, threads, NULL);
+            for (uint32_t o = 0; o < inlay_session_output_count(rig.session); o++) {
+                const inlay_value *output = inlay_context_output(rig.context, o);
+                const uint32_t *words = inlay_value_data(output);
+
+                for (uint64_t word = 0; word < inlay_value_bytes(output) / sizeof *words; word++) {
+                    const bool nan =
+                        inlay_value_dtype(output) == INLAY_FLOAT && (words[word] & INT32_MAX) > 0x7f800000u;
+
+                    hash = (hash ^ (nan ? 0x7fc00000u : words[word])) * 0x100000001b3;
+                }
+            }
+            (void)printf("%s %d %016llx\n", family->name, i, (unsigned long long)hash);
+            rig_close(&rig);
+        }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[FAMILIES + 1] = { { .name = NULL } };
@@ -571,6 +605,8 @@ int main(int argc, char **argv)
 
     seed = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : seed;
     cases = argc > 2 ? (int)strtol(argv[2], NULL, 10) : cases;
+    if (argc > 3)
+        return print_hashes(argv[3]);
     (void)snprintf(folder, sizeof folder, "/tmp/inlay-bits-XXXXXX");
     if (mkdtemp(folder) == NULL)
         return 2;

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The plugin of the provider reference contains no instruction of AVX or AVX-512: its results are the same on every CPU. The
-# plugin of the provider cpu contains such instructions, so the pattern finds them.
+# plugin of the provider cpu contains such instructions, so the pattern finds them. Nor does it import functions of libm whose
+# results depend on the CPU; the plugin cpu does.
 #   plain.sh REFERENCE_PLUGIN CPU_PLUGIN
 set -euo pipefail
 
@@ -16,5 +17,16 @@ if [ "$reference" -ne 0 ]; then
 fi
 if [ "$cpu" -eq 0 ]; then
     echo "no instruction of $2 is of AVX: the pattern is wrong"
+    exit 1
+fi
+
+inexact='(a?(cos|sin|tan)h?|atan2|sincos|exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|erfc?|[lt]gamma|cbrt|hypot)[fl]?'
+imports() { nm -D --undefined-only "$1" | awk '{ print $2 }' | sed 's/@.*//' | grep -xE "$inexact" || true; }
+if [ -n "$(imports "$1")" ]; then
+    echo "$1 imports" $(imports "$1")
+    exit 1
+fi
+if [ -z "$(imports "$2")" ]; then
+    echo "$2 imports no function of libm: the pattern is wrong"
     exit 1
 fi

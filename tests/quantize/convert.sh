@@ -164,6 +164,7 @@ open.onnx --probe-timeout-ms=1000
 open.onnx --profile=
 open.onnx --providers=reference
 open.onnx --reproducible=1
+open.onnx --reproducible=cpu
 open.onnx --require=reference
 open.onnx --rewrite-limit=1
 open.onnx --sizes=batch=1,4

@@ -31,6 +31,11 @@ const char *options_text(const inlay_options *options, uint32_t option)
                                                                 : table[option].default_value;
 }
 
+bool options_on(const inlay_options *options, uint32_t option)
+{
+    return strcmp(options_text(options, option), "0") != 0;
+}
+
 int64_t options_int(const inlay_options *options, uint32_t option)
 {
     return strtoll(options_text(options, option), NULL, 10);
@@ -186,7 +191,8 @@ static const char *switch_to_digits(uint32_t option, const char *text)
 {
     static const char *const spellings[] = { "false", "no", "off", "true", "yes", "on" };
 
-    if (table[option].kind == KIND_INT && table[option].min == 0 && table[option].max == 1)
+    if ((table[option].kind == KIND_INT && table[option].min == 0 && table[option].max == 1) ||
+        strncmp(table[option].choices, "0|1|", 4) == 0)
         for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
             if (strcasecmp(text, spellings[i]) == 0)
                 return i < 3 ? "0" : "1";
@@ -240,7 +246,7 @@ static inlay_status check_value(uint32_t option, const char *text, inlay_diag *d
     else if (table[option].kind == KIND_PAIRS)
         status = check_pair(option, text, diag);
     else if (table[option].kind == KIND_ENUM)
-        status = check_choice(option, text, diag);
+        status = check_choice(option, switch_to_digits(option, text), diag);
     return status == INLAY_OK ? option_check(option, text, diag) : status;
 }
 

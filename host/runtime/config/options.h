@@ -56,6 +56,8 @@ struct inlay_options {
 /* The value, or the default; options may be NULL. */
 const char *options_text(const inlay_options *options, uint32_t option);
 int64_t options_int(const inlay_options *options, uint32_t option);
+/* For options with the choice 0: whether another one is set. */
+bool options_on(const inlay_options *options, uint32_t option);
 
 /* The source of the value, INLAY_SOURCE_*; for a list, the source of its first item. */
 uint32_t options_source(const inlay_options *options, uint32_t option);

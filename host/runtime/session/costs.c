@@ -96,7 +96,7 @@ inlay_status session_costs_open(inlay_session *session, const inlay_options *opt
     if (request.profile_folder != NULL && access(options_text(options, OPTION_profile), R_OK) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "option profile: %.300s: %s; inlay tune --machine writes one",
                           options_text(options, OPTION_profile), strerror(errno));
-    if (options_int(options, OPTION_reproducible) != 0)
+    if (options_on(options, OPTION_reproducible))
         return read_assumptions(session, options, diag);
     /* Does not create the folder, so a session without costs leaves none. */
     if (config_cache_dir(options, root, sizeof root) &&

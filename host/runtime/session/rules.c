@@ -145,7 +145,7 @@ inlay_status session_rules_read(inlay_session *session, const inlay_options *opt
     inlay_status status = INLAY_OK;
 
     rules->by_priority =
-        strcmp(options_text(options, OPTION_policy), "priority") == 0 || options_int(options, OPTION_reproducible) != 0;
+        strcmp(options_text(options, OPTION_policy), "priority") == 0 || options_on(options, OPTION_reproducible);
     rules->max_partitions = (uint32_t)options_int(options, OPTION_max_partitions);
     rules->single_nodes = options_int(options, OPTION_check_finite) != 0;
     rules->no_cpu = options_int(options, OPTION_no_cpu) != 0;

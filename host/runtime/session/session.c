@@ -71,8 +71,7 @@ static provider_setting *settings_of(inlay_session *session, const inlay_options
     const struct {
         const char *option, *value, *otherwise;
     } shared[] = { { "precision", options == NULL ? "f32" : options_text(options, OPTION_precision), "f32" },
-                   { "reproducible", options != NULL && options_int(options, OPTION_reproducible) != 0 ? "1" : "0",
-                     "0" },
+                   { "reproducible", options == NULL ? "0" : options_text(options, OPTION_reproducible), "0" },
                    { "isa", options == NULL ? "auto" : options_text(options, OPTION_isa), "auto" } };
     provider_setting *list =
         arena_array(&session->arena, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
@@ -110,6 +109,15 @@ static bool add_skipped(inlay_session *session, const char *name, const char *re
                                   arena_string(&session->arena, reason) };
     session->skipped = skipped;
     return skipped->name != NULL && skipped->reason != NULL;
+}
+
+/* With reproducible=cpu: whether the provider computes the same bits on every CPU. Providers state it by an option of
+ * this name that has this choice. */
+static bool is_uniform(const inlay_session *session, const char *name)
+{
+    const inlay_option *option = find_option(session, name, "reproducible");
+
+    return option != NULL && option->kind == INLAY_OPTION_ENUM && is_choice("cpu", option->choices);
 }
 
 /* A hash that does not depend on the order of the settings; 0 without settings. */
@@ -153,7 +161,11 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
     if (info != NULL && info->table.domain_count > 0 && plugin_set_cache_dir(session->plugins) == NULL &&
         config_cache_folder(options, "devices", folder, sizeof folder))
         plugin_set_cache(session->plugins, folder);
-    status = provider_open(session->plugins, name, settings, count, &provider, &why);
+    if (info != NULL && strcmp(options_text(options, OPTION_reproducible), "cpu") == 0 && !is_uniform(session, name))
+        status = inlay_fail(&why, INLAY_UNSUPPORTED,
+                            "its results are not the same on every CPU, as option reproducible=cpu requires");
+    else
+        status = provider_open(session->plugins, name, settings, count, &provider, &why);
     /* If the provider exists and has settings of its own, they may be wrong, so the failure is reported even if it is
      * optional. Those of the session were checked with the options. */
     if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY &&
@@ -479,7 +491,7 @@ static inlay_session *session_begin(const inlay_options *options)
     session->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
     session->env.priority = priority_option(options);
     session->env.power = power_option(options);
-    session->reproducible = options_int(options, OPTION_reproducible) != 0;
+    session->reproducible = options_on(options, OPTION_reproducible);
     session->host_limit = session_host_limit(options);
     session->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
                                         (uint64_t)options_int(options, OPTION_memory_budget), session->host_limit);

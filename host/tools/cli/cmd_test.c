@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/fit.h"
 #include "data/compare.h"
+#include "data/hash.h"
 #include "data/value.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -27,7 +28,7 @@ typedef struct test_args {
     uint32_t dir_count;
     const char *match;
     double rtol, atol;
-    bool fail_fast;
+    bool fail_fast, hash;
 } test_args;
 
 /* State of the run of one case. */
@@ -35,6 +36,8 @@ typedef struct case_state {
     const test_case *test_case;
     json_t *problems; /* with --json */
     uint32_t wrong;
+    struct sha256 sha256; /* with --hash: of the outputs of all runs */
+    uint32_t runs;
     enum { UNKNOWN, DETERMINISTIC, RANDOM } kind; /* of the model's outputs; determined after the first mismatch */
 } case_state;
 
@@ -64,6 +67,8 @@ static const cli_option own_options[] = {
     { "rtol", "X", "Relative tolerance (default: 1e-3)", CLI_NUMBER(test_args, rtol, 0, 1e300) },
     { "atol", "X", "Absolute tolerance (default: 1e-7)", CLI_NUMBER(test_args, atol, 0, 1e300) },
     { "fail-fast", NULL, "Stop at the first failure", CLI_SET(test_args, fail_fast) },
+    { "hash", NULL, "Also print the SHA-256 of the outputs of each case, all NaN being equal, to compare machines",
+      CLI_SET(test_args, hash) },
     { "match", "GLOB", "Only cases whose name matches, for instance '*conv*'", CLI_TEXT(test_args, match) },
     { .need = "no folder given", CLI_CALL(take_folder, test_args, dirs) },
     { 0 },
@@ -217,6 +222,9 @@ static inlay_status run_sets(test_run *run, case_state *state, bool *out_created
     for (uint32_t i = 0; i < state->test_case->set_count; i++) {
         INLAY_TRY(bind_inputs(state->test_case->sets[i], session, context, diag));
         INLAY_TRY(inlay_context_run(context, &options, diag));
+        for (uint32_t o = 0; run->args->hash && o < inlay_session_output_count(session); o++)
+            value_hash(&state->sha256, inlay_context_output(context, o));
+        state->runs++;
         INLAY_TRY(check_outputs(run, state, state->test_case->sets[i], session, context, diag));
     }
 done:
@@ -228,11 +236,15 @@ done:
     return status;
 }
 
-static outcome run_case(test_run *run, const test_case *test, json_t *problems, inlay_diag *diag)
+/* out_hash: with --hash, the hash of the outputs; empty if the case did not run. */
+static outcome run_case(test_run *run, const test_case *test, json_t *problems, char out_hash[65], inlay_diag *diag)
 {
     case_state state = { .test_case = test, .problems = problems };
+    inlay_status status;
     bool created;
-    inlay_status status = run_sets(run, &state, &created, diag);
+
+    sha256_init(&state.sha256);
+    status = run_sets(run, &state, &created, diag);
 
     /* Some cases feed inputs of other sizes than their model declares. */
     if (status == INLAY_SHAPE_MISMATCH && created && state.wrong == 0) {
@@ -244,6 +256,9 @@ static outcome run_case(test_run *run, const test_case *test, json_t *problems, 
         if (status != INLAY_OK && status != INLAY_SHAPE_MISMATCH)
             *diag = second;
     }
+    out_hash[0] = '\0';
+    if (run->args->hash && state.runs > 0)
+        sha256_hex(&state.sha256, out_hash);
     if (status == INLAY_UNSUPPORTED && !created)
         return SKIPPED;
     if (status != INLAY_OK && !cli_cancelled())
@@ -251,14 +266,16 @@ static outcome run_case(test_run *run, const test_case *test, json_t *problems, 
     return status == INLAY_OK && state.wrong == 0 ? PASSED : FAILED;
 }
 
-static void add_json(test_run *run, const test_case *test, outcome result, json_t *problems, const inlay_diag *diag,
-                     double ms)
+static void add_json(test_run *run, const test_case *test, outcome result, json_t *problems, const char *hash,
+                     const inlay_diag *diag, double ms)
 {
     static const char *const words[OUTCOMES] = { "passed", "failed", "skipped" };
     json_t *json = json_pack("{s:s, s:s, s:f}", "name", test->name, "result", words[result], "ms", ms);
 
     if (result == FAILED)
         (void)json_object_set(json, "problems", problems);
+    if (hash[0] != '\0')
+        (void)json_object_set_new(json, "sha256", json_string(hash));
     if (result == SKIPPED)
         (void)json_object_set_new(json, "reason", json_string(diag->text));
     (void)json_array_append_new(run->cases, json);
@@ -271,13 +288,14 @@ static inlay_status run_all(test_run *run, const case_list *list, inlay_diag *ou
         inlay_diag diag = INLAY_DIAG_INIT;
         json_t *problems = NULL;
         double start = clock_ms();
+        char hash[65];
         outcome result;
 
         if (run->args->match != NULL && fnmatch(run->args->match, test->name, 0) != 0)
             continue;
         (void)cli_progress(NULL, (double)i / list->count, test->name);
         problems = run->common->json ? json_array() : NULL;
-        result = run_case(run, test, problems, &diag);
+        result = run_case(run, test, problems, hash, &diag);
         if (cli_cancelled()) {
             json_decref(problems);
             return inlay_fail(out_diag, INLAY_CANCELLED, "stopped at %s", test->name);
@@ -287,8 +305,10 @@ static inlay_status run_all(test_run *run, const case_list *list, inlay_diag *ou
             report(run, "skip", test->name, diag.text);
         else if (result == PASSED && run->common->verbose)
             report(run, "pass", test->name, "");
+        if (hash[0] != '\0')
+            report(run, "hash", test->name, hash);
         if (run->common->json)
-            add_json(run, test, result, problems, &diag, clock_ms() - start);
+            add_json(run, test, result, problems, hash, &diag, clock_ms() - start);
         json_decref(problems);
         if (result == FAILED && run->args->fail_fast)
             break;

@@ -39,10 +39,10 @@ static struct argp_option session_flags[MAX_OPTIONS + 4];
 static char flag_names[MAX_OPTIONS][64];
 static char flag_docs[MAX_OPTIONS][512];
 
-/* Is the option 0 or 1? As a flag, it may then stand alone, for 1. */
+/* Can the option be 0 or 1? As a flag, it may then stand alone, for 1. */
 static bool is_switch(const inlay_option_doc *doc)
 {
-    return doc->kind == INLAY_SETTING_INT && doc->min == 0 && doc->max == 1;
+    return (doc->kind == INLAY_SETTING_INT && doc->min == 0 && doc->max == 1) || strncmp(doc->choices, "0|1|", 4) == 0;
 }
 
 static const char *placeholder(const inlay_option_doc *doc)

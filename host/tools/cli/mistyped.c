@@ -1,4 +1,5 @@
 #include "cli/mistyped.h"
+#include "base/among.h"
 #include "base/nearest.h"
 #include "cli/cli.h"
 #include <stdio.h>
@@ -99,13 +100,13 @@ static void refuse(const option_lists *known, const char *verb, const char *name
 }
 
 /* Joins "--name" and "1" to "--name=1" for an option whose argument is optional, since getopt would take the 1 for an
- * argument of the verb. Returns the number of words that went. */
-static int join_switch(char **argv, int i, int argc)
+ * argument of the verb; also another of its choices, "0|1|cpu". Returns the number of words that went. */
+static int join_switch(const struct argp_option *row, char **argv, int i, int argc)
 {
     static char joined[MOST_SWITCHES][80];
     static uint32_t used;
 
-    if (i + 1 >= argc || (strcmp(argv[i + 1], "0") != 0 && strcmp(argv[i + 1], "1") != 0) || used == MOST_SWITCHES)
+    if (i + 1 >= argc || !(is_choice(argv[i + 1], "0|1") || is_choice(argv[i + 1], row->arg)) || used == MOST_SWITCHES)
         return 0;
     (void)snprintf(joined[used], sizeof joined[used], "%s=%s", argv[i], argv[i + 1]);
     argv[i] = joined[used++];
@@ -127,7 +128,7 @@ int mistyped_check(const struct argp_option *const *known, uint32_t count, int a
         if (bytes > 0 && row == NULL)
             refuse(&lists, argv[0], name, bytes);
         if (bytes > 0 && name[bytes] == '\0' && (row->flags & OPTION_ARG_OPTIONAL) != 0)
-            argc -= join_switch(argv, i, argc);
+            argc -= join_switch(row, argv, i, argc);
         else if (bytes > 0)
             i += name[bytes] == '\0' && takes_next(row);
         else if (strcmp(argv[i], "-h") == 0)

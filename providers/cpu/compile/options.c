@@ -16,8 +16,8 @@ void cpu_read_options(cpu_state *state, const inlay_create_args *args)
         else if (strcmp(value->name, "pack_bytes") == 0) {
             state->pack_bytes = value->f;
             state->pack_bytes_set = value->is_set != 0;
-        } else if (strcmp(value->name, "reproducible") == 0)
-            state->reproducible = value->i != 0;
+        } else if (strcmp(value->name, "reproducible") == 0 && value->s != NULL)
+            state->reproducible = strcmp(value->s, "0") != 0;
         else if (strcmp(value->name, "kernel") == 0 && value->s != NULL)
             state->kernel = kernel_find(value->s);
         else if (strcmp(value->name, "precision") == 0 && value->s != NULL)

@@ -55,4 +55,6 @@ void depthwise_block_avx2(const depthwise_block *block);
 void depthwise_block_neon(const depthwise_block *block);
 void depthwise_block_wasm(const depthwise_block *block);
 void depthwise_block_c(const depthwise_block *block);
+void depthwise_block_uniform(const depthwise_block *block);
+void depthwise_block_uniform_c(const depthwise_block *block);
 #endif

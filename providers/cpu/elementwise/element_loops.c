@@ -1,6 +1,7 @@
 /* Elementwise functions, see element_loops.h. */
 #include "cpu/elementwise/element_loops.h"
 #include "simd/vec.h"
+#include "simd/uniform_math.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
@@ -76,8 +77,17 @@ FUNCTION(shrink_row, a<-alpha ? a + beta : a> alpha ? a - beta : a == a ? 0 : a)
 FUNCTION(sin_near_row, vm_sin(a))
 FUNCTION(cos_near_row, vm_cos(a))
 
-/* Applies `near` to blocks of angles below VM_TRIG_MAX, and the C library's function to the other blocks, as the
- * reference does. */
+static float far_sin(float x)
+{
+    return (float)uniform_sin((double)x);
+}
+
+static float far_cos(float x)
+{
+    return (float)uniform_cos((double)x);
+}
+
+/* Applies `near` to blocks of angles below VM_TRIG_MAX, and `any` to the other blocks. */
 static void angle_row(const float *x, float *y, int64_t n, element_fn *near, float (*any)(float))
 {
     enum { BLOCK = 256 };
@@ -99,13 +109,13 @@ static void angle_row(const float *x, float *y, int64_t n, element_fn *near, flo
 static void sin_row(const float *x, float *y, int64_t n, float alpha, float beta)
 {
     (void)alpha, (void)beta;
-    angle_row(x, y, n, sin_near_row, sinf);
+    angle_row(x, y, n, sin_near_row, far_sin);
 }
 
 static void cos_row(const float *x, float *y, int64_t n, float alpha, float beta)
 {
     (void)alpha, (void)beta;
-    angle_row(x, y, n, cos_near_row, cosf);
+    angle_row(x, y, n, cos_near_row, far_cos);
 }
 FUNCTION(square_row, a *a)
 FUNCTION(cube_row, a *a *a)

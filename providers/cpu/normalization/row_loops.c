@@ -1,5 +1,6 @@
 /* Loops over rows and columns, see row_loops.h. */
 #include "cpu/normalization/row_loops.h"
+#include "cpu/normalization/rows.h"
 #include "simd/row_set.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
@@ -7,15 +8,16 @@
 
 /* Sums of `map`, an expression of a, in double. */
 #define SUMS(name, map)                                                                                                \
+    static inline double map_##name(double a)                                                                          \
+    {                                                                                                                  \
+        return map;                                                                                                    \
+    }                                                                                                                  \
     static void rows_##name(const float *input, float *output, int64_t count, int64_t n)                               \
     {                                                                                                                  \
         for (int64_t r = 0; r < count; r++, input += n) {                                                              \
-            double sum = 0;                                                                                            \
-            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++)                                     \
-            {                                                                                                          \
-                const double a = (double)input[i];                                                                     \
-                sum += (map);                                                                                          \
-            }                                                                                                          \
+            double sum;                                                                                                \
+                                                                                                                       \
+            ROWS_JOIN(double, sum, +, 0, n, map_##name((double)input[i]));                                             \
             output[r] = (float)sum;                                                                                    \
         }                                                                                                              \
     }                                                                                                                  \
@@ -25,8 +27,7 @@
         for (int64_t i = 0; i < n; i++)                                                                                \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
             {                                                                                                          \
-                const double a = (double)input[i * step + j];                                                          \
-                sum[j] += (map);                                                                                       \
+                sum[j] += map_##name((double)input[i * step + j]);                                                     \
             }                                                                                                          \
         for (int64_t j = 0; j < width; j++)                                                                            \
             output[j] = (float)sum[j];                                                                                 \
@@ -61,11 +62,9 @@ ENDS(min, lows, a < b)
 static void rows_product(const float *input, float *output, int64_t count, int64_t n)
 {
     for (int64_t r = 0; r < count; r++, input += n) {
-        double product = 1;
+        double product;
 
-#pragma omp simd reduction(* : product)
-        for (int64_t i = 0; i < n; i++)
-            product *= (double)input[i];
+        ROWS_JOIN(double, product, *, 1, n, (double)input[i]);
         output[r] = (float)product;
     }
 }
@@ -90,13 +89,11 @@ static void rows_exponentials(const float *input, float *output, int64_t count, 
     rows_max(input, output, count, n);
     for (int64_t r = 0; r < count; r++, input += n) {
         const float top = output[r];
-        float sum = 0;
+        float sum;
 
         if (!isfinite(top))
             continue;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < n; i++)
-            sum += vm_exp(input[i] - top);
+        ROWS_JOIN(float, sum, +, 0, n, vm_exp(input[i] - top));
         output[r] = top + vm_log(sum);
     }
 }

@@ -8,27 +8,48 @@
 #define ROWS_INLINE                                                                                                    \
     static inline __attribute__((always_inline)) /* inlined into loops that are compiled for several instruction sets */
 
+/* result = the terms of i = 0 ... n - 1, joined by `op`, in 16 chains: element i belongs to chain i modulo 16. The order is
+ * the same on each instruction set, and compilers vectorise the chains. */
+#define ROWS_JOIN(T, result, op, start, n, term)                                                                       \
+    do {                                                                                                               \
+        enum { CHAINS_ = 16 };                                                                                         \
+        T chains_[CHAINS_];                                                                                            \
+                                                                                                                       \
+        for (int chain_ = 0; chain_ < CHAINS_; chain_++)                                                               \
+            chains_[chain_] = (start);                                                                                 \
+        for (int64_t first_ = 0; first_ + CHAINS_ <= (n); first_ += CHAINS_)                                           \
+            for (int chain_ = 0; chain_ < CHAINS_; chain_++) {                                                         \
+                const int64_t i = first_ + chain_;                                                                     \
+                                                                                                                       \
+                chains_[chain_] = chains_[chain_] op(term);                                                            \
+            }                                                                                                          \
+        for (int64_t i = (n) / CHAINS_ * CHAINS_; i < (n); i++)                                                        \
+            chains_[i % CHAINS_] = chains_[i % CHAINS_] op(term);                                                      \
+        for (int half_ = CHAINS_ / 2; half_ > 0; half_ /= 2)                                                           \
+            for (int chain_ = 0; chain_ < half_; chain_++)                                                             \
+                chains_[chain_] = chains_[chain_] op chains_[chain_ + half_];                                          \
+        (result) = chains_[0];                                                                                         \
+    } while (0)
+
 ROWS_INLINE float row_sum(const float *input, int64_t n)
 {
-    double sum = 0;
+    double sum;
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++)
-        sum += (double)input[i];
+    ROWS_JOIN(double, sum, +, 0, n, (double)input[i]);
     return (float)sum;
+}
+
+ROWS_INLINE double row_squared(float difference)
+{
+    return (double)(difference * difference);
 }
 
 /* The sum of (input - shift)^2, differences and squares rounded to float. */
 ROWS_INLINE float row_squares(const float *input, int64_t n, float shift)
 {
-    double sum = 0;
+    double sum;
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) {
-        float d = input[i] - shift;
-
-        sum += (double)(d * d);
-    }
+    ROWS_JOIN(double, sum, +, 0, n, row_squared(input[i] - shift));
     return (float)sum;
 }
 #endif

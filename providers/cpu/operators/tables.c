@@ -13,9 +13,13 @@
         .name = "cpu", .tables = (list), .table_count = KIT_COUNT(list), .open = operator_settings_open, .close = free \
     }
 
-/* With CMake's INLAY_QUICK, provider reference computes single operators. */
+/* With CMake's INLAY_QUICK, and with option reproducible=cpu, provider reference computes single operators. */
 const kit_provider *cpu_operators(void)
 {
+    static const kit_provider none = { .name = "cpu", .open = operator_settings_open, .close = free };
+
+    if (cpu_uniform() != CPU_UNIFORM_NO)
+        return &none;
 #if defined(__x86_64__) && !defined(SIMD_ONLY)
     static const kit_table *const avx512[] = {
 #define TABLE(stem) &operators_##stem##_avx512,
@@ -42,8 +46,6 @@ const kit_provider *cpu_operators(void)
     return &with_neon;
 #endif
 #if !defined(__aarch64__) || defined(SIMD_ONLY)
-    static const kit_provider none = { .name = "cpu", .open = operator_settings_open, .close = free };
-
     return &none;
 #endif
 }

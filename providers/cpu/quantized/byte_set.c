@@ -1,5 +1,6 @@
 /* Selects the int8 kernels for this CPU. CMake's INLAY_QUICK omits them. */
 #include "cpu/quantized/byte_set.h"
+#include "simd/cpu_integers.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -14,9 +15,9 @@ const byte_set *byte_set_of_cpu(void)
         return &byte_set_avx512_vnni;
     if (cpu_has_avx_vnni())
         return &byte_set_avx_vnni;
-    if (cpu_has(CPU_AVX2))
+    if (cpu_level_of_integers() >= CPU_AVX2)
         return &byte_set_avx2;
-    return NULL;
+    return cpu_uniform() != CPU_UNIFORM_NO ? &byte_set_uniform_c : NULL;
 #elif defined(__aarch64__)
     return &byte_set_neon;
 #elif defined(__wasm__)

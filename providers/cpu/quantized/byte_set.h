@@ -104,4 +104,6 @@ typedef struct byte_set {
 /* The kernels for this CPU; NULL: none. */
 const byte_set *byte_set_of_cpu(void);
 extern const byte_set byte_set_avx512_vnni, byte_set_avx_vnni, byte_set_avx2, byte_set_neon, byte_set_wasm;
+extern __attribute__((weak))
+const byte_set byte_set_uniform_c; /* only in the plugin cpu, where there is no better one */
 #endif

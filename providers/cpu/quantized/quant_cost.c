@@ -17,7 +17,7 @@
 /* The time of products relative to AVX-512 VNNI. AVX-VNNI has vectors of half the length; AVX2 widens bytes first. */
 static double relative_product_time(void)
 {
-    return cpu_has_vnni() ? 1 : cpu_has_avx_vnni() ? 3 : 8;
+    return cpu_uniform() != CPU_UNIFORM_NO ? 8 : cpu_has_vnni() ? 1 : cpu_has_avx_vnni() ? 3 : 8;
 }
 
 static double count_of(const inlay_cost_request *request, const uint32_t *list, uint32_t count, uint32_t i)

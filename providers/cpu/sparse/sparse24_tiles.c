@@ -53,7 +53,12 @@ VEC_INLINE vec pick(four x, vint places)
 {
     const vint at = places & 3;
 
-    return (vec){ x[at[0]], x[at[1]], x[at[2]], x[at[3]] };
+    vec v;
+
+    VEC_UNROLL
+    for (int l = 0; l < VEC_LANES; l++)
+        v[l] = x[at[l]];
+    return v;
 }
 #endif
 

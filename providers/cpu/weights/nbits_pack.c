@@ -44,7 +44,7 @@ int64_t nbits_parts(const nbits_shape *shape)
 const nbits_kernel *nbits_kernel_best(void)
 {
 #if defined(__x86_64__) && !defined(SIMD_ONLY)
-    if (cpu_has_vnni())
+    if (cpu_uniform() == CPU_UNIFORM_NO && cpu_has_vnni())
         return &nbits_avx512_vnni;
 #endif
     return KERNEL_BEST(nbits);

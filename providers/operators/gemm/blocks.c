@@ -20,6 +20,10 @@ const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
     uint32_t count = 0;
 
 #if defined(__x86_64__) && !defined(SIMD_ONLY)
+    if (cpu_uniform() != CPU_UNIFORM_NO) {
+        found[0] = KERNEL_BEST(gemm_set);
+        return i == 0 ? (*found[0])[type] : NULL;
+    }
     if (cpu_has(CPU_AVX512))
         found[count++] = &gemm_set_avx512;
     if (cpu_has(CPU_AVX2))

@@ -12,6 +12,9 @@
 #define VBYTES 32
 #define MR 4 /* 12 sums, 3 lines of B and one element of A in 16 registers */
 #define MADD(pair, line) ((s16_vec)_mm256_madd_epi16((__m256i)(pair), (__m256i)(line)))
+#elif defined(KERNEL_IS_uniform_c) /* as AVX2 */
+#define VBYTES 32
+#define MR 4
 #elif defined(__x86_64__)
 #include <emmintrin.h>
 #define VBYTES 16
@@ -20,6 +23,8 @@
 #else
 #define VBYTES 16
 #define MR 8
+#endif
+#if !defined(MADD)
 /* The 16-bit halves of each 32-bit lane. Their order is irrelevant, since both sides are packed alike. */
 typedef int32_t lanes __attribute__((vector_size(VBYTES)));
 #define LOW(x) ((lanes)((x) << 16) >> 16)

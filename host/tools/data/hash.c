@@ -1,0 +1,73 @@
+#include "data/hash.h"
+#include "data/view.h"
+#include <string.h>
+
+/* Floating-point types; complex numbers have two of these parts per element. */
+static const struct {
+    inlay_dtype dtype;
+    uint32_t bytes; /* of a part */
+    uint64_t infinity;
+} floats[] = {
+    { INLAY_FLOAT, 4, 0x7f800000 },     { INLAY_DOUBLE, 8, 0x7ff0000000000000 },
+    { INLAY_FLOAT16, 2, 0x7c00 },       { INLAY_BFLOAT16, 2, 0x7f80 },
+    { INLAY_COMPLEX64, 4, 0x7f800000 }, { INLAY_COMPLEX128, 8, 0x7ff0000000000000 },
+};
+
+/* Adds numbers of `bytes` bytes; NaN as infinity + 1. */
+static void add_floats(struct sha256 *sha256, const char *data, uint64_t total, uint32_t bytes, uint64_t infinity)
+{
+    const uint64_t magnitude = (UINT64_C(1) << (8 * bytes - 1)) - 1;
+
+    for (uint64_t at = 0; at + bytes <= total; at += bytes) {
+        uint64_t bits = 0;
+
+        memcpy(&bits, data + at, bytes);
+        if ((bits & magnitude) > infinity)
+            bits = infinity + 1;
+        sha256_update(sha256, &bits, sizeof bits);
+    }
+}
+
+static void add_elements(struct sha256 *sha256, const inlay_value *value)
+{
+    const char *data = inlay_value_data(value);
+    const uint64_t bytes = inlay_value_bytes(value);
+    inlay_tensor_view view;
+
+    if (inlay_value_dtype(value) == INLAY_STRING && value_view(value, &view)) {
+        const inlay_str *texts = view.data;
+
+        for (int64_t i = 0; i < inlay_value_count(value); i++) {
+            const uint64_t length = texts[i].bytes;
+
+            sha256_update(sha256, &length, sizeof length);
+            sha256_update(sha256, texts[i].data, length);
+        }
+        return;
+    }
+    if (data == NULL)
+        return;
+    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
+        if (floats[i].dtype == inlay_value_dtype(value)) {
+            add_floats(sha256, data, bytes, floats[i].bytes, floats[i].infinity);
+            return;
+        }
+    sha256_update(sha256, data, bytes);
+}
+
+void value_hash(struct sha256 *sha256, const inlay_value *value)
+{
+    const uint32_t kind = value == NULL ? 0 : inlay_value_kind(value);
+
+    sha256_update(sha256, &kind, sizeof kind);
+    if (kind == INLAY_KIND_TENSOR) {
+        const uint32_t of[] = { (uint32_t)inlay_value_dtype(value), inlay_value_rank(value) };
+
+        sha256_update(sha256, of, sizeof of);
+        sha256_update(sha256, inlay_value_dims(value), of[1] * sizeof(int64_t));
+        add_elements(sha256, value);
+        return;
+    }
+    for (int64_t i = 0; value != NULL && i < inlay_value_count(value); i++)
+        value_hash(sha256, inlay_value_item(value, (uint32_t)i));
+}

@@ -1,0 +1,10 @@
+/* data/hash.h - hashes of values, to compare results of different machines. */
+#ifndef DATA_HASH_H
+#define DATA_HASH_H
+#include "base/sha256.h"
+#include "inlay/inlay.h"
+
+/* Adds kind, type, shape and elements of a value; all NaN count as equal. Elements in memory that the host cannot access
+ * are left out. value may be NULL: no value. */
+void value_hash(struct sha256 *sha256, const inlay_value *value);
+#endif
