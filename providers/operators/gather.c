@@ -6,6 +6,7 @@
 #include "operators/indices.h"
 #include "operators/operators.h"
 #include "operators/strided.h"
+#include "operators/work.h"
 
 typedef struct gather_state {
     int64_t axis;
@@ -292,7 +293,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
         return;
     out->bytes_written = kit_bytes(output->dtype, output->count);
     out->bytes_read = out->bytes_written + kit_bytes(indices->dtype, indices->count);
-    out->ns = 60 + (double)(out->bytes_read + out->bytes_written) / 8;
+    work_cost_of_moves(shapes, (double)indices->count, out);
 }
 
 static const kit_kernel kernels[] = {

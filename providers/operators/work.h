@@ -19,6 +19,18 @@ static inline void work_cost(const kit_plan *plan, double steps, double step_ns,
     cost->ns = 60 + ns + (double)(cost->bytes_read + cost->bytes_written) / bytes_per_ns;
 }
 
+/* Sets the time of a kernel that moves the bytes which *cost contains, in loops that compilers vectorise, and does
+ * `steps` look-ups. */
+static inline void work_cost_of_moves(const kit_plan *plan, double steps, inlay_cost *cost)
+{
+    const double alone_ns = 20000, bytes_per_ns = 96, step_ns = 0.7;
+    double ns = steps * step_ns + (double)(cost->bytes_read + cost->bytes_written) / bytes_per_ns;
+
+    if (plan->max_threads > 1 && ns > alone_ns)
+        ns = alone_ns + (ns - alone_ns) / plan->max_threads;
+    cost->ns = 60 + ns;
+}
+
 /* Returns the number of comparisons of a sort of n elements. */
 static inline double work_sort(double n)
 {

@@ -573,22 +573,26 @@ static void memory_may_run_out(void **state)
 
 /* ------------------------------------------------------------------ displayed times */
 
-/* Only the models of providers with INLAY_PROVIDER_REFERENCE_CORE refer to that core, and are scaled for display. */
+/* Only the models of providers with INLAY_PROVIDER_REFERENCE_CORE refer to that core, and are scaled for display, if the
+ * node mostly computes. */
 static void modelled_times_are_scaled(void **state)
 {
     static const inlay_provider modelled = { .flags = INLAY_PROVIDER_REFERENCE_CORE }, other = { .flags = 0 };
     const partition_provider of_reference = { .table = &modelled }, of_other = { .table = &other };
+    const inlay_cost dense = { .flops = 1000, .bytes_read = 300, .bytes_written = 100 },
+                     stream = { .flops = 800, .bytes_read = 300, .bytes_written = 100 };
     const double pace = core_time_factor();
 
     (void)state;
     assert_true(pace >= 0.25 && pace <= 16);
     assert_true(core_time_factor() == pace); /* measured once */
-    assert_true(displayed_time_factor(&of_reference, COST_MODEL) == pace);
-    assert_true(displayed_time_factor(&of_reference, COST_GUESS) == pace);
-    assert_true(displayed_time_factor(&of_reference, COST_CLAIMED) == 1);
-    assert_true(displayed_time_factor(&of_reference, COST_PROFILE) == 1);
-    assert_true(displayed_time_factor(&of_reference, COST_MEASURED) == 1);
-    assert_true(displayed_time_factor(&of_other, COST_MODEL) == 1);
+    assert_true(displayed_time_factor(&of_reference, COST_MODEL, &dense) == pace);
+    assert_true(displayed_time_factor(&of_reference, COST_GUESS, &dense) == pace);
+    assert_true(displayed_time_factor(&of_reference, COST_MODEL, &stream) == 1);
+    assert_true(displayed_time_factor(&of_reference, COST_CLAIMED, &dense) == 1);
+    assert_true(displayed_time_factor(&of_reference, COST_PROFILE, &dense) == 1);
+    assert_true(displayed_time_factor(&of_reference, COST_MEASURED, &dense) == 1);
+    assert_true(displayed_time_factor(&of_other, COST_MODEL, &dense) == 1);
 }
 
 int main(void)

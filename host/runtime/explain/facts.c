@@ -232,10 +232,10 @@ static bool gather_bodies(struct facts *facts, facts_graph *graph, facts_region 
 
 double facts_displayed_ns(const struct facts *facts, const partition_offer *offer, double ns)
 {
-    return ns * displayed_time_factor(&facts->session->providers[offer->provider], offer->cost_source);
+    return ns * displayed_time_factor(&facts->session->providers[offer->provider], offer->cost_source, &offer->cost);
 }
 
-/* The time of the region without its launch. Layout changes at its borders are displayed with the same factor. */
+/* The time of the region without its launch. */
 static double displayed_region_ns(const struct facts *facts, const struct partition *partition,
                                   const partition_region *region)
 {
@@ -247,7 +247,7 @@ static double displayed_region_ns(const struct facts *facts, const struct partit
         ns += offer->cost.ns;
         displayed += facts_displayed_ns(facts, offer, offer->cost.ns);
     }
-    return ns > 0 ? (region->cost_ns + region->border_ns) * (displayed / ns) : region->cost_ns + region->border_ns;
+    return (ns > 0 ? region->cost_ns * (displayed / ns) : region->cost_ns) + region->border_ns;
 }
 
 double facts_displayed_sum(const struct facts *facts, const struct partition *partition)

@@ -29,6 +29,21 @@ static bool in_region(const partition_region *region, uint32_t node)
     return false;
 }
 
+/* The cost of the region's offer with the node; NULL: none. */
+static const inlay_cost *cost_of(const struct listing *listing, uint32_t node)
+{
+    const partition_region *region = listing->region->region;
+
+    for (uint32_t k = 0; k < region->offer_count; k++) {
+        const partition_offer *offer = &listing->graph->parts->offers[region->offers[k]];
+
+        for (uint32_t i = 0; i < offer->node_count; i++)
+            if (offer->nodes[i] == node)
+                return &offer->cost;
+    }
+    return NULL;
+}
+
 static const char *copy_text(struct arena *arena, const char *text)
 {
     return text != NULL ? arena_string(arena, text) : NULL;
@@ -38,14 +53,17 @@ static const char *copy_text(struct arena *arena, const char *text)
 static inlay_status add_kernel(void *ctx, const inlay_kernel *kernel)
 {
     struct listing *listing = ctx;
+    const inlay_cost *cost;
     facts_kernel *copy;
     double factor;
 
     if (kernel == NULL || !INLAY_HAS(kernel, why) || kernel->name == NULL ||
         !in_region(listing->region->region, kernel->node))
         return INLAY_OK;
-    factor =
-        kernel->reason == INLAY_KERNEL_TIMED ? 1 : displayed_time_factor(listing->region->step->provider, COST_MODEL);
+    cost = cost_of(listing, kernel->node);
+    factor = kernel->reason == INLAY_KERNEL_TIMED || cost == NULL
+                 ? 1
+                 : displayed_time_factor(listing->region->step->provider, COST_MODEL, cost);
     copy = arena_alloc(&listing->facts->arena, sizeof *copy);
     if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;

@@ -50,13 +50,13 @@ static double price_at(const struct program *program, const partition_region *re
     double error;
 
     const uint32_t source = cost_of_offer(program->env->costs, &question, &offer.cost, &error);
-    const double factor = displayed_time_factor(question.provider, source);
+    const double factor = displayed_time_factor(question.provider, source, &offer.cost);
 
     *out_ns = 0;
     if (source == COST_NONE)
         return 0;
     *out_ns = factor * offer.cost.ns;
-    return factor * (offer.cost.ns + borders_ns(program, region, &offer, values));
+    return *out_ns + borders_ns(program, region, &offer, values);
 }
 
 double attribute_price(const struct program *program, const partition_region *region, const inlay_value_state *values)

@@ -31,17 +31,21 @@
 #define GELU_PER_NS 8.0
 #define GATE_PER_NS 10.0 /* elements of a Sigmoid fused into a convolution or matrix multiplication */
 #define LOG_PER_NS 2.0
-#define CACHED_BYTES_PER_NS 64.0
+#define NORM_PER_NS 3.0   /* elements of a normalisation, which reads its rows twice or more */
+#define REDUCE_PER_NS 8.0 /* elements that a reduction reads */
+#define CACHED_BYTES_PER_NS 96.0
 #define CACHED_BYTES 8e6
 #define MEMORY_BYTES_PER_NS 24.0
 #define NEAR_WEIGHTS 1e6 /* bytes of a graph's weights that stay in the core's cache between runs */
 #define NEAR_BYTES_PER_NS 128.0
 #define CORE_BYTES_PER_NS 256.0
 #define KEPT_BYTES_PER_NS 105.0
-#define TEAM_NS 700.0  /* starting and joining the threads of a step */
-#define CALL_NS 50.0   /* one more step in a region */
-#define ENTER_NS 150.0 /* one more input of a region */
-#define FUSED_NS 30.0  /* an op that is fused into another */
+#define TEAM_NS 700.0                  /* starting and joining the threads of a step */
+#define CALL_NS 50.0                   /* one more step in a region */
+#define ENTER_NS 150.0                 /* one more input of a region */
+#define FUSED_NS 30.0                  /* an op that is fused into another */
+#define NEAR_REORDER_BYTES_PER_NS 32.0 /* values of up to NEAR_BYTES */
+#define NEAR_BYTES (256 * 1024)
 #define REORDER_BYTES_PER_NS 16.0
 #define FAR_REORDER_BYTES_PER_NS 5.0     /* values too large for two copies in the cache */
 #define FEW_CHANNELS 4                   /* convolutions with up to this many channels read row-major images */
@@ -75,6 +79,7 @@ static double function_rate(const cpu_op *op)
         case FUNCTION_ELU:
         case FUNCTION_EXP:
         case FUNCTION_ERF:
+        case FUNCTION_SQRT:
         case FUNCTION_SIN:
         case FUNCTION_COS:
         case FUNCTION_SELU:
@@ -204,6 +209,14 @@ static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_
         *out_rate = POOL_FLOPS_PER_NS;
         return outputs * window;
     }
+    if (family == &cpu_softmax || family == &cpu_layer_norm || family == &cpu_rms_norm || family == &cpu_skip_norm) {
+        *out_rate = family == &cpu_softmax ? EXP_PER_NS : NORM_PER_NS;
+        return outputs;
+    }
+    if (family == &cpu_reduce) {
+        *out_rate = REDUCE_PER_NS;
+        return count_of(sizes->first);
+    }
     *out_rate = function_rate(op);
     return family == &cpu_view || family == &cpu_transpose || family == &cpu_split || family == &cpu_slice ||
                    family == &cpu_concat || family == &cpu_pad || family == &cpu_scatter
@@ -321,8 +334,16 @@ static bool wants_layout(const cpu_state *state, const inlay_graph *graph, uint3
 
 static double reorder_ns(double bytes, double threads)
 {
+    if (bytes <= NEAR_BYTES)
+        return CALL_NS + bytes / NEAR_REORDER_BYTES_PER_NS / threads;
     return CALL_NS + (2 * bytes < CACHED_BYTES ? bytes / REORDER_BYTES_PER_NS / threads
                                                : bytes / FAR_REORDER_BYTES_PER_NS / sqrt(threads));
+}
+
+/* Time to make a part of a tensor contiguous: its rows are copied. */
+static double part_ns(double bytes, double threads)
+{
+    return CALL_NS + stream_ns(2 * bytes) / threads;
 }
 
 /* True if the op only changes strides and offsets. */
@@ -413,6 +434,15 @@ static double fused_ns(const cpu_op *op, const struct sizes *sizes, double flops
     return ns;
 }
 
+/* True if one of the first `count` inputs is the value. */
+static bool is_among_inputs(const inlay_node_info *info, uint32_t count, uint32_t value)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (info->inputs[i] == value)
+            return true;
+    return false;
+}
+
 static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *request, uint32_t node_index,
                             inlay_cost *cost)
 {
@@ -455,7 +485,8 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             sizes.weights += bytes;
             continue;
         }
-        sizes.in += bytes;
+        if (!is_among_inputs(info, i, info->inputs[i])) /* x * x reads x once */
+            sizes.in += bytes;
         fused = fused || is_fused(state, request, info, i, &op);
         cost->enter_ns += ENTER_NS;
     }
@@ -469,8 +500,11 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     laid_out = !planar && reads_layout(state, request->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
         cost->enter_ns += layout_ns(request, info, i, &op, threads);
-    if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_strided(&op)))
-        cost->leave_ns += reorder_ns(width_of(sizes.output) * count_of(sizes.output), threads);
+    if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_strided(&op))) {
+        const double bytes = width_of(sizes.output) * count_of(sizes.output);
+
+        cost->leave_ns += op.row->family == &cpu_slice ? part_ns(bytes, threads) : reorder_ns(bytes, threads);
+    }
     if (op.row->takes != NULL) {
         cpu_quant_cost(&op, request, info, cost);
         return INLAY_OK;

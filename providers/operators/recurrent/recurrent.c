@@ -520,8 +520,8 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
         return;
     partition_work(&state, &plan, shapes->max_threads);
     out->flops = 2 * (double)plan.steps * (double)plan.batch * ((double)weights->count + (double)tensor->count);
-    out->bytes_read = kit_bytes(input->dtype, input->count + weights->count) +
-                      kit_bytes(tensor->dtype, tensor->count) * (uint64_t)plan.steps;
+    out->bytes_read = /* R stays in the cache between steps */
+        kit_bytes(input->dtype, input->count + weights->count) + kit_bytes(tensor->dtype, tensor->count);
     out->bytes_written = 0;
     for (uint32_t i = 0; i < shapes->out_count; i++)
         if (shapes->out[i].count > 0 && shapes->out[i].dtype != INLAY_UNDEFINED)

@@ -485,12 +485,14 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
     return source;
 }
 
-double displayed_time_factor(const partition_provider *provider, uint32_t source)
+double displayed_time_factor(const partition_provider *provider, uint32_t source, const inlay_cost *cost)
 {
     const bool of_reference = (provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0;
 
-    return of_reference && (source == COST_GUESS || source == COST_MODEL) && !profile_is_assumed() ? core_time_factor()
-                                                                                                   : 1;
+    return of_reference && (source == COST_GUESS || source == COST_MODEL) && cost_kind_of(cost) == COST_DENSE &&
+                   !profile_is_assumed()
+               ? core_time_factor()
+               : 1;
 }
 
 static bool offer_produces(const inlay_graph *graph, const partition_offer *offer, uint32_t value)
