@@ -235,10 +235,9 @@ static inlay_status run(const kit_call *call)
     char *room = call->workspace;
     int64_t *starts = (int64_t *)(void *)room;
     product_tile *tiles = (product_tile *)(void *)(room += plan->start_bytes);
-    product_job job = { .state = state,
-                        .tiles = tiles,
-                        .x = (const void **)(void *)(room += plan->tile_bytes),
-                        .y = (void **)(void *)(room += plan->pointer_bytes) };
+    const void **x_rows = (const void **)(void *)(room += plan->tile_bytes);
+    void **y_rows = (void **)(void *)(room += plan->pointer_bytes);
+    product_job job = { .state = state, .tiles = tiles, .x = x_rows, .y = y_rows };
     float *from = (float *)(void *)(room += plan->pointer_bytes), *to = (float *)(void *)(room += plan->x_bytes);
     inlay_status status = INLAY_OK;
     int64_t count, work;

@@ -110,11 +110,12 @@ def python_page(package):
 # ------------------------------------------------------------------ Node
 
 
-def node_page(declarations):
-    """The declarations of TypeScript, each under its name."""
-    about, text = re.match(r"((?://[^\n]*\n)+)(.*)", declarations.read_text(), re.S).groups()
-    out = ["# Node API: index.d.ts", "", re.sub(r"^// ?", "", about, flags=re.M), ""]
-    for piece in re.split(r"\n(?=\n(?:/\*\*.*?\*/\n)?export )", "\n" + text.strip(), flags=re.S):
+def typescript_page(title, *files):
+    """The declarations of TypeScript files, each under its name. The first comment of the first file is the introduction."""
+    parts = [re.match(r"((?://[^\n]*\n)+)(.*)", file.read_text(), re.S).groups() for file in files]
+    out = ["# " + title, "", re.sub(r"^// ?", "", parts[0][0], flags=re.M), ""]
+    for piece in (piece for _, text in parts
+                  for piece in re.split(r"\n(?=\n(?:/\*\*.*?\*/\n)?export )", "\n" + text.strip(), flags=re.S)):
         piece = piece.strip()
         names = re.findall(r"^export (?:declare )?(?:abstract )?(?:class|interface|type|const|function|namespace) (\w+)", piece, re.M)
         if names:
@@ -161,7 +162,8 @@ def pages(source):
     return {
         "api-cpp": cpp_page(bindings / "cpp/inlay/inlay.hpp"),
         "api-python": python_page(bindings / "python/inlay"),
-        "api-node": node_page(bindings / "node/index.d.ts"),
+        "api-node": typescript_page("Node API: index.d.ts", bindings / "node/index.d.ts", bindings / "node/common.d.ts"),
+        "api-web": typescript_page("Web API: index.d.ts", bindings / "web/index.d.ts", bindings / "node/common.d.ts"),
         "api-onnxruntime": onnxruntime_page([("OrtApi", ort / "api.def"), ("OrtModelEditorApi", ort / "editor.def"),
                                              ("OrtCompileApi", ort / "compile.def")]),
     }

@@ -19,7 +19,7 @@ esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/package"
-cp "$(dirname "$addon")"/{index.js,index.d.ts,package.json,README.md} "$addon" "$work/package/"
+cp "$(dirname "$addon")"/{index.js,index.d.ts,common.js,common.d.ts,package.json,README.md} "$addon" "$work/package/"
 cp -r "$bundle/lib" "$bundle/libexec" "$work/package/"
 rm -rf "$work/package/lib/inlay/python"
 cp "$(dirname "$(realpath -- "$0")")/../../LICENSE" "$work/package/"

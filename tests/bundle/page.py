@@ -3,19 +3,15 @@
 and the results of a model equal those of `inlay run`.
 
   page.py INLAY MAKE_MODELS FOLDER_OF_PAGE [SCREENSHOT.png]    exit code 77: Chromium is not installed"""
-import base64
-import functools
-import http.server
 import json
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
-from browser import Browser  # noqa: E402
+from browser import Browser, served  # noqa: E402
 
 INPUT = 64
 # Runs the model in the page on numbers that Python can repeat, and returns the result as a list.
@@ -24,11 +20,6 @@ RUN = f"""(async () => {{
   const x = Float32Array.from({{ length: {INPUT} }}, (_, i) => (i * 37 % 64 - 32) / 32)
   return [...model.run({{ x }}).y]
 }})()"""
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *unused):
-        pass
 
 
 def expected(inlay, folder):
@@ -54,10 +45,8 @@ def main(inlay, make_models, page, screenshot=None):
             subprocess.run([inlay, "bundle", f"{folder}/{words[0]}", *words[1:], "--target", "wasm32", "--no-config",
                             "--quiet"], check=True, stdout=subprocess.DEVNULL)
         want = expected(inlay, folder)
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with Browser(folder) as browser:
-            address = f"http://127.0.0.1:{server.server_port}/index.html"
+        with served(folder) as root, Browser(folder) as browser:
+            address = f"{root}/index.html"
             browser.show(address, width=800, height=480)
             browser.until("document.querySelector('#time').innerText !== ''")
             about, rows = browser.text("#about"), browser.value("document.querySelectorAll('#scores tr').length")
@@ -68,12 +57,10 @@ def main(inlay, make_models, page, screenshot=None):
             assert len(got) == len(want) == 10 and max(map(abs, want)) > 0, (got, want)
             worst = max(abs(a - b) for a, b in zip(got, want)) / max(map(abs, want))
             assert worst < 1e-5, (worst, got, want)
-            failed = [problem for problem in browser.problems() if not problem.startswith(address.rsplit("/", 1)[0])]
+            failed = [problem for problem in browser.problems() if not problem.startswith(root)]
             assert not failed, failed
             if screenshot:
-                picture = browser.call("Page.captureScreenshot", format="png")["data"]
-                pathlib.Path(screenshot).write_bytes(base64.b64decode(picture))
-        server.shutdown()
+                browser.picture(path=screenshot)
     print(f"the page runs the model: {json.dumps(about)}, largest relative difference {worst:.1e}")
     return 0
 

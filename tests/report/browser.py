@@ -2,12 +2,30 @@
 
 Chromium's DevTools protocol over a pipe: messages in JSON, each ended by a NUL. No package is needed."""
 import base64
+import contextlib
+import functools
+import http.server
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import threading
 import time
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *unused):
+        pass
+
+
+@contextlib.contextmanager
+def served(folder):
+    """Serves the files of a folder over HTTP; the value is the URL of the folder."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(QuietHandler, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
 
 
 class Browser:

@@ -1,4 +1,5 @@
 #include "plugin/clash.h"
+#include "base/among.h"
 #include "base/version.h"
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@ bool clash_find(const plugin_module *first, const note_facts *facts, const plugi
 
     for (uint32_t i = 0; i < first->file.provider_count; i++) {
         const char *provider = first->providers[i].table.name;
-        bool is_common = module == NULL && note_list_contains(facts->providers, provider);
+        bool is_common = module == NULL && is_among(provider, facts->providers);
 
         for (uint32_t k = 0; module != NULL && !is_common && k < module->file.provider_count; k++)
             is_common = strcmp(provider, module->providers[k].table.name) == 0;

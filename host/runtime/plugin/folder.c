@@ -1,4 +1,5 @@
 #include "plugin/folder.h"
+#include "base/among.h"
 #include "base/memory.h"
 #include "base/version.h"
 #include "plugin/note.h"
@@ -62,7 +63,7 @@ static bool notes_clash(const note_facts *a, const note_facts *b)
 
         memcpy(word, at, bytes);
         word[bytes] = '\0';
-        if (note_list_contains(b->providers, word))
+        if (is_among(word, b->providers))
             return true;
         at += bytes;
     }

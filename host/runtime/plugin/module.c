@@ -1,4 +1,4 @@
-/* dlopen and the handshake. All tables of a plugin are checked here before they are used. */
+/* The handshake. All tables of a plugin are checked here before they are used. */
 #include "plugin/module.h"
 #include "inlay/check.h"
 #include "base/boundary.h"
@@ -7,10 +7,7 @@
 #include "base/memory.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
-#include "isolate/isolate.h"
 #include "plugin/unmap.h"
-#include <dlfcn.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,7 +287,7 @@ static inlay_status adopt_parts(plugin_module *module, inlay_diag *diag)
     return status;
 }
 
-static inlay_status adopt_plugin(plugin_module *module, const inlay_plugin *raw, inlay_diag *diag)
+inlay_status module_adopt(plugin_module *module, const inlay_plugin *raw, inlay_diag *diag)
 {
     inlay_plugin *plugin = &module->table;
 
@@ -324,15 +321,7 @@ static inlay_status adopt_plugin(plugin_module *module, const inlay_plugin *raw,
     return adopt_parts(module, diag);
 }
 
-static const char *provider_name(const void *ctx, uint32_t i)
-{
-    const plugin_module *module = ctx;
-
-    return module->providers[i].table.name;
-}
-
-/* Calls the plugin's entry and adopts its description. */
-static inlay_status open_module(plugin_module *module, inlay_plugin_open_fn open_plugin, inlay_diag *diag)
+inlay_status module_open(plugin_module *module, inlay_plugin_open_fn open_plugin, inlay_diag *diag)
 {
     const inlay_plugin *raw = NULL;
     inlay_diag own = INLAY_DIAG_INIT;
@@ -344,7 +333,7 @@ static inlay_status open_module(plugin_module *module, inlay_plugin_open_fn open
     crash_leave(&before);
     if (status != INLAY_OK)
         return forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own, diag);
-    return adopt_plugin(module, raw, diag);
+    return module_adopt(module, raw, diag);
 }
 
 inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module, inlay_diag *diag)
@@ -358,7 +347,7 @@ inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **o
     module->file.path = "(within the program)";
     module->file.providers = "";
     module->open_plugin = open_plugin;
-    status = open_module(module, open_plugin, diag);
+    status = module_open(module, open_plugin, diag);
     if (status != INLAY_OK) {
         module_unload(module);
         return status;
@@ -366,103 +355,6 @@ inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **o
     module->file.loaded = true;
     *out_module = module;
     return INLAY_OK;
-}
-
-/* Creates the module of an admitted file, without its description. NULL: out of memory. */
-static plugin_module *create_module(const char *path, const struct admission *admission)
-{
-    plugin_module *module = calloc(1, sizeof *module);
-    char advice[VERDICT_TEXT];
-    bool ok = module != NULL;
-
-    if (!ok)
-        return NULL;
-    module->device = admission->st.st_dev;
-    module->inode = admission->st.st_ino;
-    module->changed = admission->st.st_mtim;
-    module->file.path = arena_string(&module->arena, path);
-    module->file.providers = arena_string(&module->arena, admission->facts.providers);
-    if (note_advice(&admission->facts, advice, sizeof advice))
-        module->file.advice = arena_string(&module->arena, advice);
-    ok = module->file.path != NULL && module->file.providers != NULL;
-    if (ok && admission->key.file[0] != '\0') {
-        module->mark_key = arena_string(&module->arena, admission->key.text);
-        module->mark_file = arena_string(&module->arena, admission->key.file);
-        ok = module->mark_key != NULL && module->mark_file != NULL;
-    }
-    if (ok)
-        return module;
-    module_unload(module);
-    return NULL;
-}
-
-inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
-                         inlay_diag *diag)
-{
-    plugin_module *module = create_module(path, admission);
-    inlay_plugin_open_fn open_plugin;
-    struct link_map *map = NULL;
-    crash_scene before;
-    inlay_status status;
-    void *symbol;
-
-    *out_module = NULL;
-    if (module == NULL)
-        return no_memory(diag, "to describe the plugin");
-    INLAY_CHECK(admission->fd >= 0 && admission->path[0] == '/');
-    before = crash_enter(module, "its constructors", NULL, NULL);
-    module->handle = dlopen(admission->path, RTLD_NOW | RTLD_LOCAL);
-    crash_leave(&before);
-    if (module->handle == NULL) {
-        const char *message = dlerror();
-
-        status = note_explain_rejection(&admission->facts, message != NULL ? message : "dlopen failed", diag);
-        goto done;
-    }
-    if (dlinfo(module->handle, RTLD_DI_LINKMAP, &map) != 0 || map == NULL || map->l_ld == NULL) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "the dynamic linker does not report its address");
-        goto done;
-    }
-    INLAY_TRY(trust_mapped(admission->fd, map->l_ld, (const void *)map->l_addr, diag));
-    symbol = dlsym(module->handle, INLAY_PLUGIN_OPEN_SYMBOL);
-    if (symbol == NULL) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "exports no %s: not a plugin", INLAY_PLUGIN_OPEN_SYMBOL);
-        goto done;
-    }
-    memcpy(&open_plugin, &symbol, sizeof open_plugin); /* ISO C cannot cast an object pointer to a function pointer */
-    crash_add_module(module, symbol);
-    INLAY_TRY(open_module(module, open_plugin, diag));
-    INLAY_TRY(note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag));
-    module->file.loaded = true;
-    *out_module = module;
-    module = NULL;
-done:
-    if (module != NULL)
-        module_unload(module);
-    return status;
-}
-
-inlay_status module_load_isolated(const char *path, const struct admission *admission, const char *helper,
-                                  plugin_module **out_module, inlay_diag *diag)
-{
-    plugin_module *module = create_module(path, admission);
-    const inlay_plugin *raw = NULL;
-    inlay_status status;
-
-    *out_module = NULL;
-    if (module == NULL)
-        return no_memory(diag, "to describe the plugin");
-    module->isolated = module->file.isolated = true;
-    INLAY_TRY(isolate_open(helper, admission->path, admission->fd, &raw, diag));
-    INLAY_TRY(adopt_plugin(module, raw, diag));
-    INLAY_TRY(note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag));
-    module->file.loaded = true;
-    *out_module = module;
-    module = NULL;
-done:
-    if (module != NULL)
-        module_unload(module);
-    return status;
 }
 
 void module_unload(plugin_module *module)
@@ -474,8 +366,8 @@ void module_unload(plugin_module *module)
     if (module->table.shutdown != NULL)
         module->table.shutdown(module->table.ctx);
     (void)float_state_restore(floats);
-    if (module->handle != NULL && (module->table.flags & INLAY_PLUGIN_DLCLOSE) != 0 && MAY_DLCLOSE)
-        (void)dlclose(module->handle);
+    if (module->handle != NULL && (module->table.flags & INLAY_PLUGIN_DLCLOSE) != 0)
+        unmap_file(module->handle);
     crash_leave(&before);
     crash_remove_module(module);
     arena_deinit(&module->arena);

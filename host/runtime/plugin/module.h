@@ -20,7 +20,11 @@ typedef struct plugin_module {
     struct plugin_module *next;       /* in the registry, and guarded by its lock */
 } plugin_module;
 
-/* Maps the admitted file, calls its entry and checks its description, also against its note. path is the name for
+/* Calls the plugin's entry, and checks and copies its description. */
+INLAY_NODISCARD inlay_status module_open(plugin_module *module, inlay_plugin_open_fn open_plugin, inlay_diag *diag);
+/* Checks and copies the description. */
+INLAY_NODISCARD inlay_status module_adopt(plugin_module *module, const inlay_plugin *raw, inlay_diag *diag);
+/* In module_file.c, like the next two functions: maps the admitted file, calls its entry and checks its description, also against its note. path is the name for
  * messages. The new module has no reference yet. On failure diag has the reason; at most the mapping remains. The
  * lifecycle lock is held, as for the next function and module_unload(). */
 inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
@@ -56,7 +60,11 @@ void registry_unlock(void);
  * is taken before the registry's lock. */
 void lifecycle_lock(void);
 void lifecycle_unlock(void);
-/* Adds a reference. The registry's lock is held. */
+/* The first module; the others follow. The registry's lock is held, as for the next two functions. */
+plugin_module *registry_first(void);
+/* Adds a module with a reference. */
+void registry_add(plugin_module *module);
+/* Adds a reference. */
 plugin_module *registry_retain(plugin_module *module);
 /* Releases a reference; the last one unloads the module. No lock is held. */
 void registry_release(plugin_module *module);

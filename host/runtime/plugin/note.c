@@ -1,5 +1,6 @@
 /* Reads a plugin's ELF file: headers, note, build id, and the libraries that it needs. */
 #include "plugin/note.h"
+#include "base/among.h"
 #include "base/isa.h"
 #include "base/memory.h"
 #include <errno.h>
@@ -376,18 +377,6 @@ inlay_status note_explain_rejection(const note_facts *facts, const char *message
         message, (unsigned long long)facts->tls_bytes);
 }
 
-bool note_list_contains(const char *list, const char *word)
-{
-    size_t bytes = strlen(word);
-
-    for (const char *at = list; *at != '\0'; at += strcspn(at, " ")) {
-        at += strspn(at, " ");
-        if (strcspn(at, " ") == bytes && bytes > 0 && strncmp(at, word, bytes) == 0)
-            return true;
-    }
-    return false;
-}
-
 static uint32_t count_words(const char *list)
 {
     uint32_t count = 0;
@@ -428,7 +417,7 @@ inlay_status note_agrees(const note_facts *facts, const inlay_plugin *table,
     if (facts->version[0] != '\0' && strcmp(facts->version, table->version != NULL ? table->version : "") != 0)
         return note_mismatch(diag, "the version is", facts->version, table->version != NULL ? table->version : "");
     for (uint32_t i = 0; i < table->provider_count; i++)
-        if (!note_list_contains(facts->providers, provider_name(ctx, i)))
+        if (!is_among(provider_name(ctx, i), facts->providers))
             return note_mismatch(diag, "the providers are", facts->providers, provider_name(ctx, i));
     if (count_words(facts->providers) != table->provider_count) {
         (void)snprintf(values[1], sizeof values[1], "%u of them", table->provider_count);
@@ -437,7 +426,7 @@ inlay_status note_agrees(const note_facts *facts, const inlay_plugin *table,
     for (uint32_t i = 0; i < table->operator_count; i++) {
         bool first = true;
 
-        if (!note_list_contains(facts->domains, operators[i].domain))
+        if (!is_among(operators[i].domain, facts->domains))
             return note_mismatch(diag, "the domains are", facts->domains, operators[i].domain);
         for (uint32_t k = 0; first && k < i; k++)
             first = strcmp(operators[k].domain, operators[i].domain) != 0;

@@ -44,7 +44,4 @@ bool note_advice(const note_facts *facts, char *text, size_t bytes);
 
 /* Fills diag for a file that dlopen() rejected with `message`: its text, and the remedy where it is known. */
 inlay_status note_explain_rejection(const note_facts *facts, const char *message, inlay_diag *diag);
-
-/* Is word in a list of words separated by spaces? */
-bool note_list_contains(const char *list, const char *word);
 #endif

@@ -1,22 +1,13 @@
 /* Sets of plugins, and the process-wide registry of loaded files behind them. */
+#include "plugin/set.h"
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "plugin/admit.h"
 #include "plugin/clash.h"
-#include "plugin/folder.h"
-#include "plugin/library_probe.h"
-#include "plugin/module.h"
-#include "plugin/probe.h"
 #include "threads/fork.h"
-#include "threads/threads.h"
-#include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_DIRS = 64 };
 
 /* ------------------------------------------------------------------ registry */
 
@@ -55,42 +46,15 @@ plugin_module *registry_retain(plugin_module *module)
     return module;
 }
 
-/* Does option isolate name a provider of this list, which is separated by spaces? */
-static bool is_isolated(const char *isolate, const char *providers)
+plugin_module *registry_first(void)
 {
-    char name[256];
-
-    while (isolate != NULL && *isolate != '\0') {
-        const size_t bytes = strcspn(isolate, ",");
-
-        if (bytes > 0 && bytes < sizeof name) {
-            memcpy(name, isolate, bytes);
-            name[bytes] = '\0';
-            if (note_list_contains(providers, name))
-                return true;
-        }
-        isolate += bytes + (isolate[bytes] == ',');
-    }
-    return false;
+    return registry;
 }
 
-/* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced is another file, and
- * so is one that is isolated. */
-static plugin_module *registry_find(const plugin_search *search, const struct stat *st)
+void registry_add(plugin_module *module)
 {
-    plugin_module *module;
-
-    registry_lock();
-    module = registry;
-    while (module != NULL &&
-           (module->device != st->st_dev || module->inode != st->st_ino ||
-            module->changed.tv_sec != st->st_mtim.tv_sec || module->changed.tv_nsec != st->st_mtim.tv_nsec ||
-            module->isolated != is_isolated(search->isolate, module->file.providers)))
-        module = module->next;
-    if (module != NULL)
-        (void)registry_retain(module);
-    registry_unlock();
-    return module;
+    module->next = registry;
+    registry = registry_retain(module);
 }
 
 void registry_put(plugin_module *module)
@@ -129,34 +93,7 @@ void registry_release(plugin_module *module)
 
 /* ------------------------------------------------------------------ sets */
 
-struct plugin_set {
-    struct arena arena;
-    plugin_log_fn log;
-    void *log_user;
-    const plugin_file **files;
-    plugin_module **modules;
-    const plugin_provider **providers;
-    const inlay_operator **operators;
-    uint32_t file_count, module_count, provider_count, operator_count;
-    graph_operators lookup;
-    char *searched;
-    const char *cache_dir;
-    probe_rules rules;
-    uint64_t isolate_limit_ms;
-};
-
-/* A file that is being checked for the set. */
-struct candidate {
-    char path[PATH_MAX + NAME_MAX + 2];
-    struct admission admission;
-    plugin_module *module; /* with a reference if it is loaded; otherwise NULL */
-    inlay_status status;   /* so far */
-    inlay_diag why;
-    const char *shadowed_by; /* the path of the file that has the same name and is used instead; NULL = none */
-    bool is_override;        /* that file is in another folder */
-};
-
-static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_diag *diag)
+inlay_status plugin_set_add_file(plugin_set *set, const plugin_file *file, inlay_diag *diag)
 {
     if (!ARENA_GROW(&set->arena, set->files, set->file_count))
         return no_memory(diag, "for the list of plugins");
@@ -164,45 +101,7 @@ static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_dia
     return INLAY_OK;
 }
 
-/* Copies a text unless it is empty; false: out of memory. */
-static bool copy_text(struct arena *arena, const char *text, const char **out)
-{
-    *out = text != NULL && text[0] != '\0' ? arena_string(arena, text) : NULL;
-    return *out != NULL || text == NULL || text[0] == '\0';
-}
-
-/* Warns that a file was not loaded. A file of a later folder is often shadowed on purpose, which is no problem. */
-static void log_refused(const plugin_set *set, const plugin_file *file, bool is_expected)
-{
-    char line[2048];
-
-    if (set->log == NULL)
-        return;
-    (void)snprintf(line, sizeof line, "plugin %.1000s was not loaded: %.500s%s%.500s", file->path, file->reason,
-                   file->fix != NULL ? "; " : "", file->fix != NULL ? file->fix : "");
-    set->log(set->log_user, is_expected ? INLAY_LOG_INFO : INLAY_LOG_WARNING, line);
-}
-
-static inlay_status add_refused(plugin_set *set, const struct candidate *candidate, inlay_diag *diag)
-{
-    const struct admission *admission = &candidate->admission;
-    plugin_file *file = arena_alloc(&set->arena, sizeof *file);
-
-    if (file == NULL || (file->path = arena_string(&set->arena, candidate->path)) == NULL ||
-        (file->reason = arena_string(&set->arena, candidate->why.text)) == NULL ||
-        (file->providers = arena_string(&set->arena, admission->facts.providers)) == NULL ||
-        !copy_text(&set->arena, admission->facts.name, &file->name) ||
-        !copy_text(&set->arena, admission->facts.version, &file->version) ||
-        !copy_text(&set->arena, admission->fix, &file->fix) ||
-        !copy_text(&set->arena, candidate->shadowed_by, &file->shadowed_by))
-        return no_memory(diag, "for the list of plugins");
-    file->outcome = admission->outcome;
-    log_refused(set, file, candidate->is_override);
-    return add_file(set, file, diag);
-}
-
-/* Adds the module and a reference to it. The registry's lock is held. */
-static inlay_status add_module(plugin_set *set, plugin_module *module, inlay_diag *diag)
+inlay_status plugin_set_add_module(plugin_set *set, plugin_module *module, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -212,7 +111,7 @@ static inlay_status add_module(plugin_set *set, plugin_module *module, inlay_dia
     if (!ARENA_GROW(&set->arena, set->modules, set->module_count))
         return no_memory(diag, "for the list of plugins");
     set->modules[set->module_count++] = registry_retain(module);
-    INLAY_TRY(add_file(set, &module->file, diag));
+    INLAY_TRY(plugin_set_add_file(set, &module->file, diag));
     for (uint32_t provider = 0; provider < module->file.provider_count; provider++) {
         INLAY_CHECK(plugin_set_find(set, module->providers[provider].table.name) == NULL);
         if (!ARENA_GROW(&set->arena, set->providers, set->provider_count))
@@ -259,214 +158,6 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
     if (module != NULL && status != INLAY_OK)
         module_unload(module);
     lifecycle_unlock();
-    return status;
-}
-
-/* ------------------------------------------------------------------ files */
-
-/* All checks up to the start of the probe. */
-static void begin_file(const plugin_search *search, const char *dir, const char *name, struct candidate *out)
-{
-    (void)snprintf(out->path, sizeof out->path, "%s/%s", dir, name);
-    out->shadowed_by = NULL;
-    out->is_override = false;
-    out->module = NULL;
-    out->why = (inlay_diag)INLAY_DIAG_INIT;
-    out->status = admit_open(search, out->path, dir, &out->admission, &out->why);
-    if (out->status == INLAY_OK)
-        out->module = registry_find(search, &out->admission.st);
-    if (out->status == INLAY_OK && out->module == NULL)
-        out->status = admit_begin(search, &out->admission, &out->why);
-}
-
-/* Releases what begin_file() and load_file() acquired. */
-static void end_file(struct candidate *candidate)
-{
-    if (candidate->module != NULL)
-        registry_release(candidate->module);
-    admission_close(&candidate->admission);
-}
-
-/* Fails if a plugin of the set has a name that the file has, too. */
-static inlay_status check_not_shadowed(const plugin_set *set, struct candidate *candidate)
-{
-    const plugin_module *module = candidate->module;
-    const char *version = module != NULL ? module->file.version : candidate->admission.facts.version;
-    char common[CLASH_TEXT], why[CLASH_TEXT];
-
-    for (uint32_t i = 0; module != NULL && i < set->module_count; i++)
-        if (set->modules[i] == module)
-            return INLAY_OK; /* the same file under another name */
-    for (uint32_t i = 0; i < set->module_count; i++) {
-        const plugin_file *first = &set->modules[i]->file;
-
-        if (!clash_find(set->modules[i], &candidate->admission.facts, module, common))
-            continue;
-        candidate->admission.outcome = PLUGIN_SHADOWED;
-        candidate->shadowed_by = first->path;
-        candidate->is_override = !clash_same_folder(first->path, candidate->path);
-        return inlay_fail(&candidate->why, INLAY_UNSUPPORTED, "%s is already provided by %s, %s", common, first->path,
-                          clash_precedence(first, candidate->path, version, why));
-    }
-    return INLAY_OK;
-}
-
-/* Warns of a plugin that passed the probe but changed process state, or that costs speed as it is built. */
-static void warn_of_behaviour(const plugin_set *set, const struct candidate *candidate)
-{
-    char line[VERDICT_TEXT + 600];
-
-    if (set->log != NULL && !candidate->admission.facts.present)
-        set->log(set->log_user, INLAY_LOG_INFO,
-                 "a plugin has no note that states its ABI and CPU requirements; see inlay/note.h");
-    if (set->log != NULL && candidate->module->file.advice != NULL) {
-        (void)snprintf(line, sizeof line, "plugin %.300s: %s", candidate->path, candidate->module->file.advice);
-        set->log(set->log_user, INLAY_LOG_WARNING, line);
-    }
-    if (set->log == NULL || candidate->admission.verdict.kind != VERDICT_OK ||
-        candidate->admission.verdict.text[0] == '\0')
-        return;
-    (void)snprintf(line, sizeof line,
-                   "plugin %.300s changes process state that it must not touch (details: inlay plugin-check): %s",
-                   candidate->path, candidate->admission.verdict.text);
-    set->log(set->log_user, INLAY_LOG_WARNING, line);
-}
-
-static inlay_status load_isolated(struct candidate *candidate)
-{
-    char helper[PATH_MAX], host[128];
-    inlay_status status = probe_find(helper, host, &candidate->why);
-
-    if (status == INLAY_OK)
-        status =
-            module_load_isolated(candidate->path, &candidate->admission, helper, &candidate->module, &candidate->why);
-    return status;
-}
-
-/* Loads an admitted file, unless another session has loaded it meanwhile. */
-static inlay_status load_admitted(const plugin_search *search, struct candidate *candidate, bool *out_loaded)
-{
-    inlay_status status = INLAY_OK;
-
-    lifecycle_lock();
-    candidate->module = registry_find(search, &candidate->admission.st);
-    *out_loaded = candidate->module == NULL;
-    if (candidate->module == NULL && is_isolated(search->isolate, candidate->admission.facts.providers))
-        status = load_isolated(candidate);
-    else if (candidate->module == NULL)
-        status = module_load(candidate->path, &candidate->admission, &candidate->module, &candidate->why);
-    if (status == INLAY_OK && *out_loaded) {
-        registry_lock();
-        candidate->module->next = registry;
-        registry = registry_retain(candidate->module);
-        registry_unlock();
-    }
-    lifecycle_unlock();
-    return status;
-}
-
-/* Loads the file into the set. Fails only on errors that make the whole set unusable. */
-static inlay_status load_file(plugin_set *set, const plugin_search *search, struct candidate *candidate,
-                              inlay_diag *diag)
-{
-    inlay_status status = candidate->status;
-    bool loaded = false;
-
-    if (status == INLAY_OK && candidate->module == NULL)
-        candidate->module =
-            registry_find(search, &candidate->admission.st); /* it may have been loaded since begin_file() */
-    if (status == INLAY_OK)
-        status = check_not_shadowed(set, candidate);
-    if (status == INLAY_OK && candidate->module == NULL) {
-        status = admit_finish(&candidate->admission, &candidate->why);
-        if (status == INLAY_OK)
-            status = load_admitted(search, candidate, &loaded);
-        if (loaded && status == INLAY_OK)
-            warn_of_behaviour(set, candidate);
-        if (status == INLAY_OK)
-            status = check_not_shadowed(set, candidate);
-    }
-    if (status == INLAY_OUT_OF_MEMORY) {
-        status = inlay_fail(diag, status, "plugin %.300s: %.150s", candidate->path, candidate->why.text);
-    } else if (status != INLAY_OK) {
-        status = add_refused(set, candidate, diag);
-    } else {
-        registry_lock();
-        status = add_module(set, candidate->module, diag);
-        registry_unlock();
-    }
-    return status;
-}
-
-enum { MAX_PROBES = 8 }; /* concurrent probes */
-
-/* Loads files of one folder in their order while probes of the next files run: one more than there are CPUs. */
-static inlay_status load_files(plugin_set *set, const plugin_search *search, const char *dir, char *const *names,
-                               uint32_t count, inlay_diag *diag)
-{
-    const uint32_t window = threads_budget() < MAX_PROBES ? (uint32_t)threads_budget() + 1 : MAX_PROBES;
-    struct candidate *list = calloc(window, sizeof *list);
-    inlay_status status = INLAY_OK;
-    uint32_t begun = 0;
-
-    if (list == NULL)
-        return no_memory(diag, "for the list of plugins");
-    for (uint32_t i = 0; i < count; i++) {
-        for (; status == INLAY_OK && begun < count && begun < i + window; begun++)
-            begin_file(search, dir, names[begun], &list[begun % window]);
-        INLAY_CHECK(status != INLAY_OK || i < begun);
-        if (status == INLAY_OK)
-            status = load_file(set, search, &list[i % window], diag);
-        if (i < begun)
-            end_file(&list[i % window]);
-    }
-    free(list);
-    return status;
-}
-
-static inlay_status load_dir(plugin_set *set, const plugin_search *search, const char *dir, inlay_diag *diag)
-{
-    char real[PATH_MAX];
-    folder_list files;
-    inlay_status status = dir_check(dir, real, diag);
-
-    if (status == INLAY_OK)
-        status = folder_list_init(&files, real, dir, diag);
-    if (status != INLAY_OK)
-        return status;
-    status = load_files(set, search, real, files.names, files.count, diag);
-    folder_list_deinit(&files);
-    return status;
-}
-
-/* Is the entry of the search path a plugin file? */
-static bool is_plugin_file(const char *path)
-{
-    const size_t bytes = strlen(path);
-    struct stat st;
-
-    return bytes > 3 && strcmp(path + bytes - 3, ".so") == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
-/* Loads a file that the search path names. Its folder has to pass the same checks as if it were searched. */
-static inlay_status load_named_file(plugin_set *set, const plugin_search *search, const char *path, inlay_diag *diag)
-{
-    char dir[PATH_MAX], real[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    char *name;
-    inlay_status status;
-
-    if (snprintf(dir, sizeof dir, "%.*s", slash != NULL ? (int)(slash - path) : 1, slash != NULL ? path : ".") >=
-        (int)sizeof dir)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "plugin_dirs: the path of a plugin is too long");
-    status = dir_check(dir[0] != '\0' ? dir : "/", real, diag);
-    if (status != INLAY_OK)
-        return status;
-    name = strdup(slash != NULL ? slash + 1 : path);
-    if (name == NULL)
-        return no_memory(diag, "for the list of plugins");
-    status = load_files(set, search, real, &name, 1, diag);
-    free(name);
     return status;
 }
 
@@ -517,33 +208,7 @@ static inlay_status note_searched(plugin_set *set, const char *const *dirs, uint
     return INLAY_OK;
 }
 
-/* Each provider that option isolate names must be one of a plugin file that was loaded. */
-static inlay_status check_isolated(const plugin_set *set, const char *isolate, inlay_diag *diag)
-{
-    while (isolate != NULL && *isolate != '\0') {
-        const int bytes = (int)strcspn(isolate, ",");
-        char name[256];
-        const plugin_provider *found;
-
-        (void)snprintf(name, sizeof name, "%.*s", bytes, isolate);
-        found = bytes > 0 ? plugin_set_find(set, name) : NULL;
-        if (bytes > 0 && found == NULL) {
-            const plugin_file *missed = plugin_set_find_missed(set, name);
-
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option isolate: no provider '%s'%s%.300s", name,
-                              missed != NULL ? ", because its plugin was not loaded: " : " in the plugin directories",
-                              missed != NULL ? missed->reason : "");
-        }
-        if (found != NULL && !found->module->isolated)
-            return inlay_fail(
-                diag, INLAY_INVALID_ARGUMENT, "option isolate: provider '%s' cannot be isolated, because %s", name,
-                found->module->handle == NULL ? "it is part of the program" : "its plugin has no note that names it");
-        isolate += bytes + (isolate[bytes] == ',');
-    }
-    return INLAY_OK;
-}
-
-inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set, inlay_diag *diag)
+inlay_status plugin_set_create(const plugin_search *search, plugin_set **out_set, inlay_diag *diag)
 {
     plugin_set *set = calloc(1, sizeof *set);
     inlay_status status;
@@ -565,16 +230,8 @@ inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set
     registry_lock();
     for (plugin_module *module = registry; module != NULL && status == INLAY_OK; module = module->next)
         if (module->open_plugin != NULL)
-            status = add_module(set, module, diag);
+            status = plugin_set_add_module(set, module, diag);
     registry_unlock();
-    for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
-        if (is_plugin_file(search->dirs[d]))
-            status = load_named_file(set, search, search->dirs[d], diag);
-    for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
-        if (!is_plugin_file(search->dirs[d]))
-            status = load_dir(set, search, search->dirs[d], diag);
-    if (status == INLAY_OK)
-        status = check_isolated(set, search->isolate, diag);
     set->lookup = (graph_operators){
         .find = find_operator, .missing = plugin_set_missing, .ctx = set, .searched = set->searched
     };
@@ -615,61 +272,6 @@ uint32_t plugin_set_provider_count(const plugin_set *set)
 const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i)
 {
     return i < set->provider_count ? set->providers[i] : NULL;
-}
-
-/* The file's own name: "blur" of blur.so, libblur.so and inlay-blur.so. */
-static bool is_stem(const char *path, const char *name)
-{
-    static const char *const prefixes[] = { "lib", "inlay-" };
-    const char *stem = strrchr(path, '/');
-    size_t bytes = strlen(name);
-
-    stem = stem != NULL ? stem + 1 : path;
-    if (strcmp(stem, name) == 0)
-        return true;
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        const size_t prefix = strlen(prefixes[i]);
-
-        if (strncmp(stem, prefixes[i], prefix) == 0 && strncmp(stem + prefix, name, bytes) == 0) {
-            stem += prefix;
-            break;
-        }
-    }
-    return strncmp(stem, name, bytes) == 0 && strcmp(stem + bytes, ".so") == 0;
-}
-
-const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name)
-{
-    for (uint32_t i = 0; i < set->file_count; i++)
-        if (!set->files[i]->loaded && note_list_contains(set->files[i]->providers, name))
-            return set->files[i];
-    for (uint32_t i = 0; i < set->file_count; i++)
-        if (!set->files[i]->loaded && set->files[i]->providers[0] == '\0' && is_stem(set->files[i]->path, name))
-            return set->files[i];
-    return NULL;
-}
-
-inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, const char *name, inlay_diag *diag)
-{
-    char real[PATH_MAX];
-    uint32_t found = 0;
-
-    for (uint32_t i = 0; i < set->file_count; i++) {
-        const plugin_file *file = set->files[i];
-
-        if (file->loaded || realpath(file->path, real) == NULL ||
-            (strcmp(file->path, name) != 0 && strcmp(real, name) != 0 && !is_stem(file->path, name) &&
-             !note_list_contains(file->providers, name) && (file->name == NULL || strcmp(file->name, name) != 0)))
-            continue;
-        found += verdict_forget(search->verdict_dir, real);
-    }
-    if (realpath(name, real) != NULL) /* a library that a provider loads */
-        found += verdict_forget(search->verdict_dir, real);
-    return found > 0
-               ? INLAY_OK
-               : inlay_fail(diag, INLAY_NOT_FOUND,
-                            "no plugin '%.200s' is in quarantine; see 'inlay providers' for the state of each file",
-                            name);
 }
 
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)
@@ -718,38 +320,4 @@ uint32_t plugin_set_operator_count(const plugin_set *set)
 const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i)
 {
     return i < set->operator_count ? set->operators[i] : NULL;
-}
-
-inlay_status plugin_set_search_listed(const plugin_search *search, const char *list, plugin_set **out_set,
-                                      inlay_diag *diag)
-{
-    plugin_search all = *search;
-    const char *dirs[MAX_DIRS];
-    char default_dir[4096], *copy = strdup(list), *next = NULL;
-    uint32_t count = 0;
-    bool listed = false;
-    inlay_status status = INLAY_OK;
-
-    *out_set = NULL;
-    if (copy == NULL)
-        return no_memory(diag, "for plugin directories");
-    for (char *dir = strtok_r(copy, ":", &next); dir != NULL; dir = strtok_r(NULL, ":", &next)) {
-        if (count == MAX_DIRS - 1) {
-            status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plugin_dirs: more than %u directories", count);
-            goto done;
-        }
-        dirs[count++] = dir;
-    }
-    if (plugin_default_dir(default_dir, sizeof default_dir) != NULL) {
-        for (uint32_t i = 0; i < count; i++)
-            listed |= strcmp(dirs[i], default_dir) == 0;
-        if (!listed)
-            dirs[count++] = default_dir;
-    }
-    all.dirs = dirs;
-    all.dir_count = count;
-    status = plugin_set_search(&all, out_set, diag);
-done:
-    free(copy);
-    return status;
 }

@@ -1,18 +1,7 @@
-/* plugin/unmap.h - whether plugins may be unmapped with dlclose(). */
+/* plugin/unmap.h - unmaps plugin files. */
 #ifndef PLUGIN_UNMAP_H
 #define PLUGIN_UNMAP_H
-#include <stdbool.h>
 
-/* LeakSanitizer resolves addresses at exit: allocations of a library that is unmapped by then have no symbols and
- * count as leaks. */
-#if defined(__SANITIZE_ADDRESS__)
-#define MAY_DLCLOSE false
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define MAY_DLCLOSE false
-#endif
-#endif
-#ifndef MAY_DLCLOSE
-#define MAY_DLCLOSE true
-#endif
+/* Unmaps a plugin file; handle is that of dlopen(). */
+void unmap_file(void *handle);
 #endif

@@ -17,6 +17,10 @@ typedef struct crash_scene {
 } crash_scene;
 
 /* The scene of this thread. Its TLS model is initial-exec, because with other models the first access, which may be in
- * a signal handler, may allocate memory. */
+ * a signal handler, may allocate memory. WebAssembly has one model. */
+#if defined(__wasm__)
+extern _Thread_local crash_scene crash_here;
+#else
 extern _Thread_local crash_scene crash_here __attribute__((tls_model("initial-exec")));
+#endif
 #endif

@@ -125,8 +125,8 @@ void loaded_close(loaded_plugin *plugin)
 {
     if (plugin->table.shutdown != NULL)
         plugin->table.shutdown(plugin->table.ctx);
-    if (plugin->handle != NULL && (plugin->table.flags & INLAY_PLUGIN_DLCLOSE) != 0 && MAY_DLCLOSE)
-        (void)dlclose(plugin->handle);
+    if (plugin->handle != NULL && (plugin->table.flags & INLAY_PLUGIN_DLCLOSE) != 0)
+        unmap_file(plugin->handle);
     arena_deinit(&plugin->arena);
     *plugin = (loaded_plugin){ 0 };
 }

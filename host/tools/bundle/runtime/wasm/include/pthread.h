@@ -1,21 +1,64 @@
-/* pthread.h for programs with one thread: locks are always free. Older versions of wasi-libc have no such header. */
+/* pthread.h for programs with one thread: locks are always free, no thread can be created, and nothing can be waited for.
+ * Older versions of wasi-libc have the types, but no such header. */
 #ifndef BUNDLE_WASM_PTHREAD_H
 #define BUNDLE_WASM_PTHREAD_H
+#define __NEED_pthread_t
+#define __NEED_pthread_once_t
+#define __NEED_pthread_attr_t
+#define __NEED_pthread_mutex_t
+#define __NEED_pthread_rwlock_t
+#define __NEED_pthread_cond_t
+#define __NEED_pthread_condattr_t
+#define __NEED_clockid_t
+#include <bits/alltypes.h>
+#include <errno.h>
 
-typedef int pthread_mutex_t, pthread_rwlock_t, pthread_once_t;
-#define PTHREAD_MUTEX_INITIALIZER 0
-#define PTHREAD_RWLOCK_INITIALIZER 0
+#define PTHREAD_MUTEX_INITIALIZER                                                                                      \
+    {                                                                                                                  \
+        {                                                                                                              \
+            {                                                                                                          \
+                0                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+#define PTHREAD_RWLOCK_INITIALIZER                                                                                     \
+    {                                                                                                                  \
+        {                                                                                                              \
+            {                                                                                                          \
+                0                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+#define PTHREAD_COND_INITIALIZER                                                                                       \
+    {                                                                                                                  \
+        {                                                                                                              \
+            {                                                                                                          \
+                0                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
 #define PTHREAD_ONCE_INIT 0
 
-static inline int bundle_no_lock(const int *lock)
+static inline int bundle_no_lock(const void *lock)
 {
     (void)lock;
     return 0;
 }
-static inline int bundle_init_lock(int *lock, const void *attributes)
+static inline int bundle_init_lock(const void *lock, const void *attributes)
 {
     (void)lock, (void)attributes;
     return 0;
+}
+/* No other thread could end the wait. */
+static inline int bundle_no_wait(const void *condition, const void *mutex)
+{
+    (void)condition, (void)mutex;
+    __builtin_trap();
+}
+static inline int bundle_no_timed_wait(const void *condition, const void *mutex, const void *until)
+{
+    (void)condition, (void)mutex, (void)until;
+    return ETIMEDOUT;
 }
 #define pthread_mutex_init bundle_init_lock
 #define pthread_mutex_destroy bundle_no_lock
@@ -28,7 +71,20 @@ static inline int bundle_init_lock(int *lock, const void *attributes)
 #define pthread_rwlock_wrlock bundle_no_lock
 #define pthread_rwlock_trywrlock bundle_no_lock
 #define pthread_rwlock_unlock bundle_no_lock
+#define pthread_cond_init bundle_init_lock
+#define pthread_cond_destroy bundle_no_lock
+#define pthread_cond_signal bundle_no_lock
+#define pthread_cond_broadcast bundle_no_lock
+#define pthread_cond_wait bundle_no_wait
+#define pthread_cond_timedwait bundle_no_timed_wait
+#define pthread_condattr_init bundle_no_lock
+#define pthread_condattr_destroy bundle_no_lock
 
+static inline int pthread_condattr_setclock(pthread_condattr_t *attributes, clockid_t clock)
+{
+    (void)attributes, (void)clock;
+    return 0;
+}
 static inline int pthread_once(pthread_once_t *once, void (*init)(void))
 {
     if (*once == 0) {
@@ -36,6 +92,30 @@ static inline int pthread_once(pthread_once_t *once, void (*init)(void))
         init();
     }
     return 0;
+}
+static inline int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                                 void *argument)
+{
+    (void)thread, (void)attributes, (void)start, (void)argument;
+    return EAGAIN;
+}
+static inline int pthread_join(pthread_t thread, void **result)
+{
+    (void)thread, (void)result;
+    return ESRCH;
+}
+static inline int pthread_detach(pthread_t thread)
+{
+    (void)thread;
+    return ESRCH;
+}
+static inline pthread_t pthread_self(void)
+{
+    return 0;
+}
+static inline int pthread_equal(pthread_t a, pthread_t b)
+{
+    return a == b;
 }
 /* There is no fork(). */
 static inline int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))

@@ -1,0 +1,114 @@
+/* Modules of plugin files: dlopen, and the process of an isolated plugin. */
+#include "plugin/module.h"
+#include "inlay/check.h"
+#include "base/memory.h"
+#include "isolate/isolate.h"
+#include "plugin/crash.h"
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Creates the module of an admitted file, without its description. NULL: out of memory. */
+static plugin_module *create_module(const char *path, const struct admission *admission)
+{
+    plugin_module *module = calloc(1, sizeof *module);
+    char advice[VERDICT_TEXT];
+    bool ok = module != NULL;
+
+    if (!ok)
+        return NULL;
+    module->device = admission->st.st_dev;
+    module->inode = admission->st.st_ino;
+    module->changed = admission->st.st_mtim;
+    module->file.path = arena_string(&module->arena, path);
+    module->file.providers = arena_string(&module->arena, admission->facts.providers);
+    if (note_advice(&admission->facts, advice, sizeof advice))
+        module->file.advice = arena_string(&module->arena, advice);
+    ok = module->file.path != NULL && module->file.providers != NULL;
+    if (ok && admission->key.file[0] != '\0') {
+        module->mark_key = arena_string(&module->arena, admission->key.text);
+        module->mark_file = arena_string(&module->arena, admission->key.file);
+        ok = module->mark_key != NULL && module->mark_file != NULL;
+    }
+    if (ok)
+        return module;
+    module_unload(module);
+    return NULL;
+}
+
+static const char *provider_name(const void *ctx, uint32_t i)
+{
+    const plugin_module *module = ctx;
+
+    return module->providers[i].table.name;
+}
+
+inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
+                         inlay_diag *diag)
+{
+    plugin_module *module = create_module(path, admission);
+    inlay_plugin_open_fn open_plugin;
+    struct link_map *map = NULL;
+    crash_scene before;
+    inlay_status status;
+    void *symbol;
+
+    *out_module = NULL;
+    if (module == NULL)
+        return no_memory(diag, "to describe the plugin");
+    INLAY_CHECK(admission->fd >= 0 && admission->path[0] == '/');
+    before = crash_enter(module, "its constructors", NULL, NULL);
+    module->handle = dlopen(admission->path, RTLD_NOW | RTLD_LOCAL);
+    crash_leave(&before);
+    if (module->handle == NULL) {
+        const char *message = dlerror();
+
+        status = note_explain_rejection(&admission->facts, message != NULL ? message : "dlopen failed", diag);
+        goto done;
+    }
+    if (dlinfo(module->handle, RTLD_DI_LINKMAP, &map) != 0 || map == NULL || map->l_ld == NULL) {
+        status = inlay_fail(diag, INLAY_IO_ERROR, "the dynamic linker does not report its address");
+        goto done;
+    }
+    INLAY_TRY(trust_mapped(admission->fd, map->l_ld, (const void *)map->l_addr, diag));
+    symbol = dlsym(module->handle, INLAY_PLUGIN_OPEN_SYMBOL);
+    if (symbol == NULL) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "exports no %s: not a plugin", INLAY_PLUGIN_OPEN_SYMBOL);
+        goto done;
+    }
+    memcpy(&open_plugin, &symbol, sizeof open_plugin); /* ISO C cannot cast an object pointer to a function pointer */
+    crash_add_module(module, symbol);
+    INLAY_TRY(module_open(module, open_plugin, diag));
+    INLAY_TRY(note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag));
+    module->file.loaded = true;
+    *out_module = module;
+    module = NULL;
+done:
+    if (module != NULL)
+        module_unload(module);
+    return status;
+}
+
+inlay_status module_load_isolated(const char *path, const struct admission *admission, const char *helper,
+                                  plugin_module **out_module, inlay_diag *diag)
+{
+    plugin_module *module = create_module(path, admission);
+    const inlay_plugin *raw = NULL;
+    inlay_status status;
+
+    *out_module = NULL;
+    if (module == NULL)
+        return no_memory(diag, "to describe the plugin");
+    module->isolated = module->file.isolated = true;
+    INLAY_TRY(isolate_open(helper, admission->path, admission->fd, &raw, diag));
+    INLAY_TRY(module_adopt(module, raw, diag));
+    INLAY_TRY(note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag));
+    module->file.loaded = true;
+    *out_module = module;
+    module = NULL;
+done:
+    if (module != NULL)
+        module_unload(module);
+    return status;
+}

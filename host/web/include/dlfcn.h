@@ -1,0 +1,19 @@
+/* dlfcn.h where there are no shared objects. */
+#ifndef WEB_DLFCN_H
+#define WEB_DLFCN_H
+#include <stddef.h>
+
+#define RTLD_NOW 2
+#define RTLD_LOCAL 0
+
+static inline void *dlopen(const char *name, int flags)
+{
+    (void)name, (void)flags;
+    return NULL;
+}
+static inline void *dlsym(void *handle, const char *symbol)
+{
+    (void)handle, (void)symbol;
+    return NULL;
+}
+#endif

@@ -1,0 +1,16 @@
+/* sys/statvfs.h where no file system has a known size. */
+#ifndef WEB_STATVFS_H
+#define WEB_STATVFS_H
+#include <errno.h>
+
+struct statvfs {
+    unsigned long f_bavail, f_frsize;
+};
+
+static inline int statvfs(const char *path, struct statvfs *out)
+{
+    (void)path, (void)out;
+    errno = ENOSYS;
+    return -1;
+}
+#endif

@@ -1,0 +1,49 @@
+// inlay for browsers and Node in WebAssembly, with the interface of onnxruntime-common.
+
+import { Feeds, Fetches, Results, ValueMetadata } from './common.js';
+export * from './common.js';
+
+/** A URL, a path (in Node), a response of fetch(), or the bytes. */
+export type Source = string | URL | Response | ArrayBufferLike | ArrayBufferView;
+
+export interface SessionOptions {
+  graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
+  freeDimensionOverrides?: { readonly [name: string]: number };
+  /** Files with external data of the model, by their paths relative to it. */
+  externalData?: readonly { readonly path: string; readonly data: Source }[];
+  /** Options of inlay by name: `{ precision: 'strict' }`. */
+  inlay?: { readonly [name: string]: string | number | boolean | readonly (string | number)[] };
+  /** The module, by default `inlay.wasm` next to `index.js`. A URL is compiled once for all sessions. */
+  wasm?: Source | WebAssembly.Module;
+  /** Other options of onnxruntime-web are accepted without effect. */
+  [other: string]: unknown;
+}
+
+export interface RunOptions {
+  /** A run is rejected if it was aborted before; a run that has begun cannot be stopped. */
+  signal?: AbortSignal;
+  [other: string]: unknown;
+}
+
+export class InferenceSession {
+  private constructor();
+  static create(source: Source, options?: SessionOptions): Promise<InferenceSession>;
+  static create(model: ArrayBufferLike, byteOffset: number, byteLength?: number, options?: SessionOptions):
+    Promise<InferenceSession>;
+  /** Blocks the thread until the run has ended. The results are copies. */
+  run(feeds: Feeds, options?: RunOptions): Promise<Results>;
+  run(feeds: Feeds, fetches: Fetches, options?: RunOptions): Promise<Results>;
+  /** Releases the memory of the session at the next garbage collection, which also frees sessions that are not reachable. */
+  dispose(): void;
+  /** As dispose(). */
+  release(): Promise<void>;
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+  /** The entries of metadata_props of the model. */
+  readonly metadata: { readonly [key: string]: string };
+  startProfiling(): void;
+  endProfiling(): void;
+}
+export { InferenceSession as InlaySession };

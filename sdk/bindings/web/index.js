@@ -1,0 +1,222 @@
+// inlay for browsers and Node in WebAssembly, with the interface of onnxruntime-common: InferenceSession and Tensor.
+import { BY_NUMBER, Tensor, metadata, requestOf, resultsOf, settingsOf } from './common.js'
+import { wasiOf } from './wasi.js'
+
+const MODEL = 'a model must be a path, a URL, a Response, an ArrayBuffer or a typed array'
+const STRING = 8, TEXT_BYTES = 16 // the number of the type; the size of an element, {address, bytes}
+
+const isBuffer = source => source instanceof ArrayBuffer ||
+  (typeof SharedArrayBuffer !== 'undefined' && source instanceof SharedArrayBuffer)
+const isRemote = url => /^(https?|data|blob):/.test(url)
+const inNode = globalThis.process?.versions?.node !== undefined
+
+// The bytes of a URL, a path (Node), a Response, a buffer or a view.
+async function bytesOf(source, mistake) {
+  if (isBuffer(source)) return new Uint8Array(source)
+  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
+  if (typeof source === 'string' || source instanceof URL) {
+    const url = String(source)
+    if (inNode && !isRemote(url)) {
+      const { readFile } = await import('node:fs/promises')
+      return readFile(url.startsWith('file:') ? new URL(url) : url)
+    }
+    source = await fetch(url)
+  }
+  if (typeof source?.arrayBuffer !== 'function') throw new TypeError(mistake)
+  if (source.ok === false) throw new Error(`${source.url}: HTTP status ${source.status}`)
+  return new Uint8Array(await source.arrayBuffer())
+}
+
+// The compiled modules by URL: it is compiled once for all sessions.
+const modules = new Map()
+async function compile(url) {
+  if (isRemote(url) && WebAssembly.compileStreaming) {
+    try {
+      return await WebAssembly.compileStreaming(fetch(url))
+    } catch { // a server that does not know the type application/wasm
+    }
+  }
+  return WebAssembly.compile(await bytesOf(url))
+}
+async function moduleOf(source = new URL('./inlay.wasm', import.meta.url)) {
+  if (source instanceof WebAssembly.Module) return source
+  if (typeof source !== 'string' && !(source instanceof URL))
+    return WebAssembly.compile(await bytesOf(source, 'wasm must be a URL, a path, bytes or a WebAssembly.Module'))
+  const url = String(source)
+  if (!modules.has(url)) modules.set(url, compile(url))
+  try {
+    return await modules.get(url)
+  } catch (error) {
+    modules.delete(url)
+    throw error
+  }
+}
+
+// An instance of the module: one session, with a memory of its own.
+class Instance {
+  #exports
+  #dims // address of the sizes of a tensor
+  #stopped = null
+
+  constructor(module, files) {
+    const instance = new WebAssembly.Instance(module, { wasi_snapshot_preview1: wasiOf(files, () => this.#exports.memory) })
+    this.#exports = instance.exports
+    this.#exports._initialize()
+    this.#dims = this.#allocate(64 * 8)
+  }
+
+  // Calls a function of the module. If it stops, the memory is in an unknown state, and no other call is possible.
+  #call(name, ...values) {
+    if (this.#stopped !== null)
+      throw Object.assign(new Error(`the session stopped in an earlier call: ${this.#stopped}`), { code: 'internal error' })
+    try {
+      return this.#exports[name](...values) >>> 0
+    } catch (error) {
+      this.#stopped = error.message
+      throw Object.assign(new Error(`the session stopped: ${error.message}`, { cause: error }), { code: 'internal error' })
+    }
+  }
+  #check(status) {
+    if (status === 0) return
+    throw Object.assign(new Error(this.#text(this.#call('error'))), { code: this.#text(this.#call('status_text', status)) })
+  }
+  #bytes(at, count) { return new Uint8Array(this.#exports.memory.buffer, at, count) }
+  #text(at, count) {
+    const all = new Uint8Array(this.#exports.memory.buffer)
+    return new TextDecoder().decode(all.slice(at, count === undefined ? all.indexOf(0, at) : at + count))
+  }
+  #allocate(count) {
+    const at = this.#call('allocate', count)
+    if (at === 0) throw Object.assign(new RangeError(`no memory for ${count} bytes`), { code: 'out of memory' })
+    return at
+  }
+  // Calls use(address of the text).
+  #withText(text, use) {
+    const encoded = new TextEncoder().encode(`${text}\0`), at = this.#allocate(encoded.length)
+    this.#bytes(at, encoded.length).set(encoded)
+    try {
+      return use(at)
+    } finally {
+      this.#call('release', at)
+    }
+  }
+
+  set(name, value) {
+    this.#check(this.#withText(name, key => this.#withText(value, text => this.#call('set', key, text))))
+  }
+  create(model) {
+    const at = this.#allocate(model.length)
+    this.#bytes(at, model.length).set(model)
+    this.#check(this.#call('create', at, model.length))
+  }
+  describe() {
+    const at = this.#call('describe')
+    if (at === 0) throw Object.assign(new RangeError('no memory for a session'), { code: 'out of memory' })
+    try {
+      return JSON.parse(this.#text(at))
+    } finally {
+      this.#call('release', at)
+    }
+  }
+
+  feed([index, type, data, dims]) {
+    if (dims.length > 64) throw new RangeError(`a tensor of rank ${dims.length}; the limit is 64`)
+    new BigInt64Array(this.#exports.memory.buffer, this.#dims, dims.length).set(dims.map(BigInt))
+    if (type === STRING) {
+      this.#feedTexts(index, data, dims)
+      return
+    }
+    this.#check(this.#call('input', index, type, dims.length, this.#dims, data.byteLength))
+    this.#bytes(this.#call('input_data', index), data.byteLength).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+  }
+  #feedTexts(index, texts, dims) {
+    const encoder = new TextEncoder(), list = texts.map(text => encoder.encode(text))
+    let at = TEXT_BYTES * list.length
+    const memory = this.#allocate(list.reduce((sum, text) => sum + text.length, at))
+    try {
+      list.forEach((text, i) => {
+        const element = new DataView(this.#exports.memory.buffer, memory + TEXT_BYTES * i)
+        element.setUint32(0, memory + at, true)
+        element.setBigUint64(8, BigInt(text.length), true)
+        this.#bytes(memory + at, text.length).set(text)
+        at += text.length
+      })
+      this.#check(this.#call('input_strings', index, dims.length, this.#dims, memory, list.length))
+    } finally {
+      this.#call('release', memory)
+    }
+  }
+  unfeed(index) { this.#check(this.#call('input_none', index)) }
+  run() { this.#check(this.#call('run')) }
+
+  // [number of the type, data, dims]
+  result(index) {
+    const at = this.#call('output', index), memory = this.#exports.memory.buffer
+    const [number, rank, dimsAt, dataAt, count, size] = new Uint32Array(memory, at, 6)
+    const dims = Array.from(new BigInt64Array(memory, dimsAt, rank), Number)
+    if (number === STRING) {
+      const texts = Array.from({ length: count }, (_, i) => {
+        const element = new DataView(memory, dataAt + TEXT_BYTES * i)
+        return this.#text(element.getUint32(0, true), Number(element.getBigUint64(8, true)))
+      })
+      return [number, texts, dims]
+    }
+    const data = memory.slice(dataAt, dataAt + size), kind = BY_NUMBER.get(number)
+    return [number, kind ? new kind.array(data) : data, dims]
+  }
+}
+
+export class InferenceSession {
+  #instance
+  #inputs
+  #fed = new Set() // the inputs that the last run bound
+
+  constructor(instance) {
+    const description = instance.describe()
+    this.#instance = instance
+    this.#inputs = description.inputs
+    this.inputNames = description.inputs.map(input => input.name)
+    this.outputNames = description.outputs.map(output => output.name)
+    this.inputMetadata = description.inputs.map(metadata)
+    this.outputMetadata = description.outputs.map(metadata)
+    this.metadata = description.metadata
+  }
+
+  // Arguments: (source, options?) or (ArrayBuffer, offset, length?, options?)
+  static async create(source, ...rest) {
+    let options = rest.at(-1)
+    if (typeof options !== 'object' || options === null) options = {}
+    const settings = settingsOf(options), files = new Map()
+    if (isBuffer(source) && typeof rest[0] === 'number')
+      source = new Uint8Array(source, rest[0], typeof rest[1] === 'number' ? rest[1] : undefined)
+    const [module, model] = await Promise.all([moduleOf(options.wasm), bytesOf(source, MODEL)])
+    for (const { path, data } of options.externalData ?? [])
+      files.set(String(path).replace(/^(\.?\/)+/, ''), await bytesOf(data, `externalData: ${path} must be ${MODEL.slice(16)}`))
+    const instance = new Instance(module, files)
+    if (files.size > 0) settings.unshift(['external_dir', '/'])
+    for (const [name, value] of settings) instance.set(name, value)
+    instance.create(model)
+    return new InferenceSession(instance)
+  }
+
+  // fetches: names, or an object whose values may be tensors that receive the outputs; by default all outputs.
+  async run(feeds, fetches, options) {
+    if (this.#instance === null) throw new Error('the session has been disposed of')
+    const request = requestOf(this.#inputs, this.outputNames, feeds, fetches, options)
+    const fed = new Set(request.list.map(([index]) => index))
+    request.options?.signal?.throwIfAborted()
+    for (const index of this.#fed) if (!fed.has(index)) this.#instance.unfeed(index)
+    this.#fed = fed
+    for (const input of request.list) this.#instance.feed(input)
+    this.#instance.run()
+    return resultsOf(request, request.wanted.map(index => this.#instance.result(index)))
+  }
+
+  // Releases the memory; without it, the garbage collector does when the session is not reachable.
+  dispose() { this.#instance = null }
+  async release() { this.dispose() }
+  startProfiling() {}
+  endProfiling() {}
+}
+
+export { InferenceSession as InlaySession, Tensor }

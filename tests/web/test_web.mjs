@@ -1,0 +1,110 @@
+// The npm package inlay-web in Node: ONNX's cases, sources of models, results, errors, memory.
+//   test_web.mjs PACKAGE DATA MODELS      PACKAGE: its folder; DATA: ONNX's cases; MODELS: of tests/bundle/make_models.c
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { pathToFileURL } from 'node:url'
+
+const [, , folder, data, models] = process.argv
+const { InferenceSession, InlaySession, Tensor } = await import(pathToFileURL(join(folder, 'index.js')))
+const { runCases } = createRequire(import.meta.url)('../node/cases.js')
+const model = name => join(data, 'node', name, 'model.onnx')
+const floats = (dims, f) => new Tensor('float32',
+  Float32Array.from({ length: dims.reduce((a, b) => a * b, 1) }, (_, i) => f(i)), dims)
+const x = floats([3, 4, 5], i => i), y = floats([3, 4, 5], () => 0.5)
+
+test('ONNX\'s cases: the results are the expected ones, and only operators of preview domains are refused', async () => {
+  const refused = []
+  const ran = await runCases(data, InferenceSession, Tensor, (name, error) => { refused.push(`${name}: ${error.message}`) })
+  assert(ran > 850, `${ran} cases ran`)
+  for (const line of refused) assert.match(line, /ai\.onnx\.preview\.training|regular expression/)
+})
+
+test('a model from every kind of source', async () => {
+  const bytes = readFileSync(model('test_add')), buffer = new Uint8Array(bytes.length + 8)
+  buffer.set(bytes, 8)
+  for (const source of [model('test_add'), pathToFileURL(model('test_add')), pathToFileURL(model('test_add')).href, bytes,
+    new Uint8Array(bytes).buffer, new Response(bytes), `data:application/octet-stream;base64,${bytes.toString('base64')}`])
+    assert.equal((await (await InlaySession.create(source)).run({ x, y })).sum.data[59], 59.5)
+  const session = await InferenceSession.create(buffer.buffer, 8, bytes.length, { inlay: { precision: 'strict' } })
+  assert.deepEqual((await session.run({ x, y })).sum.dims, [3, 4, 5])
+  await assert.rejects(InferenceSession.create(7), /a model must be a path, a URL/)
+  await assert.rejects(InferenceSession.create('/nowhere/model.onnx'), /ENOENT.*nowhere/)
+  await assert.rejects(InferenceSession.create(new Response('', { status: 404 })), /HTTP status 404/)
+})
+
+test('names, types, metadata, and the tensors that receive results', async () => {
+  const session = await InferenceSession.create(model('test_add'), { intraOpNumThreads: 1, graphOptimizationLevel: 'all' })
+  assert.deepEqual([session.inputNames, session.outputNames], [['x', 'y'], ['sum']])
+  assert.deepEqual(session.inputMetadata[0], { name: 'x', isTensor: true, type: 'float32', shape: [3, 4, 5] })
+  assert.deepEqual(session.metadata, {})
+  const into = floats([3, 4, 5], () => 0)
+  assert.equal((await session.run({ x, y }, { sum: into })).sum, into)
+  assert.equal(into.data[59], 59.5)
+  assert.deepEqual(Object.keys(await session.run({ x, y }, ['sum'])), ['sum'])
+  const first = (await session.run({ x, y })).sum
+  await session.run({ x: y, y })
+  assert.equal(first.data[59], 59.5, 'results are copies')
+  const net = await InferenceSession.create(join(models, 'net.onnx'))
+  for (const N of [1, 3, 2])
+    assert.deepEqual((await net.run({ x: floats([N, 3, 16, 16], Math.sin) })).y.dims, [N, 16])
+})
+
+test('strings', async () => {
+  const session = await InferenceSession.create(model('test_strnormalizer_nostopwords_nochangecase'))
+  const text = data => ({ x: new Tensor('string', data, [data.length]) })
+  assert.deepEqual((await session.run(text(['größe', '']))).y.data, ['größe', ''])
+  assert.deepEqual((await session.run(text(['語', 'b']))).y.data, ['語', 'b'])
+  await assert.rejects(session.run({ x: { type: 'string', data: ['a'], dims: [2 ** 32, 2 ** 32] } }), /1 strings/)
+})
+
+test('external data', async () => {
+  const path = join(models, 'apart.onnx'), weights = readFileSync(join(models, 'apart.data'))
+  const session = await InferenceSession.create(path, { externalData: [{ path: './apart.data', data: weights }] })
+  const results = await session.run({ x: floats([1, 64], i => (i * 37 % 64 - 32) / 32) })
+  const whole = await InferenceSession.create(join(models, 'mlp.onnx'))
+  assert.deepEqual(results, await whole.run({ x: floats([1, 64], i => (i * 37 % 64 - 32) / 32) }))
+  await assert.rejects(InferenceSession.create(path), /apart\.data/)
+  await assert.rejects(InferenceSession.create(path, { externalData: [{ path: 'other.data', data: weights }] }),
+    error => error.code === 'not found' && /apart\.data/.test(error.message))
+})
+
+test('mistakes', async () => {
+  const session = await InferenceSession.create(model('test_add')), code = name => error => error.code === name
+  await assert.rejects(InferenceSession.create(new Uint8Array([1, 2, 3])), code('invalid model'))
+  await assert.rejects(InferenceSession.create(new Uint8Array(0)), code('invalid model'))
+  await assert.rejects(InferenceSession.create(model('test_add'), { inlay: { presicion: 'f32' } }), /did you mean.*precision/)
+  await assert.rejects(InferenceSession.create(model('test_add'), { inlay: { providers: 'onednn' } }), /onednn/)
+  await assert.rejects(InferenceSession.create(model('test_add'), { inlay: { plugin_dirs: '/plugins' } }), code('unsupported'))
+  await assert.rejects(InferenceSession.create(model('test_add'), { inlay: { isolate: 'cpu' } }), code('unsupported'))
+  await assert.rejects(InferenceSession.create(model('test_adam')), code('unsupported'))
+  await assert.rejects(session.run({ x }), /input 'y' is missing/)
+  await assert.rejects(session.run({ x, y, z: x }), /no input 'z'/)
+  await assert.rejects(session.run({ x, y: floats([3], () => 1) }), code('wrong shape'))
+  await assert.rejects(session.run({ x, y: new Tensor('int64', Array(60).fill(1), [3, 4, 5]) }), /int64/)
+  await assert.rejects(session.run({ x, y }, ['nope']), /no output 'nope'/)
+  await assert.rejects(session.run({ x, y: { type: 'float32', data: new Float32Array(0), dims: [3, 4, 5] } }), /input 'y': 0 bytes for a tensor of 240/)
+  await assert.rejects(session.run({ x, y }, { signal: AbortSignal.abort() }), error => error.name === 'AbortError')
+  assert.equal((await session.run({ x, y })).sum.data[59], 59.5, 'the session is still usable')
+  session.dispose()
+  await assert.rejects(session.run({ x, y }), /disposed of/)
+})
+
+test('sessions and runs leak nothing', async () => {
+  const sizes = [], session = await InferenceSession.create(model('test_add'))
+  for (let round = 0; round < 4; round++) {
+    for (let i = 0; i < 25; i++) {
+      const dropped = await InferenceSession.create(model('test_add'))
+      if (i % 2) dropped.dispose()
+    }
+    for (let i = 0; i < 2000; i++) await session.run({ x, y: floats([3, 4, 5], () => i) })
+    for (let i = 0; i < 10; i++) {
+      global.gc()
+      await new Promise(done => setImmediate(done))
+    }
+    sizes.push(process.memoryUsage().rss)
+  }
+  assert(sizes[3] - sizes[1] < 64e6, `memory grows: ${sizes}`)
+})

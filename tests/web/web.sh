@@ -1,0 +1,43 @@
+#!/bin/bash
+# The npm package inlay-web: built, packed, installed as npm would, and tested in Node; its types.
+#   web.sh SOURCE_DIR BUILD_DIR INLAY MAKE_MODELS DATA     exit code 77: a program or source package is missing
+set -euo pipefail
+source=$1 build=$2 inlay=$3 make_models=$4 data=$5
+here=$(dirname "$(realpath -- "$0")")
+bash "$source/host/web/build.sh" "$build" >"$build/web.log" 2>&1 || {
+    code=$?
+    tail -n 20 "$build/web.log"
+    [ $code -ne 3 ] || exit 77
+    exit 1
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bash "$source/sdk/packaging/web.sh" "$build" "$work" >"$work/name"
+package=$work/node_modules/inlay-web
+mkdir -p "$package" "$work/models"
+tar -xzf "$(cat "$work/name")" --strip-components=1 -C "$package"
+# package.json lists exactly the files of the tarball, and the module is not larger than expected.
+node -e 'process.stdout.write([...require(process.argv[1]).files, "LICENSE", "package.json"].sort().join("\n") + "\n")' \
+    "$package/package.json" | diff - <(ls "$package" | LC_ALL=C sort)
+[ "$(stat -c %s "$package/inlay.wasm")" -lt 4500000 ]
+
+"$make_models" "$work/models" >/dev/null
+"$inlay" optimize "$work/models/mlp.onnx" -o "$work/models/apart.onnx" --level 0 --external apart.data --quiet --no-config
+node --expose-gc "$here/test_web.mjs" "$package" "$data" "$work/models" || exit 1
+
+# Imports by name, and types.
+cat >"$work/use.mts" <<'TS'
+import { InferenceSession, InlaySession, Tensor, type Results } from 'inlay-web'
+const session: InferenceSession = await InlaySession.create(process.argv[2]!, { inlay: { precision: 'strict' } })
+const results: Results = await session.run({ x: new Tensor('float32', new Float32Array(64), [1, 64]) })
+if (results['y']!.dims.join() !== '1,10') throw new Error('wrong shape')
+session.dispose()
+// @ts-expect-error a number is no model
+export const wrong = () => InferenceSession.create(7)
+TS
+tsc=$build/npm_node/node_modules/typescript/bin/tsc # of the test node_onnxruntime
+if [ -e "$tsc" ]; then
+    mkdir -p "$work/node_modules/@types"
+    ln -s "$build/npm_node/node_modules/@types/node" "$work/node_modules/@types/node"
+    (cd "$work" && node "$tsc" --strict --target es2022 --module nodenext --skipLibCheck --preserveSymlinks use.mts && node use.mjs models/mlp.onnx)
+fi
