@@ -1,7 +1,9 @@
 /* graph/graph.c - building a model: values, nodes, attributes, symbols and their memory. */
 #include "base/nearest.h"
+#include "base/pages.h"
 #include "graph/graph.h"
 #include "inlay/check.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,8 @@ struct graph_blob {
     void *address;
     size_t bytes;
     bool mapped;      /* munmap, otherwise free */
-    graph_file_id id; /* for mappings */
+    bool spilled;     /* mapped from a temporary file */
+    graph_file_id id; /* for other mappings */
 };
 
 /* The name of the node's first output, which identifies a node without a name; or NULL. */
@@ -156,10 +159,51 @@ static inlay_status add_blob(graph_model *model, void *address, size_t bytes, co
     return INLAY_OK;
 }
 
+/* A block in a new file, which has no name. NULL: the folder's file system has no such files, or the disk is full. */
+static void *map_temporary(const char *folder, size_t bytes)
+{
+#if defined(O_TMPFILE)
+    const int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    void *address = MAP_FAILED;
+
+    /* Blocks are reserved: writing to a mapped hole of a full disk would raise SIGBUS. */
+    if (fd >= 0 && posix_fallocate(fd, 0, (off_t)bytes) == 0)
+        address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        (void)close(fd);
+    return address != MAP_FAILED ? address : NULL;
+#else
+    (void)folder;
+    (void)bytes;
+    return NULL;
+#endif
+}
+
+/* A large block of a model with spill_dir; NULL: it has to be in the heap. The block before it has been filled by now,
+ * from weights that will not be read again soon, so all pages are released. */
+static void *spill(graph_model *model, size_t bytes)
+{
+    void *address = map_temporary(model->spill_dir, bytes);
+
+    if (address == NULL)
+        return NULL;
+    graph_model_release_pages(model);
+    if (add_blob(model, address, bytes, NULL) != INLAY_OK) {
+        (void)munmap(address, bytes);
+        return NULL;
+    }
+    model->blobs->mapped = model->blobs->spilled = true;
+    return address;
+}
+
 void *graph_blob_alloc(graph_model *model, size_t bytes)
 {
+    enum { MIN_SPILLED = 1 << 16 };
     size_t rounded = bytes;
-    void *address;
+    void *address = model->spill_dir != NULL && bytes >= MIN_SPILLED ? spill(model, bytes) : NULL;
+
+    if (address != NULL)
+        return address;
 
     if (!__builtin_add_overflow(rounded, (size_t)63, &rounded))
         rounded &= ~(size_t)63;
@@ -181,7 +225,7 @@ inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes)
 bool graph_blob_owns(const graph_model *model, const void *data)
 {
     for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
-        if (blob->address == data && !blob->mapped)
+        if (blob->address == data && (!blob->mapped || blob->spilled))
             return true;
     return false;
 }
@@ -191,17 +235,32 @@ inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, con
     return add_blob(model, address, bytes, id);
 }
 
-const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset)
+/* The mapping that contains these bytes; NULL: none. */
+static const graph_blob *find_mapping(const graph_model *model, const void *data, size_t bytes)
 {
     for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next) {
-        uintptr_t at = (uintptr_t)data - (uintptr_t)blob->address;
+        const uintptr_t at = (uintptr_t)data - (uintptr_t)blob->address;
 
-        if (!blob->mapped || (uintptr_t)data < (uintptr_t)blob->address || at > blob->bytes || bytes > blob->bytes - at)
-            continue;
-        *out_offset = at;
-        return &blob->id;
+        if (blob->mapped && (uintptr_t)data >= (uintptr_t)blob->address && at <= blob->bytes &&
+            bytes <= blob->bytes - at)
+            return blob;
     }
     return NULL;
+}
+
+const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset)
+{
+    const graph_blob *blob = find_mapping(model, data, bytes);
+
+    if (blob == NULL || blob->spilled)
+        return NULL;
+    *out_offset = (uintptr_t)data - (uintptr_t)blob->address;
+    return &blob->id;
+}
+
+bool graph_blob_is_mapped(const graph_model *model, const void *data, size_t bytes)
+{
+    return find_mapping(model, data, bytes) != NULL;
 }
 
 uint64_t graph_blob_mapped(const graph_model *model)
@@ -209,7 +268,7 @@ uint64_t graph_blob_mapped(const graph_model *model)
     uint64_t bytes = 0;
 
     for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
-        bytes += blob->mapped ? blob->bytes : 0;
+        bytes += blob->mapped && !blob->spilled ? blob->bytes : 0;
     return bytes;
 }
 

@@ -176,6 +176,9 @@ struct graph_model {
     uint32_t schema_count;
     uint64_t next_name; /* number of the next name that graph_add_value() generates */
     graph_blob *blobs;  /* memory that is unmapped or freed with the model */
+    /* Folder for temporary files that hold large blocks of graph_blob_alloc(), whose pages can then be released; NULL:
+     * all are in the heap. From the arena. */
+    const char *spill_dir;
     const char *path;   /* of the file, or NULL */
     const void *file;   /* [file_bytes] the bytes that were parsed, for model_load_again() */
     size_t file_bytes;
@@ -261,7 +264,8 @@ inlay_status graph_append_node(struct graph *graph, graph_node *node);
 /* Makes a value a constant. data is borrowed from a blob of the model, or from the arena. */
 inlay_status graph_set_constant(struct graph *graph, uint32_t value, inlay_dtype dtype, uint32_t rank,
                                 const int64_t *dims, const void *data, uint64_t bytes);
-/* Heap memory aligned to 64 bytes that is freed with the model. NULL: out of memory. */
+/* Memory aligned to 64 bytes that is freed with the model: in the heap, or in a file of spill_dir. NULL: out of
+ * memory. */
 void *graph_blob_alloc(graph_model *model, size_t bytes);
 /* Transfers a block from malloc to the model, which frees it. On failure the caller keeps it. */
 inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes);
@@ -278,8 +282,10 @@ enum { GRAPH_LARGE_CONSTANT = 16 << 10 };
 bool graph_blob_owns(const graph_model *model, const void *data);
 /* The file that these bytes are mapped from, and their offset in it; NULL: none. */
 const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset);
+/* Are these bytes mapped from a file, also from one of spill_dir? */
+bool graph_blob_is_mapped(const graph_model *model, const void *data, size_t bytes);
 
-/* Total size of the model's file mappings in bytes. */
+/* Total size of the model's file mappings in bytes, without those of spill_dir. */
 uint64_t graph_blob_mapped(const graph_model *model);
 
 /* A hint that the bytes will probably not be read again. Pages of a mapping that are completely within the range are

@@ -218,13 +218,12 @@ static bool hash_batch(const struct work *work, uint32_t begin, uint32_t end, ha
     INLAY_CHECK(begin < end && end <= work->count);
     for (uint32_t i = begin; i < end; i++) {
         const inlay_value_info *info = work->list[i].info;
-        uint64_t at;
 
         jobs[i - begin] =
             (hash_job){ .data = info->data,
                         .bytes = info->data_bytes,
                         .seed = work->list[i].seed,
-                        .mapped = graph_blob_file(work->model, info->data, (size_t)info->data_bytes, &at) != NULL };
+                        .mapped = graph_blob_is_mapped(work->model, info->data, (size_t)info->data_bytes) };
     }
     if (!hash_many(jobs, end - begin))
         return false;

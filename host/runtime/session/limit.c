@@ -62,6 +62,8 @@ inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag
         session->env.build_threads = 1; /* each holds the weights of a layer, and their packed form */
         session->rules.max_weight_bytes = session->host_limit / REGIONS_IN_MEMORY + 1;
     }
+    if (session->env.stream != NULL)
+        graph_model_release_pages(session->model);
     __atomic_store_n(session->env.held_bytes, session->env.stream == NULL ? mapped : 0, __ATOMIC_RELAXED);
     return INLAY_OK;
 }

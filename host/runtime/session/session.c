@@ -542,8 +542,21 @@ inlay_status session_open_providers(const inlay_options *options, inlay_session 
     return status;
 }
 
-inlay_status session_prepare(const session_source *source, const inlay_options *options, const session_watch *watch,
-                             inlay_session **out_session, inlay_diag *diag)
+/* Constants that the optimiser computes can be as large as the weights. */
+static inlay_status spill_constants(const inlay_session *session, const inlay_options *options, inlay_diag *diag)
+{
+    char folder[PATH_MAX];
+
+    if (session->env.stream == NULL || session->env.packs.max_bytes == 0 ||
+        !config_cache_folder(options, "packs", folder, sizeof folder))
+        return INLAY_OK;
+    session->model->spill_dir = arena_string(&session->model->arena, folder);
+    return session->model->spill_dir != NULL ? INLAY_OK : no_memory(diag, "for a session");
+}
+
+/* stream: see session_limit_begin(). */
+static inlay_status prepare(const session_source *source, const inlay_options *options, const session_watch *watch,
+                            bool stream, inlay_session **out_session, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     inlay_session *session = session_begin(options);
@@ -555,7 +568,8 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     session->keeps_sparse = watch == NULL; /* an observer may save the model */
     INLAY_TRY(session_report(session, 0, "loading", diag));
     INLAY_TRY(session_load_model(session, source, options, diag));
-    INLAY_TRY(session_limit_begin(session, false, diag));
+    INLAY_TRY(session_limit_begin(session, stream, diag));
+    INLAY_TRY(spill_constants(session, options, diag));
     INLAY_TRY(session_report(session, 0.1, "opening providers", diag));
     INLAY_TRY(load_plugins(session, options, diag));
     INLAY_TRY(session_rules_read(session, options, diag));
@@ -569,12 +583,18 @@ done:
     return status;
 }
 
+inlay_status session_prepare(const session_source *source, const inlay_options *options, const session_watch *watch,
+                             inlay_session **out_session, inlay_diag *diag)
+{
+    return prepare(source, options, watch, false, out_session, diag);
+}
+
 /* *inout_stream: see session_limit_begin(); set if a session that failed would have read its weights during runs. */
 static inlay_status open_once(const session_source *source, const inlay_options *options, bool *inout_stream,
                               inlay_session **out_session, inlay_diag *diag)
 {
     inlay_session *session = NULL;
-    inlay_status status = session_prepare(source, options, NULL, &session, diag);
+    inlay_status status = prepare(source, options, NULL, *inout_stream, &session, diag);
 
     *out_session = NULL;
     if (status != INLAY_OK)

@@ -66,10 +66,9 @@ static bool stream_constant(const struct program *program, program_step *step, c
     const uint32_t value = node->inputs[i];
     const inlay_value_info *info = &program->graph->values[value].info;
     const void *data = program->constants.aligned[value] != NULL ? program->constants.aligned[value] : info->data;
-    uint64_t at;
 
     if (program->env->stream == NULL || data == NULL ||
-        (graph_blob_file(program->model, data, (size_t)info->data_bytes, &at) == NULL &&
+        (!graph_blob_is_mapped(program->model, data, (size_t)info->data_bytes) &&
          !packs_is_mapped(program->packs, data)))
         return true;
     return weight_stream_add(program->env->stream, &step->weights, data, info->data_bytes,
