@@ -24,7 +24,7 @@ static const inlay_option options[] = {
              "weights; parts of images that exceed the bound are computed as plain sums" },
     { .name = "pack_bytes",
       .kind = INLAY_OPTION_FLOAT,
-      .default_value = "1.5",
+      .default_value = "2",
       .doc = "limit of packed weights: up to 1000, a multiple of the model's weights, otherwise bytes; convolutions "
              "whose transformed weights (Winograd's algorithm, up to 4 times the weights) save the most time per byte "
              "are chosen first; inf = the fastest kernels; unset, the limit is at least 40 MiB more than the weights" },
