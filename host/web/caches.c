@@ -67,6 +67,12 @@ inlay_status packs_take(struct packs *packs, const partition_provider *provider,
     return INLAY_UNSUPPORTED;
 }
 
+bool packs_is_mapped(struct packs *packs, const void *data)
+{
+    (void)packs, (void)data;
+    return false;
+}
+
 void packs_keep(struct packs *packs, const void *data)
 {
     (void)packs, (void)data;
