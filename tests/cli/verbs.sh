@@ -412,7 +412,7 @@ expect 0 'provider reference' providers
 json 0 '(.files | length) >= 1 and ([.providers[] | select(.name == "reference")] | length) == 1' providers --json
 json 0 'length >= 1 and all(.[]; (.error == null or .provider == "ort_ep") and (.provider | length) > 0)' providers --kernels --json
 if "$inlay" providers | grep -q 'provider cpu'; then
-    expect 0 ' tiles +providers/cpu/convolution/tiles\.c +[a-z0-9|]+ +[a-z0-9]+' providers --kernels
+    expect 0 ' tiles +providers/cpu/convolution/tiles\.c +[a-z0-9_|]+ +[a-z0-9]+' providers --kernels
     json 0 '[.[].kernels[] | select(.name == "tiles")] | length == 1 and (.[0] | .chosen as $c | .instances | index($c))' \
         providers --kernels --json
     json 0 'all(.[].kernels[]; .chosen == "c" or .chosen == "neon" or .chosen == null)' \

@@ -51,18 +51,16 @@ static double price(const struct convolution *convolution, const char *providers
 }
 
 /* Provider cpu is cheaper for ordinary convolutions, because oneDNN's direct convolutions do not use Winograd's
- * algorithm and need channels last. Provider onednn is cheaper for groups of few channels. */
+ * algorithm and need channels last. Provider onednn is cheaper if most taps are in the padding. */
 static void costs_differ(void **state)
 {
     static const struct convolution winograd = { 64, 3, 56, 1, 1 }, depthwise = { 96, 3, 56, 96, 1 },
-                                    thin = { 128, 3, 28, 32, 1 }, dilated = { 960, 3, 14, 1, 12 };
+                                    dilated = { 960, 3, 14, 1, 12 };
 
     (void)state;
     assert_true(price(&winograd, "cpu,reference") < price(&winograd, "onednn,reference"));
     assert_true(price(&depthwise, "cpu,reference") < price(&depthwise, "onednn,reference"));
-    assert_true(price(&thin, "cpu,reference") > price(&thin, "onednn,reference"));
-    assert_true(price(&dilated, "cpu,reference") >
-                price(&dilated, "onednn,reference")); /* most taps are in the padding */
+    assert_true(price(&dilated, "cpu,reference") > price(&dilated, "onednn,reference"));
 }
 
 int main(void)
