@@ -205,7 +205,8 @@ static void a_layer_must_fit(void **state)
     if (at == NULL || strchr(diag.text, '\n') != NULL)
         fail_msg("%s", diag.text);
     assert_in_range(strtoll(at + strlen("memory_limit host="), NULL, 10), 4 << 20, 8 << 20);
-    (void)snprintf(memory, sizeof memory, "host=%lld", strtoll(at + strlen("memory_limit host="), NULL, 10) + (64 << 10));
+    (void)snprintf(memory, sizeof memory, "host=%lld",
+                   strtoll(at + strlen("memory_limit host="), NULL, 10) + (64 << 10));
     if (open_session("cpu,reference", memory, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     compute_expected("cpu,reference");

@@ -204,9 +204,9 @@ static void a_truncated_file_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_stay_if_they_fit),  cmocka_unit_test(the_choice_is_spread),
-        cmocka_unit_test(a_large_step_stays),    cmocka_unit_test(repeated_weights_stay),
-        cmocka_unit_test(sizes_are_counted),     cmocka_unit_test(a_truncated_file_is_an_error),
+        cmocka_unit_test(all_stay_if_they_fit), cmocka_unit_test(the_choice_is_spread),
+        cmocka_unit_test(a_large_step_stays),   cmocka_unit_test(repeated_weights_stay),
+        cmocka_unit_test(sizes_are_counted),    cmocka_unit_test(a_truncated_file_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,8 +224,8 @@ static void finds_nothing_in_right_results(void **state)
 {
     static const char *const scripts[] = {
         "x : 5,8\nw = [8,64]\nb = [64]\nh = MatMul(x, w)\ni = Add(h, b)\nj = Gelu(i)\ny = Softmax(j)\n-> y",
-        "x : 5,8\ns = ReduceMax(x) keepdims=0\nk = [] 1.0\nc = Greater(s, k)\ny = If(c) then:Sqrt(x) else:Neg(x)\nz = "
-        "Exp(y)\n-> z",
+        ("x : 5,8\ns = ReduceMax(x) keepdims=0\nk = [] 1.0\nc = Greater(s, k)\n"
+         "y = If(c) then:Sqrt(x) else:Neg(x)\nz = Exp(y)\n-> z"),
         "x : 5,8\ns = [] 0.01\nz = uint8[] 128\nq = QuantizeLinear(x, s, z)\ny = DequantizeLinear(q, s, z)\n-> y",
         "x : 5,8\ny = Floor(x)\nk = ReduceSum(y)\nz = ArgMax(x)\n-> k, z",
     };

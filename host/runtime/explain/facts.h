@@ -46,7 +46,7 @@ typedef struct facts_region {
     uint32_t source;    /* COST_*, least reliable source of its offers' costs; COST_NONE: the host runs the node */
     bool region_price;  /* some of these costs come from the provider's price of the region */
     uint64_t bytes_in, bytes_out, resident_bytes, workspace_bytes;
-    stream_sizes weights; /* in mapped files; 0 unless the session reads weights during runs */
+    stream_sizes weights;      /* in mapped files; 0 unless the session reads weights during runs */
     double flops, bytes_moved; /* of its offers, as stated by the provider, without bodies */
     facts_graph **bodies;      /* [body_count] */
     uint32_t body_count;
