@@ -11,7 +11,7 @@ mkdir -p "$1"
 folder=$(realpath "$1")
 work=$(mktemp -d "$folder/fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-# Lists of apt of its own: the system's need no line deb-src.
+# Separate lists of apt, since those of the system may lack deb-src.
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" \

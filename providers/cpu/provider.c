@@ -50,7 +50,8 @@ static const inlay_option options[] = {
       .choices = "0|1|cpu",
       .doc =
           "1 = one fixed kernel for each kind of convolution and matrix multiplication, regardless of sizes, "
-          "measurements and number of rows; cpu = also kernels that compute the same bits on every CPU, in the whole "
+          "measurements and number of rows; cpu = also kernels that compute the same bits on every x86-64 CPU, in the "
+          "whole "
           "process; set by the session option of the same name" },
     { .name = "isa",
       .kind = INLAY_OPTION_ENUM,

@@ -4,6 +4,7 @@
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/args.h"
+#include "operators/gemm.h"
 #include "operators/indices.h"
 #include "operators/operators.h"
 #include "operators/panels.h"
@@ -111,11 +112,6 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     return status;
 }
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static inlay_status shape(const void *user, kit_plan *plan, inlay_diag *diag)
 {
     const product_state *state = user;
@@ -134,11 +130,12 @@ static inlay_status shape(const void *user, kit_plan *plan, inlay_diag *diag)
                              .rows = indices->count * x->dims[x->rank - 2],
                              .converts_x = x->dtype != INLAY_FLOAT,
                              .converts_y = plan->out[0].dtype != INLAY_FLOAT };
-    sizes->start_bytes = aligned(((uint64_t)state->matrices + 1) * sizeof(int64_t));
-    sizes->tile_bytes = aligned((uint64_t)sizes->rows * sizeof(product_tile));
-    sizes->pointer_bytes = aligned((uint64_t)sizes->rows * sizeof(void *));
-    sizes->x_bytes = sizes->converts_x ? aligned((uint64_t)x->count * sizeof(float)) : 0;
-    sizes->y_bytes = sizes->converts_y ? aligned((uint64_t)(sizes->rows * state->panels.columns) * sizeof(float)) : 0;
+    sizes->start_bytes = gemm_align(((uint64_t)state->matrices + 1) * sizeof(int64_t));
+    sizes->tile_bytes = gemm_align((uint64_t)sizes->rows * sizeof(product_tile));
+    sizes->pointer_bytes = gemm_align((uint64_t)sizes->rows * sizeof(void *));
+    sizes->x_bytes = sizes->converts_x ? gemm_align((uint64_t)x->count * sizeof(float)) : 0;
+    sizes->y_bytes =
+        sizes->converts_y ? gemm_align((uint64_t)(sizes->rows * state->panels.columns) * sizeof(float)) : 0;
     plan->workspace_bytes =
         sizes->start_bytes + sizes->tile_bytes + 2 * sizes->pointer_bytes + sizes->x_bytes + sizes->y_bytes;
     return INLAY_OK;

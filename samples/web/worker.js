@@ -1,4 +1,4 @@
-// Runs a model on a thread of its own. Messages: { model: bytes or URL } is answered with { about, input },
+// Runs a model on a separate thread. Messages: { model: bytes or URL } is answered with { about, input },
 // { pixels, dims } with { scores, time }; each failure with { error }.
 import { InferenceSession, Tensor } from './inlay-web/index.js'
 

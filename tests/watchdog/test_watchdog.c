@@ -200,7 +200,7 @@ static void names_rare_and_fused_errors(void **state)
     rig_close(&rig);
 }
 
-/* Without another provider the results stay as they are, and runs go on. */
+/* Without another provider, runs continue with unchanged results. */
 static void reports_if_no_other_provider_can(void **state)
 {
     char lines[4096] = "";

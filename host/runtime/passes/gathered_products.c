@@ -31,7 +31,7 @@ static bool exchanges_last(const graph_node *transpose, uint32_t rank)
     return true;
 }
 
-/* Matches value = [Transpose of] [Cast of] matrices of a constant, of which nothing else has a reader. */
+/* Matches value = [Transpose of] [Cast of] selected matrices of a constant; each of these values has one reader. */
 static bool find_gathered(const struct rewrite *rewrite, uint32_t value, struct gathered *out)
 {
     const inlay_value_info *weights, *indices;

@@ -1,5 +1,5 @@
 /* watchdog/report.h - judges one execution of a region; if it is wrong: finds the node, logs, writes a model of it, and
- * shuts the provider out. */
+ * excludes the provider. */
 #ifndef WATCHDOG_REPORT_H
 #define WATCHDOG_REPORT_H
 #include "exec/loop/sample.h"

@@ -115,7 +115,7 @@ static bool has_logits(const struct lane *lane, const infer_output *output)
     return output->rank == 3 && output->dims[1] == 1 + (int64_t)lane->ahead;
 }
 
-/* The run of the lane's only text has read guesses, but does not tell which are right: it is repeated without. */
+/* The run of the lane's only text read guesses but did not return the logits that verify them: repeat it without. */
 static bool drop_guesses(struct lane *lane, inlay_row *rows)
 {
     lane->decoder->last_only = true;

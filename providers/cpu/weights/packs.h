@@ -22,7 +22,7 @@ inlay_status cpu_constant_pack(cpu_build *build, cpu_constant *constant, const t
 inlay_status cpu_reorder_now(const cpu_state *state, const tensor_layout *from, const void *source,
                              const tensor_layout *to, void *target, inlay_diag *diag);
 void cpu_constant_deinit(cpu_constant *constant);
-/* Is there a pack in this layout, other than for the timing of kernels? Under compiled->lock. */
+/* Whether a pack in this layout exists, not counting those made to time kernels. Under compiled->lock. */
 bool cpu_constant_has_pack(const cpu_constant *constant, const tensor_layout *layout);
 /* The bytes by which all packs together exceed the original. Under compiled->lock. */
 uint64_t cpu_constant_excess(const cpu_constant *constant);

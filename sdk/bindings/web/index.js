@@ -52,7 +52,7 @@ async function moduleOf(source = new URL('./inlay.wasm', import.meta.url)) {
   }
 }
 
-// An instance of the module: one session, with a memory of its own.
+// An instance of the module: one session with a separate memory.
 class Instance {
   #exports
   #dims // address of the sizes of a tensor

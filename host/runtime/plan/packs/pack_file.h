@@ -55,8 +55,8 @@ void pack_writer_unmap(void *data, uint64_t bytes);
 bool pack_writer_keep(pack_writer *writer, pack_key key, void *data, uint64_t bytes, uint64_t offset);
 /* Adds a pack that is not mapped from the file. */
 bool pack_writer_add(pack_writer *writer, pack_key key, const void *data, uint64_t bytes);
-/* Ends the file: stores it under its path if `stored` and possible, which the result tells; otherwise deletes it. Packs
- * stay mapped in either case. */
+/* Ends the file: stores it under its path if `stored` and possible, otherwise deletes it. Returns whether it was stored.
+ * Packs remain mapped in either case. */
 bool pack_writer_end(pack_writer *writer, pack_key key, bool stored);
 
 /* Writes a file of packs atomically. entries: the caller sets key and bytes, offset and hash are filled in; data[i]:

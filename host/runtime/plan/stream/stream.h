@@ -1,7 +1,7 @@
 /* plan/stream/stream.h - weights that stay in their files and are read while a model runs.
  *
  * With option memory_limit, host=BYTES, below the size of the weights, a session does not keep all of them in memory.
- * All large weights are then in mapped files: those that kernels read as they are in the files of the model, packed ones
+ * All large weights are then in mapped files: unpacked ones in the files of the model, packed ones
  * in a file of the cache (plan/packs/packs.h). The stream chooses the weights that stay in memory. A thread reads the
  * others ahead of the steps that need them, in the order of a run, and their pages are given back to the system when
  * the memory is needed for the next ones.
@@ -9,8 +9,8 @@
  * Reading is only a matter of time: the files stay mapped, so weights are valid at any time, also those that a step
  * reads before weight_stream_enter() or after weight_stream_leave().
  *
- * Each of the weights is in memory completely or not at all, and those of a step are in memory at the same time. Functions are
- * thread-safe unless the comment says otherwise. */
+ * Each of the weights is in memory completely or not at all, and those of a step are in memory at the same time.
+ * Functions are thread-safe unless the comment says otherwise. */
 #ifndef PLAN_STREAM_H
 #define PLAN_STREAM_H
 #include "inlay/status.h"
