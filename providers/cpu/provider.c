@@ -128,9 +128,6 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->steps = host->extension(host->ctx, INLAY_EXT_STEPS);
     if (state->steps != NULL && !INLAY_HAS(state->steps, done))
         state->steps = NULL;
-    state->team = host->extension(host->ctx, INLAY_EXT_TEAM);
-    if (state->team != NULL && !INLAY_HAS(state->team, gather))
-        state->team = NULL;
     state->sgemm = sgemm_kernel_best();
     state->tiles = tiles_of_cpu();
     state->moves = moves_of_cpu();

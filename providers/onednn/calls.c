@@ -2,7 +2,7 @@
 #include "inlay/check.h"
 #include "onednn/provider.h"
 
-/* Functions of libgomp, which libdnnl uses, too. */
+/* Functions of libgomp, which libdnnl uses. */
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
 

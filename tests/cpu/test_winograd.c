@@ -35,7 +35,6 @@ static winograd_accuracy *measure_kind(int kind, int64_t out, int64_t in, int64_
     const cpu_state state = { .winograd = true };
     char *odd = malloc((size_t)(out * in * 9) * sizeof(float) + 1); /* model files do not align tensors */
     winograd_accuracy *accuracy = malloc(winograd_accuracy_bytes(in));
-    int before = cpu_threads_set(1);
     tensor_layout plain;
 
     assert_non_null(odd);
@@ -47,7 +46,6 @@ static winograd_accuracy *measure_kind(int kind, int64_t out, int64_t in, int64_
     }
     layout_plain(&plain, 4, dims);
     assert_true(winograd_measure_accuracy(&state, &plain, odd + 1, points, accuracy));
-    cpu_threads_restore(before);
     free(odd);
     return accuracy;
 }
@@ -147,7 +145,6 @@ static void cached_accuracy(void **unused)
     cpu_constant first = { .data = weights, .bytes = 16 * 16 * 9 * sizeof *weights, .content_hash = 77 };
     cpu_constant later = { .bytes = first.bytes, .content_hash = 77 },
                  other = { .data = weights, .bytes = first.bytes };
-    int before = cpu_threads_set(1);
     const winograd_accuracy *accuracy = NULL, *again = NULL;
     tensor_layout plain;
 
@@ -174,7 +171,6 @@ static void cached_accuracy(void **unused)
     cpu_constant_deinit(&first);
     cpu_constant_deinit(&later);
     cpu_constant_deinit(&other);
-    cpu_threads_restore(before);
     free(weights);
 }
 

@@ -3,6 +3,7 @@
  * for several threads, and no division is even. */
 #include "cmocka_all.h"
 #include "session/session.h"
+#include "threads/pool.h"
 #include "threads/threads.h"
 #include "same_bits.h"
 
@@ -11,12 +12,12 @@ enum { MOST = SAME_BITS_THREADS };
 /* The largest number of threads that a loop has used. */
 static uint32_t largest;
 
-void __real_gomp_team(void (*fn)(void *data), void *data, uint32_t threads);
-void __wrap_gomp_team(void (*fn)(void *data), void *data, uint32_t threads);
-void __wrap_gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
+void __real_pool_run(pool_team *team, pool_fn fn, void *data);
+void __wrap_pool_run(pool_team *team, pool_fn fn, void *data);
+void __wrap_pool_run(pool_team *team, pool_fn fn, void *data)
 {
-    largest = threads > largest ? threads : largest;
-    __real_gomp_team(fn, data, threads);
+    largest = team->wanted >= largest ? team->wanted + 1 : largest;
+    __real_pool_run(team, fn, data);
 }
 
 /* Runs a session of four threads on one and on three threads. */

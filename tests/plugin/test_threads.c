@@ -1,12 +1,14 @@
 /* The pool: every index runs once, workers are never shared, errors and cancellation stop the loop, nested loops
- * stay on their worker. */
+ * stay on their worker, and a worker that does not run delays no loop. */
 #include "cmocka_all.h"
 #include "threads/gomp.h"
+#include "threads/pool.h"
 #include "threads/run.h"
 #include "threads/spread.h"
 #include "threads/threads.h"
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +229,176 @@ static void several_threads_share_the_budget(void **state)
     assert_int_equal(threads_limit(NULL), threads_budget());
 }
 
+/* ------------------------------------------------------------------ workers that do not run */
+
+/* A worker of the pool, in loops of two threads. */
+struct helper {
+    inlay_run run;
+    pthread_t caller, thread;
+    uint32_t is_known;   /* atomic: `thread` is set */
+    uint32_t holds;      /* 1: the helper waits for `go` within its next range. atomic */
+    uint32_t held;       /* atomic: it waits */
+    uint32_t stop;       /* atomic: for let_go_last */
+    int64_t begun, done; /* atomic: ranges */
+    int go[2];           /* a pipe */
+};
+
+static void wait_for_byte(const struct helper *helper)
+{
+    char byte;
+
+    while (read(helper->go[0], &byte, 1) != 1)
+        ;
+}
+
+static void let_go(const struct helper *helper)
+{
+    assert_int_equal(write(helper->go[1], "", 1), 1);
+}
+
+enum { RANGES = 8 }; /* of a loop on two threads */
+
+static inlay_status help(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    struct helper *helper = user;
+
+    if (end - begin != 1 || (worker == 0) != (pthread_equal(pthread_self(), helper->caller) != 0))
+        return INLAY_INTERNAL;
+    (void)__atomic_fetch_add(&helper->begun, 1, __ATOMIC_RELAXED);
+    if (worker > 0 && !__atomic_load_n(&helper->is_known, __ATOMIC_RELAXED)) {
+        helper->thread = pthread_self();
+        __atomic_store_n(&helper->is_known, 1, __ATOMIC_RELEASE);
+    }
+    if (worker > 0 && __atomic_exchange_n(&helper->holds, 0, __ATOMIC_RELAXED) != 0) {
+        __atomic_store_n(&helper->held, 1, __ATOMIC_RELEASE);
+        wait_for_byte(helper);
+    }
+    (void)__atomic_fetch_add(&helper->done, 1, __ATOMIC_RELEASE);
+    (void)usleep(100); /* so that the helper can take part */
+    return INLAY_OK;
+}
+
+/* Lets a helper that is held within a range go when all other ranges are done. */
+static void *let_go_last(void *user)
+{
+    struct helper *helper = user;
+
+    while (!__atomic_load_n(&helper->stop, __ATOMIC_RELAXED)) {
+        if (__atomic_load_n(&helper->done, __ATOMIC_ACQUIRE) == RANGES - 1 &&
+            __atomic_exchange_n(&helper->held, 0, __ATOMIC_ACQUIRE) != 0)
+            let_go(helper);
+        (void)sched_yield();
+    }
+    return NULL;
+}
+
+static void run_with_helper(struct helper *helper)
+{
+    __atomic_store_n(&helper->begun, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&helper->done, 0, __ATOMIC_RELAXED);
+    assert_int_equal(threads_parallel_for(&helper->run, RANGES, 1, help, helper), INLAY_OK);
+    assert_int_equal(helper->begun, RANGES);
+    assert_int_equal(helper->done, RANGES);
+}
+
+static void helper_init(struct helper *helper)
+{
+    *helper = (struct helper){ .run = run_with(2), .caller = pthread_self() };
+    assert_int_equal(pipe(helper->go), 0);
+    while (!__atomic_load_n(&helper->is_known, __ATOMIC_ACQUIRE))
+        run_with_helper(helper);
+}
+
+static void helper_deinit(const struct helper *helper)
+{
+    (void)close(helper->go[0]);
+    (void)close(helper->go[1]);
+}
+
+/* While a worker is held within a range, its caller executes all others. */
+static void a_loop_waits_for_begun_ranges_only(void **state)
+{
+    struct helper helper;
+    pthread_t thread;
+
+    (void)state;
+    if (threads_budget() < 2)
+        skip();
+    helper_init(&helper);
+    assert_int_equal(pthread_create(&thread, NULL, let_go_last, &helper), 0);
+    for (int i = 0; i < 20; i++) {
+        __atomic_store_n(&helper.holds, 1, __ATOMIC_RELAXED);
+        while (__atomic_load_n(&helper.holds, __ATOMIC_RELAXED) != 0)
+            run_with_helper(&helper);
+    }
+    __atomic_store_n(&helper.stop, 1, __ATOMIC_RELAXED);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    helper_deinit(&helper);
+}
+
+/* The handler stops a worker, as the operating system does when other programs use its CPU. */
+static struct helper *stopped_helper;
+static void stop_here(int signal)
+{
+    (void)signal;
+    __atomic_store_n(&stopped_helper->held, 1, __ATOMIC_RELEASE);
+    wait_for_byte(stopped_helper);
+    __atomic_store_n(&stopped_helper->held, 0, __ATOMIC_RELEASE);
+}
+
+static void a_stopped_worker_delays_no_loop(void **state)
+{
+    struct sigaction action = { .sa_handler = stop_here }, before;
+    struct helper helper;
+
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it delays signals until the thread calls a function of the C library that waits */
+#endif
+    if (threads_budget() < 2)
+        skip();
+    helper_init(&helper);
+    stopped_helper = &helper;
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    for (int i = 0; i < 20; i++) {
+        if (i % 2 == 0)
+            (void)usleep(2000); /* the worker probably sleeps */
+        assert_int_equal(pthread_kill(helper.thread, SIGUSR1), 0);
+        while (!__atomic_load_n(&helper.held, __ATOMIC_ACQUIRE))
+            (void)sched_yield();
+        for (int k = 0; k < 5; k++)
+            run_with_helper(&helper);
+        let_go(&helper);
+        while (__atomic_load_n(&helper.held, __ATOMIC_ACQUIRE))
+            (void)sched_yield();
+        run_with_helper(&helper);
+    }
+    assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+    helper_deinit(&helper);
+}
+
+/* Idle workers are told to sleep while loops run. */
+static void *rest_often(void *stop)
+{
+    while (!__atomic_load_n((uint32_t *)stop, __ATOMIC_RELAXED))
+        pool_rest();
+    return NULL;
+}
+
+static void rest_disturbs_no_loop(void **state)
+{
+    pthread_t thread;
+    uint32_t stop = 0;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, rest_often, &stop), 0);
+    assert_null(run_many(NULL));
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* ------------------------------------------------------------------ OpenMP */
+
 static void note_worker(void *data)
 {
     (void)__atomic_fetch_or((uint32_t *)data, gomp_in_team() ? 1u << gomp_worker() : 1u << 31, __ATOMIC_RELAXED);
@@ -248,7 +420,7 @@ static bool set_at_start(const char *name)
 }
 
 /* libgomp was found, and the variable that sets its wait policy does not remain in the program's environment. */
-static void the_pool_uses_libgomp(void **state)
+static void libgomp_is_configured(void **state)
 {
     static const char *const names[] = { "GOMP_SPINCOUNT", "OMP_WAIT_POLICY" };
     static uint32_t workers; /* static, because ThreadSanitizer does not see the end of workers' writes to a stack */
@@ -260,6 +432,25 @@ static void the_pool_uses_libgomp(void **state)
     assert_int_equal(__atomic_load_n(&workers, __ATOMIC_RELAXED), 3);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_int_equal(getenv(names[i]) != NULL, set_at_start(names[i]));
+}
+
+static inlay_status count_openmp_threads(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)begin, (void)end, (void)worker;
+    return gomp_set_threads(1) == 1 ? INLAY_OK : *(inlay_status *)user;
+}
+
+/* Within a loop, OpenMP regions have one thread; afterwards as many as before. */
+static void loops_limit_openmp(void **state)
+{
+    inlay_run run = run_with(2);
+    inlay_status status = INLAY_INTERNAL;
+    const uint32_t before = gomp_set_threads(3);
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(threads_parallel_for(&run, 1000, 1, count_openmp_threads, &status), INLAY_OK);
+    assert_int_equal(gomp_set_threads(before), 3);
 }
 
 /* The operating system may move threads between CPUs, but the sets of allowed CPUs must not change. */
@@ -290,14 +481,18 @@ static void team_keeps_its_cpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_pool_uses_libgomp),
+        cmocka_unit_test(libgomp_is_configured),
         cmocka_unit_test(team_keeps_its_cpus),
+        cmocka_unit_test(loops_limit_openmp),
         cmocka_unit_test(every_index_once),
         cmocka_unit_test(loops_follow_each_other),
         cmocka_unit_test(a_failure_stops),
         cmocka_unit_test(a_cancelled_run_stops),
         cmocka_unit_test(nested_loops_stay_on_their_worker),
         cmocka_unit_test(several_threads_share_the_budget),
+        cmocka_unit_test(a_loop_waits_for_begun_ranges_only),
+        cmocka_unit_test(a_stopped_worker_delays_no_loop),
+        cmocka_unit_test(rest_disturbs_no_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

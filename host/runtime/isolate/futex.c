@@ -1,18 +1,7 @@
 #include "isolate/shared.h"
+#include "base/futex.h"
 #include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
-
-static void pause_cpu(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 void isolate_set_state(isolate_channel *channel, uint32_t state)
 {
@@ -29,7 +18,7 @@ uint32_t isolate_wait_state(isolate_channel *channel, uint32_t old, uint32_t spi
     uint32_t state = __atomic_load_n(&channel->state, __ATOMIC_ACQUIRE);
 
     for (uint32_t i = 0; i < spins && (state & ~(uint32_t)ISOLATE_SLEEPS) == old; i++) {
-        pause_cpu();
+        futex_pause();
         state = __atomic_load_n(&channel->state, __ATOMIC_ACQUIRE);
     }
     while ((state & ~(uint32_t)ISOLATE_SLEEPS) == old) {

@@ -1,4 +1,5 @@
 #include "plugin/crash.h"
+#include "base/pin.h"
 #include "inlay/check.h"
 #include "plugin/module.h"
 #include "plugin/verdict.h"
@@ -255,13 +256,10 @@ void crash_thread(void)
 static void install(void)
 {
     struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK };
-    Dl_info info;
 
     if (pthread_key_create(&stack_key, drop_stack) != 0)
         return;
-    /* Pin the library: the handlers and the key's destructor must not be unmapped. */
-    if (dladdr((void *)(uintptr_t)&installed, &info) != 0 && info.dli_fname != NULL)
-        (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    pin_library(&installed); /* for the handlers and the key's destructor */
     (void)sigemptyset(&action.sa_mask);
     for (uint32_t i = 0; i < CAUGHT; i++)
         (void)sigaction(caught[i].signal, &action, &before[i]);

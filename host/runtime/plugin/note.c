@@ -358,11 +358,10 @@ bool note_advice(const note_facts *facts, char *text, size_t bytes)
 {
     if (facts->openmp[0] == '\0')
         return false;
-    (void)snprintf(
-        text, bytes,
-        "it brings a second OpenMP runtime (%s), whose threads compete with inlay's (libgomp): build it with "
-        "gcc -fopenmp, or with inlay_host.parallel_for",
-        facts->openmp);
+    (void)snprintf(text, bytes,
+                   "it brings a second OpenMP runtime (%s), whose threads compete with those of libgomp: build it with "
+                   "gcc -fopenmp, or with inlay_host.parallel_for",
+                   facts->openmp);
     return true;
 }
 

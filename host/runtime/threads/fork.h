@@ -1,9 +1,9 @@
 /* threads/fork.h - makes the library usable in a child of fork().
  *
  * A child has only the thread that forked. Locks that other threads held stay locked, and the data that they guard may
- * be inconsistent. So the forking thread first ends its team of workers (parent and child start a new team with their
- * next loop) and acquires the process-wide locks. Objects that belong to a session are repaired when the child first
- * uses them (session/inherit.c). */
+ * be inconsistent. So the forking thread first ends its OpenMP workers (parent and child start new ones) and acquires
+ * the process-wide locks; the child starts new workers of the pool (pool.h). Objects that belong to a session are
+ * repaired when the child first uses them (session/inherit.c). */
 #ifndef THREADS_FORK_H
 #define THREADS_FORK_H
 #include <pthread.h>

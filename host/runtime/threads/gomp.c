@@ -1,4 +1,4 @@
-/* Configures how libgomp's threads wait.
+/* Configures how libgomp's threads wait, for the libraries of plugins that run OpenMP loops.
  *
  * libgomp waits by spinning, 300000 times by default, which takes 2 to 8 ms. If other programs need the CPUs, the
  * kernel may leave a caller and its worker on one CPU for seconds. Each then delays the other while it spins, and a run
@@ -7,10 +7,10 @@
  *
  * A thread that has executed a parallel loop keeps its team of workers, which sleep between loops. If the teams of all
  * threads together have more threads than there are CPUs, libgomp spins only 100 times, so that nearly every loop has
- * to wake its workers. One thread that creates sessions and another one that runs them are enough for that: MobileNetV2
- * then takes 2.6 ms with two threads instead of 1.6 ms. The 100 cannot be configured, but with the wait policy "active"
- * libgomp spins 1000 times (10 to 30 us) instead. That is longer than workers of a loop usually wait for each other,
- * and short enough if there are in fact more concurrent runs than CPUs.
+ * to wake its workers. One thread that creates sessions and another one that runs them are enough for that. The 100
+ * cannot be configured, but with the wait policy "active" libgomp spins 1000 times (10 to 30 us) instead. That is longer
+ * than workers of a loop usually wait for each other, and short enough if there are in fact more concurrent runs than
+ * CPUs.
  *
  * libgomp reads these settings from the environment when it is loaded. So this file loads it before any plugin does,
  * when this library is loaded, and sets the variables only for that moment. If the user has set one of the variables,
@@ -27,12 +27,16 @@
 extern void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
 extern int omp_get_thread_num(void) __attribute__((weak));
 extern int omp_in_parallel(void) __attribute__((weak));
+extern int omp_get_max_threads(void) __attribute__((weak));
+extern void omp_set_num_threads(int threads) __attribute__((weak));
 extern int omp_pause_resource_all(int kind) __attribute__((weak)); /* OpenMP 5.0, since GCC 9 */
 
 static struct {
     void (*parallel)(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
     int (*thread_num)(void);
     int (*in_parallel)(void);
+    int (*max_threads)(void);
+    void (*set_threads)(int threads);
     int (*pause)(int kind); /* NULL: this libgomp is too old */
 } gomp;
 
@@ -84,10 +88,13 @@ static __attribute__((constructor)) void find_gomp(void)
 {
     void *library;
 
-    if (GOMP_parallel != NULL && omp_get_thread_num != NULL && omp_in_parallel != NULL) {
+    if (GOMP_parallel != NULL && omp_get_thread_num != NULL && omp_in_parallel != NULL && omp_get_max_threads != NULL &&
+        omp_set_num_threads != NULL) {
         gomp.parallel = GOMP_parallel;
         gomp.thread_num = omp_get_thread_num;
         gomp.in_parallel = omp_in_parallel;
+        gomp.max_threads = omp_get_max_threads;
+        gomp.set_threads = omp_set_num_threads;
         gomp.pause = omp_pause_resource_all;
         return;
     }
@@ -96,8 +103,10 @@ static __attribute__((constructor)) void find_gomp(void)
         return;
     *(void **)&gomp.thread_num = dlsym(library, "omp_get_thread_num");
     *(void **)&gomp.in_parallel = dlsym(library, "omp_in_parallel");
+    *(void **)&gomp.max_threads = dlsym(library, "omp_get_max_threads");
+    *(void **)&gomp.set_threads = dlsym(library, "omp_set_num_threads");
     *(void **)&gomp.pause = dlsym(library, "omp_pause_resource_all");
-    if (gomp.thread_num != NULL && gomp.in_parallel != NULL)
+    if (gomp.thread_num != NULL && gomp.in_parallel != NULL && gomp.max_threads != NULL && gomp.set_threads != NULL)
         *(void **)&gomp.parallel = dlsym(library, "GOMP_parallel");
 }
 
@@ -161,6 +170,15 @@ uint32_t gomp_worker(void)
 bool gomp_in_team(void)
 {
     return gomp.parallel != NULL && gomp.in_parallel() != 0;
+}
+
+uint32_t gomp_set_threads(uint32_t threads)
+{
+    const uint32_t before = gomp.parallel != NULL ? (uint32_t)gomp.max_threads() : threads;
+
+    if (before != threads)
+        gomp.set_threads((int)threads);
+    return before;
 }
 
 void gomp_dismiss(void)

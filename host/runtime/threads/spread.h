@@ -1,4 +1,4 @@
-/* threads/spread.h - places the workers of a team on different CPUs. */
+/* threads/spread.h - places the threads of an OpenMP team on different CPUs. */
 #ifndef THREADS_SPREAD_H
 #define THREADS_SPREAD_H
 #include <stdint.h>

@@ -1,15 +1,15 @@
-/* Parallel loops on libgomp's threads. */
+/* Parallel loops on the threads of the pool. */
 #include "threads/threads.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/float_state.h"
 #include "threads/gomp.h"
+#include "threads/pool.h"
 #include "threads/run.h"
 #include "threads/scene.h"
 #include "threads/spread.h"
 #include "inlay/check.h"
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -93,8 +93,6 @@ struct loop {
     uint64_t until;           /* time after which no range is started; 0 = no limit */
     const crash_scene *scene; /* of the thread that started the loop */
     float_state floats;       /* of that thread; all workers use it, so that they compute the same results */
-    int cpu;                  /* CPU of the caller when the team started */
-    bool shares_cpu;          /* atomic: a worker started on the caller's CPU */
     struct lane lanes[MAX_LANES];
 };
 
@@ -263,6 +261,7 @@ static void run_worker(struct loop *loop, uint32_t worker)
     uint64_t begin = spans != NULL ? clock_ns() : 0;
 
     const float_state floats = float_state_get();
+    const uint32_t openmp_threads = gomp_set_threads(1);
 
     crash_here.borrowed = loop->scene;
     in_loop = true;
@@ -270,6 +269,7 @@ static void run_worker(struct loop *loop, uint32_t worker)
     (void)float_state_restore(loop->floats);
     take_ranges(loop);
     (void)float_state_restore(floats);
+    (void)gomp_set_threads(openmp_threads);
     this_worker = 0;
     in_loop = was_in_loop;
     crash_here.borrowed = was_borrowed;
@@ -277,59 +277,31 @@ static void run_worker(struct loop *loop, uint32_t worker)
         store_span(spans, begin, worker);
 }
 
-static void team_entry(void *user)
+static void call_worker(void *user, uint32_t worker)
 {
-    struct loop *loop = user;
-    uint32_t worker = gomp_worker();
-
-    if (worker > 0 && sched_getcpu() == loop->cpu)
-        __atomic_store_n(&loop->shares_cpu, true, __ATOMIC_RELAXED);
-    run_worker(loop, worker);
+    run_worker(user, worker);
 }
 
 enum { RANGES_PER_WORKER = 4 }; /* enough to balance the load if some workers are slower or start later */
 
 /* ------------------------------------------------------------------ a sleeping team
  *
- * libgomp's workers spin for a while after a loop (gomp.c); starting a loop then takes half a microsecond. Afterwards
- * they sleep. Waking them takes tens of microseconds, or milliseconds if they are queued on a busy CPU, because the
- * caller waits until all have arrived. That is too long for a model that takes microseconds and runs rarely. So if the
- * team sleeps, the caller starts the loop alone. It wakes the team once it has spent as much time alone as waking
- * costs: in this loop, in loops shortly before, or in the previous execution of this loop. */
-#define AWAKE_NS 200000u
+ * Waking workers takes their caller about ten microseconds for each, and they arrive tens of microseconds later. That
+ * is too long for a model that takes microseconds and runs rarely. So if a worker sleeps, the caller starts the loop
+ * alone. It wakes the workers once it has spent as much time alone as waking costs: in this loop, in loops shortly
+ * before, or in the previous execution of this loop. */
 #define WAKE_NS 50000u
-#define SPREAD_NS 100000u /* workers may sleep after this time without a loop (gomp.c) */
 
 static _Thread_local struct {
-    uint64_t team_end; /* end of the last loop that the team ran */
     uint64_t loop_end; /* end of the last loop that the caller ran alone */
     uint64_t alone_ns; /* time of loops that the caller ran alone since the last team loop or long pause */
-    bool shares_cpu;   /* a worker of the last team started on the caller's CPU */
+    uint64_t gathered; /* when OpenMP's threads were gathered */
 } team_state;
 
 enum { SHORT_LOOPS = 64 };
 static uint64_t short_loops[SHORT_LOOPS]; /* times of loops that the caller started alone */
 
-/* Places workers that may have slept on different CPUs. */
-static void spread_if_needed(uint32_t team)
-{
-    if (!team_state.shares_cpu && clock_ns() - team_state.team_end < SPREAD_NS)
-        return;
-    spread_team(team);
-    team_state.shares_cpu = false;
-}
-
-static void run_team(struct loop *loop, uint32_t team)
-{
-    spread_if_needed(team);
-    loop->cpu = sched_getcpu();
-    gomp_team(team_entry, loop, team);
-    team_state.shares_cpu = __atomic_load_n(&loop->shares_cpu, __ATOMIC_RELAXED);
-    team_state.team_end = clock_ns();
-    team_state.alone_ns = 0;
-}
-
-/* If the team sleeps, starts the loop on the caller alone. True: the loop is complete. */
+/* Starts the loop on the caller alone. True: the loop is complete. */
 static bool run_alone(struct loop *loop)
 {
     const uint64_t begin = clock_ns();
@@ -337,9 +309,7 @@ static bool run_alone(struct loop *loop)
     uint64_t took;
     int64_t done;
 
-    if (begin - team_state.team_end < AWAKE_NS)
-        return false;
-    if (begin - team_state.loop_end >= AWAKE_NS)
+    if (begin - team_state.loop_end >= POOL_SPIN_NS)
         team_state.alone_ns = 0;
     if (team_state.alone_ns >= WAKE_NS || loop_time_find(short_loops, SHORT_LOOPS, key) >= 2 * WAKE_NS)
         return false;
@@ -354,6 +324,17 @@ static bool run_alone(struct loop *loop)
     return done == loop->ranges || loop->status != INLAY_OK;
 }
 
+static void run_team(struct loop *loop, uint32_t threads)
+{
+    pool_team team = pool_claim(threads - 1);
+
+    if (team.is_awake || !run_alone(loop)) {
+        pool_run(&team, call_worker, loop);
+        team_state.alone_ns = 0;
+    }
+    pool_release(&team);
+}
+
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
 {
     uint32_t limit, team;
@@ -362,11 +343,9 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     if (count <= 0)
         return INLAY_OK;
     limit = threads_limit(run);
-    /* An OpenMP region of the application counts as a loop: nested teams would have more threads than CPUs. */
+    /* An OpenMP region of the application counts as a loop: its other threads may run loops, too. */
     if (count <= grain || limit <= 1 || in_loop || gomp_in_team())
         return run_range(&(struct sliced_loop){ run, fn, user, count, grain }, 0, count, this_worker);
-    /* Short loops get as large a team as long ones: libgomp ends the threads that a smaller team does not need, and
-     * starting them again costs far more than waking them unnecessarily. */
     team = lease(limit, limit);
     loop.fn = fn;
     loop.user = user;
@@ -375,21 +354,22 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     loop.grain = grain;
     loop.status = INLAY_OK;
     loop.until = 0;
-    loop.shares_cpu = false;
     loop.scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
     loop.floats = float_state_get();
     loop.ranges = count / (grain > 0 ? grain : 1);
     if (loop.ranges > (int64_t)team * RANGES_PER_WORKER)
         loop.ranges = (int64_t)team * RANGES_PER_WORKER;
     share_ranges(&loop, team);
-    if (team <= 1) {
+    if (team <= 1)
         run_worker(&loop, 0);
-    } else if (!run_alone(&loop)) {
+    else
         run_team(&loop, team);
-    }
     give_back(team);
     return loop.status;
 }
+
+/* Threads of OpenMP that have waited for longer than this may sleep (gomp.c). */
+#define SPREAD_NS 100000u
 
 void threads_gather(const inlay_run *run)
 {
@@ -397,23 +377,26 @@ void threads_gather(const inlay_run *run)
 
     if (limit <= 1 || in_loop || gomp_in_team())
         return;
+    pool_rest();
+    if (clock_ns() - team_state.gathered < SPREAD_NS)
+        return;
     team = lease(limit, limit);
     if (team > 1) {
-        spread_if_needed(team);
-        team_state.team_end = clock_ns();
-        team_state.alone_ns = 0;
+        spread_team(team);
+        team_state.gathered = clock_ns();
     }
     give_back(team);
 }
 
 void threads_dismissed(void)
 {
-    team_state.team_end = 0;
+    team_state.gathered = 0;
 }
 
 void threads_forked(void)
 {
     threads_dismissed();
+    pool_forked();
     if (!in_loop)
         __atomic_store_n(&in_use, 0, __ATOMIC_RELAXED);
 }

@@ -1,8 +1,9 @@
-/* threads/threads.h - the thread pool of the process. It is OpenMP's pool, because libraries that plugins use (oneDNN,
- * OpenBLAS) run their loops on the same threads.
+/* threads/threads.h - parallel loops on the thread pool of the process (pool.h).
  *
  * The budget is the number of CPUs that this process may use. A loop leases workers from it and returns them. If
- * several threads run models concurrently, a later loop gets the workers that are left, at least its calling thread. */
+ * several threads run models concurrently, a later loop gets the workers that are left, at least its calling thread.
+ * Ranges of a loop are taken from shared counters, so that a worker that does not run, because other programs use the
+ * CPUs, delays the loop only by the range that it has begun. Within a loop, OpenMP regions have one thread. */
 #ifndef THREADS_H
 #define THREADS_H
 #include "inlay/plugin.h"
@@ -16,9 +17,9 @@ uint32_t threads_limit(const inlay_run *run);
 uint32_t threads_set_limit(uint32_t limit);
 /* See inlay_host.parallel_for. A run that is cancelled or past its deadline stops between ranges, with that status. */
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
-/* Notes that the calling thread's workers have ended; its next loop starts a new team. */
+/* Notes that the calling thread's OpenMP workers have ended. */
 void threads_dismissed(void);
-/* Does the work of threads_dismissed() in a child of fork(), where no other thread can be in a loop. */
+/* In a child of fork(): no worker exists, and no other thread is in a loop. */
 void threads_forked(void);
 /* See inlay_ext_team.gather. */
 void threads_gather(const inlay_run *run);

@@ -198,7 +198,6 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
 {
     cpu_build build = { .state = compiled->state, .compiled = compiled, .diag = diag, .attempt = attempt };
     inlay_status status = INLAY_OK;
-    int previous_threads = cpu_threads_set(threads);
 
     *out_instance = NULL;
     build.instance = instance_create(compiled);
@@ -228,7 +227,6 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
 done:
     cpu_instance_destroy(build.instance);
     release_build(&build);
-    cpu_threads_restore(previous_threads);
     return status;
 }
 

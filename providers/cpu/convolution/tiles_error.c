@@ -84,7 +84,7 @@ static inlay_status measure_inputs(void *user, int64_t begin, int64_t end, uint3
 static void run_parallel(const struct sample *sample, const cpu_state *state, int64_t total, int64_t grain,
                          inlay_parallel_fn body)
 {
-    const bool many = sample->in * sample->out * TAPS * (int64_t)sizeof(float) > THREADS_BYTES && cpu_threads_several();
+    const bool many = sample->in * sample->out * TAPS * (int64_t)sizeof(float) > THREADS_BYTES;
 
     if (!many ||
         state->host->parallel_for(state->host->ctx, NULL, total, grain, body, (void *)(uintptr_t)sample) != INLAY_OK)

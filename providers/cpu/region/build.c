@@ -140,21 +140,14 @@ static inlay_status add_step(cpu_build *build, cpu_step *step)
     return INLAY_OK;
 }
 
-enum { ALONE_BYTES = 192 * 1024 }; /* a few microseconds of work: the time to wake threads and wait for them */
-
 inlay_status cpu_emit_native(cpu_build *build, cpu_native *native, const cpu_place *const *places, uint32_t count)
 {
     cpu_step step = { .first_arg = build->instance->arg_count, .op = build->op_index, .native = native };
-    uint64_t bytes = 0;
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(native != NULL && native->run != NULL);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         INLAY_TRY(add_arg(build, &step, places[i]));
-        if (!build->instance->is_threaded)
-            bytes += layout_bytes(&places[i]->layout);
-    }
-    build->instance->is_threaded |= bytes >= ALONE_BYTES;
     INLAY_TRY(add_step(build, &step));
     step.native = NULL;
 done:

@@ -75,7 +75,6 @@ struct inlay_instance {
     int64_t *key;        /* rank, capacity and dims of all values, for which it was made (cpu_key_word) */
     uint32_t key_count;
     uint32_t threads;
-    bool is_threaded; /* a step is large enough to run on several threads */
     uint64_t workspace_bytes;
     cpu_step *steps;
     cpu_arg *args;

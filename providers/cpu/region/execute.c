@@ -4,9 +4,6 @@
 #include "simd/clock.h"
 #include <stdio.h>
 
-/* A function of libgomp, whose threads are the host's. */
-extern int omp_in_parallel(void);
-
 struct cpu_context {
     cpu_context *next;
     void **addresses; /* [buffer_count] */
@@ -133,22 +130,6 @@ static const inlay_ext_steps *step_observer(const cpu_state *state, const inlay_
     return steps != NULL && args->run != NULL && steps->wanted(state->host->ctx, args->run) != 0 ? steps : NULL;
 }
 
-/* Serialises runs of multi-threaded regions: two of them at once would use more threads than the process may use.
- * Regions of small steps, regions inside a parallel loop, which have one thread, and runs with one thread are not
- * serialised: a few of their kernels may still use more threads, but waiting would cost more. */
-static pthread_mutex_t cpu_turn = PTHREAD_MUTEX_INITIALIZER;
-
-/* The mutex protects no data. In a child of fork() no other run exists, so the lock of the parent's run is dropped. */
-static void reset_turn(void)
-{
-    (void)pthread_mutex_init(&cpu_turn, NULL);
-}
-
-static __attribute__((constructor)) void register_fork_handler(void)
-{
-    (void)pthread_atfork(NULL, NULL, reset_turn);
-}
-
 /* Kernels run on any number of threads. */
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
@@ -165,20 +146,11 @@ inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled,
                                const inlay_exec_args *args, double *out_ns)
 {
     const inlay_ext_steps *observer = step_observer(state, args);
-    const uint32_t threads =
-        args->run != NULL ? state->host->thread_count(state->host->ctx, args->run) : instance->threads;
     const bool timed = out_ns != NULL || observer != NULL;
-    const bool exclusive = instance->threads > 1 && threads > 1 && instance->is_threaded && omp_in_parallel() == 0;
     inlay_status status = INLAY_OK;
     cpu_context *context = NULL;
-    int before;
 
     INLAY_CHECK(instance->threads > 0);
-    if (exclusive)
-        (void)pthread_mutex_lock(&cpu_turn);
-    if (exclusive && state->team != NULL)
-        state->team->gather(state->host->ctx, args->run);
-    before = cpu_threads_set(instance->threads);
     INLAY_TRY(context_take(instance, &context, args->diag));
     bind_buffers(instance, context, args);
     for (uint32_t step_index = 0; step_index < instance->step_count; step_index++) {
@@ -204,8 +176,5 @@ inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled,
 done:
     if (context != NULL)
         context_give(instance, context);
-    cpu_threads_restore(before);
-    if (exclusive)
-        (void)pthread_mutex_unlock(&cpu_turn);
     return status;
 }

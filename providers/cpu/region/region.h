@@ -46,7 +46,6 @@ typedef struct cpu_state {
     const inlay_ext_packs *packs;         /* likewise */
     const inlay_ext_timings *timings;     /* likewise */
     const inlay_ext_steps *steps;         /* likewise */
-    const inlay_ext_team *team;           /* likewise */
     uint32_t budget;                      /* threads that the process may use */
     bool winograd;                        /* option winograd: convolutions may use Winograd's algorithm */
     double pack_bytes;                    /* option pack_bytes (kernels/pack_limit.c) */
@@ -341,11 +340,4 @@ inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *
 /* See inlay_ext_branches.may. */
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status cpu_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
-
-/* Sets the number of OpenMP threads of parallel regions that the calling thread starts. Returns the previous number for
- * cpu_threads_restore; 0: nothing changed. */
-int cpu_threads_set(uint32_t threads);
-void cpu_threads_restore(int before);
-/* May parallel regions of the calling thread have more than one thread? */
-bool cpu_threads_several(void);
 #endif

@@ -384,7 +384,7 @@ static inlay_status check_shapes(const recurrent_state *state, const kit_plan *p
     return INLAY_OK;
 }
 
-/* Starting a spinning thread team and ending the loop takes 0.5 us on a core of a Zen 5 (libgomp), and fetching data
+/* Starting a loop on spinning threads and ending it takes 0.5 us on a core of a Zen 5, and fetching data
  * that another core wrote takes as long; a sleeping team takes tens of microseconds. Threads are used only if they
  * save several microseconds. */
 #define TEAM_NS 1000.0

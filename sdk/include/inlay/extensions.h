@@ -241,9 +241,9 @@ typedef struct inlay_ext_steps {
     void (*named)(void *ctx, inlay_run *run, uint32_t node, const char *name, uint64_t begin_ns, uint64_t end_ns);
 } inlay_ext_steps;
 
-/* Of the host: wakes and places OpenMP threads. For providers whose libraries contain OpenMP loops, which run on the
- * threads of parallel_for: waking idle threads is slow, and Linux may have placed several of them on one CPU.
- * parallel_for handles this itself; before a library's loops, call gather:
+/* Of the host: wakes and places OpenMP threads (libgomp). For providers whose libraries contain OpenMP loops: waking
+ * idle threads is slow, Linux may have placed several of them on one CPU, and idle workers of parallel_for may use
+ * the CPUs. parallel_for places its workers itself; before a library's loops, call gather:
  *
  *     if (team != NULL)
  *         team->gather(host->ctx, args->run);
@@ -252,8 +252,8 @@ typedef struct inlay_ext_steps {
 #define INLAY_EXT_TEAM "inlay.team/1"
 typedef struct inlay_ext_team {
     uint64_t struct_size;
-    /* Wakes the threads that the run may use and places each on a separate CPU. This takes about 1 us if they are
-     * awake, otherwise about 50 us; so call it only before longer work. */
+    /* Lets workers of parallel_for sleep, wakes the OpenMP threads that the run may use, and places each on a separate
+     * CPU. This takes about 1 us if they are awake, otherwise about 50 us; so call it only before longer work. */
     void (*gather)(void *ctx, inlay_run *run);
 } inlay_ext_team;
 

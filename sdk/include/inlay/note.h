@@ -40,7 +40,7 @@ enum {
 /* The threads that the plugin computes on. */
 enum {
     INLAY_THREADING_HOST = 0,   /* the calling thread, and inlay_host.parallel_for */
-    INLAY_THREADING_OPENMP = 1, /* OpenMP, with the host's runtime (libgomp) */
+    INLAY_THREADING_OPENMP = 1, /* OpenMP, with libgomp, whose waiting the host configures */
     INLAY_THREADING_OWN = 2     /* threads that the plugin starts, in create or later */
 };
 

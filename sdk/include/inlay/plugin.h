@@ -116,8 +116,8 @@
  * none before create, none after destroy; the plugin may set their affinity. The host leaves no core free for them: it
  * counts the threads of parallel_for only. So a plugin sets up the library with the calling thread alone and splits the
  * work with parallel_for, or, if the library has to have threads, limits them to inlay_specialize_request.max_threads
- * including the calling one, lets them sleep between calls, and states them in its note (inlay/note.h). Libraries on
- * the host's OpenMP runtime use the host's threads, see INLAY_EXT_TEAM in extensions.h.
+ * including the calling one, lets them sleep between calls, and states them in its note (inlay/note.h). For libraries
+ * with OpenMP loops (libgomp) see INLAY_EXT_TEAM in extensions.h.
  *
  * fork(). The application may fork. In a child process the host opens a provider with domains again (create), and never
  * calls or closes the one of the parent. It continues to use an open provider without domains, provided that no call of
@@ -352,11 +352,11 @@ typedef struct inlay_host {
     /* Writes a line to the application's log; level is INLAY_LOG_*. */
     void (*log)(void *ctx, uint32_t level, const char *text);
 
-    /* Runs fn over [0, count) on the process's thread pool (OpenMP), in ranges of at least grain iterations, and
-     * returns when all are done. The calling thread takes part. A loop with count <= grain runs on the calling thread
-     * alone, and so does one that is called within another loop or within an OpenMP region of the application. count
-     * <= 0: fn is not called. run limits the number of threads and, if it is cancelled, ends the loop; outside of a run
-     * it is NULL. Returns the first status of fn other than INLAY_OK, or that of poll. */
+    /* Runs fn over [0, count) on the process's thread pool, in ranges of at least grain iterations, and returns when
+     * all are done. The calling thread takes part; fn waits for no other worker. A loop with count <= grain runs on the
+     * calling thread alone; so does one within another loop or an OpenMP region of the application. OpenMP regions of
+     * fn have one thread. count <= 0: fn is not called. run limits the number of threads and, if it is cancelled, ends
+     * the loop; outside of a run it is NULL. Returns the first status of fn other than INLAY_OK, or that of poll. */
     inlay_status (*parallel_for)(void *ctx, inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn,
                                  void *user);
     /* Returns the maximum number of workers of parallel_for for this run; run NULL: of the process, or of the session
