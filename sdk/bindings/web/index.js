@@ -28,6 +28,10 @@ async function bytesOf(source, mistake) {
   return new Uint8Array(await source.arrayBuffer())
 }
 
+// Does the engine know relaxed SIMD? A module with i8x16.relaxed_swizzle.
+let usesRelaxed = WebAssembly.validate(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1,
+  13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11))
+
 // The compiled modules by URL, and for several threads: it is compiled once for all sessions.
 const modules = new Map()
 async function compile(source, shared) {
@@ -44,7 +48,15 @@ async function compile(source, shared) {
   }
   return WebAssembly.compile(bytes)
 }
-async function moduleOf(source = new URL('./inlay.wasm', import.meta.url), shared) {
+async function moduleOf(source, shared) {
+  if (source === undefined && usesRelaxed) {
+    try {
+      return await moduleOf(new URL('./inlay-relaxed.wasm', import.meta.url), shared)
+    } catch { // a server that has only the other module
+      usesRelaxed = false
+    }
+  }
+  source ??= new URL('./inlay.wasm', import.meta.url)
   if (source instanceof WebAssembly.Module) return source
   if (typeof source !== 'string' && !(source instanceof URL)) return compile(source, shared)
   const url = String(source), key = `${shared} ${url}`
