@@ -1,10 +1,7 @@
-/* sched.h with a function that wasi-libc lacks. */
+/* sched.h with a function that wasi-libc lacks; in threads.c. */
 #ifndef WEB_SCHED_H
 #define WEB_SCHED_H
 #include_next <sched.h>
 
-static inline int sched_getcpu(void)
-{
-    return 0;
-}
+int sched_getcpu(void);
 #endif
