@@ -10,7 +10,6 @@
 #include "threads/gomp.h"
 #include "threads/pool.h"
 #include "threads/spread.h"
-#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -34,7 +33,6 @@ static struct {
     uint32_t wanted; /* workers 1 to `wanted` run the loop */
 } team;
 
-static _Thread_local uint32_t this_thread; /* 0: the caller */
 static _Thread_local bool in_team; /* a worker that has joined a loop */
 
 uint32_t cpus_allowed(void)
@@ -125,7 +123,6 @@ void web_serve(uint32_t thread)
 {
     uint32_t last = 0, spins = 0;
 
-    this_thread = thread;
     for (;;) {
         uint32_t state = __atomic_load_n(&team.state, __ATOMIC_ACQUIRE);
 
@@ -168,13 +165,7 @@ void web_thread_stopped(void)
     in_team = false;
 }
 
-/* ------------------------------------------------------------------ each thread */
-
-/* Threads are assumed to have a CPU each. */
-int sched_getcpu(void)
-{
-    return (int)this_thread;
-}
+/* ------------------------------------------------------------------ OpenMP */
 
 /* No plugin has OpenMP loops. */
 void gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
