@@ -1,5 +1,6 @@
-/* ConvTranspose-1..22 as a GEMM and a sum (col2im): the products of each input pixel with the weights of each tap,
- * and for each output pixel the sum of the products that fall on it.
+/* ConvTranspose-1..22. Kernels that are a multiple of the stride run as convolutions (transposed_phases.c), others of
+ * row-major images in transposed_planes.c, and the rest here as a GEMM and a sum (col2im): the products of each input
+ * pixel with the weights of each tap, and for each output pixel the sum of the products that fall on it.
  *
  *     wide       channels-last: one GEMM for each tap and group, and sums of vectors of channels
  *     thin       a few output channels: one GEMM for all taps, and sums along rows of the image
@@ -352,14 +353,28 @@ done:
     return status;
 }
 
+/* True if several products fall on an output pixel. */
+static bool overlaps(const cpu_op *op)
+{
+    for (uint32_t i = 0; i < op->window.spatial; i++)
+        if ((op->window.kernel[i] - 1) * op->window.dilations[i] >= op->window.strides[i])
+            return true;
+    return false;
+}
+
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
+    const bool sums_taps = overlaps(build->op);
     bool done = false;
     struct sums *sums = NULL;
     inlay_status status = cpu_check_weights(build);
 
-    if (status == INLAY_OK)
+    if (status == INLAY_OK && sums_taps)
+        status = transposed_lower_phases(build, group, &done);
+    if (status == INLAY_OK && !done)
         status = transposed_lower_planes(build, group, &done);
+    if (status == INLAY_OK && !done && !sums_taps)
+        status = transposed_lower_phases(build, group, &done);
     if (status != INLAY_OK || done)
         return status;
     status = make_sums(build, &sums);
