@@ -1,6 +1,7 @@
-/* Functions that wasi-libc lacks. */
+/* Functions that wasi-libc lacks, and a lock for its heap. */
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -57,8 +58,8 @@ failed:
     return NULL;
 }
 
-/* The comparison of the sort in progress; there is one thread. */
-static struct {
+/* The comparison of the sort in progress. */
+static _Thread_local struct {
     int (*compare)(const void *a, const void *b, void *user);
     void *user;
 } sorting;
@@ -74,4 +75,37 @@ void qsort_r(void *list, size_t count, size_t bytes, int (*compare)(const void *
     sorting.compare = compare;
     sorting.user = user;
     qsort(list, count, bytes, compare_now);
+}
+
+/* ------------------------------------------------------------------ the heap
+ *
+ * wasi-libc is compiled for one thread. Parallel loops call few of its functions that have a state: those of the heap. The
+ * linker's --wrap redirects the calls of them. */
+static pthread_mutex_t heap_lock = PTHREAD_MUTEX_INITIALIZER;
+
+#define WRAP(result, name, parameters, arguments)                                                                      \
+    result __real_##name parameters;                                                                                   \
+    result __wrap_##name parameters;                                                                                   \
+    result __wrap_##name parameters                                                                                    \
+    {                                                                                                                  \
+        result value;                                                                                                  \
+                                                                                                                       \
+        (void)pthread_mutex_lock(&heap_lock);                                                                          \
+        value = __real_##name arguments;                                                                               \
+        (void)pthread_mutex_unlock(&heap_lock);                                                                        \
+        return value;                                                                                                  \
+    }
+WRAP(void *, malloc, (size_t bytes), (bytes))
+WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes))
+WRAP(void *, realloc, (void *memory, size_t bytes), (memory, bytes))
+WRAP(void *, aligned_alloc, (size_t alignment, size_t bytes), (alignment, bytes))
+WRAP(int, posix_memalign, (void **out, size_t alignment, size_t bytes), (out, alignment, bytes))
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory)
+{
+    (void)pthread_mutex_lock(&heap_lock);
+    __real_free(memory);
+    (void)pthread_mutex_unlock(&heap_lock);
 }

@@ -1,5 +1,6 @@
 /* vec_wasm.h - vectors of WebAssembly (SIMD128), see vec.h. Products and sums are rounded separately: the instruction
- * set has no multiply-add whose result is the same on every machine. */
+ * set has no multiply-add whose result is the same on every machine. Relaxed SIMD (-mrelaxed-simd) has one that rounds
+ * once where the machine does, and otherwise twice. */
 #ifndef SIMD_VEC_WASM_H
 #define SIMD_VEC_WASM_H
 #include "simd/convert.h"
@@ -79,6 +80,20 @@ VEC_OF_2(vec_zip_bytes_high,
 VEC_OF_2(vec_zip_halves_low, wasm_i16x8_shuffle((v128_t)x, (v128_t)y, 0, 8, 1, 9, 2, 10, 3, 11))
 VEC_OF_2(vec_zip_halves_high, wasm_i16x8_shuffle((v128_t)x, (v128_t)y, 4, 12, 5, 13, 6, 14, 7, 15))
 #undef VEC_OF_2
+#ifdef __wasm_relaxed_simd__
+VEC_INLINE vec vec_fma(vec x, vec y, vec z)
+{
+    return __builtin_wasm_relaxed_madd_f32x4(x, y, z);
+}
+VEC_INLINE vec vec_fms(vec x, vec y, vec z)
+{
+    return __builtin_wasm_relaxed_madd_f32x4(x, y, -z);
+}
+VEC_INLINE vec vec_fnma(vec x, vec y, vec z)
+{
+    return __builtin_wasm_relaxed_nmadd_f32x4(x, y, z);
+}
+#else
 VEC_INLINE vec vec_fma(vec x, vec y, vec z)
 {
     return x * y + z;
@@ -91,6 +106,7 @@ VEC_INLINE vec vec_fnma(vec x, vec y, vec z)
 {
     return z - x * y;
 }
+#endif
 VEC_INLINE float vec_sum(vec x)
 {
     return (x[0] + x[1]) + (x[2] + x[3]);

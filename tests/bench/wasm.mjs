@@ -1,9 +1,9 @@
-// Compares WebAssembly bundles, or the npm package inlay-web, with npm's onnxruntime-web in Node, with one thread each,
-// interleaved, model by model.
+// Compares WebAssembly bundles, or the npm package inlay-web, with npm's onnxruntime-web in Node, interleaved, model by model.
 //   node wasm.mjs INLAY NPM MODEL.onnx[,NAME=N]...    INLAY: the command, which makes bundles, or the folder of inlay-web;
 //                                                     NPM: where `npm install onnxruntime-web` was run
 // ROUNDS=N: rounds of SECONDS (1) for each (5). A ratio above 1: inlay is faster. KEEP=DIR: keeps the bundles there.
-// Columns: the CPU time of the fastest runs of each in ms, the ratio, the largest difference relative to the largest
+// THREADS=N: threads of each (1). Columns: the time of the fastest runs of each in ms, CPU time with one thread and elapsed
+// time with several, the ratio, the largest difference relative to the largest
 // result, and the bytes of the module without weights; for inlay-web instead the CPU time of creating a session of each.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
@@ -18,6 +18,7 @@ if (models.length === 0) {
   process.exit(2)
 }
 const rounds = Number(process.env.ROUNDS ?? 5), seconds = Number(process.env.SECONDS ?? 1)
+const threads = Number(process.env.THREADS ?? 1)
 const ort = createRequire(join(resolve(npm), 'x.js'))('onnxruntime-web')
 const folder = process.env.KEEP ?? mkdtempSync(join(tmpdir(), 'wasm-'))
 const isPackage = statSync(inlay).isDirectory()
@@ -25,7 +26,7 @@ const types = { float: 'float32', double: 'float64' }
 const arrays = { float32: 'Float32Array', float64: 'Float64Array', int64: 'BigInt64Array', int32: 'Int32Array',
   uint8: 'Uint8Array', int8: 'Int8Array', bool: 'Uint8Array' }
 
-ort.env.wasm.numThreads = 1
+ort.env.wasm.numThreads = threads
 mkdirSync(folder, { recursive: true })
 
 // Floats between -1 and 1, integers 0 and 1.
@@ -42,16 +43,16 @@ function makeInputs(model) {
   return inputs
 }
 
-// The least CPU time of a run in ms, of batches of 20 ms: other load on the machine matters less than for elapsed time.
+// The least time of a run in ms, of batches of 20 ms: other load on the machine matters less for CPU time.
 async function fastest(run) {
   const end = performance.now() + seconds * 1000
   let best = Infinity
   do {
-    const begin = process.cpuUsage(), batch = performance.now() + 20
+    const begin = process.cpuUsage(), started = performance.now(), batch = started + 20
     let count = 0
     for (; count === 0 || performance.now() < batch; count++) await run()
-    const { user, system } = process.cpuUsage(begin)
-    best = Math.min(best, (user + system) / 1000 / count)
+    const elapsed = performance.now() - started, { user, system } = process.cpuUsage(begin)
+    best = Math.min(best, (threads > 1 ? elapsed : (user + system) / 1000) / count)
   } while (performance.now() < end)
   return best
 }
@@ -86,7 +87,7 @@ async function bundle(path, dims) {
 async function session(path, dims) {
   const { InferenceSession, Tensor } = await import(pathToFileURL(join(resolve(inlay), 'index.js')))
   const sizes = Object.fromEntries(dims.map(dim => dim.split('=')))
-  const create = () => InferenceSession.create(path, { freeDimensionOverrides: sizes })
+  const create = () => InferenceSession.create(path, { freeDimensionOverrides: sizes, intraOpNumThreads: threads })
   await create() // compiles the module
   const [created, ms] = await cpuTime(create)
   const inputs = created.inputMetadata.map(({ name, type, shape }) => {

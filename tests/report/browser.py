@@ -19,10 +19,18 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+class IsolatedHandler(QuietHandler):
+    def end_headers(self):
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+
+
 @contextlib.contextmanager
-def served(folder):
-    """Serves the files of a folder over HTTP; the value is the URL of the folder."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(QuietHandler, directory=folder))
+def served(folder, handler=QuietHandler):
+    """Serves the files of a folder over HTTP; the value is the URL of the folder. Pages of IsolatedHandler are isolated from
+    other origins."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

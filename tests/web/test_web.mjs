@@ -2,10 +2,21 @@
 //   test_web.mjs PACKAGE DATA MODELS      PACKAGE: its folder; DATA: ONNX's cases; MODELS: of tests/bundle/make_models.c
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
+import workerThreads from 'node:worker_threads'
+
+let workers = 0 // that have not ended
+workerThreads.Worker = class extends workerThreads.Worker {
+  constructor(...given) {
+    super(...given)
+    workers++
+    this.once('exit', () => { workers-- })
+  }
+}
+syncBuiltinESMExports()
 
 const [, , folder, data, models] = process.argv
 const { InferenceSession, InlaySession, Tensor } = await import(pathToFileURL(join(folder, 'index.js')))
@@ -71,6 +82,51 @@ test('external data', async () => {
     error => error.code === 'not found' && /apart\.data/.test(error.message))
 })
 
+test('threads: workers compute parts of the loops, and the results are the same bits', async () => {
+  const instances = [], { Instance } = WebAssembly
+  WebAssembly.Instance = class extends Instance {
+    constructor(...given) {
+      super(...given)
+      instances.push(this.exports)
+    }
+  }
+  try {
+    for (const name of ['net', 'winograd', 'attention', 'recurrent', 'bytes']) {
+      const create = threads => InferenceSession.create(join(models, `${name}.onnx`), { intraOpNumThreads: threads })
+      const one = await create(1), several = await create(3), { joins } = instances.at(-1)
+      const feeds = Object.fromEntries(one.inputMetadata.map(({ name: input, shape }) =>
+        [input, floats(shape.map(size => typeof size === 'number' ? size : 40), Math.sin)]))
+      const want = await one.run(feeds)
+      assert.equal(instances.at(-2).joins(), 0, 'one thread has no workers')
+      for (let i = 0; i < 3 || (name === 'net' && joins() === 0); i++) assert.deepEqual(await several.run(feeds), want, name)
+      one.dispose()
+      several.dispose()
+    }
+  } finally {
+    WebAssembly.Instance = Instance
+  }
+})
+
+test('the workers of a session end with it', async () => {
+  const create = () => InferenceSession.create(model('test_add'), { inlay: { intra_threads: 3 } })
+  const allEnd = async () => {
+    while (workers > 0) {
+      global.gc()
+      await new Promise(done => setImmediate(done))
+    }
+  }
+  await allEnd()
+  const kept = await create()
+  assert.equal(workers, 2)
+  kept.dispose()
+  await allEnd()
+  await create() // not reachable
+  assert.equal(workers, 2)
+  await allEnd()
+  await assert.rejects(InferenceSession.create(new Uint8Array([1]), { intraOpNumThreads: 3 }))
+  await allEnd()
+})
+
 test('mistakes', async () => {
   const session = await InferenceSession.create(model('test_add')), code = name => error => error.code === name
   await assert.rejects(InferenceSession.create(new Uint8Array([1, 2, 3])), code('invalid model'))
@@ -96,7 +152,7 @@ test('sessions and runs leak nothing', async () => {
   const sizes = [], session = await InferenceSession.create(model('test_add'))
   for (let round = 0; round < 4; round++) {
     for (let i = 0; i < 25; i++) {
-      const dropped = await InferenceSession.create(model('test_add'))
+      const dropped = await InferenceSession.create(model('test_add'), { intraOpNumThreads: 1 })
       if (i % 2) dropped.dispose()
     }
     for (let i = 0; i < 2000; i++) await session.run({ x, y: floats([3, 4, 5], () => i) })

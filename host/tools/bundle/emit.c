@@ -1,21 +1,8 @@
-#include "bundle/emit.h"
+#include "bundle/emitter.h"
 #include "inlay/check.h"
-#include "base/element.h"
 #include "base/memory.h"
-#include <ctype.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
-
-struct emitter {
-    FILE *to, *data;
-    bundle_collection *collection;
-    const bundle_names *names;
-    const bundle_facts *facts;
-    uint64_t at;      /* bytes of data so far */
-    uint32_t **value; /* [part_count][value_count] index of a value in the source, INLAY_NONE: unused */
-    uint32_t *values; /* [part_count] number of used values */
-};
 
 /* ------------------------------------------------------------------ used values */
 
@@ -56,278 +43,6 @@ static bool number_values(struct emitter *emitter)
     return emitter->value != NULL && emitter->values != NULL;
 }
 
-/* ------------------------------------------------------------------ constants */
-
-static uint64_t put_data(struct emitter *emitter, const void *data, uint64_t bytes)
-{
-    static const char zeros[64];
-    const uint64_t at = emitter->at;
-    const uint64_t pad = (64 - bytes % 64) % 64;
-
-    (void)fwrite(data, 1, (size_t)bytes, emitter->data);
-    (void)fwrite(zeros, 1, (size_t)pad, emitter->data);
-    emitter->at += bytes + pad;
-    return at;
-}
-
-void bundle_write_text(FILE *to, const char *text, uint64_t bytes)
-{
-    (void)fputc('"', to);
-    for (uint64_t i = 0; i < bytes; i++) {
-        const unsigned char c = (unsigned char)text[i];
-
-        if (isalnum(c) || (c < 0x80 && strchr(" _./:-+*=,;()[]", c) != NULL && c != '\0'))
-            (void)fputc(c, to);
-        else
-            (void)fprintf(to, "\\%03o", c);
-    }
-    (void)fputc('"', to);
-}
-
-static void put_str(struct emitter *emitter, inlay_str string)
-{
-    (void)fputs("{ ", emitter->to);
-    bundle_write_text(emitter->to, string.data != NULL ? string.data : "", string.data != NULL ? string.bytes : 0);
-    (void)fprintf(emitter->to, ", %" PRIu64 " }", string.data != NULL ? string.bytes : 0);
-}
-
-static void put_double(struct emitter *emitter, double value)
-{
-    if (isnan(value))
-        (void)fputs("__builtin_nan(\"\")", emitter->to);
-    else if (isinf(value))
-        (void)fprintf(emitter->to, "%s__builtin_inf()", value < 0 ? "-" : "");
-    else
-        (void)fprintf(emitter->to, "%a", value);
-}
-
-static void put_numbers(struct emitter *emitter, const char *name, uint32_t first, uint32_t second,
-                        const uint32_t *list, uint32_t count)
-{
-    (void)fprintf(emitter->to, "static const uint32_t %s%u_%u[] = { ", name, first, second);
-    for (uint32_t i = 0; i < count; i++)
-        (void)fprintf(emitter->to, "%uu, ", list[i]);
-    (void)fprintf(emitter->to, "0 };\n");
-}
-
-/* The same for values. */
-static void put_values_of(struct emitter *emitter, const char *name, uint32_t first, uint32_t second, uint32_t part,
-                          const uint32_t *list, uint32_t count)
-{
-    (void)fprintf(emitter->to, "static const uint32_t %s%u_%u[] = { ", name, first, second);
-    for (uint32_t i = 0; i < count; i++)
-        (void)fprintf(emitter->to, "%uu, ", list[i] == INLAY_NONE ? INLAY_NONE : emitter->value[part][list[i]]);
-    (void)fprintf(emitter->to, "0 };\n");
-}
-
-/* ------------------------------------------------------------------ nodes */
-
-static bool is_plain(const inlay_attr_info *attribute)
-{
-    return attribute->kind == INLAY_ATTR_FLOAT || attribute->kind == INLAY_ATTR_INT ||
-           attribute->kind == INLAY_ATTR_STRING ||
-           (attribute->kind == INLAY_ATTR_TENSOR && attribute->tensor->dtype != INLAY_STRING) ||
-           attribute->kind == INLAY_ATTR_FLOATS || attribute->kind == INLAY_ATTR_INTS ||
-           attribute->kind == INLAY_ATTR_STRINGS;
-}
-
-/* Writes the arrays of an attribute. */
-static void put_attr_arrays(struct emitter *emitter, const inlay_attr_info *attribute, const char *name)
-{
-    if (attribute->kind == INLAY_ATTR_INTS) {
-        (void)fprintf(emitter->to, "static const int64_t %s[] = { ", name);
-        for (uint32_t i = 0; i < attribute->count; i++)
-            (void)fprintf(emitter->to, "(int64_t)%" PRIu64 "u, ", (uint64_t)attribute->ints[i]);
-        (void)fprintf(emitter->to, "0 };\n");
-    } else if (attribute->kind == INLAY_ATTR_FLOATS) {
-        (void)fprintf(emitter->to, "static const float %s[] = { ", name);
-        for (uint32_t i = 0; i < attribute->count; i++) {
-            put_double(emitter, (double)attribute->floats[i]);
-            (void)fputs(isfinite(attribute->floats[i]) ? "f, " : ", ", emitter->to);
-        }
-        (void)fprintf(emitter->to, "0 };\n");
-    } else if (attribute->kind == INLAY_ATTR_STRINGS) {
-        (void)fprintf(emitter->to, "static const inlay_str %s[] = { ", name);
-        for (uint32_t i = 0; i < attribute->count; i++) {
-            put_str(emitter, attribute->strings[i]);
-            (void)fputs(", ", emitter->to);
-        }
-        (void)fprintf(emitter->to, "{ 0 } };\n");
-    } else if (attribute->kind == INLAY_ATTR_TENSOR) {
-        const inlay_tensor_view *view = attribute->tensor;
-
-        (void)fprintf(emitter->to, "static const int64_t %s_dims[] = { ", name);
-        for (uint32_t i = 0; i < view->rank; i++)
-            (void)fprintf(emitter->to, "%" PRId64 ", ", view->dims[i]);
-        (void)fprintf(emitter->to,
-                      "0 };\nstatic const inlay_tensor_view %s = { %s_data + %" PRIu64 "u, %" PRIu64
-                      "u, %s_dims, %u, %d };\n",
-                      name, emitter->names->name, put_data(emitter, view->data, view->bytes), view->bytes, name,
-                      view->rank, (int)view->dtype);
-    }
-}
-
-static void put_attrs(struct emitter *emitter, const inlay_node_info *info, uint32_t part, uint32_t node)
-{
-    char name[64];
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < info->attr_count; i++) {
-        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, info->attrs, info->attr_stride, i);
-
-        (void)snprintf(name, sizeof name, "a%u_%u_%u", part, node, i);
-        if (is_plain(attribute))
-            put_attr_arrays(emitter, attribute, name);
-    }
-    (void)fprintf(emitter->to, "static const inlay_attr_info attrs%u_%u[] = {\n", part, node);
-    for (uint32_t i = 0; i < info->attr_count; i++) {
-        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, info->attrs, info->attr_stride, i);
-        const char *member = attribute->kind == INLAY_ATTR_INTS      ? ".ints = "
-                             : attribute->kind == INLAY_ATTR_FLOATS  ? ".floats = "
-                             : attribute->kind == INLAY_ATTR_STRINGS ? ".strings = "
-                             : attribute->kind == INLAY_ATTR_TENSOR  ? ".tensor = &"
-                                                                     : NULL;
-        if (!is_plain(attribute))
-            continue;
-        count++;
-        (void)fputs("    { .name = ", emitter->to);
-        put_str(emitter, attribute->name);
-        (void)fprintf(emitter->to, ", .kind = %u, .count = %u, .i = (int64_t)%" PRIu64 "u, .f = ", attribute->kind,
-                      attribute->count, (uint64_t)attribute->i);
-        put_double(emitter, attribute->f);
-        (void)fputs(", .s = ", emitter->to);
-        put_str(emitter, attribute->s);
-        if (member != NULL)
-            (void)fprintf(emitter->to, ", %sa%u_%u_%u", member, part, node, i);
-        (void)fputs(" },\n", emitter->to);
-    }
-    (void)fprintf(emitter->to, "    { .kind = 0 } };\nenum { attrs%u_%u_count = %u };\n", part, node, count);
-}
-
-static void put_nodes(struct emitter *emitter, uint32_t part)
-{
-    const struct graph *graph = emitter->collection->parts[part].program->graph;
-
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        const inlay_node_info *node = &graph->nodes[i]->info;
-
-        put_attrs(emitter, node, part, i);
-        put_values_of(emitter, "in", part, i, part, node->inputs, node->input_count);
-        put_values_of(emitter, "out", part, i, part, node->outputs, node->output_count);
-    }
-    (void)fprintf(emitter->to, "static const inlay_node_info nodes%u[] = {\n", part);
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        const inlay_node_info *node = &graph->nodes[i]->info;
-
-        (void)fputs("    { .name = ", emitter->to);
-        put_str(emitter, node->name);
-        (void)fputs(", .domain = ", emitter->to);
-        put_str(emitter, node->domain);
-        (void)fputs(", .op_type = ", emitter->to);
-        put_str(emitter, node->op_type);
-        (void)fprintf(emitter->to,
-                      ", .since_version = %u, .inputs = in%u_%u, .outputs = out%u_%u, .input_count = %u, "
-                      ".output_count = %u, .attrs = attrs%u_%u, .attr_count = attrs%u_%u_count, "
-                      ".attr_stride = sizeof(inlay_attr_info), .body_stride = sizeof(inlay_body_none) },\n",
-                      node->since_version, part, i, part, i, node->input_count, node->output_count, part, i, part, i);
-    }
-    (void)fprintf(emitter->to, "    { .since_version = 0 } };\n");
-}
-
-/* ------------------------------------------------------------------ values */
-
-/* Writes the elements of a value to the data file and returns their offset; -1: unknown. Constants that no region reads
- * are excluded: the provider has packed them. */
-static int64_t place_data(struct emitter *emitter, uint32_t part, uint32_t value)
-{
-    const inlay_value_info *info = &emitter->collection->parts[part].program->graph->values[value].info;
-
-    if (info->data == NULL || info->dtype == INLAY_STRING || info->kind != INLAY_VALUE_TENSOR)
-        return -1;
-    if (emitter->facts->unread != NULL && emitter->facts->unread[part][value] == 1)
-        return 0; /* this address is never read */
-    return (int64_t)put_data(emitter, info->data, info->data_bytes);
-}
-
-static void put_values(struct emitter *emitter, uint32_t part)
-{
-    const struct graph *graph = emitter->collection->parts[part].program->graph;
-    int64_t *data = arena_array(&emitter->collection->arena, (size_t)graph->value_count + 1, sizeof *data);
-
-    for (uint32_t value = 0; value < graph->value_count; value++) {
-        const inlay_value_info *info = &graph->values[value].info;
-
-        data[value] = emitter->value[part][value] != INLAY_NONE ? place_data(emitter, part, value) : -1;
-        if (info->rank == INLAY_RANK_UNKNOWN || emitter->value[part][value] == INLAY_NONE)
-            continue;
-        (void)fprintf(emitter->to, "static const inlay_dim d%u_%u[] = { ", part, value);
-        for (uint32_t axis = 0; axis < info->rank; axis++)
-            (void)fprintf(emitter->to, "{ %" PRId64 ", %u, 0 }, ", info->dims[axis].value, info->dims[axis].kind);
-        (void)fprintf(emitter->to, "{ 0 } };\nstatic const int64_t s%u_%u[] = { ", part, value);
-        for (uint32_t axis = 0; axis < info->rank; axis++)
-            (void)fprintf(emitter->to, "%" PRId64 ", ",
-                          info->dims[axis].kind == INLAY_DIM_FIXED ? info->dims[axis].value : -1);
-        (void)fprintf(emitter->to, "0 };\n");
-    }
-    (void)fprintf(emitter->to, "static const inlay_value_info values%u[] = {\n", part);
-    for (uint32_t value = 0; value < graph->value_count; value++) {
-        const inlay_value_info *info = &graph->values[value].info;
-
-        if (emitter->value[part][value] == INLAY_NONE)
-            continue;
-        (void)fprintf(emitter->to,
-                      "    { .name = { \"\", 0 }, .kind = %u, .flags = %u, .dtype = %d, .rank = %uu, "
-                      ".producer = %uu, .content_hash = %" PRIu64 "u",
-                      info->kind, info->flags, (int)info->dtype, info->rank, info->producer, info->content_hash);
-        if (info->rank != INLAY_RANK_UNKNOWN)
-            (void)fprintf(emitter->to, ", .dims = d%u_%u", part, value);
-        if (data[value] >= 0)
-            (void)fprintf(emitter->to, ", .data = %s_data + %" PRId64 ", .data_bytes = %" PRIu64 "u",
-                          emitter->names->name, data[value], info->data_bytes);
-        (void)fputs(" },\n", emitter->to);
-    }
-    (void)fprintf(emitter->to, "    { .kind = 0 } };\nstatic const inlay_value_state states%u[] = {\n", part);
-    for (uint32_t value = 0; value < graph->value_count; value++) {
-        const inlay_value_info *info = &graph->values[value].info;
-
-        if (emitter->value[part][value] == INLAY_NONE)
-            continue;
-        (void)fprintf(emitter->to, "    { .rank = %uu, .dtype = %d", info->rank, (int)info->dtype);
-        if (info->rank != INLAY_RANK_UNKNOWN)
-            (void)fprintf(emitter->to, ", .dims = s%u_%u", part, value);
-        if (data[value] >= 0)
-            (void)fprintf(emitter->to, ", .data = %s_data + %" PRId64 ", .data_bytes = %" PRIu64 "u",
-                          emitter->names->name, data[value], info->data_bytes);
-        (void)fputs(" },\n", emitter->to);
-    }
-    (void)fprintf(emitter->to, "    { .rank = 0 } };\n");
-    for (uint32_t i = 0; i < emitter->collection->item_count; i++)
-        if (emitter->collection->items[i].kind == ITEM_DATA)
-            for (uint32_t value = 0; value < graph->value_count; value++)
-                if (emitter->collection->parts[part].item_of[value] == i && data[value] >= 0)
-                    emitter->collection->items[i].offset = (uint64_t)data[value];
-}
-
-static void put_graph(struct emitter *emitter, uint32_t part)
-{
-    const struct program *program = emitter->collection->parts[part].program;
-    const struct graph *graph = program->graph;
-
-    put_nodes(emitter, part);
-    put_values(emitter, part);
-    put_values_of(emitter, "inputs", part, 0, part, graph->inputs, graph->input_count);
-    put_values_of(emitter, "outputs", part, 0, part, graph->outputs, graph->output_count);
-    (void)fprintf(emitter->to,
-                  "static const inlay_graph graph%u = { .struct_size = sizeof(inlay_graph), .name = { \"\", 0 }, "
-                  ".content_hash = %" PRIu64 "u, .nodes = nodes%u, .values = values%u, .inputs = inputs%u_0, "
-                  ".outputs = outputs%u_0, .node_count = %u, .node_stride = sizeof(inlay_node_info), "
-                  ".value_count = %u, .value_stride = sizeof(inlay_value_info), "
-                  ".symbol_stride = sizeof(inlay_symbol_info), .input_count = %u, .output_count = %u, "
-                  ".constant_bytes = %" PRIu64 "u };\n\n",
-                  part, program->snapshot.content_hash, part, part, part, part, graph->node_count,
-                  emitter->values[part], graph->input_count, graph->output_count, program->snapshot.constant_bytes);
-}
-
 /* ------------------------------------------------------------------ regions and steps */
 
 static void put_place(struct emitter *emitter, uint32_t item)
@@ -344,6 +59,15 @@ static void put_place(struct emitter *emitter, uint32_t item)
         (void)fputs("0 }, ", emitter->to);
 }
 
+static void put_numbers(struct emitter *emitter, const char *name, uint32_t first, uint32_t second,
+                        const uint32_t *list, uint32_t count)
+{
+    (void)fprintf(emitter->to, "static const uint32_t %s%u_%u[] = { ", name, first, second);
+    for (uint32_t i = 0; i < count; i++)
+        (void)fprintf(emitter->to, "%uu, ", list[i]);
+    (void)fprintf(emitter->to, "0 };\n");
+}
+
 static void put_region(struct emitter *emitter, uint32_t step)
 {
     const bundle_operation *operation = &emitter->collection->steps[step];
@@ -352,8 +76,8 @@ static void put_region(struct emitter *emitter, uint32_t step)
 
     INLAY_CHECK(operation->opcode == DO_RUN);
     put_numbers(emitter, "rn", step, 0, region->nodes, region->node_count);
-    put_values_of(emitter, "ri", step, 0, operation->part, region->inputs, region->input_count);
-    put_values_of(emitter, "ro", step, 0, operation->part, region->outputs, region->output_count);
+    emit_values_of(emitter, "ri", step, 0, operation->part, region->inputs, region->input_count);
+    emit_values_of(emitter, "ro", step, 0, operation->part, region->outputs, region->output_count);
     (void)fprintf(emitter->to, "static const uint64_t rc%u_0[] = { ", step);
     for (uint32_t i = 0; i < region->offer_count; i++)
         (void)fprintf(emitter->to, "%" PRIu64 "u, ", program->parts.offers[region->offers[i]].cookie);
@@ -569,7 +293,7 @@ static uint32_t put_options(struct emitter *emitter, const char *name, inlay_dia
             (void)fputs("    { .name = ", emitter->to);
             bundle_write_text(emitter->to, values[k].name, strlen(values[k].name));
             (void)fprintf(emitter->to, ", .i = %" PRId64 ", .f = ", values[k].i);
-            put_double(emitter, values[k].f);
+            emit_double(emitter->to, values[k].f);
             (void)fputs(", .s = ", emitter->to);
             bundle_write_text(emitter->to, values[k].s != NULL ? values[k].s : "",
                               values[k].s != NULL ? strlen(values[k].s) : 0);
@@ -645,8 +369,9 @@ inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *collect
     struct emitter emitter = { .to = to, .data = data, .collection = collection, .names = names, .facts = facts };
     uint32_t option_counts[2] = { 0 };
     inlay_status status = INLAY_OK;
+    bool good = number_values(&emitter) && emit_arrays_init(&emitter.arrays, to, &collection->arena);
 
-    if (!number_values(&emitter))
+    if (!good)
         return no_memory(diag, "to write the bundle");
     facts->value = emitter.value;
     facts->values = emitter.values;
@@ -656,8 +381,12 @@ inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *collect
         "#define inlay_body_none inlay_node_info /* no node has bodies */\n"
         "extern const char %s_data[], %s_packs[];\n\n",
         names->name, names->name, names->name);
-    for (uint32_t i = 0; i < collection->part_count; i++)
-        put_graph(&emitter, i);
+    for (uint32_t i = 0; good && i < collection->part_count; i++)
+        good = emit_graph(&emitter, i);
+    good &= !emitter.arrays.failed;
+    emit_arrays_deinit(&emitter.arrays);
+    if (!good)
+        return no_memory(diag, "to write the bundle");
     put_regions(&emitter);
     put_steps(&emitter);
     put_tensors(&emitter, "tensors_in", collection->parts[0].program->graph->inputs,

@@ -22,6 +22,25 @@ VEC_INLINE vec block_line(const block_source *source, const int v, const int vec
     return full || v + 1 < vectors ? vec_load(b + v * VEC_LANES) : vec_load_some(source->part, b + v * VEC_LANES);
 }
 
+/* block_sum() for one row whose sums take all registers. Each vector of weights is loaded where it is used, and the loop
+ * is not unrolled: Clang would load from the rows of several elements in turns, which takes twice as long if the weights
+ * are not in a cache. */
+VEC_INLINE void block_row(const int vectors, const bool full, block_source *source, int64_t count, const int lines,
+                          const int64_t near, vec *sum)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const vec x = vec_set(*source->a[0]++);
+
+        VEC_UNROLL
+        for (int l = 0; l < lines; l++)
+            vec_fetch_near(source->b + l * 16 + near);
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++)
+            sum[v] = vec_fma(x, block_line(source, v, vectors, full, source->b), sum[v]);
+        source->b += source->b_step;
+    }
+}
+
 /* Adds `count` further elements of k to sum[r * pitch + v]. For each element, `lines` cache lines of weights are
  * prefetched `near` floats ahead; 0 lines if the weights are in a near cache. */
 VEC_INLINE void block_sum(const int rows, const int vectors, const bool full, block_source *source, int64_t count,
@@ -30,6 +49,10 @@ VEC_INLINE void block_sum(const int rows, const int vectors, const bool full, bl
     const int64_t a_row = source->a_row, b_step = source->b_step;
 
     INLAY_CHECK(rows > 0 && rows <= BLOCK_ROWS && vectors > 0 && vectors <= BLOCK_LINES);
+    if (rows == 1 && vectors >= VEC_REGISTERS) {
+        block_row(vectors, full, source, count, lines, near, sum);
+        return;
+    }
     VEC_UNROLL_SOME
     for (int64_t i = 0; i < count; i++) {
         vec line[BLOCK_LINES];

@@ -7,13 +7,21 @@ export * from './common.js';
 export type Source = string | URL | Response | ArrayBufferLike | ArrayBufferView;
 
 export interface SessionOptions {
+  /**
+   * Threads that compute: this one and workers. By default as many as onnxruntime-web has, half of the CPUs up to 4; 1 in
+   * pages that are not isolated from other origins (crossOriginIsolated).
+   */
+  intraOpNumThreads?: number;
   graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
   freeDimensionOverrides?: { readonly [name: string]: number };
   /** Files with external data of the model, by their paths relative to it. */
   externalData?: readonly { readonly path: string; readonly data: Source }[];
   /** Options of inlay by name: `{ precision: 'strict' }`. */
   inlay?: { readonly [name: string]: string | number | boolean | readonly (string | number)[] };
-  /** The module, by default `inlay.wasm` next to `index.js`. A URL is compiled once for all sessions. */
+  /**
+   * The module, by default `inlay.wasm` next to `index.js`. A URL is compiled once for all sessions. With a
+   * `WebAssembly.Module`, a session has one thread.
+   */
   wasm?: Source | WebAssembly.Module;
   /** Other options of onnxruntime-web are accepted without effect. */
   [other: string]: unknown;
@@ -33,7 +41,10 @@ export class InferenceSession {
   /** Blocks the thread until the run has ended. The results are copies. */
   run(feeds: Feeds, options?: RunOptions): Promise<Results>;
   run(feeds: Feeds, fetches: Fetches, options?: RunOptions): Promise<Results>;
-  /** Releases the memory of the session at the next garbage collection, which also frees sessions that are not reachable. */
+  /**
+   * Ends the workers of the session, and releases its memory at the next garbage collection, which also frees sessions that
+   * are not reachable.
+   */
   dispose(): void;
   /** As dispose(). */
   release(): Promise<void>;

@@ -1,5 +1,7 @@
 // inlay for browsers and Node in WebAssembly, with the interface of onnxruntime-common: InferenceSession and Tensor.
 import { BY_NUMBER, Tensor, metadata, requestOf, resultsOf, settingsOf } from './common.js'
+import { hostOf } from './files.js'
+import { Team, inNode, mayWait, memoryOf, setShared, threadsFor } from './threads.js'
 import { wasiOf } from './wasi.js'
 
 const MODEL = 'a model must be a path, a URL, a Response, an ArrayBuffer or a typed array'
@@ -8,7 +10,6 @@ const STRING = 8, TEXT_BYTES = 16 // the number of the type; the size of an elem
 const isBuffer = source => source instanceof ArrayBuffer ||
   (typeof SharedArrayBuffer !== 'undefined' && source instanceof SharedArrayBuffer)
 const isRemote = url => /^(https?|data|blob):/.test(url)
-const inNode = globalThis.process?.versions?.node !== undefined
 
 // The bytes of a URL, a path (Node), a Response, a buffer or a view.
 async function bytesOf(source, mistake) {
@@ -27,27 +28,43 @@ async function bytesOf(source, mistake) {
   return new Uint8Array(await source.arrayBuffer())
 }
 
-// The compiled modules by URL: it is compiled once for all sessions.
+// Does the engine know relaxed SIMD? A module with i8x16.relaxed_swizzle.
+let usesRelaxed = WebAssembly.validate(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1,
+  13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11))
+
+// The compiled modules by URL, and for several threads: it is compiled once for all sessions.
 const modules = new Map()
-async function compile(url) {
-  if (isRemote(url) && WebAssembly.compileStreaming) {
+async function compile(source, shared) {
+  if (!shared && typeof source === 'string' && isRemote(source) && WebAssembly.compileStreaming) {
     try {
-      return await WebAssembly.compileStreaming(fetch(url))
+      return await WebAssembly.compileStreaming(fetch(source))
     } catch { // a server that does not know the type application/wasm
     }
   }
-  return WebAssembly.compile(await bytesOf(url))
+  let bytes = await bytesOf(source, 'wasm must be a URL, a path, bytes or a WebAssembly.Module')
+  if (shared) {
+    bytes = bytes.slice()
+    setShared(bytes, true)
+  }
+  return WebAssembly.compile(bytes)
 }
-async function moduleOf(source = new URL('./inlay.wasm', import.meta.url)) {
+async function moduleOf(source, shared) {
+  if (source === undefined && usesRelaxed) {
+    try {
+      return await moduleOf(new URL('./inlay-relaxed.wasm', import.meta.url), shared)
+    } catch { // a server that has only the other module
+      usesRelaxed = false
+    }
+  }
+  source ??= new URL('./inlay.wasm', import.meta.url)
   if (source instanceof WebAssembly.Module) return source
-  if (typeof source !== 'string' && !(source instanceof URL))
-    return WebAssembly.compile(await bytesOf(source, 'wasm must be a URL, a path, bytes or a WebAssembly.Module'))
-  const url = String(source)
-  if (!modules.has(url)) modules.set(url, compile(url))
+  if (typeof source !== 'string' && !(source instanceof URL)) return compile(source, shared)
+  const url = String(source), key = `${shared} ${url}`
+  if (!modules.has(key)) modules.set(key, compile(url, shared))
   try {
-    return await modules.get(url)
+    return await modules.get(key)
   } catch (error) {
-    modules.delete(url)
+    modules.delete(key)
     throw error
   }
 }
@@ -55,12 +72,14 @@ async function moduleOf(source = new URL('./inlay.wasm', import.meta.url)) {
 // An instance of the module: one session with a separate memory.
 class Instance {
   #exports
+  #memory
   #dims // address of the sizes of a tensor
   #stopped = null
 
-  constructor(module, files) {
-    const instance = new WebAssembly.Instance(module, { wasi_snapshot_preview1: wasiOf(files, () => this.#exports.memory) })
-    this.#exports = instance.exports
+  constructor(module, memory, files) {
+    const imports = { env: { memory }, wasi_snapshot_preview1: wasiOf(hostOf(files), () => memory) }
+    this.#memory = memory
+    this.#exports = new WebAssembly.Instance(module, imports).exports
     this.#exports._initialize()
     this.#dims = this.#allocate(64 * 8)
   }
@@ -80,9 +99,9 @@ class Instance {
     if (status === 0) return
     throw Object.assign(new Error(this.#text(this.#call('error'))), { code: this.#text(this.#call('status_text', status)) })
   }
-  #bytes(at, count) { return new Uint8Array(this.#exports.memory.buffer, at, count) }
+  #bytes(at, count) { return new Uint8Array(this.#memory.buffer, at, count) }
   #text(at, count) {
-    const all = new Uint8Array(this.#exports.memory.buffer)
+    const all = new Uint8Array(this.#memory.buffer)
     return new TextDecoder().decode(all.slice(at, count === undefined ? all.indexOf(0, at) : at + count))
   }
   #allocate(count) {
@@ -101,6 +120,13 @@ class Instance {
     }
   }
 
+  // Starts the workers of `team`, whose number with this thread is `threads`.
+  async startThreads(module, team, threads) {
+    const tops = Array.from({ length: threads - 1 }, () => this.#call('thread_memory'))
+    if (tops.includes(0)) throw Object.assign(new RangeError(`no memory for ${threads} threads`), { code: 'out of memory' })
+    await team.start(module, this.#memory, tops)
+    this.#call('threads', threads, mayWait(this.#memory) ? 1 : 0)
+  }
   set(name, value) {
     this.#check(this.#withText(name, key => this.#withText(value, text => this.#call('set', key, text))))
   }
@@ -121,7 +147,7 @@ class Instance {
 
   feed([index, type, data, dims]) {
     if (dims.length > 64) throw new RangeError(`a tensor of rank ${dims.length}; the limit is 64`)
-    new BigInt64Array(this.#exports.memory.buffer, this.#dims, dims.length).set(dims.map(BigInt))
+    new BigInt64Array(this.#memory.buffer, this.#dims, dims.length).set(dims.map(BigInt))
     if (type === STRING) {
       this.#feedTexts(index, data, dims)
       return
@@ -135,7 +161,7 @@ class Instance {
     const memory = this.#allocate(list.reduce((sum, text) => sum + text.length, at))
     try {
       list.forEach((text, i) => {
-        const element = new DataView(this.#exports.memory.buffer, memory + TEXT_BYTES * i)
+        const element = new DataView(this.#memory.buffer, memory + TEXT_BYTES * i)
         element.setUint32(0, memory + at, true)
         element.setBigUint64(8, BigInt(text.length), true)
         this.#bytes(memory + at, text.length).set(text)
@@ -151,7 +177,7 @@ class Instance {
 
   // [number of the type, data, dims]
   result(index) {
-    const at = this.#call('output', index), memory = this.#exports.memory.buffer
+    const at = this.#call('output', index), memory = this.#memory.buffer
     const [number, rank, dimsAt, dataAt, count, size] = new Uint32Array(memory, at, 6)
     const dims = Array.from(new BigInt64Array(memory, dimsAt, rank), Number)
     if (number === STRING) {
@@ -161,19 +187,22 @@ class Instance {
       })
       return [number, texts, dims]
     }
-    const data = memory.slice(dataAt, dataAt + size), kind = BY_NUMBER.get(number)
-    return [number, kind ? new kind.array(data) : data, dims]
+    const { buffer } = new Uint8Array(memory, dataAt, size).slice(), kind = BY_NUMBER.get(number)
+    return [number, kind ? new kind.array(buffer) : buffer, dims]
   }
 }
 
 export class InferenceSession {
   #instance
+  #team
   #inputs
   #fed = new Set() // the inputs that the last run bound
 
-  constructor(instance) {
+  constructor(instance, team) {
     const description = instance.describe()
     this.#instance = instance
+    this.#team = team
+    team.endWith(this)
     this.#inputs = description.inputs
     this.inputNames = description.inputs.map(input => input.name)
     this.outputNames = description.outputs.map(output => output.name)
@@ -189,14 +218,24 @@ export class InferenceSession {
     const settings = settingsOf(options), files = new Map()
     if (isBuffer(source) && typeof rest[0] === 'number')
       source = new Uint8Array(source, rest[0], typeof rest[1] === 'number' ? rest[1] : undefined)
-    const [module, model] = await Promise.all([moduleOf(options.wasm), bytesOf(source, MODEL)])
-    for (const { path, data } of options.externalData ?? [])
-      files.set(String(path).replace(/^(\.?\/)+/, ''), await bytesOf(data, `externalData: ${path} must be ${MODEL.slice(16)}`))
-    const instance = new Instance(module, files)
-    if (files.size > 0) settings.unshift(['external_dir', '/'])
-    for (const [name, value] of settings) instance.set(name, value)
-    instance.create(model)
-    return new InferenceSession(instance)
+    const requested = settings.filter(([name]) => name === 'intra_threads').at(-1)?.[1]
+    const threads = options.wasm instanceof WebAssembly.Module ? 1 : await threadsFor(Number(requested ?? 0))
+    const team = await Team.of(threads - 1)
+    try {
+      const [module, model] = await Promise.all([moduleOf(options.wasm, threads > 1), bytesOf(source, MODEL)])
+      for (const { path, data } of options.externalData ?? [])
+        files.set(String(path).replace(/^(\.?\/)+/, ''), await bytesOf(data, `externalData: ${path} must be ${MODEL.slice(16)}`))
+      const instance = new Instance(module, memoryOf(threads > 1), files)
+      if (files.size > 0) settings.unshift(['external_dir', '/'])
+      for (const [name, value] of settings) instance.set(name, value)
+      if (threads > 1) await instance.startThreads(module, team, threads)
+      instance.set('intra_threads', threads)
+      instance.create(model)
+      return new InferenceSession(instance, team)
+    } catch (error) {
+      team.stop()
+      throw error
+    }
   }
 
   // fetches: names, or an object whose values may be tensors that receive the outputs; by default all outputs.
@@ -213,7 +252,10 @@ export class InferenceSession {
   }
 
   // Releases the memory; without it, the garbage collector does when the session is not reachable.
-  dispose() { this.#instance = null }
+  dispose() {
+    this.#instance = null
+    this.#team.stop()
+  }
   async release() { this.dispose() }
   startProfiling() {}
   endProfiling() {}

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Builds the run-time part of bundles for another target, in addition to that of this machine:
-#   cross.sh [--target TARGET] BUILD_DIR [OPTION...]    BUILD_DIR: build folder or installation prefix of inlay; OPTION:
-#                                                       options of cmake
+#   cross.sh [--target TARGET] BUILD_DIR    BUILD_DIR: build folder or installation prefix of inlay
 # aarch64-linux-gnu (the default) needs Debian's gcc-aarch64-linux-gnu and qemu-user; wasm32 needs clang, lld, llvm,
 # wasi-libc, libclang-rt-dev-wasm32 and nodejs. Exit code 3: a program or library is missing.
 set -euo pipefail
@@ -15,19 +14,7 @@ case $target in
 aarch64-linux-gnu) toolchain=$source/tests/cross/arm64.cmake ;;
 wasm32)
     toolchain=$source/host/tools/bundle/runtime/wasm/wasm32.cmake
-    for program in clang:clang wasm-ld:lld llvm-ar:llvm node:nodejs; do
-        if ! command -v "${program%:*}" >/dev/null; then
-            echo "cross.sh: ${program%:*} is missing: apt-get install ${program#*:}" >&2
-            exit 3
-        fi
-    done
-    try=$(mktemp -d)
-    trap 'rm -rf "$try"' EXIT
-    echo 'int main(void) { return 0; }' >"$try/main.c"
-    if ! clang --target=wasm32-wasi "$try/main.c" -o "$try/main.wasm" 2>"$try/log"; then
-        echo "cross.sh: $(head -n 1 "$try/log"): apt-get install wasi-libc libclang-rt-dev-wasm32" >&2
-        exit 3
-    fi
+    bash "$source/host/tools/bundle/runtime/wasm/check.sh"
     ;;
 *)
     echo "cross.sh: unknown target '$target': aarch64-linux-gnu or wasm32" >&2
@@ -41,7 +28,7 @@ if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 fi
 cmake -Wno-dev -S "$source" -B "$here" -G Ninja --toolchain "$toolchain" -DCMAKE_BUILD_TYPE=Release \
-    -DINLAY_BUNDLE_ONLY=ON -DINLAY_OPENBLAS=OFF -DINLAY_VULKAN=OFF "${launcher[@]}" "${@:2}" >/dev/null
+    -DINLAY_BUNDLE_ONLY=ON -DINLAY_OPENBLAS=OFF -DINLAY_VULKAN=OFF "${launcher[@]}" >/dev/null
 cmake --build "$here" --target inlay_bundle_parts
 mkdir -p "$build/lib/inlay/bundle"
 rm -rf "$build/lib/inlay/bundle/$target"

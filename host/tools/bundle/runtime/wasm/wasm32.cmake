@@ -1,13 +1,14 @@
-# Toolchain for WebAssembly: Debian's clang, lld and wasi-libc. WASM_CLANG: the compiler, clang by default.
+# Toolchain for WebAssembly: Debian's clang, lld and wasi-libc. WASM_CLANG: the compiler, clang by default. WASM_OPTIONS:
+# further options of it.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR wasm32)
 set(WASM_CLANG clang CACHE STRING "Clang with the target wasm32")
-set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES WASM_CLANG)
+set(WASM_OPTIONS "" CACHE STRING "Options of the compiler")
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES WASM_CLANG WASM_OPTIONS)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 set(CMAKE_C_COMPILER ${WASM_CLANG})
 set(CMAKE_C_COMPILER_TARGET wasm32-wasi)
-# errno is a variable of the thread.
 set(CMAKE_C_FLAGS_INIT
-  "-msimd128 -mbulk-memory -mnontrapping-fptoint -ftls-model=local-exec -I${CMAKE_CURRENT_LIST_DIR}/include")
+  "-msimd128 -mbulk-memory -mnontrapping-fptoint -ftls-model=local-exec -I${CMAKE_CURRENT_LIST_DIR}/include ${WASM_OPTIONS}")
 set(CMAKE_C_FLAGS_RELEASE_INIT "-Os -DNDEBUG") # kernels have options of their own
 set(CMAKE_CROSSCOMPILING_EMULATOR node ${CMAKE_CURRENT_LIST_DIR}/run.mjs)

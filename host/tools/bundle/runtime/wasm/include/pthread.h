@@ -1,11 +1,14 @@
-/* pthread.h for programs with one thread: locks are always free, no thread can be created, and nothing can be waited for.
- * Older versions of wasi-libc have the types, but no such header. */
+/* pthread.h for WebAssembly: no thread can be created, and nothing can be waited for. Locks are always free in programs
+ * with one thread. In those compiled for several (-matomics), whose threads JavaScript creates (host/web/threads.c), a
+ * lock is a word that is tested until it is free: they are held for a few instructions, and the main thread of a page
+ * may not sleep. Older versions of wasi-libc have the types, but no such header. */
 #ifndef BUNDLE_WASM_PTHREAD_H
 #define BUNDLE_WASM_PTHREAD_H
 #define __NEED_pthread_t
 #define __NEED_pthread_once_t
 #define __NEED_pthread_attr_t
 #define __NEED_pthread_mutex_t
+#define __NEED_pthread_mutexattr_t
 #define __NEED_pthread_rwlock_t
 #define __NEED_pthread_cond_t
 #define __NEED_pthread_condattr_t
@@ -60,11 +63,59 @@ static inline int bundle_no_timed_wait(const void *condition, const void *mutex,
     (void)condition, (void)mutex, (void)until;
     return ETIMEDOUT;
 }
+#ifdef __wasm_atomics__
+static inline int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
+{
+    (void)attributes;
+    __atomic_store_n(&mutex->__u.__i[0], 0, __ATOMIC_RELEASE);
+    return 0;
+}
+static inline int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    return __atomic_exchange_n(&mutex->__u.__i[0], 1, __ATOMIC_ACQUIRE) == 0 ? 0 : EBUSY;
+}
+static inline int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    while (pthread_mutex_trylock(mutex) != 0)
+        while (__atomic_load_n(&mutex->__u.__i[0], __ATOMIC_RELAXED) != 0)
+            continue;
+    return 0;
+}
+static inline int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    __atomic_store_n(&mutex->__u.__i[0], 0, __ATOMIC_RELEASE);
+    return 0;
+}
+static inline int pthread_once(pthread_once_t *once, void (*init)(void))
+{
+    enum { FIRST, RUNNING, DONE };
+    int expected = FIRST;
+
+    if (__atomic_load_n(once, __ATOMIC_ACQUIRE) == DONE)
+        return 0;
+    if (__atomic_compare_exchange_n(once, &expected, RUNNING, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+        init();
+        __atomic_store_n(once, DONE, __ATOMIC_RELEASE);
+    }
+    while (__atomic_load_n(once, __ATOMIC_ACQUIRE) != DONE)
+        continue;
+    return 0;
+}
+#else
 #define pthread_mutex_init bundle_init_lock
-#define pthread_mutex_destroy bundle_no_lock
-#define pthread_mutex_lock bundle_no_lock
 #define pthread_mutex_trylock bundle_no_lock
+#define pthread_mutex_lock bundle_no_lock
 #define pthread_mutex_unlock bundle_no_lock
+static inline int pthread_once(pthread_once_t *once, void (*init)(void))
+{
+    if (*once == 0) {
+        *once = 1;
+        init();
+    }
+    return 0;
+}
+#endif
+#define pthread_mutex_destroy bundle_no_lock
 #define pthread_rwlock_init bundle_init_lock
 #define pthread_rwlock_destroy bundle_no_lock
 #define pthread_rwlock_rdlock bundle_no_lock
@@ -83,14 +134,6 @@ static inline int bundle_no_timed_wait(const void *condition, const void *mutex,
 static inline int pthread_condattr_setclock(pthread_condattr_t *attributes, clockid_t clock)
 {
     (void)attributes, (void)clock;
-    return 0;
-}
-static inline int pthread_once(pthread_once_t *once, void (*init)(void))
-{
-    if (*once == 0) {
-        *once = 1;
-        init();
-    }
     return 0;
 }
 static inline int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
