@@ -165,19 +165,7 @@ void web_thread_stopped(void)
     in_team = false;
 }
 
-/* ------------------------------------------------------------------ OpenMP */
-
-/* No plugin has OpenMP loops. */
-void gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
-{
-    (void)threads;
-    fn(data);
-}
-
-uint32_t gomp_worker(void)
-{
-    return 0;
-}
+/* ------------------------------------------------------------------ OpenMP, which no plugin uses here */
 
 uint32_t gomp_set_threads(uint32_t threads)
 {

@@ -203,9 +203,10 @@ static void tokens(void **state)
         for (int64_t t = 0; t < WARM + TOKENS; t++)
             read_token(&rig, k == 0, t);
         assert_int_equal(inlay_context_state_length(rig.context), WARM + TOKENS);
-        /* Memory of growing values and of the plans that are kept grows rarely, by a quarter or by its size. Below AVX2
-         * the provider cpu declines int8 matrix multiplications once their sizes are known, and the host stores each
-         * refusal. */
+        /* Memory of growing values grows rarely, by a quarter. That of a plan grows rarely, too, to twice its size, once
+         * for each of the plans that are kept: it holds the elements of integer tensors that shape inference knows, here
+         * the positions, one for each token. Below AVX2 the provider cpu declines int8 matrix multiplications once their
+         * sizes are known, and the host stores each refusal. */
         if (info.in_place == 1 && !is_below_avx2() && atomic_load(&allocations) > TOKENS / 10)
             fail_msg("decoder %zu: %u allocations in %d tokens", k, atomic_load(&allocations), TOKENS);
         rig_close(&rig);
