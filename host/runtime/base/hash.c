@@ -4,6 +4,16 @@
 static const uint64_t K0 = UINT64_C(0x9e3779b97f4a7c15), K1 = UINT64_C(0xc2b2ae3d27d4eb4f),
                       K2 = UINT64_C(0xd6e8feb86659fd93), K3 = UINT64_C(0xa0761d6478bd642f);
 
+/* The halves of the product of 128 bits, combined. */
+#ifdef __wasm__ /* has no such multiplication: compilers call a function that stores the halves in memory */
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+    const uint64_t a_low = (uint32_t)a, a_high = a >> 32, b_low = (uint32_t)b, b_high = b >> 32;
+    const uint64_t first = a_high * b_low + (a_low * b_low >> 32), second = a_low * b_high + (uint32_t)first;
+
+    return (a * b) ^ (a_high * b_high + (first >> 32) + (second >> 32));
+}
+#else
 __extension__ typedef unsigned __int128 hash_u128;
 
 static inline uint64_t fold(uint64_t a, uint64_t b)
@@ -12,6 +22,7 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
 
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
+#endif
 
 static inline uint64_t load64(const unsigned char *from)
 {

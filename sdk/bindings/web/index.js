@@ -11,21 +11,42 @@ const isBuffer = source => source instanceof ArrayBuffer ||
   (typeof SharedArrayBuffer !== 'undefined' && source instanceof SharedArrayBuffer)
 const isRemote = url => /^(https?|data|blob):/.test(url)
 
+// A path or file: URL for the functions of node:fs; null: no file of Node.
+const fileOf = source => {
+  if (!inNode || !(typeof source === 'string' || source instanceof URL) || isRemote(String(source))) return null
+  const url = String(source)
+  return url.startsWith('file:') ? new URL(url) : url
+}
+
 // The bytes of a URL, a path (Node), a Response, a buffer or a view.
 async function bytesOf(source, mistake) {
   if (isBuffer(source)) return new Uint8Array(source)
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
-  if (typeof source === 'string' || source instanceof URL) {
-    const url = String(source)
-    if (inNode && !isRemote(url)) {
-      const { readFile } = await import('node:fs/promises')
-      return readFile(url.startsWith('file:') ? new URL(url) : url)
-    }
-    source = await fetch(url)
-  }
+  if (fileOf(source) !== null) return (await import('node:fs/promises')).readFile(fileOf(source))
+  if (typeof source === 'string' || source instanceof URL) source = await fetch(String(source))
   if (typeof source?.arrayBuffer !== 'function') throw new TypeError(mistake)
   if (source.ok === false) throw new Error(`${source.url}: HTTP status ${source.status}`)
   return new Uint8Array(await source.arrayBuffer())
+}
+
+// The size of a model, and a function that copies it. A file is read into the memory of the session, without another copy.
+async function modelOf(source) {
+  const path = fileOf(source)
+  if (path === null) {
+    const bytes = await bytesOf(source, MODEL)
+    return { size: bytes.length, copyTo: async to => to.set(bytes) }
+  }
+  const { open, stat } = await import('node:fs/promises'), { size } = await stat(path)
+  const copyTo = async to => {
+    const file = await open(path)
+    try {
+      for (let at = 0, count = 1; at < to.length && count > 0; at += count)
+        count = (await file.read(to, at, to.length - at, at)).bytesRead
+    } finally {
+      await file.close()
+    }
+  }
+  return { size, copyTo }
 }
 
 // Does the engine know relaxed SIMD? A module with i8x16.relaxed_swizzle.
@@ -130,10 +151,10 @@ class Instance {
   set(name, value) {
     this.#check(this.#withText(name, key => this.#withText(value, text => this.#call('set', key, text))))
   }
-  create(model) {
-    const at = this.#allocate(model.length)
-    this.#bytes(at, model.length).set(model)
-    this.#check(this.#call('create', at, model.length))
+  async create({ size, copyTo }) {
+    const at = this.#allocate(size)
+    await copyTo(this.#bytes(at, size))
+    this.#check(this.#call('create', at, size))
   }
   describe() {
     const at = this.#call('describe')
@@ -222,7 +243,7 @@ export class InferenceSession {
     const threads = options.wasm instanceof WebAssembly.Module ? 1 : await threadsFor(Number(requested ?? 0))
     const team = await Team.of(threads - 1)
     try {
-      const [module, model] = await Promise.all([moduleOf(options.wasm, threads > 1), bytesOf(source, MODEL)])
+      const [module, model] = await Promise.all([moduleOf(options.wasm, threads > 1), modelOf(source)])
       for (const { path, data } of options.externalData ?? [])
         files.set(String(path).replace(/^(\.?\/)+/, ''), await bytesOf(data, `externalData: ${path} must be ${MODEL.slice(16)}`))
       const instance = new Instance(module, memoryOf(threads > 1), files)
@@ -230,7 +251,7 @@ export class InferenceSession {
       for (const [name, value] of settings) instance.set(name, value)
       if (threads > 1) await instance.startThreads(module, team, threads)
       instance.set('intra_threads', threads)
-      instance.create(model)
+      await instance.create(model)
       return new InferenceSession(instance, team)
     } catch (error) {
       team.stop()
