@@ -4,6 +4,7 @@
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/args.h"
+#include "operators/gemm.h"
 #include "simd/convert.h"
 #include "operators/operators.h"
 #include <stdlib.h>
@@ -84,11 +85,6 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     return INLAY_OK;
 }
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static inlay_status shape(const void *user, kit_plan *plan, inlay_diag *diag)
 {
     const low_rank_state *state = user;
@@ -116,10 +112,10 @@ static inlay_status shape(const void *user, kit_plan *plan, inlay_diag *diag)
                               i - IN_FACTORS, i + 1 - IN_FACTORS, (long long)sizes->k, (long long)sizes->n);
         sizes->rank = a->dims[0] > sizes->rank ? a->dims[0] : sizes->rank;
     }
-    sizes->tile_bytes = aligned((uint64_t)sizes->rows * sizeof(low_rank_tile));
-    sizes->x_bytes = sizes->converts ? aligned((uint64_t)x->count * sizeof(float)) : 0;
-    sizes->inner_bytes = aligned((uint64_t)(sizes->rows * sizes->rank) * sizeof(float));
-    sizes->worker_bytes = aligned((uint64_t)sizes->k * sizeof(float));
+    sizes->tile_bytes = gemm_align((uint64_t)sizes->rows * sizeof(low_rank_tile));
+    sizes->x_bytes = sizes->converts ? gemm_align((uint64_t)x->count * sizeof(float)) : 0;
+    sizes->inner_bytes = gemm_align((uint64_t)(sizes->rows * sizes->rank) * sizeof(float));
+    sizes->worker_bytes = gemm_align((uint64_t)sizes->k * sizeof(float));
     plan->workspace_bytes = sizes->tile_bytes + sizes->x_bytes + sizes->inner_bytes +
                             sizes->worker_bytes * ((uint64_t)plan->max_threads + 1);
     return INLAY_OK;

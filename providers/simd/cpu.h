@@ -25,7 +25,7 @@ typedef enum cpu_level {
 cpu_level cpu_level_in_use(void);
 bool cpu_has(cpu_level level);
 
-/* Kernels with the same results on every CPU, see vec_uniform.h. While they are in use, the level is CPU_AVX2 on any CPU,
+/* Kernels with the same results on every CPU, see vec_c.h. While they are in use, the level is CPU_AVX2 on any CPU,
  * so that no choice depends on the CPU. */
 typedef enum cpu_uniform_kind {
     CPU_UNIFORM_NO,   /* kernels of the level in use */

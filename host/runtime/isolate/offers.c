@@ -348,21 +348,38 @@ inlay_status proxy_cookies(isolate_proxy *self, proxy_call *call, const uint64_t
 
 /* ------------------------------------------------------------------ costs */
 
-static inlay_status take_cost(const proxy_call *call, inlay_cost *out)
-{
-    const uint64_t size = out->struct_size;
-    const inlay_cost cost = call->channel->result.cost;
-
-    *out = cost;
-    out->struct_size = size;
-    return INLAY_OK;
-}
-
 /* The arguments of a call that are freed when it has returned. */
 static isolate_arena begin_arguments(isolate_proxy *self)
 {
     (void)pthread_mutex_lock(&self->process.lock);
     return (isolate_arena){ .heap = &self->process.arguments };
+}
+
+/* Lets the provider of an isolated process price offers of a graph: a call of KIND (ISOLATE_COST or ISOLATE_COST_REGION)
+ * with the packed REQUEST. Frees ARENA and leaves the graph. COOKIES: [count], of the offers here; OUT_COOKIES: [count],
+ * where the request has those of the process. */
+static inlay_status price(isolate_proxy *self, isolate_graph *graph, isolate_arena *arena, uint32_t kind,
+                          const void *request, const uint64_t *cookies, uint32_t count, uint64_t *out_cookies,
+                          inlay_cost *out_cost, inlay_diag *diag)
+{
+    proxy_call call;
+    inlay_status status = arena->failed ? no_memory(diag, "to price an offer") : proxy_begin(self, &call, diag);
+
+    if (status == INLAY_OK) {
+        status = proxy_cookies(self, &call, cookies, count, out_cookies, diag);
+        if (status == INLAY_OK)
+            status = proxy_make(self, &call, kind, request, NULL, diag);
+        if (status == INLAY_OK) {
+            const uint64_t size = out_cost->struct_size;
+
+            *out_cost = call.channel->result.cost;
+            out_cost->struct_size = size;
+        }
+        proxy_end(self, &call);
+    }
+    proxy_free_arguments(self, arena);
+    proxy_leave_graph(self, graph, false);
+    return status;
 }
 
 inlay_status proxy_cost(void *state, const inlay_cost_request *request, inlay_cost *out_cost, inlay_diag *diag)
@@ -372,7 +389,6 @@ inlay_status proxy_cost(void *state, const inlay_cost_request *request, inlay_co
     isolate_arena arena;
     inlay_cost_request *copy;
     inlay_offer *offer;
-    proxy_call call;
     inlay_status status = proxy_enter_graph(self, request->graph, &graph, diag);
 
     if (status != INLAY_OK)
@@ -391,21 +407,8 @@ inlay_status proxy_cost(void *state, const inlay_cost_request *request, inlay_co
         offer->placement_count = 0;
     }
     (void)pthread_mutex_unlock(&self->process.lock);
-    if (arena.failed)
-        status = no_memory(diag, "to price an offer");
-    if (status == INLAY_OK)
-        status = proxy_begin(self, &call, diag);
-    if (status == INLAY_OK) {
-        status = proxy_cookies(self, &call, &request->offer->cookie, 1, &offer->cookie, diag);
-        if (status == INLAY_OK)
-            status = proxy_make(self, &call, ISOLATE_COST, copy, NULL, diag);
-        if (status == INLAY_OK)
-            status = take_cost(&call, out_cost);
-        proxy_end(self, &call);
-    }
-    proxy_free_arguments(self, &arena);
-    proxy_leave_graph(self, graph, false);
-    return status;
+    return price(self, graph, &arena, ISOLATE_COST, copy, &request->offer->cookie, 1,
+                 offer != NULL ? &offer->cookie : NULL, out_cost, diag);
 }
 
 inlay_status proxy_cost_region(void *state, const inlay_region_cost_request *request, inlay_cost *out_cost,
@@ -416,7 +419,6 @@ inlay_status proxy_cost_region(void *state, const inlay_region_cost_request *req
     isolate_arena arena;
     inlay_region_cost_request *copy;
     uint64_t *cookies;
-    proxy_call call;
     inlay_status status = proxy_enter_graph(self, request->graph, &graph, diag);
 
     if (status != INLAY_OK)
@@ -435,19 +437,6 @@ inlay_status proxy_cost_region(void *state, const inlay_region_cost_request *req
         copy->value_stride = sizeof(inlay_value_state);
     }
     (void)pthread_mutex_unlock(&self->process.lock);
-    if (arena.failed)
-        status = no_memory(diag, "to price a region");
-    if (status == INLAY_OK)
-        status = proxy_begin(self, &call, diag);
-    if (status == INLAY_OK) {
-        status = proxy_cookies(self, &call, request->cookies, request->offer_count, cookies, diag);
-        if (status == INLAY_OK)
-            status = proxy_make(self, &call, ISOLATE_COST_REGION, copy, NULL, diag);
-        if (status == INLAY_OK)
-            status = take_cost(&call, out_cost);
-        proxy_end(self, &call);
-    }
-    proxy_free_arguments(self, &arena);
-    proxy_leave_graph(self, graph, false);
-    return status;
+    return price(self, graph, &arena, ISOLATE_COST_REGION, copy, request->cookies, request->offer_count, cookies,
+                 out_cost, diag);
 }

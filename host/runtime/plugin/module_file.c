@@ -44,6 +44,22 @@ static const char *provider_name(const void *ctx, uint32_t i)
     return module->providers[i].table.name;
 }
 
+/* Ends the loading of MODULE, whose providers and operators are known if STATUS is INLAY_OK: compares them with the note
+ * of its file. Unloads the module on failure. */
+static inlay_status finish(plugin_module *module, const struct admission *admission, inlay_status status,
+                           plugin_module **out_module, inlay_diag *diag)
+{
+    if (status == INLAY_OK)
+        status = note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag);
+    if (status != INLAY_OK) {
+        module_unload(module);
+        return status;
+    }
+    module->file.loaded = true;
+    *out_module = module;
+    return INLAY_OK;
+}
+
 inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
                          inlay_diag *diag)
 {
@@ -79,15 +95,9 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
     }
     memcpy(&open_plugin, &symbol, sizeof open_plugin); /* ISO C cannot cast an object pointer to a function pointer */
     crash_add_module(module, symbol);
-    INLAY_TRY(module_open(module, open_plugin, diag));
-    INLAY_TRY(note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag));
-    module->file.loaded = true;
-    *out_module = module;
-    module = NULL;
+    status = module_open(module, open_plugin, diag);
 done:
-    if (module != NULL)
-        module_unload(module);
-    return status;
+    return finish(module, admission, status, out_module, diag);
 }
 
 inlay_status module_load_isolated(const char *path, const struct admission *admission, const char *helper,
@@ -101,14 +111,8 @@ inlay_status module_load_isolated(const char *path, const struct admission *admi
     if (module == NULL)
         return no_memory(diag, "to describe the plugin");
     module->isolated = module->file.isolated = true;
-    INLAY_TRY(isolate_open(helper, admission->path, admission->fd, &raw, diag));
-    INLAY_TRY(module_adopt(module, raw, diag));
-    INLAY_TRY(note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag));
-    module->file.loaded = true;
-    *out_module = module;
-    module = NULL;
-done:
-    if (module != NULL)
-        module_unload(module);
-    return status;
+    status = isolate_open(helper, admission->path, admission->fd, &raw, diag);
+    if (status == INLAY_OK)
+        status = module_adopt(module, raw, diag);
+    return finish(module, admission, status, out_module, diag);
 }
