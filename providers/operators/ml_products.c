@@ -8,12 +8,12 @@
 #include "cpu/matrix/sgemm.h"
 #include "simd/vecmath.h"
 
-/* Columns computed at once, rows computed at once, and features summed as float. */
-enum { WIDE = SGEMM_LANES, ROWS = 6, STRETCH = 64 };
-typedef double wide_double __attribute__((vector_size(WIDE * sizeof(double))));
-typedef float wide_float __attribute__((vector_size(WIDE * sizeof(float))));
-typedef float loose_float __attribute__((vector_size(WIDE * sizeof(float)), aligned(4), may_alias));
-typedef double loose_double __attribute__((vector_size(WIDE * sizeof(double)), aligned(8), may_alias));
+/* Columns computed at once, rows computed at once, blocks of columns of a single row, and features summed as float. */
+enum { WIDE = SGEMM_LANES, ROWS = 6, LONE_BLOCKS = SGEMM_WIDTH / WIDE, STRETCH = 64 };
+/* The vectors of this instruction set: GCC keeps longer ones in memory. */
+enum { LANES = __BIGGEST_ALIGNMENT__ / sizeof(float), PARTS = WIDE / LANES };
+typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
+typedef float loose_vector __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
 ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_t features)
 {
@@ -61,36 +61,38 @@ void ml_table_products(const ml_table *table, const float *input, int64_t rows, 
     sgemm_run(&job, 0, sgemm_units(&job));
 }
 
-/* Squared distances of `rows` rows to WIDE columns. rows is a constant after inlining, so that the sums stay in
- * registers. */
+/* Squared distances of `rows` rows to `blocks` times WIDE columns. rows and blocks are constants after inlining, so that
+ * the sums stay in registers; rows * blocks is at most ROWS. */
 static inline __attribute__((always_inline)) void squares_block(const float *input, const int64_t rows,
-                                                                const ml_table *descriptor, const float *table,
-                                                                double *out, int64_t out_step)
+                                                                const int64_t blocks, const ml_table *descriptor,
+                                                                const float *table, double *out, int64_t out_step)
 {
-    const int64_t features = descriptor->features, step = descriptor->width;
+    const int64_t features = descriptor->features, step = descriptor->width, vectors = blocks * PARTS;
 
     for (int64_t first = 0; first < features; first += STRETCH) {
         const int64_t end = first + STRETCH < features ? first + STRETCH : features;
-        wide_float sums[ROWS];
+        vector sums[ROWS * PARTS];
 
-#pragma GCC unroll 8
-        for (int64_t row = 0; row < rows; row++)
-            sums[row] = (wide_float){ 0 };
+#pragma GCC unroll 32
+        for (int64_t sum = 0; sum < rows * vectors; sum++)
+            sums[sum] = (vector){ 0 };
         for (int64_t i = first; i < end; i++) {
-            const wide_float coefficients = *(const loose_float *)(const void *)(table + i * step);
-#pragma GCC unroll 8
-            for (int64_t row = 0; row < rows; row++) {
-                const wide_float difference = input[row * features + i] - coefficients;
-                sums[row] += difference * difference;
+#pragma GCC unroll 32
+            for (int64_t v = 0; v < vectors; v++) {
+                const vector coefficients = *(const loose_vector *)(const void *)(table + i * step + v * LANES);
+#pragma GCC unroll 32
+                for (int64_t row = 0; row < rows; row++) {
+                    const vector difference = input[row * features + i] - coefficients;
+                    sums[row * vectors + v] += difference * difference;
+                }
             }
         }
         for (int64_t row = 0; row < rows; row++) {
-            loose_double *to = (loose_double *)(void *)(out + row * out_step);
-            const wide_double sum = __builtin_convertvector(sums[row], wide_double);
-            if (first == 0)
-                *to = sum;
-            else
-                *to += sum;
+            const float *part = (const float *)&sums[row * vectors];
+            double *to = out + row * out_step;
+
+            for (int64_t column = 0; column < blocks * WIDE; column++)
+                to[column] = (first == 0 ? 0 : to[column]) + (double)part[column];
         }
     }
 }
@@ -99,10 +101,17 @@ static void squares_rows(const ml_table *table, const float *input, int64_t rows
 {
     for (; rows >= ROWS; rows -= ROWS, input += ROWS * table->features, out += ROWS * table->columns)
         for (int64_t column = 0; column < table->columns; column += WIDE)
-            squares_block(input, ROWS, table, columns_at(table, column), out + column, table->columns);
-    for (; rows > 0; rows--, input += table->features, out += table->columns)
-        for (int64_t column = 0; column < table->columns; column += WIDE)
-            squares_block(input, 1, table, columns_at(table, column), out + column, table->columns);
+            squares_block(input, ROWS, 1, table, columns_at(table, column), out + column, table->columns);
+    for (; rows > 0; rows--, input += table->features, out += table->columns) {
+        int64_t column = 0;
+
+        /* several sums hide the latency of additions */
+        for (; table->width == LONE_BLOCKS * WIDE && column + LONE_BLOCKS * WIDE <= table->columns;
+             column += LONE_BLOCKS * WIDE)
+            squares_block(input, 1, LONE_BLOCKS, table, columns_at(table, column), out + column, table->columns);
+        for (; column < table->columns; column += WIDE)
+            squares_block(input, 1, 1, table, columns_at(table, column), out + column, table->columns);
+    }
 }
 
 /* Computes squared distances or dot products for one row of doubles. */

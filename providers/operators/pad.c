@@ -215,34 +215,48 @@ static inline void pad_row(const pad_job *job, const char *row, char *out, bool 
         pad_columns(job, row, out, end, job->dims[job->rank - 1]);
 }
 
+/* The input at indexes `index` of the first `rank` axes of the output; NULL: the constant. */
+static const char *pad_source(const pad_job *job, const int64_t *index, uint32_t rank)
+{
+    const char *source = job->in;
+
+    for (uint32_t i = 0; i < rank && source != NULL; i++)
+        source = job->maps[i][index[i]] < 0 ? NULL : source + job->maps[i][index[i]] * job->steps[i];
+    return source;
+}
+
 static inlay_status pad_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const pad_job *job = user;
-    const uint32_t last = job->rank - 1;
-    const int64_t columns = job->dims[last];
-    int64_t index[INLAY_MAX_RANK] = { 0 }, remaining = begin;
+    const uint32_t last = job->rank - 1, outer = last > 0 ? last - 1 : 0; /* outer: axes outside of those of an image */
+    const int64_t columns = job->dims[last], one = 0, height = last > 0 ? job->dims[outer] : 1,
+                  step = last > 0 ? job->steps[outer] : 0;
+    const int64_t *map = last > 0 ? job->maps[outer] : &one;
+    int64_t index[INLAY_MAX_RANK] = { 0 }, remaining = begin / height, row_in = begin % height;
     char *out = job->out + begin * columns * job->block;
+    const char *image;
 
-    INLAY_CHECK(job->rank >= 1 && job->rank <= INLAY_MAX_RANK);
+    INLAY_CHECK(job->rank >= 1 && job->rank <= INLAY_MAX_RANK && height > 0);
     (void)worker;
-    for (uint32_t i = last; i-- > 0;) {
+    for (uint32_t i = outer; i-- > 0;) {
         index[i] = remaining % job->dims[i];
         remaining /= job->dims[i];
     }
+    image = pad_source(job, index, outer);
     for (int64_t row_index = begin; row_index < end; row_index++, out += columns * job->block) {
-        const char *row = job->in;
-
-        for (uint32_t i = 0; i < last && row != NULL; i++)
-            row = job->maps[i][index[i]] < 0 ? NULL : row + job->maps[i][index[i]] * job->steps[i];
-        if (row == NULL)
+        if (image == NULL || map[row_in] < 0)
             strided_fill(out, job->value, job->element, columns * job->block / job->element);
         else
-            pad_row(job, row, out, row_index + 1 == end);
-        for (uint32_t i = last; i-- > 0;) {
+            pad_row(job, image + map[row_in] * step, out, row_index + 1 == end);
+        if (++row_in < height)
+            continue;
+        row_in = 0;
+        for (uint32_t i = outer; i-- > 0;) {
             if (++index[i] < job->dims[i])
                 break;
             index[i] = 0;
         }
+        image = pad_source(job, index, outer);
     }
     return INLAY_OK;
 }

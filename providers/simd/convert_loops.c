@@ -87,11 +87,14 @@ FROM_F32_AS(odd_from_f32, FROM_ODD)
 
 static bool small_from_f32(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const float *restrict src)
 {
-    uint32_t large = 0;
+    uint32_t largest = 0;
 
-    for (int64_t i = 0; i < count; i++)
-        large |= (f32_bits(src[i]) & 0x7fffffffu) >= 0x4f000000u; /* 2^31, infinity and NaN */
-    if (large != 0)
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t magnitude = f32_bits(src[i]) & 0x7fffffffu;
+
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    if (largest >= 0x4f000000u) /* 2^31, infinity and NaN */
         return false;
     switch (to) {
         CASE(UINT8, uint8_t, (uint8_t)(int32_t)src[i])

@@ -101,6 +101,18 @@ static void transposed(void **state)
         { "ConvTranspose", "x : 2,6,7\nw = [6,10,5]\ny = ConvTranspose(x, w) strides=2, pads=2,1\n-> y" },
         { "ConvTranspose", "x : 1,3,3,4,5\nw = [3,12,2,3,2]\nb = [12]\ny = ConvTranspose(x, w, b) "
                            "strides=2,1,2\n-> y" },
+        /* the kernel is a multiple of the stride: one convolution for each residue of the position (phase) */
+        { "ConvTranspose", "x : 2,16,5,4\nw = [16,17,4,6]\nb = [17]\na = ConvTranspose(x, w, b) strides=2,3 "
+                           "pads=1,2,0,1 output_padding=1,2\ny = Relu(a)\nz = Sigmoid(y)\n-> z" },
+        { "ConvTranspose", "x : 2,12,7\nw = [12,9,16]\ny = ConvTranspose(x, w) strides=8, pads=4,4\n-> y" },
+        { "ConvTranspose", "x : 1,9,6,5\nw = [9,40,3,3]\na = ConvTranspose(x, w) pads=1,1,1,1\ny = Clip(a)\n-> y" },
+        { "ConvTranspose", "x : 1,9,6,5\nw = [9,33,4,4]\ny = ConvTranspose(x, w) strides=2,2 pads=3,3,3,3\n-> y" },
+        { "ConvTranspose", "x : 1,8,3,3\nw = [8,8,4,4]\ny = ConvTranspose(x, w) strides=4,4 output_shape=1,9\n-> y" },
+        { "ConvTranspose", "x : 1,16,4,4\nk = [16,24,4,4]\na = ConvTranspose(x, k) strides=2,2 "
+                           "pads=1,1,1,1\nb = LeakyRelu(a) alpha=0.1\nt = [16,8,2,2]\nc = ConvTranspose(x, t) "
+                           "strides=2,2\nd = Concat(c, b) axis=1\nw = [16,32,1,1]\nz = Conv(d, w)\n-> z" },
+        { "ConvTranspose", "x : N,16,H,W\nk = [16,16,3,3]\na = Conv(x, k) pads=1,1,1,1\nt = [16,16,4,4]\n"
+                           "y = ConvTranspose(a, t) strides=2,2 pads=1,1,1,1\nv = Mul(y, y)\nz = Conv(v, k)\n-> z" },
         /* thin */
         { "ConvTranspose", "x : 2,24,6,5\nw = [24,1,2,2]\nb = [1]\na = ConvTranspose(x, w, b) strides=2,2\ny = "
                            "Sigmoid(a)\n-> y" },

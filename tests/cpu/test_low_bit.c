@@ -133,6 +133,7 @@ static const struct layer layers[] = {
     { "one axis", "Conv", { 64, 64, 5, 0 }, 3, { 1, 64, 30, 0 }, 3, 1, 1, false },
     { "views", "Conv", { 48, 64, 3, 3 }, 4, { 1, 64, 10, 10 }, 4, 1, 1, true },
     { "transposed", "ConvTranspose", { 64, 32, 3, 3 }, 4, { 1, 64, 7, 7 }, 4, 1, 2, false },
+    { "phases", "ConvTranspose", { 64, 32, 4, 4 }, 4, { 1, 64, 7, 7 }, 4, 1, 2, false },
     { "LSTM", "LSTM", { 2, 256, 48, 0 }, 3, { 5, 3, 48, 0 }, 3, 4, 0, false },
     { "GRU", "GRU", { 1, 288, 96, 0 }, 3, { 4, 1, 96, 0 }, 3, 3, 0, false },
     { "RNN", "RNN", { 1, 136, 160, 0 }, 3, { 6, 2, 160, 0 }, 3, 1, 0, false },

@@ -76,6 +76,9 @@ bool tiles_is_concat_slice(const cpu_build *build, uint32_t value);
 inlay_status tiles_concat(cpu_build *build, const cpu_group *group, bool *out_done);
 /* Multiplies packed weights by the factors of the input channels; *weights becomes the product. */
 inlay_status tiles_scale_weights(cpu_build *build, uint32_t factors, int64_t in, cpu_place *weights);
+/* The epilogue of the group's first post-ops, as many as have one operand and can be fused, without its bias. Returns
+ * their number. */
+uint32_t tiles_fuse_unary(const cpu_group *group, tile_epilogue *out);
 /* The epilogue of a group whose post-ops have one operand only, without its bias. false: other post-ops. */
 bool tiles_unary_epilogue(const cpu_group *group, tile_epilogue *out);
 /* True for Relu and Clip, which are applied in registers if they come first. Sets the clamp of *out. */
@@ -110,6 +113,19 @@ inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const ker
 enum { TILES_X, TILES_W, TILES_Y, TILES_OPERANDS };
 inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel_layer *layer,
                                 const tile_epilogue *epilogue, const cpu_place **places, uint32_t count);
+/* Replaces the input by a channels-last copy with a border of zeros; *window gets the size of the copy. */
+inlay_status tiles_add_border(cpu_build *build, kernel_conv_shape *window, cpu_place *input);
+/* A direct convolution that reads no pixel outside of its input. Offsets and steps count floats of the input. The weights
+ * are panels [channels / TILE_WIDTH][tap_rows][tap_columns][depth][TILE_WIDTH]. */
+typedef struct tiles_window {
+    int64_t images, rows, columns, channels; /* of the output */
+    tile_image in, out;                      /* in: for one step of the output */
+    int64_t depth, tap_rows, tap_columns;    /* depth: contiguous floats of a tap */
+    int64_t first_tap, tap_row, tap_column;  /* offset of the first tap; steps to the next tap, may be negative */
+    bool low_bit;                            /* the weights are low-bit ones, packed by low_bit_read_pack */
+} tiles_window;
+inlay_status tiles_emit_direct(cpu_build *build, const tiles_window *window, const tile_epilogue *epilogue,
+                               const cpu_place **places, uint32_t count);
 /* Winograd's algorithm with this many points (4, 6). input: channels-last. */
 inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
                                   const tensor_layout *weights, const tile_epilogue *epilogue,

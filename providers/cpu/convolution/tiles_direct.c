@@ -89,10 +89,9 @@ struct direct {
     const tile_set *set;
     const sgemm_kernel *kernel;
     int64_t images, rows, row_pixels;          /* of the output; contiguous rows are merged into one */
-    tile_image in;                             /* floats of x for one step of y */
+    tile_image in, out;                        /* in: floats of x for one step of y */
     int64_t tap_count, depth, chain, channels; /* channels: of the output */
-    int64_t y_pixel;
-    int64_t row_tiles, block, panels, chunk; /* tiles of a row, of a block; panels in a chunk */
+    int64_t row_tiles, block, panels, chunk;   /* tiles of a row, of a block; panels in a chunk */
     bool fetch;
     bool lone;           /* a single row in all */
     uint32_t buffer_arg; /* low-bit weights: buffer of each worker for a panel of floats; INLAY_NONE: float weights */
@@ -128,7 +127,7 @@ static void one_panel(const direct_call *call, int64_t panel, const float *weigh
         .ahead_lines = 1,
         .bias = bias != NULL ? bias + column : NULL,
         .add_row = epilogue->add_pixel,
-        .c_row = direct->y_pixel,
+        .c_row = direct->out.pixel,
         .columns = direct->channels - column < TILE_WIDTH ? direct->channels - column : TILE_WIDTH,
         .clamp = epilogue->clamp,
         .lone = direct->lone,
@@ -140,13 +139,14 @@ static void one_panel(const direct_call *call, int64_t panel, const float *weigh
     for (int64_t tile = first; tile < last; tile++) {
         int64_t end =
             at + 1 == direct->row_tiles ? direct->row_pixels : (at + 1) * direct->row_pixels / direct->row_tiles;
-        int64_t pixel = row * direct->row_pixels + begin;
+        int64_t pixel = row * direct->row_pixels + begin, image = direct->rows == 1 ? row : row / direct->rows,
+                line = row - image * direct->rows;
 
-        product.a = (const float *)call->args[TILES_X] + begin * direct->in.pixel +
-                    (direct->rows == 1 ? row * direct->in.image
-                                       : row / direct->rows * direct->in.image + row % direct->rows * direct->in.row);
+        product.a = (const float *)call->args[TILES_X] + begin * direct->in.pixel + image * direct->in.image +
+                    line * direct->in.row;
         product.add = add != NULL ? add + pixel * epilogue->add_pixel + column : NULL;
-        product.c = (float *)call->args[TILES_Y] + pixel * direct->y_pixel + column;
+        product.c = (float *)call->args[TILES_Y] + begin * direct->out.pixel + image * direct->out.image +
+                    line * direct->out.row + column;
         product.ahead = next != NULL && tile < first + 2 ? next + (tile - first) * panel_floats / 2 : NULL;
         direct->set->multiply(&product, (int)(end - begin));
         if (epilogue->post_count > 0)
@@ -229,8 +229,7 @@ static void divide(struct direct *direct, uint32_t threads)
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Replaces the input by a copy with a border; *window gets the size of the copy. */
-static inlay_status add_border(cpu_build *build, kernel_conv_shape *window, cpu_place *input)
+inlay_status tiles_add_border(cpu_build *build, kernel_conv_shape *window, cpu_place *input)
 {
     const int64_t *strides = input->layout.strides;
     const int64_t dims[] = { window->images, window->in, window->height + window->begin[0] + window->end[0],
@@ -265,77 +264,106 @@ done:
     return status;
 }
 
+/* Treats contiguous rows as one, and contiguous images of such a row. */
+static void merge_rows(struct direct *direct)
+{
+    if (direct->in.row != direct->row_pixels * direct->in.pixel ||
+        direct->out.row != direct->row_pixels * direct->out.pixel)
+        return;
+    direct->row_pixels *= direct->rows;
+    direct->rows = 1;
+    if (direct->in.image == direct->row_pixels * direct->in.pixel &&
+        direct->out.image == direct->row_pixels * direct->out.pixel) {
+        direct->row_pixels *= direct->images;
+        direct->images = 1;
+    }
+}
+
+inlay_status tiles_emit_direct(cpu_build *build, const tiles_window *window, const tile_epilogue *epilogue,
+                               const cpu_place **places, uint32_t count)
+{
+    const int64_t tap_count = window->tap_rows * window->tap_columns;
+    inlay_status status;
+    cpu_place buffer;
+    struct direct *direct = calloc(1, sizeof *direct + (size_t)tap_count * sizeof direct->taps[0]);
+
+    if (direct == NULL)
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", build->op->name);
+    *direct = (struct direct){ .native.run = run_direct,
+                               .set = build->state->tiles,
+                               .kernel = build->state->sgemm,
+                               .images = window->images,
+                               .rows = window->rows,
+                               .row_pixels = window->columns,
+                               .in = window->in,
+                               .out = window->out,
+                               .tap_count = tap_count,
+                               .depth = window->depth,
+                               .channels = window->channels,
+                               .chain = sgemm_chain(tap_count * window->depth, build->state->strict),
+                               .panels = (window->channels + TILE_WIDTH - 1) / TILE_WIDTH,
+                               .buffer_arg = INLAY_NONE,
+                               .workers = build->instance->threads > 0 ? build->instance->threads : 1,
+                               .epilogue = *epilogue };
+    for (int64_t tap = 0; tap < tap_count; tap++)
+        direct->taps[tap] = window->first_tap + tap / window->tap_columns * window->tap_row +
+                            tap % window->tap_columns * window->tap_column;
+    merge_rows(direct);
+    direct->row_tiles = (direct->row_pixels + TILE_ROWS - 1) / TILE_ROWS;
+    direct->lone = !build->state->reproducible && direct->images * direct->rows * direct->row_pixels == 1;
+    divide(direct, build->instance->threads);
+    if (window->low_bit) {
+        status = cpu_new_floats(build, direct->workers * tap_count * window->depth * TILE_WIDTH, &buffer);
+        if (status != INLAY_OK) {
+            free(direct);
+            return status;
+        }
+        direct->buffer_arg = count;
+        places[count++] = &buffer;
+    }
+    return cpu_emit_native(build, &direct->native, places, count);
+}
+
 inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel_layer *layer,
                                 const tile_epilogue *epilogue, const cpu_place **places, uint32_t count)
 {
     const tensor_layout *weights = &layer->weights;
     kernel_conv_shape window = layer->window;
-    const bool narrow = kernel_weights_are_low_bit(build) && build->scales[op->in[0]] == INLAY_NONE;
-    cpu_place input = *places[TILES_X], weights_place, buffer;
-    bool merged;
-    int64_t tap_count, pixel, at = 0;
+    const bool narrow = kernel_weights_are_low_bit(build) && build->scales[op->in[0]] == INLAY_NONE,
+               merged = window.dilation[1] == 1;
+    cpu_place input = *places[TILES_X], weights_place;
+    const int64_t y_pixel = tiles_pixel_step(&places[TILES_Y]->layout);
+    int64_t pixel;
     inlay_status status;
-    struct direct *direct;
+    tiles_window direct;
     tensor_layout packed;
 
     if (window.padded || !tiles_accept_layout(&input.layout) ||
         (tiles_pixel_step(&input.layout) != window.in && window.kernel[1] > 1))
-        INLAY_TRY(add_border(build, &window, &input));
+        INLAY_TRY(tiles_add_border(build, &window, &input));
     pixel = tiles_pixel_step(&input.layout);
     if (!tiles_panel_layout(weights, &packed))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
     INLAY_TRY((narrow ? low_bit_read_pack : cpu_read_constant)(build, op->in[1], weights, &packed, &weights_place));
     if (build->scales[op->in[0]] != INLAY_NONE)
         INLAY_TRY(tiles_scale_weights(build, build->scales[op->in[0]], window.in, &weights_place));
-    merged = window.dilation[1] == 1;
-    tap_count = window.kernel[0] * (merged ? 1 : window.kernel[1]);
-    direct = calloc(1, sizeof *direct + (size_t)tap_count * sizeof direct->taps[0]);
-    if (direct == NULL)
-        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *direct =
-        (struct direct){ .native.run = run_direct,
-                         .set = build->state->tiles,
-                         .kernel = build->state->sgemm,
-                         .images = window.images,
-                         .rows = window.out_height,
-                         .row_pixels = window.out_width,
-                         .in = { window.height * window.width * pixel, window.stride[0] * window.width * pixel,
-                                 window.stride[1] * pixel },
-                         .tap_count = tap_count,
-                         .depth = window.in * (merged ? window.kernel[1] : 1),
-                         .channels = window.out,
-                         .chain = sgemm_chain(window.in * window.kernel[0] * window.kernel[1], build->state->strict),
-                         .y_pixel = tiles_pixel_step(&places[TILES_Y]->layout),
-                         .panels = (window.out + TILE_WIDTH - 1) / TILE_WIDTH,
-                         .buffer_arg = INLAY_NONE,
-                         .workers = build->instance->threads > 0 ? build->instance->threads : 1,
-                         .epilogue = *epilogue };
-    for (int64_t i = 0; i < window.kernel[0]; i++)
-        for (int64_t j = 0; j < (merged ? 1 : window.kernel[1]); j++)
-            direct->taps[at++] = (i * window.dilation[0] * window.width + j * window.dilation[1]) * pixel;
-    if (direct->in.row == direct->row_pixels * direct->in.pixel) { /* contiguous rows, possibly images, too */
-        direct->row_pixels *= direct->rows;
-        direct->rows = 1;
-        if (direct->in.image == direct->row_pixels * direct->in.pixel) {
-            direct->row_pixels *= direct->images;
-            direct->images = 1;
-        }
-    }
-    direct->row_tiles = (direct->row_pixels + TILE_ROWS - 1) / TILE_ROWS;
-    direct->lone = !build->state->reproducible && direct->images * direct->rows * direct->row_pixels == 1;
-    divide(direct, build->instance->threads);
+    direct =
+        (tiles_window){ .images = window.images,
+                        .rows = window.out_height,
+                        .columns = window.out_width,
+                        .channels = window.out,
+                        .in = { window.height * window.width * pixel, window.stride[0] * window.width * pixel,
+                                window.stride[1] * pixel },
+                        .out = { window.out_height * window.out_width * y_pixel, window.out_width * y_pixel, y_pixel },
+                        .depth = window.in * (merged ? window.kernel[1] : 1),
+                        .tap_rows = window.kernel[0],
+                        .tap_columns = merged ? 1 : window.kernel[1],
+                        .tap_row = window.dilation[0] * window.width * pixel,
+                        .tap_column = window.dilation[1] * pixel,
+                        .low_bit = narrow };
     places[TILES_X] = &input;
     places[TILES_W] = &weights_place;
-    if (narrow) {
-        layout_plain(&packed, 1, (const int64_t[]){ direct->workers * direct->tap_count * direct->depth * TILE_WIDTH });
-        status = cpu_new_place(build, &packed, &buffer);
-        direct->buffer_arg = count;
-        places[count++] = &buffer;
-    }
-    if (status != INLAY_OK)
-        free(direct);
-    else
-        status = cpu_emit_native(build, &direct->native, places, count);
+    status = tiles_emit_direct(build, &direct, epilogue, places, count);
 done:
     return status;
 }

@@ -34,23 +34,30 @@ bool tiles_fuse_clamp(const cpu_unary *unary, tile_epilogue *epilogue)
     return true;
 }
 
-bool tiles_unary_epilogue(const cpu_group *group, tile_epilogue *out)
+uint32_t tiles_fuse_unary(const cpu_group *group, tile_epilogue *out)
 {
+    uint32_t post = 0;
+
     *out = (tile_epilogue){ .bias = INLAY_NONE, .add = INLAY_NONE };
-    for (uint32_t post = 0; post < group->post_count; post++) {
+    for (; post < group->post_count; post++) {
         tile_post *fused = &out->posts[out->post_count];
         INLAY_CHECK(out->post_count < CPU_MAX_POSTS);
 
         if (group->posts[post].kind != CPU_POST_UNARY)
-            return false;
+            break;
         if (post == 0 && tiles_fuse_clamp(&group->posts[post].unary, out))
             continue;
         if (!cpu_function_of(&group->posts[post].unary, &fused->post))
-            return false;
+            break;
         fused->arg = INLAY_NONE;
         out->post_count++;
     }
-    return true;
+    return post;
+}
+
+bool tiles_unary_epilogue(const cpu_group *group, tile_epilogue *out)
+{
+    return tiles_fuse_unary(group, out) == group->post_count;
 }
 
 void tiles_apply_epilogue(const tile_set *set, const sgemm_kernel *kernel, const tile_epilogue *epilogue,

@@ -1,4 +1,6 @@
-/* ConvTranspose-1..22: parsing, and lowering to GEMMs and sums (transposed_sums.h). */
+/* ConvTranspose-1..22: parsing, and lowering. Kernels that are a multiple of the stride run as convolutions
+ * (transposed_phases.c), others of row-major images in transposed_planes.c, and the rest as GEMMs and sums
+ * (transposed_sums.h). */
 #include "cpu/convolution/transposed.h"
 #include "cpu/convolution/transposed_sums.h"
 #include "cpu/elementwise/elementwise.h"
@@ -203,14 +205,28 @@ done:
     return status;
 }
 
+/* True if several products fall on an output pixel. */
+static bool overlaps(const cpu_op *op)
+{
+    for (uint32_t i = 0; i < op->window.spatial; i++)
+        if ((op->window.kernel[i] - 1) * op->window.dilations[i] >= op->window.strides[i])
+            return true;
+    return false;
+}
+
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
+    const bool sums_taps = overlaps(build->op);
     bool done = false;
     struct sums *sums = NULL;
     inlay_status status = cpu_check_weights(build);
 
-    if (status == INLAY_OK)
+    if (status == INLAY_OK && sums_taps)
+        status = transposed_lower_phases(build, group, &done);
+    if (status == INLAY_OK && !done)
         status = transposed_lower_planes(build, group, &done);
+    if (status == INLAY_OK && !done && !sums_taps)
+        status = transposed_lower_phases(build, group, &done);
     if (status != INLAY_OK || done)
         return status;
     status = make_sums(build, &sums);

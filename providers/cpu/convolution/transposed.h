@@ -29,6 +29,9 @@ uint32_t transposed_fuse_posts(const cpu_group *group, transposed_epilogue *out)
 void transposed_apply_epilogue(const transposed_epilogue *epilogue, const struct sgemm_kernel *kernel, float *output,
                                int64_t n);
 
+/* Kernels that are a multiple of the stride, as one convolution for each residue modulo the stride (transposed_phases.c).
+ * *out_done is false, and nothing was emitted, for others. */
+inlay_status transposed_lower_phases(cpu_build *build, const cpu_group *group, bool *out_done);
 /* Row-major images (transposed_planes.c). *out_done is false, and nothing was emitted, for other layouts. */
 inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, bool *out_done);
 #endif

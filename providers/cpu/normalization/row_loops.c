@@ -24,7 +24,19 @@
     static void columns_##name(const float *input, float *output, int64_t n, int64_t step, int64_t width)              \
     {                                                                                                                  \
         double sum[ROW_COLUMNS] = { 0 };                                                                               \
-        for (int64_t i = 0; i < n; i++)                                                                                \
+        int64_t i = 0;                                                                                                 \
+                                                                                                                       \
+        for (; i + 4 <= n; i += 4) /* four rows for each access to the sums */                                         \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
+            {                                                                                                          \
+                const float *at = input + i * step + j;                                                                \
+                double some = sum[j] + map_##name((double)at[0]);                                                      \
+                                                                                                                       \
+                some += map_##name((double)at[step]);                                                                  \
+                some += map_##name((double)at[2 * step]);                                                              \
+                sum[j] = some + map_##name((double)at[3 * step]);                                                      \
+            }                                                                                                          \
+        for (; i < n; i++)                                                                                             \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
             {                                                                                                          \
                 sum[j] += map_##name((double)input[i * step + j]);                                                     \
