@@ -88,6 +88,7 @@ inlay_status instance_build(const onednn_state *state, inlay_compiled *compiled,
     *out = NULL;
     if (builder.instance == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to prepare node '%s'", compiled->group.name);
+    builder.instance->compiled = compiled;
     builder.instance->threads = max_threads > 0 ? max_threads : 1;
     if (!group_fuses_function(state, &compiled->group))
         builder.instance->function = compiled->group.function;
@@ -131,6 +132,8 @@ void instance_destroy(inlay_instance *instance)
     for (uint32_t i = 0; i < MOST_PARTS; i++)
         if (instance->streams[i] != NULL)
             (void)dnnl_stream_destroy(instance->streams[i]);
+    for (uint32_t i = 0; i < instance->pack_count; i++)
+        pack_release(instance->compiled, instance->packs[i]);
     free(instance);
 }
 

@@ -53,13 +53,15 @@ static dnnl_status_t reorder(dnnl_engine_t engine, library_const_layout plain, c
     return code;
 }
 
-const weights_pack *pack_find(inlay_compiled *compiled, uint32_t part)
+weights_pack *pack_find(inlay_compiled *compiled, uint32_t part)
 {
-    const weights_pack *pack;
+    weights_pack *pack;
 
     (void)pthread_mutex_lock(&compiled->lock);
     for (pack = compiled->packs; pack != NULL && pack->part != part;)
         pack = pack->next;
+    if (pack != NULL)
+        pack->users++;
     (void)pthread_mutex_unlock(&compiled->lock);
     return pack;
 }
@@ -71,9 +73,26 @@ static void pack_destroy(weights_pack *pack)
     free(pack);
 }
 
+void pack_release(inlay_compiled *compiled, weights_pack *pack)
+{
+    weights_pack **at = &compiled->packs;
+    bool unused;
+
+    (void)pthread_mutex_lock(&compiled->lock);
+    INLAY_CHECK(pack->users > 0);
+    unused = --pack->users == 0 && pack->late;
+    while (unused && *at != pack)
+        at = &(*at)->next;
+    if (unused)
+        *at = pack->next;
+    (void)pthread_mutex_unlock(&compiled->lock);
+    if (unused)
+        pack_destroy(pack);
+}
+
 inlay_status pack_make(const onednn_state *state, inlay_compiled *compiled, const pack_source *source, uint32_t part,
-                       library_const_layout plain, const float *data, library_const_layout wanted,
-                       const weights_pack **out, inlay_diag *diag)
+                       library_const_layout plain, const float *data, library_const_layout wanted, weights_pack **out,
+                       inlay_diag *diag)
 {
     weights_pack *pack = calloc(1, sizeof *pack);
     int64_t key[2 + 2 * LIBRARY_LAYOUT_WORDS];
@@ -86,6 +105,8 @@ inlay_status pack_make(const onednn_state *state, inlay_compiled *compiled, cons
     if (pack == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for packed weights");
     pack->part = part;
+    pack->users = 1;
+    pack->late = source == NULL;
     key_bytes = source == NULL ? 0 : make_key(source, data - compiled->constants[OPERAND_WEIGHTS], plain, wanted, key);
     code = library_layout_copy(wanted, &pack->layout);
     if (code != dnnl_success) {

@@ -104,7 +104,9 @@ inlay_status onednn_execute(void *state, inlay_compiled *compiled, inlay_instanc
 /* Constant weights, or a slice of their columns, in the layout of a kernel. */
 typedef struct weights_pack {
     struct weights_pack *next;
-    uint32_t part; /* number of the slice */
+    uint32_t part;  /* number of the slice */
+    uint32_t users; /* instances that read it, under the lock of the region */
+    bool late;      /* made after compile, for the sizes of a run: destroyed with the last instance that reads it */
     library_layout layout;
     kit_pack memory;
 } weights_pack;
@@ -124,12 +126,14 @@ typedef struct pack_source {
     uint64_t hash; /* of the weights */
 } pack_source;
 
-/* Returns the pack of a slice; NULL: there is none. */
-const weights_pack *pack_find(inlay_compiled *compiled, uint32_t part);
-/* Packs weights, which have the layout `plain`, for a kernel. source NULL: in memory of this process. */
+/* Returns the pack of a slice, to be released by pack_release(); NULL: there is none. */
+weights_pack *pack_find(inlay_compiled *compiled, uint32_t part);
+/* Packs weights, which have the layout `plain`, for a kernel. source NULL: in memory of this process. *out is to be
+ * released, too. */
 inlay_status pack_make(const onednn_state *state, inlay_compiled *compiled, const pack_source *source, uint32_t part,
-                       library_const_layout plain, const float *data, library_const_layout wanted,
-                       const weights_pack **out, inlay_diag *diag);
+                       library_const_layout plain, const float *data, library_const_layout wanted, weights_pack **out,
+                       inlay_diag *diag);
+void pack_release(inlay_compiled *compiled, weights_pack *pack);
 void packs_destroy(inlay_compiled *compiled);
 
 /* ------------------------------------------------------------------ instances (build.c, execute.c) */
@@ -174,6 +178,9 @@ struct step {
 };
 
 struct inlay_instance {
+    inlay_compiled *compiled;
+    weights_pack *packs[MOST_PARTS]; /* [pack_count] that it reads */
+    uint32_t pack_count;
     dnnl_stream_t streams[MOST_PARTS]; /* one for each of the steps that run at once */
     struct step steps[MOST_STEPS];
     uint32_t step_count;

@@ -187,23 +187,32 @@ inlay_status builder_describe_packed(struct builder *builder, library_op *op, ui
                                      library_const_layout plain, const float *data, const weights_pack **out_pack,
                                      bool *out_alone, dnnl_primitive_desc_t *out)
 {
-    const weights_pack *pack = pack_find(builder->compiled, part);
+    weights_pack *pack = pack_find(builder->compiled, part);
     dnnl_status_t code = dnnl_unimplemented;
+    inlay_status status = INLAY_OK;
 
-    *out_pack = pack;
+    *out_pack = NULL;
     if (pack != NULL) {
         op->weights = pack->layout;
         code = builder_describe(builder, op, out_alone, out);
     }
-    if (code == dnnl_success)
-        return INLAY_OK;
-    op->weights = any;
-    if (data != NULL)
-        code = builder_describe(builder, op, out_alone, out);
-    if (code != dnnl_success)
-        return onednn_fail(code, builder->group->name, builder->diag);
-    return pack_make(builder->state, builder->compiled, builder->source, part, plain, data,
-                     dnnl_primitive_desc_query_md(*out, dnnl_query_weights_md, 0), out_pack, builder->diag);
+    if (code != dnnl_success) {
+        if (pack != NULL)
+            pack_release(builder->compiled, pack);
+        op->weights = any;
+        if (data != NULL)
+            code = builder_describe(builder, op, out_alone, out);
+        if (code != dnnl_success)
+            return onednn_fail(code, builder->group->name, builder->diag);
+        status = pack_make(builder->state, builder->compiled, builder->source, part, plain, data,
+                           dnnl_primitive_desc_query_md(*out, dnnl_query_weights_md, 0), &pack, builder->diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    INLAY_CHECK(builder->instance->pack_count < MOST_PARTS);
+    builder->instance->packs[builder->instance->pack_count++] = pack;
+    *out_pack = pack;
+    return INLAY_OK;
 }
 
 void layouts_destroy(struct layouts *layouts)

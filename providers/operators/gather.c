@@ -25,6 +25,13 @@ static inlay_status prepare_gather(const kit_node *node, void **out_state, inlay
     return status;
 }
 
+/* For kernels that copy rows of the data with memcpy: a table of embeddings stays in the model's file. */
+static inlay_status prepare_rows(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    kit_accept_unaligned(node, 0);
+    return prepare_gather(node, out_state, diag);
+}
+
 /* ------------------------------------------------------------------ Gather */
 
 typedef struct gather_job {
@@ -297,8 +304,8 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "Gather", .prepare = prepare_gather, .run = run_gather, .cost = cost },
+    { .op_type = "Gather", .prepare = prepare_rows, .run = run_gather, .cost = cost },
     { .op_type = "GatherElements", .prepare = prepare_gather, .run = run_gather_elements, .cost = cost },
-    { .op_type = "GatherND", .prepare = prepare_gather, .run = run_gather_nd, .cost = cost },
+    { .op_type = "GatherND", .prepare = prepare_rows, .run = run_gather_nd, .cost = cost },
 };
 const kit_table OPERATOR(operators_gather) = { kernels, KIT_COUNT(kernels) };

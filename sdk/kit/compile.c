@@ -175,11 +175,11 @@ static inlay_status prepare_unit(const kit_state *state, const inlay_compile_req
 
         if (ref->kind != KIT_REF_FIXED)
             continue;
-        if (fate[i] != INLAY_CONST_BORROWED) {
+        if (fate[i] != INLAY_CONST_BORROWED && fate[i] != KIT_CONST_UNALIGNED) {
             ref->kind = KIT_REF_NONE;
             continue;
         }
-        ref->address = kit_constant(&node, i);
+        ref->address = fate[i] == KIT_CONST_UNALIGNED ? kit_constant_unaligned(&node, i) : kit_constant(&node, i);
         if (ref->address == NULL) {
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "aligning constant '%s' of node '%s'",
                                 kit_input(&node, i)->name.data, unit->name);

@@ -52,6 +52,9 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
 
 /* ------------------------------------------------------------------ compiled regions */
 
+/* A value of kit_node.constant_fate besides INLAY_CONST_*: borrowed, at any address. */
+enum { KIT_CONST_UNALIGNED = 0x80 };
+
 /* Location of a tensor's data. */
 enum {
     KIT_REF_NONE = 0,   /* omitted, or a dropped constant: always NULL */

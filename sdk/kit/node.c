@@ -62,6 +62,12 @@ void kit_drop_constant(const kit_node *node, uint32_t i)
         node->constant_fate[i] = INLAY_CONST_PACKED;
 }
 
+void kit_accept_unaligned(const kit_node *node, uint32_t i)
+{
+    if (node->constant_fate != NULL && kit_is_constant(node, i) && kit_input_dtype(node, i) != INLAY_STRING)
+        node->constant_fate[i] = KIT_CONST_UNALIGNED;
+}
+
 /* ------------------------------------------------------------------ packed weights */
 
 static const void *host_extension(const kit_node *node, const char *name)

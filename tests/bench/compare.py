@@ -90,19 +90,21 @@ def export(*arguments):
 
 
 def list_models(args):
-    """Resolves --models: `all` is every exported model and every model of npm, `npm` the latter."""
+    """Resolves --models: `all` is every exported model and every model of npm, `npm` the latter, `more` further networks."""
     names = []
     for name in args.models.split(","):
         npm = os.path.join(args.dir, "npm")
         if name == "all":
             names += export("--list").split()
+        if name == "more":
+            names += export("--list-more").split()
         if name in ("all", "npm"):
             if not os.path.isdir(npm):
                 export("--npm", npm)
             names += sorted(os.path.join(d, f) for d, _, files in os.walk(npm) for f in files if f.endswith(".onnx"))
-        else:
+        elif name != "more":
             names += [name]
-    return [n for n in names if n != "all"]
+    return names
 
 
 def find_model(args, name):

@@ -300,6 +300,36 @@ static void transposed(void **state)
         compare_expect(&(compare_case){ "ConvTranspose", scripts[i] }, 13, NULL);
 }
 
+/* The same with sizes that are divided into several units of work: along each axis, by channels, within and between
+ * groups, with windows that overlap and that do not, and with few output channels. The inputs are channels-last. */
+static void transposed_units(void **state)
+{
+    static const char *const scripts[] = {
+        ("x : 3,24,20,33\nv = [24,24,1,1]\nw = [24,150,2,2]\nb = [150]\nc = Conv(x, v)\n"
+         "a = ConvTranspose(c, w, b) strides=2,2\ny = Relu(a)\n-> y"),
+        ("x : 2,12,19,40\nv = [12,12,1,1]\nw = [12,72,5,4]\nc = Conv(x, v)\n"
+         "a = ConvTranspose(c, w) strides=3,2 pads=2,1,0,3\ny = Relu(a)\n-> y"),
+        ("x : 2,12,17,31\nv = [12,12,1,1]\nw = [12,70,3,3]\nc = Conv(x, v)\n"
+         "a = ConvTranspose(c, w) dilations=3,2\ny = LeakyRelu(a) alpha=0.3\n-> y"),
+        ("x : 1,30,21,20\nv = [30,30,1,1]\nw = [30,50,4,4]\nb = [150]\nc = Conv(x, v)\n"
+         "a = ConvTranspose(c, w, b) group=3 strides=2,2\ny = Relu(a)\n-> y"),
+        ("x : 1,30,21,20\nv = [30,30,1,1]\nw = [30,30,4,4]\nc = Conv(x, v)\n"
+         "a = ConvTranspose(c, w) group=6 strides=3,3\ny = Relu(a)\n-> y"),
+        ("x : 2,20,701\nv = [20,20,1]\nw = [20,96,16]\nb = [96]\nc = Conv(x, v)\n"
+         "a = ConvTranspose(c, w, b) strides=8, pads=4,4\ny = Relu(a)\n-> y"),
+        ("x : 2,16,60,90\nv = [16,16,1,1]\nw = [16,3,6,6]\nb = [3]\nc = Conv(x, v)\n"
+         "a = ConvTranspose(c, w, b) strides=2,2 pads=2,2,2,2\ny = Relu(a)\n-> y"),
+        ("x : 1,16,3001\nv = [16,16,1]\nw = [16,2,15]\nc = Conv(x, v)\n"
+         "a = ConvTranspose(c, w) strides=3, dilations=2,\ny = Relu(a)\n-> y"),
+        "x : 1,9,9,14,15\nw = [9,72,2,3,2]\nb = [72]\na = ConvTranspose(x, w, b) strides=2,1,2\ny = Relu(a)\n-> y",
+        "x : 1,9,15,18,25\nw = [9,4,3,3,3]\na = ConvTranspose(x, w) strides=2,2,2 pads=1,1,1,1,1,1\ny = Relu(a)\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        compare_expect(&(compare_case){ "ConvTranspose", scripts[i] }, 13, NULL);
+}
+
 /* Sizes that overflow oneDNN's integers, or for which it would run for minutes: another provider runs the node, or
  * there is an error. */
 static void huge_sizes(void **state)
@@ -374,7 +404,7 @@ int main(void)
         cmocka_unit_test(blocks_of_8),      cmocka_unit_test(repeated_functions),
         cmocka_unit_test(huge_sizes),       cmocka_unit_test(nan_and_infinity_any_cpu),
         cmocka_unit_test(nan_and_infinity), cmocka_unit_test(windows),
-        cmocka_unit_test(transposed),
+        cmocka_unit_test(transposed),       cmocka_unit_test(transposed_units),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

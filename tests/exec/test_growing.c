@@ -451,8 +451,9 @@ static inlay_value *take_mib(run_shared *shared, int64_t mib)
 static void idle_tensors_are_limited(void **state)
 {
     run_memory *memory = run_memory_create(NULL, 0, 0);
-    inlay_value *large, *medium, *small, *again;
+    inlay_value *large, *medium, *small, *again, *tiny[POOL_SIZE];
     run_shared shared;
+    void *workspace;
 
     (void)state;
     assert_non_null(memory);
@@ -472,6 +473,31 @@ static void idle_tensors_are_limited(void **state)
     medium = take_mib(&shared, 24);
     assert_true(run_memory_used(memory) <= (24 + 14) << 20);
     pool_give(&shared, medium);
+    run_shared_drop(&shared);
+    assert_int_equal(run_memory_used(memory), 0);
+    /* A tensor that grows gets room for the next steps, and stays although the pool is full of small tensors. */
+    for (uint32_t i = 0; i < POOL_SIZE; i++)
+        tiny[i] = take_mib(&shared, 0);
+    large = take_mib(&shared, 20);
+    for (uint32_t i = 0; i < POOL_SIZE; i++)
+        pool_give(&shared, tiny[i]);
+    pool_give(&shared, large);
+    large = take_mib(&shared, 21);
+    pool_give(&shared, large);
+    again = take_mib(&shared, 22);
+    assert_ptr_equal(again, large);
+    pool_give(&shared, again);
+    run_shared_drop(&shared);
+    assert_int_equal(run_memory_used(memory), 0);
+    /* An idle workspace of steps that are sized when they run is limited like idle tensors. */
+    assert_int_equal(run_take_workspace(&shared, 8 << 20, 64, &workspace, NULL), INLAY_OK);
+    small = take_mib(&shared, 4);
+    assert_int_equal(run_memory_used(memory), 12 << 20);
+    assert_int_equal(run_take_workspace(&shared, 64 << 20, 64, &workspace, NULL), INLAY_OK);
+    large = take_mib(&shared, 60);
+    assert_true(run_memory_used(memory) <= (4 + 64 + 16) << 20);
+    pool_give(&shared, small);
+    pool_give(&shared, large);
     run_shared_drop(&shared);
     assert_int_equal(run_memory_used(memory), 0);
     run_shared_deinit(&shared);

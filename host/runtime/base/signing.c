@@ -81,6 +81,9 @@ static inlay_status place_init(struct place *place, const char *path, const char
     size_t bytes = strlen(path);
 
     *place = (struct place){ .path = path, .name = is_folder ? NULL : base_name(path), .folder = -1 };
+    if (gnutls_global_init() != GNUTLS_E_SUCCESS)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: signatures need libgnutls.so.30, which cannot be loaded",
+                          path);
     if (bytes >= PATH_MAX)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the path of the model is too long");
     if (is_folder)

@@ -1,5 +1,6 @@
 /* model/file.c - maps files, and opens external data. */
 #include "base/memory.h"
+#include "base/pages.h"
 #include "model/load.h"
 #include "model/packed.h"
 #include "inlay/check.h"
@@ -43,6 +44,38 @@ static inlay_status read_all(int fd, file_map *out, inlay_diag *diag)
     return INLAY_OK;
 }
 
+/* Maps a file at an address that is no multiple of a large page. Otherwise the system may map 2 MiB for each access to a
+ * part of the file that is in its cache as a large page, and the headers of tensors between the weights bring most of
+ * the model into memory. */
+static void *map_file(int fd, size_t bytes)
+{
+#if defined(__linux__)
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = bytes + PAGES_LARGE + page;
+    char *free_range;
+    void *address;
+    size_t skipped;
+
+    if (bytes < PAGES_LARGE || room < bytes)
+        return mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    free_range = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (free_range == MAP_FAILED)
+        return mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    skipped = (uintptr_t)free_range % PAGES_LARGE == 0 ? page : 0;
+    address = mmap(free_range + skipped, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+    if (address == MAP_FAILED) {
+        (void)munmap(free_range, room);
+        return MAP_FAILED;
+    }
+    bytes = (bytes + page - 1) / page * page;
+    if (skipped > 0)
+        (void)munmap(free_range, skipped);
+    (void)munmap(free_range + skipped + bytes, room - skipped - bytes);
+    return address;
+#else
+    return mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+#endif
+}
+
 inlay_status file_map_fd(int fd, file_map *out, inlay_diag *diag)
 {
     struct stat st;
@@ -57,7 +90,7 @@ inlay_status file_map_fd(int fd, file_map *out, inlay_diag *diag)
         return read_all(fd, out, diag);
     if (st.st_size == 0)
         return INLAY_OK;
-    address = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    address = map_file(fd, (size_t)st.st_size);
     if (address == MAP_FAILED)
         return inlay_fail(diag, errno == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR, "cannot be mapped: %s",
                           strerror(errno));

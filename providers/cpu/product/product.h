@@ -16,12 +16,6 @@ inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bo
 inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias, bool sparse);
 /* The same for computed matrices; C of Gemm is one of the group's posts. */
 inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group);
-/* In blocks whose sizes do not depend on threads (product_cut.c):
- * output [batch][m, groups, n] = place [m, groups, k] * weights [batch][groups][k, n], all row-major. The caller has
- * allocated output. */
-inlay_status cpu_emit_cut(cpu_build *build, const cpu_place *place, const cpu_place *weights, int64_t batch,
-                          int64_t groups, int64_t m, int64_t k, int64_t n, const cpu_place *output);
-
 /* Lowers a GEMM with n-bit weights (lower_nbits.c). */
 inlay_status nbits_lower(cpu_build *build, const cpu_group *group);
 

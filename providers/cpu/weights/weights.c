@@ -82,7 +82,7 @@ static void release_pages(const inlay_compiled *compiled, const cpu_constant *co
 static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *constant, const cpu_pack *pack,
                            const void *source)
 {
-    enum { SLICE_BYTES = 16 << 20, BLOCK = 64 };
+    enum { SLICE_BYTES = 2 << 20, BLOCK = 64 };
     const int64_t *strides = pack->plain.strides;
     int axis = strides[0] >= strides[1] ? 0 : 1;
     int64_t rows = pack->plain.dims[axis], step;
@@ -91,6 +91,8 @@ static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *c
         pack->layout.rank != 2 || pack->plain.kind != LAYOUT_STRIDED || pack->layout.kind != LAYOUT_STRIDED ||
         rows * strides[axis] <= 0)
         return false;
+    if (layout_bytes(&pack->layout) > constant->bytes)
+        memset(pack->data, 0, layout_bytes(&pack->layout)); /* the padding of blocks */
     step = SLICE_BYTES / (strides[axis] * (int64_t)sizeof(float)) / BLOCK * BLOCK;
     step = step < BLOCK ? BLOCK : step;
     for (int64_t at = 0; at < rows; at += step) {

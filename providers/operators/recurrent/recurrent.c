@@ -309,8 +309,10 @@ static inlay_status pack_constants(const kit_node *node, recurrent_state *state,
             recurrent_pack(state, &layout, &tensor[0], &tensor[1], &tensor[2], &tensor[3], d, &state->constant[d]);
     }
     kit_pack_keep(node, &state->pack);
-    for (uint32_t i = 0; i < KIT_COUNT(dropped); i++)
+    for (uint32_t i = 0; i < KIT_COUNT(dropped); i++) {
+        kit_release_constant(node, dropped[i]);
         kit_drop_constant(node, dropped[i]);
+    }
     return INLAY_OK;
 }
 

@@ -4,8 +4,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef PREPOST_SNDFILE
+#ifdef SNDFILE_SONAME
+#include <dlfcn.h>
 #include <sndfile.h>
+#include <threads.h>
 #endif
 
 /* ------------------------------------------------------------------ WAV */
@@ -134,7 +136,29 @@ static inlay_status decode_wav(const uint8_t *bytes, size_t count, struct sound 
 
 /* ------------------------------------------------------------------ other formats */
 
-#ifdef PREPOST_SNDFILE
+#ifdef SNDFILE_SONAME
+/* The functions of libsndfile that are used, without the prefix sf_. The library loads eight others, so it is opened
+ * when the first file that needs it is decoded, and not with the plugin. */
+#define FUNCTIONS(X) X(open_virtual) X(readf_float) X(strerror) X(close)
+
+static struct {
+#define MEMBER(name) __typeof__(sf_##name) *name;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+    bool loaded;
+} lib;
+static once_flag opened = ONCE_FLAG_INIT;
+
+static void open_library(void)
+{
+    void *handle = dlopen(SNDFILE_SONAME, RTLD_NOW | RTLD_LOCAL);
+
+    lib.loaded = handle != NULL;
+#define FIND(name) lib.loaded = lib.loaded && (*(void **)&lib.name = dlsym(handle, "sf_" #name)) != NULL;
+    FUNCTIONS(FIND)
+#undef FIND
+}
+
 struct reader {
     const uint8_t *bytes;
     sf_count_t count, at;
@@ -202,7 +226,7 @@ static inlay_status read_all(SNDFILE *file, struct sound *out, inlay_diag *diag)
                 return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a sound");
             out->samples = more;
         }
-        taken = sf_readf_float(file, out->samples + out->frames * out->channels, PIECE);
+        taken = lib.readf_float(file, out->samples + out->frames * out->channels, PIECE);
         if (taken <= 0)
             return INLAY_OK;
         out->frames += taken;
@@ -214,11 +238,16 @@ static inlay_status decode_other(const uint8_t *bytes, size_t count, struct soun
     SF_VIRTUAL_IO io = { on_size, on_seek, on_read, on_write, on_tell };
     struct reader reader = { bytes, (sf_count_t)count, 0 };
     SF_INFO info = { 0 };
-    SNDFILE *file = sf_open_virtual(&io, SFM_READ, &info, &reader);
+    SNDFILE *file;
     inlay_status status;
 
+    call_once(&opened, open_library);
+    if (!lib.loaded)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "this sound file needs the library %s, which cannot be opened",
+                          SNDFILE_SONAME);
+    file = lib.open_virtual(&io, SFM_READ, &info, &reader);
     if (file == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound file cannot be read: %.200s", sf_strerror(NULL));
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound file cannot be read: %.200s", lib.strerror(NULL));
     if (info.channels < 1 || info.channels > 64 || info.samplerate < 1) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "the sound has %d channels with %d samples a second, which is not supported", info.channels,
@@ -227,7 +256,7 @@ static inlay_status decode_other(const uint8_t *bytes, size_t count, struct soun
         *out = (struct sound){ .channels = info.channels, .rate = info.samplerate };
         status = read_all(file, out, diag);
     }
-    (void)sf_close(file);
+    (void)lib.close(file);
     return status;
 }
 #else

@@ -98,6 +98,11 @@ const void *kit_constant_unaligned(const kit_node *node, uint32_t i);
  * call->in[i].data is NULL in run. Only in prepare. */
 void kit_drop_constant(const kit_node *node, uint32_t i);
 
+/* States that run reads the elements of constant input i with memcpy: they may be misaligned, and the host need not copy
+ * a constant that the model's file does not align. For kernels that read a few rows of a large constant. Only in
+ * prepare. */
+void kit_accept_unaligned(const kit_node *node, uint32_t i);
+
 /* States that prepare has finished reading constant input i for now. Its pages may be dropped from memory; they are
  * loaded again when they are read. For kernels that pack weights piece by piece. Only in prepare. */
 void kit_release_constant(const kit_node *node, uint32_t i);

@@ -4,6 +4,8 @@
 #include "inlay/check.h"
 #include <string.h>
 
+enum { GROWN_BYTES = 1 << 20, GROWN_SHARE = 8 };
+
 static void drop_workspace(run_tensors *tensors)
 {
     run_memory_give(tensors->memory, tensors->workspace, tensors->workspace_room);
@@ -37,15 +39,19 @@ void run_shared_drop(run_shared *shared)
     shared->tensors.most_bytes = 0;
 }
 
-/* Before an allocation of `bytes` bytes: frees tensors of the pool, the largest first, so that idle memory does not make
- * the session larger than what its runs had in use at any time, plus a little. */
-static void limit_pool(run_tensors *tensors, uint64_t bytes)
+/* Before an allocation of `bytes` bytes: frees tensors of the pool, the largest first, and then the workspace if it is
+ * idle, so that idle memory does not make the session larger than what its runs had in use at any time, plus a little. */
+static void limit_idle(run_tensors *tensors, uint64_t bytes, bool workspace_idle)
 {
-    const uint64_t used = run_memory_used(tensors->memory), in_use = used - tensors->pool_bytes + bytes;
+    const uint64_t idle = workspace_idle ? tensors->workspace_room : 0;
+    uint64_t in_use;
 
+    if (tensors->memory == NULL)
+        return;
+    in_use = run_memory_used(tensors->memory) - tensors->pool_bytes - idle + bytes;
     if (in_use > tensors->most_bytes)
         tensors->most_bytes = in_use;
-    while (tensors->pool_count > 0 && in_use + tensors->pool_bytes > tensors->most_bytes + POOL_SPARE_BYTES) {
+    while (tensors->pool_count > 0 && in_use + idle + tensors->pool_bytes > tensors->most_bytes + POOL_SPARE_BYTES) {
         uint32_t largest = 0;
 
         for (uint32_t i = 1; i < tensors->pool_count; i++)
@@ -53,6 +59,8 @@ static void limit_pool(run_tensors *tensors, uint64_t bytes)
                 largest = i;
         value_unref(take_out(tensors, largest));
     }
+    if (idle > 0 && in_use + idle > tensors->most_bytes + POOL_SPARE_BYTES)
+        drop_workspace(tensors);
 }
 
 inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory, inlay_diag *diag)
@@ -77,9 +85,12 @@ inlay_status run_take_workspace(run_shared *shared, uint64_t bytes, uint64_t ali
         if (status != INLAY_OK)
             return status;
         drop_workspace(tensors);
+        limit_idle(tensors, bytes, false);
         status = run_take(shared, bytes, alignment, &tensors->workspace, diag);
         if (status == INLAY_OK)
             tensors->workspace_room = bytes;
+    } else {
+        limit_idle(tensors, 0, false);
     }
     *out_memory = tensors->workspace;
     return status;
@@ -95,6 +106,32 @@ static inlay_status make_tensor(run_shared *shared, inlay_dtype dtype, uint32_t 
         return status;
     run_shared_drop(shared);
     return value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);
+}
+
+/* Whether an idle tensor is a little too small. */
+static bool is_growth(const run_tensors *tensors, size_t need)
+{
+    for (uint32_t i = 0; i < tensors->pool_count && need >= GROWN_BYTES; i++)
+        if (tensors->pool[i]->capacity < need &&
+            need - tensors->pool[i]->capacity <= tensors->pool[i]->capacity / GROWN_SHARE)
+            return true;
+    return false;
+}
+
+/* Allocates a tensor of `need` bytes with a little room: tensors that grow from step to step, as in a loop that
+ * concatenates, then seldom need new memory. The pages of the room are not touched. NULL: the limits forbid it. */
+static inlay_value *make_grown(run_shared *shared, size_t need, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+{
+    const int64_t room = (int64_t)(need + need / GROWN_SHARE);
+    inlay_value *value = NULL;
+
+    if (dtype != INLAY_STRING &&
+        value_create_from(shared->tensors.memory, INLAY_UINT8, 1, &room, false, &value, NULL) == INLAY_OK &&
+        !value_reshape(value, dtype, rank, dims)) {
+        value_unref(value);
+        value = NULL;
+    }
+    return value;
 }
 
 inlay_status run_check_tensor_size(const run_shared *shared, uint64_t bytes, inlay_diag *diag)
@@ -113,6 +150,7 @@ inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, con
     size_t need = 0;
     int64_t count;
     inlay_status status;
+    bool grows;
 
     /* make_tensor() reports an invalid shape. */
     if (rank <= INLAY_MAX_RANK && (!dims_count(dims, rank, &count) || !dtype_bytes(dtype, count, &need)))
@@ -131,9 +169,10 @@ inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, con
             memset(inlay_buffer_host(&(*out_value)->buffer), 0, (*out_value)->buffer.bytes);
         return INLAY_OK;
     }
-    if (shared->tensors.memory != NULL)
-        limit_pool(&shared->tensors, need);
-    return make_tensor(shared, dtype, rank, dims, out_value, diag);
+    grows = is_growth(&shared->tensors, need);
+    limit_idle(&shared->tensors, need, shared->dynamic == NULL);
+    *out_value = grows ? make_grown(shared, need, dtype, rank, dims) : NULL;
+    return *out_value != NULL ? INLAY_OK : make_tensor(shared, dtype, rank, dims, out_value, diag);
 }
 
 inlay_status pool_value(run_shared *shared, const run_value *value, inlay_value **out_value, inlay_diag *diag)
@@ -148,14 +187,34 @@ inlay_status pool_value(run_shared *shared, const run_value *value, inlay_value 
     return status;
 }
 
+/* The smallest tensor of a full pool leaves it for a larger one. */
+static void make_place(run_tensors *tensors, size_t capacity)
+{
+    uint32_t smallest = 0;
+
+    for (uint32_t i = 1; i < tensors->pool_count; i++)
+        if (tensors->pool[i]->capacity < tensors->pool[smallest]->capacity)
+            smallest = i;
+    if (tensors->pool_count == POOL_SIZE && tensors->pool[smallest]->capacity < capacity)
+        value_unref(take_out(tensors, smallest));
+}
+
 void pool_give(run_shared *shared, inlay_value *value)
 {
+    run_tensors *tensors = &shared->tensors;
+
     if (value == NULL || shared->hang.unwinding)
         return;
-    if (shared->tensors.pool_count < POOL_SIZE && value_is_reusable(value)) {
-        shared->tensors.pool[shared->tensors.pool_count++] = value;
-        shared->tensors.pool_bytes += value->capacity;
-    } else {
+    if (!value_is_reusable(value)) {
         value_unref(value);
+        return;
     }
+    if (tensors->pool_count == POOL_SIZE)
+        make_place(tensors, value->capacity);
+    if (tensors->pool_count == POOL_SIZE) {
+        value_unref(value);
+        return;
+    }
+    tensors->pool[tensors->pool_count++] = value;
+    tensors->pool_bytes += value->capacity;
 }

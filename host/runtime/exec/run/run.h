@@ -34,7 +34,7 @@ typedef struct run_tensors {
     inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory may be reused */
     uint32_t pool_count;
     uint64_t pool_bytes; /* of the pool's tensors */
-    uint64_t most_bytes; /* the most that runs had in use when they allocated a tensor, without the pool */
+    uint64_t most_bytes; /* the most that runs had in use when they allocated memory, without what was idle */
     void *workspace;     /* host memory of dynamic steps, of which one runs at a time; see run_take_workspace() */
     uint64_t workspace_room;
 } run_tensors;

@@ -3,6 +3,17 @@
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* AddressSanitizer checks accesses of blocks of malloc only. */
+#if defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WITH_ASAN 1
+#endif
+#endif
 
 struct run_memory {
     uint32_t references;       /* atomic */
@@ -12,6 +23,72 @@ struct run_memory {
     uint64_t used, peak; /* atomic */
     uint64_t calls;      /* atomic: number of allocations */
 };
+
+static uint64_t rounded(uint64_t bytes, uint64_t alignment)
+{
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
+static void *heap_block(uint64_t bytes, uint64_t alignment)
+{
+    const uint64_t room = rounded(bytes, alignment);
+
+    if (room < bytes || room > PTRDIFF_MAX)
+        return NULL;
+    return aligned_alloc((size_t)alignment, (size_t)(room > 0 ? room : alignment));
+}
+
+#if defined(__linux__) && !defined(WITH_ASAN)
+/* Blocks of at least this size are mapped, and unmapped when they are given back. malloc would keep them: once a larger
+ * block was freed, it places blocks of up to 32 MiB in the heap, and tensors that grow from step to step do not fit into
+ * the gaps that their predecessors leave. */
+static const uint64_t mapped_bytes = 4 << 20;
+
+static void *map_block(uint64_t bytes, uint64_t alignment)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), room = rounded(bytes, page),
+                   more = alignment > page ? alignment : 0;
+    char *memory, *aligned;
+
+    if (room < bytes || room > SIZE_MAX - more)
+        return NULL;
+    memory = mmap(NULL, (size_t)(room + more), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    if (more == 0)
+        return memory;
+    aligned = memory + (rounded((uintptr_t)memory, alignment) - (uintptr_t)memory);
+    if (aligned > memory)
+        (void)munmap(memory, (size_t)(aligned - memory));
+    if (memory + more > aligned)
+        (void)munmap(aligned + room, (size_t)(memory + more - aligned));
+    return aligned;
+}
+
+static void *take_block(uint64_t bytes, uint64_t alignment)
+{
+    return bytes >= mapped_bytes ? map_block(bytes, alignment) : heap_block(bytes, alignment);
+}
+
+static void give_block(void *memory, uint64_t bytes)
+{
+    if (bytes >= mapped_bytes)
+        (void)munmap(memory, (size_t)rounded(bytes, (uint64_t)sysconf(_SC_PAGESIZE)));
+    else
+        free(memory);
+}
+#else
+static void *take_block(uint64_t bytes, uint64_t alignment)
+{
+    return heap_block(bytes, alignment);
+}
+
+static void give_block(void *memory, uint64_t bytes)
+{
+    (void)bytes;
+    free(memory);
+}
+#endif
 
 run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget, uint64_t cap)
 {
@@ -122,16 +199,14 @@ static inlay_status over_budget(const run_memory *memory, uint64_t bytes, inlay_
 inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignment, void **out_memory,
                              inlay_diag *diag)
 {
-    const uint64_t room = (bytes + alignment - 1) / alignment * alignment;
-
     INLAY_CHECK(alignment >= 64);
     *out_memory = NULL;
     if (memory != NULL && !count_in(memory, bytes))
         return over_budget(memory, bytes, diag);
     if (memory != NULL && memory->allocator.alloc != NULL)
         *out_memory = memory->allocator.alloc(memory->allocator.user, bytes, alignment);
-    else if (room >= bytes && room <= PTRDIFF_MAX)
-        *out_memory = aligned_alloc((size_t)alignment, (size_t)(room > 0 ? room : alignment));
+    else
+        *out_memory = take_block(bytes, alignment);
     if (memory != NULL)
         (void)__atomic_add_fetch(&memory->calls, 1, __ATOMIC_RELAXED);
     if (*out_memory != NULL)
@@ -149,7 +224,7 @@ void run_memory_give(run_memory *source, void *memory, uint64_t bytes)
     if (source != NULL && source->allocator.alloc != NULL)
         source->allocator.free(source->allocator.user, memory, bytes);
     else
-        free(memory);
+        give_block(memory, bytes);
     if (source != NULL)
         (void)__atomic_sub_fetch(&source->used, bytes, __ATOMIC_RELAXED);
 }

@@ -1,6 +1,6 @@
 /* exec/values/run_memory.h - allocates the tensors, slabs and workspaces of a session's runs, from the caller's
- * allocator or malloc, and counts them against a budget. The object is reference-counted, because values may outlive
- * the session. Any thread may use it.
+ * allocator, from malloc, or as mappings if they are large, and counts them against a budget. The object is
+ * reference-counted, because values may outlive the session. Any thread may use it.
  *
  * In addition to the budget of runs there is a cap on all host memory of the session (option memory_limit, host=BYTES).
  * It includes the memory held between runs: weights, packed weights and plans. */
