@@ -321,6 +321,19 @@ static void attention(void **state)
           "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Div(s, r)\na = Add(d, m)\n"
           "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Attention", 0 },
+        { "the constant 0 instead of a mask",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm = [] 0\nr = [] 2.828427\n"
+          "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Div(s, r)\na = Add(m, d)\n"
+          "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Attention", 0 },
+        { "the constant 0, and a mask",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nn : 2,1,1,6\nm = [1] 0\nt = Transpose(k) perm=0,1,3,2\n"
+          "s = MatMul(q, t)\nd = Add(s, n)\na = Add(d, m)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Attention", 0 },
+        { "another constant instead of a mask",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm = [] 1\nt = Transpose(k) perm=0,1,3,2\n"
+          "s = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Transpose MatMul Add Softmax MatMul", 0 },
         { "scaled operands, keys by position",
           "q : 2,4,5,8\nk : 2,6,4,8\nv : 2,4,6,8\nr = [] 0.5946\n"
           "t = Transpose(k) perm=0,2,3,1\nu = Mul(t, r)\nw = Mul(q, r)\n"

@@ -155,6 +155,14 @@ static uint32_t match_where_mask(struct rewrite *rewrite, uint32_t value, const 
     return INLAY_NONE;
 }
 
+/* The constant 0 for all scores: exporters write it where a layer has no mask. */
+static bool is_zero(const struct rewrite *rewrite, uint32_t value)
+{
+    double c;
+
+    return rewrite_scalar(rewrite, value, &c) && c == 0 && rewrite_value_info(rewrite, value)->rank <= 1;
+}
+
 static uint32_t match_added_mask(struct rewrite *rewrite, uint32_t value, const graph_node *sum, bool windows,
                                  attention_masks *masks)
 {
@@ -165,6 +173,8 @@ static uint32_t match_added_mask(struct rewrite *rewrite, uint32_t value, const 
         bool rows_open = false;
 
         mask.value = rewrite_input(rewrite, sum, 1 - i);
+        if (is_zero(rewrite, mask.value))
+            return find_unmasked_scores(rewrite, scores, windows, masks);
         if (!matches_scores(rewrite, scores, value, &rows_open) ||
             !is_mask(rewrite, mask.value, scores, rewrite_value_info(rewrite, value)->dtype, &mask.whole))
             continue;
