@@ -1,0 +1,99 @@
+/* lanes.h - folds of numbers, for instance sums, in several lanes: in one lane each addition would wait for the previous one.
+ *
+ * In plain C lanes are fixed, so that results are the same on every CPU and with every compiler: element i belongs to lane
+ * i % (16 / sizeof(element)), but a rest of fewer elements belongs to lane 0. At the end the lanes are folded in their order.
+ * Instances for an instruction level (instance.h) leave this to OpenMP's simd, with vectors of that level.
+ *
+ *   SUM_IN_LANES(T, element, sum, i, begin, end, term)        adds `term`, an expression of i, to sum for i in [begin, end)
+ *   SUM_AND_SQUARES_IN_LANES(T, element, sum, squares, i, begin, end, term)  also adds the squares of the terms to squares
+ *   FOLD_IN_LANES(T, number, element, FOLD, operator, start, total, NANS, nan, i, begin, end, term)
+ *       total = FOLD(total, term) with terms of type `number`, where `start` is the neutral element and `operator` OpenMP's name of FOLD; nan, an int,
+ *       becomes 1 if NANS(term) is 1 for any term
+ *
+ * T: type of the results, and of the terms of sums; element: type that determines the number of lanes, that of the input. */
+#ifndef OPERATORS_LANES_H
+#define OPERATORS_LANES_H
+#include <stdint.h>
+
+/* FOLD and NANS of FOLD_IN_LANES for a maximum. */
+#define LANES_MAX(a, v) ((v) > (a) ? (v) : (a))
+#define LANES_NAN(v) ((v) != (v))
+#define LANES_NO_NAN(v) 0
+
+#ifdef KERNEL_LEVEL
+#define LANES_OMP(text) _Pragma(#text)
+#define SUM_IN_LANES(T, element, sum, i, begin, end, term)                                                             \
+    do {                                                                                                               \
+        LANES_OMP(omp simd reduction(+ : sum))                                                                         \
+        for (int64_t i = (begin); i < (end); i++)                                                                      \
+            (sum) += (term);                                                                                           \
+    } while (0)
+#define SUM_AND_SQUARES_IN_LANES(T, element, sum, squares, i, begin, end, term)                                        \
+    do {                                                                                                               \
+        LANES_OMP(omp simd reduction(+ : sum, squares))                                                                \
+        for (int64_t i = (begin); i < (end); i++) {                                                                    \
+            const T term_ = (term);                                                                                    \
+            (sum) += term_;                                                                                            \
+            (squares) += term_ * term_;                                                                                \
+        }                                                                                                              \
+    } while (0)
+#define FOLD_IN_LANES(T, number, element, FOLD, operator, start, total, NANS, nan, i, begin, end, term)                \
+    do {                                                                                                               \
+        LANES_OMP(omp simd reduction(operator: total) reduction(| : nan))                                              \
+        for (int64_t i = (begin); i < (end); i++) {                                                                    \
+            const number term_ = (term);                                                                               \
+            (total) = FOLD((total), term_);                                                                            \
+            (nan) |= NANS(term_);                                                                                      \
+        }                                                                                                              \
+    } while (0)
+#else
+#if defined(__clang__)
+#define LANES_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define LANES_UNROLL _Pragma("GCC unroll 16")
+#endif
+/* For each element i: `body`, which has its lane as `lane_`. */
+#define LANES_EACH(lanes, i, begin, end, body)                                                                         \
+    for (int64_t block_ = (begin); block_ + (lanes) <= (end); block_ += (lanes)) {                                     \
+        LANES_UNROLL                                                                                                   \
+        for (int lane_ = 0; lane_ < (lanes); lane_++) {                                                                \
+            const int64_t i = block_ + lane_;                                                                          \
+            body                                                                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    for (int64_t i = (end) - ((end) - (begin)) % (lanes); i < (end); i++) {                                            \
+        enum { lane_ = 0 };                                                                                            \
+        body                                                                                                           \
+    }
+#define SUM_IN_LANES(T, element, sum, i, begin, end, term)                                                             \
+    do {                                                                                                               \
+        enum { LANES_ = 16 / sizeof(element) };                                                                        \
+        T sums_[LANES_] = { 0 };                                                                                       \
+        LANES_EACH(LANES_, i, begin, end, sums_[lane_] += (term);)                                                     \
+        for (int lane_ = 0; lane_ < LANES_; lane_++)                                                                   \
+            (sum) += sums_[lane_];                                                                                     \
+    } while (0)
+#define SUM_AND_SQUARES_IN_LANES(T, element, sum, squares, i, begin, end, term)                                        \
+    do {                                                                                                               \
+        enum { LANES_ = 16 / sizeof(element) };                                                                        \
+        T sums_[LANES_] = { 0 }, squares_[LANES_] = { 0 };                                                             \
+        LANES_EACH(LANES_, i, begin, end, const T term_ = (term); sums_[lane_] += term_;                               \
+                   squares_[lane_] += term_ * term_;)                                                                  \
+        for (int lane_ = 0; lane_ < LANES_; lane_++) {                                                                 \
+            (sum) += sums_[lane_];                                                                                     \
+            (squares) += squares_[lane_];                                                                              \
+        }                                                                                                              \
+    } while (0)
+#define FOLD_IN_LANES(T, number, element, FOLD, operator, start, total, NANS, nan, i, begin, end, term)                \
+    do {                                                                                                               \
+        enum { LANES_ = 16 / sizeof(element) };                                                                        \
+        T folds_[LANES_];                                                                                              \
+        for (int lane_ = 0; lane_ < LANES_; lane_++)                                                                   \
+            folds_[lane_] = (start);                                                                                   \
+        LANES_EACH(LANES_, i, begin, end, const number term_ = (term); folds_[lane_] = FOLD(folds_[lane_], term_);     \
+                   (nan) |= NANS(term_);)                                                                              \
+        for (int lane_ = 0; lane_ < LANES_; lane_++)                                                                   \
+            (total) = FOLD((total), folds_[lane_]);                                                                    \
+    } while (0)
+#endif
+#endif
