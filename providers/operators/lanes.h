@@ -73,16 +73,11 @@
         for (int lane_ = 0; lane_ < LANES_; lane_++)                                                                   \
             (sum) += sums_[lane_];                                                                                     \
     } while (0)
+/* GCC does not vectorise two sums in a loop of lanes. */
 #define SUM_AND_SQUARES_IN_LANES(T, element, sum, squares, i, begin, end, term)                                        \
     do {                                                                                                               \
-        enum { LANES_ = 16 / sizeof(element) };                                                                        \
-        T sums_[LANES_] = { 0 }, squares_[LANES_] = { 0 };                                                             \
-        LANES_EACH(LANES_, i, begin, end, const T term_ = (term); sums_[lane_] += term_;                               \
-                   squares_[lane_] += term_ * term_;)                                                                  \
-        for (int lane_ = 0; lane_ < LANES_; lane_++) {                                                                 \
-            (sum) += sums_[lane_];                                                                                     \
-            (squares) += squares_[lane_];                                                                              \
-        }                                                                                                              \
+        SUM_IN_LANES(T, element, sum, i, begin, end, term);                                                            \
+        SUM_IN_LANES(T, element, squares, i, begin, end, (term) * (term));                                             \
     } while (0)
 #define FOLD_IN_LANES(T, number, element, FOLD, operator, start, total, NANS, nan, i, begin, end, term)                \
     do {                                                                                                               \
