@@ -1,11 +1,13 @@
 #!/bin/bash
 # Cross-builds for arm64 with Debian's crossbuild-essential-arm64, and runs the result under qemu-user: the tests of
-# kernels and operators, ONNX's test cases on each provider, and a real model. Then it checks the machine code of the
-# NEON kernels' inner loops (cross/loops.py), because an emulator cannot measure times. The last line is 'N passed, N
+# kernels and operators, ONNX's test cases on each provider, and a real model. With --reproducible cpu ONNX's cases, random
+# graphs and a model have the same bits as in a build for this machine (build/release). Then it checks the machine code of
+# the NEON kernels' inner loops (cross/loops.py), because an emulator cannot measure times. The last line is 'N passed, N
 # failed'; the exit code is 0 only if nothing failed.
 #
 #   tests/cross.sh            builds in build/arm64
 #   tests/cross.sh --build    builds only
+#   tests/cross.sh --bits     builds what the comparison of bits needs, and only compares
 #
 # Adds the architecture arm64 to dpkg and installs missing packages (group cross of packages.txt, and oneDNN's
 # library), which needs root or sudo and the network.
@@ -13,6 +15,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 build=$root/build/arm64
+native=$root/build/release
 libraries=/usr/lib/aarch64-linux-gnu
 
 as_root=()
@@ -35,15 +38,23 @@ if command -v ccache >/dev/null; then
 fi
 mkdir -p "$build"
 log=$build/run.log
-if ! cmake --preset release -B "$build" --toolchain "$root/tests/cross/arm64.cmake" -DINLAY_TESTS=ON -DINLAY_SAMPLES=OFF \
-    -DDNNL_INCLUDE_DIR=/usr/include -DDNNL_LIBRARY="$dnnl_library" "${launcher[@]}" >"$log" 2>&1 ||
-    ! cmake --build "$build" -j "$(nproc)" >>"$log" 2>&1; then
-    tail -n 40 "$log"
-    echo "cross.sh: the build failed"
-    exit 1
-fi
-echo "built for arm64 after $SECONDS s"
+# $1: folder, $2: targets, the rest: options of CMake
+build() {
+    if ! cmake --preset release -B "$1" -DINLAY_TESTS=ON "${launcher[@]}" "${@:3}" >"$log" 2>&1 ||
+        ! cmake --build "$1" -j "$(nproc)" --target $2 >>"$log" 2>&1; then # shellcheck disable=SC2086
+        tail -n 40 "$log"
+        echo "cross.sh: the build failed"
+        exit 1
+    fi
+    echo "built in $1 after $SECONDS s"
+}
+compared='inlay_cli inlay_probe cpu reference test_exec_random_bits' # programs and plugins whose results are compared
+targets=all
+[ "${1:-}" != --bits ] || targets=$compared
+build "$build" "$targets" --toolchain "$root/tests/cross/arm64.cmake" -DINLAY_SAMPLES=OFF -DDNNL_INCLUDE_DIR=/usr/include \
+    -DDNNL_LIBRARY="$dnnl_library"
 [ "${1:-}" != --build ] || exit 0
+build "$native" "$compared"
 
 # The helper that probes new plugins is an arm64 program, which only the emulator can start.
 probe=$build/libexec/inlay/inlay-probe
@@ -75,6 +86,20 @@ try() {
 }
 
 data=/usr/share/libonnx-testdata/data
+compare_bits() {
+    try 'the bits of ONNX'"'"'s cases' bash tests/conformance/bits.sh --other "$inlay" "$native/bin/inlay" \
+        $data/{node,simple,pytorch-converted,pytorch-operator}
+    try 'the bits of random graphs' bash tests/exec/levels.sh "$native/bin/test_exec_random_bits" 2 \
+        qemu-aarch64 "$build/bin/test_exec_random_bits"
+    try 'the bits of models' /usr/bin/python3 tests/bench/same_bits.py --models squeezenet1_1,gpt2_tiny_kv --isa avx2 --threads 1 \
+        --inlay "$native/bin/inlay" --emulated "$inlay"
+}
+if [ "${1:-}" = --bits ]; then
+    compare_bits
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+    exit
+fi
 try 'conformance' bash tests/conformance/run.sh "$inlay" $data
 for provider in cpu onednn openblas; do
     try "conformance of $provider" bash tests/conformance/run.sh "$inlay" $data --policy priority \
@@ -86,6 +111,7 @@ while read -r name; do
     try "test $name" ctest --test-dir "$build" -R "^$name\$" --output-on-failure --no-tests=error --timeout 1200
 done < <(grep -v '^#' tests/cross/tests.txt)
 [ $tests -gt 0 ] || failed=$((failed + 1))
+compare_bits
 try 'a model' bash tests/models/run.sh --inlay "$inlay" squeezenet1_1
 mapfile -t objects < <(find "$build/providers/simd" "$build/providers/cpu" -path '*neon*' -name '*.o')
 try 'code of kernels' python3 tests/cross/loops.py tests/cross/loops.txt "${objects[@]}"

@@ -48,11 +48,9 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_ENUM,
       .default_value = "0",
       .choices = "0|1|cpu",
-      .doc =
-          "1 = one fixed kernel for each kind of convolution and matrix multiplication, regardless of sizes, "
-          "measurements and number of rows; cpu = also kernels that compute the same bits on every x86-64 CPU, in the "
-          "whole "
-          "process; set by the session option of the same name" },
+      .doc = "1 = one fixed kernel for each kind of convolution and matrix multiplication, regardless of sizes, "
+             "measurements and number of rows; cpu = also kernels that compute the same bits on every x86-64 and arm64 "
+             "CPU, in the whole process; set by the session option of the same name" },
     { .name = "isa",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",

@@ -1,6 +1,7 @@
 /* MeanVarianceNormalization: ONNX 9, 13. (x - mean) / (deviation + 1e-9) over any set of axes. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "operators/lanes.h"
 #include "operators/operators.h"
 #include "simd/vecmath.h"
 #include <math.h>

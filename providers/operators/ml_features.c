@@ -1,6 +1,7 @@
 /* Binarizer, Imputer, Normalizer, Scaler, FeatureVectorizer, ArrayFeatureExtractor: ai.onnx.ml 1. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "operators/lanes.h"
 #include "operators/ml.h"
 
 enum { FEATURE_GRAIN = 1 << 13, FEATURE_BLOCK = 256 };
@@ -166,13 +167,9 @@ static double norm_run(uint32_t kind, const double *values, int64_t count, doubl
         return norm;
     }
     if (kind == NORM_L1) {
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < count; j++)
-            sum += fabs(values[j]);
+        SUM_IN_LANES(double, double, sum, j, 0, count, fabs(values[j]));
     } else {
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < count; j++)
-            sum += values[j] * values[j];
+        SUM_IN_LANES(double, double, sum, j, 0, count, values[j] * values[j]);
     }
     return norm + sum;
 }

@@ -6,6 +6,7 @@
 #include "operators/ml.h"
 #include "inlay/check.h"
 #include "cpu/matrix/sgemm.h"
+#include "operators/lanes.h"
 #include "simd/vecmath.h"
 
 /* Columns computed at once, rows computed at once, blocks of columns of a single row, and features summed as float. */
@@ -153,17 +154,21 @@ void ml_table_rows(const ml_table *table, const kit_tensor *input, int64_t first
     }
 }
 
+/* base ^ power, power from 1 to 4. */
+static inline __attribute__((always_inline)) double power_of(double base, int power)
+{
+    const double square = base * base;
+
+    return power == 1 ? base : power == 2 ? square : power == 3 ? square * base : square * square;
+}
+
 /* Implements ml_sum_of_powers(); power is a constant after inlining. */
 static inline __attribute__((always_inline)) double sum_of(const float *values, const double *weight, int64_t count,
                                                            double factor, double term, const int power)
 {
     double sum = 0;
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++) {
-        const double base = factor * (double)values[i] + term, square = base * base;
-        sum += weight[i] * (power == 1 ? base : power == 2 ? square : power == 3 ? square * base : square * square);
-    }
+    SUM_IN_LANES(double, float, sum, i, 0, count, weight[i] * power_of(factor * (double)values[i] + term, power));
     return sum;
 }
 double ml_sum_of_powers(const float *values, const double *weight, int64_t count, double factor, double term, int power)
@@ -185,9 +190,7 @@ double ml_dot(const double *first, const double *second, int64_t count)
 {
     double sum = 0;
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++)
-        sum += first[i] * second[i];
+    SUM_IN_LANES(double, double, sum, i, 0, count, first[i] * second[i]);
     return sum;
 }
 
@@ -195,8 +198,6 @@ double ml_dot(const double *first, const double *second, int64_t count)
 void ml_powers(double *values, int64_t count, double factor, double term, int power)
 {
     INLAY_CHECK(power >= 1 && power <= 4);
-    for (int64_t i = 0; i < count; i++) {
-        const double base = factor * values[i] + term, square = base * base;
-        values[i] = power == 1 ? base : power == 2 ? square : power == 3 ? square * base : square * square;
-    }
+    for (int64_t i = 0; i < count; i++)
+        values[i] = power_of(factor * values[i] + term, power);
 }

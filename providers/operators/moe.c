@@ -6,6 +6,7 @@
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/args.h"
+#include "operators/lanes.h"
 #include "simd/convert.h"
 #include "operators/operators.h"
 #include <math.h>
@@ -271,9 +272,7 @@ static float dot(const float *input, const float *weights, int64_t count)
 {
     float sum = 0;
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++)
-        sum += input[i] * weights[i];
+    SUM_IN_LANES(float, float, sum, i, 0, count, input[i] * weights[i]);
     return sum;
 }
 

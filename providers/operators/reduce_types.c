@@ -1,4 +1,5 @@
 /* reduce_types.c - the loops of reduce.inc for each element type. It contains no kernels. */
+#include "operators/lanes.h"
 #include "operators/reduce_types.h"
 #include "simd/convert.h"
 #include "inlay/kit.h"

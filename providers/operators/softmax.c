@@ -2,6 +2,7 @@
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
+#include "operators/lanes.h"
 #include "operators/operators.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"

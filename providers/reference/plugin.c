@@ -30,7 +30,7 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_ENUM,
       .default_value = "0",
       .choices = "0|1|cpu",
-      .doc = "no effect: results are always the same on every x86-64 CPU" },
+      .doc = "no effect: results are always the same on every x86-64 and arm64 CPU" },
 };
 
 static const kit_provider provider = {

@@ -66,7 +66,9 @@ static void add(const char *format, ...)
     va_end(list);
 }
 
-/* ------------------------------------------ families: each writes a script and returns its opset */
+/* ------------------------------------------ families: each writes a script and returns its opset
+ *
+ * An argument list has at most one call that draws: the order of its evaluation differs between architectures. */
 
 static int products(void)
 {
@@ -147,9 +149,9 @@ static int softmaxes(void)
 {
     char text[64];
     int dims[4], rank = shape(text, 300000, dims);
+    const int axis = random_bool() ? rank - 1 : (int)below(rank);
 
-    add("x : %s\ny = %s(x) axis=%d\n-> y", text, ONE_OF("Softmax", "Softmax", "LogSoftmax", "Hardmax"),
-        random_bool() ? rank - 1 : (int)below(rank));
+    add("x : %s\ny = %s(x) axis=%d\n-> y", text, ONE_OF("Softmax", "Softmax", "LogSoftmax", "Hardmax"), axis);
     return 13;
 }
 
@@ -158,13 +160,14 @@ static int reductions(void)
     char text[64], axes[32] = "";
     int dims[4], rank = shape(text, 300000, dims);
     const int first = (int)below(rank), last = first + (int)below(rank - first);
+    const bool keeps = random_bool();
 
     for (int d = first; d <= last; d++)
         (void)sprintf(axes + strlen(axes), "%d,", d);
     add("x : %s\na = Abs(x)\ny = %s(a) axes=%s keepdims=%d\n-> y", text,
         ONE_OF("ReduceMean", "ReduceSum", "ReduceL2", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum",
                "ReduceProd", "ReduceMax", "ReduceMin"),
-        axes, random_bool());
+        axes, keeps);
     return 11;
 }
 
@@ -209,13 +212,14 @@ static int norms(void)
 static int pools(void)
 {
     const int kernel = 1 + (int)below(5), high = kernel + size(40), wide = kernel + size(40);
+    const int images = 1 + (int)below(2), channels = size(80), down = 1 + (int)below(2), right = 1 + (int)below(2);
 
-    add("x : %d,%d,%d,%d\n", 1 + (int)below(2), size(80), high, wide);
+    add("x : %d,%d,%d,%d\n", images, channels, high, wide);
     if (below(3) == 0) {
         add("y = %s(x)\n-> y", ONE_OF("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"));
     } else {
         add("y = %s(x) kernel_shape=%d,%d strides=%d,%d\n-> y", ONE_OF("AveragePool", "MaxPool", "LpPool"), kernel,
-            kernel, 1 + (int)below(2), 1 + (int)below(2));
+            kernel, down, right);
     }
     return 17;
 }

@@ -15,11 +15,13 @@
 #elif defined(KERNEL_IS_uniform_c) /* as AVX2 */
 #define VBYTES 32
 #define MR 4
-#elif defined(__x86_64__)
-#include <emmintrin.h>
+#elif defined(KERNEL_IS_c) /* on every CPU, since the choice of an algorithm depends on it */
 #define VBYTES 16
 #define MR 4 /* 12 sums, as with AVX2 */
+#if defined(__x86_64__)
+#include <emmintrin.h>
 #define MADD(pair, line) ((s16_vec)_mm_madd_epi16((__m128i)(pair), (__m128i)(line)))
+#endif
 #else
 #define VBYTES 16
 #define MR 8
