@@ -36,7 +36,8 @@ static double local_factor(const char *script)
     return factor;
 }
 
-/* Multiplications take twice as long, and calls and moves as long as on the reference core. */
+/* With half of the multipliers, multiplications take less than twice as long, because they come closer to their limit.
+ * Calls and moves take as long as on the reference core. */
 static void multiplications_are_scaled(void **state)
 {
     const double gemm = local_factor("a : 512,512\nb : 512,512\ny = MatMul(a, b)\n-> y"),
@@ -44,8 +45,8 @@ static void multiplications_are_scaled(void **state)
                  move = local_factor("x : 64,512\ny = Concat(x, x) axis=1\n-> y");
 
     (void)state;
-    assert_true(gemm > 1.8 && gemm <= 2.001);
-    assert_true(conv > 1.5 && conv <= 2.001);
+    assert_true(gemm > 1.5 && gemm < 1.75);
+    assert_true(conv > 1.2 && conv < 1.75);
     assert_true(fabs(move - 1) < 1e-9);
 }
 
