@@ -158,7 +158,9 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
     const onednn_state *state = state_;
     kit_refusal why = { 0, "", "" };
     const double width = state->reduced ? 2 : 4; /* bytes of a packed weight */
-    double threads = request->max_threads > 0 ? request->max_threads : 1, rate, flops, reading;
+    const double slowdown =
+        cpu_reference_pace().multiply / cpu_local_pace(cpu_measured_speed(state->host)).multiply; /* of this CPU */
+    double threads = request->max_threads > 0 ? request->max_threads : 1, rate, flops, reading, work;
     struct sizes sizes;
     struct group group;
 
@@ -166,7 +168,7 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", why.text);
     sizes = sizes_of(request, &group);
     flops = flops_of(&group, &sizes, &rate);
-    rate *= cpu_speed();
+    rate *= cpu_reference_pace().multiply;
     if (group_is_reduced(state, &group))
         rate *= REDUCED_GAIN;
     if (flops < SHARED_FLOPS || group.kind == GROUP_DECONV)
@@ -175,7 +177,8 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
     if (group.constant[OPERAND_WEIGHTS])
         reading += width * sizes.weights / WEIGHTS_BYTES_PER_NS / threads +
                    weights_memory_ns(weights_of_graph(request->graph), width * sizes.weights) / sqrt(threads);
-    out->ns = CALL_NS + (threads > 1 ? TEAM_NS : 0) + fmax(flops / rate / threads, reading);
+    work = flops / rate / threads;
+    out->ns = CALL_NS + (threads > 1 ? TEAM_NS : 0) + fmax(work, reading);
     if (group.kind == GROUP_CONV || group.kind == GROUP_DECONV) {
         out->ns += reorder_ns(4 * sizes.input, threads) + reorder_ns(4 * sizes.output, threads);
         if (!group.constant[OPERAND_WEIGHTS])
@@ -185,6 +188,8 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         out->ns += reorder_ns(4 * sizes.addend, threads);
     if (group.function.kind != dnnl_alg_kind_undef)
         out->ns += sizes.output / FUNCTION_PER_NS / threads;
+    if (INLAY_HAS(out, local_ns))
+        out->local_ns = out->ns - fmax(work, reading) + fmax(work * slowdown, reading);
     out->flops = flops;
     out->bytes_read = (uint64_t)(4 * (sizes.input + sizes.weights + sizes.addend));
     out->bytes_written = (uint64_t)(4 * sizes.output);

@@ -9,6 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Float operations per nanosecond of the reference core. */
+#define REFERENCE_FLOPS 320.0
+/* Bytes that a core reads per nanosecond from the first-level cache to execute the kernels that do not multiply as fast
+ * as the cost models say; a core that reads more is as fast. */
+#define ENOUGH_BYTES 200.0
+
 static const char *const level_names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512" };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -134,13 +140,39 @@ bool cpu_is_capped(void)
     return cpu_uniform() == CPU_UNIFORM_NO && cpu_level_in_use() < level_of_cpu();
 }
 
-double cpu_speed(void)
+cpu_pace cpu_reference_pace(void)
 {
     static const double speeds[CPU_LEVEL_COUNT] = { 0.25, 0.5, 1 };
     const cpu_level level = cpu_level_in_use();
 
     INLAY_CHECK(level < CPU_LEVEL_COUNT);
-    return speeds[level];
+    return (cpu_pace){ speeds[level], speeds[level] };
+}
+
+cpu_pace cpu_local_pace(const inlay_speed *measured)
+{
+    const cpu_level level = cpu_level_in_use();
+    cpu_pace pace = cpu_reference_pace();
+    double flops;
+
+    if (measured == NULL)
+        return pace;
+    flops = level == CPU_AVX512 ? measured->flops_v4
+            : level == CPU_AVX2 ? measured->flops_v3
+                                : measured->flops_baseline;
+    if (flops > 0)
+        pace.multiply = flops / REFERENCE_FLOPS;
+    if (measured->core_bytes > 0)
+        pace.other = measured->core_bytes < ENOUGH_BYTES ? measured->core_bytes / ENOUGH_BYTES : 1;
+    return pace;
+}
+
+const inlay_speed *cpu_measured_speed(const inlay_host *host)
+{
+    const inlay_ext_speed *speed = host->extension(host->ctx, INLAY_EXT_SPEED);
+    const inlay_speed *measured = speed != NULL && INLAY_HAS(speed, get) ? speed->get(host->ctx) : NULL;
+
+    return measured != NULL && INLAY_HAS(measured, memory_bytes) ? measured : NULL;
 }
 
 bool cpu_has_vnni(void)

@@ -4,7 +4,7 @@
  * possible to test and measure the kernels of older CPUs. */
 #ifndef SIMD_CPU_H
 #define SIMD_CPU_H
-#include "inlay/status.h"
+#include "inlay/extensions.h"
 #include <stdbool.h>
 
 typedef enum cpu_level {
@@ -39,8 +39,18 @@ inlay_status cpu_use_uniform(inlay_diag *diag);
 
 /* True if the level is capped below that of the CPU. */
 bool cpu_is_capped(void);
-/* Speed of arithmetic at this level relative to a core with AVX-512, for cost estimates. */
-double cpu_speed(void);
+/* Speed relative to the reference core with AVX-512 (INLAY_PROVIDER_REFERENCE_CORE), for cost estimates. */
+typedef struct cpu_pace {
+    double multiply; /* multiply-adds */
+    double other;    /* other vector instructions, on data in the cache */
+} cpu_pace;
+/* Of the reference core at this level. */
+cpu_pace cpu_reference_pace(void);
+/* Of this machine at this level; measured: by the host, or NULL. Parts that were not measured are those of the reference
+ * core. */
+cpu_pace cpu_local_pace(const inlay_speed *measured);
+/* The host's measurement; NULL: it has none. */
+const inlay_speed *cpu_measured_speed(const inlay_host *host);
 /* True if VNNI with 512 bits is usable; false below CPU_AVX512. */
 bool cpu_has_vnni(void);
 /* True if AVX-VNNI is usable; false below CPU_AVX2. */

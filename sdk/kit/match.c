@@ -326,6 +326,9 @@ static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
 
 inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag)
 {
+    bool is_local = INLAY_HAS(cost, local_ns); /* every node so far has a local time */
+    double local_ns = 0;
+
     cost->ns = 0;
     cost->flops = 0;
     cost->bytes_read = 0;
@@ -339,6 +342,8 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
             return inlay_fail(diag, status, "the cost of %s is not known",
                               inlay_graph_node(request->graph, request->offer->nodes[i])->name.data);
         cost->ns += node_cost.ns;
+        local_ns += node_cost.local_ns;
+        is_local = is_local && node_cost.local_ns > 0;
         cost->flops += node_cost.flops;
         cost->bytes_read += node_cost.bytes_read;
         cost->bytes_written += node_cost.bytes_written;
@@ -347,5 +352,7 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
     }
     if (request->offer->cookie == KIT_COOKIE_CHAIN)
         cost_of_chain(request, cost);
+    else if (is_local)
+        cost->local_ns = local_ns;
     return INLAY_OK;
 }

@@ -102,6 +102,7 @@ static void all_stay_if_they_fit(void **state)
     assert_int_equal(sizes.resident, 4 * MB);
     assert_int_equal(sizes.streamed, 0);
     run(&fixture);
+    assert_true(weight_stream_read_ns(fixture.stream) == 0); /* runs read nothing */
     end(&fixture);
 }
 
@@ -120,7 +121,10 @@ static void the_choice_is_spread(void **state)
         assert_false(i > 0 && stays(&fixture, i) && stays(&fixture, i - 1));
     }
     assert_int_equal(count, 2);
+    assert_true(weight_stream_read_ns(fixture.stream) == 0); /* nothing was read yet */
     run(&fixture);
+    assert_true(weight_stream_read_ns(fixture.stream) > 0);
+    assert_true(weight_stream_read_ns(NULL) == 0);
     weight_stream_trim(fixture.stream);
     run(&fixture);
     end(&fixture);

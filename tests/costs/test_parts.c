@@ -411,6 +411,7 @@ static void make_profile(cost_profile *profile)
     one->links[0] = (profile_link){ "fake.memory", { 5000, 0.1 }, { 7000, 0.2 } };
     profile->providers = one;
     profile->provider_count = 1;
+    profile->speed = (inlay_speed){ sizeof profile->speed, 1, 2, 3, 4, 5, 6, 7, 8 };
     profile_cpu(profile->cpu, sizeof profile->cpu);
 }
 
@@ -441,6 +442,7 @@ static void profiles_come_back(void **state)
     assert_int_equal(provider->lines[1].class.dtype, INLAY_UNDEFINED);
     assert_int_equal(provider->lines[1].threads, 2);
     assert_true(provider->factors[0].factor == 1.5);
+    assert_memory_equal(&back.speed, &profile.speed, sizeof back.speed);
     assert_string_equal(provider->links[0].domain, "fake.memory");
     assert_true(fabs(provider->links[0].from.ns_per_byte - 0.2) < 1e-4 && provider->links[0].to.latency_ns == 5000);
     assert_int_equal(warnings, 0);
@@ -573,14 +575,15 @@ static void memory_may_run_out(void **state)
 
 /* ------------------------------------------------------------------ displayed times */
 
-/* Only the models of providers with INLAY_PROVIDER_REFERENCE_CORE refer to that core, and are scaled for display, if the
- * node mostly computes. */
+/* Only the models of providers with INLAY_PROVIDER_REFERENCE_CORE refer to that core, and are scaled for display: by the
+ * provider, or if the node mostly computes. */
 static void modelled_times_are_scaled(void **state)
 {
     static const inlay_provider modelled = { .flags = INLAY_PROVIDER_REFERENCE_CORE }, other = { .flags = 0 };
     const partition_provider of_reference = { .table = &modelled }, of_other = { .table = &other };
     const inlay_cost dense = { .flops = 1000, .bytes_read = 300, .bytes_written = 100 },
-                     stream = { .flops = 800, .bytes_read = 300, .bytes_written = 100 };
+                     stream = { .flops = 800, .bytes_read = 300, .bytes_written = 100 },
+                     local = { .ns = 10, .flops = 1000, .bytes_read = 300, .bytes_written = 100, .local_ns = 30 };
     const double pace = core_time_factor();
 
     (void)state;
@@ -593,6 +596,10 @@ static void modelled_times_are_scaled(void **state)
     assert_true(displayed_time_factor(&of_reference, COST_PROFILE, &dense) == 1);
     assert_true(displayed_time_factor(&of_reference, COST_MEASURED, &dense) == 1);
     assert_true(displayed_time_factor(&of_other, COST_MODEL, &dense) == 1);
+    /* unless the provider states the time on this machine */
+    assert_true(displayed_time_factor(&of_reference, COST_MODEL, &local) == 3);
+    assert_true(displayed_time_factor(&of_reference, COST_MEASURED, &local) == 1);
+    assert_true(cost_local_ns(&local) == 30 && cost_local_ns(&stream) == stream.ns);
 }
 
 int main(void)

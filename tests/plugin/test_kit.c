@@ -130,6 +130,7 @@ static void cost_pick(const kit_node *node, const kit_plan *shapes, inlay_cost *
 {
     (void)node;
     cost->flops = 1e6 * (double)shapes->out[0].count;
+    cost->local_ns = 3e6;
 }
 
 static const kit_kernel kernels[] = {
@@ -377,7 +378,7 @@ static void costs(void **unused)
     assert_int_equal(api->cost(state, &request, &cost, NULL), INLAY_OK);
     assert_int_equal(cost.bytes_read, 4000);
     assert_int_equal(cost.bytes_written, 4000);
-    assert_true(cost.flops == 1000 && cost.ns > 100 && cost.ns < 10000);
+    assert_true(cost.flops == 1000 && cost.ns > 100 && cost.ns < 10000 && cost.local_ns == 0);
     assert_int_equal(cost.confidence, INLAY_CONFIDENCE_GUESS);
     built->sizes[1] = -1; /* unknown: as large as the input */
     assert_int_equal(api->cost(state, &request, &cost, NULL), INLAY_OK);
@@ -387,7 +388,7 @@ static void costs(void **unused)
         text("Pick"); /* its kernel counts 10^9 operations; the time follows, and more threads reduce it */
     assert_int_equal(api->cost(state, &request, &cost, NULL), INLAY_OK);
     one_thread = cost.ns;
-    assert_true(cost.flops == 1e9 && one_thread > 1e6);
+    assert_true(cost.flops == 1e9 && one_thread > 1e6 && cost.local_ns == 3e6);
     request.max_threads = 4;
     assert_int_equal(api->cost(state, &request, &cost, NULL), INLAY_OK);
     assert_true(cost.ns < one_thread / 2);

@@ -1,6 +1,7 @@
 /* The registry: files that are loaded from folders, files that are refused and their messages, and opening
  * providers. */
 #include "base/boundary.h"
+#include "base/isa.h"
 #include "cmocka_all.h"
 #include "inlay/extensions.h"
 #include "plugin_dirs.h"
@@ -250,6 +251,27 @@ static void schemas_for_plugins(void **state)
             schemas->find(host->ctx, "com.example", rows[i].op_type, rows[i].opset, check_schema, &expected, &diag),
             INLAY_NOT_FOUND);
     }
+}
+
+/* Every level of the CPU has a speed. Those of `inlay tune --machine` alone are 0. */
+static void speed_for_plugins(void **state)
+{
+    const inlay_host *host = host_table();
+    const inlay_ext_speed *speed = host->extension(host->ctx, INLAY_EXT_SPEED);
+    const inlay_speed *core;
+
+    (void)state;
+    assert_true(speed != NULL && INLAY_HAS(speed, get));
+    core = speed->get(host->ctx);
+    assert_true(core != NULL && INLAY_HAS(core, loop_ns));
+    assert_ptr_equal(speed->get(host->ctx), core);
+    assert_true(core->flops_baseline > 0 && core->core_bytes > 0 && core->near_bytes > 0);
+#if defined(__x86_64__)
+    assert_true(core->memory_bytes > 0);
+#endif
+    assert_int_equal(core->flops_v3 > 0, isa_in_use() >= INLAY_ISA_X86_64_V3);
+    assert_int_equal(core->flops_v4 > 0, isa_in_use() >= INLAY_ISA_X86_64_V4);
+    assert_true(core->shared_bytes == 0 && core->loop_ns == 0);
 }
 
 /* A file whose time stamp changes while it is open is opened again; each open has its shutdown. */
@@ -528,6 +550,7 @@ int main(void)
         cmocka_unit_test(descriptions_with_more_domains),
         cmocka_unit_test(operators_of_an_open_provider),
         cmocka_unit_test(schemas_for_plugins),
+        cmocka_unit_test(speed_for_plugins),
         cmocka_unit_test(opened_twice),
         cmocka_unit_test(files_that_are_not_plugins),
         cmocka_unit_test(directories_that_are_refused),

@@ -3,6 +3,7 @@
 #include "inlay/check.h"
 #include "base/among.h"
 #include "base/clock.h"
+#include "base/core_speed.h"
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "base/order.h"
@@ -73,7 +74,7 @@ static inlay_status add_point(struct calibration *calibration, uint32_t provider
     calibrate_point *earlier = find_earlier_point(calibration, provider_index, point);
 
     if (earlier != NULL) {
-        earlier->point.ns = fmin(earlier->point.ns, point->point.ns);
+        earlier->point.ns = earlier->alone.ns = fmin(earlier->point.ns, point->point.ns);
         if (earlier->with_ns == 0) { /* the regions were not timed */
             earlier->with_ns = point->with_ns;
             earlier->without_ns = point->without_ns;
@@ -173,9 +174,8 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
     struct measurement measured = { .ns = 0 };
     inlay_status status;
 
-    /* Kernels without weights are timed as if large kernels had run before them. */
     offer->job.device_timeout_ms = calibration->session->env.device_timeout_ms;
-    offer->job.weights_in = offer->parts.weight_bytes > 0 ? cost_weights_in(offer->parts.weight_bytes) : COST_FAR;
+    offer->job.weights_in = cost_weights_in(offer->parts.weight_bytes);
     status = measure_offer(&offer->job, &calibration->plan, &calibration->sweep, &measured, &why);
 
     calibration->session->abandoned |=
@@ -229,6 +229,17 @@ static void price_at_found_sizes(case_offer *offer)
     (void)cost_of_offer(NULL, &question, &offer->offer.cost, &error);
 }
 
+/* The terms of the offer's price for its last node. */
+static void find_terms(const case_offer *offer, uint32_t node, double out_x[FIT_TERMS])
+{
+    const inlay_graph *view = offer->job.snapshot;
+    const inlay_cost *cost = &offer->offer.cost;
+
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost_local_ns(cost),
+              cost_cold_bytes(view, inlay_graph_node(view, node), cost) * cost_cold_share(offer->parts.weight_bytes),
+              out_x);
+}
+
 /* Times a kernel, alone and in regions if it has such forms, and adds a point for it. A kernel that fails gets no
  * point. offers: [CALIBRATE_FORMS]. */
 static inlay_status time_point(struct calibration *calibration, case_models *models, uint32_t provider_index,
@@ -254,7 +265,7 @@ static inlay_status time_point(struct calibration *calibration, case_models *mod
     if (typical == alone)
         price_at_found_sizes(alone);
     point.kind = cost_kind_of(cost);
-    point.model_ns = cost->ns;
+    point.model_ns = cost_local_ns(cost);
     if (point.point.ns == 0)
         return INLAY_OK;
     if (chained->exists) {
@@ -271,8 +282,9 @@ static inlay_status time_point(struct calibration *calibration, case_models *mod
         point.with_ns = point.without_ns = 0; /* a region failed, so there is no difference */
     point.class = cost_class_of(view, node, typical == alone ? alone->job.found : typical->parts.profile);
     point.class.op = models->row->op;
-    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
-              cost_cold_bytes(view, node, cost) * cost_cold_share(typical->parts.weight_bytes), point.point.x);
+    find_terms(typical, view->node_count - 1, point.point.x);
+    point.alone.ns = point.point.ns;
+    find_terms(alone, alone->job.snapshot->node_count - 1, point.alone.x);
     INLAY_TRY(add_point(calibration, provider_index, &point));
 done:
     return status;
@@ -568,6 +580,19 @@ static inlay_status read_threads(struct calibration *calibration, const inlay_ca
     return INLAY_OK;
 }
 
+/* The speed of the profile is the one that the estimates of the providers in this process refer to, which an earlier
+ * session may have measured. */
+static void find_speed(struct calibration *calibration)
+{
+    inlay_speed measured;
+
+    measure_speed(&calibration->sweep, &measured);
+    core_speed_use(&measured);
+    calibration->profile.speed = *core_speed();
+    calibration->profile.speed.shared_bytes = measured.shared_bytes;
+    calibration->profile.speed.loop_ns = measured.loop_ns;
+}
+
 static inlay_status calibrate(struct calibration *calibration, const inlay_options *options)
 {
     cost_log log = { calibration->session->log, calibration->session->log_user };
@@ -593,6 +618,7 @@ static inlay_status calibrate(struct calibration *calibration, const inlay_optio
     if (calibration->points == NULL || calibration->point_count == NULL)
         return no_memory(calibration->diag, "to calibrate");
     INLAY_TRY(measure_sweep_init(&calibration->sweep, calibration->diag));
+    find_speed(calibration);
     INLAY_TRY(time_kernels(calibration));
     calibration->fraction = KERNELS_FRACTION;
     INLAY_TRY(profile_load(folder, name, &log, &earlier));
@@ -611,8 +637,9 @@ done:
 inlay_status calibrate_machine(const inlay_options *options, const inlay_calibrate_options *what,
                                inlay_calibrate_result *out_result, inlay_diag *diag)
 {
-    struct calibration calibration = { .diag = diag,
-                                       .plan = { .min_runs = 3, .max_runs = 30, .budget_ns = BUDGET_NS } };
+    struct calibration calibration = {
+        .diag = diag, .plan = { .min_runs = 3, .max_runs = 30, .budget_ns = BUDGET_NS, .shortest = true }
+    };
     inlay_calibrate_options request = { .quick = 0 };
     inlay_status status = INLAY_OK;
 

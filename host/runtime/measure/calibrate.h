@@ -40,7 +40,8 @@ typedef struct calibrate_point {
     const calibrate_case *row;
     uint64_t weight_bytes;      /* of the model that contained it */
     uint32_t threads, kind;     /* kind: COST_DENSE or COST_STREAM */
-    fit_point point;            /* ns: the node alone */
+    fit_point point;            /* ns: the node alone; x: the node in a region, if it was timed there */
+    fit_point alone;            /* the same, x: the node alone */
     double with_ns, without_ns; /* regions with the node and without it; both 0 = not timed */
     uint32_t nodes_more;        /* number of additional nodes in the region with the node */
     double model_ns;            /* the provider's estimate */
@@ -49,8 +50,8 @@ typedef struct calibrate_point {
                         it */
 } calibrate_point;
 
-/* Fits lines and factors to the points of one provider; the results live in the arena. Afterwards the points' ns is
- * the price of a node in a region, if that is known. */
+/* Fits lines and factors to the points of one provider; the results live in the arena. Afterwards the ns of
+ * `point` is the price of a node in a region, if that is known, and that of `alone` excludes values that enter and leave. */
 INLAY_NODISCARD inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena *arena,
                                            profile_provider *out, inlay_diag *diag);
 #endif

@@ -13,6 +13,7 @@ enum { IN_REGIONS = 1 << FIT_ONE | 1 << FIT_MODEL | 1 << FIT_COLD };
 
 static const double MIN_NS = 10;          /* of a node in a region: the resolution of the clock */
 static const double MIN_BORDER_NS = 2000; /* of expected borders; smaller ones are mostly noise */
+static const double MIN_DIFFERENCE = 0.1; /* of the times of two regions, relative */
 static const double MIN_SHARE = 0.2; /* minimum share of the measured time that a node keeps if it cannot be timed in a
                                         chain, regardless of its borders */
 
@@ -20,7 +21,7 @@ struct fitting {
     calibrate_point *points;
     uint32_t count;
     profile_provider *out;
-    fit_point *selected; /* [count] the points of one line */
+    fit_point *selected; /* [2 * count] the points of one line */
     bool *done;          /* [count] */
     struct arena *arena;
 };
@@ -66,7 +67,8 @@ static void raise_launch(const fit_point *points, uint32_t count, fit_line *line
         line->ns_per[FIT_ONE] = fmax(line->ns_per[FIT_ONE], min_ns / 2);
 }
 
-/* Does the class of point i have enough nodes that were timed in regions? Then those timed alone are ignored. */
+/* Does the class of point i have enough nodes that were timed in regions? Then nodes that were timed only alone are
+ * ignored. */
 static bool is_of_regions(const struct fitting *fitting, uint32_t i, int distance)
 {
     uint32_t selected_count = 0;
@@ -90,6 +92,8 @@ static bool fit_at_distance(struct fitting *fitting, int distance)
                 continue;
             if (!regions || fitting->points[k].with_ns > 0)
                 fitting->selected[selected_count++] = fitting->points[k].point;
+            if (regions && fitting->points[k].with_ns > 0) /* a region may also consist of this node */
+                fitting->selected[selected_count++] = fitting->points[k].alone;
             fitting->done[k] = k > i;
         }
         if (selected_count < MIN_POINTS ||
@@ -127,6 +131,12 @@ static double find_border(const struct fitting *fitting, uint32_t threads, doubl
     return fmax(ratios[selected_count / 2], 0.05);
 }
 
+/* Two regions that take almost the same time say nothing about the node: their difference is noise. */
+static bool is_noise(const calibrate_point *point, double border)
+{
+    return share_of_region(point, border) * point->nodes_more < MIN_DIFFERENCE * point->without_ns;
+}
+
 /* Replaces the time of each single node by its time in a region, or subtracts its borders if that was not measured. */
 static void split_borders(struct fitting *fitting, uint32_t threads, double border)
 {
@@ -136,8 +146,13 @@ static void split_borders(struct fitting *fitting, uint32_t threads, double bord
 
         if (point->threads != threads)
             continue;
-        point->point.ns = point->with_ns > 0 ? share_of_region(point, border)
-                                             : fmax(alone - border * point->border_ns, MIN_SHARE * alone);
+        if (point->with_ns > 0 && is_noise(point, border))
+            point->with_ns = point->without_ns = 0;
+        point->alone.ns = fmax(alone - border * point->border_ns, MIN_SHARE * alone);
+        if (point->with_ns > 0)
+            point->point.ns = share_of_region(point, border);
+        else
+            point->point = point->alone;
     }
 }
 
@@ -179,7 +194,7 @@ inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena
     struct fitting fitting = { .points = points, .count = count, .out = out, .arena = arena };
     bool ok;
 
-    fitting.selected = calloc((size_t)count + 1, sizeof *fitting.selected);
+    fitting.selected = calloc(2 * (size_t)count + 1, sizeof *fitting.selected);
     fitting.done = calloc((size_t)count + 1, sizeof *fitting.done);
     ok = fitting.selected != NULL && fitting.done != NULL && find_factors(&fitting);
     for (int distance = 0; ok && distance < 5; distance++)

@@ -508,7 +508,11 @@ inlay_status measure_offer(const measure_job *job, const measure_plan *plan, mea
     struct bench *bench = NULL;
 
     INLAY_TRY(prepare(&bench, job, sweep, &request, diag));
-    INLAY_TRY(measure_runs(time_offer, bench, plan, job->max_threads > 1 ? 4 : 2, out, diag));
+    INLAY_TRY(measure_runs(time_offer, bench, plan,
+                           plan->shortest         ? MEASURE_SHORTEST
+                           : job->max_threads > 1 ? 4
+                                                  : 2,
+                           out, diag));
 done:
     release(bench);
     return status;

@@ -7,6 +7,7 @@
  * inputs are read. Copies to and from a device are not part of the time. */
 #ifndef MEASURE_MEASURE_H
 #define MEASURE_MEASURE_H
+#include "inlay/extensions.h"
 #include "partition/partition.h"
 
 struct run_timings;
@@ -38,6 +39,7 @@ typedef struct measure_job {
 typedef struct measure_plan {
     uint32_t min_runs, max_runs; /* timed runs, after one warm-up run */
     double budget_ns;            /* no further run after this time, once min_runs are done */
+    bool shortest;               /* report the shortest run, which other processes disturb least */
     bool (*stop)(void *ctx);
     void *stop_ctx;
 } measure_plan;
@@ -58,6 +60,9 @@ typedef struct measure_sweep {
 } measure_sweep;
 INLAY_NODISCARD inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag);
 void measure_sweep_deinit(measure_sweep *sweep);
+
+/* Measures all members of inlay.speed/1. Takes about a tenth of a second. */
+void measure_speed(const measure_sweep *sweep, inlay_speed *out);
 
 /* Measures the offer. INLAY_UNSUPPORTED: it cannot run with random inputs. INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED:
  * stop returned true, or the deadline passed. Other failures are those of the provider. */

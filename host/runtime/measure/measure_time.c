@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { MAX_RUNS = 200, SHORTEST = 0 /* instead of a quantile */ };
+enum { MAX_RUNS = 200 };
 
 struct times {
     double ns[MAX_RUNS];
@@ -20,7 +20,7 @@ uint64_t measure_switches(void)
     return getrusage(RUSAGE_SELF, &used) == 0 && used.ru_nivcsw > 0 ? (uint64_t)used.ru_nivcsw : 0;
 }
 
-/* at_quantile: see measure_runs; SHORTEST: the shortest run. */
+/* at_quantile: see measure_runs; MEASURE_SHORTEST: the shortest run. */
 static void summarize(struct times *times, uint32_t at_quantile, struct measurement *out)
 {
     double median;
@@ -28,7 +28,7 @@ static void summarize(struct times *times, uint32_t at_quantile, struct measurem
     INLAY_CHECK(times->count > 0 && times->count <= MAX_RUNS);
     qsort(times->ns, times->count, sizeof *times->ns, order_doubles);
     median = times->ns[times->count / 2];
-    out->ns = fmax(at_quantile == SHORTEST ? times->ns[0] : times->ns[times->count / at_quantile], 1);
+    out->ns = fmax(at_quantile == MEASURE_SHORTEST ? times->ns[0] : times->ns[times->count / at_quantile], 1);
     out->spread = fabs(1 - (at_quantile == 2 ? times->ns[times->count / 4] : median) / out->ns);
     out->samples = times->count;
 }
@@ -72,6 +72,6 @@ inlay_status measure_runs(measure_fn run, void *ctx, const measure_plan *plan, u
     if (calm.count > 0)
         summarize(&calm, at_quantile, out);
     else
-        summarize(&all, SHORTEST, out);
+        summarize(&all, MEASURE_SHORTEST, out);
     return INLAY_OK;
 }

@@ -2,6 +2,8 @@
 #include "measure/runs.h"
 #include "inlay/check.h"
 #include "measure/attribute.h"
+#include "plan/stream/stream.h"
+#include <math.h>
 
 /* Overhead of the host in addition to the calls: reading the sizes of a data-dependent step, running a node on the
  * host, and starting a body with its inputs and outputs. */
@@ -23,15 +25,18 @@ static double copy_ns(const struct runner *runner, const struct bound *bound, co
                         plan->places[plan_memory_place(plan, step->out[0])].domain, step->copy_bytes);
 }
 
+static double compute_ns(const struct runner *runner);
+
 /* The time of a body's last run, multiplied by the number of its runs per run of the outer graph. */
 static double body_ns(const struct runner *outer, const struct runner *body)
 {
     if (body == NULL || outer->plans.clock == 0)
         return 0;
-    return (BODY_NS + predict_run(body)) * ((double)body->plans.clock / (double)outer->plans.clock);
+    return (BODY_NS + compute_ns(body)) * ((double)body->plans.clock / (double)outer->plans.clock);
 }
 
-double predict_run(const struct runner *runner)
+/* The time of all steps. */
+static double compute_ns(const struct runner *runner)
 {
     const struct bound *bound = runner->plans.now;
     struct arena arena = { 0 };
@@ -55,4 +60,10 @@ double predict_run(const struct runner *runner)
     }
     arena_deinit(&arena);
     return ns;
+}
+
+/* Weights are read from their files while steps compute. */
+double predict_run(const struct runner *runner)
+{
+    return fmax(compute_ns(runner), weight_stream_read_ns(runner->prog->env->stream));
 }

@@ -1,5 +1,6 @@
 /* The function table that every plugin gets: thin wrappers of functions in other folders. */
 #include "base/clock.h"
+#include "base/core_speed.h"
 #include "inlay/check.h"
 #include "base/memory.h"
 #include "inlay/extensions.h"
@@ -237,6 +238,12 @@ static void table_gather(void *ctx, inlay_run *run)
     threads_gather(run);
 }
 
+static const inlay_speed *table_speed(void *ctx)
+{
+    (void)ctx;
+    return core_speed();
+}
+
 static const void *table_extension(void *ctx, const char *name)
 {
     static const inlay_ext_constants constants = { .struct_size = sizeof constants, .release = table_release_constant };
@@ -253,12 +260,15 @@ static const void *table_extension(void *ctx, const char *name)
 
     static const inlay_ext_schemas schemas = { .struct_size = sizeof schemas, .find = schema_find };
     static const inlay_ext_team team = { .struct_size = sizeof team, .gather = table_gather };
+    static const inlay_ext_speed speed = { .struct_size = sizeof speed, .get = table_speed };
 
     (void)ctx;
     if (strcmp(name, INLAY_EXT_STEPS) == 0)
         return &steps;
     if (strcmp(name, INLAY_EXT_TEAM) == 0)
         return &team;
+    if (strcmp(name, INLAY_EXT_SPEED) == 0)
+        return &speed;
     if (strcmp(name, INLAY_EXT_PACKS) == 0)
         return &packs;
     if (strcmp(name, INLAY_EXT_TIMINGS) == 0)

@@ -4,6 +4,7 @@
  * An op is priced as a part of a region: activations after a convolution or matrix multiplication are fused, and values
  * keep the layout in which the previous op made them. Reorders at the borders of a region are reported separately
  * (enter_ns, leave_ns). */
+#include "cpu/compile/work.h"
 #include "cpu/kernels/table.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/recurrent/layer.h"
@@ -26,11 +27,7 @@
 #define ATTENTION_FLOPS_PER_NS 210.0
 #define SCORE_NS 0.22 /* attention: softmax of one score */
 #define POOL_FLOPS_PER_NS 8.0
-#define SIMPLE_PER_NS 16.0 /* elements of functions with a few instructions */
-#define EXP_PER_NS 5.0     /* elements of functions with an exponential */
-#define GELU_PER_NS 8.0
-#define GATE_PER_NS 10.0 /* elements of a Sigmoid fused into a convolution or matrix multiplication */
-#define LOG_PER_NS 2.0
+#define GATE_PER_NS 10.0  /* elements of a Sigmoid fused into a convolution or matrix multiplication */
 #define NORM_PER_NS 3.0   /* elements of a normalisation, which reads its rows twice or more */
 #define REDUCE_PER_NS 8.0 /* elements that a reduction reads */
 #define CACHED_BYTES_PER_NS 96.0
@@ -40,6 +37,7 @@
 #define NEAR_BYTES_PER_NS 128.0
 #define CORE_BYTES_PER_NS 256.0
 #define KEPT_BYTES_PER_NS 105.0
+#define WINOGRAD_SIDE 12               /* pixels; smaller images gain nothing */
 #define TEAM_NS 700.0                  /* starting and joining the threads of a step */
 #define CALL_NS 50.0                   /* one more step in a region */
 #define ENTER_NS 150.0                 /* one more input of a region */
@@ -57,9 +55,13 @@ static double stream_ns(double bytes)
 }
 
 /* Time to read weights during the computation. Bandwidth to memory grows with the square root of the threads. */
-static double weights_ns(const inlay_graph *graph, double bytes, double threads)
+/* memory_rate: bytes per nanosecond that this machine reads from memory; 0: the reference core. */
+static double weights_ns(const inlay_graph *graph, double bytes, double threads, double memory_rate)
 {
     double all = bytes > 0 ? weights_of_graph(graph) : 0, far = weights_memory_ns(all, bytes);
+
+    if (memory_rate > 0) /* in addition to the time from the last-level cache */
+        far *= FAR_WEIGHTS_PER_NS * fmax(1 / memory_rate - 1 / KEPT_BYTES_PER_NS, 0);
 
     INLAY_CHECK(threads >= 1);
     if (bytes < SMALL_NODE_WEIGHT_BYTES)
@@ -141,13 +143,16 @@ static const inlay_value_state *state_of(const inlay_cost_request *request, cons
                : NULL;
 }
 
-/* The speed-up by Winograd's algorithm; 1: not used. */
-static double winograd_gain(const cpu_op *op, const struct sizes *sizes)
+/* Whether Winograd's algorithm may be used, and its speed-up on the reference core. */
+static void find_winograd(const cpu_op *op, const struct sizes *sizes, op_work *work)
 {
+    const int64_t in = (int64_t)size_of(sizes->first, 1), out = (int64_t)size_of(sizes->output, 1),
+                  height = (int64_t)size_of(sizes->output, 2), width = (int64_t)size_of(sizes->output, 3);
+
     if (op->window.spatial != 2 || sizes->output == NULL || sizes->output->rank != 4)
-        return 1;
-    return fmax(1, cpu_winograd_gain(op, (int64_t)size_of(sizes->first, 1), (int64_t)size_of(sizes->output, 1),
-                                     (int64_t)size_of(sizes->output, 2), (int64_t)size_of(sizes->output, 3)));
+        return;
+    work->gain = fmax(1, cpu_winograd_gain(op, in, out, height, width));
+    work->winograd = work->gain > 1 || (cpu_winograd_fits(op, in, out) && fmin(height, width) >= WINOGRAD_SIDE);
 }
 
 /* The number of filter taps that are computed along an axis: kernels skip taps that are in the padding for all pixels. */
@@ -187,8 +192,6 @@ static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_
             *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
         else if (per < 8 && op->window.group > 1)
             *out_rate = THIN_FLOPS_PER_NS;
-        else
-            *out_rate *= winograd_gain(op, sizes);
         return 2 * outputs * per * window;
     }
     if (family == &cpu_product && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
@@ -422,16 +425,72 @@ static void count_rows(const cpu_op *op, struct sizes *sizes)
     }
 }
 
-/* Time of an op within the loop of the op that it is fused into: its functions, and the tensors that only it reads. */
-static double fused_ns(const cpu_op *op, const struct sizes *sizes, double flops, double rate, double threads)
-{
-    double ns = 0;
+/* The pace of the reference core, and that of this machine if the time on it is asked for. */
+struct paces {
+    cpu_pace reference;
+    const cpu_pace *local; /* NULL: the time of the reference core */
+};
 
-    if (op->row->family == &cpu_unary_family && rate < SIMPLE_PER_NS * cpu_speed())
-        ns = flops / (op->unary[0].function == FUNCTION_SIGMOID ? GATE_PER_NS : rate) / threads;
-    if (op->row->family == &cpu_binary) /* the other operand is not in registers */
-        ns = stream_ns(sizes->in > sizes->out ? sizes->in - sizes->out : 0) / threads;
+static double work_ns(const op_work *work, const struct paces *paces)
+{
+    return paces->local != NULL ? op_work_local_ns(work, &paces->reference, paces->local)
+                                : op_work_reference_ns(work, &paces->reference);
+}
+
+/* Time of an op within the loop of the op that it is fused into: its functions, and the tensors that only it reads. */
+static double fused_ns(const struct sizes *sizes, op_work work, const struct paces *paces)
+{
+    const cpu_family *family = work.op->row->family;
+    double ns = FUSED_NS;
+
+    if (family == &cpu_unary_family && work.rate < SIMPLE_PER_NS)
+        ns += work.op->unary[0].function == FUNCTION_SIGMOID ? work.flops / GATE_PER_NS / work.threads
+                                                             : work_ns(&work, paces);
+    if (family == &cpu_binary) /* the other operand is not in registers */
+        ns += stream_ns(sizes->in > sizes->out ? sizes->in - sizes->out : 0) / work.threads;
     return ns;
+}
+
+/* Time of an op that is not fused; read_ns: of its weights. */
+static double alone_ns(const struct sizes *sizes, const op_work *work, double read_ns, const struct paces *paces)
+{
+    const double streams = stream_ns(sizes->in + sizes->out) / work->threads + read_ns;
+
+    return fmax(work_ns(work, paces), streams) + CALL_NS + (work->threads > 1 ? TEAM_NS : 0);
+}
+
+/* The properties of the work that flops_of() does not set. */
+static void describe_work(const cpu_state *state, const inlay_graph *graph, const inlay_node_info *info,
+                          const struct sizes *sizes, op_work *work)
+{
+    const cpu_op *op = work->op;
+    const cpu_family *family = op->row->family;
+    const bool slides = family == &cpu_pool || family == &cpu_resize || (family == &cpu_conv && op->window.group > 1);
+
+    work->multiplies =
+        family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_product || family == &cpu_attention;
+    work->dense = family == &cpu_attention || (work->multiplies && work->rate == CORE_FLOPS_PER_NS);
+    work->planar = slides && info->output_count > 0 && sizes->output != NULL &&
+                   sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 2 &&
+                   !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
+    if (work->planar)
+        work->rows = count_of(sizes->output) / size_of(sizes->output, sizes->output->rank - 1);
+    if (family == &cpu_conv)
+        find_winograd(op, sizes, work);
+}
+
+/* Adds the cost of an op whose model has no local time. */
+static void add_scaled(const inlay_cost *op, const cpu_pace *reference, const cpu_pace *local, inlay_cost *sum)
+{
+    const bool computes = op->flops > 2 * ((double)op->bytes_read + (double)op->bytes_written);
+
+    sum->ns += op->ns;
+    sum->local_ns += computes ? op->ns * reference->multiply / local->multiply : op->ns;
+    sum->flops += op->flops;
+    sum->bytes_read += op->bytes_read;
+    sum->bytes_written += op->bytes_written;
+    sum->enter_ns += op->enter_ns;
+    sum->leave_ns += op->leave_ns;
 }
 
 /* True if one of the first `count` inputs is the value. */
@@ -444,16 +503,18 @@ static bool is_among_inputs(const inlay_node_info *info, uint32_t count, uint32_
 }
 
 static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *request, uint32_t node_index,
-                            inlay_cost *cost)
+                            const cpu_pace *local, double memory_rate, inlay_cost *cost)
 {
     const inlay_node_info *info = inlay_graph_node(request->graph, node_index);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info };
     kit_refusal why = { 0, "", "" };
-    double flops, rate, work, streams, alone, inside = -1, share = 1,
-                                              threads = request->max_threads > 0 ? request->max_threads : 1;
+    cpu_op op;
+    const struct paces reference = { cpu_reference_pace(), NULL }, here = { reference.reference, local };
+    op_work work = { .op = &op, .threads = request->max_threads > 0 ? request->max_threads : 1, .gain = 1 };
+    const double threads = work.threads;
+    double alone, inside = -1, share = 1;
     bool fused = false, laid_out, planar;
     struct sizes sizes = { 0 };
-    cpu_op op;
 
     if (cpu_parse(&node, &op, &why) == NULL)
         return INLAY_INVALID_ARGUMENT;
@@ -491,7 +552,10 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         cost->enter_ns += ENTER_NS;
     }
     if (op.row->family == &cpu_recurrent) {
-        cpu_recurrent_cost(state, request, info, cost);
+        inlay_cost layer = { .ns = 0 };
+
+        cpu_recurrent_cost(state, request, info, &layer);
+        add_scaled(&layer, &reference.reference, local, cost);
         return INLAY_OK;
     }
     sizes.out = 4 * count_of(sizes.output);
@@ -506,22 +570,27 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         cost->leave_ns += op.row->family == &cpu_slice ? part_ns(bytes, threads) : reorder_ns(bytes, threads);
     }
     if (op.row->takes != NULL) {
-        cpu_quant_cost(&op, request, info, cost);
+        inlay_cost integers = { .ns = 0 };
+
+        cpu_quant_cost(&op, request, info, &integers);
+        add_scaled(&integers, &reference.reference, local, cost);
         return INLAY_OK;
     }
-    flops = flops_of(&op, &sizes, &rate);
-    flops *= share < SPARSE_PACE ? share / SPARSE_PACE : 1;
-    rate *= cpu_speed();
-    cost->flops += flops;
+    work.flops = flops_of(&op, &sizes, &work.rate) * (share < SPARSE_PACE ? share / SPARSE_PACE : 1);
+    describe_work(state, request->graph, info, &sizes, &work);
+    cost->flops += work.flops;
     cost->bytes_read += (uint64_t)(sizes.in + sizes.weights);
     cost->bytes_written += (uint64_t)sizes.out;
-    if (fused || is_view(&op))
-        inside = FUSED_NS + fused_ns(&op, &sizes, flops, rate, threads);
-    threads = is_shared(&op, &sizes, flops) ? threads : 1;
-    work = flops / rate / threads;
-    streams = stream_ns(sizes.in + sizes.out) / threads + weights_ns(request->graph, sizes.weights, threads);
-    alone = (work > streams ? work : streams) + CALL_NS + (threads > 1 ? TEAM_NS : 0);
+    if (fused || is_view(&op)) {
+        inside = fused_ns(&sizes, work, &reference);
+        cost->local_ns += fused_ns(&sizes, work, &here);
+    }
+    work.threads = is_shared(&op, &sizes, work.flops) ? threads : 1;
+    alone = alone_ns(&sizes, &work, weights_ns(request->graph, sizes.weights, work.threads, 0), &reference);
     cost->ns += inside >= 0 ? inside : alone;
+    if (inside < 0)
+        cost->local_ns +=
+            alone_ns(&sizes, &work, weights_ns(request->graph, sizes.weights, work.threads, memory_rate), &here);
     if (fused && alone > inside) /* in another region than the producer of its input */
         cost->enter_ns += alone - inside;
     return INLAY_OK;
@@ -529,6 +598,10 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
 
 inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag)
 {
+    const cpu_state *of = state;
+    const inlay_speed *speed = cpu_measured_speed(of->host);
+    const cpu_pace local = cpu_local_pace(speed);
+    const double memory_rate = speed != NULL ? speed->memory_bytes : 0;
     inlay_cost sum = { .confidence = INLAY_CONFIDENCE_MODEL };
 
     (void)diag;
@@ -536,7 +609,7 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
         inlay_status status;
 
         INLAY_CHECK(request->offer->nodes[i] < request->graph->node_count);
-        status = cost_of(state, request, request->offer->nodes[i], &sum);
+        status = cost_of(of, request, request->offer->nodes[i], &local, memory_rate, &sum);
         if (status != INLAY_OK)
             return status;
     }
@@ -549,6 +622,8 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
         cost->ns += (sum.enter_ns + sum.leave_ns) / 2;
         return INLAY_OK;
     }
+    if (INLAY_HAS(cost, local_ns))
+        cost->local_ns = sum.local_ns;
     cost->enter_ns = sum.enter_ns;
     cost->leave_ns = sum.leave_ns;
     return INLAY_OK;

@@ -201,13 +201,19 @@ double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kern
     return ns * (input_is_spread(build) ? 1.35 : 1) / KERNEL_THREADS + LOOP_NS;
 }
 
+bool cpu_winograd_fits(const cpu_op *op, int64_t in, int64_t out)
+{
+    return op->row->family == &cpu_conv && op->window.spatial == 2 && op->window.group == 1 &&
+           op->window.kernel[0] == 3 && op->window.kernel[1] == 3 && op->window.strides[0] == 1 &&
+           op->window.strides[1] == 1 && op->window.dilations[0] == 1 && op->window.dilations[1] == 1 && in >= 16 &&
+           out >= 32;
+}
+
 double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t height, int64_t width)
 {
     int64_t side = height < width ? height : width;
 
-    if (op->row->family != &cpu_conv || op->window.spatial != 2 || op->window.group != 1 || op->window.kernel[0] != 3 ||
-        op->window.kernel[1] != 3 || op->window.strides[0] != 1 || op->window.strides[1] != 1 ||
-        op->window.dilations[0] != 1 || op->window.dilations[1] != 1 || in < 16 || out < 32)
+    if (!cpu_winograd_fits(op, in, out))
         return 0;
     if (side < 12)
         return in >= 512 && out >= 512 ? 1.15 : 0;

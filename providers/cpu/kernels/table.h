@@ -5,6 +5,7 @@
 
 /* The measured speed of Winograd's algorithm relative to a direct convolution. It depends on the size of the output,
  * since a small one fills few tiles, and on the channels. 0: not supported for this window, or slower. */
+bool cpu_winograd_fits(const cpu_op *op, int64_t in, int64_t out);
 double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t height, int64_t width);
 /* True if tiled (register-blocked) convolution kernels exist for the layer. */
 bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer);

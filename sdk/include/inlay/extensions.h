@@ -257,6 +257,37 @@ typedef struct inlay_ext_team {
     void (*gather)(void *ctx, inlay_run *run);
 } inlay_ext_team;
 
+/* Of the host: the speed of this machine, so that plugins need not measure it: two measurements disagree while other
+ * processes are running. It is measured once per process, or taken from the machine profile that `inlay tune --machine`
+ * writes. For inlay_cost.local_ns, and for choices by the width of the units (flops_v4 is about flops_v3 if a core
+ * executes instructions of 64 bytes in halves). inlay_cost.ns of a provider with INLAY_PROVIDER_REFERENCE_CORE must not
+ * depend on it. Not for plugins in processes of their own (option isolate).
+ *
+ *     const inlay_ext_speed *speed = host->extension(host->ctx, INLAY_EXT_SPEED);
+ *     const inlay_speed *core = speed != NULL ? speed->get(host->ctx) : NULL;
+ *     double flops = core != NULL && core->flops_v3 > 0 ? core->flops_v3 : my_default; */
+#define INLAY_EXT_SPEED "inlay.speed/1"
+/* Rates are of one thread, per nanosecond. 0: not measured. */
+typedef struct inlay_speed {
+    uint64_t struct_size;
+    /* float operations; a multiply-add counts as two. With registers of 16 bytes (INLAY_ISA_BASELINE), of 32 bytes
+     * (X86_64_V3) and of 64 bytes (X86_64_V4). 0 also for levels that the CPU lacks or that option isa excludes */
+    double flops_baseline;
+    double flops_v3;
+    double flops_v4;
+    double core_bytes;   /* bytes read from the first-level cache, with the widest registers */
+    double near_bytes;   /* bytes read from the second-level cache */
+    double shared_bytes; /* bytes read from the cache that cores share; measured by `inlay tune --machine` only */
+    double memory_bytes; /* bytes read from main memory; 0 until `inlay tune --machine` except on x86-64 */
+    /* nanoseconds, start and end of a parallel_for on two threads; measured by `inlay tune --machine` only */
+    double loop_ns;
+} inlay_speed;
+typedef struct inlay_ext_speed {
+    uint64_t struct_size;
+    /* Returns the speed, which does not change while the process lives. The first call takes up to a millisecond. */
+    const inlay_speed *(*get)(void *ctx);
+} inlay_ext_speed;
+
 /* Of a provider (inlay_provider.extension): orders the work of other libraries and of runs on the same values, without
  * blocking the host. stream: a stream or queue of the device's API (a cudaStream_t; the number that DLPack's protocol
  * passes). Any thread. Both functions return at once. INLAY_UNSUPPORTED: stream does not belong to this device.

@@ -875,7 +875,9 @@ typedef struct inlay_plan_info {
     uint64_t constant_bytes;    /* constants of the main graph, mapped or copied */
     uint32_t step_count;
     uint32_t dynamic_step_count; /* steps whose shapes depend on data */
-    double predicted_ns;         /* expected time of the last run at its sizes, by the costs that the session knows */
+    /* expected time of the last run at its sizes, by the costs that the session knows; at least the time to read weights
+     * that are not kept in memory (memory_limit), at the rate of earlier runs */
+    double predicted_ns;
 } inlay_plan_info;
 /* Fills *out_info (set struct_size). INLAY_NOT_FOUND: the context has not run yet, or not since it was trimmed. Not while
  * the context runs. */

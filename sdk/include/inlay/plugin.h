@@ -574,6 +574,10 @@ typedef struct inlay_cost {
      * mostly changes of layout. */
     double enter_ns;
     double leave_ns;
+    /* For a provider with INLAY_PROVIDER_REFERENCE_CORE, whose ns does not depend on this CPU: the expected time on this
+     * CPU, for reports. INLAY_EXT_SPEED in extensions.h has the speed of its cores. 0: not known; the host estimates
+     * it. */
+    double local_ns;
 } inlay_cost;
 
 /* A value at concrete shapes, during planning. Arrays of these are parallel to inlay_graph.values. All pointers are
@@ -979,8 +983,9 @@ enum {
     INLAY_PROVIDER_SERIAL_EXECUTE = 1u << 1,
     /* Estimated costs refer to a reference core, independently of this CPU. It performs 320 float operations per
      * nanosecond if the instruction-set level is AVX-512, 160 if it is AVX2, otherwise 80. The host compares these
-     * costs unchanged, so that assignments are the same on every CPU of one level. When it reports a time, it scales
-     * that of nodes with more than two float operations per byte to the speed of this CPU. */
+     * costs unchanged, so that assignments are the same on every CPU of one level. When it reports a time, it uses
+     * inlay_cost.local_ns, or scales the cost of nodes with more than two float operations per byte to the speed of this
+     * CPU. */
     INLAY_PROVIDER_REFERENCE_CORE = 1u << 16,
     /* compile may be called by several threads at once also for regions of one graph; the host builds up to
      * intra_threads engines at a time. For compilers that use one thread or few; hosts may ignore it */

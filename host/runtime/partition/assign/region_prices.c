@@ -60,6 +60,7 @@ static void distribute(struct partition *partition, const partition_region *regi
 
         partition->offers[region->offers[i]].region_price = true;
         cost->ns = sum > 0 ? cost->ns * ns / sum : ns / region->offer_count;
+        cost->local_ns = sum > 0 ? cost->local_ns * ns / sum : 0;
         cost->enter_ns = sum > 0 ? cost->enter_ns * ns / sum : 0;
         cost->leave_ns = sum > 0 ? cost->leave_ns * ns / sum : 0;
     }

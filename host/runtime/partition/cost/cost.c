@@ -219,6 +219,8 @@ inlay_status cost_book_open(const cost_book_request *request, cost_book **out_bo
         status = profile_load(request->profile_folder, request->profile_name, &log, &book->profile);
     else if (request->folder != NULL && request->profile_name == NULL)
         status = profile_load(request->folder, NULL, &log, &book->profile);
+    if (status == INLAY_OK && book->profile.speed.struct_size > 0)
+        core_speed_use(&book->profile.speed);
     if (status == INLAY_OK && request->folder != NULL)
         status = cost_store_load(request->folder, &log, &book->store);
     if (status == INLAY_OK && request->fresh_count > 0)
@@ -338,6 +340,7 @@ static uint32_t query_cost(const cost_question *question, inlay_cost *out)
     }
     out->enter_ns = out->enter_ns > 0 && isfinite(out->enter_ns) ? out->enter_ns : 0;
     out->leave_ns = out->leave_ns > 0 && isfinite(out->leave_ns) ? out->leave_ns : 0;
+    out->local_ns = out->local_ns > 0 && isfinite(out->local_ns) ? out->local_ns : 0;
     if (out->confidence == INLAY_CONFIDENCE_MEASURED)
         return COST_CLAIMED;
     return out->confidence == INLAY_CONFIDENCE_GUESS ? COST_GUESS : COST_MODEL;
@@ -442,13 +445,14 @@ static bool scale_by_profile(const book_provider *provider, const cost_question 
     if (provider->lines == NULL)
         return false;
     if (question->offer->node_count > 1) {
-        cost->ns *= provider->factor > 0 ? provider->factor : 1;
+        if (provider->factor > 0)
+            cost->ns = cost_local_ns(cost) * provider->factor;
         return provider->factor > 0;
     }
     line = line_for(provider, cost_class_of(question->graph, node, question->values), cost);
     if (line == NULL)
         return false;
-    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost_local_ns(cost),
               cost_cold_bytes(question->graph, node, cost) * cost_cold_share(question->weight_bytes), x);
     cost->ns = fit_at(&line->fit, x);
     *out_error = line->fit.error - 1;
@@ -485,14 +489,19 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
     return source;
 }
 
+double cost_local_ns(const inlay_cost *cost)
+{
+    return cost->local_ns > 0 ? cost->local_ns : cost->ns;
+}
+
 double displayed_time_factor(const partition_provider *provider, uint32_t source, const inlay_cost *cost)
 {
-    const bool of_reference = (provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0;
-
-    return of_reference && (source == COST_GUESS || source == COST_MODEL) && cost_kind_of(cost) == COST_DENSE &&
-                   !profile_is_assumed()
-               ? core_time_factor()
-               : 1;
+    if ((provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) == 0 ||
+        (source != COST_GUESS && source != COST_MODEL) || profile_is_assumed())
+        return 1;
+    if (cost->local_ns > 0 && cost->ns > 0)
+        return cost->local_ns / cost->ns;
+    return cost_kind_of(cost) == COST_DENSE ? core_time_factor() : 1;
 }
 
 static bool offer_produces(const inlay_graph *graph, const partition_offer *offer, uint32_t value)

@@ -39,10 +39,13 @@ enum { COST_NONE = 0, COST_GUESS = 1, COST_MODEL = 2, COST_CLAIMED = 3, COST_PRO
 const char *cost_source_name(uint32_t source);
 
 /* Factor between a price from that source and the displayed time. For estimates of the reference core
- * (INLAY_PROVIDER_REFERENCE_CORE) of nodes that mostly compute it is the slowdown of this machine (base/core_speed.h),
- * for all others 1: a CPU with half as many multipliers moves bytes as fast. Prices are compared without it, because it
- * is measured anew in each process and must not influence the assignment. Any thread. */
+ * (INLAY_PROVIDER_REFERENCE_CORE) it is that of the provider (inlay_cost.local_ns) or, without it, the slowdown of this
+ * machine for nodes that mostly compute (base/core_speed.h), for all others 1. Prices are compared without it, because
+ * it is measured and must not influence the assignment. Any thread. */
 double displayed_time_factor(const partition_provider *provider, uint32_t source, const inlay_cost *cost);
+
+/* The provider's estimate for this machine, to which machine profiles refer; the price without one. */
+double cost_local_ns(const inlay_cost *cost);
 
 /* Nanoseconds that the provider measured for a kernel variant and stored under its own key (inlay.timings/1, see
  * cost_key.h); negative: none. Any thread. */

@@ -3,11 +3,12 @@
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { FORMAT = 5, MAX_FILE = 8 << 20, MAX_ITEMS = 20000 };
+enum { FORMAT = 6, MAX_FILE = 8 << 20, MAX_ITEMS = 20000 };
 static const char file_name[] = "machine.json";
 
 void profile_deinit(cost_profile *profile)
@@ -212,6 +213,33 @@ static bool read_provider(const json_t *item, struct arena *arena, profile_provi
     return out->name != NULL && out->build_id != NULL;
 }
 
+/* The members of a speed in files, all per nanosecond but loop_ns. */
+static const struct {
+    const char *key;
+    size_t offset;
+} speed_members[] = { { "flops_baseline", offsetof(inlay_speed, flops_baseline) },
+                      { "flops_v3", offsetof(inlay_speed, flops_v3) },
+                      { "flops_v4", offsetof(inlay_speed, flops_v4) },
+                      { "core_bytes", offsetof(inlay_speed, core_bytes) },
+                      { "near_bytes", offsetof(inlay_speed, near_bytes) },
+                      { "shared_bytes", offsetof(inlay_speed, shared_bytes) },
+                      { "memory_bytes", offsetof(inlay_speed, memory_bytes) },
+                      { "loop_ns", offsetof(inlay_speed, loop_ns) } };
+enum { SPEED_MEMBERS = sizeof speed_members / sizeof speed_members[0] };
+
+static bool read_speed(const json_t *item, inlay_speed *out)
+{
+    *out = (inlay_speed){ .struct_size = sizeof *out };
+    for (int i = 0; i < SPEED_MEMBERS; i++) {
+        const double value = number_at(item, speed_members[i].key);
+
+        if (value < 0)
+            return false;
+        memcpy((char *)out + speed_members[i].offset, &value, sizeof value);
+    }
+    return true;
+}
+
 static bool read_profile(const json_t *item, cost_profile *out)
 {
     const char *cpu = text_at(item, "cpu");
@@ -220,7 +248,7 @@ static bool read_profile(const json_t *item, cost_profile *out)
         return false;
     (void)snprintf(out->cpu, sizeof out->cpu, "%s", cpu);
     READ_LIST(item, "providers", &out->arena, read_provider, &out->providers, &out->provider_count);
-    return true;
+    return read_speed(json_object_get(item, "speed"), &out->speed);
 }
 
 inlay_status profile_load(const char *folder, const char *name, const cost_log *log, cost_profile *out)
@@ -310,6 +338,22 @@ static json_t *provider_json(const profile_provider *provider)
                      "identity", identity, "factors", factors, "links", links, "lines", lines);
 }
 
+static json_t *speed_json(const inlay_speed *speed)
+{
+    json_t *json = json_object();
+
+    for (int i = 0; i < SPEED_MEMBERS; i++) {
+        double value;
+
+        memcpy(&value, (const char *)speed + speed_members[i].offset, sizeof value);
+        if (json_object_set_new(json, speed_members[i].key, json_real(value)) != 0) {
+            json_decref(json);
+            return NULL;
+        }
+    }
+    return json;
+}
+
 inlay_status profile_save(const char *folder, const char *name, const cost_profile *profile, inlay_diag *diag)
 {
     json_t *providers = json_array(), *json;
@@ -323,8 +367,9 @@ inlay_status profile_save(const char *folder, const char *name, const cost_profi
         bad |= json_array_append_new(providers, provider_json(&profile->providers[i]));
     if (gmtime_r(&now, &utc) != NULL)
         (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json = json_pack("{s:i, s:s, s:s, s:s, s:s, s:o}", "format", FORMAT, "cpu", profile->cpu, "host",
-                     "inlay " INLAY_VERSION, "written", when, "line_columns", line_columns, "providers", providers);
+    json = json_pack("{s:i, s:s, s:s, s:s, s:s, s:o, s:o}", "format", FORMAT, "cpu", profile->cpu, "host",
+                     "inlay " INLAY_VERSION, "written", when, "line_columns", line_columns, "providers", providers,
+                     "speed", speed_json(&profile->speed));
     if (json != NULL && bad == 0)
         text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(5));
     json_decref(json);

@@ -8,6 +8,7 @@
 #include "partition/cost/cost_class.h"
 #include "partition/cost/cost_fit.h"
 #include "partition/cost/cost_store.h"
+#include "inlay/extensions.h"
 
 typedef struct profile_line {
     cost_class class; /* op belongs to the profile */
@@ -42,6 +43,7 @@ typedef struct profile_provider {
 
 typedef struct cost_profile {
     char cpu[160];               /* of the machine where the profile was made */
+    inlay_speed speed;           /* of its cores; struct_size 0: the profile is empty */
     profile_provider *providers; /* [provider_count] */
     uint32_t provider_count;
     struct arena arena; /* owns all lists */

@@ -322,6 +322,19 @@ stream_sizes weight_stream_sizes(struct weight_stream *stream)
     return sum;
 }
 
+double weight_stream_read_ns(struct weight_stream *stream)
+{
+    double ns = 0;
+
+    if (stream == NULL)
+        return ns;
+    (void)pthread_mutex_lock(&stream->lock);
+    if (stream->read_bytes > 0)
+        ns = (double)sum_sizes(stream).streamed * (double)stream->read_ns / (double)stream->read_bytes;
+    (void)pthread_mutex_unlock(&stream->lock);
+    return ns;
+}
+
 stream_sizes weight_stream_sizes_of(struct weight_stream *stream, const struct step_weights *weights)
 {
     stream_sizes sum = { 0 };

@@ -71,6 +71,10 @@ stream_sizes weight_stream_sizes(struct weight_stream *stream);
 /* The same for one step; weights NULL: all 0. */
 stream_sizes weight_stream_sizes_of(struct weight_stream *stream, const struct step_weights *weights);
 
+/* Nanoseconds that a run needs to read its streamed weights, at the rate of all reads so far; 0 before the first one.
+ * stream may be NULL. */
+double weight_stream_read_ns(struct weight_stream *stream);
+
 /* In a child of fork(), where the thread does not exist and no run is in progress: steps read their weights themselves.
  * stream may be NULL. */
 void weight_stream_inherit(struct weight_stream *stream);

@@ -1,5 +1,6 @@
 /* plan/stream/stream_read.c - reads weights from their files, and gives their pages back. */
 #include "plan/stream/stream_state.h"
+#include "base/clock.h"
 #include "base/pages.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"
@@ -119,6 +120,7 @@ int stream_load(struct weight_stream *stream, uint32_t index)
 {
     stream_range *range = &stream->ranges[index];
     const stream_range copy = *range;
+    uint64_t start;
     int error;
 
     INLAY_CHECK(range->state == RANGE_ABSENT);
@@ -126,8 +128,13 @@ int stream_load(struct weight_stream *stream, uint32_t index)
     stream->loaded += range->resident ? 0 : range->bytes;
     stream->loading++;
     (void)pthread_mutex_unlock(&stream->lock);
+    start = clock_ns();
     error = read_range(&copy);
     (void)pthread_mutex_lock(&stream->lock);
+    if (error == 0 && !copy.resident) {
+        stream->read_bytes += copy.bytes;
+        stream->read_ns += clock_ns() - start;
+    }
     range = &stream->ranges[index];
     range->state = error == 0 ? RANGE_PRESENT : RANGE_ABSENT;
     stream->loading--;

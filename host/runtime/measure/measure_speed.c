@@ -1,0 +1,67 @@
+/* The speed of this machine, for its profile. */
+#include "base/clock.h"
+#include "base/core_speed.h"
+#include "inlay/check.h"
+#include "measure/measure_parts.h"
+#include "partition/cost/cost.h"
+#include "threads/threads.h"
+#include <math.h>
+#include <stdint.h>
+
+enum { MEASUREMENTS = 8, CACHE_SLICES = 8, MEMORY_SLICES = 3, LOOPS = 64, LOOP_THREADS = 2 };
+
+static void keep_larger(double *most, double value)
+{
+    *most = fmax(*most, value);
+}
+
+static inlay_status do_nothing(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)user, (void)begin, (void)end, (void)worker;
+    return INLAY_OK;
+}
+
+/* Nanoseconds of the shortest parallel loop of two threads; 0: there is one thread. */
+static double loop_time(void)
+{
+    static const uint32_t not_cancelled;
+    const inlay_run run = { .cancel = &not_cancelled, .max_threads = LOOP_THREADS };
+    uint64_t least_ns = UINT64_MAX;
+
+    if (threads_budget() < LOOP_THREADS)
+        return 0;
+    for (int i = 0; i < LOOPS; i++) {
+        const uint64_t start = clock_ns();
+        uint64_t ns;
+
+        if (threads_parallel_for(&run, LOOP_THREADS, 1, do_nothing, NULL) != INLAY_OK)
+            return 0;
+        ns = clock_ns() - start;
+        least_ns = i > 0 && ns < least_ns ? ns : least_ns; /* the first loop starts the threads */
+    }
+    return (double)least_ns;
+}
+
+/* The best of several measurements, because other processes only make them slower. */
+void measure_speed(const measure_sweep *sweep, inlay_speed *out)
+{
+    const uintptr_t unit = 8 * CORE_ALIGN, at = ((uintptr_t)sweep->memory + unit - 1) / unit * unit;
+    const size_t bytes = (sweep->bytes - unit) / unit * unit, shared = (size_t)cost_shared_bytes() / 2 / unit * unit;
+
+    *out = (inlay_speed){ .struct_size = sizeof *out };
+    for (int i = 0; i < MEASUREMENTS; i++) {
+        inlay_speed one;
+
+        core_speed_measure(&one);
+        keep_larger(&out->flops_baseline, one.flops_baseline);
+        keep_larger(&out->flops_v3, one.flops_v3);
+        keep_larger(&out->flops_v4, one.flops_v4);
+        keep_larger(&out->core_bytes, one.core_bytes);
+        keep_larger(&out->near_bytes, one.near_bytes);
+        keep_larger(&out->memory_bytes, one.memory_bytes);
+    }
+    INLAY_CHECK(sweep->memory != NULL && shared < bytes);
+    out->shared_bytes = core_read_rate((const void *)at, shared, 1, CACHE_SLICES);
+    keep_larger(&out->memory_bytes, core_read_rate((const void *)at, bytes, 1, MEMORY_SLICES));
+    out->loop_ns = loop_time();
+}

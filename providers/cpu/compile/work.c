@@ -1,0 +1,120 @@
+/* The time of an op's arithmetic.
+ *
+ * On this machine it is not that of the reference core divided by one number: with half of the multipliers, a matrix
+ * multiplication comes closer to their limit, because loads and stores are hidden behind more of them, and Winograd's
+ * algorithm saves more, because its transforms do not multiply. AVX2 has no instructions for exponents of floats, and
+ * computes functions in two steps where AVX-512 needs one. */
+#include "cpu/compile/work.h"
+#include "cpu/region/families.h"
+#include "inlay/check.h"
+#include <math.h>
+#include <string.h>
+
+#define REFERENCE_FLOPS 320.0
+#define DENSE_SHARE 0.97    /* of the core's multiply-adds that a matrix multiplication can use */
+#define WINOGRAD_LIMIT 4.0  /* the multiplications that it saves, 6x6 */
+#define AVX2_FUNCTIONS 1.4  /* time of functions with exponents, relative to AVX-512 of the same speed */
+#define AVX2_ROWS 1.4       /* the same of the starts and ends of rows */
+#define ROW_NS 5.0          /* start and end of a row of an image; per step of the window */
+#define FILTER_ROW_NS 8.0   /* the same of depthwise convolutions */
+#define EXTREME_PER_NS 24.0 /* elements of a maximum */
+#define SUM_PER_NS 11.0     /* elements of other reductions */
+#define POOLED_PER_NS 20.0  /* taps of pools */
+#define RESIZED_PER_NS 2.5  /* elements of resized rows */
+
+double op_work_reference_ns(const op_work *work, const cpu_pace *reference)
+{
+    const double pace = work->multiplies ? reference->multiply : reference->other;
+
+    return work->flops / (work->rate * work->gain * pace) / work->threads;
+}
+
+/* Elements per nanosecond of a function with AVX-512. */
+static double function_rate(const cpu_unary *function, double exponents)
+{
+    switch ((int)function->function) {
+    case FUNCTION_SQRT:
+        return EXP_PER_NS;
+    case FUNCTION_SOFTPLUS:
+        return exponents / (1 / EXP_PER_NS + 1 / LOG_PER_NS);
+    case FUNCTION_LOG:
+        return exponents * LOG_PER_NS;
+    case FUNCTION_HARDSWISH:
+        return GELU_PER_NS;
+    case FUNCTION_GELU:
+    case FUNCTION_GELU_TANH:
+        return exponents * GELU_PER_NS;
+    case FUNCTION_SIGMOID:
+    case FUNCTION_TANH:
+    case FUNCTION_ELU:
+    case FUNCTION_EXP:
+    case FUNCTION_ERF:
+    case FUNCTION_SIN:
+    case FUNCTION_COS:
+    case FUNCTION_SELU:
+    case FUNCTION_CELU:
+    case FUNCTION_SWISH:
+    case FUNCTION_MISH:
+        return exponents * EXP_PER_NS;
+    default:
+        return SIMPLE_PER_NS;
+    }
+}
+
+/* Operations per nanosecond of an op that mostly multiplies. */
+static double multiply_rate(const op_work *work, const cpu_pace *reference, const cpu_pace *local)
+{
+    const double slower = local->multiply / reference->multiply;
+    double rate = work->rate * local->multiply;
+
+    if (work->dense)
+        rate = fmin(DENSE_SHARE * REFERENCE_FLOPS * local->multiply, work->rate * reference->multiply);
+    if (work->winograd) /* its transforms take as long as on the reference core */
+        rate /= 1 / WINOGRAD_LIMIT + fmax(1 / work->gain - 1 / WINOGRAD_LIMIT, 0) * fmin(slower, 1);
+    return rate;
+}
+
+static double other_rate(const op_work *work, double exponents)
+{
+    const cpu_family *family = work->op->row->family;
+    double ns = 0;
+
+    if (family == &cpu_softmax)
+        return exponents * EXP_PER_NS;
+    if (family == &cpu_reduce)
+        return strcmp(work->op->row->op_type, "ReduceMax") == 0 || strcmp(work->op->row->op_type, "ReduceMin") == 0
+                   ? EXTREME_PER_NS
+                   : SUM_PER_NS;
+    if (family == &cpu_pool && work->planar && !work->op->window.global)
+        return POOLED_PER_NS / (double)work->op->window.strides[work->op->window.spatial - 1];
+    if (family == &cpu_resize && work->planar)
+        return RESIZED_PER_NS;
+    if (family != &cpu_unary_family)
+        return work->rate;
+    for (uint32_t i = 0; i < work->op->unary_count; i++)
+        ns += 1 / function_rate(&work->op->unary[i], exponents);
+    return ns > 0 ? 1 / ns : work->rate;
+}
+
+/* Time of the starts and ends of rows. Rows of images in other layouts are long. */
+static double rows_ns(const op_work *work)
+{
+    const cpu_family *family = work->op->row->family;
+    const bool pools = family == &cpu_pool && !work->op->window.global;
+
+    if (!work->planar || (!pools && family != &cpu_conv))
+        return 0;
+    INLAY_CHECK(work->op->window.spatial > 0);
+    return work->rows *
+           (pools ? ROW_NS * (double)work->op->window.strides[work->op->window.spatial - 1] : FILTER_ROW_NS) *
+           (cpu_has(CPU_AVX512) ? 1 : AVX2_ROWS);
+}
+
+double op_work_local_ns(const op_work *work, const cpu_pace *reference, const cpu_pace *local)
+{
+    const double exponents = cpu_has(CPU_AVX512) ? 1 : 1 / AVX2_FUNCTIONS;
+    const double rate =
+        work->multiplies ? multiply_rate(work, reference, local) : other_rate(work, exponents) * local->other;
+
+    return (work->flops / rate + rows_ns(work)) / work->threads;
+}

@@ -1,0 +1,28 @@
+/* work.h - the arithmetic of an op, and its time. Private to cost.c and work.c. */
+#ifndef CPU_COMPILE_WORK_H
+#define CPU_COMPILE_WORK_H
+#include "cpu/region/build.h"
+#include "simd/cpu.h"
+
+/* Rates per nanosecond of a core with AVX-512. */
+#define SIMPLE_PER_NS 16.0 /* elements of functions with a few instructions */
+#define EXP_PER_NS 5.0     /* elements of functions with an exponential */
+#define GELU_PER_NS 8.0
+#define LOG_PER_NS 2.0
+
+typedef struct op_work {
+    const cpu_op *op;
+    double flops, rate; /* of the reference core with AVX-512, per nanosecond */
+    double threads;     /* that share it */
+    bool multiplies;    /* mostly multiply-adds */
+    bool dense;         /* they are limited by the core's multipliers */
+    bool winograd;      /* Winograd's algorithm may be used; gain: its speed-up on the reference core */
+    double gain;
+    bool planar; /* images are row-major; rows: the number of rows of the output */
+    double rows;
+} op_work;
+
+/* Nanoseconds on the reference core, and on a core of this machine, without loads and stores. */
+double op_work_reference_ns(const op_work *work, const cpu_pace *reference);
+double op_work_local_ns(const op_work *work, const cpu_pace *reference, const cpu_pace *local);
+#endif
