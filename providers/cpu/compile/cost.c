@@ -4,6 +4,7 @@
  * An op is priced as a part of a region: activations after a convolution or matrix multiplication are fused, and values
  * keep the layout in which the previous op made them. Reorders at the borders of a region are reported separately
  * (enter_ns, leave_ns). */
+#include "cpu/convolution/tiles.h"
 #include "cpu/kernels/table.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/recurrent/layer.h"
@@ -150,6 +151,41 @@ static double winograd_gain(const cpu_op *op, const struct sizes *sizes)
                                      (int64_t)size_of(sizes->output, 2), (int64_t)size_of(sizes->output, 3)));
 }
 
+/* Multiplications and additions per nanosecond of a convolution with this many, if it is computed by FFT; 0: it cannot
+ * be. */
+static double fft_rate(const cpu_op *op, const struct sizes *sizes, double flops)
+{
+    const uint32_t spatial = op->window.spatial, first = 2 - spatial;
+    kernel_conv_shape window = { .flat = spatial <= 2,
+                                 .images = (int64_t)size_of(sizes->first, 0),
+                                 .in = (int64_t)size_of(sizes->first, 1),
+                                 .out = (int64_t)size_of(sizes->output, 1),
+                                 .group = op->window.group,
+                                 .height = 1,
+                                 .out_height = 1,
+                                 .kernel = { 1, 1 },
+                                 .stride = { 1, 1 },
+                                 .dilation = { 1, 1 } };
+    fft_cut cut;
+
+    if (!window.flat || op->row->family != &cpu_conv)
+        return 0;
+    window.width = (int64_t)size_of(sizes->first, 1 + spatial);
+    window.out_width = (int64_t)size_of(sizes->output, 1 + spatial);
+    if (spatial == 2) {
+        window.height = (int64_t)size_of(sizes->first, 2);
+        window.out_height = (int64_t)size_of(sizes->output, 2);
+    }
+    for (uint32_t i = 0; i < spatial; i++) {
+        window.kernel[first + i] = op->window.kernel[i];
+        window.stride[first + i] = op->window.strides[i];
+        window.dilation[first + i] = op->window.dilations[i];
+        window.begin[first + i] = op->window.auto_pad == CPU_PAD_EXPLICIT ? op->window.pads[i] : 0;
+        window.end[first + i] = op->window.auto_pad == CPU_PAD_EXPLICIT ? op->window.pads[spatial + i] : 0;
+    }
+    return fft_applies(&window) ? flops / fft_find_cut(&window, &cut) : 0;
+}
+
 /* The number of filter taps that are computed along an axis: kernels skip taps that are in the padding for all pixels. */
 static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
 {
@@ -189,6 +225,7 @@ static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_
             *out_rate = THIN_FLOPS_PER_NS;
         else
             *out_rate *= winograd_gain(op, sizes);
+        *out_rate = fmax(*out_rate, fft_rate(op, sizes, 2 * outputs * per * window));
         return 2 * outputs * per * window;
     }
     if (family == &cpu_product && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
