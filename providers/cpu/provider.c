@@ -21,7 +21,8 @@ static const inlay_option options[] = {
       .default_value = "1",
       .doc = "1 = 3x3 convolutions may use Winograd's algorithm where it is faster and its error is bounded: below "
              "1e-5 of the largest result and below 16 times the error of a plain sum, measured with the layer's "
-             "weights; parts of images that exceed the bound are computed as plain sums" },
+             "weights; parts of images that exceed the bound are computed as plain sums; and convolutions with large "
+             "kernels may use the fast Fourier transform, likewise" },
     { .name = "pack_bytes",
       .kind = INLAY_OPTION_FLOAT,
       .default_value = "2",
@@ -32,7 +33,8 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
       .choices = "strict|f32|fast|reduced",
-      .doc = "float arithmetic: strict = plain sums, without Winograd's algorithm; f32 = bounded error for any finite "
+      .doc = "float arithmetic: strict = plain sums, without Winograd's algorithm and FFT; f32 = bounded error for any "
+             "finite "
              "input; fast = Winograd's algorithm without the bound; reduced = as "
              "f32, since these kernels multiply floats only; set by the session option of the same name" },
     { .name = "activations",
@@ -59,7 +61,7 @@ static const inlay_option options[] = {
     { .name = "kernel",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
-      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|gemm|packed|"
+      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|fft|groups|gemm|packed|"
                  "packed_sparse|batched",
       .doc = "kernel of convolutions (tiles ... gemm) or matrix multiplications (packed ... batched), used wherever it "
              "applies; auto = the kernel expected, or measured, to be fastest" },

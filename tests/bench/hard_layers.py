@@ -390,6 +390,13 @@ image("depthwise 3x3: integers", whole, window=(3, 3), group=64, integers=True)
 image("depthwise 5x5: stride 2, bright pixels", bright(9), window=(5, 5), strides=(2, 2), group=64)
 image("4 groups, 3x3: unequal channels", channels(3, False), window=(3, 3), group=4)
 image("32 groups, 3x3: bright pixels", bright(9), shape=(1, 128, 14, 14), out=128, window=(3, 3), group=32)
+image("21x21: noise", noise, shape=(1, 4, 60, 60), out=6, window=(21, 21))
+image("21x21: bright pixels", bright(5), shape=(1, 4, 60, 60), out=6, window=(21, 21))
+image("21x21: step", step, shape=(1, 4, 60, 60), out=6, window=(21, 21))
+image("21x21: constant", constant, shape=(1, 4, 60, 60), out=6, window=(21, 21))
+image("21x21: filters for edges", edges, shape=(1, 4, 60, 60), out=6, window=(21, 21))
+image("21x21: unequal channels", channels(3, False), shape=(1, 8, 60, 60), out=8, window=(21, 21), group=8)
+image("row of 600 taps: lone pixels", lone_pixels, shape=(1, 1, 1, 4000), out=2, window=(1, 600))
 image("row of 400 taps: far from zero", edges, shape=(1, 1, 1, 8000), out=130, window=(1, 400), strides=(1, 160),
       pads=(0, 0, 0, 0))
 

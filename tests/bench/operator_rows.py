@@ -218,6 +218,10 @@ def windows():
     yield Row("Conv f32 depthwise sound", "Conv", ["f32[1,256,400]", "=f32[256,1,31]"], pads=[15, 15], group=256)
     yield Row("Conv f32 sound", "Conv", ["f32[1,80,300]", "=f32[384,80,3]"], pads=[1, 1])
     yield Row("Conv f32 filter 65x65", "Conv", ["f32[1,1,256,256]", "=f32[1,1,65,65]"], pads=[32, 32, 32, 32])
+    yield Row("Conv f32 15x15", "Conv", ["f32[1,16,64,64]", "=f32[16,16,15,15]"], pads=[7, 7, 7, 7])
+    yield Row("Conv f32 depthwise 31x31", "Conv", ["f32[1,64,56,56]", "=f32[64,1,31,31]"], pads=[15, 15, 15, 15],
+              group=64)
+    yield Row("Conv f32 sound 512 taps", "Conv", ["f32[1,16,16000]", "=f32[16,16,512]"], pads=[256, 255])
     yield Row("Conv f32 sound filter 2048", "Conv", ["f32[1,1,16000]", "=f32[1,1,2048]"])
     yield Row("Conv f16 3x3", "Conv", ["f16[1,64,56,56]", "=f16[64,64,3,3]"], ["f16"], pads=[1, 1, 1, 1])
     yield Row("ConvTranspose f32", "ConvTranspose", ["f32[1,64,56,56]", "=f32[64,32,2,2]"], strides=[2, 2])

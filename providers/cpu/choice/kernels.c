@@ -197,11 +197,14 @@ static inlay_status check_error(cpu_build *build, const kernel_layer *layer, ker
     const uint32_t constant = build->compiled->values[build->op->in[1]].constant;
     const winograd_accuracy **accuracy = &choice->accuracies[kernel];
     inlay_status status = INLAY_OK;
+    tensor_layout weights = layer->weights;
 
     *out_fine = kernel_table[kernel].points == 0;
     if (*out_fine)
         return INLAY_OK;
-    INLAY_TRY(cpu_constant_accuracy(build->compiled, &build->compiled->constants[constant], &layer->weights,
+    if (kernel_table[kernel].points == FFT_POINTS)
+        kernel_filters(&layer->window, &weights);
+    INLAY_TRY(cpu_constant_accuracy(build->compiled, &build->compiled->constants[constant], &weights,
                                     kernel_table[kernel].points, kernel_table[kernel].measure, accuracy, build->diag));
     *out_fine = winograd_is_accurate(build->state, *accuracy);
     if (*out_fine)

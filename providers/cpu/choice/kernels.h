@@ -28,6 +28,10 @@ void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_
  * may be negative: then it counts input pixels that no tap reads. *out_first: index of the first remaining tap. */
 kernel_conv_shape kernel_trim_conv(const kernel_conv_shape *window, int64_t *out_first);
 
+/* The layout of plain weights of the convolution as [out][in of a group][taps], without the axis of groups that layers
+ * may have. */
+void kernel_filters(const kernel_conv_shape *window, tensor_layout *out);
+
 /* Shape of a matrix multiplication: `batch` times [m, k] by [k, n]. */
 typedef struct kernel_gemm_shape {
     bool packed;     /* the second operand is a constant matrix (cpu_is_packed) */
@@ -44,6 +48,7 @@ typedef enum kernel_id {
     KERNEL_DEPTHWISE,
     KERNEL_PLANES,
     KERNEL_ROWS,
+    KERNEL_FFT,
     KERNEL_GROUPS,
     KERNEL_GEMM,
     KERNEL_PACKED, /* from here on: matrix multiplications */
@@ -79,7 +84,7 @@ typedef struct deferred_producer {
 
 typedef struct kernel_entry {
     const char *name; /* in keys and explanations */
-    int64_t points;   /* Winograd kernels: transform points along an axis; 0: any other kernel */
+    int64_t points;   /* Winograd kernels: transform points along an axis; FFT_POINTS; 0: any other kernel */
     /* True if the kernel can run the layer. Otherwise *out_why may be set to the reason. */
     bool (*runs)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
     double (*ns)(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
@@ -87,7 +92,7 @@ typedef struct kernel_entry {
     inlay_status (*lower)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
     double gate_ns;            /* time of a fused Sigmoid or Swish for GATE_ELEMENTS elements */
     bool is_strict;            /* adds no more terms in a row than `precision` `strict` allows (sgemm_chain) */
-    winograd_measure *measure; /* Winograd kernels: measures their error; NULL: any other kernel */
+    winograd_measure *measure; /* Winograd and FFT: measures their error; NULL: any other kernel */
     /* Defers the layer to its only consumer if that is expected to be faster; NULL: never. *out_waits: the layer was
      * stored in build->ahead, and nothing was emitted. */
     inlay_status (*defer)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);

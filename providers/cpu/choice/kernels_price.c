@@ -23,6 +23,8 @@ double kernel_layout_change_ns(const cpu_build *build, const cpu_group *group, c
 
     if (layer->product || kernel == KERNEL_PLANES || kernel == KERNEL_ROWS)
         return 0;
+    if (kernel == KERNEL_FFT)
+        return row_major ? 0 : layout_change_ns((double)layout_bytes(&layer->input.layout));
     if (row_major)
         ns += layout_change_ns((double)layout_bytes(&layer->input.layout));
     if (row_major && build->compiled->values[group->out].uses == 0) /* consumed outside of the region */

@@ -46,6 +46,13 @@ void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_
     }
 }
 
+void kernel_filters(const kernel_conv_shape *window, tensor_layout *out)
+{
+    const tensor_dims dims = { window->out, window->in / window->group, window->kernel[0] * window->kernel[1] };
+
+    layout_plain(out, 3, dims);
+}
+
 /* True if the tap lies inside the image for at least one output pixel. */
 static bool tap_is_used(const kernel_conv_shape *window, int axis, int64_t tap)
 {

@@ -5,6 +5,7 @@
  * keep the layout in which the previous op made them. Reorders at the borders of a region are reported separately
  * (enter_ns, leave_ns). */
 #include "cpu/compile/work.h"
+#include "cpu/convolution/tiles.h"
 #include "cpu/kernels/table.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/recurrent/layer.h"
@@ -153,6 +154,48 @@ static void find_winograd(const cpu_op *op, const struct sizes *sizes, op_work *
         return;
     work->gain = fmax(1, cpu_winograd_gain(op, in, out, height, width));
     work->winograd = work->gain > 1 || (cpu_winograd_fits(op, in, out) && fmin(height, width) >= WINOGRAD_SIDE);
+}
+
+/* The rate of a convolution that is computed by FFT. */
+static void find_fft(const cpu_op *op, const struct sizes *sizes, op_work *work)
+{
+    const uint32_t spatial = op->window.spatial, first = 2 - spatial;
+    kernel_conv_shape window = { .flat = spatial <= 2,
+                                 .images = (int64_t)size_of(sizes->first, 0),
+                                 .in = (int64_t)size_of(sizes->first, 1),
+                                 .out = (int64_t)size_of(sizes->output, 1),
+                                 .group = op->window.group,
+                                 .height = 1,
+                                 .out_height = 1,
+                                 .kernel = { 1, 1 },
+                                 .stride = { 1, 1 },
+                                 .dilation = { 1, 1 } };
+    fft_cut cut;
+    double rate;
+
+    if (!window.flat || sizes->output == NULL)
+        return;
+    window.width = (int64_t)size_of(sizes->first, 1 + spatial);
+    window.out_width = (int64_t)size_of(sizes->output, 1 + spatial);
+    if (spatial == 2) {
+        window.height = (int64_t)size_of(sizes->first, 2);
+        window.out_height = (int64_t)size_of(sizes->output, 2);
+    }
+    for (uint32_t i = 0; i < spatial; i++) {
+        window.kernel[first + i] = op->window.kernel[i];
+        window.stride[first + i] = op->window.strides[i];
+        window.dilation[first + i] = op->window.dilations[i];
+        window.begin[first + i] = op->window.auto_pad == CPU_PAD_EXPLICIT ? op->window.pads[i] : 0;
+        window.end[first + i] = op->window.auto_pad == CPU_PAD_EXPLICIT ? op->window.pads[spatial + i] : 0;
+    }
+    if (!fft_applies(&window))
+        return;
+    rate = work->flops / fft_find_cut(&window, &cut);
+    if (rate <= work->rate * work->gain)
+        return;
+    work->rate = rate;
+    work->gain = 1;
+    work->winograd = work->dense = false;
 }
 
 /* The number of filter taps that are computed along an axis: kernels skip taps that are in the padding for all pixels. */
@@ -475,8 +518,10 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
                    !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
     if (work->planar)
         work->rows = count_of(sizes->output) / size_of(sizes->output, sizes->output->rank - 1);
-    if (family == &cpu_conv)
+    if (family == &cpu_conv) {
         find_winograd(op, sizes, work);
+        find_fft(op, sizes, work);
+    }
 }
 
 /* Adds the cost of an op whose model has no local time. */

@@ -106,6 +106,26 @@ inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const te
 bool planes_is_long(const kernel_conv_shape *window);
 bool planes_run(const cpu_build *build, const kernel_layer *layer);
 inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+/* Convolutions of row-major images by the fast Fourier transform (lower_fft.c). */
+typedef struct fft_cut {
+    int64_t rows, columns;   /* of a block; the samples of one dimension are rows * columns */
+    int64_t valid[2];        /* rows and columns of results of a block */
+    int64_t across;          /* blocks along a row of the image */
+    int64_t blocks, pairs;   /* of an image; a pair is one complex block */
+    int64_t slice, slices;   /* pairs that share the transform of a filter; slices of an image */
+    int64_t inputs, filters; /* channels, and output channels, that are multiplied at once */
+    int64_t kept;            /* pairs whose sums are kept until all channels are added */
+    bool alone;              /* groups of one input channel: threads share the slices, not the steps within */
+} fft_cut;
+/* Chooses the fastest blocks. Returns the time on one core in nanoseconds; infinity: there are none. */
+double fft_find_cut(const kernel_conv_shape *window, fft_cut *out);
+/* Whether the convolution can be computed by FFT: stride 1, no dilation, pads of at most half the kernel. */
+bool fft_applies(const kernel_conv_shape *window);
+bool fft_runs(const cpu_build *build, const kernel_layer *layer, const char **out_why);
+inlay_status fft_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+/* The accuracy of FFT_POINTS (fft_error.c; winograd_measure). plain: of kernel_filters(). */
+bool fft_measure_accuracy(const cpu_state *state, const tensor_layout *plain, const void *source, int64_t points,
+                          winograd_accuracy *out);
 /* Other convolutions of row-major images with any number of groups, as GEMM (conv_rows.c). */
 bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);

@@ -141,6 +141,16 @@ double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const ke
     return ns / KERNEL_THREADS + LOOP_NS;
 }
 
+double kernel_fft_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+{
+    fft_cut cut;
+    double ns = fft_find_cut(&layer->window, &cut);
+
+    if (build->compiled->values[group->out].uses > 0) /* most consumers prefer channels-last */
+        ns += KERNEL_THREADS * kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out));
+    return ns / KERNEL_THREADS + (cut.alone ? 1 : 3 * (double)(layer->window.images * cut.slices)) * LOOP_NS;
+}
+
 /* A GEMM whose second operand is unfolded (im2col) from rows of the image, in panels of 64 columns. */
 double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {

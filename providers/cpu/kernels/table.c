@@ -156,6 +156,18 @@ static inlay_status rows(cpu_build *build, const cpu_group *group, const kernel_
     return conv_rows_lower(build, group, layer);
 }
 
+static bool fft_can_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
+{
+    (void)group;
+    return fft_runs(build, layer, out_why);
+}
+
+static inlay_status fft(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
+{
+    *out_done = true;
+    return fft_lower(build, group, layer);
+}
+
 static inlay_status gemm(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     *out_done = true;
@@ -184,6 +196,8 @@ const kernel_entry kernel_table[KERNEL_COUNT] = {
                            .is_strict = true },
     [KERNEL_PLANES] = { "planes", 0, planes_run_here, kernel_planes_ns, planes, BUILTIN_GATE, .is_strict = true },
     [KERNEL_ROWS] = { "rows", 0, rows_run, kernel_rows_ns, rows, BUILTIN_GATE, .is_strict = true },
+    [KERNEL_FFT] = { "fft", FFT_POINTS, fft_can_run, kernel_fft_ns, fft, BUILTIN_GATE, .is_strict = false,
+                     .measure = fft_measure_accuracy },
     [KERNEL_GROUPS] = { "groups", 0, groups_run, kernel_groups_ns, groups, GROUPS_GATE, .is_strict = true },
     [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, BUILTIN_GATE, .is_strict = true },
     [KERNEL_PACKED] = { "packed", 0, kernel_packed_runs, kernel_packed_ns, kernel_packed, 0, .is_strict = true },

@@ -23,6 +23,7 @@ double kernel_winograd_ns(const kernel_layer *layer, int64_t points);
 double kernel_depthwise_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+double kernel_fft_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_groups_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 

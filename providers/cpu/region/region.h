@@ -287,7 +287,8 @@ typedef struct cpu_constant {
     bool sparse_fours;     /* 2:4 sparse (sparse24.h); sparse_blocks is -1 */
     int64_t sparse_blocks; /* 1 + nonzero blocks of a float matrix (sparse.h); 0: not counted yet, -1: too many */
     uint32_t refused_points; /* bits 1 << points: Winograd packs that are too large (kernels/pack_limit.c) */
-    struct winograd_accuracy *trusts[2]; /* of Winograd with 4 and 6 points (tiles.h); NULL: not measured yet */
+    struct winograd_accuracy
+        *trusts[3]; /* of Winograd with 4 and 6 points, and FFT (tiles.h); NULL: not measured yet */
 } cpu_constant;
 
 typedef struct cpu_value {

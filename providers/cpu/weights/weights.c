@@ -244,13 +244,13 @@ inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *const
     const uint64_t key[] = { constant->content_hash, UINT64_C(0x7472757374000001), (uint64_t)points,
                              (uint64_t)plain->dims[0], (uint64_t)plain->dims[1] };
     const uint64_t bytes = winograd_accuracy_bytes(plain->rank > 1 ? plain->dims[1] : 0);
-    winograd_accuracy **known = &constant->trusts[points == 6], *trust = NULL;
+    winograd_accuracy **known = &constant->trusts[(points - 4) / 2], *trust = NULL;
     const void *source;
     void *copy = NULL, *room = NULL;
     uint32_t found = 0;
     inlay_status status = INLAY_OK;
 
-    INLAY_CHECK(points == 4 || points == 6);
+    INLAY_CHECK(points == 4 || points == 6 || points == FFT_POINTS);
     *out_trust = *known;
     if (*known != NULL)
         return INLAY_OK;

@@ -33,5 +33,5 @@ void winograd_explain_inaccuracy(const cpu_state *state, const winograd_accuracy
     else
         (void)snprintf(
             text, bytes,
-            "some filters have few significant weights, and Winograd's algorithm would round their results too much");
+            "some filters have few significant weights, and the transforms would round their results too much");
 }

@@ -16,6 +16,7 @@ typedef struct winograd_accuracy {
     double uneven;      /* highest allowed ratio of a pixel to the sum of the pixels around a result; 0: none allowed */
     float weight[];     /* [in] weight of each channel of a pixel in that ratio, in (0, 1] */
 } winograd_accuracy;
+enum { FFT_POINTS = 8 }; /* instead of the points of Winograd's algorithm: convolution by FFT (fft_error.c) */
 #define TILE_MOST_ERROR 1e-5
 #define TILE_MOST_TIMES 16.0
 #define TILE_LEAST_TERMS 6.0 /* minimum effective number of terms of a result: (sum of magnitudes)^2 / sum of squares */
@@ -25,7 +26,7 @@ uint64_t winograd_accuracy_bytes(int64_t in);
  * of memory. */
 typedef bool winograd_measure(const cpu_state *state, const tensor_layout *plain, const void *source, int64_t points,
                               winograd_accuracy *out);
-/* The accuracy of Winograd's convolution with `points` points (4, 6) and these weights. It is measured once and stored
+/* The accuracy of Winograd's convolution with `points` points (4, 6, FFT_POINTS) and these weights. It is measured once and stored
  * with the packs. *out_trust lives as long as the constant. Under compiled->lock (weights.c). */
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
                                    int64_t points, winograd_measure *measure, const winograd_accuracy **out_trust,
