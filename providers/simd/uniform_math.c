@@ -212,17 +212,24 @@ double uniform_expm1(double x)
 
 /* ------------------------------------------------------------------ logarithms */
 
+/* The mantissa m of a finite x > 0 in [sqrt(1/2), sqrt(2)), and the exponent e: x = 2^e m. */
+static double split_mantissa(double x, int64_t *out_exponent)
+{
+    const bool tiny = x < 0x1p-1022;
+    const uint64_t from_root = bits_of(tiny ? x * 0x1p54 : x) - 0x3fe6a09e667f3bcdu; /* relative to sqrt(1/2) */
+
+    *out_exponent = ((int64_t)from_root >> 52) - (tiny ? 54 : 0);
+    return from_bits((from_root & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu);
+}
+
 /* ln x for finite x > 0: x = 2^e m, m near 1, and ln m = 2 atanh s with s = (m - 1) / (m + 1). */
 static double_pair log_pair(double_pair x, int64_t *out_exponent)
 {
     static const double_pair sevenths = { 0x1.2492492492492p-3, 0x1.2492492492492p-57 },
                              ninths = { 0x1.c71c71c71c71cp-4, 0x1.c71c71c71c71cp-58 };
-    const bool tiny = x.high < 0x1p-1022;
-    const double high = tiny ? x.high * 0x1p54 : x.high;
-    const uint64_t from_root = bits_of(high) - 0x3fe6a09e667f3bcdu; /* relative to sqrt(1/2) */
-    const int64_t e = (int64_t)from_root >> 52;
-    const double by = e > 1000 || e < -1000 ? 0 : power_of_2(-e);
-    double_pair m = { from_bits((from_root & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu), x.low * by }, s, z, sum;
+    const double high = split_mantissa(x.high, out_exponent);
+    const int64_t e = *out_exponent;
+    double_pair m = { high, e > 1000 || e < -1000 ? 0 : x.low * power_of_2(-e) }, s, z, sum;
     double tail = 1.0 / 27;
 
     s = divide(add_double(m, -1), add_double(m, 1));
@@ -234,7 +241,6 @@ static double_pair log_pair(double_pair x, int64_t *out_exponent)
     sum = add(multiply(sum, z), fifths);
     sum = add(multiply(sum, z), thirds);
     sum = add(multiply(multiply(sum, z), s), s);
-    *out_exponent = e - (tiny ? 54 : 0);
     return (double_pair){ 2 * sum.high, 2 * sum.low };
 }
 
@@ -253,11 +259,27 @@ static bool is_special_log(double x, double *out)
     return !(x > 0) || x == INFINITY;
 }
 
+/* As full_log(), but only the first term of the series of atanh is a pair of doubles: the others are at most a hundredth of
+ * it, and their rounding errors as well. */
 double uniform_log(double x)
 {
-    double special;
+    double special, m, s, z, rest, tail = 1.0 / 21;
+    double_pair divisor, product, whole, sum;
+    int64_t e;
 
-    return is_special_log(x, &special) ? special : full_log((double_pair){ x, 0 }).high;
+    if (is_special_log(x, &special))
+        return special;
+    m = split_mantissa(x, &e);
+    divisor = sum_of(m, 1);
+    s = (m - 1) / divisor.high;
+    product = product_of(s, divisor.high);
+    rest = ((m - 1 - product.high) - product.low - s * divisor.low) / divisor.high;
+    z = s * s;
+    for (int n = 19; n >= 3; n -= 2)
+        tail = tail * z + 1.0 / n;
+    whole = product_of(ln2.high, (double)e);
+    sum = sum_of(whole.high, 2 * s);
+    return sum.high + (sum.low + (whole.low + ln2.low * (double)e + 2 * (rest + s * z * tail)));
 }
 
 double uniform_log2(double x)

@@ -28,6 +28,8 @@ static const nm_layer layers[] = {
     { "four groups", false, false, false, 1, 32, 48, 11, 12, 3, 1, 1, 1, 4, NM_NONE, 0 },
     { "six groups", false, false, false, 1, 12, 30, 11, 12, 3, 1, 1, 1, 6, NM_NONE, 0 },
     { "3x3 after another", false, false, false, 1, 32, 24, 12, 13, 3, 1, 1, 1, 1, NM_BIAS_RELU, 4 },
+    { "13x13, bias", false, false, false, 1, 3, 4, 40, 38, 13, 1, 1, 6, 1, NM_BIAS_RELU, 0 },
+    { "depthwise 17x17", false, false, false, 2, 3, 3, 37, 45, 17, 1, 1, 8, 3, NM_NONE, 0 },
 };
 enum { LAYERS = sizeof layers / sizeof *layers };
 
