@@ -268,11 +268,23 @@ static void set_one(const struct shape *s, int image, int channel, int row, int 
     x[((image * s->group * s->in + channel) * s->height + row) * s->width + column] = value;
 }
 
-static const char *const pictures[] = { "noise", "bright pixels", "step",       "one colour",
-                                        "tiny",  "enormous",      "few pixels", "no numbers",
-                                        "zeros", "slope",         "dark half",  "silent channel" };
+typedef enum picture {
+    NOISE,
+    BRIGHT_PIXELS,
+    STEP,
+    ONE_COLOUR,
+    TINY,
+    ENORMOUS,
+    FEW_PIXELS,
+    NO_NUMBERS,
+    ZEROS,
+    SLOPE,
+    DARK_HALF,
+    SILENT_CHANNEL,
+    PICTURES
+} picture_kind;
 
-static void draw(const struct shape *s, size_t picture)
+static void draw(const struct shape *s, picture_kind picture)
 {
     const int count = x_count(s, s->images), channels = s->group * s->in;
     uint64_t dice = 7;
@@ -281,23 +293,23 @@ static void draw(const struct shape *s, size_t picture)
     for (int i = 0; i < count; i++) {
         const int column = i % s->width, channel = i / s->width / s->height % channels;
 
-        x[i] *= picture == 2   ? column < s->width / 3 ? 1e-5F : 1e5F
-                : picture == 4 ? 1e-37F
-                : picture == 5 ? 1e35F
-                : picture == 6 ? (float)(random_unit(&dice) > 0.998F)
-                : picture == 9 ? expf((float)(column % 200) / 8)
-                               : 1;
-        x[i] = picture == 3                               ? 1 + (float)channel
-               : picture == 8                             ? 0
-               : picture == 10 && column > s->width / 2   ? 0
-               : picture == 11 && channel == channels - 1 ? 0
-                                                          : x[i];
+        x[i] *= picture == STEP         ? column < s->width / 3 ? 1e-5F : 1e5F
+                : picture == TINY       ? 1e-37F
+                : picture == ENORMOUS   ? 1e35F
+                : picture == FEW_PIXELS ? (float)(random_unit(&dice) > 0.998F)
+                : picture == SLOPE      ? expf((float)(column % 200) / 8)
+                                        : 1;
+        x[i] = picture == ONE_COLOUR                                  ? 1 + (float)channel
+               : picture == ZEROS                                     ? 0
+               : picture == DARK_HALF && column > s->width / 2        ? 0
+               : picture == SILENT_CHANNEL && channel == channels - 1 ? 0
+                                                                      : x[i];
     }
-    if (picture == 1) {
+    if (picture == BRIGHT_PIXELS) {
         set_one(s, 0, 0, s->height / 2, 3, 1e6F);
         set_one(s, s->images - 1, channels - 1, 0, s->width - 1, -1e8F);
     }
-    if (picture == 7) {
+    if (picture == NO_NUMBERS) {
         set_one(s, 0, 0, s->height / 2, 3, NAN);
         set_one(s, s->images - 1, channels - 1, 0, s->width - 1, -INFINITY);
     }
@@ -343,7 +355,7 @@ static void hard_images(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         fill(weights, shapes[i].group * shapes[i].out * taps_of(&shapes[i]), &dice);
         fill(bias, shapes[i].group * shapes[i].out, &dice);
-        for (size_t picture = 0; picture < sizeof pictures / sizeof *pictures; picture++) {
+        for (picture_kind picture = NOISE; picture < PICTURES; picture++) {
             draw(&shapes[i], picture);
             check(&shapes[i]);
         }
@@ -374,11 +386,11 @@ static void unguarded(void **state)
     write_script(&s, s.images);
     fast = open_with("fft", "1", "fast");
     bounded = open_with("fft", "1", "f32");
-    draw(&s, 0);
+    draw(&s, NOISE);
     feed(&s, &fast, 0, s.images);
     feed(&s, &bounded, 0, s.images);
     assert_memory_equal(result(&fast), result(&bounded), (size_t)count * sizeof(float));
-    draw(&s, 1);
+    draw(&s, BRIGHT_PIXELS);
     for (int n = 0; n < count; n++)
         sum_one(&s, n);
     feed(&s, &fast, 0, s.images);
