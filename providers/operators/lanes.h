@@ -8,8 +8,8 @@
  *   SUM_OF_BLOCK(T, element, sum, i, begin, end, term)        the same for long ranges
  *   SUM_AND_SQUARES_IN_LANES(T, element, sum, squares, i, begin, end, term)  also adds the squares of the terms to squares
  *   FOLD_IN_LANES(T, number, element, FOLD, operator, start, total, NANS, nan, i, begin, end, term)
- *       total = FOLD(total, term) with terms of type `number`, where `start` is the neutral element and `operator` OpenMP's name of FOLD; nan, an int,
- *       becomes 1 if NANS(term) is 1 for any term
+ *       total = FOLD(total, term); number: type of the terms; start: the neutral element; operator: OpenMP's name of
+ *       FOLD. nan, an int, becomes 1 if NANS(term) is 1 for any term
  *
  * T: type of the results, and of the terms of sums; element: type that determines the number of lanes, that of the input. */
 #ifndef OPERATORS_LANES_H

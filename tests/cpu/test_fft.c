@@ -408,7 +408,7 @@ static void expect_not(const char *why, const char *precision)
     struct rig rig = open_with("fft", "1", precision);
 
     if (told(&rig, by_fft) || (why != NULL && !told(&rig, why)))
-        fail_msg("by FFT, or not told: %s", why != NULL ? why : "any reason");
+        fail_msg("the layer runs by FFT, or explain does not name the reason: %s", why != NULL ? why : "any");
     rig_close(&rig);
 }
 

@@ -377,7 +377,7 @@ static void a_stopped_worker_delays_no_loop(void **state)
     helper_deinit(&helper);
 }
 
-/* Idle workers are told to sleep while loops run. */
+/* pool_rest() while other threads run loops. */
 static void *rest_often(void *stop)
 {
     while (!__atomic_load_n((uint32_t *)stop, __ATOMIC_RELAXED))

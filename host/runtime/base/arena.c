@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/asan.h"
 #include "base/checked.h"
 #include "base/memory.h"
 #include "base/pages.h"
@@ -8,13 +9,6 @@
 #include <string.h>
 
 /* With AddressSanitizer, free memory of a block is poisoned, and a gap separates allocations. */
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
 #ifdef WITH_ASAN
 #include <sanitizer/asan_interface.h>
 enum { ARENA_GAP = 16 };

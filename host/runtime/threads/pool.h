@@ -1,8 +1,8 @@
 /* threads/pool.h - the worker threads of the process, which help callers with their loops.
  *
- * A caller claims workers, runs a loop with them and releases them. Nobody waits for a worker that the system does not
- * run, because other programs use the CPUs: a worker that has not begun when the caller has finished does not begin,
- * and the caller waits only for those that have. So the loop's body takes its work in parts from a shared counter.
+ * A caller claims workers, runs a loop with them and releases them. A worker may have no CPU, because other
+ * programs use them all. So a worker that has not begun when the caller has finished its share does not begin, and
+ * the caller waits only for workers that have begun. So the loop's body takes its work in parts from a shared counter.
  *
  * Workers wait for a loop by spinning for POOL_SPIN_NS, then they sleep. Waking a worker takes tens of microseconds. */
 #ifndef THREADS_POOL_H

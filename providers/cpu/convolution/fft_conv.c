@@ -96,7 +96,7 @@ typedef struct cell_tally {
     bool many;
 } cell_tally;
 
-/* Counts the cells of one row of cells, whose columns have been added up. whole: all rows of the cells are there. */
+/* Adds a row of cells to *count. sums, squares: of each column of pixels. whole: the cells have all their rows. */
 static void count_cells(const fft_conv *conv, const block_area *pixels, bool whole, const float *sums,
                         const float *squares, cell_tally *count)
 {

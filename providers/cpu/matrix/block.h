@@ -23,8 +23,8 @@ VEC_INLINE vec block_line(const block_source *source, const int v, const int vec
 }
 
 /* block_sum() for one row whose sums take all registers. Each vector of weights is loaded where it is used, and the loop
- * is not unrolled: Clang would load from the rows of several elements in turns, which takes twice as long if the weights
- * are not in a cache. */
+ * is not unrolled: in an unrolled loop Clang alternates between several rows of the weights, which takes twice as long
+ * if they are not in a cache. */
 VEC_INLINE void block_row(const int vectors, const bool full, block_source *source, int64_t count, const int lines,
                           const int64_t near, vec *sum)
 {

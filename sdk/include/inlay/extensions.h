@@ -261,7 +261,7 @@ typedef struct inlay_ext_team {
  * processes are running. It is measured once per process, or taken from the machine profile that `inlay tune --machine`
  * writes. For inlay_cost.local_ns, and for choices by the width of the units (flops_v4 is about flops_v3 if a core
  * executes instructions of 64 bytes in halves). inlay_cost.ns of a provider with INLAY_PROVIDER_REFERENCE_CORE must not
- * depend on it. Not for plugins in processes of their own (option isolate).
+ * depend on it. Plugins that option isolate runs in a separate process do not get it.
  *
  *     const inlay_ext_speed *speed = host->extension(host->ctx, INLAY_EXT_SPEED);
  *     const inlay_speed *core = speed != NULL ? speed->get(host->ctx) : NULL;

@@ -1,19 +1,11 @@
 #include "exec/values/run_memory.h"
+#include "base/asan.h"
 #include "base/memory.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* AddressSanitizer checks accesses of blocks of malloc only. */
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
 
 struct run_memory {
     uint32_t references;       /* atomic */
@@ -41,7 +33,7 @@ static void *heap_block(uint64_t bytes, uint64_t alignment)
 #if defined(__linux__) && !defined(WITH_ASAN)
 /* Blocks of at least this size are mapped, and unmapped when they are given back. malloc would keep them: once a larger
  * block was freed, it places blocks of up to 32 MiB in the heap, and tensors that grow from step to step do not fit into
- * the gaps that their predecessors leave. */
+ * the gaps that their predecessors leave. AddressSanitizer checks accesses of blocks of malloc only. */
 static const uint64_t mapped_bytes = 4 << 20;
 
 static void *map_block(uint64_t bytes, uint64_t alignment)
