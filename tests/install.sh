@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs Debian packages from tests/packages.txt: those without a group, and those of the groups named as arguments.
 # Changes nothing if all of them are installed; needs the network, and root or sudo, only if packages are missing.
+# Prints the names of those that it installs. Starts and enables none of their services.
 #   install.sh [GROUP]...
 #   install.sh --packages PACKAGE...      these packages of the list alone
 set -eu
@@ -56,6 +57,33 @@ quietly() { # COMMAND...: prints its output only if it fails
         exit 1
     fi
 }
+# Tests start the servers that they need themselves. Installing a package must neither start its service nor add it to
+# those that start with the machine.
+started_with_machine() {
+    find /etc/systemd/system -path '*.wants/*' -type l 2>/dev/null
+    find /etc/rc[2-5].d -name 'S*' 2>/dev/null
+}
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
+    $as_root chmod 755 $policy
+    trap 'rm -f "$log"; $as_root rm -f $policy' EXIT
+fi
+before=$(started_with_machine)
 quietly apt-get update -q
 # shellcheck disable=SC2086
 quietly apt-get install -q -y --no-install-recommends $missing
+started_with_machine | while read -r link; do
+    case "
+$before
+" in
+    *"
+$link
+"*) continue ;;
+    esac
+    name=${link##*/}
+    case $link in
+    /etc/rc*) quietly update-rc.d "${name#S[0-9][0-9]}" disable ;;
+    *) quietly DPKG_MAINTSCRIPT_PACKAGE="${name%.*}" deb-systemd-helper disable "$name" ;; # as its package would
+    esac
+done
