@@ -1,6 +1,6 @@
 #!/bin/bash
-# Formatting and static analysis: clang-format, clang-tidy, cppcheck for C, shellcheck for scripts, and the includes of
-# the host. Prints what each tool finds; exit code 1 if one found something, 2 if a tool or the build is missing.
+# Formatting and static analysis: clang-format, clang-tidy, cppcheck for C, shellcheck for scripts, the includes of the
+# host, and the messages of commits. Prints what each tool finds; exit code 1 if one found something, 2 if a tool or the build is missing.
 #
 #   tests/lint.sh             files that differ from main (or from $LINT_SINCE), and of those the lines that differ
 #   tests/lint.sh FILE...     these files
@@ -93,4 +93,22 @@ if [ ${#sources[@]} -gt 0 ]; then
 fi
 [ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck --external-sources --severity=warning "${scripts[@]}"
 check includes sh tests/house/includes.sh . tests/house/edges
+
+# Of the commits since main: a subject `area: what and why` of at most 72 characters, and a body if more than 20 lines
+# change.
+commits() {
+    local commit subject changed status=0
+    for commit in $(git rev-list --no-merges "$base..HEAD"); do
+        subject=$(git log -1 --format=%s "$commit")
+        [ ${#subject} -le 72 ] || { echo "${commit:0:8}: the subject has ${#subject} characters, more than 72"; status=1; }
+        [[ $subject =~ ^[^:]+:\ . ]] || { echo "${commit:0:8}: the subject is not 'area: what and why'"; status=1; }
+        changed=$(git show --numstat --format= "$commit" | awk '{ n += $1 + $2 } END { print n + 0 }')
+        if [ "$changed" -gt 20 ] && [ -z "$(git log -1 --format=%b "$commit")" ]; then
+            echo "${commit:0:8}: changes $changed lines and has no body that says what was wrong without it"
+            status=1
+        fi
+    done
+    return $status
+}
+[ -z "$by_line" ] || check commits commits
 exit $failed
