@@ -91,7 +91,7 @@ static bool begin_window(const kit_node *node, struct group *out, kit_refusal *w
         !has_rank(weights, input->rank, input->rank, "input 1", why))
         return false;
     if (!is_fixed(weights))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the weights is unknown");
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the weights is not fixed");
     if (bias != NULL && bias->rank != 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the bias is not a vector");
     out->spatial = input->rank - 2;

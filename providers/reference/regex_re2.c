@@ -248,7 +248,7 @@ static bool put_repetition(struct translation *translation)
             return false;
         is_plus = minimum == 1 && at[-2] == ',';
         if (minimum > MAX_REPEAT || maximum > MAX_REPEAT)
-            fail(translation, INLAY_INVALID_MODEL, "a repeat count is too large: at most 1000");
+            fail(translation, INLAY_INVALID_MODEL, "a repeat count is above 1000");
     }
     if (translation->before != ITEM)
         fail(translation, INLAY_INVALID_MODEL,

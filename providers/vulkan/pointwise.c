@@ -215,7 +215,8 @@ static bool quantize_supports(const kit_node *node, const vulkan_operator *row, 
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "block scales and attribute precision are not supported");
     if (scale->rank == 1 && !vulkan_axis(kit_attr_int(node->info, "axis", 1), input->rank, &axis) &&
         !(scale->dims[0].kind == INLAY_DIM_FIXED && scale->dims[0].value == 1))
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is out of range");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "axis %lld of an input with %u axes",
+                          (long long)kit_attr_int(node->info, "axis", 1), input->rank);
     return true;
 }
 

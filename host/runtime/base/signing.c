@@ -85,7 +85,8 @@ static inlay_status place_init(struct place *place, const char *path, const char
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: signatures need libgnutls.so.30, which cannot be loaded",
                           path);
     if (bytes >= PATH_MAX)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the path of the model is too long");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the path of the model has %zu bytes; at most %d are allowed",
+                          bytes, PATH_MAX - 1);
     if (is_folder)
         (void)snprintf(folder, sizeof folder, "%s", path);
     else

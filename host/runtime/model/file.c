@@ -159,7 +159,9 @@ static inlay_status resolve(const external_files *files, const char *location, c
                           strerror(errno));
     length = snprintf(joined, sizeof joined, "%s/%s", dir, location);
     if (length < 0 || (size_t)length >= sizeof joined)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "the location of external data is too long");
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "the location of external data has more than %d bytes with its folder: '%.100s...'",
+                          PATH_MAX - 1, location);
     if (realpath(joined, path) == NULL)
         return inlay_fail(diag, errno == ENOENT ? INLAY_NOT_FOUND : INLAY_IO_ERROR,
                           "external file '%.200s' cannot be opened in '%.100s': %s; put it into the model's folder",

@@ -526,7 +526,8 @@ inlay_status tensor_read_sparse(const tensor_source *source, const Onnx__SparseT
         uint64_t at = linear_index(out, &indices, i, (uint64_t)count);
 
         if (at >= (uint64_t)count)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "index %" PRIu64 " of a sparse tensor is out of range", i);
+            return inlay_fail(diag, INLAY_INVALID_MODEL,
+                              "index %" PRIu64 " of a sparse tensor is outside of its %" PRId64 " elements", i, count);
         copy_element(out->dtype, data, at, values.data, i);
     }
     out->data = data;

@@ -289,7 +289,8 @@ static inlay_status load_named_file(plugin_set *set, const plugin_search *search
 
     if (snprintf(dir, sizeof dir, "%.*s", slash != NULL ? (int)(slash - path) : 1, slash != NULL ? path : ".") >=
         (int)sizeof dir)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "plugin_dirs: the path of a plugin is too long");
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "plugin_dirs: the path of a plugin has more than %d bytes: '%.100s...'", PATH_MAX - 1, path);
     status = dir_check(dir[0] != '\0' ? dir : "/", real, diag);
     if (status != INLAY_OK)
         return status;

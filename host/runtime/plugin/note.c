@@ -237,7 +237,7 @@ static inlay_status read_segments(int fd, Elf *elf, uint64_t file_bytes, note_fa
     GElf_Phdr segment;
 
     if (elf_getphdrnum(elf, &headers) != 0 || headers == 0 || headers > MAX_HEADERS)
-        return malformed(diag, "it has no program headers, or too many");
+        return malformed(diag, "it has no program headers, or more than 4096");
     for (size_t i = 0; i < headers; i++) {
         if (gelf_getphdr(elf, (int)i, &segment) == NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,

@@ -65,7 +65,8 @@ inlay_status session_profile_place(const inlay_options *options, char *place, co
     if (path[0] == '\0')
         return INLAY_OK;
     if (snprintf(place, PATH_MAX, "%s%s", strchr(path, '/') == NULL ? "./" : "", path) >= PATH_MAX)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option profile: the path is too long");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option profile: the path has more than %d bytes: '%.100s...'",
+                          PATH_MAX - 1, path);
     slash = strrchr(place, '/');
     INLAY_CHECK(slash != NULL);
     if (slash[1] == '\0')

@@ -266,7 +266,7 @@ static bool change_log(struct call *call, const Inference__LogSettings *request)
         if (entry->value == NULL || entry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE__NOT_SET)
             continue;
         if (count == LOG_SETTINGS) {
-            (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "too many settings");
+            (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "more than %d settings", LOG_SETTINGS);
             call_fail_diag(call, &diag);
             return false;
         }

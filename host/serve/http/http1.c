@@ -320,7 +320,7 @@ static bool read_field(http1_head *head, const char *data, size_t at, size_t end
     if (name == at || name == end || data[name] != ':') /* section 5.1: also for a blank before the colon */
         return fail(head, 400, "a header line is not NAME: VALUE");
     if (head->field_count == HTTP1_MAX_FIELDS)
-        return fail(head, 431, "the header has too many lines");
+        return fail(head, 431, "the header has more than 100 lines");
     field.name = (http1_slice){ (uint32_t)at, (uint32_t)(name - at) };
     for (at = name + 1; at < end && is_blank(data[at]);)
         at++;

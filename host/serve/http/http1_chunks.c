@@ -86,7 +86,7 @@ static bool take_digit(http1_chunks *chunks, char c)
     uint64_t digit = c >= '0' && c <= '9' ? (uint64_t)(c - '0') : (uint64_t)((c | 32) - 'a' + 10);
 
     if (++chunks->digits > MAX_DIGITS)
-        return fail(chunks, 400, "the size of a chunk has too many digits");
+        return fail(chunks, 400, "the size of a chunk has more than 16 digits");
     chunks->left = chunks->left << 4 | digit;
     return true;
 }
@@ -116,7 +116,7 @@ static bool size_line(http1_chunks *chunks, char c)
     static const char bad[] = "a chunk extension is not NAME or NAME=VALUE";
 
     if (chunks->step != STEP_SIZE && chunks->step != STEP_SIZE_LF && ++chunks->extension > HTTP1_MAX_EXTENSIONS)
-        return fail(chunks, 400, "the chunk extensions are too large"); /* section 7.1.1 */
+        return fail(chunks, 400, "the chunk extensions have more than 4096 bytes"); /* section 7.1.1 */
     switch ((chunk_step)chunks->step) {
     case STEP_SIZE:
         if (is_hex(c))

@@ -55,7 +55,7 @@ static bool read_values(json_reader *reader, const char *values[MAX_VALUES], cha
         return false;
     while (!list || reader_element(reader)) {
         if (*count == MAX_VALUES)
-            return reader_fail(reader, "too many values");
+            return reader_fail(reader, "more than 8 values");
         if (reader_peek(reader) == '"') {
             if (!read_text(reader, &values[*count]))
                 return false;
@@ -161,7 +161,7 @@ static bool change_log(struct exchange *exchange)
     if (reader_open(&reader, '{')) {
         while (reader_member(&reader, &key) && end_key(&reader, key)) {
             if (count == LOG_SETTINGS) {
-                (void)reader_fail(&reader, "too many settings");
+                (void)reader_fail(&reader, "more than 6 settings");
                 break;
             }
             changes[count].key = key.data;

@@ -56,7 +56,7 @@ bool machine_enter(struct machine *machine)
     if (machine->nested == TEMPLATE_NESTED)
         return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it is nested too deeply", "", 0);
     if (machine->steps++ > TEMPLATE_STEPS)
-        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it takes too long", "", 0);
+        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it takes more than 4000000 steps", "", 0);
     machine->nested++;
     return true;
 }
@@ -69,7 +69,7 @@ bool machine_count(struct machine *machine, size_t count)
     if (machine->failed)
         return false;
     if (steps > TEMPLATE_STEPS || machine->steps + steps > TEMPLATE_STEPS)
-        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it takes too long", "", 0);
+        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it takes more than 4000000 steps", "", 0);
     machine->steps += (uint32_t)steps;
     return true;
 }

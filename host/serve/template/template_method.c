@@ -83,7 +83,7 @@ static bool replace(struct machine *machine, struct value *text, const struct va
         strbuf_add(&out, to->text, to->count);
     if (out.size > TEMPLATE_TEXT) {
         strbuf_deinit(&out);
-        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "the text is too long", "", 0);
+        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "the text has more than 16 MiB", "", 0);
     }
     return machine_take(machine, &out, text);
 }

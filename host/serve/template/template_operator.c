@@ -79,7 +79,7 @@ static bool multiply_text(struct machine *machine, const struct value *text, int
     struct strbuf whole = { 0 };
 
     if (times > 0 && text->count > (size_t)TEMPLATE_TEXT / (size_t)times)
-        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "the text is too long", "", 0);
+        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "the text has more than 16 MiB", "", 0);
     for (int64_t i = 0; i < times && text->count > 0; i++)
         strbuf_add(&whole, text->text, text->count);
     return machine_take(machine, &whole, out);

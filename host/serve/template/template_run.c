@@ -524,7 +524,7 @@ static outcome run(struct machine *machine, const struct node *statements)
             return FAILED;
         if (machine->out.failed || machine->out.size > TEMPLATE_TEXT) {
             (void)machine_fail(machine, machine->out.failed ? INLAY_OUT_OF_MEMORY : INLAY_LIMIT_EXCEEDED,
-                               "the text is too long", "", 0);
+                               "the text has more than 16 MiB", "", 0);
             return FAILED;
         }
     }

@@ -116,7 +116,7 @@ static bool print(struct machine *machine, struct strbuf *to, const struct value
         good = machine_fail(machine, INLAY_UNSUPPORTED, "printing a macro, a loop or a namespace", "", 0);
     }
     if (good && to->size > TEMPLATE_TEXT)
-        good = machine_fail(machine, INLAY_LIMIT_EXCEEDED, "the text is too long", "", 0);
+        good = machine_fail(machine, INLAY_LIMIT_EXCEEDED, "the text has more than 16 MiB", "", 0);
     machine_leave(machine);
     return good;
 }
@@ -269,7 +269,7 @@ static bool write_json(json_writer *writer, const struct value *value)
         good = machine_fail(writer->machine, INLAY_UNSUPPORTED, "JSON of a value that is not data", "", 0);
     }
     if (good && to->size > TEMPLATE_TEXT)
-        good = machine_fail(writer->machine, INLAY_LIMIT_EXCEEDED, "the text is too long", "", 0);
+        good = machine_fail(writer->machine, INLAY_LIMIT_EXCEEDED, "the text has more than 16 MiB", "", 0);
     machine_leave(writer->machine);
     return good;
 }

@@ -127,7 +127,10 @@ static bool finish(void *user, struct argp_state *state)
 
         if ((size_t)snprintf(command->data_name, sizeof command->data_name, "%s.data",
                              slash == NULL ? command->args.output : slash + 1) >= sizeof command->data_name)
-            argp_error(state, "the output name is too long to derive a data file name; set one with --external");
+            argp_error(state,
+                       "the output name has more than %zu bytes, so no name of a data file can be derived from it; "
+                       "set one with --external",
+                       sizeof command->data_name - sizeof ".data");
         command->args.external = command->data_name;
     }
     return true;

@@ -105,7 +105,9 @@ inlay_status scratch_publish(const struct scratch *scratch, const char *path, ui
         if ((size_t)snprintf(from, sizeof from, "%.*s/%s", folder, path, scratch->external) >= sizeof from ||
             (size_t)snprintf(to, sizeof to, "%.*s%s", slash == NULL ? 0 : (int)(slash - scratch->output) + 1,
                              scratch->output, scratch->external) >= sizeof to)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "the path of the external file '%.100s...' has more than %d bytes", scratch->external,
+                              PATH_MAX - 1);
         outside = stat(from, &info) == 0; /* otherwise no tensor was large enough */
     }
     if (outside && !output_target(scratch->output, target))

@@ -254,7 +254,7 @@ inlay_status pipe_node(pipe_chain *chain, const char *domain, const char *op, gr
 inlay_status pipe_output(pipe_chain *chain, uint32_t value, inlay_dtype dtype, uint32_t rank)
 {
     if (chain->output_count == sizeof chain->outputs / sizeof chain->outputs[0])
-        return pipe_fail(chain, "too many outputs");
+        return pipe_fail(chain, "more than %zu outputs", sizeof chain->outputs / sizeof chain->outputs[0]);
     INLAY_CHECK(value < chain->graph->value_count);
     chain->outputs[chain->output_count++] = value;
     return declare(chain, value, dtype, rank, NULL, NULL);

@@ -417,7 +417,9 @@ static inlay_status pack_tensors(const struct job *job)
 
     if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(job->path, '/') - job->path), job->path,
                          job->args->external) >= sizeof path)
-        return inlay_fail(job->diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
+        return inlay_fail(job->diag, INLAY_INVALID_ARGUMENT,
+                          "the path of the external file '%.100s...' has more than %d bytes", job->args->external,
+                          PATH_MAX - 1);
     return pack_file(path, job->diag);
 }
 

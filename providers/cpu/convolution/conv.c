@@ -30,7 +30,7 @@ bool cpu_parse_window_op(const kit_node *node, cpu_op *op, kit_refusal *why)
         return false;
     for (uint32_t d = 0; d < weights->rank; d++)
         if (weights->dims[d].kind != INLAY_DIM_FIXED || weights->dims[d].value < 1)
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the weights is unknown");
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the weights is not fixed");
     if (bias != NULL && bias->rank != 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the bias is not a vector");
     op->window.group = kit_attr_int(node->info, "group", 1);

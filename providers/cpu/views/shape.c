@@ -64,7 +64,8 @@ static bool parse_transpose(const kit_node *node, cpu_op *op, kit_refusal *why)
         int64_t from = perm != NULL ? perm[d] : (int64_t)(input->rank - 1 - d);
 
         if (from < 0 || from >= input->rank)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "perm has an axis out of range");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "perm[%u] is %lld, but the input has %u axes", d,
+                              (long long)from, input->rank);
         op->perm[d] = (int32_t)from;
     }
     return true;

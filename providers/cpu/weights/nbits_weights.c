@@ -171,7 +171,8 @@ bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON",
                           "this CPU has no kernel for packed weights");
     if (block < 1 || !nbits_shape_init(&shape, (uint32_t)bits, k, n, block))
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "K, N, bits or block_size is out of range");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "no kernel for K %lld, N %lld, bits %lld, block_size %lld",
+                          (long long)k, (long long)n, (long long)bits, (long long)block);
     if (info->dtype != INLAY_FLOAT || scale == NULL || scale->dtype != INLAY_FLOAT)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "A and scales are not float");
     if (!is_constant(value_info) || !is_constant(scale) || (zero != NULL && !is_constant(zero)))

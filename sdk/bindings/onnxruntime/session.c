@@ -97,7 +97,8 @@ static OrtStatus *set_providers(struct creation *creation)
         if (strcmp(named->keys[i], "reference") != 0)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s,", named->keys[i]);
     if (at + sizeof "reference" > sizeof list)
-        return ort_fail(ORT_INVALID_ARGUMENT, "too many execution providers");
+        return ort_fail(ORT_INVALID_ARGUMENT, "the names of the %zu execution providers have more than %zu bytes",
+                        named->count, sizeof list - 1);
     memcpy(list + at, "reference", sizeof "reference");
     ORT_TRY(set_text(creation, "providers", list));
     for (size_t i = 0; i < creation->options->settings.count; i++)

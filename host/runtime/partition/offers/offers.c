@@ -42,7 +42,7 @@ static const char *offer_fault(const struct collector *collector, const inlay_of
         return "it names no node";
     for (uint32_t i = 0; i < offer->node_count; i++) {
         if (offer->nodes[i] >= graph->node_count)
-            return "a node index is out of range";
+            return "a node index is not below the node count of the graph";
         if (!collector->candidates[offer->nodes[i]])
             return "it names a node that is the host's";
         if (i > 0 && offer->nodes[i] <= offer->nodes[i - 1])
