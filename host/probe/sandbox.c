@@ -119,6 +119,14 @@ static uint32_t add_tail(struct sock_filter *list)
         IF_EQUAL(0x53564d41), /* PR_SET_VMA */
         RETURN(SECCOMP_RET_ALLOW),
         LOAD(nr),
+#if defined(SYS_arch_prctl)
+        /* arch_prctl only asks for the registers of AMX. */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 3),
+        LOAD(args[0]),
+        IF_EQUAL(0x1023), /* ARCH_REQ_XCOMP_PERM */
+        RETURN(SECCOMP_RET_ALLOW),
+        LOAD(nr),
+#endif
         /* clone only starts threads. */
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
         LOAD(args[0]),
@@ -141,7 +149,7 @@ static uint32_t add_tail(struct sock_filter *list)
 
 inlay_status restrict_system_calls(inlay_diag *diag)
 {
-    enum { HEAD_AND_TAIL = 32 };
+    enum { HEAD_AND_TAIL = 40 };
     struct sock_filter list[2 * PERMITTED + HEAD_AND_TAIL];
     uint32_t count = add_head(list);
     struct sock_fprog program = { .filter = list };

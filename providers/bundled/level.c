@@ -3,7 +3,9 @@
 
 uint32_t bundle_level(void)
 {
-    return 1 + (uint32_t)cpu_level_in_use() + (cpu_has_vnni() ? 16 : cpu_has_avx_vnni() ? 32 : 0);
+    const cpu_level level = cpu_has(CPU_AVX512) ? CPU_AVX512 : cpu_level_in_use(); /* programs have no tiles */
+
+    return 1 + (uint32_t)level + (cpu_has_vnni() ? 16 : cpu_has_avx_vnni() ? 32 : 0);
 }
 
 void bundle_limit_isa(const char *isa)

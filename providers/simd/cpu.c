@@ -15,7 +15,7 @@
  * as the cost models say; a core that reads more is as fast. */
 #define ENOUGH_BYTES 200.0
 
-static const char *const level_names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512" };
+static const char *const level_names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512", "amx" };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -43,9 +43,13 @@ static cpu_level cap_level(cpu_level cap)
 #else
 static cpu_level level_of_cpu(void)
 {
-    const uint32_t level = kit_isa(NULL);
+    const uint32_t with_amx = INLAY_ISA_AMX | INLAY_ISA_AVX512_VNNI | INLAY_ISA_AVX512_BF16;
+    uint32_t extra;
+    const uint32_t level = kit_isa(&extra);
 
-    return level >= INLAY_ISA_X86_64_V4 ? CPU_AVX512 : level >= INLAY_ISA_X86_64_V3 ? CPU_AVX2 : CPU_BASELINE;
+    if (level >= INLAY_ISA_X86_64_V4)
+        return (extra & with_amx) == with_amx ? CPU_AMX : CPU_AVX512;
+    return level >= INLAY_ISA_X86_64_V3 ? CPU_AVX2 : CPU_BASELINE;
 }
 
 static cpu_level cap_level(cpu_level cap)
@@ -142,7 +146,7 @@ bool cpu_is_capped(void)
 
 cpu_pace cpu_reference_pace(void)
 {
-    static const double speeds[CPU_LEVEL_COUNT] = { 0.25, 0.5, 1 };
+    static const double speeds[CPU_LEVEL_COUNT] = { 0.25, 0.5, 1, 1 };
     const cpu_level level = cpu_level_in_use();
 
     INLAY_CHECK(level < CPU_LEVEL_COUNT);
@@ -157,7 +161,7 @@ cpu_pace cpu_local_pace(const inlay_speed *measured)
 
     if (measured == NULL)
         return pace;
-    flops = level == CPU_AVX512 ? measured->flops_v4
+    flops = level >= CPU_AVX512 ? measured->flops_v4
             : level == CPU_AVX2 ? measured->flops_v3
                                 : measured->flops_baseline;
     if (flops > 0)
@@ -209,7 +213,8 @@ inlay_status cpu_limit_isa(const char *name, inlay_diag *diag)
     int level;
 
     if (cap == CPU_LEVEL_COUNT)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "isa is '%s'; it can be auto, avx512, avx2 or baseline", name);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "isa is '%s'; it can be auto, amx, avx512, avx2 or baseline",
+                          name);
     if (strcmp(name, "auto") == 0 || name[0] == '\0')
         return INLAY_OK;
     (void)pthread_mutex_lock(&lock);

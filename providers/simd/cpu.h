@@ -11,11 +11,12 @@ typedef enum cpu_level {
     CPU_BASELINE, /* supported by every CPU of this architecture */
     CPU_AVX2,     /* x86-64-v3: AVX2 and FMA */
     CPU_AVX512,   /* x86-64-v4: AVX-512 F, BW, DQ, VL */
+    CPU_AMX,      /* the same with VNNI, BF16 and AMX, see also tile_problem() */
     CPU_LEVEL_COUNT
 } cpu_level;
 
 /* Choices and help text of a provider's option `isa` (inlay_option). */
-#define CPU_ISA_CHOICES "auto|avx512|avx2|baseline"
+#define CPU_ISA_CHOICES "auto|amx|avx512|avx2|baseline"
 #define CPU_ISA_DOC                                                                                                    \
     "highest instruction set of kernels: auto = that of the CPU; applies to the whole process and to the libraries "   \
     "that this provider opens; set by the session option of the same name"
@@ -51,6 +52,9 @@ cpu_pace cpu_reference_pace(void);
 cpu_pace cpu_local_pace(const inlay_speed *measured);
 /* The host's measurement; NULL: it has none. */
 const inlay_speed *cpu_measured_speed(const inlay_host *host);
+/* Why kernels may not use tiles of AMX (tile.h), in one sentence; NULL: they may. The first call, if the CPU has them
+ * and the cap permits them, asks the kernel for permission and compares products with those of plain C. */
+const char *tile_problem(void);
 /* True if VNNI with 512 bits is usable; false below CPU_AVX512. */
 bool cpu_has_vnni(void);
 /* True if AVX-VNNI is usable; false below CPU_AVX2. */

@@ -14,6 +14,7 @@
 #define KERNEL_INSTANCE_LIST(X)                                                                                        \
     X(uniform, cpu_uniform() == CPU_UNIFORM_AVX2)                                                                      \
     X(uniform_c, cpu_uniform() == CPU_UNIFORM_C)                                                                       \
+    X(amx, tile_problem() == NULL)                                                                                     \
     X(avx512_vnni, cpu_has_vnni())                                                                                     \
     X(avx_vnni, cpu_has_avx_vnni())                                                                                    \
     X(avx512, cpu_has(CPU_AVX512))                                                                                     \

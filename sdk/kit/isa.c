@@ -3,6 +3,16 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
+/* Does the operating system save the registers of AMX at context switches? CPUs with AVX have the instruction. */
+static bool saves_tiles(void)
+{
+    const uint32_t tile_config = 1u << 17, tile_data = 1u << 18;
+    uint32_t low, high;
+
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & (tile_config | tile_data)) == (tile_config | tile_data);
+}
+
 /* Detects extensions with CPUID, because __builtin_cpu_supports has different names for them in GCC and Clang, and some
  * versions do not support them. */
 static uint32_t detect_extensions(uint32_t level)
@@ -14,7 +24,7 @@ static uint32_t detect_extensions(uint32_t level)
         extra |= v4 && (c >> 11 & 1) != 0 ? INLAY_ISA_AVX512_VNNI : 0u;
         extra |= v4 && (c >> 1 & 1) != 0 ? INLAY_ISA_AVX512_VBMI : 0u;
         extra |= v4 && (d >> 23 & 1) != 0 ? INLAY_ISA_AVX512_FP16 : 0u;
-        extra |= (d >> 24 & 1) != 0 ? INLAY_ISA_AMX : 0u;
+        extra |= (d >> 22 & 1) != 0 && (d >> 24 & 3) == 3 && saves_tiles() ? INLAY_ISA_AMX : 0u;
     }
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
         extra |= (a >> 4 & 1) != 0 ? INLAY_ISA_AVX_VNNI : 0u;

@@ -1,10 +1,12 @@
 /* A provider of Relu whose run fails in the way that the first element of the input demands, see fragile.h. */
 #include "fragile.h"
 #include "inlay/kit.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void crash(void)
@@ -35,7 +37,7 @@ static void allocate(void)
     }
 }
 
-/* Did the sandbox permit what it has to forbid? */
+/* Did the sandbox permit what it has to forbid, or the reverse? */
 static bool escapes(int demand)
 {
     switch (demand) {
@@ -45,6 +47,10 @@ static bool escapes(int demand)
         return socket(AF_INET, SOCK_STREAM, 0) >= 0 || socket(AF_UNIX, SOCK_STREAM, 0) >= 0;
     case FRAGILE_FORK:
         return fork() >= 0;
+#if defined(SYS_arch_prctl)
+    case FRAGILE_TILES: /* the registers of AMX, which the CPU may lack; another base of a segment is forbidden */
+        return (syscall(SYS_arch_prctl, 0x1023, 18) != 0 && errno == EPERM) || syscall(SYS_arch_prctl, 0x1001, 0) == 0;
+#endif
     default:
         return false;
     }

@@ -14,6 +14,7 @@ enum {
     /* sets the first element to -1 if it succeeds */
     FRAGILE_FILE,
     FRAGILE_SOCKET,
-    FRAGILE_FORK
+    FRAGILE_FORK,
+    FRAGILE_TILES /* permitted */
 };
 #endif

@@ -113,7 +113,7 @@ static void sandbox_forbids(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    for (int demand = FRAGILE_FILE; demand <= FRAGILE_FORK; demand++) {
+    for (int demand = FRAGILE_FILE; demand <= FRAGILE_TILES; demand++) {
         if (run_with(&rig, demand, &diag) != INLAY_OK)
             fail_msg("demand %d: %s", demand, diag.text);
         expect_right(&rig, demand);

@@ -13,7 +13,7 @@ static const char *cap; /* of this process */
 static bool by_option;
 
 #if defined(HAVE_ONEDNN) || defined(HAVE_OPENBLAS)
-static const char *const levels[] = { "baseline", "avx2", "avx512" };
+static const char *const levels[] = { "baseline", "avx2", "avx512", "amx" };
 
 static size_t level_of(const char *name)
 {
@@ -97,7 +97,7 @@ static void one_thread(void **state)
 static void libdnnl(void **state)
 {
     /* values of dnnl_cpu_isa_t: bit masks of the included instruction sets */
-    static const unsigned most[] = { 0x1 /* SSE4.1 */, 0x7 /* AVX2 */, 0xffff };
+    static const unsigned most[] = { 0x1 /* SSE4.1 */, 0x7 /* AVX2 */, 0xff /* BF16 */, 0xffff };
     unsigned (*effective)(void);
     void *symbol;
 
@@ -114,7 +114,7 @@ static void libdnnl(void **state)
 static void openblas(void **state)
 {
     static const char *const not_below[] = { "Haswell|Zen|SkylakeX|Cooperlake|SapphireRapids",
-                                             "SkylakeX|Cooperlake|SapphireRapids", "" };
+                                             "SkylakeX|Cooperlake|SapphireRapids", "", "" };
     char *(*corename)(void);
     void *symbol;
 
@@ -171,7 +171,7 @@ static void names(void **state)
     (void)state;
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "isa", "sse9", &diag), INLAY_INVALID_ARGUMENT);
-    assert_string_equal(diag.text, "option isa: 'sse9' is not one of auto, avx512, avx2, baseline");
+    assert_string_equal(diag.text, "option isa: 'sse9' is not one of auto, amx, avx512, avx2, baseline");
     inlay_options_destroy(options);
 }
 
@@ -190,6 +190,6 @@ int main(int argc, char **argv)
     by_option = argc > 1;
     cap = by_option ? argv[1] : getenv("INLAY_ISA");
     if (cap == NULL)
-        cap = "avx512";
+        cap = "amx";
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ static bool level_of_name(const char *name, uint32_t *out)
         const char *name;
         uint32_t level;
     } caps[] = { { "auto", UINT32_MAX },
+                 { "amx", UINT32_MAX },
                  { "avx512", INLAY_ISA_X86_64_V4 },
                  { "avx2", INLAY_ISA_X86_64_V3 },
                  { "baseline", INLAY_ISA_BASELINE } };
@@ -52,7 +53,8 @@ inlay_status isa_cap(const char *name, inlay_diag *diag)
     uint32_t level;
 
     if (!level_of_name(name, &level))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "isa is '%s'; it can be auto, avx512, avx2 or baseline", name);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "isa is '%s'; it can be auto, amx, avx512, avx2 or baseline",
+                          name);
     atomic_store(&cap, level);
     return INLAY_OK;
 }

@@ -1,0 +1,218 @@
+/* Products of tiles: plain C equals its definition, AMX equals plain C, and a process that may not use AMX says why. */
+#include "simd/tile_products.h"
+#include "cmocka_all.h"
+#include "random.h"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static uint64_t seed = 1;
+
+struct operands {
+    int rows, columns, quads;
+    uint8_t a[TILE_ROWS * TILE_BYTES], b[TILE_ROWS * TILE_BYTES];
+    uint32_t c[TILE_ROWS * TILE_ROWS];
+};
+
+static void fill(struct operands *o)
+{
+    o->rows = 1 + (int)random_below(&seed, TILE_ROWS);
+    o->columns = 1 + (int)random_below(&seed, TILE_ROWS);
+    o->quads = 1 + (int)random_below(&seed, TILE_ROWS);
+    for (size_t i = 0; i < sizeof o->a; i++) {
+        o->a[i] = (uint8_t)random_below(&seed, 256);
+        o->b[i] = (uint8_t)random_below(&seed, 256);
+    }
+    for (size_t i = 0; i < TILE_ROWS * TILE_ROWS; i++)
+        o->c[i] = random_below(&seed, UINT32_MAX);
+}
+
+static void integers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 400; i++) {
+        const tile_kind kind = (tile_kind)(i % TILE_BF16);
+        struct operands o;
+        uint32_t want[TILE_ROWS * TILE_ROWS];
+
+        fill(&o);
+        memcpy(want, o.c, sizeof want);
+        for (int r = 0; r < o.rows; r++)
+            for (int n = 0; n < o.columns; n++)
+                for (int k = 0; k < 4 * o.quads; k++) {
+                    const uint8_t x = o.a[r * 4 * o.quads + k], y = o.b[(k / 4 * o.columns + n) * 4 + k % 4];
+
+                    want[r * o.columns + n] += (uint32_t)((kind == TILE_SU || kind == TILE_SS ? (int8_t)x : x) *
+                                                          (kind == TILE_US || kind == TILE_SS ? (int8_t)y : y));
+                }
+        tile_products_c.product(kind, o.rows, o.columns, o.quads, o.a, o.b, o.c);
+        assert_memory_equal(o.c, want, sizeof want);
+    }
+}
+
+static uint16_t half_of(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static float product_of(const uint16_t *a, const uint16_t *b, int pairs, float c)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &c, sizeof bits);
+    tile_products_c.product(TILE_BF16, 1, 1, pairs, a, b, &bits);
+    memcpy(&c, &bits, sizeof c);
+    return c;
+}
+
+static void bfloat16(void **state)
+{
+    const uint16_t one = half_of(1), tiny = half_of(0x1p-127f), small = half_of(0x1p-100f), big = half_of(0x1p24f);
+
+    (void)state;
+    /* even and odd terms apart: 2^24 + 1 + 1 would stay 2^24 */
+    assert_float_equal(product_of((uint16_t[]){ big, one, 0, one }, (uint16_t[]){ one, one, 0, one }, 2, 0),
+                       0x1p24f + 2, 0);
+    assert_float_equal(product_of((uint16_t[]){ big, 0, one, 0, one, 0 }, (uint16_t[]){ one, 0, one, 0, one, 0 }, 3, 0),
+                       0x1p24f, 0);
+    assert_float_equal(product_of((uint16_t[]){ one, one }, (uint16_t[]){ one, one }, 1, 0x1p24f), 0x1p24f + 2, 0);
+    /* subnormal operands, terms and sums are 0 */
+    assert_float_equal(product_of((uint16_t[]){ tiny, 0 }, (uint16_t[]){ big, 0 }, 1, 0), 0, 0);
+    assert_float_equal(product_of((uint16_t[]){ small, 0 }, (uint16_t[]){ half_of(0x1p-30f), 0 }, 1, 0), 0, 0);
+    assert_float_equal(product_of((uint16_t[]){ one, 0 }, (uint16_t[]){ one, 0 }, 1, 0x1p-140f), 1, 0);
+    assert_float_equal(product_of((uint16_t[]){ 0, 0 }, (uint16_t[]){ 0, 0 }, 1, 0x1p-140f), 0, 0);
+    /* a product does not round before it is added */
+    assert_float_equal(product_of((uint16_t[]){ small, 0, small, 0 },
+                                  (uint16_t[]){ half_of(0x1p-26f), 0, half_of(0x1p-26f), 0 }, 2, 0),
+                       0x1p-125f, 0);
+    assert_true(isinf(product_of((uint16_t[]){ half_of(0x1p127f), 0 }, (uint16_t[]){ half_of(2), 0 }, 1, 0)));
+}
+
+/* bfloat16 of a kind of numbers: 0: usual ones, 1: any exponent, 2: any bits, also infinities and NaN. */
+static uint16_t random_half(int kind)
+{
+    const uint32_t bits = random_below(&seed, 1u << 16);
+
+    if (kind == 2)
+        return (uint16_t)bits;
+    if (kind == 1)
+        return (uint16_t)((bits & 0x807f) | (1 + random_below(&seed, 254)) << 7);
+    return (uint16_t)((bits & 0x83ff) | 0x3c00);
+}
+
+static bool same_float(uint32_t x, uint32_t y)
+{
+    float p, q;
+
+    memcpy(&p, &x, sizeof p);
+    memcpy(&q, &y, sizeof q);
+    return x == y || (isnan(p) && isnan(q));
+}
+
+static void amx(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (tile_problem() != NULL) {
+        print_message("%s\n", tile_problem());
+        skip();
+    }
+    for (int i = 0; i < 1200; i++) {
+        const tile_kind kind = (tile_kind)(i % TILE_KINDS);
+        struct operands o;
+        uint32_t c[2][TILE_ROWS * TILE_ROWS];
+
+        fill(&o);
+        for (size_t k = 0; kind == TILE_BF16 && k < sizeof o.a; k += 2) {
+            memcpy(o.a + k, &(uint16_t){ random_half(i % 3) }, 2);
+            memcpy(o.b + k, &(uint16_t){ random_half(i % 3) }, 2);
+        }
+        for (size_t k = 0; kind == TILE_BF16 && k < TILE_ROWS * TILE_ROWS; k++)
+            o.c[k] = (uint32_t)random_half(i % 3) << 16 | random_below(&seed, 1u << 16);
+        memcpy(c[0], o.c, sizeof c[0]);
+        memcpy(c[1], o.c, sizeof c[1]);
+        tile_products_amx.product(kind, o.rows, o.columns, o.quads, o.a, o.b, c[0]);
+        tile_products_c.product(kind, o.rows, o.columns, o.quads, o.a, o.b, c[1]);
+        for (int k = 0; k < TILE_ROWS * TILE_ROWS; k++)
+            if (kind == TILE_BF16 ? !same_float(c[0][k], c[1][k]) : c[0][k] != c[1][k])
+                fail_msg("kind %d, %d x %d x %d quads: element %d is %08x with AMX and %08x in C", (int)kind, o.rows,
+                         o.columns, o.quads, k, c[0][k], c[1][k]);
+    }
+#else
+    skip();
+#endif
+}
+
+/* ------------------------------------------------------------------ permission */
+
+#if defined(__x86_64__)
+static void forbid_arch_prctl(void)
+{
+    struct sock_filter list[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 1),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+    const struct sock_fprog program = { sizeof list / sizeof list[0], list };
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(2);
+}
+
+static void set_small_signal_stack(void)
+{
+    static char bytes[2048];
+
+    if (sigaltstack(&(stack_t){ .ss_sp = bytes, .ss_size = sizeof bytes }, NULL) != 0)
+        _exit(2);
+}
+
+/* Does tile_problem() contain the text in a new process that calls prepare() first? */
+static bool says(void (*prepare)(void), const char *text)
+{
+    const pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        prepare();
+        _exit(tile_problem() != NULL && strstr(tile_problem(), text) != NULL ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+        skip();
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+#endif
+
+/* The first test: a process that has the permission passes it on. */
+static void refusals(void **state)
+{
+    (void)state;
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    if (cpu_has(CPU_AMX)) {
+        assert_true(says(forbid_arch_prctl, "(seccomp) forbids arch_prctl"));
+        assert_true(says(set_small_signal_stack, "an alternate signal stack of this process is too small"));
+        return;
+    }
+#endif
+    assert_non_null(tile_problem());
+    skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(refusals), cmocka_unit_test(integers),
+                                        cmocka_unit_test(bfloat16), cmocka_unit_test(amx) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
