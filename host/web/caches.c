@@ -1,5 +1,7 @@
-/* There are no cache folders: config/dirs.h, base/cache_folder.h, plan/packs/packs.h, plan/program/blob_cache.h. */
+/* There are no cache folders and no files that others write to: config/dirs.h, base/cache_folder.h, base/mapped_file.h,
+ * plan/packs/packs.h, plan/program/blob_cache.h. */
 #include "base/cache_folder.h"
+#include "base/mapped_file.h"
 #include "config/dirs.h"
 #include "plan/packs/packs.h"
 #include "plan/program/blob_cache.h"
@@ -153,4 +155,37 @@ blob_map blob_slot_close(blob_slot *slot)
 {
     (void)slot;
     return (blob_map){ 0 };
+}
+
+/* ------------------------------------------------------------------ mapped files */
+
+/* base/mapped_file.h: files are in memory. */
+static file_id only_id;
+
+file_id file_id_of(const struct stat *st)
+{
+    return (file_id){ .bytes = (uint64_t)st->st_size };
+}
+
+mapped_file *mapped_file_watch(const void *address, size_t bytes, int fd, const struct stat *st)
+{
+    (void)address, (void)bytes, (void)fd, (void)st;
+    return (mapped_file *)&only_id;
+}
+
+void mapped_file_forget(mapped_file *file)
+{
+    (void)file;
+}
+
+const file_id *mapped_file_id(const mapped_file *file)
+{
+    (void)file;
+    return &only_id;
+}
+
+inlay_status mapped_file_check(mapped_file *file, inlay_diag *diag)
+{
+    (void)file, (void)diag;
+    return INLAY_OK;
 }

@@ -342,7 +342,7 @@ inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
     bool must_fit = options != NULL && INLAY_HAS(options, flags) && (options->flags & INLAY_RUN_OUTPUTS_BOUND) != 0;
-    inlay_status status;
+    inlay_status status, files;
 
     if (options != NULL && INLAY_HAS(options, flags) && (options->flags & 0xffffu & ~INLAY_RUN_OUTPUTS_BOUND) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -357,6 +357,9 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
     if (status != INLAY_OK)
         return status;
     status = start_run(context, options, diag);
+    files = graph_files_check(context->runner->prog->model, diag);
+    if (files != INLAY_OK) /* also if the run has failed: by what it read there */
+        status = files;
     session_context_ran(context->session, &context->entry);
     session_leave_providers(context->session);
     return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;

@@ -15,9 +15,10 @@ struct graph_blob {
     graph_blob *next;
     void *address;
     size_t bytes;
-    bool mapped;      /* munmap, otherwise free */
-    bool spilled;     /* mapped from a temporary file */
-    graph_file_id id; /* for other mappings */
+    bool mapped;           /* munmap, otherwise free */
+    bool spilled;          /* mapped from a temporary file */
+    mapped_file *file;     /* of other mappings */
+    graph_blob *next_file; /* in model->files */
 };
 
 /* The name of the node's first output, which identifies a node without a name; or NULL. */
@@ -134,6 +135,7 @@ void graph_model_destroy(graph_model *model)
         graph_blob *blob = model->blobs;
 
         model->blobs = blob->next;
+        mapped_file_forget(blob->file);
         if (blob->mapped)
             (void)munmap(blob->address, blob->bytes);
         else
@@ -146,15 +148,18 @@ void graph_model_destroy(graph_model *model)
     free(model);
 }
 
-static inlay_status add_blob(graph_model *model, void *address, size_t bytes, const graph_file_id *id)
+static inlay_status add_blob(graph_model *model, void *address, size_t bytes, mapped_file *file)
 {
     graph_blob *blob = malloc(sizeof *blob);
 
     if (blob == NULL)
         return INLAY_OUT_OF_MEMORY;
-    *blob = (graph_blob){ .next = model->blobs, .address = address, .bytes = bytes, .mapped = id != NULL };
-    if (id != NULL)
-        blob->id = *id;
+    *blob =
+        (graph_blob){ .next = model->blobs, .address = address, .bytes = bytes, .mapped = file != NULL, .file = file };
+    if (file != NULL) {
+        blob->next_file = model->files;
+        model->files = blob;
+    }
     model->blobs = blob;
     return INLAY_OK;
 }
@@ -230,9 +235,22 @@ bool graph_blob_owns(const graph_model *model, const void *data)
     return false;
 }
 
-inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, const graph_file_id *id)
+inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, mapped_file *file)
 {
-    return add_blob(model, address, bytes, id);
+    return add_blob(model, address, bytes, file);
+}
+
+inlay_status graph_files_check(const graph_model *model, inlay_diag *diag)
+{
+    for (; model != NULL; model = model->base) {
+        for (const graph_blob *blob = model->files; blob != NULL; blob = blob->next_file) {
+            const inlay_status status = mapped_file_check(blob->file, diag);
+
+            if (status != INLAY_OK)
+                return status;
+        }
+    }
+    return INLAY_OK;
 }
 
 /* The mapping that contains these bytes; NULL: none. */
@@ -248,28 +266,19 @@ static const graph_blob *find_mapping(const graph_model *model, const void *data
     return NULL;
 }
 
-const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset)
+const file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset)
 {
     const graph_blob *blob = find_mapping(model, data, bytes);
 
     if (blob == NULL || blob->spilled)
         return NULL;
     *out_offset = (uintptr_t)data - (uintptr_t)blob->address;
-    return &blob->id;
+    return mapped_file_id(blob->file);
 }
 
 bool graph_blob_is_mapped(const graph_model *model, const void *data, size_t bytes)
 {
     return find_mapping(model, data, bytes) != NULL;
-}
-
-uint64_t graph_blob_mapped(const graph_model *model)
-{
-    uint64_t bytes = 0;
-
-    for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
-        bytes += blob->mapped && !blob->spilled ? blob->bytes : 0;
-    return bytes;
 }
 
 void graph_blob_release_pages(const graph_model *model, const void *data, size_t bytes)

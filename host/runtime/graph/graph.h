@@ -10,6 +10,7 @@
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 #include "base/arena.h"
+#include "base/mapped_file.h"
 #include "base/names.h"
 #include "inlay/plugin.h"
 #include "schema.h"
@@ -176,12 +177,15 @@ struct graph_model {
     uint32_t schema_count;
     uint64_t next_name; /* number of the next name that graph_add_value() generates */
     graph_blob *blobs;  /* memory that is unmapped or freed with the model */
+    graph_blob *files;  /* those that are mapped files */
     /* Folder for temporary files that hold large blocks of graph_blob_alloc(), whose pages can then be released; NULL:
      * all are in the heap. From the arena. */
     const char *spill_dir;
-    const char *path;   /* of the file, or NULL */
-    const void *file;   /* [file_bytes] the bytes that were parsed, for model_load_again() */
+    const char *path; /* of the file, or NULL */
+    const void *file; /* [file_bytes] the bytes that were parsed, for model_load_again() */
     size_t file_bytes;
+    uint64_t stored_bytes;     /* size of the files of the model in the file system, without pipes and packed files */
+    uint64_t copied_bytes;     /* those that were read into memory instead of being mapped */
     graph_external *externals; /* files of external data; NULL: none */
     /* model_load_again(): the model whose mappings this one reads, which outlives it; otherwise NULL. */
     const graph_model *base;
@@ -269,24 +273,19 @@ inlay_status graph_set_constant(struct graph *graph, uint32_t value, inlay_dtype
 void *graph_blob_alloc(graph_model *model, size_t bytes);
 /* Transfers a block from malloc to the model, which frees it. On failure the caller keeps it. */
 inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes);
-/* Identity of a file when it was mapped. Writing to the file changes a member, see session/hash_memo.h. */
-typedef struct graph_file_id {
-    uint64_t device, inode, bytes;
-    int64_t modified[2], changed[2]; /* seconds, nanoseconds */
-} graph_file_id;
-/* Transfers a mapping to the model, which unmaps it. On failure the caller keeps it. id is copied. */
-inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, const graph_file_id *id);
+/* Transfers a mapping and its watch to the model, which ends both. On failure the caller keeps them. */
+inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, mapped_file *file);
+/* INLAY_IO_ERROR: a mapped file of the model, or of model->base, has changed or cannot be read, so what was read from it
+ * may be wrong. Called at the end of whatever reads constants: loading, compiling, each run. Thread-safe. */
+INLAY_NODISCARD inlay_status graph_files_check(const graph_model *model, inlay_diag *diag);
 /* Computed constants of at least this size are written directly to a block of the model; smaller ones are copied. */
 enum { GRAPH_LARGE_CONSTANT = 16 << 10 };
 /* Is data the start of a block of graph_blob_alloc() or graph_blob_adopt()? */
 bool graph_blob_owns(const graph_model *model, const void *data);
 /* The file that these bytes are mapped from, and their offset in it; NULL: none. */
-const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset);
+const file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset);
 /* Are these bytes mapped from a file, also from one of spill_dir? */
 bool graph_blob_is_mapped(const graph_model *model, const void *data, size_t bytes);
-
-/* Total size of the model's file mappings in bytes, without those of spill_dir. */
-uint64_t graph_blob_mapped(const graph_model *model);
 
 /* A hint that the bytes will probably not be read again. Pages of a mapping that are completely within the range are
  * released; a later read loads them from the file again. No effect on heap memory. Also for mappings of model->base.

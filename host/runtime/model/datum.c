@@ -237,9 +237,11 @@ inlay_status model_datum_load(const char *path, uint32_t kind, struct arena *are
     *out = (model_datum){ 0 };
     if (kind < INLAY_VALUE_TENSOR || kind > MODEL_DATUM_SPARSE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: %u is not a kind of value", path, kind);
-    status = file_map_path(path, &map, diag);
+    status = file_map_path(path, 0, &map, diag);
     if (status == INLAY_OK) {
         status = read_bytes(map.bytes, map.count, kind, arena, out, diag);
+        if (status == INLAY_OK && map.watch != NULL)
+            status = mapped_file_check(map.watch, diag);
         file_unmap(&map);
     }
     if (status != INLAY_OK)

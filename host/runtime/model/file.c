@@ -76,7 +76,45 @@ static void *map_file(int fd, size_t bytes)
 #endif
 }
 
-inlay_status file_map_fd(int fd, file_map *out, inlay_diag *diag)
+/* Reads a regular file, which must stay as it is meanwhile. The block is aligned like a mapping, since locations of
+ * external data are. */
+static inlay_status read_regular(int fd, const struct stat *st, file_map *out, inlay_diag *diag)
+{
+    const size_t bytes = (size_t)st->st_size;
+    const file_id before = file_id_of(st);
+    struct stat now;
+    file_id after;
+    void *block = NULL;
+    size_t at = 0;
+
+    if (posix_memalign(&block, (size_t)sysconf(_SC_PAGESIZE), bytes) != 0)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    while (at < bytes) {
+        const ssize_t got = pread(fd, (char *)block + at, bytes - at, (off_t)at);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            free(block);
+            return inlay_fail(diag, INLAY_IO_ERROR, "cannot be read: %s", strerror(errno));
+        }
+        if (got == 0)
+            break;
+        at += (size_t)got;
+    }
+    if (fstat(fd, &now) != 0)
+        now = (struct stat){ 0 };
+    after = file_id_of(&now);
+    if (at < bytes || after.bytes != before.bytes ||
+        memcmp(after.modified, before.modified, sizeof after.modified) != 0) {
+        free(block);
+        return inlay_fail(diag, INLAY_IO_ERROR, "was written to while it was read; load it again when it is complete");
+    }
+    *out = (file_map){ .bytes = block, .count = bytes, .stored = bytes };
+    return INLAY_OK;
+}
+
+inlay_status file_map_fd(int fd, uint64_t copy_bytes, file_map *out, inlay_diag *diag)
 {
     struct stat st;
     void *address;
@@ -90,20 +128,25 @@ inlay_status file_map_fd(int fd, file_map *out, inlay_diag *diag)
         return read_all(fd, out, diag);
     if (st.st_size == 0)
         return INLAY_OK;
+    if ((uint64_t)st.st_size <= copy_bytes)
+        return read_regular(fd, &st, out, diag);
     address = map_file(fd, (size_t)st.st_size);
     if (address == MAP_FAILED)
         return inlay_fail(diag, errno == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR, "cannot be mapped: %s",
                           strerror(errno));
-    *out = (file_map){ .bytes = address, .count = (size_t)st.st_size, .mapped = true };
-    out->id = (graph_file_id){ .device = (uint64_t)st.st_dev,
-                               .inode = (uint64_t)st.st_ino,
-                               .bytes = (uint64_t)st.st_size,
-                               .modified = { st.st_mtim.tv_sec, st.st_mtim.tv_nsec },
-                               .changed = { st.st_ctim.tv_sec, st.st_ctim.tv_nsec } };
+    *out = (file_map){ .bytes = address,
+                       .count = (size_t)st.st_size,
+                       .stored = (uint64_t)st.st_size,
+                       .watch = mapped_file_watch(address, (size_t)st.st_size, fd, &st) };
+    if (out->watch == NULL) {
+        (void)munmap(address, (size_t)st.st_size);
+        *out = (file_map){ 0 };
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    }
     return INLAY_OK;
 }
 
-inlay_status file_map_path(const char *path, file_map *out, inlay_diag *diag)
+inlay_status file_map_path(const char *path, uint64_t copy_bytes, file_map *out, inlay_diag *diag)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     inlay_status status;
@@ -112,14 +155,15 @@ inlay_status file_map_path(const char *path, file_map *out, inlay_diag *diag)
     if (fd < 0)
         return inlay_fail(diag, errno == ENOENT ? INLAY_NOT_FOUND : INLAY_IO_ERROR, "cannot be opened: %s",
                           strerror(errno));
-    status = file_map_fd(fd, out, diag);
+    status = file_map_fd(fd, copy_bytes, out, diag);
     (void)close(fd);
     return status;
 }
 
 void file_unmap(file_map *map)
 {
-    if (map->mapped)
+    mapped_file_forget(map->watch);
+    if (map->watch != NULL)
         (void)munmap((void *)(uintptr_t)map->bytes, map->count);
     else
         free((void *)(uintptr_t)map->bytes);
@@ -132,13 +176,22 @@ inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (address != NULL)
-        status = map->mapped ? graph_blob_map(model, address, map->count, &map->id)
-                             : graph_blob_adopt(model, address, map->count);
+        status = map->watch != NULL ? graph_blob_map(model, address, map->count, map->watch)
+                                    : graph_blob_adopt(model, address, map->count);
     if (status != INLAY_OK) {
         file_unmap(map);
         return inlay_fail(diag, status, "out of memory");
     }
+    model->stored_bytes += map->stored;
+    model->copied_bytes += map->watch == NULL ? map->stored : 0;
     return INLAY_OK;
+}
+
+uint64_t file_copy_left(const model_load_options *options, const graph_model *model)
+{
+    const uint64_t bytes = options != NULL ? options->copy_bytes : 0;
+
+    return bytes > model->copied_bytes ? bytes - model->copied_bytes : 0;
 }
 
 /* ------------------------------------------------------------------ external data */
@@ -243,7 +296,7 @@ static inlay_status open_external(const external_files *files, const char *locat
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "external file '%.200s' is not a regular file", location);
     else
-        status = file_map_fd(fd, out, diag);
+        status = file_map_fd(fd, file_copy_left(files->options, files->model), out, diag);
     (void)close(fd);
     return status;
 }

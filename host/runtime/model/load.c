@@ -265,7 +265,7 @@ static inlay_status load_map(file_map *map, const char *what, const char *path, 
     graph_model *model = graph_model_create();
     const void *bytes = map->bytes;
     size_t count = map->count;
-    inlay_status status;
+    inlay_status status, files;
 
     if (model == NULL) {
         file_unmap(map);
@@ -281,6 +281,11 @@ static inlay_status load_map(file_map *map, const char *what, const char *path, 
         }
     }
     status = load(model, bytes, count, options, dir, diag);
+    files = graph_files_check(model, diag);
+    if (files != INLAY_OK) { /* it may have caused another error */
+        graph_model_destroy(model);
+        return files;
+    }
     if (status == INLAY_OK || model->collect) { /* with `collect`, the caller gets the findings before the error */
         *out_model = model;
         model = NULL;
@@ -314,7 +319,7 @@ inlay_status model_load_path(const char *path, const model_load_options *options
     *out_model = NULL;
     if (copy == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
-    status = file_map_path(path, &map, diag);
+    status = file_map_path(path, options != NULL ? options->copy_bytes : 0, &map, diag);
     if (status == INLAY_OK)
         status = load_map(&map, path, path, folder_of(copy), options, out_model, diag);
     else
@@ -326,7 +331,7 @@ inlay_status model_load_path(const char *path, const model_load_options *options
 inlay_status model_load_fd(int fd, const model_load_options *options, graph_model **out_model, inlay_diag *diag)
 {
     file_map map;
-    inlay_status status = file_map_fd(fd, &map, diag);
+    inlay_status status = file_map_fd(fd, options != NULL ? options->copy_bytes : 0, &map, diag);
 
     *out_model = NULL;
     if (status == INLAY_OK)

@@ -10,15 +10,17 @@
 typedef struct file_map {
     const uint8_t *bytes;
     size_t count;
-    bool mapped;      /* file_unmap() uses munmap, otherwise free */
-    graph_file_id id; /* if mapped */
+    mapped_file *watch; /* of a mapping; NULL: the bytes are in the heap */
+    uint64_t stored;    /* size of the regular file; 0 for others */
 } file_map;
 
-/* Maps a regular file, or reads another one (a pipe) to its end. Messages do not contain the name of the file; the
- * caller adds it. */
-INLAY_NODISCARD inlay_status file_map_fd(int fd, file_map *out, inlay_diag *diag);
-INLAY_NODISCARD inlay_status file_map_path(const char *path, file_map *out, inlay_diag *diag);
+/* Maps a regular file of more than copy_bytes bytes; reads other ones, and pipes to their end. Messages do not contain
+ * the name of the file; the caller adds it. */
+INLAY_NODISCARD inlay_status file_map_fd(int fd, uint64_t copy_bytes, file_map *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status file_map_path(const char *path, uint64_t copy_bytes, file_map *out, inlay_diag *diag);
 void file_unmap(file_map *map);
+/* model_load_options.copy_bytes without the bytes of files that the model has read already. options may be NULL. */
+uint64_t file_copy_left(const model_load_options *options, const graph_model *model);
 /* Transfers the mapping to the model, which unmaps it; on failure it is unmapped at once. */
 INLAY_NODISCARD inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag);
 
@@ -26,8 +28,8 @@ INLAY_NODISCARD inlay_status file_transfer(file_map *map, graph_model *model, in
 typedef struct external_files {
     graph_model *model;
     struct arena scratch;
-    const char *dir; /* folder of the files; NULL = none, because the model came from memory */
-    const model_load_options *options; /* for each_external; may be NULL */
+    const char *dir;                   /* folder of the files; NULL = none, because the model came from memory */
+    const model_load_options *options; /* for each_external and copy_bytes; may be NULL */
     names_table index;
     file_map *maps; /* [count], borrowed from the model */
     uint32_t count;

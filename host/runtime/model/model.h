@@ -29,6 +29,8 @@ typedef struct model_load_options {
                        * folds unless a consumer reads sparse data; not for models that will be saved */
     void (*each_external)(void *user, const char *location); /* called for each file of external data; may be NULL */
     void *external_user;
+    uint64_t copy_bytes; /* files are read into memory while all of them together have at most this many bytes, and are
+                          * mapped beyond it */
     bool drop_metadata;  /* leaves out metadata_props of nodes; graph_node.source is still set */
     uint32_t *out_fault; /* receives graph_model.fault of a model that failed to load; may be NULL */
 } model_load_options;

@@ -124,7 +124,7 @@ inlay_status safetensors_open(graph_model *model, const char *path, struct safet
     file_map map;
 
     *out = (struct safetensors){ .count = 0 };
-    status = file_map_path(path, &map, diag);
+    status = file_map_path(path, 0, &map, diag);
     if (status == INLAY_OK)
         status = file_transfer(&map, model, diag);
     if (status != INLAY_OK) {

@@ -79,6 +79,7 @@ static inlay_status write_files(struct saver *saver, const char *path)
         status = output_failed(&model, saver->diag);
         goto done;
     }
+    INLAY_TRY(graph_files_check(saver->model, saver->diag));
     status = outside ? output_commit(&data, &model, saver->diag) : output_commit(&model, NULL, saver->diag);
 done:
     output_drop(&model);

@@ -1,4 +1,5 @@
 #include "plugin/crash.h"
+#include "base/mapped_file.h"
 #include "base/pin.h"
 #include "inlay/check.h"
 #include "plugin/module.h"
@@ -147,7 +148,13 @@ static bool write_mark(const plugin_module *module, const char *what)
            verdict_write(module->mark_file, text, verdict_compose(module->mark_key, VERDICT_CRASHED, what, text));
 }
 
-static void report(const crash_scene *scene, const char *signal_name)
+/* Is the signal about a mapped file that cannot be read? That is not a fault of the code that reads it. */
+static bool is_file_fault(const siginfo_t *info)
+{
+    return info->si_signo == SIGBUS && info->si_code > 0 && info->si_code != BUS_ADRALN;
+}
+
+static void report(const crash_scene *scene, const char *signal_name, bool file_fault)
 {
     static char line[1024], what[VERDICT_TEXT];
     const char *name = scene->module->file.name != NULL ? scene->module->file.name : "?";
@@ -156,13 +163,15 @@ static void report(const crash_scene *scene, const char *signal_name)
     append(what, sizeof what, "it ");
     append_description(what, sizeof what, scene, signal_name);
     append(what, sizeof what, " while a model was processed");
-    marked = write_mark(scene->module, what);
+    marked = !file_fault && write_mark(scene->module, what);
     append(line, sizeof line, "inlay: plugin ");
     append(line, sizeof line, name);
     append(line, sizeof line, " (");
     append(line, sizeof line, scene->module->file.path);
     append(line, sizeof line, ") ");
     append_description(line, sizeof line, scene, signal_name);
+    if (file_fault)
+        append(line, sizeof line, ": a file that is mapped there was cut short, or the disk failed");
     if (marked) {
         append(line, sizeof line, "; it is quarantined until it changes, or 'inlay providers --retry ");
         append(line, sizeof line, name);
@@ -199,6 +208,8 @@ static void handle(int number, siginfo_t *info, void *context)
     crash_scene scene = *current;
     uint32_t index = 0, idle = 0;
 
+    if (number == SIGBUS && mapped_file_repair(info->si_code, info->si_addr))
+        return;
     while (index + 1 < CAUGHT && caught[index].signal != number)
         index++;
     if (scene.describe != NULL) {
@@ -210,7 +221,7 @@ static void handle(int number, siginfo_t *info, void *context)
         scene = (crash_scene){ .module = module_at(program_counter(context)) };
     if (scene.module != NULL &&
         __atomic_compare_exchange_n(&reported, &idle, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        report(&scene, caught[index].name);
+        report(&scene, caught[index].name, is_file_fault(info));
         __atomic_store_n(&reported, 2, __ATOMIC_RELEASE);
     }
     /* Workers of one loop crash together: wait until the report of another thread is complete before the process may

@@ -28,14 +28,14 @@ typedef struct memo_entry {
 typedef struct memo_head {
     char magic[8];
     uint64_t format;
-    graph_file_id id;
+    file_id id;
     uint64_t entry_count;
     uint64_t checksum; /* of the entries, seeded with the head before it */
 } memo_head;
 
 /* The hashes of one file. */
 struct memo {
-    graph_file_id id;
+    file_id id;
     memo_entry *entries; /* [count]; the first known_count are sorted by offset */
     size_t count, known_count;
 };
@@ -71,7 +71,7 @@ static int compare_entries(const void *a, const void *b)
     return first->seed != second->seed ? (first->seed < second->seed ? -1 : 1) : 0;
 }
 
-static bool path_of(const struct work *work, const graph_file_id *id, char *path)
+static bool path_of(const struct work *work, const file_id *id, char *path)
 {
     int length = snprintf(path, PATH_MAX, "%s/%016llx%s", work->folder,
                           (unsigned long long)hash_bytes(id, sizeof *id, 0), suffix);
@@ -120,7 +120,7 @@ static void load(const struct work *work, struct memo *memo)
 }
 
 /* Could the file have changed since its timestamps were read without changing them? */
-static bool is_recent(const struct work *work, const graph_file_id *id)
+static bool is_recent(const struct work *work, const file_id *id)
 {
     int64_t last = id->modified[0] > id->changed[0] ? id->modified[0] : id->changed[0];
 
@@ -148,7 +148,7 @@ static void save(const struct work *work, struct memo *memo)
 /* ------------------------------------------------------------------ constants to hash */
 
 /* The memo of a file; NULL: too many files. */
-static struct memo *memo_of(struct work *work, const graph_file_id *id)
+static struct memo *memo_of(struct work *work, const file_id *id)
 {
     struct memo *memo;
 
@@ -174,9 +174,9 @@ static void add_entry(struct memo *memo, const memo_entry *entry)
 static bool add(struct work *work, inlay_value_info *info)
 {
     struct pending pending = { .info = info, .seed = graph_constant_seed(info) };
-    const graph_file_id *id = work->folder != NULL
-                                  ? graph_blob_file(work->model, info->data, (size_t)info->data_bytes, &pending.offset)
-                                  : NULL;
+    const file_id *id = work->folder != NULL
+                            ? graph_blob_file(work->model, info->data, (size_t)info->data_bytes, &pending.offset)
+                            : NULL;
 
     pending.memo = id != NULL ? memo_of(work, id) : NULL;
     if (pending.memo != NULL && pending.memo->known_count > 0) {

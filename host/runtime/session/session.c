@@ -594,14 +594,18 @@ static inlay_status open_once(const session_source *source, const inlay_options 
                               inlay_session **out_session, inlay_diag *diag)
 {
     inlay_session *session = NULL;
-    inlay_status status = prepare(source, options, NULL, *inout_stream, &session, diag);
+    inlay_status status = prepare(source, options, NULL, *inout_stream, &session, diag), files;
 
     *out_session = NULL;
     if (status != INLAY_OK)
         return status;
     INLAY_TRY(session_report(session, 0.4, "compiling", diag));
     INLAY_TRY(session_limit_begin(session, *inout_stream, diag));
-    INLAY_TRY(compile(session, options, diag));
+    status = compile(session, options, diag);
+    files = graph_files_check(session->model, diag);
+    if (files != INLAY_OK) /* it may have caused another error */
+        status = files;
+    INLAY_TRY(status);
     INLAY_TRY(session_limit_check(session, diag));
     INLAY_TRY(session_describe(session, diag));
     INLAY_TRY(options_copy(options, &session->options, diag));

@@ -381,6 +381,8 @@ static int is_stopped(void *user, double fraction, const char *what)
     return settings_stopped(user);
 }
 
+#define COPY_FILE_BYTES "67108864"
+
 inlay_status settings_options(const struct settings *settings, inlay_options **out_options, inlay_diag *diag)
 {
     inlay_options *options = NULL;
@@ -393,6 +395,8 @@ inlay_status settings_options(const struct settings *settings, inlay_options **o
     inlay_options_set_progress(options, is_stopped, (void *)(uintptr_t)settings);
     /* If a plugin crashes the process, the next start skips it. */
     INLAY_TRY(inlay_options_set(options, "crash_report", "1", diag));
+    /* Files of models are copied over while they are served. */
+    INLAY_TRY(inlay_options_set(options, "copy_file_bytes", COPY_FILE_BYTES, diag));
     if (!settings->no_config)
         INLAY_TRY(inlay_options_load(options, NULL, diag));
     if (settings->config_file != NULL)

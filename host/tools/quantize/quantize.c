@@ -431,7 +431,7 @@ static inlay_status measure_before(struct job *job)
     inlay_status status = session_load_model(&raw, &source, job->args->options, job->diag);
 
     if (status == INLAY_OK)
-        job->report->bytes_before = graph_blob_mapped(raw.model);
+        job->report->bytes_before = raw.model->stored_bytes;
     graph_model_destroy(raw.model);
     return status;
 }

@@ -40,9 +40,16 @@ static inlay_status take_pack(void *ctx, const void *key, uint64_t key_bytes, ui
     return status;
 }
 
+/* What was made from a file that has changed must not be stored: its key is of the bytes before. */
+static inlay_status check_files(const build_call *call)
+{
+    return graph_files_check(call->program->model, NULL);
+}
+
 static void keep_pack(void *ctx, const void *data)
 {
-    packs_keep(((build_call *)ctx)->program->packs, data);
+    if (check_files(ctx) == INLAY_OK)
+        packs_keep(((build_call *)ctx)->program->packs, data);
 }
 
 inlay_status build_store_begin(void *ctx, uint64_t bytes)
@@ -57,7 +64,9 @@ inlay_status build_store_write(void *ctx, const void *data, uint64_t bytes)
 
 inlay_status build_store_end(void *ctx)
 {
-    return blob_store_end(&((build_call *)ctx)->slot);
+    const inlay_status status = check_files(ctx);
+
+    return status == INLAY_OK ? blob_store_end(&((build_call *)ctx)->slot) : status;
 }
 
 bool build_team_stopped(const build_team *team, uint32_t position)
