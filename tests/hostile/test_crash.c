@@ -44,10 +44,10 @@ static void expect_text(const char *text, const char *words)
         fail_msg("'%s' is not in '%s'", words, text);
 }
 
-/* A model of one Relu node, which has the name of its output. */
-static void write_model(const char *output)
+/* A model of one Relu node, which has the name of its output. Models of other widths are other models. */
+static void write_wide_model(const char *output, int64_t width)
 {
-    static const int64_t dims[] = { 2, 3 };
+    const int64_t dims[] = { 2, width };
     onnx_bytes bytes = { .count = 0 }, file = { .count = 0 };
     char path[128];
 
@@ -57,6 +57,11 @@ static void write_model(const char *output)
     assert_int_equal(onnx_file(&file, &bytes, 17, NULL), 0);
     (void)snprintf(path, sizeof path, "%s/model.onnx", test_folder.root);
     file_write(path, file.data, file.count);
+}
+
+static void write_model(const char *output)
+{
+    write_wide_model(output, 3);
 }
 
 static void begin(const char *evil, const char *node)
@@ -87,8 +92,9 @@ static void in_execute(void **state)
     expect_text(err, "/execute_boom.so) crashed (SIGSEGV) in execute of node 'boom', provider execute_boom");
     expect_text(err, "'inlay providers --retry execute_boom'");
     assert_int_equal(cli("providers"), 0);
-    expect_text(out, "/execute_boom.so: quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
-    expect_text(out, "--retry");
+    expect_text(out, "/execute_boom.so: execute_boom 6.6.6");
+    expect_text(out,
+                "not loaded for 1 model for a day, or until --retry: it crashed (SIGSEGV) in execute of node 'boom'");
     /* A quarantined provider that is named in the options gives an error with the reason. An optional one is
      * skipped. */
     assert_int_not_equal(cli("run model.onnx --input x=random --providers execute_boom,reference"), 0);
@@ -96,8 +102,12 @@ static void in_execute(void **state)
     expect_text(err, "crashed (SIGSEGV) in execute of node 'boom'");
     assert_int_equal(cli("run model.onnx --input x=random --providers 'execute_boom?,reference'"), 0);
     assert_int_equal(cli("run model.onnx --input x=random"), 0);
+    /* Other models still use it. */
+    write_model("calm");
+    assert_int_equal(cli("run model.onnx --input x=random --providers execute_boom"), 0);
     assert_int_equal(cli("providers --retry execute_boom"), 0);
     expect_text(out, "/execute_boom.so: execute_boom 6.6.6");
+    assert_null(strstr(out, "not loaded for"));
     assert_int_not_equal(cli("providers --retry execute_boom"), 0);
     expect_text(err, "no plugin 'execute_boom' is in quarantine");
     folder_remove(&test_folder);
@@ -122,7 +132,7 @@ static void in_assess_and_compile(void **state)
         assert_int_equal(cli("run model.onnx --input x=random"), 0);
         assert_null(strstr(err, "restarting"));
         assert_int_equal(cli("providers --json"), 0);
-        expect_text(out, "\"quarantined\"");
+        expect_text(out, "\"crashed_models\": 1");
         (void)snprintf(command, sizeof command, "providers --retry %s", rows[row].evil);
         assert_int_equal(cli(command), 0);
         /* If the provider is named, its crash gives an error that names it. */
@@ -179,7 +189,48 @@ static void in_an_application(void **state)
     read_text("err", err, sizeof err);
     expect_text(err, "crashed (SIGSEGV) in execute of node 'boom', provider execute_boom");
     assert_int_equal(cli("providers"), 0);
-    expect_text(out, "quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
+    expect_text(out,
+                "not loaded for 1 model for a day, or until --retry: it crashed (SIGSEGV) in execute of node 'boom'");
+    folder_remove(&test_folder);
+}
+
+/* Sets the age of all marks. */
+static void make_marks_old(void)
+{
+    char command[256];
+
+    (void)snprintf(command, sizeof command, "touch -d '25 hours ago' '%s'/cache/plugins/*.verdict.*",
+                   test_folder.root);
+    assert_int_equal(system(command), 0);
+}
+
+/* A plugin that crashes is shut out for that model, for all models after crashes with three, and for a day. */
+static void with_several_models(void **state)
+{
+    static const char run[] = "run model.onnx --input x=random --providers execute_boom";
+
+    (void)state;
+    begin("execute_boom", "boom");
+    for (int64_t width = 3; width < 6; width++) {
+        write_wide_model("calm", 7);
+        assert_int_equal(cli(run), 0);
+        write_wide_model("boom", width);
+        for (int i = 0; i < 2; i++) /* the second time it is not loaded */
+            assert_true(died(cli(run)));
+        expect_text(err, "no provider 'execute_boom'");
+    }
+    write_wide_model("calm", 7);
+    assert_true(died(cli(run)));
+    expect_text(err, "no provider 'execute_boom'");
+    assert_int_equal(cli("providers"), 0);
+    expect_text(out, "/execute_boom.so: quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
+    expect_text(out, "it is not loaded for any model (it crashed with several)");
+    make_marks_old();
+    assert_int_equal(cli(run), 0);
+    write_wide_model("boom", 3);
+    assert_true(died(cli(run)));
+    write_wide_model("calm", 7);
+    assert_int_equal(cli(run), 0);
     folder_remove(&test_folder);
 }
 
@@ -189,6 +240,7 @@ int main(void)
         cmocka_unit_test(in_execute),
         cmocka_unit_test(in_assess_and_compile),
         cmocka_unit_test(in_an_application),
+        cmocka_unit_test(with_several_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

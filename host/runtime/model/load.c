@@ -1,4 +1,5 @@
 /* model/load.c - loads a model from a file: entry points, and the parts of the model outside of graphs. */
+#include "base/hash.h"
 #include "model/load.h"
 #include "inlay/check.h"
 #include <inttypes.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OLDEST_IR = 3, NEWEST_IR = 14, MAX_OPSETS = 256 };
+enum { OLDEST_IR = 3, NEWEST_IR = 14, MAX_OPSETS = 256, IDENTITY_PART = 65536 };
 
 model_limits model_limits_default(void)
 {
@@ -211,6 +212,14 @@ static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *d
     return INLAY_OK;
 }
 
+static uint64_t identity_of(const void *bytes, size_t count)
+{
+    const size_t part = count < IDENTITY_PART ? count : IDENTITY_PART;
+    const uint64_t hash = hash_bytes((const char *)bytes + count - part, part, hash_bytes(bytes, part, count));
+
+    return hash != 0 ? hash : 1;
+}
+
 /* bytes must outlive the model. dir NULL: no external data. */
 static inlay_status load(graph_model *model, const void *bytes, size_t count, const model_load_options *options,
                          const char *dir, inlay_diag *diag)
@@ -235,6 +244,7 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
                                      .densified = &loader.densified };
     model->file = bytes;
     model->file_bytes = count;
+    model->identity = identity_of(bytes, count);
     model->strict = options != NULL && options->strict;
     model->collect = options != NULL && options->collect;
     loader.keep_sparse = options != NULL && options->keep_sparse;

@@ -1,6 +1,7 @@
 #include "plugin/admit.h"
 #include "inlay/check.h"
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 const char *plugin_outcome_text(plugin_outcome outcome)
@@ -48,10 +49,20 @@ static inlay_status apply_verdict(const struct verdict *verdict, bool is_new, st
                              : verdict->kind == VERDICT_HUNG ? PLUGIN_HUNG
                                                              : PLUGIN_CRASHED;
         (void)snprintf(admission->fix, sizeof admission->fix,
-                       "it is not loaded until it changes; 'inlay providers --retry %s' probes it again",
-                       admission->path);
+                       "it is probed again when it changes, %s later, or by 'inlay providers --retry %s'",
+                       verdict->kind == VERDICT_HUNG ? "ten minutes" : "a day", admission->path);
     }
     return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", verdict->text);
+}
+
+/* Is the file in the folder that is installed with the host? */
+static bool is_own(const char *path)
+{
+    char dir[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+
+    return plugin_default_dir(dir, sizeof dir) != NULL && slash != NULL && (size_t)(slash - path) == strlen(dir) &&
+           strncmp(path, dir, strlen(dir)) == 0;
 }
 
 /* Joins or starts a probe of the file in a separate process, unless a verdict is known. */
@@ -64,6 +75,7 @@ static inlay_status begin_probe(const plugin_search *search, struct admission *a
 
     verdict_key_init(&admission->key, search->verdict_dir, admission->path, &admission->st, admission->facts.build_id,
                      host);
+    admission->key.own = is_own(admission->path);
     verdict_find(&admission->key, verdict);
     if (search->probe == PLUGIN_PROBE_NEVER && verdict->kind != VERDICT_CRASHED && verdict->kind != VERDICT_HUNG)
         verdict->kind = VERDICT_OK;
@@ -107,6 +119,21 @@ inlay_status admit_finish(struct admission *admission, inlay_diag *diag)
     if (is_new)
         shared_probe_wait(admission->probe, &admission->key, &admission->verdict);
     return apply_verdict(&admission->verdict, is_new, admission, diag);
+}
+
+inlay_status admit_crashes(const char *key_text, const char *file, uint64_t model, struct admission *admission,
+                           inlay_diag *diag)
+{
+    crash_marks marks;
+
+    verdict_crashes(key_text, file, model, &marks);
+    if (!marks.this_model && marks.count < CRASH_MARKS)
+        return INLAY_OK;
+    admission->outcome = PLUGIN_QUARANTINED;
+    (void)snprintf(admission->fix, sizeof admission->fix,
+                   "it is not loaded for %s until it changes, a day later, or by 'inlay providers --retry %s'",
+                   marks.this_model ? "this model" : "any model (it crashed with several)", admission->path);
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", marks.text);
 }
 
 void admission_close(struct admission *admission)

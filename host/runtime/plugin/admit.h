@@ -35,5 +35,9 @@ INLAY_NODISCARD inlay_status admit_open(const plugin_search *search, const char 
 INLAY_NODISCARD inlay_status admit_begin(const plugin_search *search, struct admission *admission, inlay_diag *diag);
 /* Waits for the probe, if there is one, and applies the verdict. */
 INLAY_NODISCARD inlay_status admit_finish(struct admission *admission, inlay_diag *diag);
+/* Refuses the plugin with this key and verdict file if it crashed with the model, or with several; see
+ * plugin/verdict.h. */
+INLAY_NODISCARD inlay_status admit_crashes(const char *key_text, const char *file, uint64_t model,
+                                           struct admission *admission, inlay_diag *diag);
 void admission_close(struct admission *admission);
 #endif

@@ -140,14 +140,6 @@ static void append_description(char *line, size_t bytes, const crash_scene *scen
     }
 }
 
-static bool write_mark(const plugin_module *module, const char *what)
-{
-    static char text[VERDICT_FILE]; /* only one crash is reported; a handler's stack is small */
-
-    return module->mark_key != NULL && module->mark_file != NULL &&
-           verdict_write(module->mark_file, text, verdict_compose(module->mark_key, VERDICT_CRASHED, what, text));
-}
-
 /* Is the signal about a mapped file that cannot be read? That is not a fault of the code that reads it. */
 static bool is_file_fault(const siginfo_t *info)
 {
@@ -163,7 +155,8 @@ static void report(const crash_scene *scene, const char *signal_name, bool file_
     append(what, sizeof what, "it ");
     append_description(what, sizeof what, scene, signal_name);
     append(what, sizeof what, " while a model was processed");
-    marked = !file_fault && write_mark(scene->module, what);
+    marked = !file_fault && scene->module->mark_key != NULL &&
+             verdict_mark_crash(scene->module->mark_key, scene->module->mark_file, scene->model, what);
     append(line, sizeof line, "inlay: plugin ");
     append(line, sizeof line, name);
     append(line, sizeof line, " (");
@@ -173,7 +166,7 @@ static void report(const crash_scene *scene, const char *signal_name, bool file_
     if (file_fault)
         append(line, sizeof line, ": a file that is mapped there was cut short, or the disk failed");
     if (marked) {
-        append(line, sizeof line, "; it is quarantined until it changes, or 'inlay providers --retry ");
+        append(line, sizeof line, "; it is not loaded for this model for a day, or until 'inlay providers --retry ");
         append(line, sizeof line, name);
         append(line, sizeof line, "'");
     }
@@ -218,7 +211,7 @@ static void handle(int number, siginfo_t *info, void *context)
             scene.describe(scene.step, &scene);
     }
     if (scene.module == NULL)
-        scene = (crash_scene){ .module = module_at(program_counter(context)) };
+        scene = (crash_scene){ .module = module_at(program_counter(context)), .model = scene.model };
     if (scene.module != NULL &&
         __atomic_compare_exchange_n(&reported, &idle, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         report(&scene, caught[index].name, is_file_fault(info));

@@ -164,6 +164,17 @@ static void warn_of_behaviour(const plugin_set *set, const struct candidate *can
     set->log(set->log_user, INLAY_LOG_WARNING, line);
 }
 
+/* Fails if the plugin crashed with the model of the search. */
+static inlay_status check_crashes(const plugin_search *search, struct candidate *candidate)
+{
+    const plugin_module *module = candidate->module;
+    struct admission *admission = &candidate->admission;
+
+    return module != NULL
+               ? admit_crashes(module->mark_key, module->mark_file, search->model, admission, &candidate->why)
+               : admit_crashes(admission->key.text, admission->key.file, search->model, admission, &candidate->why);
+}
+
 static inlay_status load_isolated(struct candidate *candidate)
 {
     char helper[PATH_MAX], host[128];
@@ -208,6 +219,8 @@ static inlay_status load_file(plugin_set *set, const plugin_search *search, stru
             registry_find(search, &candidate->admission.st); /* it may have been loaded since begin_file() */
     if (status == INLAY_OK)
         status = check_not_shadowed(set, candidate);
+    if (status == INLAY_OK)
+        status = check_crashes(search, candidate);
     if (status == INLAY_OK && candidate->module == NULL) {
         status = admit_finish(&candidate->admission, &candidate->why);
         if (status == INLAY_OK)
@@ -334,15 +347,26 @@ const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *nam
     return NULL;
 }
 
+uint32_t plugin_file_crashes(const plugin_file *file, char *text, size_t bytes)
+{
+    const plugin_module *module = (const plugin_module *)(const void *)file; /* its first member */
+    crash_marks marks = { .count = 0 };
+
+    if (file->loaded)
+        verdict_crashes(module->mark_key, module->mark_file, 0, &marks);
+    (void)snprintf(text, bytes, "%s", marks.text);
+    return marks.count;
+}
+
 inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, const char *name, inlay_diag *diag)
 {
-    char real[PATH_MAX];
+    char real[PATH_MAX], why[VERDICT_TEXT];
     uint32_t found = 0;
 
     for (uint32_t i = 0; i < set->file_count; i++) {
         const plugin_file *file = set->files[i];
 
-        if (file->loaded || realpath(file->path, real) == NULL ||
+        if ((file->loaded && plugin_file_crashes(file, why, sizeof why) == 0) || realpath(file->path, real) == NULL ||
             (strcmp(file->path, name) != 0 && strcmp(real, name) != 0 && !is_stem(file->path, name) &&
              !is_among(name, file->providers) && (file->name == NULL || strcmp(file->name, name) != 0)))
             continue;

@@ -4,7 +4,7 @@
 #include "plugin/admit.h"
 
 typedef struct plugin_module {
-    plugin_file file;
+    plugin_file file;                 /* first, see plugin_file_crashes() */
     plugin_provider *providers;       /* [file.provider_count] */
     inlay_operator *operators;        /* [file.operator_count] */
     inlay_plugin table;               /* in this host's layout */

@@ -83,6 +83,7 @@ typedef struct plugin_search {
     const char *isolate; /* names of providers, comma-separated, whose plugins run in separate processes; NULL or "":
                             none */
     uint64_t isolate_limit_ms; /* time limit of one call of their providers; 0 = none */
+    uint64_t model;            /* identity of the model: plugins that crashed with it are not loaded; 0 = none */
     const char *allow;         /* file with the SHA-256 sums of the permitted files; NULL or "" = any file */
     plugin_log_fn log;         /* may be NULL; it also gets the log messages of plugins while the set lives */
     void *log_user;
@@ -113,7 +114,10 @@ const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i);
 /* The file that was not loaded and has a provider of that name, according to its note or else its file name; NULL:
  * none. */
 const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name);
-/* Deletes the verdicts of the files of set that were not loaded and match name: the name of the plugin or of one of
+/* The number of models for which a plugin that is loaded is left out, because it crashed with them in the last day (see
+ * plugin/verdict.h), and the latest reason. */
+uint32_t plugin_file_crashes(const plugin_file *file, char *text, size_t bytes);
+/* Deletes the verdicts and marks of the files of set that match name: the name of the plugin or of one of
  * its providers, the file name, or the path. The next set probes them again. INLAY_NOT_FOUND: no such file. */
 INLAY_NODISCARD inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, const char *name,
                                           inlay_diag *diag);

@@ -9,9 +9,17 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *const kind_names[] = { "none", "ok", "refused", "crashed", "hung" };
+
+enum { DAY_SECONDS = 86400, HUNG_SECONDS = 600 };
+
+static int64_t lasts_seconds(verdict_kind kind)
+{
+    return kind == VERDICT_CRASHED ? DAY_SECONDS : kind == VERDICT_HUNG ? HUNG_SECONDS : INT64_MAX;
+}
 
 /* ------------------------------------------------------------------ in this process
  *
@@ -19,6 +27,7 @@ static const char *const kind_names[] = { "none", "ok", "refused", "crashed", "h
 enum { MAX_CACHED = 64, SWEEP_THRESHOLD = 256 };
 static struct cached_verdict {
     uint64_t key, path; /* hashes; 0 = unused */
+    int64_t stored;     /* time() */
     struct verdict verdict;
 } cached[MAX_CACHED];
 static uint32_t next_slot;
@@ -67,6 +76,7 @@ static void store_cached(const verdict_key *key, const struct verdict *verdict)
     }
     cached_verdict->key = hash_text(key->text);
     cached_verdict->path = hash_bytes(path, strcspn(path, "\n"), 0);
+    cached_verdict->stored = (int64_t)time(NULL);
     cached_verdict->verdict = *verdict;
     (void)pthread_mutex_unlock(&cached_mutex);
 }
@@ -94,6 +104,7 @@ void verdict_key_init(verdict_key *key, const char *dir, const char *path, const
                    clean, (unsigned long long)st->st_dev, (unsigned long long)st->st_ino, (long long)st->st_size,
                    (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, (long long)st->st_ctim.tv_sec,
                    st->st_ctim.tv_nsec, build_id[0] != '\0' ? build_id : "-", host);
+    key->own = false;
     key->file[0] = '\0';
     if (dir != NULL && dir[0] != '\0' && strlen(dir) < PATH_MAX)
         (void)snprintf(key->file, sizeof key->file, "%s/%016llx.verdict", dir, (unsigned long long)hash_path(clean));
@@ -111,7 +122,8 @@ static size_t append(char *text, size_t at, const char *more)
     return at + bytes;
 }
 
-size_t verdict_compose(const char *key_text, verdict_kind kind, const char *why, char text[VERDICT_FILE])
+/* Composes the text of a verdict file; returns its length, 0 if it does not fit. Async-signal-safe. */
+static size_t compose(const char *key_text, verdict_kind kind, const char *why, char text[VERDICT_FILE])
 {
     static const char digits[] = "0123456789abcdef";
     char sum[18] = "0000000000000000\n";
@@ -135,7 +147,8 @@ size_t verdict_compose(const char *key_text, verdict_kind kind, const char *why,
     return append(text, at, sum);
 }
 
-bool verdict_write(const char *file, const char *text, size_t bytes)
+/* Writes the text to a temporary file in the same folder, then renames that file to `file`. Async-signal-safe. */
+static bool write_file(const char *file, const char *text, size_t bytes)
 {
     char other[PATH_MAX + 64];
     size_t length = strlen(file), at;
@@ -161,7 +174,8 @@ bool verdict_write(const char *file, const char *text, size_t bytes)
     return ok;
 }
 
-static bool read_small(const char *file, char text[VERDICT_FILE])
+/* out_age: seconds since it was written. Async-signal-safe. */
+static bool read_small(const char *file, char text[VERDICT_FILE], int64_t *out_age)
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat st;
@@ -173,6 +187,8 @@ static bool read_small(const char *file, char text[VERDICT_FILE])
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
         (st.st_mode & (S_IWOTH | S_IWGRP)) == 0)
         byte_count = read(fd, text, VERDICT_FILE - 1);
+    if (byte_count > 0)
+        *out_age = (int64_t)time(NULL) - (int64_t)st.st_mtim.tv_sec;
     (void)close(fd);
     text[byte_count > 0 ? byte_count : 0] = '\0';
     return byte_count > 0 && strlen(text) == (size_t)byte_count;
@@ -200,7 +216,7 @@ static bool parse(const verdict_key *key, const char *text, struct verdict *out)
         out->text[end - at] = '\0';
         out->kind = k;
         /* Composing the verdict again must give the same text, checksum included. */
-        bytes = verdict_compose(key->text, k, out->text, recomposed);
+        bytes = compose(key->text, k, out->text, recomposed);
         return bytes == strlen(text) && memcmp(recomposed, text, bytes) == 0;
     }
     return false;
@@ -210,15 +226,20 @@ void verdict_find(const verdict_key *key, struct verdict *out)
 {
     const struct cached_verdict *cached_verdict;
     char text[VERDICT_FILE];
+    int64_t age;
 
     (void)pthread_mutex_lock(&cached_mutex);
     cached_verdict = find_cached(key);
+    if (cached_verdict != NULL &&
+        (int64_t)time(NULL) - cached_verdict->stored > lasts_seconds(cached_verdict->verdict.kind))
+        cached_verdict = NULL;
     if (cached_verdict != NULL)
         *out = cached_verdict->verdict;
     (void)pthread_mutex_unlock(&cached_mutex);
     if (cached_verdict != NULL)
         return;
-    if (key->file[0] == '\0' || !read_small(key->file, text) || !parse(key, text, out))
+    if (key->file[0] == '\0' || !read_small(key->file, text, &age) || !parse(key, text, out) ||
+        age > lasts_seconds(out->kind))
         *out = (struct verdict){ .kind = VERDICT_NONE };
 }
 
@@ -227,8 +248,9 @@ static bool is_orphan(const char *file)
 {
     char text[VERDICT_FILE];
     const char *path;
+    int64_t age;
 
-    if (!read_small(file, text) || (path = strstr(text, "\npath ")) == NULL)
+    if (!read_small(file, text, &age) || (path = strstr(text, "\npath ")) == NULL)
         return true;
     path += 6;
     text[(size_t)(path - text) + strcspn(path, "\n")] = '\0';
@@ -268,10 +290,101 @@ void verdict_keep(const verdict_key *key, const struct verdict *verdict)
 
     replace_line_breaks(clean.text);
     store_cached(key, &clean);
+    if (key->own && (clean.kind == VERDICT_CRASHED || clean.kind == VERDICT_HUNG))
+        return;
     if (key->file[0] != '\0') {
-        (void)verdict_write(key->file, text, verdict_compose(key->text, clean.kind, clean.text, text));
+        (void)write_file(key->file, text, compose(key->text, clean.kind, clean.text, text));
         sweep(key->file);
     }
+}
+
+/* ------------------------------------------------------------------ crashes with a model
+ *
+ * A mark is a verdict whose key has one more line, "model IDENTITY". The functions are called by a signal handler. */
+
+/* FILE.I; false: too long. */
+static bool mark_name(const char *file, uint32_t i, char name[PATH_MAX + 64])
+{
+    const size_t bytes = strlen(file);
+
+    if (bytes + 3 > PATH_MAX + 64)
+        return false;
+    memcpy(name, file, bytes);
+    name[bytes] = '.';
+    name[bytes + 1] = (char)('1' + i);
+    name[bytes + 2] = '\0';
+    return true;
+}
+
+static void mark_key(const char *key_text, uint64_t model, char text[VERDICT_KEY])
+{
+    static const char digits[] = "0123456789abcdef";
+    char line[] = "model 0000000000000000\n";
+
+    for (int i = 0; i < 16; i++)
+        line[6 + i] = digits[model >> (60 - 4 * i) & 15];
+    const size_t bytes = strlen(key_text);
+
+    INLAY_CHECK(bytes + sizeof line <= VERDICT_KEY);
+    memcpy(text, key_text, bytes);
+    memcpy(text + bytes, line, sizeof line);
+}
+
+/* The mark at this place, if it is about the plugin of the key and still counts. */
+static bool read_mark(const char *key_text, const char *file, uint32_t i, char text[VERDICT_FILE], int64_t *out_age)
+{
+    const size_t key_bytes = strlen(key_text);
+    char name[PATH_MAX + 64];
+
+    return mark_name(file, i, name) && read_small(name, text, out_age) && *out_age <= DAY_SECONDS &&
+           strncmp(text, key_text, key_bytes) == 0 && strncmp(text + key_bytes, "model ", 6) == 0;
+}
+
+void verdict_crashes(const char *key_text, const char *file, uint64_t model, crash_marks *out)
+{
+    char text[VERDICT_FILE], key[VERDICT_KEY];
+    int64_t age, least = INT64_MAX;
+
+    *out = (crash_marks){ .count = 0 };
+    if (key_text == NULL || file == NULL || file[0] == '\0')
+        return;
+    mark_key(key_text, model, key);
+    for (uint32_t i = 0; i < CRASH_MARKS && !out->this_model; i++) {
+        const char *why;
+
+        if (!read_mark(key_text, file, i, text, &age) || (why = strstr(text, "\ntext ")) == NULL)
+            continue;
+        out->count++;
+        out->this_model = model != 0 && strncmp(text, key, strlen(key)) == 0;
+        if (!out->this_model && age >= least)
+            continue;
+        least = age;
+        (void)snprintf(out->text, sizeof out->text, "%.*s", (int)strcspn(why + 6, "\n"), why + 6);
+    }
+}
+
+bool verdict_mark_crash(const char *key_text, const char *file, uint64_t model, const char *why)
+{
+    static char text[VERDICT_FILE], key[VERDICT_KEY],
+        name[PATH_MAX + 64]; /* one crash is reported; the stack is small */
+    uint32_t place = CRASH_MARKS;
+    int64_t age;
+
+    if (strlen(key_text) + 32 > sizeof key)
+        return false;
+    mark_key(key_text, model != 0 ? model : hash_text(why), key);
+    for (uint32_t i = 0; i < CRASH_MARKS; i++) {
+        const bool counts = read_mark(key_text, file, i, text, &age);
+
+        if (counts && strncmp(text, key, strlen(key)) == 0) {
+            place = i;
+            break;
+        }
+        if (!counts && place == CRASH_MARKS)
+            place = i;
+    }
+    return mark_name(file, place < CRASH_MARKS ? place : 0, name) &&
+           write_file(name, text, compose(key, VERDICT_CRASHED, why, text));
 }
 
 bool verdict_forget(const char *dir, const char *path)
@@ -294,6 +407,11 @@ bool verdict_forget(const char *dir, const char *path)
     if (dir != NULL && dir[0] != '\0' && strlen(dir) < PATH_MAX) {
         (void)snprintf(file, sizeof file, "%s/%016llx.verdict", dir, (unsigned long long)hash);
         was_known = unlink(file) == 0 || was_known;
+        for (uint32_t i = 0; i < CRASH_MARKS; i++) {
+            char mark[PATH_MAX + 64];
+
+            was_known = (mark_name(file, i, mark) && unlink(mark) == 0) || was_known;
+        }
     }
     return was_known;
 }

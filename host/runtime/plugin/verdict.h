@@ -6,7 +6,14 @@
  * kept in this process. A file that is malformed or whose checksum is wrong is ignored. If a folder has more than 256
  * entries, verdicts on deleted files are removed.
  *
- * Any thread may call these functions; a signal handler only verdict_compose() and verdict_write(). */
+ * A probe that found a crash is believed for a day, one that hung for ten minutes: the machine may have been the reason.
+ * Such a verdict on a plugin of the host's own folder is never stored, so that no single event takes it from all programs
+ * of a user.
+ *
+ * Crashes with a model, in the process of a program, are kept beside the verdict: up to CRASH_MARKS files, one for each
+ * model, which count for a day. The plugin is not loaded for these models, and with CRASH_MARKS of them for none.
+ *
+ * Any thread may call these functions; a signal handler only verdict_mark_crash(). */
 #ifndef PLUGIN_VERDICT_H
 #define PLUGIN_VERDICT_H
 #include "inlay/plugin.h"
@@ -25,6 +32,7 @@ struct verdict {
 
 /* The text that identifies a file and a host: the head of the verdict's file. */
 typedef struct verdict_key {
+    bool own; /* the plugin is in the host's own folder */
     char text[VERDICT_KEY];
     char file[PATH_MAX + 32]; /* the verdict's file; "" = in this process only */
 } verdict_key;
@@ -37,11 +45,21 @@ void verdict_key_init(verdict_key *key, const char *dir, const char *path, const
 void verdict_find(const verdict_key *key, struct verdict *out);
 /* Stores the verdict. If its file cannot be written, only this process remembers the verdict. */
 void verdict_keep(const verdict_key *key, const struct verdict *verdict);
-/* Deletes every verdict on the file at path (without links). True if one was known. */
+/* Deletes every verdict and mark on the file at path (without links). True if one was known. */
 bool verdict_forget(const char *dir, const char *path);
 
-/* Composes the text of a verdict file; returns its length, 0 if it does not fit. */
-size_t verdict_compose(const char *key_text, verdict_kind kind, const char *why, char text[VERDICT_FILE]);
-/* Writes the text to a temporary file in the same folder, then renames that file to `file`. */
-bool verdict_write(const char *file, const char *text, size_t bytes);
+/* ------------------------------------------------------------------ crashes with a model */
+
+enum { CRASH_MARKS = 3 };
+
+typedef struct crash_marks {
+    uint32_t count;          /* models that the plugin crashed with in the last day */
+    bool this_model;         /* the model asked for is one of them */
+    char text[VERDICT_TEXT]; /* the reason: of that model, else of the latest; "" without marks */
+} crash_marks;
+
+/* Reads the marks on the plugin that has this key and verdict file, which may be NULL or "". model 0: none. */
+void verdict_crashes(const char *key_text, const char *file, uint64_t model, crash_marks *out);
+/* Stores a mark; with model 0, unknown, the reason stands for the model. */
+bool verdict_mark_crash(const char *key_text, const char *file, uint64_t model, const char *why);
 #endif

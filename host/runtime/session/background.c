@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "session/session.h"
+#include "threads/scene.h"
 #include <signal.h>
 #include <stdlib.h>
 
@@ -125,7 +126,10 @@ static void *compile_later(void *user)
     inlay_session *session = background->session;
     inlay_diag why = INLAY_DIAG_INIT;
     struct program *program = background->later;
-    inlay_status status = program_finish(&program, &why);
+    inlay_status status;
+
+    crash_here.model = session->model->identity;
+    status = program_finish(&program, &why);
 
     if (status == INLAY_OK)
         status = session_prepare_sizes(session, program, &why);

@@ -522,6 +522,7 @@ static inlay_status load_plugins(inlay_session *session, const inlay_options *op
     if (options_int(options, OPTION_crash_report) != 0)
         crash_install();
     config_search_init(&search, options, session->log, session->log_user);
+    search.search.model = session->model != NULL ? session->model->identity : 0;
     status = plugin_set_search_listed(&search.search, search.list, &session->plugins, diag);
     return status == INLAY_OK ? open_providers(session, options, diag) : status;
 }
@@ -568,6 +569,7 @@ static inlay_status prepare(const session_source *source, const inlay_options *o
     session->keeps_sparse = watch == NULL; /* an observer may save the model */
     INLAY_TRY(session_report(session, 0, "loading", diag));
     INLAY_TRY(session_load_model(session, source, options, diag));
+    crash_here.model = session->model->identity;
     INLAY_TRY(session_limit_begin(session, stream, diag));
     INLAY_TRY(spill_constants(session, options, diag));
     INLAY_TRY(session_report(session, 0.1, "opening providers", diag));
@@ -586,7 +588,11 @@ done:
 inlay_status session_prepare(const session_source *source, const inlay_options *options, const session_watch *watch,
                              inlay_session **out_session, inlay_diag *diag)
 {
-    return prepare(source, options, watch, false, out_session, diag);
+    const uint64_t before = crash_here.model;
+    const inlay_status status = prepare(source, options, watch, false, out_session, diag);
+
+    crash_here.model = before;
+    return status;
 }
 
 /* *inout_stream: see session_limit_begin(); set if a session that failed would have read its weights during runs. */
@@ -628,6 +634,7 @@ done:
 inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
                           inlay_diag *diag)
 {
+    const uint64_t before = crash_here.model;
     bool streamed = false;
     inlay_status status = open_once(source, options, &streamed, out_session, diag);
 
@@ -636,6 +643,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
         streamed = true;
         status = open_once(source, options, &streamed, out_session, diag);
     }
+    crash_here.model = before;
     return status;
 }
 

@@ -2,6 +2,7 @@
  * loop refer to the record of the thread that started the loop. */
 #ifndef THREADS_SCENE_H
 #define THREADS_SCENE_H
+#include <stdint.h>
 
 struct plugin_module;
 
@@ -10,6 +11,7 @@ typedef struct crash_scene {
     const char *call;                   /* "assess", "execute" ...; static text */
     const char *provider;               /* may be NULL */
     const char *node;                   /* may be NULL */
+    uint64_t model;                     /* graph_model.identity of the model that is processed; 0 = unknown */
     const void *step;                   /* argument of describe */
     /* If set, fills in module, call, provider and node when a report is written. */
     void (*describe)(const void *step, struct crash_scene *out);

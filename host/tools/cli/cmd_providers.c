@@ -11,8 +11,11 @@ static const char doc[] =
     "options and the operators that plugins define, --operators lists those that are built into inlay, too.\v"
     "Providers that can list the devices of the machine do so, without opening one: each with the option that selects "
     "it, its memory, and the reason if it cannot be used. A file that was not loaded has a reason. New files are first "
-    "probed in a separate process; a file that crashed or hung there, or crashed with a model later, is in quarantine "
-    "until it changes, or until --retry. Options of a provider are set with --option PROVIDER.NAME=VALUE.\n\n"
+    "probed in a separate process; a file that crashed or hung there is in quarantine "
+    "until it changes, for a day or ten minutes, or until --retry. A file that crashed with a model later is not "
+    "loaded for "
+    "that model, and after crashes with three models for none. Options of a provider are set with --option "
+    "PROVIDER.NAME=VALUE.\n\n"
     "--kernels lists the source files of the providers' kernels, the instruction set levels that each is compiled for, "
     "and the level that runs on this CPU, limited by --isa. If that is c, plain C, a provider may use its library "
     "instead.\n\n"
@@ -123,6 +126,16 @@ static void print_plugin_operators(const plugin_set *set, bool all)
     }
 }
 
+static void print_crashes(const plugin_file *file)
+{
+    char why[512];
+    const uint32_t models = plugin_file_crashes(file, why, sizeof why);
+
+    if (models > 0)
+        (void)printf("  not loaded for %u model%s for a day, or until --retry: %s\n", models, models == 1 ? "" : "s",
+                     why);
+}
+
 static void print_text(const plugin_set *set, bool with_options)
 {
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
@@ -140,6 +153,7 @@ static void print_text(const plugin_set *set, bool with_options)
         (void)printf("%s: %s %s\n", file->path, or_empty(file->name), or_empty(file->version));
         if (file->advice != NULL)
             (void)printf("  advice: %s\n", file->advice);
+        print_crashes(file);
         for (uint32_t k = 0; k < plugin_set_provider_count(set); k++)
             if (plugin_set_provider(set, k)->file == file)
                 print_provider(plugin_set_provider(set, k), with_options);
@@ -247,12 +261,16 @@ static json_t *make_json(const plugin_set *set)
 
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
         const plugin_file *file = plugin_set_file(set, i);
-        (void)json_array_append_new(files, json_pack("{s:s, s:b, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?}",
-                                                     "path", file->path, "loaded", (int)file->loaded, "outcome",
-                                                     plugin_outcome_text(file->outcome), "reason", file->reason,
-                                                     "shadowed_by", file->shadowed_by, "advice", file->advice, "fix",
-                                                     file->fix, "name", file->name, "version", file->version,
-                                                     "build_id", file->build_id, "note_providers", file->providers));
+        char why[512];
+        const uint32_t models = plugin_file_crashes(file, why, sizeof why);
+
+        (void)json_array_append_new(
+            files,
+            json_pack("{s:s, s:b, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:i, s:s?}", "path", file->path,
+                      "loaded", (int)file->loaded, "outcome", plugin_outcome_text(file->outcome), "reason",
+                      file->reason, "shadowed_by", file->shadowed_by, "advice", file->advice, "fix", file->fix, "name",
+                      file->name, "version", file->version, "build_id", file->build_id, "note_providers",
+                      file->providers, "crashed_models", (int)models, "crash", models > 0 ? why : NULL));
     }
     for (uint32_t i = 0; i < plugin_set_provider_count(set); i++)
         (void)json_array_append_new(providers, provider_json(plugin_set_provider(set, i)));

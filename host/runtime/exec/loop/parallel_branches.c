@@ -109,7 +109,7 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
     const crash_scene before = crash_here;
 
     (void)worker;
-    crash_here = (crash_scene){ .describe = run->scene.describe };
+    crash_here = (crash_scene){ .describe = run->scene.describe, .model = run->scene.model };
     for (int64_t k = begin; k < end; k++) {
         struct branch *branch = &run->bound->parallel->branches[k];
 

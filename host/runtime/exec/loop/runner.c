@@ -301,7 +301,7 @@ static inlay_status run_steps(struct runner *runner, struct bound *bound, const 
         sampler_mark(runner->shared->sampler, bound);
     crash_thread();
     before = crash_here;
-    crash_here = (crash_scene){ .describe = describe_step };
+    crash_here = (crash_scene){ .describe = describe_step, .model = runner->prog->model->identity };
     status = runner->shared->hook != NULL || runner->shared->finite != NULL ? watch_walk(runner, bound, diag)
              : bound->parallel != NULL ? run_steps_with_branches(runner, bound, diag)
                                        : steps_walk(runner, bound, 0, bound->plan->step_count, diag);
