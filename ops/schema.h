@@ -15,7 +15,7 @@
  *     set       = term {("|" | "-") term}
  *     term      = element type | "@" alias | "seq(" set ")" | "optional(" set ")" | "map(" key "," value ")"
  *     attrs     = attr {"," attr}
- *     attr      = name ":" kind ["!" | "=" default] | "..."
+ *     attr      = name ":" kind ["!" | "=" default] ["{" value {"|" value} "}"] | "..."
  *
  * A formal is a declared input or output. "?" marks an optional formal. "*" marks the last formal as variadic with one
  * type for all, "%" as variadic with types that may differ; the number is the minimum count (default 1). Formals that
@@ -24,8 +24,9 @@
  * values float, double, int64 and string.
  *
  * Kinds of attributes: i int, f float, s string, t tensor, g graph; is, fs, ss, ts, gs are lists of these; sp sparse
- * tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b']. "..." at the end
- * allows attributes of any other name and kind.
+ * tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b']. A list in braces has
+ * the only values that an i or s may have: mode:s='linear'{'linear'|'cubic'}. "..." at the end allows attributes of any
+ * other name and kind.
  *
  * Aliases of sets of element types:
  *     @signed, @unsigned, @integer   int8 to int64, uint8 to uint64, both
@@ -121,6 +122,11 @@ typedef struct op_attr {
     const char *const *strings; /* default of STRINGS */
     const float *floats;        /* default of FLOATS */
     uint32_t count;             /* of the default list */
+    uint32_t allowed_count;     /* of the values in braces; 0: any value */
+    union {                     /* [allowed_count], by kind */
+        const int64_t *ints;
+        const char *const *strings;
+    } allowed;
 } op_attr;
 
 /* Kinds of attributes that only the host handles; the numbers are AttributeProto's. */

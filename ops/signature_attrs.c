@@ -151,6 +151,38 @@ static inlay_status read_default(struct parser *parser, op_attr *attr)
     }
 }
 
+/* Parses the values in braces. */
+static inlay_status read_allowed(struct parser *parser, op_attr *attr)
+{
+    inlay_status status = INLAY_OK;
+    union {
+        int64_t ints[OP_MAX_LIST];
+        const char *strings[OP_MAX_LIST];
+    } list;
+    const void *copy = NULL;
+    const bool is_int = attr->kind == INLAY_ATTR_INT;
+
+    if (!is_int && attr->kind != INLAY_ATTR_STRING)
+        return sig_mistake(parser, parser->at, "only attributes of kind i and s have a list of values");
+    do {
+        if (attr->allowed_count == OP_MAX_LIST)
+            return sig_too_many(parser, "values of an attribute", OP_MAX_LIST);
+        if (is_int)
+            INLAY_TRY(read_int(parser, &list.ints[attr->allowed_count]));
+        else
+            INLAY_TRY(read_string(parser, &list.strings[attr->allowed_count]));
+        attr->allowed_count++;
+    } while (sig_take(parser, '|'));
+    INLAY_TRY(sig_expect(parser, '}', "expected '|' or '}'"));
+    INLAY_TRY(sig_copy(parser, &list, attr->allowed_count * (is_int ? sizeof(int64_t) : sizeof(char *)), &copy));
+    if (is_int)
+        attr->allowed.ints = copy;
+    else
+        attr->allowed.strings = copy;
+done:
+    return status;
+}
+
 inlay_status sig_read_attrs(struct parser *parser, struct draft *draft)
 {
     inlay_status status = INLAY_OK;
@@ -187,6 +219,8 @@ inlay_status sig_read_attrs(struct parser *parser, struct draft *draft)
             attr->required = true;
         else if (sig_take(parser, '='))
             INLAY_TRY(read_default(parser, attr));
+        if (sig_take(parser, '{'))
+            INLAY_TRY(read_allowed(parser, attr));
         draft->attr_count++;
     } while (sig_take(parser, ','));
 done:

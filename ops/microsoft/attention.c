@@ -19,8 +19,11 @@ static const op_row rows[] = {
       "sin_cache?:T, position_ids?:P, attention_bias?:T, head_sink?:T, k_scale?:S, v_scale?:S -> output:T, "
       "present_key?:T, present_value?:T, output_qk?:T; T=float16|bfloat16|float, M=int32, P=int64, S=float; "
       "do_rotary:i=0, "
-      "k_quant_type:s='NONE', kv_cache_bit_width:i, kv_num_heads:i!, local_window_size:i=-1, num_heads:i!, "
-      "qk_output:i=0, rotary_interleaved:i=0, scale:f, smooth_softmax:i=-1, softcap:f=0, v_quant_type:s='NONE'",
+      "k_quant_type:s='NONE'{'NONE'|'PER_TENSOR'|'PER_CHANNEL'}, kv_cache_bit_width:i, kv_num_heads:i!, "
+      "local_window_size:i=-1, num_heads:i!, "
+      "qk_norm_epsilon:f=1e-06, qk_output:i=0, rotary_interleaved:i=0, scale:f, sliding_window_cache:i=0{0}, "
+      "smooth_softmax:i=-1, softcap:f=0, "
+      "v_quant_type:s='NONE'{'NONE'|'PER_TENSOR'|'PER_CHANNEL'}",
       NULL },
     { "MultiHeadAttention", 1, 0,
       "query:T, key?:T, value?:T, bias?:T, key_padding_mask?:M, attention_bias?:T, past_key?:T, past_value?:T, "

@@ -72,13 +72,14 @@ static inlay_status infer_embedding(op_infer *infer)
 }
 
 #define MIXTURE                                                                                                        \
-    "activation_alpha:f=1, activation_beta:f=0, activation_type:s='relu', k:i=1, normalize_routing_weights:i=0, "      \
-    "swiglu_fusion:i=0, swiglu_limit:f, use_sparse_mixer:i=0"
+    "activation_alpha:f=1, activation_beta:f=0, activation_type:s='relu'{'relu'|'gelu'|'silu'|'identity'|'swiglu'}, "  \
+    "k:i=1, normalize_routing_weights:i=0, "                                                                           \
+    "swiglu_fusion:i=0{0|1|2}, swiglu_limit:f, use_sparse_mixer:i=0"
 
 static const op_row rows[] = {
     { "CropAndResize", 1, 0,
       "X:T1, rois:T1, batch_indices:T2, crop_size:T2 -> Y:T1; T1=@float, T2=int32; extrapolation_value:f=0, "
-      "mode:s='bilinear'",
+      "mode:s='bilinear'{'bilinear'|'nearest'}",
       infer_crop },
     { "Inverse", 1, 0, "X:T -> Y:T; T=@float", infer_inverse },
     { "MoE", 1, 0,

@@ -11,12 +11,16 @@ static const op_row rows[] = {
     { "EmbedLayerNormalization", 1, 0,
       "input_ids:T1, segment_ids?:T1, word_embedding:T, position_embedding:T, segment_embedding?:T, gamma:T, beta:T, "
       "mask?:T1, position_ids?:T1 -> output:T, mask_index?:T1, embedding_sum?:T; T1=int32, T=float|float16; "
-      "epsilon:f=1e-12, mask_index_type:i=0",
+      "epsilon:f=1e-12, mask_index_type:i=0{0|1}",
       NULL },
     { "ExpandDims", 1, 0, "X:T, axis:int32 -> Y:T; T=@all_ir4", NULL },
     { "GridSample", 1, 0,
-      "X:T1, Grid:T1 -> Y:T2; T1=@all, T2=@float; align_corners:i=0, mode:s='bilinear', padding_mode:s='zeros'", NULL },
-    { "Pad", 1, 0, "data:T, pads:int64, value?:T -> output:T; T=@float_ir4; mode:s='constant'", NULL },
+      "X:T1, Grid:T1 -> Y:T2; T1=@all, T2=@float; align_corners:i=0, "
+      "mode:s='bilinear'{'bilinear'|'nearest'|'bicubic'}, padding_mode:s='zeros'{'zeros'|'border'|'reflection'}",
+      NULL },
+    { "Pad", 1, 0,
+      "data:T, pads:int64, value?:T -> output:T; T=@float_ir4; mode:s='constant'{'constant'|'reflect'|'edge'|'wrap'}",
+      NULL },
     { "QEmbedLayerNormalization", 1, 0,
       "input_ids:T1, segment_ids?:T1, word_embedding_quant:T2, position_embedding_quant:T2, segment_embedding?:T2, "
       "gamma_quant:T2, beta_quant:T2, mask?:T1, word_embedding_scale:T, position_embedding_scale:T, "

@@ -206,8 +206,8 @@ static const op_row rows[] = {
       infer_mat_mul_bnb4 },
     { "MatMulNBits", 1, 0,
       "A:T1, B:T2, scales:T1, zero_points?:T3, g_idx?:T4, bias?:T1 -> Y:T1; T1=float|float16|bfloat16, T2=uint8, "
-      "T3=uint8|float|float16|bfloat16, T4=int32; K:i!, N:i!, accuracy_level:i=0, bits:i=4, block_size:i!, "
-      "weight_prepacked:i=0",
+      "T3=uint8|float|float16|bfloat16, T4=int32; K:i!, N:i!, accuracy_level:i=0{0|1|2|3|4}, bits:i=4, block_size:i!, "
+      "weight_prepacked:i=0{0}",
       infer_mat_mul_nbits },
 };
 

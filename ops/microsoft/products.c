@@ -3,35 +3,43 @@
 #include "schema.h"
 
 #define GEMM "alpha:f=1, transA:i=0, transB:i=0"
-#define CONV "auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, pads:is, strides:is"
+#define AUTO_PAD "auto_pad:s='NOTSET'{'NOTSET'|'SAME_UPPER'|'SAME_LOWER'|'VALID'}, "
+#define CONV AUTO_PAD "dilations:is, group:i=1, kernel_shape:is, pads:is, strides:is"
+#define FUSED "activation:s{''|'Clip'|'HardSigmoid'|'LeakyRelu'|'Relu'|'Sigmoid'|'Tanh'}, activation_params:fs"
 
 static const op_row rows[] = {
-    { "CDist", 1, 0, "A:T, B:T -> C:T; T=float|double; metric:s='sqeuclidean'", NULL },
+    { "CDist", 1, 0,
+      "A:T, B:T -> C:T; T=float|double; metric:s='sqeuclidean'{'sqeuclidean'|'euclidean'|'cityblock'|'manhattan'|"
+      "'chebyshev'|'minkowski'|'cosine'}, p:i",
+      NULL },
     { "ConvTransposeWithDynamicPads", 1, 0,
-      "X:T, W:T, Pads?:int64, B?:T -> Y:T; T=@float; auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, "
+      "X:T, W:T, Pads?:int64, B?:T -> Y:T; T=@float; " AUTO_PAD "dilations:is, group:i=1, kernel_shape:is, "
       "output_padding:is, strides:is",
       NULL },
     { "DynamicQuantizeLSTM", 1, 0,
       "X:T, W:T2, R:T2, B?:T, sequence_lens?:T1, initial_h?:T, initial_c?:T, P?:T, W_scale:T, W_zero_point:T2, "
       "R_scale:T, R_zero_point:T2 -> Y?:T, Y_h?:T, Y_c?:T; T=float, T1=int32, T2=int8|uint8; activation_alpha:fs, "
-      "activation_beta:fs, activations:ss, clip:f, direction:s='forward', hidden_size:i, input_forget:i=0",
+      "activation_beta:fs, activations:ss, clip:f, direction:s='forward'{'forward'|'reverse'|'bidirectional'}, "
+      "hidden_size:i, input_forget:i=0",
       NULL },
     { "DynamicQuantizeMatMul", 1, 0,
       "A:T1, B:T2, b_scale:T1, b_zero_point?:T2, bias?:T1 -> Y:T1; T1=float, T2=int8|uint8", NULL },
-    { "FusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", activation:s, activation_params:fs", NULL },
+    { "FusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", " FUSED, NULL },
     { "FusedGemm", 1, 0,
       "A:T, B:T, C?:T -> Y:T; T=float16|float|double|uint32|uint64|int32|int64; " GEMM
-      ", beta:f=1, activation:s, activation_alpha:f, activation_beta:f, activation_gamma:f",
+      ", beta:f=1, "
+      "activation:s{''|'Celu'|'Elu'|'HardSigmoid'|'LeakyRelu'|'ParametricSoftplus'|'Relu'|'ScaledTanh'|'Selu'|"
+      "'Sigmoid'|'Softplus'|'Softsign'|'Tanh'|'ThresholdedRelu'}, activation_alpha:f, activation_beta:f, "
+      "activation_gamma:f",
       NULL },
     { "FusedMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " GEMM ", transBatchA:i=0, transBatchB:i=0", NULL },
     { "MatMulIntegerToFloat", 1, 0,
       "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point?:T1, b_zero_point?:T2, bias?:T3 -> Y:T3; T1=int8|uint8, "
       "T2=int8|uint8, T3=float|float16",
       NULL },
-    { "NhwcFusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", activation:s, activation_params:fs",
-      NULL },
+    { "NhwcFusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", " FUSED, NULL },
     { "NhwcMaxPool", 1, 0,
-      "x:T -> y:T; T=int8|uint8; auto_pad:s='NOTSET', ceil_mode:i=0, dilations:is, kernel_shape:is!, pads:is, "
+      "x:T -> y:T; T=int8|uint8; " AUTO_PAD "ceil_mode:i=0, dilations:is, kernel_shape:is!, pads:is, "
       "strides:is",
       NULL },
     { "QLinearConv", 1, 0,

@@ -40,7 +40,8 @@ static const op_row rows[] = {
       NULL },
     { "QLinearAdd", 1, 0, TWO, infer_two },
     { "QLinearAveragePool", 1, 0,
-      ONE "; auto_pad:s='NOTSET', ceil_mode:i=0, channels_last:i=0, count_include_pad:i=0, kernel_shape:is!, pads:is, "
+      ONE "; auto_pad:s='NOTSET'{'NOTSET'|'SAME_UPPER'|'SAME_LOWER'|'VALID'}, ceil_mode:i=0, channels_last:i=0, "
+          "count_include_pad:i=0, kernel_shape:is!, pads:is, "
           "strides:is",
       NULL },
     { "QLinearConcat", 1, 0,

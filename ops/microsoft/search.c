@@ -43,7 +43,7 @@ static inlay_status infer_words(op_infer *infer)
 }
 
 #define WORDS                                                                                                          \
-    "decoder:g!, decoder_start_token_id:i=-1, encoder:g, eos_token_id:i!, init_decoder:g, model_type:i=0, "            \
+    "decoder:g!, decoder_start_token_id:i=-1, encoder:g, eos_token_id:i!, init_decoder:g, model_type:i=0{0|1|2}, "     \
     "no_repeat_ngram_size:i=0, pad_token_id:i!, vocab_size:i=-1"
 
 static const op_row rows[] = {
@@ -60,7 +60,7 @@ static const op_row rows[] = {
       "sequences_scores?:T, scores?:T, cross_qk?:V, non_speech_probs?:T; F=float|int32|float16, I=int32, M=int32, "
       "T=float|float16, V=float; early_stopping:i=0, beginning_timestamp_token_id:i=-1, decoder:g!, "
       "decoder_output_cross_qk:i=0, decoder_start_token_id:i=-1, encoder:g, eos_token_id:i!, init_decoder:g, "
-      "model_type:i=2, "
+      "model_type:i=2{0|1|2}, "
       "no_repeat_ngram_size:i=0, no_speech_token_id:i=-1, no_timestamps_token_id:i=-1, pad_token_id:i!, "
       "start_of_lm_token_id:i=-1, transcribe_token_id:i=-1, translate_token_id:i=-1, vocab_size:i=-1",
       infer_beams },

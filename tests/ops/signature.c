@@ -101,6 +101,12 @@ static void test_complete_signature(void **state)
     assert_int_equal(parse("-> Y:float;; to:i=-9223372036854775808", &schema, &diag), INLAY_OK);
     assert_true(schema.attrs[0].i == INT64_MIN);
     heap_free(&memory);
+    assert_int_equal(parse("-> Y:float;; mode:s='a'{'a'|''}, k:i!{ 1 | -2}, b:i", &schema, &diag), INLAY_OK);
+    assert_int_equal(schema.attrs[0].allowed_count, 2);
+    assert_string_equal(schema.attrs[0].allowed.strings[1], "");
+    assert_int_equal(schema.attrs[1].allowed.ints[1], -2);
+    assert_int_equal(schema.attrs[2].allowed_count, 0);
+    heap_free(&memory);
 }
 
 static void test_mistakes(void **state)
@@ -142,6 +148,9 @@ static void test_mistakes(void **state)
         { "X:float -> Y:float;; a:is=[1 2]", "expected ',' or ']'" },
         { "X:float -> Y:float;; a:g=1", "attributes of this kind have no default" },
         { "X:float -> Y:float;; a:i;", "expected the end" },
+        { "X:float -> Y:float;; a:f{1}", "only attributes of kind i and s" },
+        { "X:float -> Y:float;; a:i{1,2}", "expected '|' or '}'" },
+        { "X:float -> Y:float;; a:s{}", "expected a 'string'" },
         { "X:\x01\x7f -> Y:float", "near \"?? -> Y:float\"" },
     };
 

@@ -337,6 +337,45 @@ static inlay_status check_attr(const struct binder *binder, const struct graph *
     return INLAY_OK;
 }
 
+/* Is the value of the attribute one of those in the operator's signature, if it lists them? */
+static bool is_allowed(const op_attr *attr, const inlay_attr_info *given)
+{
+    for (uint32_t i = 0; i < attr->allowed_count; i++)
+        if (attr->kind == INLAY_ATTR_INT ? attr->allowed.ints[i] == given->i
+                                         : strcmp(attr->allowed.strings[i], given->s.data) == 0)
+            return true;
+    return attr->allowed_count == 0;
+}
+
+/* Writes "bilinear, nearest". */
+static void list_allowed(const op_attr *attr, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < attr->allowed_count && used < bytes; i++)
+        used += (size_t)(attr->kind == INLAY_ATTR_INT ? snprintf(text + used, bytes - used, "%s%lld", i > 0 ? ", " : "",
+                                                                 (long long)attr->allowed.ints[i])
+                                                      : snprintf(text + used, bytes - used, "%s%s", i > 0 ? ", " : "",
+                                                                 attr->allowed.strings[i]));
+}
+
+static inlay_status check_value(const struct binder *binder, const struct graph *graph, const graph_node *node,
+                                const inlay_attr_info *given)
+{
+    const op_attr *attr = attr_schema(node->schema, given->name.data);
+    char number[24], values[256];
+
+    if (attr == NULL || is_allowed(attr, given))
+        return INLAY_OK;
+    (void)snprintf(number, sizeof number, "%lld", (long long)given->i);
+    list_allowed(attr, values, sizeof values);
+    return graph_fault_fail(graph, node, NULL, GRAPH_ATTRIBUTE_VALUE, INLAY_INVALID_MODEL, binder->diag,
+                            "attribute '%.64s' is %.64s; %.48s-%u takes %s", attr->name,
+                            attr->kind == INLAY_ATTR_INT ? number : given->s.data, node->info.op_type.data,
+                            node->info.since_version, values);
+}
+
 /* Does the node have the attribute, as a value, a body, a type or a reference? */
 static bool has_attr(const graph_node *node, const char *name)
 {
@@ -349,15 +388,15 @@ static bool has_attr(const graph_node *node, const char *name)
     return false;
 }
 
-/* Removes unknown attributes of ONNX Runtime's operators, each with a finding. New versions of ONNX Runtime add and
- * remove attributes of these operators, and it ignores unknown attributes of those in ai.onnx. */
+/* Removes unknown attributes of the operators for which ONNX Runtime ignores them, each with a finding. */
 static inlay_status drop_unknown_attrs(const struct binder *binder, const struct graph *graph, graph_node *node)
 {
     inlay_attr_info *kept = NULL;
     uint32_t count = 0;
     inlay_status status = INLAY_OK;
 
-    if (strcmp(node->info.domain.data, "com.microsoft") != 0 && !is_early_operator(node))
+    if (strcmp(node->info.domain.data, "ai.onnx") != 0 ||
+        !is_among(node->info.op_type.data, "LayerNormalization SimplifiedLayerNormalization"))
         return INLAY_OK;
     for (uint32_t i = 0; i < node->info.attr_count; i++) {
         const inlay_attr_info *attribute = &node->info.attrs[i];
@@ -392,8 +431,10 @@ static inlay_status check_attrs(const struct binder *binder, const struct graph 
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(drop_unknown_attrs(binder, graph, node));
-    for (uint32_t i = 0; i < node->info.attr_count; i++)
+    for (uint32_t i = 0; i < node->info.attr_count; i++) {
         INLAY_TRY(check_attr(binder, graph, node, node->info.attrs[i].name.data, node->info.attrs[i].kind));
+        INLAY_TRY(check_value(binder, graph, node, &node->info.attrs[i]));
+    }
     for (uint32_t i = 0; i < node->body_count; i++)
         INLAY_TRY(check_attr(binder, graph, node, node->bodies[i].attr,
                              node->bodies[i].in_list ? OP_ATTR_GRAPHS : OP_ATTR_GRAPH));

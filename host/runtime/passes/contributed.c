@@ -7,6 +7,7 @@
  * (builder_refuse) becomes part of the error if no provider runs it. The operators are defined in "ContribOperators.md"
  * of ONNX Runtime. */
 #include "passes/contributed.h"
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -91,23 +92,36 @@ void decompose_swiglu(subgraph_builder *builder)
     builder_set_output(builder, 0, emit_op(builder, "Mul", 14, gate, builder_input(builder, 1)));
 }
 
-uint32_t contributed_activation(subgraph_builder *builder, const char *name, uint32_t input, const double *params,
-                                uint32_t count)
+/* alpha * op(beta * input); NaN stands for 1. */
+static uint32_t scaled(subgraph_builder *builder, const char *op, uint32_t input, double alpha, double beta)
 {
+    const inlay_dtype dtype = builder_dtype(builder, input);
+
+    if (!isnan(beta) && beta != 1)
+        input = emit_op(builder, "Mul", 14, input, emit_number(builder, dtype, beta));
+    if (op != NULL)
+        input = emit_op(builder, op, 13, input);
+    return isnan(alpha) || alpha == 1 ? input : emit_op(builder, "Mul", 14, input, emit_number(builder, dtype, alpha));
+}
+
+uint32_t contributed_activation(subgraph_builder *builder, const char *name, uint32_t input, const double params[3])
+{
+    static const char *const names[] = { "alpha", "beta", "gamma" };
     uint32_t output;
 
     if (strcmp(name, "Clip") == 0) {
         const inlay_dtype dtype = builder_dtype(builder, input);
-        const uint32_t low = count > 0 ? emit_number(builder, dtype, params[0]) : INLAY_NONE;
+        const uint32_t low = isnan(params[0]) ? INLAY_NONE : emit_number(builder, dtype, params[0]);
 
         return emit_op(builder, "Clip", 13, input, low,
-                       count > 1 ? emit_number(builder, dtype, params[1]) : INLAY_NONE);
+                       isnan(params[1]) ? INLAY_NONE : emit_number(builder, dtype, params[1]));
     }
+    if (strcmp(name, "ParametricSoftplus") == 0 || strcmp(name, "ScaledTanh") == 0)
+        return scaled(builder, name[0] == 'P' ? "Softplus" : "Tanh", input, params[0], params[1]);
     output = emit_op(builder, name, strcmp(name, "HardSigmoid") == 0 || strcmp(name, "LeakyRelu") == 0 ? 6 : 13, input);
-    if (count > 0)
-        emit_attr_float(builder, "alpha", params[0]);
-    if (count > 1)
-        emit_attr_float(builder, "beta", params[1]);
+    for (uint32_t i = 0; i < 3; i++)
+        if (!isnan(params[i]))
+            emit_attr_float(builder, names[i], params[i]);
     return output;
 }
 

@@ -9,10 +9,9 @@
 #include "passes/contributed.def"
 #undef CONTRIBUTED
 
-/* Applies the activation `name` of FusedConv and FusedGemm to `input`. params[count] holds its alpha, then its beta
- * (for Clip the lower and the upper bound); missing ones have their defaults. */
-uint32_t contributed_activation(subgraph_builder *builder, const char *name, uint32_t input, const double *params,
-                                uint32_t count);
+/* Applies the activation `name` of FusedConv and FusedGemm to `input`. params holds its alpha, beta and gamma (for Clip
+ * the lower and the upper bound); NaN stands for the default. */
+uint32_t contributed_activation(subgraph_builder *builder, const char *name, uint32_t input, const double params[3]);
 /* Integer matrix multiplication of a and w, multiplied by both scales, plus a bias. Zero points and bias may be
  * INLAY_NONE. */
 uint32_t contributed_scaled_mat_mul(subgraph_builder *builder, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,

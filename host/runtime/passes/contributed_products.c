@@ -1,6 +1,7 @@
 /* Decomposes the matrix multiplications, convolutions and recurrent operators of contributed.def. */
 #include "passes/contributed.h"
 #include "inlay/check.h"
+#include <math.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ matrix multiplications */
@@ -57,18 +58,18 @@ void decompose_fused_mat_mul(subgraph_builder *builder)
 void decompose_fused_gemm(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "alpha", "beta", "transA", "transB", NULL };
+    static const char *const names[] = { "activation_alpha", "activation_beta", "activation_gamma" };
     const inlay_attr_info *name = graph_attr(builder->node, "activation");
-    double params[2];
-    uint32_t count = 0, output;
+    double params[3];
+    uint32_t output;
 
-    for (uint32_t i = 0; i < 2; i++)
-        if (graph_attr(builder->node, i == 0 ? "activation_alpha" : "activation_beta") != NULL)
-            params[count++] = rewrite_attr_float(builder->node, i == 0 ? "activation_alpha" : "activation_beta", 0);
+    for (uint32_t i = 0; i < 3; i++)
+        params[i] = rewrite_attr_float(builder->node, names[i], NAN);
     output =
         emit_op(builder, "Gemm", 13, builder_input(builder, 0), builder_input(builder, 1), builder_input(builder, 2));
     emit_attr_copies(builder, attributes);
     if (name != NULL && name->s.bytes > 0)
-        output = contributed_activation(builder, name->s.data, output, params, count);
+        output = contributed_activation(builder, name->s.data, output, params);
     builder_set_output(builder, 0, output);
 }
 
@@ -106,22 +107,74 @@ void decompose_dynamic_quantize_mat_mul(subgraph_builder *builder)
                                                   builder_input(builder, 4)));
 }
 
-/* |a - b| as sqrt(|a|^2 + |b|^2 - 2 a b), with one Gemm, as in ONNX Runtime. */
-void decompose_c_dist(subgraph_builder *builder)
+/* |a - b|^2 as |a|^2 + |b|^2 - 2 a b, with one Gemm, as in ONNX Runtime. */
+static uint32_t squared_distances(subgraph_builder *builder, uint32_t rows, uint32_t others)
 {
-    const uint32_t input = builder_input(builder, 0), other = builder_input(builder, 1);
-    const inlay_dtype dtype = builder_dtype(builder, input);
-    uint32_t input_square = emit_op(builder, "ReduceSumSquare", 18, input, emit_list(builder, 1));
-    uint32_t other_square = emit_op(builder, "ReduceSumSquare", 18, other, emit_list(builder, 1)), output;
+    uint32_t row_squares = emit_op(builder, "ReduceSumSquare", 18, rows, emit_list(builder, 1));
+    uint32_t other_squares = emit_op(builder, "ReduceSumSquare", 18, others, emit_list(builder, 1)), output;
 
-    output = emit_op(builder, "Gemm", 13, input, other, input_square);
+    output = emit_op(builder, "Gemm", 13, rows, others, row_squares);
     emit_attr_int(builder, "transB", 1);
     emit_attr_float(builder, "alpha", -2);
-    output = emit_op(builder, "Add", 14, output, emit_transpose(builder, other_square, (const int64_t[]){ 1, 0 }, 2));
-    output = emit_op(builder, "Max", 13, output, emit_number(builder, dtype, 0));
-    builder_set_output(builder, 0,
-                       rewrite_attr_is(builder->node, "metric", "euclidean") ? emit_op(builder, "Sqrt", 13, output)
-                                                                             : output);
+    output = emit_op(builder, "Add", 14, output, emit_transpose(builder, other_squares, (const int64_t[]){ 1, 0 }, 2));
+    return emit_op(builder, "Max", 13, output, emit_number(builder, builder_dtype(builder, rows), 0));
+}
+
+/* 1 - a b / (|a| |b|) */
+static uint32_t cosine_distances(subgraph_builder *builder, uint32_t rows, uint32_t others)
+{
+    static const int64_t swap[] = { 1, 0 };
+    const uint32_t row_norms = emit_op(builder, "ReduceL2", 18, rows, emit_list(builder, 1)),
+                   other_norms = emit_op(builder, "ReduceL2", 18, others, emit_list(builder, 1));
+    const uint32_t norms = emit_op(builder, "Mul", 14, row_norms, emit_transpose(builder, other_norms, swap, 2));
+    const uint32_t products = emit_op(builder, "MatMul", 13, rows, emit_transpose(builder, others, swap, 2));
+
+    return emit_op(builder, "Sub", 14, emit_number(builder, builder_dtype(builder, rows), 1),
+                   emit_op(builder, "Div", 14, products, norms));
+}
+
+/* The p-norm of each difference of two rows. p: 0 for the largest element. */
+static uint32_t norm_distances(subgraph_builder *builder, uint32_t rows, uint32_t others, int64_t p)
+{
+    const inlay_dtype dtype = builder_dtype(builder, rows);
+    uint32_t output = emit_op(builder, "Sub", 14, emit_op(builder, "Unsqueeze", 13, rows, emit_list(builder, 1)),
+                              emit_op(builder, "Unsqueeze", 13, others, emit_list(builder, 0)));
+
+    output = emit_op(builder, "Abs", 13, output);
+    if (p > 1)
+        output = emit_op(builder, "Pow", 15, output, emit_number(builder, dtype, (double)p));
+    output = emit_op(builder, p == 0 ? "ReduceMax" : "ReduceSum", p == 0 ? 18 : 13, output, emit_list(builder, 2));
+    emit_attr_int(builder, "keepdims", 0);
+    return p > 1 ? emit_op(builder, "Pow", 15, output, emit_number(builder, dtype, 1.0 / (double)p)) : output;
+}
+
+/* Distances of each row of A from each row of B. ONNX Runtime has only the first two metrics; converters of
+ * scikit-learn write the others, and the exponent p of minkowski. */
+void decompose_c_dist(subgraph_builder *builder)
+{
+    const graph_node *node = builder->node;
+    const uint32_t rows = builder_input(builder, 0), others = builder_input(builder, 1);
+    const bool minkowski = rewrite_attr_is(node, "metric", "minkowski");
+    const int64_t p = rewrite_attr_int(node, "p", 2);
+    uint32_t output;
+
+    if (builder_refuse(builder, !minkowski && graph_attr(node, "p") != NULL ? "p is set, and metric is not minkowski"
+                                : minkowski && p < 1                        ? "p is below 1"
+                                                                            : NULL))
+        return;
+    if (rewrite_attr_is(node, "metric", "cosine"))
+        output = cosine_distances(builder, rows, others);
+    else if (rewrite_attr_is(node, "metric", "chebyshev"))
+        output = norm_distances(builder, rows, others, 0);
+    else if (rewrite_attr_is(node, "metric", "cityblock") || rewrite_attr_is(node, "metric", "manhattan") || p == 1)
+        output = norm_distances(builder, rows, others, 1);
+    else if (p > 2)
+        output = norm_distances(builder, rows, others, p);
+    else
+        output = squared_distances(builder, rows, others);
+    if (rewrite_attr_is(node, "metric", "euclidean") || (minkowski && p == 2))
+        output = emit_op(builder, "Sqrt", 13, output);
+    builder_set_output(builder, 0, output);
 }
 
 /* ------------------------------------------------------------------ convolutions */
@@ -157,13 +210,11 @@ static uint32_t apply_activation(subgraph_builder *builder, uint32_t output)
 {
     const inlay_attr_info *name = graph_attr(builder->node, "activation"),
                           *list = graph_attr(builder->node, "activation_params");
-    double params[2] = { 0, 0 };
-    uint32_t count = list == NULL ? 0 : list->count < 2 ? list->count : 2;
+    double params[3] = { NAN, NAN, NAN };
 
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; list != NULL && i < list->count && i < 2; i++)
         params[i] = list->floats[i];
-    return name == NULL || name->s.bytes == 0 ? output
-                                              : contributed_activation(builder, name->s.data, output, params, count);
+    return name == NULL || name->s.bytes == 0 ? output : contributed_activation(builder, name->s.data, output, params);
 }
 
 void decompose_fused_conv(subgraph_builder *builder)

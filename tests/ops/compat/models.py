@@ -82,10 +82,6 @@ def quirks():
             ("misspelt_simplified", "SimplifiedLayerNormalization", ["x", "g"], rms_norm(x, g))):
         yield Case(name, model([node(op, ends, ["y"], epsion=1e-3)], *xy, [constant("g", g), constant("b", b)],
                    [("", 17)]), {"x": x}, [result], ["attribute-unknown"])
-    # ONNX Runtime refuses this one, though later versions of it add attributes.
-    yield Case("misspelt_contributed", model([node("BiasGelu", ["x", "b"], ["y"], domain="com.microsoft", epsion=1e-3)],
-               *xy, [constant("b", b)], [("", 17), ("com.microsoft", 1)]), {"x": x}, [gelu(x + b)],
-               ["attribute-unknown"], peer=False)
     yield Case("internal_attribute", model([node("Relu", ["x"], ["y"], __tool=1)], *xy), {"x": x}, [np.maximum(x, 0)])
     yield Case("simplified_layer_norm", model([node("SimplifiedLayerNormalization", ["x", "g"], ["y"], epsilon=1e-5)],
                *xy, [constant("g", g)]), {"x": x}, [rms_norm(x, g)])
@@ -267,6 +263,11 @@ def products():
     leaky = m @ w + c
     yield one("FusedGemm", {"a": m, "w_": w, "c_": c}, [np.where(leaky < 0, leaky * np.float32(0.2), leaky)],
               {"activation": "LeakyRelu", "activation_alpha": 0.2}, name="FusedGemm_leaky")
+    yield one("FusedGemm", {"a": m, "w_": w, "c_": c}, [np.where(leaky > 0, leaky, 1.5 * np.expm1(leaky)) * np.float32(1.2)],
+              {"activation": "Selu", "activation_alpha": 1.5, "activation_gamma": 1.2}, name="FusedGemm_selu")
+    yield one("FusedGemm", {"a": m, "w_": w, "c_": c}, [np.float32(0.7) * np.log1p(np.exp(np.float32(1.5) * leaky))],
+              {"activation": "ParametricSoftplus", "activation_alpha": 0.7, "activation_beta": 1.5},
+              name="FusedGemm_softplus")
     x, k, kb = floats(1, 3, 6, 7), floats(4, 3, 3, 3), floats(4)
     y = conv2d(x, k, 1) + kb.reshape(1, 4, 1, 1)
     z = floats(*y.shape)
@@ -291,6 +292,14 @@ def products():
     distance = ((p[:, None] - r[None]) ** 2).sum(-1)
     yield one("CDist", {"a": p, "b": r}, [distance])
     yield one("CDist", {"a": p, "b": r}, [np.sqrt(distance)], {"metric": "euclidean"}, name="CDist_euclidean")
+    difference = np.abs(p[:, None] - r[None])
+    cosine = 1 - p @ r.T / np.outer(np.linalg.norm(p, axis=1), np.linalg.norm(r, axis=1))
+    for metric, exponent, want in (("cityblock", None, difference.sum(-1)), ("manhattan", None, difference.sum(-1)),
+                                   ("chebyshev", None, difference.max(-1)), ("cosine", None, cosine),
+                                   ("minkowski", 1, difference.sum(-1)), ("minkowski", 2, np.sqrt(distance)),
+                                   ("minkowski", 3, (difference**3).sum(-1) ** (1 / 3))):
+        yield one("CDist", {"a": p, "b": r}, [want], {"metric": metric, **({"p": exponent} if exponent else {})},
+                  name=f"CDist_{metric}_{exponent or ''}", peer=False)
     image = RNG.integers(0, 256, (1, 6, 6, 3)).astype(np.uint8)
     pooled = image.reshape(1, 3, 2, 3, 2, 3).max((2, 4))
     yield one("NhwcMaxPool", {"x": image}, [pooled], {"kernel_shape": [2, 2], "strides": [2, 2]})
