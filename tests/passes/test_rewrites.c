@@ -549,6 +549,7 @@ static void einsums(void **state)
         { "sizes that are not known to be equal", "x : N,3\nz : M,3\ny = Einsum(x, z) equation=ij,ij->ij\n-> y",
           "Einsum", 0 },
         { "a sum over one operand", "x : 2,3\nz : 3,4\ny = Einsum(x, z) equation=ij,jk->k\n-> y", "Einsum", 0 },
+        { "a sum over each operand", "x : 2,3\nz : 4,5\ny = Einsum(x, z) equation=ij,kl->il\n-> y", "Einsum", 0 },
         { "a diagonal", "x : 3,3\nz : 3,4\ny = Einsum(x, z) equation=ii,ij->j\n-> y", "Einsum", 0 },
         { "groups of unknown sizes", "x : B,N,S,4\nz : B,4,6\ny = Einsum(x, z) equation=bijk,bkl->bijl\n-> y", "Einsum",
           0 },

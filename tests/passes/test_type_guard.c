@@ -321,8 +321,28 @@ static void folded_constants(void **state)
 
 /* ------------------------------------------------------------------ passes with wrong edits */
 
-typedef enum mistake { READS_OTHER, SETS_ATTRIBUTE, EDITS_IN_PLACE, FORWARDS_CONSTANT, MISTAKES } mistake;
+typedef enum mistake {
+    READS_OTHER,
+    SETS_ATTRIBUTE,
+    EDITS_IN_PLACE,
+    FORWARDS_CONSTANT,
+    FORWARDS_INVALID,
+    READS_INVALID,
+    MISTAKES
+} mistake;
 static mistake planted;
+
+/* Inserts a Transpose of the node's input that names an axis which the input lacks. */
+static uint32_t insert_invalid(struct rewrite *rewrite, const graph_node *node)
+{
+    const int64_t perm[] = { 0, -7 };
+    graph_node *transpose = rewrite_make_node(rewrite, "Transpose", 0, NULL, node->info.inputs, 1, 1);
+
+    assert_non_null(transpose);
+    assert_int_equal(graph_set_attr_ints(rewrite->graph, transpose, "perm", perm, 2), INLAY_OK);
+    assert_int_equal(rewrite_insert_node(rewrite, transpose, INLAY_FLOAT), INLAY_OK);
+    return transpose->info.outputs[0];
+}
 
 static inlay_status edit(struct rewrite *rewrite, graph_node *node)
 {
@@ -334,6 +354,15 @@ static inlay_status edit(struct rewrite *rewrite, graph_node *node)
         return INLAY_OK;
     if (planted == FORWARDS_CONSTANT)
         return rewrite_forward(rewrite, constant, other, &done);
+    if (planted == FORWARDS_INVALID || planted == READS_INVALID) {
+        uint32_t made = insert_invalid(rewrite, node);
+
+        if (planted == FORWARDS_INVALID)
+            return rewrite_forward(rewrite, node->info.outputs[0], made, &done);
+        fresh = rewrite_make_node(rewrite, "Identity", 0, NULL, &made, 1, 1);
+        assert_non_null(fresh);
+        return rewrite_replace_node(rewrite, node, fresh);
+    }
     if (planted == EDITS_IN_PLACE) {
         rewrite_set_input(rewrite, node, 0, other);
         return INLAY_OK;
@@ -360,6 +389,7 @@ static void edited_nodes(void **state)
 
         assert_int_equal(rewrite_each_graph(&ctx, edit, &changed), INLAY_OK);
         assert_false(changed);
+        assert_int_equal(model->main->node_count, 3);
         assert_ptr_equal(model->main->nodes[0], flatten);
         assert_int_equal(flatten->info.inputs[0], read);
         assert_int_equal(rewrite_attr_int(flatten, "axis", 0), 1);

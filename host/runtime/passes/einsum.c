@@ -44,6 +44,17 @@ static bool has(const struct term *term, char letter)
     return strchr(term->letters, letter) != NULL;
 }
 
+/* The axis of a letter that the term has. */
+static uint32_t axis_of(const struct term *term, char letter)
+{
+    uint32_t axis = 0;
+
+    INLAY_CHECK(has(term, letter));
+    while (axis < term->count && term->letters[axis] != letter)
+        axis++;
+    return axis;
+}
+
 static void add(struct term *term, char letter)
 {
     INLAY_CHECK(!has(term, letter));
@@ -91,21 +102,20 @@ static inlay_dim size_of(const struct contraction *contraction, char letter)
 {
     uint32_t k = has(&contraction->in[0], letter) ? 0 : 1;
 
-    INLAY_CHECK(has(&contraction->in[k], letter));
-    return rewrite_value_info(contraction->rewrite, contraction->values[k])
-        ->dims[strchr(contraction->in[k].letters, letter) - contraction->in[k].letters];
+    return rewrite_value_info(contraction->rewrite, contraction->values[k])->dims[axis_of(&contraction->in[k], letter)];
 }
 
 /* A size of 1 broadcasts in Einsum, so the sizes of letters in both operands must be provably equal. */
 static bool sizes_agree(const struct contraction *contraction)
 {
     for (uint32_t i = 0; i < contraction->in[0].count; i++) {
-        const char *at = strchr(contraction->in[1].letters, contraction->in[0].letters[i]);
+        char letter = contraction->in[0].letters[i];
         inlay_dim a = rewrite_value_info(contraction->rewrite, contraction->values[0])->dims[i], b;
 
-        if (at == NULL)
+        if (!has(&contraction->in[1], letter))
             continue;
-        b = rewrite_value_info(contraction->rewrite, contraction->values[1])->dims[at - contraction->in[1].letters];
+        b = rewrite_value_info(contraction->rewrite, contraction->values[1])
+                ->dims[axis_of(&contraction->in[1], letter)];
         if (a.kind != b.kind || a.kind == INLAY_DIM_UNKNOWN ||
             (a.kind == INLAY_DIM_FIXED ? a.value != b.value : a.symbol != b.symbol))
             return false;
@@ -133,7 +143,18 @@ static uint32_t right_operand(const struct contraction *contraction)
     return right;
 }
 
-/* Sorts the letters into batch, rows, columns and sum. Returns false if a letter fits none of them. */
+/* Returns true if the operand has the letters of the three groups and no others. */
+static bool has_exactly(const struct term *operand, const struct term *batch, const struct term *own,
+                        const struct term *sum)
+{
+    for (uint32_t i = 0; i < operand->count; i++)
+        if (!has(batch, operand->letters[i]) && !has(own, operand->letters[i]) && !has(sum, operand->letters[i]))
+            return false;
+    return operand->count == batch->count + own->count + sum->count;
+}
+
+/* Sorts the letters into batch, rows, columns and sum. Returns false if a letter fits none of them, such as a summed
+ * letter of one operand: summing it before the product would make 0 * x of products that are infinite. */
 static bool sort_letters(struct contraction *contraction)
 {
     /* follow the other operand if the first is constant: a constant is transposed when it is folded */
@@ -160,8 +181,8 @@ static bool sort_letters(struct contraction *contraction)
     for (uint32_t i = 0; i < contraction->in[order].count; i++)
         if (!has(&contraction->out, contraction->in[order].letters[i]))
             add(&contraction->sum, contraction->in[order].letters[i]);
-    return contraction->in[0].count == contraction->batch.count + contraction->rows.count + contraction->sum.count &&
-           contraction->in[1].count == contraction->batch.count + contraction->columns.count + contraction->sum.count;
+    return has_exactly(&contraction->in[0], &contraction->batch, &contraction->rows, &contraction->sum) &&
+           has_exactly(&contraction->in[1], &contraction->batch, &contraction->columns, &contraction->sum);
 }
 
 /* ------------------------------------------------------------------ nodes */
@@ -213,7 +234,7 @@ static uint32_t emit_transpose(const struct contraction *contraction, uint32_t v
     if (value == INLAY_NONE || same_letters(have, want))
         return value;
     for (uint32_t d = 0; d < want->count; d++)
-        perm[d] = strchr(have->letters, want->letters[d]) - have->letters;
+        perm[d] = axis_of(have, want->letters[d]);
     return emit(contraction, "Transpose", &value, 1, "perm", perm, want->count);
 }
 

@@ -218,10 +218,10 @@ static inlay_status rewrite_graph(pass_ctx *ctx, struct graph *graph, rewrite_fn
     for (uint32_t i = 0; status == INLAY_OK && i < nodes && pass_may(ctx); i++) {
         if (graph->nodes[i] == NULL)
             continue;
-        rewrite.changed = rewrite.inserted = false;
+        rewrite.changed = rewrite.inserted = rewrite.fails = false;
         rewrite.first_inserted = graph->node_count;
         status = fn(&rewrite, graph->nodes[i]);
-        if (rewrite.inserted && !rewrite.changed)
+        if (rewrite.inserted && (!rewrite.changed || rewrite.fails))
             drop_inserted(&rewrite);
         if (rewrite.changed)
             pass_count(ctx, graph, NULL, NULL);
@@ -536,8 +536,7 @@ void rewrite_set_input(const struct rewrite *rewrite, graph_node *new_node, uint
     }
 }
 
-/* Infers the nodes inserted during this visit. Nodes with bodies, and nodes whose inference fails, get unknown outputs;
- * the inference after the pass reports the error. */
+/* Infers the nodes inserted during this visit. Nodes with bodies, and nodes whose inference fails, get unknown outputs. */
 static bool infer_inserted(struct rewrite *rewrite)
 {
     for (uint32_t i = rewrite->first_inserted; i < rewrite->graph->node_count; i++) {
@@ -560,6 +559,7 @@ static bool infer_inserted(struct rewrite *rewrite)
             status = graph_infer_detached_node(rewrite->graph, node, out, &rewrite->graph->model->arena, NULL);
         if (status == INLAY_OUT_OF_MEMORY)
             return false;
+        rewrite->fails |= status != INLAY_OK;
         for (uint32_t o = 0; o < node->info.output_count; o++) {
             if (out[o] == NULL)
                 continue;
@@ -572,8 +572,9 @@ static bool infer_inserted(struct rewrite *rewrite)
     return true;
 }
 
-/* *out_refused: an output of `new_node` differs from that of `old`, or its inference fails. Such a failure is an error
- * of the model that the old nodes may have hidden until the run, e.g. elements of a sequence that do not match. */
+/* *out_refused: an output of `new_node` differs from that of `old`, or inference fails for it or an inserted node. Such
+ * a failure is an error of the model that the old nodes may have hidden until the run, e.g. elements of a sequence that
+ * do not match, or an error of the pass. */
 static inlay_status check_replacement(struct rewrite *rewrite, const graph_node *old, graph_node *new_node,
                                       uint32_t outputs, bool *out_refused)
 {
@@ -588,8 +589,9 @@ static inlay_status check_replacement(struct rewrite *rewrite, const graph_node 
     status = graph_bind_node(rewrite->graph, new_node, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
         return rewrite_no_memory(rewrite);
-    if (status != INLAY_OK || new_node->body_count > 0)
-        return INLAY_OK; /* binding after the pass reports the error */
+    *out_refused = status != INLAY_OK || rewrite->fails;
+    if (*out_refused || new_node->body_count > 0)
+        return INLAY_OK;
     for (uint32_t output = 0; output < outputs; output++)
         out[output] = old->info.outputs[output] == INLAY_NONE ? NULL : &made[output];
     status = graph_infer_detached_node(rewrite->graph, new_node, out, &rewrite->scratch, NULL);
@@ -707,8 +709,8 @@ inlay_status rewrite_forward(struct rewrite *rewrite, uint32_t from, uint32_t to
         return INLAY_OK;
     if (!infer_inserted(rewrite))
         return rewrite_no_memory(rewrite);
-    if (type_guard_refuses(rewrite->graph->model,
-                           type_guard_differs(&rewrite->graph->values[from], &rewrite->graph->values[to])))
+    if (rewrite->fails || type_guard_refuses(rewrite->graph->model, type_guard_differs(&rewrite->graph->values[from],
+                                                                                       &rewrite->graph->values[to])))
         return INLAY_OK;
     if (producer == NULL) {
         rewrite->forward[from] = to;

@@ -20,7 +20,9 @@
  *
  * A rewrite cannot change the type, rank or size of a value that remains in the graph. rewrite_replace_node,
  * rewrite_replace_by_values and rewrite_forward first infer the replacement and leave the graph unchanged if its type
- * or shape provably differs (type_guard.h). Such a difference is a bug in the pass: builds with INLAY_CHECKS abort.
+ * or shape provably differs (type_guard.h). Such a difference is a bug in the pass: builds with INLAY_CHECKS abort. The
+ * graph is left unchanged as well if the inference of a new node fails, except by rewrite_replace_by_values: no provider
+ * runs the node that it decomposes, so the next inference reports the error.
  * Unknown ranks, unknown sizes and symbols prove nothing, so a pattern that depends on them must check them itself
  * (rewrite_keeps_rank). Nodes of the graph are never edited: a copy with other inputs or attributes replaces them. */
 #ifndef PASSES_REWRITE_H
@@ -42,6 +44,7 @@ struct rewrite {
     uint32_t capacity;
     uint32_t first_inserted; /* index in graph->nodes of the first node inserted during this visit */
     bool changed;
+    bool fails;             /* the inference of an inserted node failed: this visit replaces nothing */
     bool inserted;          /* nodes were inserted; without another change they are unread and are removed again */
     bool changed_constants; /* readers moved from one constant to another, which needs no further round */
     void *pass_state;       /* state of the pass for the visit of one graph; initially NULL */
