@@ -9,16 +9,6 @@ static const char *name_of(const struct facts *facts, uint32_t provider)
     return facts->session->providers[provider].name;
 }
 
-/* The chosen offer that covers the node; NULL: none. */
-static const partition_offer *chosen_offer(const struct partition *parts, uint32_t node)
-{
-    for (uint32_t i = 0; i < parts->offer_count; i++)
-        for (uint32_t k = 0; parts->offers[i].chosen && k < parts->offers[i].node_count; k++)
-            if (parts->offers[i].nodes[k] == node)
-                return &parts->offers[i];
-    return NULL;
-}
-
 /* What both assignments have at some nodes. */
 struct contrast {
     double margin_ns; /* by how much more the margins of the other assignment's prices are */
@@ -27,28 +17,40 @@ struct contrast {
     uint32_t source, other_source; /* the least reliable ones */
 };
 
-/* Margins as in partition/problem/problem.c: the error of the price, for each place in the order of providers. */
-static struct contrast contrast_of(const struct facts *facts, const struct partition *parts,
-                                   const struct partition *other, const uint32_t *nodes, uint32_t node_count)
+/* Adds a node that runs by the offer `now` in the session's assignment, by `then` in the other one. Margins as in
+ * partition/problem/problem.c: the error of the price, for each place in the order of providers. */
+static void add_node(const struct facts *facts, const partition_offer *now, const partition_offer *then,
+                     struct contrast *contrast)
 {
-    struct contrast contrast = { .source = COST_MEASURED, .other_source = COST_MEASURED };
+    const double error = fmax(now->cost_error, then->cost_error);
 
-    for (uint32_t i = 0; i < node_count; i++) {
-        const partition_offer *now = chosen_offer(parts, nodes[i]), *then = chosen_offer(other, nodes[i]);
+    if (now->provider == then->provider)
+        return;
+    contrast->error = fmax(contrast->error, error);
+    contrast->kept_whole |= now->kept_whole;
+    contrast->margin_ns += error * (then->cost.ns / then->node_count * facts->session->providers[then->provider].place -
+                                    now->cost.ns / now->node_count * facts->session->providers[now->provider].place);
+    contrast->source = now->cost_source < contrast->source ? now->cost_source : contrast->source;
+    contrast->other_source = then->cost_source < contrast->other_source ? then->cost_source : contrast->other_source;
+}
 
-        if (now == NULL || then == NULL || now->provider == then->provider)
-            continue;
-        const double error = fmax(now->cost_error, then->cost_error);
+/* false: out of memory. */
+static bool find_contrast(struct facts *facts, const facts_graph *graph, const struct partition *other,
+                          const uint32_t *nodes, uint32_t node_count, struct contrast *out)
+{
+    bool *wanted = arena_array(&facts->arena, (size_t)graph->program->graph->node_count + 1, sizeof *wanted);
 
-        contrast.error = fmax(contrast.error, error);
-        contrast.kept_whole |= now->kept_whole;
-        contrast.margin_ns +=
-            error * (then->cost.ns / then->node_count * facts->session->providers[then->provider].place -
-                     now->cost.ns / now->node_count * facts->session->providers[now->provider].place);
-        contrast.source = now->cost_source < contrast.source ? now->cost_source : contrast.source;
-        contrast.other_source = then->cost_source < contrast.other_source ? then->cost_source : contrast.other_source;
+    *out = (struct contrast){ .source = COST_MEASURED, .other_source = COST_MEASURED };
+    for (uint32_t i = 0; wanted != NULL && i < node_count; i++)
+        wanted[nodes[i]] = true;
+    for (uint32_t i = 0; wanted != NULL && i < other->offer_count; i++) {
+        const partition_offer *then = &other->offers[i];
+
+        for (uint32_t k = 0; then->chosen && k < then->node_count; k++)
+            if (wanted[then->nodes[k]] && graph->nodes[then->nodes[k]].offer != INLAY_NONE)
+                add_node(facts, &graph->parts->offers[graph->nodes[then->nodes[k]].offer], then, out);
     }
-    return contrast;
+    return wanted != NULL;
 }
 
 static bool has_limits(const partition_rules *rules)
@@ -62,9 +64,11 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
 {
     const partition_rules *rules = &facts->session->rules;
     const double gain = graph->parts->cost_ns - other->cost_ns; /* without this machine's time factor, as compared */
-    const struct contrast contrast = contrast_of(facts, graph->parts, other, nodes, node_count);
+    struct contrast contrast;
     char saved[FORMATTED_BYTES];
 
+    if (!find_contrast(facts, graph, other, nodes, node_count, &contrast))
+        return NULL;
     if (rules->saved_plan != NULL)
         return "the saved plan names the provider of each node";
     if (rules->by_priority)

@@ -11,8 +11,10 @@ struct session_graphs {
     uint32_t count;
     const partition_rules *rules;
     const partition_request *common; /* the common part of all requests */
-    uint64_t *used;                  /* [provider_count] scratch */
-    bool has_boundaries;             /* see partition_has_boundaries() */
+    graph_tree tree;
+    uint64_t *total;     /* [provider_count] device memory that all graphs need together, those being chosen left out */
+    uint64_t *used;      /* [provider_count] scratch */
+    bool has_boundaries; /* see partition_has_boundaries() */
     inlay_diag *diag;
 };
 
@@ -118,23 +120,41 @@ done:
 
 /* ------------------------------------------------------------------ partitioning each graph */
 
-/* The device memory of each provider that all other graphs need. Weights are resident, and a context holds the slabs of
- * all graphs. */
+/* The device memory of the provider that one graph needs. Weights are resident, and a context holds the slabs of all
+ * graphs. It is limited so that the sum over all graphs does not overflow. */
+static uint64_t need_of(const struct session_graphs *session, const struct partition *partition, uint32_t provider)
+{
+    const partition_memory *memory = partition->memory == NULL ? NULL : &partition->memory[provider];
+    const uint64_t most = UINT64_MAX / session->count;
+    uint64_t need = 0;
+
+    return memory == NULL                                                                             ? 0
+           : __builtin_add_overflow(memory->resident_bytes, memory->peak_bytes, &need) || need > most ? most
+                                                                                                      : need;
+}
+
+/* The device memory of each provider that all other graphs need. */
 static const uint64_t *used_by_others(struct session_graphs *session, uint32_t job)
 {
-    memset(session->used, 0, session->common->provider_count * sizeof *session->used);
-    for (uint32_t j = 0; j < session->count; j++) {
-        for (uint32_t provider = 0;
-             j != job && session->jobs[j].out->memory != NULL && provider < session->common->provider_count;
-             provider++) {
-            const partition_memory *memory = &session->jobs[j].out->memory[provider];
-            uint64_t need;
-            if (__builtin_add_overflow(memory->resident_bytes, memory->peak_bytes, &need) ||
-                __builtin_add_overflow(session->used[provider], need, &session->used[provider]))
-                session->used[provider] = UINT64_MAX;
-        }
-    }
+    for (uint32_t provider = 0; provider < session->common->provider_count; provider++)
+        session->used[provider] = session->total[provider] - need_of(session, session->jobs[job].out, provider);
     return session->used;
+}
+
+/* Counts the memory of a new partition of the job, which replaces `before` (zeroed: none). */
+static void count_memory(struct session_graphs *session, uint32_t job, const struct partition *before)
+{
+    for (uint32_t provider = 0; provider < session->common->provider_count; provider++)
+        session->total[provider] +=
+            need_of(session, session->jobs[job].out, provider) - need_of(session, before, provider);
+}
+
+static void set_partition(struct session_graphs *session, uint32_t job, const struct partition *chosen)
+{
+    const struct partition before = *session->jobs[job].out;
+
+    *session->jobs[job].out = *chosen;
+    count_memory(session, job, &before);
 }
 
 /* Chooses again for one graph under additional limits; does not change the job's own partition. */
@@ -150,18 +170,6 @@ static inlay_status choose_again(struct session_graphs *session, uint32_t job, u
     return partition_again(&request, session->jobs[job].out, session->jobs[job].arena, out, diag);
 }
 
-/* Returns whether the graph is within a node that a provider runs including its bodies. The graph around it has a
- * smaller index. */
-static bool is_idle(const struct session_graphs *session, uint32_t job)
-{
-    const struct graph *graph = session->jobs[job].request.graph;
-
-    for (uint32_t j = 0; j < job; j++)
-        if (session->jobs[j].request.graph == graph->parent)
-            return session->jobs[j].out->idle || partition_holds_body(graph->parent, session->jobs[j].out, graph);
-    return false;
-}
-
 /* Each graph was partitioned before its bodies, without their boundary placements: chooses again where these differ. */
 static inlay_status choose_with_boundaries(struct session_graphs *session)
 {
@@ -173,7 +181,7 @@ static inlay_status choose_with_boundaries(struct session_graphs *session)
 
         if (session->jobs[j].out->idle)
             continue;
-        if (!partition_find_boundaries(session->jobs, session->count, j, false))
+        if (!partition_find_boundaries(&session->tree, j, false))
             return session_no_memory(session);
         if (before != NULL && memcmp(before, session->jobs[j].request.boundaries, bytes) == 0)
             continue;
@@ -182,7 +190,7 @@ static inlay_status choose_with_boundaries(struct session_graphs *session)
         if (status == INLAY_OUT_OF_MEMORY)
             return session_no_memory(session);
         if (status == INLAY_OK) /* otherwise the first choice stays */
-            *session->jobs[j].out = again;
+            set_partition(session, j, &again);
     }
     return INLAY_OK;
 }
@@ -197,7 +205,7 @@ static inlay_status update_boundaries(struct session_graphs *session)
 
         if (session->jobs[j].out->idle)
             continue;
-        if (!partition_find_boundaries(session->jobs, session->count, j, true))
+        if (!partition_find_boundaries(&session->tree, j, true))
             return session_no_memory(session);
         if (before != NULL && memcmp(before, session->jobs[j].request.boundaries, bytes) == 0)
             continue;
@@ -211,13 +219,14 @@ static inlay_status update_boundaries(struct session_graphs *session)
 static inlay_status partition_each(struct session_graphs *session)
 {
     for (uint32_t j = 0; j < session->count; j++) {
+        const struct partition none = { 0 };
         partition_request request;
         inlay_status status;
 
-        session->jobs[j].out->idle = is_idle(session, j);
+        session->jobs[j].out->idle = graph_tree_is_idle(&session->tree, j);
         if (session->jobs[j].out->idle)
             continue;
-        if (session->has_boundaries && !partition_find_boundaries(session->jobs, session->count, j, false))
+        if (session->has_boundaries && !partition_find_boundaries(&session->tree, j, false))
             return session_no_memory(session);
         request = session->jobs[j].request;
         request.used_bytes = used_by_others(session, j);
@@ -226,6 +235,7 @@ static inlay_status partition_each(struct session_graphs *session)
         status = partition_graph(&request, session->jobs[j].arena, session->jobs[j].out, session->diag);
         if (status != INLAY_OK)
             return status;
+        count_memory(session, j, &none);
     }
     return session->has_boundaries && !partition_by_priority(session->common) ? choose_with_boundaries(session)
                                                                               : INLAY_OK;
@@ -237,13 +247,16 @@ static inlay_status follow_each(struct session_graphs *session)
     inlay_status status = saved_plan_open(&session->jobs[0], &plan, session->diag);
 
     for (uint32_t j = 0; j < session->count && status == INLAY_OK; j++) {
+        const struct partition none = { 0 };
         partition_job job = session->jobs[j];
 
-        job.out->idle = is_idle(session, j);
+        job.out->idle = graph_tree_is_idle(&session->tree, j);
         if (job.out->idle)
             continue;
         job.request.used_bytes = used_by_others(session, j);
         status = partition_follow(plan, &job, session->diag);
+        if (status == INLAY_OK)
+            count_memory(session, j, &none);
     }
     saved_plan_close(plan);
     return status;
@@ -283,7 +296,7 @@ static inlay_status share_partitions(struct session_graphs *session)
         status = choose_again(session, j, share, NULL, &again, session->diag);
         if (status != INLAY_OK)
             return status;
-        *session->jobs[j].out = again;
+        set_partition(session, j, &again);
     }
     return INLAY_OK;
 }
@@ -327,21 +340,22 @@ static inlay_status enforce_require(struct session_graphs *session, const char *
     inlay_diag why = INLAY_DIAG_INIT;
     uint32_t best = INLAY_NONE;
     struct partition kept = { 0 };
+    uint32_t partitions = 0;
     double least = 0;
 
     if (runs_something(session, name))
         return INLAY_OK;
+    for (uint32_t j = 0; j < session->count; j++)
+        partitions += session->jobs[j].out->partition_count;
     for (uint32_t j = 0; j < session->count; j++) {
         struct partition again;
         uint32_t most = session->rules->max_partitions > 0
-                            ? session->jobs[j].out->partition_count + session->rules->max_partitions
+                            ? session->jobs[j].out->partition_count + session->rules->max_partitions - partitions
                             : 0;
         inlay_status status;
 
         if (session->jobs[j].out->idle)
             continue;
-        for (uint32_t k = 0; session->rules->max_partitions > 0 && k < session->count; k++)
-            most -= session->jobs[k].out->partition_count;
         status = choose_again(session, j, most, name, &again, &why);
         if (status == INLAY_OUT_OF_MEMORY)
             return session_no_memory(session);
@@ -353,7 +367,7 @@ static inlay_status enforce_require(struct session_graphs *session, const char *
     }
     if (best == INLAY_NONE)
         return report_unmet(session, name, &why);
-    *session->jobs[best].out = kept;
+    set_partition(session, best, &kept);
     return INLAY_OK;
 }
 
@@ -369,7 +383,8 @@ inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag
     for (uint32_t j = 0; j < count; j++)
         *jobs[j].out = (struct partition){ 0 };
     session.used = arena_array(&scratch, (size_t)session.common->provider_count + 1, sizeof *session.used);
-    if (session.used == NULL) {
+    session.total = arena_array(&scratch, (size_t)session.common->provider_count + 1, sizeof *session.total);
+    if (!graph_tree_init(&session.tree, jobs, count) || session.used == NULL || session.total == NULL) {
         status = session_no_memory(&session);
         goto done;
     }
@@ -398,6 +413,7 @@ inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag
     if (session.has_boundaries)
         status = update_boundaries(&session);
 done:
+    graph_tree_deinit(&session.tree);
     arena_deinit(&scratch);
     return status;
 }

@@ -81,17 +81,3 @@ void partition_drop_bodies(const struct graph *graph, const struct partition *pa
         if (graph->nodes[partition->offers[offer].nodes[0]]->body_count > 0)
             usable[offer] = 0;
 }
-
-bool partition_holds_body(const struct graph *graph, const struct partition *partition, const struct graph *body)
-{
-    for (uint32_t i = 0; i < partition->region_count; i++)
-        for (uint32_t k = 0; partition->regions[i].provider != INLAY_NONE && k < partition->regions[i].node_count;
-             k++) {
-            const graph_node *node = graph->nodes[partition->regions[i].nodes[k]];
-
-            for (uint32_t index = 0; index < node->body_count; index++)
-                if (node->bodies[index].graph == body)
-                    return true;
-        }
-    return false;
-}

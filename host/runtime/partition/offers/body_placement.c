@@ -100,69 +100,49 @@ double partition_iterations(const struct partition *partition, const graph_node 
 /* ------------------------------------------------------------------ domains in assigned graphs */
 
 struct finder {
-    partition_job *jobs;
-    uint32_t count;
+    graph_tree *tree;
     bool final;
 };
 
-/* The job of a body; NULL: it has none, or is not partitioned yet. */
-static const partition_job *assigned(const struct finder *finder, const struct graph *body)
+static const partition_job *job_at(const struct finder *finder, uint32_t job)
 {
-    for (uint32_t j = 1; j < finder->count; j++)
-        if (finder->jobs[j].request.graph == body)
-            return finder->jobs[j].out->regions != NULL ? &finder->jobs[j] : NULL;
-    return NULL;
+    return &finder->tree->jobs[job];
 }
 
-/* The domain where the region computes or reads the value. */
-static uint32_t domain_in(const partition_job *job, const partition_region *region, uint32_t value)
+/* The job of a body; INLAY_NONE: it has none, or is not partitioned yet. */
+static uint32_t assigned(const struct finder *finder, const struct graph *body)
 {
-    INLAY_CHECK(region->provider < job->request.provider_count);
-    for (uint32_t k = 0; k < region->offer_count; k++) {
-        const partition_offer *offer = &job->out->offers[region->offers[k]];
+    const uint32_t job = graph_tree_job(finder->tree, body);
 
-        for (uint32_t m = 0; m < offer->placement_count; m++)
-            if (offer->placements[m].value == value && partition_is_plain(&offer->placements[m]))
-                return offer->placements[m].domain;
-    }
-    return partition_default_domain(&job->request.providers[region->provider]);
+    return job != INLAY_NONE && job_at(finder, job)->out->regions != NULL ? job : INLAY_NONE;
 }
 
-/* The region of a provider that computes the value; NULL: none. */
-static const partition_region *producer_of(const partition_job *job, uint32_t value)
+static uint32_t producer_domain(const struct finder *finder, uint32_t job, uint32_t value)
 {
-    for (uint32_t i = 0; i < job->out->region_count; i++) {
-        const partition_region *region = &job->out->regions[i];
+    const tree_places *places = graph_tree_places(finder->tree, job);
 
-        for (uint32_t k = 0; region->provider != INLAY_NONE && k < region->output_count; k++)
-            if (region->outputs[k] == value)
-                return region;
-    }
-    return NULL;
+    return places != NULL && places->made_in[value] != INLAY_NONE ? places->made_in[value]
+                                                                  : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-static uint32_t producer_domain(const partition_job *job, uint32_t value)
+static uint32_t domain_of_value(const struct finder *finder, uint32_t job, uint32_t value)
 {
-    const partition_region *region = producer_of(job, value);
-
-    return region != NULL ? domain_in(job, region, value) : (uint32_t)INLAY_DOMAIN_HOST;
-}
-
-static uint32_t domain_of_value(const partition_job *job, uint32_t value)
-{
-    const boundary_placement *boundaries = job->out->boundaries;
+    const boundary_placement *boundaries = job_at(finder, job)->out->boundaries;
+    const tree_places *places = graph_tree_places(finder->tree, job);
     uint32_t next;
 
     if (value == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
     next = boundaries != NULL ? boundaries[value].carried_output : INLAY_NONE;
     if (next != INLAY_NONE)
-        return boundaries[next].target == PLACEMENT_ANY ? producer_domain(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
-    return boundaries == NULL || producer_of(job, value) != NULL ? producer_domain(job, value)
-                                                                 : boundaries[value].domain;
+        return boundaries[next].target == PLACEMENT_ANY ? producer_domain(finder, job, next)
+                                                        : (uint32_t)INLAY_DOMAIN_HOST;
+    return boundaries == NULL || (places != NULL && places->made_in[value] != INLAY_NONE)
+               ? producer_domain(finder, job, value)
+               : boundaries[value].domain;
 }
 
-static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t value);
+static uint32_t reader_domain_of(const struct finder *finder, uint32_t job, uint32_t value);
 
 /* The domain where the bodies of a node read a value that it passes on to them. */
 static uint32_t read_in_bodies(const struct finder *finder, const graph_node *node, uint32_t value)
@@ -171,12 +151,12 @@ static uint32_t read_in_bodies(const struct finder *finder, const graph_node *no
 
     for (uint32_t index = 0; index < node->body_count && domain == INLAY_DOMAIN_HOST; index++) {
         const graph_body *body = &node->bodies[index];
-        const partition_job *job = assigned(finder, body->graph);
+        const uint32_t job = assigned(finder, body->graph);
 
-        for (uint32_t i = 0; job != NULL && i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
+        for (uint32_t i = 0; job != INLAY_NONE && i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
             if (body->capture_outer[i] == value)
                 domain = reader_domain_of(finder, job, body->capture_inner[i]);
-        for (uint32_t i = 0; job != NULL && i < node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
+        for (uint32_t i = 0; job != INLAY_NONE && i < node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
             if (i < body->graph->input_count && node->info.inputs[i] == value)
                 domain = reader_domain_of(finder, job, body->graph->inputs[i]);
     }
@@ -185,20 +165,19 @@ static uint32_t read_in_bodies(const struct finder *finder, const graph_node *no
 
 /* A domain other than the host's where the value is read, or the host's if there is none; see
  * program.uses.reader_domain. */
-static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t value)
+static uint32_t reader_domain_of(const struct finder *finder, uint32_t job, uint32_t value)
 {
+    const tree_places *places = graph_tree_places(finder->tree, job);
     uint32_t domain = INLAY_DOMAIN_HOST;
 
-    for (uint32_t i = 0; i < job->out->region_count; i++) {
-        const partition_region *region = &job->out->regions[i];
-        const graph_node *node = job->request.graph->nodes[region->nodes[0]];
-        uint32_t reader_domain = INLAY_DOMAIN_HOST, k = 0;
+    for (uint32_t i = places == NULL ? 0 : places->first_read[value];
+         places != NULL && i < places->first_read[value + 1]; i++) {
+        const tree_read *read = &places->reads[i];
+        const partition_region *region = &places->regions[read->region];
+        const graph_node *node = job_at(finder, job)->request.graph->nodes[region->nodes[0]];
+        uint32_t reader_domain = read->domain;
 
-        while (k < region->input_count && region->inputs[k] != value)
-            k++;
-        if (k < region->input_count && region->provider != INLAY_NONE)
-            reader_domain = domain_in(job, region, value);
-        else if (k < region->input_count && partition_passes_to_bodies(node, value))
+        if (region->provider == INLAY_NONE && partition_passes_to_bodies(node, value))
             reader_domain = read_in_bodies(finder, node, value);
         domain = reader_domain != INLAY_DOMAIN_HOST ? reader_domain : domain;
     }
@@ -206,14 +185,15 @@ static uint32_t reader_domain_of(const struct finder *finder, const partition_jo
 }
 
 /* The domain where a host node stores its result `value` in a run; see residency_domain() in exec/device. */
-static uint32_t leaving_domain(const struct finder *finder, const partition_job *job, uint32_t value)
+static uint32_t leaving_domain(const struct finder *finder, uint32_t job, uint32_t value)
 {
-    const struct graph *graph = job->request.graph;
+    const struct graph *graph = job_at(finder, job)->request.graph;
+    const boundary_placement *boundaries = job_at(finder, job)->request.boundaries;
     uint32_t domain = reader_domain_of(finder, job, value);
 
-    for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && job->request.boundaries != NULL && k < graph->output_count; k++)
-        if (graph->outputs[k] == value && job->request.boundaries[value].target != PLACEMENT_ANY)
-            domain = job->request.boundaries[value].target;
+    for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && boundaries != NULL && k < graph->output_count; k++)
+        if (graph->outputs[k] == value && boundaries[value].target != PLACEMENT_ANY)
+            domain = boundaries[value].target;
     return domain;
 }
 
@@ -228,12 +208,13 @@ static bool can_be_resident(const struct graph *graph, uint32_t value)
 }
 
 /* The domain where slices of stacked output k of the loop are needed. */
-static uint32_t stacking_domain(const struct finder *finder, const partition_job *job, const graph_node *node,
+static uint32_t stacking_domain(const struct finder *finder, uint32_t job, const graph_node *node,
                                 const loop_layout *form, uint32_t k)
 {
     const struct graph *graph = node->bodies[0].graph;
     const uint32_t value = graph->outputs[form->first_output + k];
-    const partition_job *body = assigned(finder, graph);
+    const uint32_t body = assigned(finder, graph);
+    const partition_request *request = &job_at(finder, job)->request;
     uint64_t alignment = 64;
     uint32_t domain;
 
@@ -241,8 +222,8 @@ static uint32_t stacking_domain(const struct finder *finder, const partition_job
         !can_be_resident(graph, value))
         return INLAY_DOMAIN_HOST;
     domain = leaving_domain(finder, job, node->info.outputs[k]);
-    for (uint32_t provider = 0; domain != INLAY_DOMAIN_HOST && provider < job->request.provider_count; provider++) {
-        const partition_provider *owner = &job->request.providers[provider];
+    for (uint32_t provider = 0; domain != INLAY_DOMAIN_HOST && provider < request->provider_count; provider++) {
+        const partition_provider *owner = &request->providers[provider];
         const uint32_t at = domain - owner->first_domain;
 
         while (at < owner->table->domain_count &&
@@ -251,13 +232,14 @@ static uint32_t stacking_domain(const struct finder *finder, const partition_job
             alignment *= 2;
     }
     /* Each slice must start at an address that the device can use. */
-    return body != NULL && cost_value_bytes(&body->out->profile[value]) % alignment != 0 ? (uint32_t)INLAY_DOMAIN_HOST
-                                                                                         : domain;
+    return body != INLAY_NONE && cost_value_bytes(&job_at(finder, body)->out->profile[value]) % alignment != 0
+               ? (uint32_t)INLAY_DOMAIN_HOST
+               : domain;
 }
 
 /* ------------------------------------------------------------------ from the surrounding graph to a body */
 
-static void set_loop_boundaries(const struct finder *finder, const partition_job *around, const graph_node *node,
+static void set_loop_boundaries(const struct finder *finder, uint32_t around, const graph_node *node,
                                 const struct graph *graph, boundary_placement *boundaries)
 {
     loop_layout form;
@@ -270,7 +252,7 @@ static void set_loop_boundaries(const struct finder *finder, const partition_job
         if (form.first_output + i >= graph->output_count || graph->outputs[form.first_output + i] == INLAY_NONE)
             continue;
         in->carried_output = graph->outputs[form.first_output + i];
-        in->domain = domain_of_value(around, node->info.inputs[form.first_input + i]);
+        in->domain = domain_of_value(finder, around, node->info.inputs[form.first_input + i]);
         if (can_be_resident(graph, in->carried_output))
             boundaries[in->carried_output].target = PLACEMENT_ANY;
     }
@@ -285,14 +267,14 @@ static void set_loop_boundaries(const struct finder *finder, const partition_job
 }
 
 /* Sets the placements of values that enter or leave a body of `node`, as far as the surrounding graph decides them. */
-static void set_body_boundaries(const struct finder *finder, const partition_job *around, const graph_node *node,
+static void set_body_boundaries(const struct finder *finder, uint32_t around, const graph_node *node,
                                 const graph_body *body, boundary_placement *boundaries)
 {
     const struct graph *graph = body->graph;
     const bool is_if = is_op(node, "If");
 
     for (uint32_t i = 0; i < body->capture_count; i++) {
-        boundaries[body->capture_inner[i]].domain = domain_of_value(around, body->capture_outer[i]);
+        boundaries[body->capture_inner[i]].domain = domain_of_value(finder, around, body->capture_outer[i]);
         boundaries[body->capture_inner[i]].once = !is_if;
     }
     for (uint32_t k = 0; is_if && k < graph->output_count && k < node->info.output_count; k++)
@@ -305,38 +287,37 @@ static void set_body_boundaries(const struct finder *finder, const partition_job
 /* ------------------------------------------------------------------ from bodies to the surrounding graph */
 
 /* The domain where the If leaves its output k. */
-static uint32_t if_output_domain(const struct finder *finder, const partition_job *job, const graph_node *node,
-                                 uint32_t k)
+static uint32_t if_output_domain(const struct finder *finder, uint32_t job, const graph_node *node, uint32_t k)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
     for (uint32_t index = 0; index < node->body_count; index++) {
         const struct graph *graph = node->bodies[index].graph;
-        const partition_job *body = assigned(finder, graph);
+        const uint32_t body = assigned(finder, graph);
 
-        if (body == NULL)
+        if (body == INLAY_NONE)
             return INLAY_NONE;
         if (k >= graph->output_count || !can_be_resident(graph, graph->outputs[k]))
             return INLAY_DOMAIN_HOST;
-        domain = domain == INLAY_DOMAIN_HOST ? producer_domain(body, graph->outputs[k]) : domain;
+        domain = domain == INLAY_DOMAIN_HOST ? producer_domain(finder, body, graph->outputs[k]) : domain;
     }
     return finder->final ? leaving_domain(finder, job, node->info.outputs[k]) : domain;
 }
 
-static uint32_t loop_output_domain(const struct finder *finder, const partition_job *job, const graph_node *node,
+static uint32_t loop_output_domain(const struct finder *finder, uint32_t job, const graph_node *node,
                                    const loop_layout *form, uint32_t k)
 {
     const struct graph *graph = node->bodies[0].graph;
-    const partition_job *body = assigned(finder, graph);
+    const uint32_t body = assigned(finder, graph);
     const uint32_t value =
         form->first_output + k < graph->output_count ? graph->outputs[form->first_output + k] : INLAY_NONE;
     uint32_t domain;
 
-    if (body == NULL)
+    if (body == INLAY_NONE)
         return INLAY_NONE;
     if (!can_be_resident(graph, value))
         return INLAY_DOMAIN_HOST;
-    domain = producer_domain(body, value);
+    domain = producer_domain(finder, body, value);
     return k < form->carried || domain == stacking_domain(finder, job, node, form, k) ? domain
                                                                                       : (uint32_t)INLAY_DOMAIN_HOST;
 }
@@ -345,11 +326,11 @@ static uint32_t loop_output_domain(const struct finder *finder, const partition_
  * yet. */
 static uint32_t body_input_domain(const struct finder *finder, const graph_node *node, uint32_t value)
 {
-    const partition_job *body;
     loop_layout form;
+    uint32_t body;
 
     for (uint32_t index = 0; index < node->body_count; index++)
-        if (assigned(finder, node->bodies[index].graph) == NULL)
+        if (assigned(finder, node->bodies[index].graph) == INLAY_NONE)
             return INLAY_NONE;
     if (find_layout(node, &form)) {
         const struct graph *graph = node->bodies[0].graph;
@@ -358,13 +339,13 @@ static uint32_t body_input_domain(const struct finder *finder, const graph_node 
         for (uint32_t i = 0; i < form.carried && form.first_output + i < graph->output_count; i++)
             if (node->info.inputs[form.first_input + i] == value)
                 return can_be_resident(graph, graph->outputs[form.first_output + i])
-                           ? producer_domain(body, graph->outputs[form.first_output + i])
+                           ? producer_domain(finder, body, graph->outputs[form.first_output + i])
                            : (uint32_t)INLAY_DOMAIN_HOST;
     }
     return read_in_bodies(finder, node, value);
 }
 
-static void set_boundaries_of_bodies(const struct finder *finder, const partition_job *job, const graph_node *node,
+static void set_boundaries_of_bodies(const struct finder *finder, uint32_t job, const graph_node *node,
                                      boundary_placement *boundaries)
 {
     loop_layout form;
@@ -398,35 +379,30 @@ bool partition_has_boundaries(const partition_job *jobs, uint32_t count)
     return false;
 }
 
-bool partition_find_boundaries(partition_job *jobs, uint32_t count, uint32_t job, bool final)
+bool partition_find_boundaries(graph_tree *tree, uint32_t job, bool final)
 {
-    const struct finder finder = { .jobs = jobs, .count = count, .final = final };
-    partition_job *own = &jobs[job];
+    const struct finder finder = { .tree = tree, .final = final };
+    partition_job *own = &tree->jobs[job];
     const struct graph *graph = own->request.graph;
     boundary_placement *boundaries = arena_array(own->arena, (size_t)graph->value_count + 1, sizeof *boundaries);
+    const uint32_t around = tree->graphs[job].around;
     bool known;
 
-    INLAY_CHECK(job < count);
+    INLAY_CHECK(job < tree->count);
     if (boundaries == NULL)
         return false;
     for (uint32_t value = 0; value < graph->value_count; value++)
         boundaries[value].carried_output = boundaries[value].body_domain = INLAY_NONE;
     own->request.boundaries = boundaries;
     own->request.iterations = 1;
-    for (uint32_t j = 0; j < job; j++)
-        for (uint32_t node_index = 0; jobs[j].request.graph == graph->parent && node_index < graph->parent->node_count;
-             node_index++) {
-            const graph_node *node = graph->parent->nodes[node_index];
+    if (around != INLAY_NONE) {
+        const graph_node *node = graph_tree_node(tree, job);
 
-            for (uint32_t index = 0; index < node->body_count; index++) {
-                if (node->bodies[index].graph != graph)
-                    continue;
-                set_body_boundaries(&finder, &jobs[j], node, &node->bodies[index], boundaries);
-                own->request.iterations = partition_iterations(jobs[j].out, node, &known);
-            }
-        }
+        set_body_boundaries(&finder, around, node, &node->bodies[tree->graphs[job].index], boundaries);
+        own->request.iterations = partition_iterations(tree->jobs[around].out, node, &known);
+    }
     for (uint32_t node_index = 0; node_index < graph->node_count; node_index++)
         if (graph->nodes[node_index]->body_count > 0)
-            set_boundaries_of_bodies(&finder, own, graph->nodes[node_index], boundaries);
-    return true;
+            set_boundaries_of_bodies(&finder, job, graph->nodes[node_index], boundaries);
+    return !tree->failed;
 }

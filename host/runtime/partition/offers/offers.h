@@ -3,6 +3,7 @@
  * - offers.c: collects offers from providers
  * - minor.c: what plugins built for an older ABI know
  * - bodies.c: nodes with bodies, for providers that support them
+ * - graph_tree.c: the graphs of a session as a tree
  * - body_placement.c: placement of values that cross If, Loop and Scan bodies
  * - rules.c: pins, forbids and other rules, as unusable offers */
 #ifndef PARTITION_OFFERS_H
@@ -22,8 +23,56 @@ bool partition_cover_bodies(const struct graph *graph, const struct partition *p
                             uint8_t *candidates);
 /* Makes offers of nodes with bodies unusable. */
 void partition_drop_bodies(const struct graph *graph, const struct partition *partition, uint8_t *usable);
-/* Returns whether `body` is a body of a node of the graph that a provider runs. */
-bool partition_holds_body(const struct graph *graph, const struct partition *partition, const struct graph *body);
+
+/* ------------------------------------------------------------------ graph_tree.c
+ *
+ * The graphs of a session as a tree, and where their values are computed and read: each body is partitioned with regard
+ * to the graph around it, and that graph with regard to its bodies. Lookups take constant or logarithmic time, so that
+ * the time for a model with many bodies does not grow with the square of their number. */
+
+/* A region that reads a value. */
+typedef struct tree_read {
+    uint32_t region;
+    uint32_t domain; /* where it reads the value; INLAY_DOMAIN_HOST if the host runs the node */
+} tree_read;
+
+/* Describes the partition of a job. */
+typedef struct tree_places {
+    const struct partition *parts;
+    const partition_region *regions; /* of which it was made */
+    uint32_t *made_in;               /* [value_count] domain; INLAY_NONE: no provider computes the value */
+    uint32_t *first_read;            /* [value_count + 1] into reads */
+    tree_read *reads;                /* by value, in the order of regions */
+    bool *taken;                     /* [node_count] a provider runs the node */
+} tree_places;
+
+typedef struct tree_graph {
+    uint32_t around;      /* job of the surrounding graph; INLAY_NONE: the main graph */
+    uint32_t node, index; /* it is body `index` of this node there */
+    tree_places places;
+} tree_graph;
+
+typedef struct graph_tree {
+    partition_job *jobs; /* [count] */
+    uint32_t count;
+    tree_graph *graphs; /* [count] */
+    uint32_t *sorted;   /* [count] jobs, by address of their graph */
+    struct arena arena;
+    bool failed; /* out of memory: answers are wrong */
+} graph_tree;
+
+/* False: out of memory. Release with graph_tree_deinit() in either case. */
+bool graph_tree_init(graph_tree *tree, partition_job *jobs, uint32_t count);
+void graph_tree_deinit(graph_tree *tree);
+
+/* The job of a graph; INLAY_NONE: none. */
+uint32_t graph_tree_job(const graph_tree *tree, const struct graph *graph);
+/* The node that has the job's graph as a body; not for the main graph. */
+const graph_node *graph_tree_node(const graph_tree *tree, uint32_t job);
+/* Valid until the job is partitioned again. NULL: not partitioned yet, or out of memory. */
+const tree_places *graph_tree_places(graph_tree *tree, uint32_t job);
+/* Returns whether the job's graph is a body of a node that a provider runs including its bodies. */
+bool graph_tree_is_idle(graph_tree *tree, uint32_t job);
 
 /* ------------------------------------------------------------------ body_placement.c */
 
@@ -32,7 +81,7 @@ bool partition_has_boundaries(const partition_job *jobs, uint32_t count);
 /* Sets request.boundaries and request.iterations of the job from the surrounding graphs and from its bodies, as far as
  * these are partitioned. `final`: all of them are; the result of an If is then placed where it is read next, otherwise
  * where the branch computes it. False: out of memory. */
-bool partition_find_boundaries(partition_job *jobs, uint32_t count, uint32_t job, bool final);
+bool partition_find_boundaries(graph_tree *tree, uint32_t job, bool final);
 
 /* ------------------------------------------------------------------ rules.c */
 
