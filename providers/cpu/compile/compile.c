@@ -120,8 +120,8 @@ done:
 
 /* ------------------------------------------------------------------ constants */
 
-/* Reports to the host which constants it may free: those that were packed and are not also read in their original
- * layout. */
+/* Reports to the host which constants it may free: those that were packed, are not also read in their original layout,
+ * and can be restored from a pack. */
 static void report_constants(inlay_compiled *compiled, const inlay_compile_request *request)
 {
     if (compiled->ready != NULL) {
@@ -137,7 +137,7 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
         if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
             constant->half_type != INLAY_UNDEFINED) /* not a constant of the host */
             continue;
-        packed = (constant->packs != NULL && !constant->plain_used && compiled->ready != NULL) ||
+        packed = (compiled->ready != NULL && !constant->plain_used && pack_to_unpack(constant) != NULL) ||
                  (constant->repacked_ops > 0 && constant->repacked_ops == compiled->values[value].uses &&
                   compiled->values[value].output == INLAY_NONE);
         if (!packed || constant->bytes <= CPU_SMALL_BYTES)

@@ -42,9 +42,6 @@ inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_gro
 
 /* ------------------------------------------------------------------ lowering */
 
-/* The original bytes of a constant of the region, which will not be dropped from now on. NULL: not a constant, or
- * dropped already. */
-const void *q_constant(cpu_build *build, uint32_t value);
 /* The place of the value in a layout without gaps; `as`: the layout that it must have, NULL = any. */
 inlay_status q_read_dense(cpu_build *build, uint32_t value, const tensor_layout *as, cpu_place *out);
 /* layout with another element type. */

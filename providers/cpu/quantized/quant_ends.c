@@ -9,6 +9,8 @@ inlay_status bytes_ends_of(cpu_build *build, const bytes_case *layer, bytes_ends
 {
     const cpu_op *op = build->op;
     const bool biased = op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
+    const void *scales, *biases;
+    inlay_status status = INLAY_OK;
 
     *out = (bytes_ends){ .kind = layer->kind, .x_zero = (uint32_t)layer->x_zero };
     if (layer->kind == BYTE_FLOATS) {
@@ -17,13 +19,14 @@ inlay_status bytes_ends_of(cpu_build *build, const bytes_case *layer, bytes_ends
     }
     if (layer->kind != BYTE_BYTES)
         return INLAY_OK;
-    out->scales = q_constant(build, op->in[W_SCALE]);
-    out->biases = biased ? q_constant(build, op->in[BIAS]) : NULL;
+    INLAY_TRY(cpu_read_original(build, op->in[W_SCALE], &scales));
+    INLAY_TRY(cpu_read_original(build, biased ? op->in[BIAS] : INLAY_NONE, &biases));
+    out->scales = scales;
+    out->biases = biases;
     out->scale_step = cpu_count(build, op->in[W_SCALE]) > 1 ? (int64_t)sizeof(float) : 0;
     out->factor = (double)op->quantized.scale / (double)op->alpha;
-    if (out->scales == NULL || (biased && out->biases == NULL))
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales or its bias were dropped", op->name);
-    return INLAY_OK;
+done:
+    return status;
 }
 
 void bytes_end_channel(const bytes_ends *ends, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,

@@ -21,10 +21,17 @@ static bool is_scalar_or_per_channel(const cpu_build *build, const cpu_group *gr
            (own + 1 >= rank && count == channels && build->dims[other][own + 1 == rank ? 0 : 1] == channels);
 }
 
+/* Is it a constant whose elements can be read now? Those of a low-bit constant are made in each run. */
+static bool is_readable(const cpu_build *build, uint32_t value)
+{
+    const uint32_t constant = build->compiled->values[value].constant;
+
+    return constant != INLAY_NONE && build->compiled->constants[constant].narrow == NULL;
+}
+
 static bool is_constant(const cpu_build *build, const cpu_group *group, const cpu_post *post, element_function function)
 {
-    return post->kind == CPU_POST_BINARY && post->function == function &&
-           build->compiled->values[post->other].constant != INLAY_NONE &&
+    return post->kind == CPU_POST_BINARY && post->function == function && is_readable(build, post->other) &&
            is_scalar_or_per_channel(build, group, post->other);
 }
 
@@ -78,12 +85,12 @@ bool bytes_takes_posts(const cpu_build *build, const cpu_group *group)
 /* Element i of a constant, or its only one. */
 static inlay_status number_at(cpu_build *build, uint32_t value, int64_t i, float *out)
 {
-    const char *data = q_constant(build, value);
+    const void *data;
+    inlay_status status = cpu_read_original(build, value, &data);
 
-    if (data == NULL)
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales were dropped", build->op->name);
-    memcpy(out, data + (cpu_count(build, value) > 1 ? i : 0) * (int64_t)sizeof *out, sizeof *out);
-    return INLAY_OK;
+    if (status == INLAY_OK)
+        memcpy(out, (const char *)data + (cpu_count(build, value) > 1 ? i : 0) * (int64_t)sizeof *out, sizeof *out);
+    return status;
 }
 
 /* Reads scale and shift of all channels from the first `count` posts. */
@@ -120,7 +127,7 @@ static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_
 
     INLAY_CHECK(floats->operand_count < CPU_MAX_POSTS);
     (void)is_operand(build, layer->group, post, &whole);
-    if (!whole && cpu_count(build, post->other) == 1 && build->compiled->values[post->other].constant != INLAY_NONE) {
+    if (!whole && cpu_count(build, post->other) == 1 && is_readable(build, post->other)) {
         tile->post = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = 1, .beta = 0 };
         return number_at(build, post->other, 0, adds ? &tile->post.beta : &tile->post.alpha);
     }

@@ -90,18 +90,6 @@ inlay_status q_no_memory(const cpu_build *build)
     return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", build->op->name);
 }
 
-const void *q_constant(cpu_build *build, uint32_t value)
-{
-    cpu_constant *constant = value == INLAY_NONE || build->compiled->values[value].constant == INLAY_NONE
-                                 ? NULL
-                                 : &build->compiled->constants[build->compiled->values[value].constant];
-
-    if (constant == NULL)
-        return NULL;
-    constant->plain_used = true;
-    return constant->data;
-}
-
 inlay_status q_shift(cpu_build *build, uint32_t value, uint8_t zero)
 {
     cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];

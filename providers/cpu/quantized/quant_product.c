@@ -206,41 +206,43 @@ static inlay_status column_sums(cpu_build *build, const int32_t **out)
     uint32_t value = op->in[inputs_of(op)->w];
     cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     int64_t rows = build->dims[value][0], columns = build->dims[value][1];
-    const uint8_t *weights = constant->data;
+    const void *weights;
+    inlay_status status = INLAY_OK;
     uint8_t flip = op->reduction.axes != 0 ? 0x80 : 0;
 
     if (constant->sums == NULL) {
-        if (weights == NULL)
-            return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its weights were dropped", op->name);
+        INLAY_TRY(cpu_read_original(build, value, &weights));
         constant->sums = calloc((size_t)columns, sizeof *constant->sums);
         if (constant->sums == NULL)
             return q_no_memory(build);
         for (int64_t r = 0; r < rows; r++)
-            KERNEL_BEST(byte_loops)->add_bytes(constant->sums, weights + r * columns, columns, flip);
+            KERNEL_BEST(byte_loops)->add_bytes(constant->sums, (const uint8_t *)weights + r * columns, columns, flip);
     }
     *out = constant->sums;
-    return INLAY_OK;
+done:
+    return status;
 }
 
 /* Computes the scales of QLinearMatMul's result into tail->scales. */
 static inlay_status fill_scales(cpu_build *build, struct tail *tail, int64_t n)
 {
     const cpu_op *op = build->op;
-    const char *scales = q_constant(build, op->in[W_SCALE]);
     int64_t count = cpu_count(build, op->in[W_SCALE]);
+    const void *scales;
+    inlay_status status = INLAY_OK;
 
-    if (scales == NULL)
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales were dropped", op->name);
+    INLAY_TRY(cpu_read_original(build, op->in[W_SCALE], &scales));
     tail->scales = (float *)((int32_t *)(tail + 1) + n);
     tail->y_signed = cpu_type(build, op->out[0]) == ELEMENT_INT8;
     tail->y_zero = (float)op->quantized.zero;
     for (int64_t i = 0; i < n; i++) {
         float w;
 
-        memcpy(&w, scales + (size_t)(count > 1 ? i : 0) * sizeof w, sizeof w);
+        memcpy(&w, (const char *)scales + (size_t)(count > 1 ? i : 0) * sizeof w, sizeof w);
         tail->scales[i] = op->quantized.scale * w;
     }
-    return INLAY_OK;
+done:
+    return status;
 }
 
 /* Allocates *out with the zero points of the weights as int8, and the scales, in arrays after the struct. w_zeros stays
@@ -249,7 +251,8 @@ static inlay_status make_tail(cpu_build *build, int64_t n, struct tail **out)
 {
     const cpu_op *op = build->op;
     uint32_t at = inputs_of(op)->w_zero, zero = op->in_count > at ? op->in[at] : INLAY_NONE;
-    const uint8_t *bytes = q_constant(build, zero);
+    const void *bytes;
+    inlay_status status = INLAY_OK;
     int64_t count = zero == INLAY_NONE ? 0 : cpu_count(build, zero);
     int32_t around = op->reduction.axes != 0 ? 128 : 0;
     struct tail *tail = cpu_new_native(build, sizeof *tail + (size_t)n * (sizeof(int32_t) + sizeof(float)));
@@ -258,10 +261,9 @@ static inlay_status make_tail(cpu_build *build, int64_t n, struct tail **out)
     *out = tail;
     if (tail == NULL)
         return q_no_memory(build);
-    if (zero != INLAY_NONE && bytes == NULL)
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its zero points were dropped", op->name);
+    INLAY_TRY(cpu_read_original(build, zero, &bytes));
     for (int64_t i = 0; i < n; i++) {
-        uint8_t byte = count == 0 ? 0 : bytes[count > 1 ? i : 0];
+        uint8_t byte = count == 0 ? 0 : ((const uint8_t *)bytes)[count > 1 ? i : 0];
         int32_t zero_point = (op->reduction.axes != 0 ? byte : (int8_t)byte) - around;
 
         INLAY_CHECK(zero_point >= INT8_MIN && zero_point <= INT8_MAX);
@@ -269,7 +271,9 @@ static inlay_status make_tail(cpu_build *build, int64_t n, struct tail **out)
         if (zero_point != 0)
             tail->w_zeros = (int32_t *)(tail + 1);
     }
-    return is_linear(op) ? fill_scales(build, tail, n) : INLAY_OK;
+    status = is_linear(op) ? fill_scales(build, tail, n) : INLAY_OK;
+done:
+    return status;
 }
 
 /* Is the value a float scalar, or a vector with one element per column? */

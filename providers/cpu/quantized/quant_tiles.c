@@ -531,11 +531,16 @@ static inlay_status read_image(cpu_build *build, bytes_case *layer)
 }
 
 /* ConvInteger's zero point of x, a constant. */
-static int32_t zero_of(cpu_build *build, const cpu_op *op)
+static inlay_status read_zero(cpu_build *build, const cpu_op *op, int32_t *out)
 {
-    const uint8_t *zero = op->in_count > X_ZERO ? q_constant(build, op->in[X_ZERO]) : NULL;
+    const uint32_t value = op->in_count > X_ZERO ? op->in[X_ZERO] : INLAY_NONE;
+    const void *zero;
+    inlay_status status = cpu_read_original(build, value, &zero);
 
-    return zero == NULL ? 0 : cpu_type(build, op->in[X_ZERO]) == ELEMENT_INT8 ? (int8_t)*zero : *zero;
+    *out = 0;
+    if (status == INLAY_OK && zero != NULL)
+        *out = cpu_type(build, value) == ELEMENT_INT8 ? *(const int8_t *)zero : *(const uint8_t *)zero;
+    return status;
 }
 
 /* The text of `inlay explain` on activations and error. */
@@ -560,9 +565,11 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
     layer.kind = linear ? BYTE_BYTES : cpu_type(build, group->out) == ELEMENT_INT32 ? BYTE_SUMS : BYTE_FLOATS;
     layer.computes_zero = computes_zero(build, op);
     layer.computes_first = layer.computes_zero || group->bias != INLAY_NONE;
-    layer.x_zero = linear ? op->quantized.zero : layer.computes_zero ? 0 : zero_of(build, op);
+    layer.x_zero = linear ? op->quantized.zero : 0;
+    status = linear || layer.computes_zero ? INLAY_OK : read_zero(build, op, &layer.x_zero);
     layer.border = (uint8_t)layer.x_zero;
-    status = bytes_read_posts(build, &layer);
+    if (status == INLAY_OK)
+        status = bytes_read_posts(build, &layer);
     if (status == INLAY_OK && layer.computes_zero)
         status = cpu_read_plain(build, op->in[X_ZERO], &layer.zero);
     if (status == INLAY_OK)

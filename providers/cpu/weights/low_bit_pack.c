@@ -273,8 +273,7 @@ static inlay_status open_source(const inlay_compiled *compiled, const cpu_consta
             constant = &compiled->constants[i];
             pack = constant->packs;
         }
-    if (pack == NULL)
-        return inlay_fail(diag, INLAY_INTERNAL, "a dropped constant is needed again");
+    INLAY_CHECK(pack != NULL); /* low_bit_mark_packed() */
     source->head = pack->data;
     INLAY_TRY(order_elements(compiled, constant, &pack->plain, &pack->layout, &laid, diag));
     source->at = malloc((size_t)narrow->count * sizeof *source->at);

@@ -65,8 +65,9 @@ uint64_t cpu_constant_trim(cpu_constant *constant, uint64_t *inout_spare)
 
 const cpu_pack *pack_to_unpack(const cpu_constant *constant)
 {
-    for (const cpu_pack *pack = constant->packs; pack != NULL; pack = pack->next)
-        if (pack->layout.kind == LAYOUT_STRIDED && pack->layout.rank == pack->plain.rank)
+    for (const cpu_pack *pack = constant->packs; pack != NULL && constant->shift == 0; pack = pack->next)
+        if (!pack->trial && pack->layout.kind == LAYOUT_STRIDED && pack->layout.rank == pack->plain.rank &&
+            layout_bytes(&pack->plain) == constant->bytes)
             return pack;
     return NULL;
 }

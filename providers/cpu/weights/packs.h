@@ -34,7 +34,8 @@ uint64_t cpu_constant_trim(cpu_constant *constant, uint64_t *inout_spare);
 
 /* Frees a pack. NULL is a no-op. */
 void pack_destroy(cpu_pack *pack);
-/* A pack from which the original can be restored, because its layout only moves elements; NULL: none. */
+/* A pack from which the original can be restored, because its layout only moves all elements; NULL: none. Originals are
+ * dropped only if there is one: another shape may need another pack. */
 const cpu_pack *pack_to_unpack(const cpu_constant *constant);
 /* Allocates pack->data: in the host's cache if possible, otherwise with malloc. *out_known: the cache had the
  * pack already, so data is filled. */

@@ -173,6 +173,31 @@ inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out
     return status;
 }
 
+inlay_status cpu_read_original(cpu_build *build, uint32_t value, const void **out)
+{
+    const uint32_t index = value == INLAY_NONE ? INLAY_NONE : build->compiled->values[value].constant;
+    cpu_constant *constant = index == INLAY_NONE ? NULL : &build->compiled->constants[index];
+    const cpu_pack *pack = NULL;
+    inlay_status status;
+    tensor_layout plain;
+
+    *out = NULL;
+    if (constant == NULL)
+        return INLAY_OK;
+    INLAY_CHECK(constant->narrow == NULL);
+    if (constant->data != NULL) {
+        constant->plain_used = true;
+        *out = constant->data;
+        return INLAY_OK;
+    }
+    layout_plain(&plain, build->ranks[value], build->dims[value]);
+    plain.type = cpu_type(build, value);
+    status = cpu_constant_pack(build, constant, &plain, &plain, &pack);
+    if (status == INLAY_OK)
+        *out = pack->data;
+    return status;
+}
+
 inlay_status cpu_read_floats(cpu_build *build, uint32_t value, int64_t count, cpu_place *out)
 {
     tensor_layout layout;

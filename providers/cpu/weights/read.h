@@ -16,6 +16,9 @@ inlay_status cpu_read_as(cpu_build *build, uint32_t value, const tensor_layout *
 /* A constant in layout layout. plain: dims and strides with which the original is read. */
 inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const tensor_layout *plain,
                                const tensor_layout *layout, cpu_place *out);
+/* The elements of a constant as the model has them, for use while a region is lowered; NULL: value is INLAY_NONE or not
+ * a constant. They are restored from a pack if the original was dropped. Not for low-bit constants (low_bit.h). */
+inlay_status cpu_read_original(cpu_build *build, uint32_t value, const void **out);
 /* A constant vector of `count` floats, such as a bias. */
 inlay_status cpu_read_floats(cpu_build *build, uint32_t value, int64_t count, cpu_place *out);
 #endif

@@ -34,9 +34,8 @@ static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *c
     const cpu_pack *from = pack_to_unpack(constant);
     inlay_status status;
 
+    INLAY_CHECK(from != NULL);
     *out_plain = NULL;
-    if (from == NULL)
-        return inlay_fail(diag, INLAY_INTERNAL, "a dropped constant is needed again");
     if (posix_memalign(out_plain, 64, constant->bytes + 64) != 0) {
         *out_plain = NULL;
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
