@@ -1,7 +1,8 @@
 /* BatchNormalization: ONNX 1, 6, 7, 9, 14, 15.
  *
- * For inference the four parameters are combined to one factor and one offset per channel; for constants this is done
- * once. In training the moments are those of the batch, and the running moments are updated.
+ * For inference the four parameters are combined to y = (x - center) * factor + offset per channel; for constants this is
+ * done once. The center is 0, and the offset has the mean, unless factor or offset would not be finite: inf - inf would
+ * be NaN where ONNX's (x - mean) * inf is infinite, and the other way round. In training the moments are those of the batch, and the running moments are updated.
  *
  * Versions 14 and 15 have the attribute training_mode. Earlier versions train if the node has more outputs than Y,
  * unless (1 and 6) is_test is set. */
@@ -17,7 +18,7 @@
 #include "operators/floats.inc"
 
 typedef void (*batch_apply_fn)(const void *input, void *output, int64_t begin, int64_t end, int64_t channels,
-                               int64_t spatial, const void *factors, const void *offsets);
+                               int64_t spatial, const void *factors, const void *offsets, const void *centers);
 typedef void (*batch_moments_fn)(const void *input, int64_t batches, int64_t channels, int64_t spatial, int64_t channel,
                                  double *mean, double *variance);
 static const batch_apply_fn batch_apply[INLAY_DTYPE_COUNT] = BY_FLOAT(batch_apply);
@@ -29,26 +30,30 @@ enum { IN_SCALE = 1, IN_BIAS = 2, IN_MEAN = 3, IN_VARIANCE = 4 };
 typedef struct batch_state {
     double epsilon, momentum;
     bool training;
-    bool per_activation;   /* spatial = 0 (1, 6, 7): parameters for each element of a sample */
-    int64_t folded;        /* entries of factor and offset, 0 if the parameters are not constants */
-    void *factor, *offset; /* [folded] double if X is double, else float; in the same block as the struct */
+    bool per_activation;            /* spatial = 0 (1, 6, 7): parameters for each element of a sample */
+    int64_t folded;                 /* entries of factor, offset and center, 0 if the parameters are not constants */
+    void *factor, *offset, *center; /* [folded] double if X is double, else float; in the same block as the struct */
 } batch_state;
 
-/* Computes factor[channel] and offset[channel] for [0, count); both are double if `wide`, else float. */
+/* Computes factor, offset and center of channels [0, count), which are double if `wide`, else float. */
 static void batch_fold(const void *const parameters[5], const inlay_dtype dtypes[5], int64_t count, double epsilon,
-                       bool wide, void *factor, void *offset)
+                       bool wide, void *factor, void *offset, void *center)
 {
     for (int64_t channel = 0; channel < count; channel++) {
         double scale = convert_get_f64(dtypes[IN_SCALE], parameters[IN_SCALE], channel) /
                        sqrt(convert_get_f64(dtypes[IN_VARIANCE], parameters[IN_VARIANCE], channel) + epsilon);
-        double shift = convert_get_f64(dtypes[IN_BIAS], parameters[IN_BIAS], channel) -
-                       convert_get_f64(dtypes[IN_MEAN], parameters[IN_MEAN], channel) * scale;
+        double bias = convert_get_f64(dtypes[IN_BIAS], parameters[IN_BIAS], channel);
+        double mean = convert_get_f64(dtypes[IN_MEAN], parameters[IN_MEAN], channel), shift = bias - mean * scale;
+        bool finite = wide ? isfinite(scale) && isfinite(shift) : isfinite((float)scale) && isfinite((float)shift);
+
         if (wide) {
             ((double *)factor)[channel] = scale;
-            ((double *)offset)[channel] = shift;
+            ((double *)offset)[channel] = finite ? shift : bias;
+            ((double *)center)[channel] = finite ? 0 : mean;
         } else {
             ((float *)factor)[channel] = (float)scale;
-            ((float *)offset)[channel] = (float)shift;
+            ((float *)offset)[channel] = (float)(finite ? shift : bias);
+            ((float *)center)[channel] = (float)(finite ? 0 : mean);
         }
     }
 }
@@ -78,7 +83,7 @@ static inlay_status prepare_batch(const kit_node *node, void **out_state, inlay_
             count = constant_count(kit_input(node, i));
         constant = constant && constant_count(kit_input(node, i)) == count;
     }
-    state = calloc(1, sizeof *state + (constant ? 2 * (size_t)count * entry_bytes : 0));
+    state = calloc(1, sizeof *state + (constant ? 3 * (size_t)count * entry_bytes : 0));
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the parameters of a BatchNormalization");
     state->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
@@ -99,8 +104,9 @@ static inlay_status prepare_batch(const kit_node *node, void **out_state, inlay_
         }
         state->factor = state + 1;
         state->offset = (char *)state->factor + (size_t)count * entry_bytes;
+        state->center = (char *)state->offset + (size_t)count * entry_bytes;
         state->folded = count;
-        batch_fold(parameters, dtypes, count, state->epsilon, wide, state->factor, state->offset);
+        batch_fold(parameters, dtypes, count, state->epsilon, wide, state->factor, state->offset, state->center);
         for (uint32_t i = IN_SCALE; i <= IN_VARIANCE; i++)
             kit_drop_constant(node, i);
     }
@@ -131,14 +137,14 @@ static inlay_status shape_batch(const void *state, kit_plan *plan, inlay_diag *d
                               "BatchNormalization: input %u has %lld elements for %lld channels", i,
                               (long long)plan->in[i].count, (long long)channels);
     if (attributes->folded == 0)
-        plan->workspace_bytes = (uint64_t)channels * 4 * sizeof(double);
+        plan->workspace_bytes = (uint64_t)channels * 5 * sizeof(double);
     return INLAY_OK;
 }
 
 typedef struct batch_job {
     const kit_call *call;
     const batch_state *state;
-    const void *factor, *offset;
+    const void *factor, *offset, *center;
     double *mean, *variance; /* [channels] of the batch, training only */
     int64_t batches, channels, inner;
 } batch_job;
@@ -151,7 +157,7 @@ static inlay_status batch_rows(void *user, int64_t begin, int64_t end, uint32_t 
     (void)worker;
     INLAY_CHECK(job->factor != NULL && job->offset != NULL);
     batch_apply[input->dtype](input->data, job->call->out[0].data, begin, end, job->channels, job->inner, job->factor,
-                              job->offset);
+                              job->offset, job->center);
     return INLAY_OK;
 }
 
@@ -198,7 +204,9 @@ static inlay_status run_batch(const kit_call *call)
     const batch_state *state = call->state;
     const kit_tensor *input = &call->in[0];
     bool wide = input->dtype == INLAY_DOUBLE;
-    batch_job job = { .call = call, .state = state, .factor = state->factor, .offset = state->offset };
+    batch_job job = {
+        .call = call, .state = state, .factor = state->factor, .offset = state->offset, .center = state->center
+    };
     const void *parameters[5] = { NULL };
     inlay_dtype dtypes[5] = { 0 };
     inlay_status status;
@@ -208,13 +216,14 @@ static inlay_status run_batch(const kit_call *call)
     batch_view(state, input, &job.batches, &job.channels, &job.inner);
     INLAY_CHECK(state->folded == 0 || state->folded == job.channels);
     if (state->folded == 0) {
-        double *factor = call->workspace, *offset = factor + job.channels;
+        double *factor = call->workspace, *offset = factor + job.channels, *center = offset + job.channels;
+
         for (uint32_t i = IN_SCALE; i <= IN_VARIANCE; i++) {
             parameters[i] = call->in[i].data;
             dtypes[i] = call->in[i].dtype;
         }
         if (state->training) {
-            job.mean = offset + job.channels;
+            job.mean = center + job.channels;
             job.variance = job.mean + job.channels;
             status =
                 kit_parallel(call, job.channels, BATCH_GRAIN / (job.batches * job.inner) + 1, batch_channels, &job);
@@ -224,9 +233,10 @@ static inlay_status run_batch(const kit_call *call)
             parameters[IN_VARIANCE] = job.variance;
             dtypes[IN_MEAN] = dtypes[IN_VARIANCE] = INLAY_DOUBLE;
         }
-        batch_fold(parameters, dtypes, job.channels, state->epsilon, wide, factor, offset);
+        batch_fold(parameters, dtypes, job.channels, state->epsilon, wide, factor, offset, center);
         job.factor = factor;
         job.offset = offset;
+        job.center = center;
     }
     status = kit_parallel(call, job.batches * job.channels, BATCH_GRAIN / job.inner + 1, batch_rows, &job);
     if (status == INLAY_OK && state->training)

@@ -1,4 +1,5 @@
-/* Gemm: ONNX 1, 6, 7, 9, 11, 13. Y = alpha * A' * B' + beta * C, where C broadcasts to Y. */
+/* Gemm: ONNX 1, 6, 7, 9, 11, 13. Y = alpha * A' * B' + beta * C, where C broadcasts to Y. With beta 0, C is not read, as
+ * in ONNX's reference. With alpha 0, the product is computed, because 0 * NaN is NaN. */
 #include "operators/gemm.h"
 #include "operators/args.h"
 #include "simd/convert.h"
@@ -10,7 +11,7 @@ typedef struct gemm_state {
     const gemm_kernel *kernel;
     bool trans_a, trans_b;
     double alpha, beta;
-    bool integer_scale; /* integers with alpha or beta: the sums are integers, the scaling is done in double */
+    bool scales_sums; /* integers with alpha or beta, and floats with alpha 0: scales whole sums, in double */
     gemm_operand a, b;
     kit_pack b_pack;
 } gemm_state;
@@ -61,9 +62,9 @@ inlay_status product_gemm_prepare(const kit_node *node, void **out_state, inlay_
     state->trans_b = kit_attr_int(node->info, "transB", 0) != 0;
     state->alpha = kit_attr_float(node->info, "alpha", 1);
     state->beta = kit_attr_float(node->info, "beta", 1);
-    state->integer_scale = integer && (state->alpha != 1 || state->beta != 1);
+    state->scales_sums = integer ? state->alpha != 1 || state->beta != 1 : state->alpha == 0;
     state->a.pack = state->b.pack = gemm_strided_pack(type, dtype);
-    state->a.scale = integer ? 1 : state->alpha;
+    state->a.scale = integer || state->alpha == 0 ? 1 : state->alpha;
     state->b.in_place = inlay_dtype_bits(dtype) == 8 * state->kernel->in_bytes && !state->trans_b;
     INLAY_TRY(pack_b(node, state, diag));
     *out_state = state;
@@ -93,13 +94,13 @@ inlay_status product_gemm_shape(const void *state, kit_plan *plan, inlay_diag *d
     job->batch = 1;
     job->m = a->dims[gemm->trans_a ? 1 : 0];
     job->n = b->dims[gemm->trans_b ? 0 : 1];
-    job->k = gemm->alpha == 0 ? 0 : a->dims[gemm->trans_a ? 0 : 1];
+    job->k = a->dims[gemm->trans_a ? 0 : 1];
     job->a = gemm->a;
     job->b = gemm->b;
     set_strides(&job->a, a->dims[1], !gemm->trans_a);
     set_strides(&job->b, b->dims[1], gemm->trans_b);
     gemm_set_output(job, &half, plan->out[0].dtype, NULL);
-    job->c_in_workspace |= gemm->integer_scale;
+    job->c_in_workspace |= gemm->scales_sums;
     gemm_plan(job, plan->max_threads);
     if (!gemm_workspace(job, plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this product exceeds the address space");
@@ -112,7 +113,7 @@ typedef struct gemm_bias {
     const kit_tensor *tensor; /* NULL: none */
     int64_t row_stride, column_stride;
     double alpha, beta;
-    void *output; /* of scaled integers */
+    void *output; /* of scaled sums */
     int64_t n;
 } gemm_bias;
 
@@ -176,17 +177,16 @@ static void fill_integers(void *user, const gemm_tile *tile)
                    c + (size_t)(i * bias->row_stride + j * bias->column_stride) * width, width);
 }
 
-/* Integers with alpha or beta: sums are exact, the scaling is done in double and truncated towards zero. */
-static void store_scaled_integers(void *user, const gemm_tile *tile)
+/* Integer sums are exact; their scaled values are truncated towards zero. Sums of 16-bit floats are float. */
+static void store_scaled_sums(void *user, const gemm_tile *tile)
 {
     const gemm_bias *bias = user;
-    inlay_dtype dtype = bias->tensor->dtype;
+    inlay_dtype dtype = bias->tensor->dtype, sums = gemm_type_of(dtype) == GEMM_F32 ? INLAY_FLOAT : dtype;
     size_t width = inlay_dtype_bits(dtype) / 8;
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         for (int64_t j = tile->j0; j < tile->j1; j++) {
-            double value =
-                convert_get_f64(dtype, tile->c, (i - tile->i0) * tile->c_stride + j - tile->j0) * bias->alpha;
+            double value = convert_get_f64(sums, tile->c, (i - tile->i0) * tile->c_stride + j - tile->j0) * bias->alpha;
             if (bias->tensor->data != NULL && bias->beta != 0)
                 value += bias->beta *
                          convert_get_f64(dtype, bias->tensor->data, i * bias->row_stride + j * bias->column_stride);
@@ -222,10 +222,10 @@ inlay_status product_gemm_run(const kit_call *call)
                    : gemm_type_of(output->dtype) == GEMM_F64 ? fill_f64
                                                              : fill_integers;
     }
-    if (state->integer_scale) {
+    if (state->scales_sums) {
         job.init = NULL;
         job.c_in_workspace = true;
-        job.finish = store_scaled_integers;
+        job.finish = store_scaled_sums;
         job.finish_user = &bias;
     }
     return gemm_run(call, &job, call->workspace);

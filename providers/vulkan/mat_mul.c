@@ -160,5 +160,13 @@ static bool mat_mul_supports(const kit_node *node, const vulkan_operator *row, k
     return kit_input(node, 1)->rank > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the second input is a scalar");
 }
 
+/* Compilers of shaders replace x * 0 by 0, also where x is NaN. */
+static bool gemm_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
+{
+    (void)row;
+    return kit_attr_float(node->info, "alpha", 1) != 0 ||
+           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "with alpha 0, products that are NaN would be lost");
+}
+
 const vulkan_family vulkan_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul, .min_rank = 1 };
-const vulkan_family vulkan_gemm = { .lower = lower_gemm };
+const vulkan_family vulkan_gemm = { .supports = gemm_supports, .lower = lower_gemm };

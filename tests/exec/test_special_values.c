@@ -284,6 +284,85 @@ static void attention_on_each_provider(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ formulas of operators */
+
+/* An operator, and the same formula as operators that are executed one by one. */
+static const struct {
+    const char *inputs, *op, *formula;
+} formulas[] = {
+    { "x : 5,4\nw = [4,3] @5 nan\nc : 3\nalpha = [] 0\n", "y = Gemm(x, w, c) alpha=0.0",
+      "p = MatMul(x, w)\nq = Mul(p, alpha)\ny = Add(q, c)" },
+    { "x : 5,4\nw : 4,3\nc : 3\nalpha = [] 0\n", "y = Gemm(x, w, c) alpha=0.0",
+      "p = MatMul(x, w)\nq = Mul(p, alpha)\ny = Add(q, c)" },
+    { "x : 5,4\nw = [4,3] @2 inf\nc : 3\nalpha = [] 0.5\n", "y = Gemm(x, w, c) alpha=0.5 beta=0.0",
+      "p = MatMul(x, w)\ny = Mul(p, alpha)" },
+    { "x : 5,4\nw : 4,3\nc : 3\nalpha = [] 0\n", "y = Gemm(x, w, c) alpha=0.0 beta=0.0",
+      "p = MatMul(x, w)\ny = Mul(p, alpha)" },
+    { "x : 5,4\nw : 4,3\nc : 3\nalpha = [] 0\n",
+      "xh = Cast(x) to=10\nwh = Cast(w) to=10\nch = Cast(c) to=10\nh = Gemm(xh, wh, ch) alpha=0.0\ny = Cast(h) to=1",
+      "xh = Cast(x) to=10\nwh = Cast(w) to=10\nch = Cast(c) to=10\nxf = Cast(xh) to=1\nwf = Cast(wh) to=1\n"
+      "cf = Cast(ch) to=1\np = MatMul(xf, wf)\nq = Mul(p, alpha)\ns = Add(q, cf)\nh = Cast(s) to=10\ny = Cast(h) "
+      "to=1" },
+#define BATCH_NORM(scale, bias, mean, variance)                                                                        \
+    {                                                                                                                  \
+        "x : 5,3,4\nc : 3\n" scale bias mean variance "e = [] 0.00001\n", "y = BatchNormalization(x, s, b, m, v)",     \
+            "n = i[2] 3,1\nm1 = Reshape(m, n)\nv1 = Reshape(v, n)\ns1 = Reshape(s, n)\nb1 = Reshape(b, "    \
+            "n)\n"                                                                                                     \
+            "d = Sub(x, m1)\na = Add(v1, e)\nr = Sqrt(a)\nf = Div(s1, r)\nq = Mul(d, f)\ny = Add(q, b1)"               \
+    }
+    BATCH_NORM("s = [3] @1 -inf\n", "b = [3]\n", "m = [3] @1 0\n", "v = [3]\n"),
+    BATCH_NORM("s = [3] @1 inf\n", "b = [3]\n", "m = [3]\n", "v = [3]\n"),
+    BATCH_NORM("s = [3] @1 1e38\n", "b = [3]\n", "m = [3] @1 100\n", "v = [3]\n"),
+    BATCH_NORM("s = [3] @0 nan\n", "b = [3] @1 inf\n", "m = [3] @2 -inf\n", "v = [3]\n"),
+    BATCH_NORM("s = [3]\n", "b = [3]\n", "m = [3]\n", "v = [3] @1 inf\n"),
+    BATCH_NORM("s = [3]\n", "b = [3]\n", "m = [3]\n", "v = [3] @1 -1\n"),
+    { "x : 5,3,4\ns : 3\nc : 3\nm : 3\nk : 3\ne = [] 0.00001\n", "v = Abs(k)\ny = BatchNormalization(x, s, c, m, v)",
+      "v = Abs(k)\nn = i[2] 3,1\nm1 = Reshape(m, n)\nv1 = Reshape(v, n)\ns1 = Reshape(s, n)\nb1 = Reshape(c, n)\n"
+      "d = Sub(x, m1)\na = Add(v1, e)\nr = Sqrt(a)\nf = Div(s1, r)\nq = Mul(d, f)\ny = Add(q, b1)" },
+};
+#undef BATCH_NORM
+
+static const struct planted formula_inputs[] = {
+    { "ordinary numbers", { { "x", 0, 0.5f } }, 1 },
+    { "an input that is NaN", { { "x", 5, NAN }, { "w", 3, INFINITY } }, 2 },
+    { "an input that is infinite", { { "x", 6, INFINITY }, { "x", 19, -INFINITY } }, 2 },
+    { "an addend that is not finite", { { "c", 0, NAN }, { "c", 1, -INFINITY } }, 2 },
+    { "infinite scales", { { "s", 0, INFINITY }, { "s", 1, -INFINITY }, { "m", 1, 0 } }, 3 },
+};
+
+static void operators_as_defined(void **state)
+{
+    static const char *const openblas_options[] = { "policy", "priority", "providers", "openblas?,reference", NULL };
+
+    (void)state;
+    wrong = 0;
+    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
+        char script[1024], written[1024];
+        struct rig want, openblas;
+        struct sessions sessions = { .script = script };
+
+        (void)snprintf(script, sizeof script, "%s%s\n-> y", formulas[i].inputs, formulas[i].op);
+        (void)snprintf(written, sizeof written, "%s%s\n-> y", formulas[i].inputs, formulas[i].formula);
+        assert_true(try_open(written, level_0_options, &want));
+        assert_true(try_open(script, openblas_options, &openblas));
+        for (size_t k = 0; k < sizeof formula_inputs / sizeof *formula_inputs; k++) {
+            feed(&want, &formula_inputs[k]);
+            rig_run(&want);
+            feed(&openblas, &formula_inputs[k]);
+            rig_run(&openblas);
+            compare(&openblas, &want, "openblas", formula_inputs[k].what, script);
+            for (size_t p = 0; p < SESSIONS; p++)
+                if (p == LEVEL_0 || available[p])
+                    compare(sessions_run(&sessions, p, feed, &formula_inputs[k]), &want,
+                            p == LEVEL_0 ? "level 0" : settings[p].name, formula_inputs[k].what, script);
+        }
+        rig_close(&openblas);
+        rig_close(&want);
+        sessions_close(&sessions);
+    }
+    expect_none_wrong();
+}
+
 /* ------------------------------------------------------------------ numbers as strings */
 
 static void texts(void **state)
@@ -769,6 +848,7 @@ int main(void)
         cmocka_unit_test(no_pixels),
         cmocka_unit_test(odd_windows),
         cmocka_unit_test(refused_sizes),
+        cmocka_unit_test(operators_as_defined),
         cmocka_unit_test(texts),
         cmocka_unit_test(attention),
         cmocka_unit_test(attention_on_each_provider),

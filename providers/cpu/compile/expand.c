@@ -109,11 +109,11 @@ static void expand_variadic(cpu_reader *reader, const inlay_node_info *info, con
         (void)add_scale(reader, parsed, 1 / (float)n, x, y, INLAY_NONE);
 }
 
-/* Expands to alpha * (A * B) + beta * C. */
+/* Expands to alpha * (A * B) + beta * C. With beta 0, C is not read (operators/gemm.c). */
 static void expand_gemm(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
 {
     const uint32_t y = cpu_reader_value(reader, info->outputs[0]);
-    const bool has_sum = info->input_count > 2 && info->inputs[2] != INLAY_NONE;
+    const bool has_sum = info->input_count > 2 && info->inputs[2] != INLAY_NONE && parsed->beta != 0;
     uint32_t x, c;
     cpu_op *op = add_op(reader, parsed, "Gemm", 2);
 
