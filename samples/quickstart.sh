@@ -65,7 +65,8 @@ set -m # a process group for the background, which is ended with its programs if
 inputs=$!
 set +m
 end_background() {
-    kill -- "-$inputs" 2>/dev/null && wait "$inputs" 2>/dev/null || true
+    kill -- "-$inputs" 2>/dev/null || true
+    wait "$inputs" 2>/dev/null || true
 }
 trap end_background EXIT
 step "build" build

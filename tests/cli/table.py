@@ -148,6 +148,7 @@ def stage():
     for folder in ("case", "cases", "data", "samples", "build", "onnx/test_one/test_data_set_0"):
         os.makedirs(folder)
     np.save("cat.npy", np.ones((1, 4), np.float32))
+    write("rows.csv", "a,b,c,d\n1,2,3,4\n")
     np.save("case/image.npy", np.ones((1, 4), np.float32))
     np.save("case/ids.npy", np.ones((1, 128), np.int64))
     for folder in ("data", "samples"):

@@ -8,6 +8,83 @@
 #include <string.h>
 #include <cmocka.h>
 
+/* Every pair of types, at the ends of their ranges: converted exactly if Python's rule says so, or else refused. */
+static void conversions(void **state)
+{
+    static const inlay_dtype types[] = { INLAY_BOOL,     INLAY_INT8,   INLAY_INT16,  INLAY_INT32,  INLAY_INT64,
+                                         INLAY_UINT8,    INLAY_UINT16, INLAY_UINT32, INLAY_UINT64, INLAY_FLOAT16,
+                                         INLAY_BFLOAT16, INLAY_FLOAT,  INLAY_DOUBLE };
+    static const struct {
+        inlay_dtype to;
+        double low, high; /* exclusive */
+        int bits;         /* of the mantissa */
+    } ranges[] = {
+        { INLAY_BOOL, -1, 2, 1 },
+        { INLAY_INT8, -129, 128, 8 },
+        { INLAY_INT16, -32769, 32768, 16 },
+        { INLAY_INT32, -0x1p31 - 1, 0x1p31, 32 },
+        { INLAY_INT64, -0x1.0000000000001p63, 0x1p63, 64 },
+        { INLAY_UINT8, -1, 256, 8 },
+        { INLAY_UINT16, -1, 65536, 16 },
+        { INLAY_UINT32, -1, 0x1p32, 32 },
+        { INLAY_UINT64, -1, 0x1p64, 64 },
+        { INLAY_FLOAT16, -65536, 65536, 11 },
+        { INLAY_BFLOAT16, -0x1p128, 0x1p128, 8 },
+        { INLAY_FLOAT, -0x1p128, 0x1p128, 24 },
+        { INLAY_DOUBLE, -INFINITY, INFINITY, 53 },
+    };
+    static const double values[] = { 0,    1,       2,        -1,      127,     128,    255,     256,    257,
+                                     2047, 2049,    32767,    -32768,  65504,   65535,  65536,   0x1p24, 0x1p24 + 1,
+                                     0.5,  0x1p-24, -0x1p-14, 0x1p31,  -0x1p31, 0x1p32, 0x1p53,  0x1p62, 0x1p63,
+                                     0.1,  1e39,    -0x1p63,  0x1p100, 3.5,     0x1p64, 0x1p-149 };
+    uint32_t tried = 0;
+
+    (void)state;
+    for (size_t f = 0; f < sizeof types / sizeof types[0]; f++)
+        for (size_t t = 0; t < sizeof ranges / sizeof ranges[0]; t++)
+            for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+                unsigned char from[8] = { 0 }, to[8] = { 0 };
+                double held, back, mantissa;
+                int exponent;
+                bool fits;
+
+                if (element_convert(INLAY_DOUBLE, &values[v], types[f], from, 1) != 1)
+                    continue;
+                assert_true(element_number(types[f], from, 0, &held, NULL));
+                assert_true(held == values[v]);
+                mantissa = frexp(held, &exponent);
+                fits = held > ranges[t].low && held < ranges[t].high &&
+                       ldexp(mantissa, ranges[t].bits) == trunc(ldexp(mantissa, ranges[t].bits)) &&
+                       (element_is_float(ranges[t].to) || held == trunc(held)) &&
+                       (ranges[t].to != INLAY_FLOAT16 || held * 0x1p24 == trunc(held * 0x1p24)) &&
+                       (ranges[t].to != INLAY_BFLOAT16 || held * 0x1p133 == trunc(held * 0x1p133));
+                assert_int_equal(element_convert(types[f], from, ranges[t].to, to, 1), fits ? 1 : 0);
+                if (fits) {
+                    assert_true(element_number(ranges[t].to, to, 0, &back, NULL));
+                    assert_true(back == held);
+                }
+                tried++;
+            }
+    assert_true(tried > 2000);
+    {
+        const int64_t wide[] = { (INT64_C(1) << 53) + 1, INT64_MAX, INT64_MIN };
+        const uint64_t above = UINT64_MAX;
+        double number;
+        int64_t integer;
+        float narrow;
+
+        assert_int_equal(element_convert(INLAY_INT64, &wide[0], INLAY_DOUBLE, &number, 1), 0);
+        assert_int_equal(element_convert(INLAY_INT64, &wide[1], INLAY_DOUBLE, &number, 1), 0);
+        assert_int_equal(element_convert(INLAY_INT64, &wide[2], INLAY_FLOAT, &narrow, 1), 1);
+        assert_int_equal(element_convert(INLAY_UINT64, &above, INLAY_DOUBLE, &number, 1), 0);
+        assert_int_equal(element_convert(INLAY_UINT64, &above, INLAY_INT64, &integer, 1), 0);
+        number = NAN;
+        assert_int_equal(element_convert(INLAY_DOUBLE, &number, INLAY_FLOAT, &narrow, 1), 1);
+        assert_true(isnan(narrow));
+        assert_int_equal(element_convert(INLAY_DOUBLE, &number, INLAY_INT64, &integer, 1), 0);
+    }
+}
+
 static void small_floats(void **state)
 {
     static const struct {
@@ -153,8 +230,9 @@ static void texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_floats),   cmocka_unit_test(packed),        cmocka_unit_test(wide),
-        cmocka_unit_test(float16_values), cmocka_unit_test(whole_numbers), cmocka_unit_test(texts),
+        cmocka_unit_test(conversions), cmocka_unit_test(small_floats),   cmocka_unit_test(packed),
+        cmocka_unit_test(wide),        cmocka_unit_test(float16_values), cmocka_unit_test(whole_numbers),
+        cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

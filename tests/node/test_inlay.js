@@ -73,7 +73,7 @@ const tests = {
     await assert.rejects(session.run({ x }), /input 'y' is missing/);
     await assert.rejects(session.run({ x, y: x, z: x }), /no input 'z'/);
     await assert.rejects(session.run({ x, y: short }), (e) => e.code === 'wrong shape' && /'y'/.test(e.message));
-    await assert.rejects(session.run({ x, y: new Tensor('int64', Array(60).fill(1), [3, 4, 5]) }), /int64/);
+    await assert.rejects(session.run({ x, y: new Tensor('int64', Array(60).fill(2 ** 53 + 2 ** 10 + 2), [3, 4, 5]) }), /int64/);
     await assert.rejects(session.run({ x, y: 5 }), /not a tensor/);
     await assert.rejects(session.run({ x, y: { type: 'string', data: [], dims: [2 ** 32, 2 ** 32] } }), /more strings than memory/);
     await assert.rejects(session.run({ x, y: x }, ['nope']), /no output 'nope'/);
@@ -86,6 +86,38 @@ const tests = {
     const one = (v) => new Tensor('float32', [v], [1]); // a scalar as programs write it
     const { output } = await scalars.run({ start: one(1), limit: one(5), delta: one(2) });
     assert.deepStrictEqual(Array.from(output.data), [1, 3]);
+  },
+
+  // Tensors of another type are converted if nothing is lost.
+  async conversions() {
+    const relu = await InferenceSession.create(model('test_relu')), gather = await InferenceSession.create(model('test_gather_0'));
+    const sixty = (array, value) => array.from({ length: 60 }, () => value);
+    for (const [type, array, value, good] of [['float64', Float64Array, 0.5, true], ['float64', Float64Array, 0.1, false],
+      ['int32', Int32Array, 7, true], ['int32', Int32Array, 2 ** 24 + 1, false], ['int64', BigInt64Array, 7n, true],
+      ['int64', BigInt64Array, 2n ** 53n + 1n, false], ['uint8', Uint8Array, 255, true],
+      ['float64', Float64Array, 1e39, false]]) {
+      const x = new Tensor(type, sixty(array, value), [3, 4, 5]);
+      if (!good) await assert.rejects(relu.run({ x }), /is not exact; convert it: new Tensor\('float32'/);
+      else assert.deepStrictEqual((await relu.run({ x })).y.data, sixty(Float32Array, Math.max(Number(value), 0)));
+    }
+    const data = floats([5, 4, 3, 2], (i) => i);
+    for (const [type, array, values, good] of [['int32', Int32Array, [0, 1, 3], true], ['float32', Float32Array, [0, 1, 3], true],
+      ['float32', Float32Array, [0, 1.5, 3], false], ['uint64', BigUint64Array, [0n, 1n, 3n], true],
+      ['uint64', BigUint64Array, [0n, 1n, 2n ** 63n], false]]) {
+      const run = gather.run({ data, indices: new Tensor(type, array.from(values), [3]) });
+      if (good) assert.deepStrictEqual((await run).y.dims, [3, 4, 3, 2]);
+      else await assert.rejects(run, /is int64, in which element/);
+    }
+  },
+
+  async options() {
+    await InferenceSession.create(model('test_relu'), { executionProviders: ['cpu', { name: 'cpu' }], logSeverityLevel: 2,
+      enableProfiling: false });
+    for (const [options, part] of [[{ executionProviders: ['cuda'] }, /'cuda' is not one of cpu/],
+      [{ executionProviders: ['cuda', 'cpu'] }, /'cuda'/], [{ executionProviders: [{ name: 'nonsense' }] }, /'nonsense'/],
+      [{ intraOpNumThread: 1 }, /unknown session option 'intraOpNumThread'; there are: executionProviders/],
+      [{ enableProfiling: true }, /'enableProfiling' is not supported/]])
+      await assert.rejects(InferenceSession.create(model('test_relu'), options), part);
   },
 
   // The provider returns the number of threads that it may use.

@@ -274,6 +274,92 @@ bool element_put(inlay_dtype dtype, void *data, int64_t index, int64_t value)
     return true;
 }
 
+/* The float nearest to value, except that an inexact one is odd: to round it again, to fewer bits, then gives the same as
+ * to round value. */
+static float to_odd(double value)
+{
+    float narrow = (float)value;
+    uint32_t bits;
+
+    if ((double)narrow == value || isnan(value) || isinf(narrow))
+        return narrow;
+    memcpy(&bits, &narrow, sizeof bits);
+    bits = (bits - (fabs((double)narrow) > fabs(value))) | 1;
+    memcpy(&narrow, &bits, sizeof bits);
+    return narrow;
+}
+
+bool element_put_number(inlay_dtype dtype, void *data, int64_t index, double value)
+{
+    const float narrow = (float)value, odd = to_odd(value);
+    uint32_t word;
+    uint16_t half;
+    const void *from = dtype == INLAY_DOUBLE ? (const void *)&value : &narrow;
+
+    if (dtype == INLAY_FLOAT16) {
+        half = element_half(odd);
+        from = &half;
+    } else if (dtype == INLAY_BFLOAT16) {
+        memcpy(&word, &odd, sizeof word);
+        half = isnan(value) ? 0x7fc0 : (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
+        from = &half;
+    } else if (dtype != INLAY_FLOAT && dtype != INLAY_DOUBLE) {
+        return false;
+    }
+    memcpy((char *)data + index * (int64_t)(inlay_dtype_bits(dtype) / 8), from, inlay_dtype_bits(dtype) / 8);
+    return true;
+}
+
+bool element_converts(inlay_dtype from, inlay_dtype to)
+{
+    static const uint64_t types =
+        INLAY_DTYPE_BIT(INLAY_FLOAT) | INLAY_DTYPE_BIT(INLAY_DOUBLE) | INLAY_DTYPE_BIT(INLAY_FLOAT16) |
+        INLAY_DTYPE_BIT(INLAY_BFLOAT16) | INLAY_DTYPE_BIT(INLAY_BOOL) | INLAY_DTYPE_BIT(INLAY_INT8) |
+        INLAY_DTYPE_BIT(INLAY_INT16) | INLAY_DTYPE_BIT(INLAY_INT32) | INLAY_DTYPE_BIT(INLAY_INT64) |
+        INLAY_DTYPE_BIT(INLAY_UINT8) | INLAY_DTYPE_BIT(INLAY_UINT16) | INLAY_DTYPE_BIT(INLAY_UINT32) |
+        INLAY_DTYPE_BIT(INLAY_UINT64);
+
+    return from > 0 && from < INLAY_DTYPE_COUNT && to > 0 && to < INLAY_DTYPE_COUNT &&
+           (types & INLAY_DTYPE_BIT(from)) != 0 && (types & INLAY_DTYPE_BIT(to)) != 0;
+}
+
+int64_t element_convert(inlay_dtype from, const void *source, inlay_dtype to, void *target, int64_t count)
+{
+    const double two_63 = 0x1p63;
+
+    INLAY_CHECK(element_converts(from, to));
+    for (int64_t i = 0; i < count; i++) {
+        int64_t integer = 0, again = 0;
+        double number = 0, back = 0;
+        const bool whole = element_integer(from, source, i, &integer);
+        bool above = whole && from == INLAY_UINT64 && integer < 0; /* the integer is 2^64 larger */
+
+        (void)element_number(from, source, i, &number, NULL);
+        if (element_is_float(to)) {
+            (void)element_put_number(to, target, i, number);
+            (void)element_number(to, target, i, &back, NULL);
+            if (isnan(number) ? !isnan(back) : back != number)
+                return i;
+            /* An integer of more than 53 bits may have been rounded before. */
+            if (whole && (above ? back >= 2 * two_63 || (uint64_t)back != (uint64_t)integer
+                                : back >= two_63 || (int64_t)back != integer))
+                return i;
+            continue;
+        }
+        if (!whole) {
+            if (!(number >= -two_63 && number < 2 * two_63) || trunc(number) != number)
+                return i;
+            above = number >= two_63;
+            integer = above ? (int64_t)(uint64_t)number : (int64_t)number;
+        }
+        (void)element_put(to, target, i, integer);
+        (void)element_integer(to, target, i, &again);
+        if (again != integer || above != (to == INLAY_UINT64 && again < 0))
+            return i;
+    }
+    return count;
+}
+
 void element_tolerance(inlay_dtype dtype, double *out_rtol, double *out_atol)
 {
     static const struct {

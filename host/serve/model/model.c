@@ -459,19 +459,32 @@ static uint32_t find_io(const inlay_io_info *ios, uint32_t count, const char *na
     return INLAY_NONE;
 }
 
-static inlay_status check_input(const struct model *model, infer_tensor *tensor, inlay_diag *diag)
+/* The names of the model's inputs, cut to fit. */
+static const char *input_names(const struct model *model, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < model->input_count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? ", " : "", model->inputs[i].name);
+    return text;
+}
+
+static inlay_status check_input(const struct model *model, infer_request *request, infer_tensor *tensor,
+                                inlay_diag *diag)
 {
     const inlay_io_info *io;
     char wanted[200], given[200];
+    inlay_status status;
     bool fits;
 
     tensor->input = find_io(model->inputs, model->input_count, tensor->name);
     if (tensor->input == INLAY_NONE)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'", model->name, tensor->name);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'; it has %s", model->name, tensor->name,
+                          input_names(model, wanted, sizeof wanted));
     io = &model->inputs[tensor->input];
     if (files_is_list(io)) {
-        inlay_status status = files_take(tensor, diag);
-
+        status = files_take(tensor, diag);
         if (status != INLAY_OK)
             return status;
         if (!model->batchable && tensor->count > 1)
@@ -479,9 +492,9 @@ static inlay_status check_input(const struct model *model, infer_tensor *tensor,
                               "input '%s' has %llu files, but model '%s' takes one: its outputs have no row for each",
                               tensor->name, (unsigned long long)tensor->count, model->name);
     }
-    if (io->dtype != tensor->dtype)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is %s, but the model expects %s", tensor->name,
-                          datatype_name(tensor->dtype), datatype_name(io->dtype));
+    status = io->dtype != tensor->dtype ? infer_convert(request, tensor, io->dtype, diag) : INLAY_OK;
+    if (status != INLAY_OK)
+        return status;
     if (io->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     fits = io->rank == tensor->rank;
@@ -522,7 +535,7 @@ inlay_status model_check(struct job *job, inlay_diag *diag)
 
     job->bytes = 0;
     for (uint32_t i = 0; i < request->input_count; i++) {
-        inlay_status status = check_input(model, &request->inputs[i], diag);
+        inlay_status status = check_input(model, request, &request->inputs[i], diag);
 
         if (status != INLAY_OK)
             return status;

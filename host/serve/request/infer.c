@@ -1,5 +1,6 @@
 /* Functions shared by the protocols. */
 #include "inlay/check.h"
+#include "base/element.h"
 #include "serve/request/infer.h"
 #include "serve/request/datatype.h"
 #include <stdlib.h>
@@ -112,6 +113,35 @@ inlay_status infer_set_raw(infer_request *request, infer_tensor *tensor, char *d
         memcpy(tensor->data, data, bytes);
     }
     return tensor->dtype == INLAY_BOOL ? check_bools(tensor, diag) : INLAY_OK;
+}
+
+inlay_status infer_convert(infer_request *request, infer_tensor *tensor, inlay_dtype dtype, inlay_diag *diag)
+{
+    infer_tensor made = *tensor;
+    char text[96];
+    int64_t done;
+    inlay_status status;
+
+    if (!element_converts(tensor->dtype, dtype) || tensor->data == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is %s, but the model expects %s", tensor->name,
+                          datatype_name(tensor->dtype), datatype_name(dtype));
+    status = allocate(request, &made, tensor->count * datatype_bytes(dtype), diag);
+    if (status != INLAY_OK)
+        return status;
+    done = element_convert(tensor->dtype, tensor->data, dtype, made.data, (int64_t)tensor->count);
+    if (done < (int64_t)tensor->count) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "input '%s' is %s, but the model expects %s, in which element %lld, %s, is not exact: send %s",
+                            tensor->name, datatype_name(tensor->dtype), datatype_name(dtype), (long long)done,
+                            element_text(tensor->dtype, tensor->data, done, text, sizeof text), datatype_name(dtype));
+        free(made.data);
+        return status;
+    }
+    if (tensor->owned)
+        free(tensor->data);
+    made.dtype = dtype;
+    *tensor = made;
+    return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ copies */

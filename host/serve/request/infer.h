@@ -65,6 +65,10 @@ bool infer_count(uint32_t rank, const int64_t *dims, uint64_t *out_count);
 bool infer_set_sequence(infer_request *request, const char *id, size_t bytes);
 /* Sets the raw bytes of a tensor whose name, type and shape are set. Aligned bytes are referenced, others are copied.
  */
+/* Converts the elements to another type if nothing is lost (element_convert). INLAY_INVALID_ARGUMENT: an element would
+ * change, or the types have no common values. */
+INLAY_NODISCARD inlay_status infer_convert(infer_request *request, infer_tensor *tensor, inlay_dtype dtype,
+                                           inlay_diag *diag);
 INLAY_NODISCARD inlay_status infer_set_raw(infer_request *request, infer_tensor *tensor, char *data, uint64_t bytes,
                                            inlay_diag *diag);
 

@@ -30,7 +30,8 @@ static const char doc[] =
     "  custom:COMMAND   the number printed by COMMAND, run with the folders of A's and B's outputs (.npy)\n\n"
     "--data DIR contains <input>.npy or .pb for each input, or such folders, or .npz files, each with one or several "
     "samples; FILE.npz has an array for each input, with one sample, or with several along an additional axis or the "
-    "batch axis. Without --data, inputs are random, as for inlay run. If the bound is violated, a few samples are run "
+    "batch axis; each row of FILE.csv or FILE.csv:COLUMN,... is a sample; for a model with one input that takes pictures, "
+    "sound or texts, each such file is one. Without --data, inputs are random, as for inlay run. If the bound is violated, a few samples are run "
     "again to find the first value that differs.\n\n"
     "Examples:\n"
     "  inlay compare model.onnx small.onnx --data samples/ --at-least 0.99\n"
@@ -87,7 +88,8 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
 }
 
 static const cli_option own_options[] = {
-    { "data", "DIR|FILE", "Samples to run on: a folder, or a .npz file", CLI_TEXT(compare_args, data) },
+    { "data", "DIR|FILE", "Samples to run on: a folder, .npz or .csv file\v; pictures for a model that takes them",
+      CLI_TEXT(compare_args, data) },
     { "samples", "N", "Use at most N samples (default: all; random ones: 8)",
       CLI_NUMBER(compare_args, samples, 1, 1e7) },
     { "metric", "METRIC", "Score of an output (default: auto)", CLI_CALL_ALL(take_metric) },

@@ -7,6 +7,7 @@
 #include "cli/inputs.h"
 #include "data/npy.h"
 #include "data/value.h"
+#include "data/view.h"
 #include "cli/watchdog_report.h"
 #include "cli/watched.h"
 #include <errno.h>
@@ -21,11 +22,12 @@ static const char doc[] =
     "Examples:\n"
     "  inlay run model.onnx\n"
     "  inlay run model.onnx --input image=cat.npy --outputs out/\n"
-    "  inlay run model.onnx --input ids=random:1,128 --dim batch=1 --providers reference\n"
-    "  inlay run model.onnx --inputs case/ --json\n"
+    "  inlay run model.onnx --input image=1,2,3,4       # or image='[[1,2,3,4]]'\n"
+    "  inlay run model.onnx --input image=rows.csv\n"
+    "  inlay run model.onnx --input ids=random:1,128 --dim batch=1\n"
     "  inlay run model.onnx --inputs case/ --expect case/ --rtol 1e-4\n"
     "  inlay run model.onnx --watch /encoder/Softmax    # or --watch op:Softmax\n"
-    "  inlay run model.onnx --check-finite              # with --level 0: each node of the file\n";
+    "  inlay run model.onnx --check-finite\n";
 
 typedef struct run_args {
     struct feed feed;
@@ -116,14 +118,35 @@ done:
     return status;
 }
 
-/* Compares every output with the value of --expect. Prints a line to stderr for each output that differs; *out_wrong is
- * their number. */
+/* The result of --expect. */
+struct verdict {
+    uint32_t wrong;    /* outputs that differ */
+    double error;      /* the largest difference between elements of any output; INFINITY for NaN or infinity */
+    const char *where; /* the output that has it; NULL: all elements are equal */
+};
+
+/* Adds the largest difference between the elements of two tensors of the same type and shape. */
+static void add_error(struct verdict *verdict, const char *name, const inlay_value *got, const inlay_value *want)
+{
+    inlay_tensor_view view;
+    struct comparison exact;
+
+    if (!value_view(want, &view) || inlay_value_data(got) == NULL)
+        return;
+    exact = compare_elements(inlay_value_data(got), &view, inlay_value_count(want), 0, 0);
+    if (exact.wrong > 0 && (verdict->where == NULL || exact.worst > verdict->error)) {
+        verdict->error = exact.worst;
+        verdict->where = name;
+    }
+}
+
+/* Compares every output with the value of --expect. Prints a line to stderr for each output that differs. */
 static inlay_status compare_outputs(const run_args *args, const cli_common *common, const inlay_session *session,
-                                    inlay_context *context, uint32_t *out_wrong, inlay_diag *diag)
+                                    inlay_context *context, struct verdict *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    *out_wrong = 0;
+    *out = (struct verdict){ 0 };
     for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         const inlay_value *got = inlay_context_output(context, i);
@@ -141,19 +164,35 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
         atol = args->atol >= 0 ? args->atol : atol;
         if (got != NULL)
             status = compare_values(got, want, rtol, atol, &same, text, sizeof text, diag);
+        if (same)
+            add_error(out, info.name, got, want);
         inlay_value_unref(want);
         if (status != INLAY_OK)
             return status;
         if (!same)
             cli_say(common, "output '%s': %s (tolerance %.3g + %.3g |expected|)", info.name, text, atol, rtol);
-        *out_wrong += !same;
+        out->wrong += !same;
     }
 done:
     return status;
 }
 
+static void print_verdict(const run_args *args, const inlay_session *session, const struct verdict *verdict)
+{
+    const uint32_t count = own_outputs(args, session);
+
+    if (verdict->wrong > 0)
+        (void)printf("%u of %u outputs differ from %s\n", verdict->wrong, count, args->expect);
+    else if (verdict->where == NULL)
+        (void)printf("%s as in %s: every element is equal\n", count == 1 ? "the output is" : "all outputs are",
+                     args->expect);
+    else
+        (void)printf("%s as in %s within the tolerance: largest error %.3g, in '%s'\n",
+                     count == 1 ? "the output is" : "all outputs are", args->expect, verdict->error, verdict->where);
+}
+
 static void print_text(const run_args *args, const cli_common *common, inlay_session *session, inlay_context *context,
-                       double create_ms, double run_ms)
+                       double create_ms, double run_ms, const struct verdict *verdict)
 {
     for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -170,12 +209,14 @@ static void print_text(const run_args *args, const cli_common *common, inlay_ses
                     npy_note(inlay_value_dtype(value)));
     }
     watched_print(&args->watched, session, context, args->values);
+    if (args->expect != NULL)
+        print_verdict(args, session, verdict);
     (void)printf("created in %.1f ms, ran in %.3f ms\n", create_ms, run_ms);
     watchdog_report_print(session);
 }
 
 static json_t *make_json(const run_args *args, inlay_session *session, inlay_context *context, double create_ms,
-                         double run_ms, inlay_value *const *inputs, uint32_t wrong)
+                         double run_ms, inlay_value *const *inputs, const struct verdict *verdict)
 {
     json_t *outputs = json_array(), *made = json_array(), *json, *watchdog;
 
@@ -200,7 +241,9 @@ static json_t *make_json(const run_args *args, inlay_session *session, inlay_con
     json = json_pack("{s:s, s:o, s:f, s:f, s:o}", "model", args->model, "outputs", outputs, "create_ms", create_ms,
                      "run_ms", run_ms, "assumed_inputs", made);
     if (args->expect != NULL && json != NULL)
-        (void)json_object_set_new(json, "differing_outputs", json_integer(wrong));
+        (void)json_object_set_new(json, "differing_outputs", json_integer(verdict->wrong));
+    if (args->expect != NULL && json != NULL && verdict->wrong == 0)
+        (void)json_object_set_new(json, "largest_error", value_number_json(verdict->error));
     if (args->watched.count > 0 && json != NULL)
         (void)json_object_set_new(json, "watched", watched_json(&args->watched, session, context, args->values));
     watchdog = watchdog_report_json(session);
@@ -215,7 +258,7 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     inlay_session *session = NULL;
     first_run first = { 0 };
     double start = clock_ms(), create_ms;
-    uint32_t wrong = 0;
+    struct verdict verdict = { 0 };
     inlay_status status;
 
     if (args->expect != NULL)
@@ -231,13 +274,13 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     if (args->outputs != NULL)
         INLAY_TRY(save_outputs(args, session, first.context, diag));
     if (args->expect != NULL)
-        INLAY_TRY(compare_outputs(args, common, session, first.context, &wrong, diag));
-    *out_code = wrong > 0 ? CLI_FAILED : CLI_OK;
+        INLAY_TRY(compare_outputs(args, common, session, first.context, &verdict, diag));
+    *out_code = verdict.wrong > 0 ? CLI_FAILED : CLI_OK;
     if (common->json)
         *out_code = cli_print_json(
-            common, make_json(args, session, first.context, create_ms, first.ms, first.inputs, wrong), *out_code);
+            common, make_json(args, session, first.context, create_ms, first.ms, first.inputs, &verdict), *out_code);
     else
-        print_text(args, common, session, first.context, create_ms, first.ms);
+        print_text(args, common, session, first.context, create_ms, first.ms, &verdict);
 done:
     first_run_deinit(&first, session);
     inlay_session_destroy(session);

@@ -10,13 +10,15 @@ error_t feed_take_input(const cli_option *option, void *field, char *arg, struct
 error_t feed_take_seed(const cli_option *option, void *field, char *arg, struct argp_state *state);
 /* Rows of a verb's options. */
 #define FEED_OPTIONS(type, field)                                                                                      \
-    { "input", "NAME=FILE",                                                                                            \
-      "Input NAME from a .npy, .npz or .pb file, or random\v(random:2,3,4 sets its shape); inputs of bytes and of "    \
-      "strings also from a picture, a sound file, a text file, or text:WORDS",                                         \
+    { "input", "NAME=VALUE",                                                                                           \
+      "Input NAME: FILE.npy, .npz or .pb; rows of FILE.csv; 1,2,3 or [[1,2],[3,4]]; a picture; random or "             \
+      "random:2,3,4; a file of bytes or text, or text:WORDS, if the input takes these\v. FILE.csv:a,b selects "        \
+      "columns "                                                                                                       \
+      "by name or number from 1. Other element types are converted if nothing is lost",                                \
       CLI_CALL(feed_take_input, type, field) },                                                                        \
-        { "inputs", "DIR|FILE.npz",                                                                                    \
-          "Inputs from DIR/<name>.npy, or the arrays of FILE.npz\v(also DIR/<name>.npz and .pb; '/' and ':' in names " \
-          "read as '_')",                                                                                              \
+        { "inputs", "DIR|FILE",                                                                                        \
+          "Inputs from DIR/<name>.npy, the arrays of FILE.npz or the columns of FILE.csv\v(also DIR/<name>.npz and "   \
+          ".pb; '/' and ':' in names read as '_')",                                                                    \
           CLI_TEXT(type, field.dir) },                                                                                 \
     {                                                                                                                  \
         "seed", "N", "Seed of random inputs (default: 0)", CLI_CALL(feed_take_seed, type, field.seed)                  \

@@ -1,8 +1,11 @@
 #include "data/dataset.h"
 #include "inlay/check.h"
 #include "base/element.h"
+#include "data/csv.h"
 #include "data/npy.h"
 #include "data/npy_format.h"
+#include "data/picture.h"
+#include "data/raw.h"
 #include "data/value.h"
 #include "data/view.h"
 #include "data/zip.h"
@@ -18,18 +21,19 @@ enum { MAX_SAMPLES = 1 << 24 };
 /* A file or folder of the data set: one sample, or one for each row of its arrays. */
 struct source {
     char *path;
-    enum { IS_FOLDER, IS_NPZ, IS_FILE } kind;
+    enum { IS_FOLDER, IS_NPZ, IS_TABLE, IS_FILE } kind;
     uint32_t first, count; /* samples */
 };
 
 /* The source of an input's values, while its file or folder is open. */
 struct column {
-    FILE *npy;       /* or NULL */
-    char *pb;        /* path of a .pb file, or NULL */
-    char *label;     /* for messages */
-    int64_t samples; /* 1: the same values for all samples of the source */
-    int64_t rows;    /* rows of the array per sample; 0: the whole array */
-    bool keeps_axis; /* the rows remain the first axis */
+    FILE *npy;          /* or NULL */
+    char *file;         /* path of a .pb file, or of a file that is the value of one sample; or NULL */
+    inlay_value *table; /* the rows of a table, or NULL */
+    char *label;        /* for messages */
+    int64_t samples;    /* 1: the same values for all samples of the source */
+    int64_t rows;       /* rows of the array per sample; 0: the whole array */
+    bool keeps_axis;    /* the rows remain the first axis */
 };
 
 struct dataset {
@@ -40,9 +44,10 @@ struct dataset {
     struct source *sources; /* NULL: random */
     uint32_t source_count, count;
     uint32_t input_count;
-    struct column *columns; /* [input_count] of the open source */
-    struct arena open;      /* labels and paths of the open source */
-    uint32_t at;            /* index of the open source; INLAY_NONE = none */
+    struct column *columns;        /* [input_count] of the open source */
+    struct arena open;             /* labels and paths of the open source */
+    struct picture_reader *reader; /* of pictures for an input of numbers; NULL until the first one */
+    uint32_t at;                   /* index of the open source; INLAY_NONE = none */
 };
 
 static bool ends_with(const char *text, const char *suffix)
@@ -54,9 +59,11 @@ static bool ends_with(const char *text, const char *suffix)
 
 static void close_source(struct dataset *dataset)
 {
-    for (uint32_t i = 0; i < dataset->input_count; i++)
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
         if (dataset->columns[i].npy != NULL)
             (void)fclose(dataset->columns[i].npy);
+        inlay_value_unref(dataset->columns[i].table);
+    }
     memset(dataset->columns, 0, dataset->input_count * sizeof *dataset->columns);
     arena_deinit(&dataset->open);
     dataset->at = INLAY_NONE;
@@ -68,6 +75,7 @@ void dataset_close(struct dataset *dataset)
         return;
     if (dataset->columns != NULL)
         close_source(dataset);
+    picture_close(dataset->reader);
     feed_deinit(&dataset->feed);
     arena_deinit(&dataset->arena);
     free(dataset);
@@ -122,6 +130,8 @@ static inlay_status measure_column(struct dataset *dataset, uint32_t i, inlay_di
     uint64_t left;
     inlay_status status = INLAY_OK;
 
+    if (column->table != NULL)
+        return INLAY_OK;
     column->samples = 1;
     if (column->npy == NULL)
         return INLAY_OK;
@@ -198,8 +208,8 @@ static inlay_status open_file(struct dataset *dataset, uint32_t i, char *path, i
     struct column *column = &dataset->columns[i];
 
     column->label = path;
-    if (ends_with(path, ".pb")) {
-        column->pb = path;
+    if (!ends_with(path, ".npy")) {
+        column->file = path;
         return INLAY_OK;
     }
     column->npy = fopen(path, "rbe");
@@ -232,6 +242,62 @@ done:
     return status;
 }
 
+/* Reads a table: a sample is one row, or as many as the input declares. An input of one axis with a fixed size takes
+ * the columns of a row. */
+static inlay_status open_table(struct dataset *dataset, const char *path, inlay_diag *diag)
+{
+    const uint32_t count = dataset->input_count;
+    const char **names = arena_array(&dataset->open, (size_t)count + 1, sizeof *names);
+    uint32_t all = 0, first = 0;
+    bool named = false;
+    csv_table table;
+    inlay_status status = INLAY_OK;
+
+    if (names == NULL)
+        return no_memory(diag, "for the samples");
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < count; i++) {
+            inlay_io_info info = { .struct_size = sizeof info };
+            struct column *column = &dataset->columns[i];
+            int64_t dims[INLAY_MAX_RANK];
+            uint32_t width;
+
+            INLAY_TRY(inlay_session_input(dataset->session, i, &info));
+            names[i] = info.name;
+            column->rows = info.rank > 0 && info.rank <= INLAY_MAX_RANK && info.dims[0] > 1 ? info.dims[0] : 1;
+            column->keeps_axis = info.rank != 1 || column->rows == 1;
+            if (!column->keeps_axis) {
+                dims[0] = -1;
+                dims[1] = column->rows;
+                column->rows = 1;
+                info.dims = dims;
+                info.rank = 2;
+            }
+            width = csv_width(&info);
+            all += pass == 0 ? width : 0;
+            if (pass == 0)
+                continue;
+            column->label = (char *)(uintptr_t)path;
+            INLAY_TRY(csv_value(&table, &info, csv_columns(path), first,
+                                named        ? INLAY_NONE
+                                : count == 1 ? 0
+                                             : all - width,
+                                &column->table, diag));
+            first += width;
+            column->samples = (int64_t)table.row_count / column->rows;
+            if (column->samples * column->rows != (int64_t)table.row_count)
+                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has %llu rows; input '%s' takes %lld at a time",
+                                  path, (unsigned long long)table.row_count, info.name, (long long)column->rows);
+        }
+        if (pass == 0)
+            INLAY_TRY(csv_read(path, names, count, &dataset->open, &table, diag));
+        for (uint32_t i = 0; pass == 0 && i < count && count > 1; i++)
+            named |= csv_has_column(&table, names[i]);
+    }
+done:
+    return status;
+}
+
 /* Opens the arrays of a source and counts its samples. */
 static inlay_status open_source(struct dataset *dataset, uint32_t index, inlay_diag *diag)
 {
@@ -250,6 +316,7 @@ static inlay_status open_source(struct dataset *dataset, uint32_t index, inlay_d
                           "sample into a .npz file or a folder",
                           source->path, dataset->input_count);
     INLAY_TRY(source->kind == IS_NPZ      ? open_archive(dataset, source->path, diag)
+              : source->kind == IS_TABLE  ? open_table(dataset, source->path, diag)
               : source->kind == IS_FOLDER ? open_folder(dataset, source->path, diag)
                                           : open_file(dataset, 0, source->path, diag));
     for (uint32_t i = 0; i < dataset->input_count; i++) {
@@ -290,6 +357,16 @@ static bool holds_inputs(const struct dataset *dataset, const char *dir)
     return holds;
 }
 
+/* Whether the file is the value of the model's only input: a picture, sound or text for an input that takes these. */
+static bool is_value(const struct dataset *dataset, const char *path)
+{
+    inlay_io_info info = { .struct_size = sizeof info };
+
+    return dataset->input_count == 1 && inlay_session_input(dataset->session, 0, &info) == INLAY_OK &&
+           ((picture_is_file(path) && (picture_fits(&info) || raw_is(path, &info))) ||
+            (raw_is_file(path) && raw_is(path, &info)));
+}
+
 /* Adds the file or folder at path, if it is a source. */
 static inlay_status add_source(struct dataset *dataset, const char *path, bool *out_added, inlay_diag *diag)
 {
@@ -297,13 +374,15 @@ static inlay_status add_source(struct dataset *dataset, const char *path, bool *
     struct source source = { .kind = IS_FILE };
 
     *out_added = false;
-    if (stat(path, &file_info) != 0)
+    if (csv_is(path)) /* the path may end in the names of columns */
+        source.kind = IS_TABLE;
+    else if (stat(path, &file_info) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
-    if (S_ISDIR(file_info.st_mode))
+    else if (S_ISDIR(file_info.st_mode))
         source.kind = IS_FOLDER;
     else if (ends_with(path, ".npz"))
         source.kind = IS_NPZ;
-    else if (!ends_with(path, ".npy") && !ends_with(path, ".pb"))
+    else if (!ends_with(path, ".npy") && !ends_with(path, ".pb") && !is_value(dataset, path))
         return INLAY_OK;
     if (source.kind == IS_FOLDER && !holds_inputs(dataset, path))
         return INLAY_OK;
@@ -349,9 +428,9 @@ static inlay_status list_sources(struct dataset *dataset, const char *path, inla
     inlay_status status = INLAY_OK;
     bool added;
 
-    if (stat(path, &file_info) != 0)
+    if (!csv_is(path) && stat(path, &file_info) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
-    if (S_ISDIR(file_info.st_mode) && !holds_inputs(dataset, path)) {
+    if (!csv_is(path) && S_ISDIR(file_info.st_mode) && !holds_inputs(dataset, path)) {
         INLAY_TRY(list_folder(dataset, path, diag));
     } else {
         dataset->sources = arena_array(&dataset->arena, 1, sizeof *dataset->sources);
@@ -360,10 +439,11 @@ static inlay_status list_sources(struct dataset *dataset, const char *path, inla
         INLAY_TRY(add_source(dataset, path, &added, diag));
     }
     if (dataset->source_count == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "--data %s has no samples; expected .npz files, or files or folders of "
-                          "<input>.npy and <input>.pb (inlay help compare)",
-                          path);
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "--data %s has no samples; expected .npz or .csv files, files or folders of <input>.npy and "
+            "<input>.pb, or pictures, sound or texts for a model with one such input (inlay help compare)",
+            path);
 done:
     return status;
 }
@@ -439,6 +519,48 @@ static void drop_axis(const struct column *column, inlay_tensor_view *view)
     }
 }
 
+/* Makes the value of a sample from a whole file. */
+static inlay_status load_file(struct dataset *dataset, const char *path, const inlay_io_info *info,
+                              inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    if (raw_is(path, info))
+        return raw_load(path, info, out_value, diag);
+    if (!picture_is_file(path))
+        return value_load(path, info, out_value, diag);
+    if (dataset->reader == NULL) {
+        status = picture_open(dataset->session, info, dataset->caller.options, &dataset->reader, diag);
+        if (status == INLAY_OK && !dataset->caller.quiet)
+            (void)fprintf(stderr,
+                          "%s: input '%s': pictures prepared by %s (other steps: inlay pipe MODEL --pre STEPS)\n",
+                          dataset->caller.name, info->name, picture_steps(dataset->reader));
+    }
+    return status == INLAY_OK ? picture_load(dataset->reader, path, out_value, diag) : status;
+}
+
+/* Copies the rows of a sample out of a table. */
+static inlay_status load_rows(const struct column *column, uint32_t sample, inlay_value **out_value, inlay_diag *diag)
+{
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_tensor_view view;
+    uint64_t bytes;
+
+    if (!value_view(column->table, &view))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s: the table is not in host memory", column->label);
+    memcpy(dims, view.dims, view.rank * sizeof *dims);
+    if (column->samples > 1) { /* otherwise the table is the sample */
+        bytes = (uint64_t)(inlay_value_count(column->table) / column->samples) *
+                (view.dtype == INLAY_STRING ? sizeof(inlay_str) : inlay_dtype_bits(view.dtype) / 8);
+        view.data = (char *)view.data + sample * bytes;
+        view.bytes = bytes;
+        dims[0] = column->rows;
+    }
+    view.dims = dims;
+    drop_axis(column, &view);
+    return value_from_view(&view, out_value, diag);
+}
+
 static inlay_status load_column(struct dataset *dataset, uint32_t i, uint32_t row, inlay_value **out_value,
                                 inlay_diag *diag)
 {
@@ -449,8 +571,12 @@ static inlay_status load_column(struct dataset *dataset, uint32_t i, uint32_t ro
     inlay_status status;
 
     INLAY_TRY(inlay_session_input(dataset->session, i, &info));
-    if (column->pb != NULL) {
-        status = value_load(column->pb, &info, out_value, diag);
+    if (column->file != NULL) {
+        status = load_file(dataset, column->file, &info, out_value, diag);
+        goto done;
+    }
+    if (column->table != NULL) {
+        status = load_rows(column, row, out_value, diag);
         goto done;
     }
     if (column->npy == NULL)
@@ -463,11 +589,8 @@ static inlay_status load_column(struct dataset *dataset, uint32_t i, uint32_t ro
                                 diag));
         drop_axis(column, &view);
     }
-    if (info.dtype != INLAY_UNDEFINED && view.dtype != info.dtype)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has type %s, but input '%s' is %s", column->label,
-                            inlay_dtype_name(view.dtype), info.name, inlay_dtype_name(info.dtype));
-    else
-        status = value_from_view(&view, out_value, diag);
+    INLAY_TRY(value_from_view(&view, out_value, diag));
+    status = value_convert(column->label, &info, out_value, diag);
 done:
     arena_deinit(&arena);
     return status;

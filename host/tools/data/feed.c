@@ -2,6 +2,9 @@
 #include "base/checked.h"
 #include "base/element.h"
 #include "base/random.h"
+#include "data/csv.h"
+#include "data/literal.h"
+#include "data/picture.h"
 #include "data/raw.h"
 #include "inlay/check.h"
 #include "data/value.h"
@@ -436,6 +439,88 @@ done:
     return status;
 }
 
+/* An input from a table. columns: see csv_value(). in_order: the table has the columns of all inputs. */
+static inlay_status load_table(const struct request *request, const char *path, bool in_order, inlay_value **out_value)
+{
+    const uint32_t count = inlay_session_input_count(request->session);
+    struct arena arena = { 0 };
+    const char **names = arena_array(&arena, (size_t)count + 1, sizeof *names);
+    uint32_t first = 0, others = 0, before = 0;
+    csv_table table;
+    inlay_status status = INLAY_OK;
+
+    if (names == NULL)
+        status = no_memory(request->diag, "for %s", path);
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
+        inlay_io_info other = { .struct_size = sizeof other };
+
+        status = inlay_session_input(request->session, i, &other);
+        names[i] = other.name;
+        if (i == request->index)
+            first = before;
+        else if (in_order)
+            others += csv_width(&other);
+        before += in_order ? csv_width(&other) : 0;
+    }
+    if (status == INLAY_OK)
+        status = csv_read(path, names, count, &arena, &table, request->diag);
+    for (uint32_t i = 0; i < count && status == INLAY_OK && count > 1; i++)
+        others = csv_has_column(&table, names[i]) ? INLAY_NONE : others;
+    if (status == INLAY_OK)
+        status = csv_value(&table, request->info, csv_columns(path), first, others, out_value, request->diag);
+    if (status == INLAY_OK && !request->caller->quiet)
+        (void)fprintf(stderr, "%s: input '%s': %" PRIu64 " rows of %s, %s\n", request->caller->name,
+                      request->info->name, table.row_count, table.path,
+                      table.head != NULL ? "whose first line is a header" : "without a header");
+    arena_deinit(&arena);
+    return status;
+}
+
+static inlay_status load_picture(const struct request *request, const char *path, inlay_value **out_value)
+{
+    struct picture_reader *reader = NULL;
+    inlay_status status;
+
+    INLAY_TRY(picture_open(request->session, request->info, request->caller->options, &reader, request->diag));
+    INLAY_TRY(picture_load(reader, path, out_value, request->diag));
+    if (!request->caller->quiet)
+        (void)fprintf(stderr, "%s: input '%s': picture prepared by %s (other steps: inlay pipe MODEL --pre STEPS)\n",
+                      request->caller->name, request->info->name, picture_steps(reader));
+done:
+    picture_close(reader);
+    return status;
+}
+
+/* The value of --input NAME=source. */
+static inlay_status load_source(const struct request *request, const char *source, inlay_value **out_value)
+{
+    const inlay_io_info *info = request->info;
+    const bool listed = info->kind == INLAY_KIND_TENSOR || info->kind == INLAY_KIND_OPTIONAL;
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_io_info sized = *info;
+    struct request with_sizes = *request;
+    inlay_status status;
+
+    if (info->rank <= INLAY_MAX_RANK) { /* sizes of --dim are known, too */
+        for (uint32_t axis = 0; axis < info->rank; axis++)
+            dims[axis] = info->dims[axis] >= 0 ? info->dims[axis]
+                                               : named_dim(request->feed, request->caller, info->dim_names[axis]);
+        sized.dims = dims;
+    }
+    with_sizes.info = &sized;
+    if (listed && literal_is(source) && access(source, F_OK) != 0)
+        status = literal_load(source, &sized, out_value, request->diag);
+    else if (listed && csv_is(source))
+        status = load_table(&with_sizes, source, false, out_value);
+    else if (picture_is_file(source) && picture_fits(&sized))
+        return load_picture(&with_sizes, source, out_value);
+    else if (raw_is(source, info))
+        return raw_load(source, info, out_value, request->diag);
+    else
+        return value_load(source, info, out_value, request->diag);
+    return status == INLAY_OK ? value_wrap(info, out_value, request->diag) : status;
+}
+
 static inlay_status make_value(const struct request *request, inlay_value **out_value)
 {
     const char *source = NULL;
@@ -450,10 +535,10 @@ static inlay_status make_value(const struct request *request, inlay_value **out_
         return make_random(request, NULL, out_value);
     if (source != NULL && strncmp(source, "random:", 7) == 0)
         return make_random(request, source + 7, out_value);
-    if (source != NULL && raw_is(source, request->info))
-        return raw_load(source, request->info, out_value, request->diag);
     if (source != NULL)
-        return value_load(source, request->info, out_value, request->diag);
+        return load_source(request, source, out_value);
+    if (request->feed->dir != NULL && csv_is(request->feed->dir))
+        return load_table(request, request->feed->dir, true, out_value);
     if (request->feed->dir != NULL) {
         status = value_load_named(request->feed->dir, request->info, out_value, request->diag);
         return status == INLAY_OK && *out_value == NULL && !request->info->optional
@@ -543,7 +628,7 @@ inlay_status feed_make(struct feed *feed, feed_caller caller, const inlay_sessio
     inlay_status status;
 
     *out_values = NULL;
-    status = feed->dir != NULL ? value_source("--inputs", feed->dir, diag) : INLAY_OK;
+    status = feed->dir != NULL && !csv_is(feed->dir) ? value_source("--inputs", feed->dir, diag) : INLAY_OK;
     if (status != INLAY_OK)
         return status;
     status = check_names(feed, session, diag);

@@ -1,7 +1,8 @@
 /* data/feed.h - the inputs of a run: from files, from a folder, or random.
  *
  *     --input NAME=FILE.npy | NAME=FILE.npz | NAME=FILE.pb | NAME=random | NAME=random:2,3,224,224
- *     --inputs DIR | FILE.npz     --seed N
+ *     --input NAME=1,2,3 | NAME=[[1,2],[3,4]] | NAME=FILE.csv | NAME=FILE.csv:COLUMN,...
+ *     --inputs DIR | FILE.npz | FILE.csv     --seed N
  *
  * An input of bytes ([N]) or of strings accepts any other file: its bytes, such as those of a picture, or its lines;
  * NAME=text:WORDS is a string.

@@ -23,6 +23,16 @@ bool raw_is(const char *source, const inlay_io_info *info)
            (info->dtype == INLAY_UINT8 && (info->rank == 1 || info->rank == INLAY_RANK_UNKNOWN));
 }
 
+bool raw_is_file(const char *path)
+{
+    static const char *const suffixes[] = { ".wav", ".flac", ".ogg", ".mp3", ".aiff", ".txt" };
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+        if (ends_with(path, suffixes[i]))
+            return true;
+    return false;
+}
+
 static inlay_status read_file(const char *path, char **out, size_t *out_bytes, inlay_diag *diag)
 {
     FILE *file = fopen(path, "rb");

@@ -39,15 +39,55 @@ done:
     return status;
 }
 
-/* Wraps a tensor for an optional input. Consumes *value. */
-static inlay_status wrap_optional(inlay_value **value, inlay_diag *diag)
+inlay_status value_wrap(const inlay_io_info *info, inlay_value **value, inlay_diag *diag)
 {
     inlay_value *inner = *value;
-    inlay_status status =
-        inlay_value_create_list(INLAY_KIND_OPTIONAL, inlay_value_dtype(inner), &inner, 1, value, diag);
+    inlay_status status;
 
+    if (info->kind != INLAY_KIND_OPTIONAL)
+        return INLAY_OK;
     INLAY_CHECK(inner != NULL);
+    *value = NULL;
+    status = inlay_value_create_list(INLAY_KIND_OPTIONAL, inlay_value_dtype(inner), &inner, 1, value, diag);
     inlay_value_unref(inner);
+    return status;
+}
+
+inlay_status value_convert(const char *from, const inlay_io_info *info, inlay_value **value, inlay_diag *diag)
+{
+    const inlay_dtype have =
+        inlay_value_kind(*value) == INLAY_KIND_TENSOR ? inlay_value_dtype(*value) : INLAY_UNDEFINED;
+    const inlay_dtype want = info->dtype;
+    inlay_value *converted = NULL;
+    char text[96];
+    int64_t count, done;
+    inlay_status status;
+
+    if (have == INLAY_UNDEFINED || want == INLAY_UNDEFINED || have == want)
+        return INLAY_OK;
+    if (!element_converts(have, want))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has type %s, but input '%s' is %s", from,
+                          inlay_dtype_name(have), info->name, inlay_dtype_name(want));
+    INLAY_TRY(inlay_value_create(want, inlay_value_rank(*value), inlay_value_dims(*value), &converted, diag));
+    count = inlay_value_count(*value);
+    done = element_convert(have, inlay_value_data(*value), want, inlay_value_data(converted), count);
+    if (done < count) {
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                       "%s has type %s, but input '%s' is %s, in which element %lld, %s, is not exact: convert the "
+                       "array (numpy: array.astype('%s'))",
+                       from, inlay_dtype_name(have), info->name, inlay_dtype_name(want), (long long)done,
+                       element_text(have, inlay_value_data(*value), done, text, sizeof text),
+                       want == INLAY_FLOAT    ? "float32"
+                       : want == INLAY_DOUBLE ? "float64"
+                                              : inlay_dtype_name(want));
+        goto done;
+    }
+    inlay_value_unref(*value);
+    *value = converted;
+    converted = NULL;
+done:
+    inlay_value_unref(converted);
     return status;
 }
 
@@ -66,17 +106,13 @@ inlay_status value_datum(const char *path, const inlay_io_info *info, struct are
     return model_datum_load(path, info->kind, arena, out, diag); /* INLAY_KIND_* and INLAY_VALUE_* are equal */
 }
 
-/* Checks that a value from path has the declared kind and type. */
+/* Checks that a value from path has the declared kind. */
 static inlay_status check_declared(const char *path, const inlay_io_info *info, const inlay_value *value,
                                    inlay_diag *diag)
 {
     if (inlay_value_kind(value) != info->kind)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: input '%s' is not a tensor: use a .pb file", path,
                           info->name);
-    if (inlay_value_kind(value) == INLAY_KIND_TENSOR && info->dtype != INLAY_UNDEFINED &&
-        inlay_value_dtype(value) != info->dtype)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has type %s, but input '%s' is %s", path,
-                          inlay_dtype_name(inlay_value_dtype(value)), info->name, inlay_dtype_name(info->dtype));
     return INLAY_OK;
 }
 
@@ -99,16 +135,16 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
     } else if (has_suffix(path, ".npy")) {
         INLAY_TRY(npy_load(path, info->dtype, &arena, &view, diag));
         INLAY_TRY(value_from_view(&view, &value, diag));
-        if (info->kind == INLAY_KIND_OPTIONAL)
-            INLAY_TRY(wrap_optional(&value, diag));
+        INLAY_TRY(value_convert(path, info, &value, diag));
+        INLAY_TRY(value_wrap(info, &value, diag));
     } else {
-        status = inlay_fail(
-            diag, INLAY_INVALID_ARGUMENT,
-            "%s: expected a .npy, .npz or .pb file, or the word random; for pictures, sound or texts, `inlay pipe` "
-            "makes a model that reads such files",
-            path);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "%s: expected a .npy, .npz, .pb or .csv file, numbers as in 1,2,3 or [[1,2],[3,4]], or the "
+                            "word random; for sound or texts, `inlay pipe` makes a model that reads such files",
+                            path);
         goto done;
     }
+    INLAY_TRY(value_convert(path, info, &value, diag));
     INLAY_TRY(check_declared(path, info, value, diag));
     *out_value = value;
     value = NULL;
@@ -140,10 +176,11 @@ static inlay_status load_array(const char *path, const inlay_io_info *info, stru
     inlay_status status;
 
     INLAY_TRY(npz_named(path, info, arena, &value, diag));
-    if (value != NULL && info->kind == INLAY_KIND_OPTIONAL)
-        INLAY_TRY(wrap_optional(&value, diag));
-    if (value != NULL)
+    if (value != NULL) {
+        INLAY_TRY(value_convert(path, info, &value, diag));
+        INLAY_TRY(value_wrap(info, &value, diag));
         INLAY_TRY(check_declared(path, info, value, diag));
+    }
     *out_value = value;
     value = NULL;
 done:

@@ -18,10 +18,16 @@ INLAY_NODISCARD inlay_status value_datum(const char *path, const inlay_io_info *
                                          model_datum *out, inlay_diag *diag);
 /* Reads path for an input of that kind and type: .npy (tensors), .npz (sparse tensors, maps; npz.h) or .pb
  * (TensorProto, SparseTensorProto, SequenceProto, OptionalProto, MapProto). A tensor for an optional input is wrapped.
- * The element type must match, since nothing is converted; but bfloat16 may be stored as uint16, as in ONNX test data
- * that are older than the type. */
+ * Another element type is converted if nothing is lost (value_convert); bfloat16 may be stored as uint16, as in ONNX
+ * test data that are older than the type. */
 INLAY_NODISCARD inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value,
                                         inlay_diag *diag);
+/* Replaces *value by one of the declared type, if it is a tensor of another type. from is for messages.
+ * INLAY_INVALID_ARGUMENT: an element would change, or the types have no common values; the message names the fix. */
+INLAY_NODISCARD inlay_status value_convert(const char *from, const inlay_io_info *info, inlay_value **value,
+                                           inlay_diag *diag);
+/* Makes the tensor *value an optional with it, if the input is one. */
+INLAY_NODISCARD inlay_status value_wrap(const inlay_io_info *info, inlay_value **value, inlay_diag *diag);
 /* Checks that the argument of a flag is a readable folder or FILE.npz. */
 INLAY_NODISCARD inlay_status value_source(const char *flag, const char *from, inlay_diag *diag);
 /* Reads the value with the declared name from a folder, as NAME.npy, .pb or .npz, or from an archive FILE.npz, as an

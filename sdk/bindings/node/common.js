@@ -77,8 +77,27 @@ class Tensor {
 
 // Options of onnxruntime-common that have a counterpart, then those of inlay: { inlay: { precision: 'strict' } }.
 const LEVELS = { disabled: '0', basic: '1', extended: '2', layout: '3', all: '99' };
-function settingsOf(options = {}) {
-  const out = [];
+// Those without a counterpart that change nothing that a program gets, and those that would.
+const WITHOUT_EFFECT = ['interOpNumThreads', 'enableCpuMemArena', 'enableMemPattern', 'executionMode', 'logId',
+  'logSeverityLevel', 'logVerbosityLevel', 'preferredOutputLocation', 'enableGraphCapture', 'profileFilePrefix', 'extra'];
+const UNSUPPORTED = ['enableProfiling', 'optimizedModelFilePath'];
+const WITH_EFFECT = ['executionProviders', 'freeDimensionOverrides', 'graphOptimizationLevel', 'inlay', 'intraOpNumThreads'];
+
+// more: options that only this package has; providers: the names that stand for all of inlay's providers.
+function settingsOf(options = {}, more = [], providers = ['cpu']) {
+  const out = [], known = [...WITH_EFFECT, ...more, ...WITHOUT_EFFECT];
+  for (const [name, value] of Object.entries(options)) {
+    if (UNSUPPORTED.includes(name) && value !== undefined && value !== false && value !== '')
+      throw new TypeError(`session option '${name}' is not supported`);
+    if (!known.includes(name) && !UNSUPPORTED.includes(name) && value !== undefined)
+      throw new TypeError(`unknown session option '${name}'; there are: ${known.slice(0, WITH_EFFECT.length + more.length).join(', ')}`);
+  }
+  for (const one of options.executionProviders || []) {
+    const name = typeof one === 'string' ? one : one && one.name;
+    if (!providers.includes(name))
+      throw new TypeError(`executionProviders: '${name}' is not one of ${providers.join(', ')}, which stands for all of inlay's ` +
+        "providers; { inlay: { providers: 'NAME' } } chooses among these");
+  }
   if (options.intraOpNumThreads > 0) out.push(['intra_threads', String(options.intraOpNumThreads)]);
   if (options.graphOptimizationLevel !== undefined) {
     if (!(options.graphOptimizationLevel in LEVELS))
@@ -125,6 +144,28 @@ function requestOf(inputs, outputNames, feeds, fetches, options) {
   return { list, names, wanted, given, options };
 }
 
+// Types whose elements are converted to each other where nothing is lost.
+const CONVERTED = new Set(['float32', 'float64', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'bool']);
+
+function isSame(value, made) {
+  if (typeof value === typeof made) return value === made || (value !== value && made !== made);
+  const [whole, number] = typeof value === 'bigint' ? [value, made] : [made, value];
+  return Number.isInteger(number) && BigInt(number) === whole;
+}
+
+function converted(name, from, data, to) {
+  const out = new to.array(data.length), big = out instanceof BigInt64Array || out instanceof BigUint64Array;
+  for (let i = 0; i < data.length; i++) {
+    const value = data[i];
+    if (typeof value === 'bigint' || !big) out[i] = big ? value : Number(value);
+    else if (Number.isInteger(value)) out[i] = BigInt(value);
+    if (!isSame(value, out[i]) || (to.name === 'bool' && out[i] > 1))
+      throw new TypeError(`input '${name}' is ${to.name}, in which element ${i} of the ${from.name} tensor, ${value}, is not exact; ` +
+        `convert it: new Tensor('${to.name}', ${to.array.name}.from(data), dims)`);
+  }
+  return out;
+}
+
 function feedOf(inputs, name, tensor) {
   const index = inputs.findIndex((input) => input.name === name);
   if (index < 0)
@@ -133,7 +174,9 @@ function feedOf(inputs, name, tensor) {
   if (!type) throw new TypeError(`input '${name}' is not a tensor`);
   // onnxruntime-node accepts the shape [1] for a scalar input.
   const dims = inputs[index].scalar && tensor.size === 1 ? [] : Array.from(tensor.dims);
-  return [index, type.number, dataOf(tensor.type, tensor.data), dims];
+  const data = dataOf(tensor.type, tensor.data), wanted = BY_NUMBER.get(inputs[index].kind);
+  if (!wanted || wanted === type || !CONVERTED.has(wanted.name) || !CONVERTED.has(type.name)) return [index, type.number, data, dims];
+  return [index, wanted.number, converted(name, type, data, wanted), dims];
 }
 
 // The results of a request as tensors by name; results: [number of the type, data, dims].

@@ -10,7 +10,9 @@ export interface SessionOptions {
   freeDimensionOverrides?: { readonly [name: string]: number };
   /** Options of inlay by name: `{ precision: 'strict', providers: 'cpu,reference' }`. */
   inlay?: { readonly [name: string]: string | number | boolean | readonly (string | number)[] };
-  /** Other options of onnxruntime-node are accepted without effect. */
+  /** 'cpu' stands for all of inlay's providers; other names are errors. */
+  executionProviders?: readonly (string | { readonly name: string })[];
+  /** Other options of onnxruntime-node are accepted without effect; unknown ones are errors. */
   [other: string]: unknown;
 }
 

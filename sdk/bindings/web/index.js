@@ -236,7 +236,7 @@ export class InferenceSession {
   static async create(source, ...rest) {
     let options = rest.at(-1)
     if (typeof options !== 'object' || options === null) options = {}
-    const settings = settingsOf(options), files = new Map()
+    const settings = settingsOf(options, ['externalData', 'wasm'], ['wasm', 'cpu']), files = new Map()
     if (isBuffer(source) && typeof rest[0] === 'number')
       source = new Uint8Array(source, rest[0], typeof rest[1] === 'number' ? rest[1] : undefined)
     const requested = settings.filter(([name]) => name === 'intra_threads').at(-1)?.[1]

@@ -16,7 +16,7 @@ from ._library import (MAP, NONE, OPTIONAL, POWERS, PRIORITIES, RESUME, SEQUENCE
                        ControlRequest, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo, OptimizeArgs, OptionDoc,
                        PlanInfo, ProfileOptions, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib, native)
 from .errors import DeadlineExceeded, InlayError, InvalidArgument, NotFound, Unsupported, check
-from .values import DTYPES, NUMPY, Value
+from .values import DTYPES, NUMPY, Value, number_of
 
 log = logging.getLogger("inlay")
 log.addHandler(logging.NullHandler())  # silent unless the program configures the logger
@@ -241,6 +241,25 @@ def devices(*, config: Union[bool, str, os.PathLike] = True, **options: Any) -> 
 
 
 # ---------------------------------------------------------------- running
+def _converted(info: "Info", data: np.ndarray, wanted: np.dtype) -> np.ndarray:
+    """The array in the type of the input, if every element has an equal there."""
+    with np.errstate(all="ignore"):
+        made = np.asarray(data).astype(wanted)
+        # Back in the type of the array: a number beyond the range, or with more digits, is another one then. Signs are
+        # compared because integers wrap.
+        same = (made.astype(data.dtype) == data) & ((made < 0) == (data < 0)) | ((made != made) & (data != data))
+        if wanted.kind in "iu" and data.dtype.kind == "f":  # the conversion of what is out of range is not defined
+            same &= (data >= float(np.iinfo(wanted).min)) & (data < float(np.iinfo(wanted).max) + 1)
+        elif wanted.kind == "f" and data.dtype.kind in "iu":
+            same &= np.isfinite(made) & (made < float(np.iinfo(data.dtype).max) + 1)
+    if not np.all(same):
+        at = int(np.argmin(np.asarray(same).reshape(-1)))
+        raise InvalidArgument(f"input '{info.name}' is {info.dtype}, in which element {at} of the {data.dtype} array, "
+                              f"{np.asarray(data).reshape(-1)[at]}, is not exact; convert it: "
+                              f"array.astype(numpy.{wanted.name})")
+    return made
+
+
 class Cancel:
     """Stops the runs to which it was passed: ``cancel.set()``, from any thread."""
 
@@ -339,8 +358,14 @@ class Context:
         index, info = self._session._input(name)
         return index, self._session._value(info, data)
 
-    def _bind(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]]) -> None:
+    def _bind(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]], kept: bool = False) -> None:
+        """kept: runs read the arrays themselves, later, so that they must have the types of the inputs."""
         for name, data in self._fed(feeds):
+            info = self._session._input(name)[1]
+            wanted = NUMPY.get(info.dtype) if kept and isinstance(data, np.ndarray) else None
+            if wanted not in (None, object) and data.dtype != wanted and data.dtype.kind in "biuf":
+                raise InvalidArgument(f"input '{name}' is {info.dtype}; the array to bind has type {data.dtype}; convert it "
+                                      f"before: array.astype(numpy.{np.dtype(wanted).name})")
             self._bind_one(lib.context_set_input, *self._value(name, data))
         for name, data in (outputs or {}).items():
             self._bind_one(lib.context_set_output, self._session._output_index(name), Value.of(data))
@@ -514,7 +539,7 @@ class Binding:
     def __init__(self, session: "Session", feeds: Feeds, outputs: Optional[Mapping[str, Any]]):
         self._context = Context(session)
         try:
-            self._context._bind(feeds, outputs)
+            self._context._bind(feeds, outputs, kept=True)
         except BaseException:
             self.close()
             raise
@@ -627,7 +652,8 @@ class Session:
         self.inputs: Tuple[Info, ...] = self._describe(lib.session_input_count, lib.session_input)
         self.outputs: Tuple[Info, ...] = self._describe(lib.session_output_count, lib.session_output)
         self._by_name = {info.name: (i, info) for i, info in enumerate(self.inputs)}
-        self._plain = {info.name: i for i, info in enumerate(self.inputs)  # take arrays as they are
+        self._plain = {info.name: number_of(info.dtype) << 32 | i  # take arrays of this type as they are
+                       for i, info in enumerate(self.inputs)
                        if info.kind == "tensor" and NUMPY.get(info.dtype) is not None}
         self._output_names = tuple(info.name for info in self.outputs)
         # Operators written in Python run on the thread of the caller, and handle signals there.
@@ -805,6 +831,10 @@ class Session:
         if info.kind == "optional":
             items = [] if data is None else [Value.list_of(data) if isinstance(data, (list, tuple)) else data]
             return Value.list_of(items, dtype=info.dtype, kind=OPTIONAL)
+        if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind in "biuf" and info.kind == "tensor":
+            wanted = NUMPY.get(info.dtype)
+            if wanted is not None and wanted is not object and data.dtype != wanted:
+                return Value.of(_converted(info, data, np.dtype(wanted)))
         if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OUS":
             return Value.of(data, info.dtype if NUMPY.get(info.dtype) is None and info.dtype != "string" else None)
         if isinstance(data, (list, tuple, int, float, bool, complex)):  # the model determines the type of numbers

@@ -2,7 +2,8 @@
  *
  *     runner = Runner(context, inputs, outputs, interruptible)
  *         context   address of the inlay_context, which must outlive the runner
- *         inputs    dict: name of an input -> its index, of those that take arrays of numbers
+ *         inputs    dict: name of an input -> its index and, from bit 32 on, its element type, of those that take
+ *                   arrays of numbers
  *         outputs   tuple of names
  *         interruptible   True: signals are handled during runs on the main thread
  *     runner.run(owner, feeds, options, wanted, arrays)
@@ -106,18 +107,23 @@ static int feed(runner_object *self, fed_input *input, PyObject *owner, PyObject
 {
     PyObject *index = PyDict_GetItemWithError(self->inputs, name);
     inlay_diag diag = INLAY_DIAG_INIT;
+    const uint64_t place = index != NULL ? PyLong_AsUnsignedLongLong(index) : 0;
     inlay_dtype dtype;
     inlay_value *value;
     inlay_status status;
 
-    if (index == NULL && PyErr_Occurred())
+    if (PyErr_Occurred())
         return -1;
     if (index != NULL && PyObject_TypeCheck(data, (PyTypeObject *)value_type)) {
-        input->index = (uint32_t)PyLong_AsUnsignedLong(index);
+        input->index = (uint32_t)place;
         return feed_value(input, data);
     }
     if (index == NULL || !array_view(data, &input->view, &dtype))
         return feed_by_package(input, owner, name, data);
+    if (dtype != (inlay_dtype)(place >> 32)) { /* the package converts it */
+        PyBuffer_Release(&input->view);
+        return feed_by_package(input, owner, name, data);
+    }
     status = inlay_value_borrow(dtype, (uint32_t)input->view.ndim, (const int64_t *)input->view.shape, input->view.buf,
                                 (uint64_t)input->view.len, &value, &diag);
     if (status != INLAY_OK) {
@@ -126,7 +132,7 @@ static int feed(runner_object *self, fed_input *input, PyObject *owner, PyObject
         return -1;
     }
     input->value = value;
-    input->index = (uint32_t)PyLong_AsUnsignedLong(index);
+    input->index = (uint32_t)place;
     input->viewed = true;
     input->start = input->view.buf;
     input->bytes = (uint64_t)input->view.len;
