@@ -88,7 +88,8 @@ static inlay_status check_mask(const cpu_build *build, uint32_t input)
         bool last = d + 1 == rank;
 
         if (last && !op->attention.own ? size > want : size != want && (size != 1 || (last && input == 3)))
-            return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
+            /* Masks with one column are legal, but there is no kernel for them. */
+            return inlay_fail(build->diag, size == 1 ? INLAY_UNSUPPORTED : INLAY_SHAPE_MISMATCH,
                               "node '%s': dim %u of the mask is %lld, where the scores have %lld", op->name, d,
                               (long long)size, (long long)want);
     }
