@@ -212,6 +212,20 @@ static size_t add_attr(char *text, size_t bytes, size_t used, const inlay_attr_i
     return add(text, bytes, used, attribute->count == 0 ? "[]" : "]");
 }
 
+/* Adds the elements of a short list, such as axes or scales. */
+static size_t add_elements(char *text, size_t bytes, size_t used, const case_tensor *tensor)
+{
+    enum { MOST = 8 };
+    double re, im;
+
+    if (tensor->given_count == 0 || tensor->data == NULL || tensor->count < 1 || tensor->count > MOST ||
+        tensor->dtype == INLAY_STRING)
+        return used;
+    for (int64_t i = 0; i < tensor->count && element_number(tensor->dtype, tensor->data, i, &re, &im); i++)
+        used = add(text, bytes, used, "%s%.9g", i == 0 ? "=[" : ",", re);
+    return add(text, bytes, used, "]");
+}
+
 char *case_text(const op_case *entry, char *text, size_t bytes)
 {
     size_t used = add(text, bytes, 0, "%s-%lld", entry->op_type, (long long)entry->opset);
@@ -226,7 +240,9 @@ char *case_text(const op_case *entry, char *text, size_t bytes)
         used = add(text, bytes, used, " %s[", inlay_dtype_name(tensor->dtype));
         for (uint32_t d = 0; d < tensor->rank; d++)
             used = add(text, bytes, used, "%s%lld", d > 0 ? "," : "", (long long)tensor->dims[d]);
-        used = add(text, bytes, used, "]%s", tensor->constant ? "!" : "");
+        used = add(text, bytes, used, "]");
+        used = add_elements(text, bytes, used, tensor);
+        used = add(text, bytes, used, "%s", tensor->constant ? "!" : "");
     }
     for (uint32_t i = 0; i < entry->attr_count; i++)
         used = add_attr(text, bytes, used, &entry->attrs[i]);

@@ -52,7 +52,8 @@ bool case_vary(const op_case *from, uint64_t seed, op_case *out);
 bool case_special(const op_case *from, bool one_nan, op_case *out);
 /* A copy in which input `input` is a constant; it borrows the arena of the original. */
 op_case case_with_constant(const op_case *from, uint32_t input);
-/* "Conv-22 float[2,3,9,7] float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants. */
+/* "Conv-22 float[2,3,9,7] float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants, = the elements of short
+ * lists. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
 /* Writes random elements: floats in [-2, 2), integers in [low, high], bools, words, or bit patterns of the 8-bit floats

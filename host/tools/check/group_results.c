@@ -1,6 +1,7 @@
 /* Compares the results of every offered operator, in many shapes and types, with those of another provider, and with
  * those of further runs: in other memory, with more threads, repeated, on two threads concurrently. */
 #include "check/compare_results.h"
+#include "check/concurrent.h"
 #include "check/coverage.h"
 #include "check/data.h"
 #include "check/generate.h"
@@ -10,7 +11,6 @@
 #include "probe/process_snapshot.h"
 #include "threads/threads.h"
 #include "inlay/check.h"
-#include <pthread.h>
 #include <string.h>
 
 enum { MAX_REPORTED_FAILURES = 2, MOST_WORKERS = 16, FILL = 0xff }; /* 0xff...: NaN in every float type */
@@ -142,41 +142,18 @@ static void compare_variant(struct tally *tally, const struct harness *harness, 
     harness_result_deinit(&result);
 }
 
-typedef struct other_run {
-    const struct harness *harness;
-    harness_result result;
-    inlay_diag diag;
-    inlay_status status;
-} other_run;
-
-static void *run_in_thread(void *user)
-{
-    static const harness_options options = { .quiet = true };
-    other_run *run = user;
-
-    run->status = harness_run(run->harness, &options, &run->result, &run->diag);
-    return NULL;
-}
-
 /* Two threads run the same compiled instance, each with a separate workspace. */
 static void run_concurrently(struct tally *tally, const struct harness *harness, const harness_result *want)
 {
-    other_run run[2] = { { .harness = harness, .diag = INLAY_DIAG_INIT },
-                         { .harness = harness, .diag = INLAY_DIAG_INIT } };
-    pthread_t threads[2];
+    concurrent_run run[CONCURRENT_RUNS];
+    uint32_t started;
     char text[400];
-    int started = 0;
     bool gone = false;
 
     if (tally->lost || (tally->provider->table->flags & INLAY_PROVIDER_SERIAL_EXECUTE) != 0)
         return;
-    check_phase(tally->check, "execute in two threads at once");
-    while (started < 2 && pthread_create(&threads[started], NULL, run_in_thread, &run[started]) == 0)
-        started++;
-    for (int i = 0; i < started; i++)
-        (void)pthread_join(threads[i], NULL);
-    check_phase(tally->check, "the checker");
-    for (int i = 0; i < started; i++) {
+    started = concurrent_runs(harness, run);
+    for (uint32_t i = 0; i < started; i++) {
         if (run[i].status == INLAY_DEVICE_LOST)
             gone = true;
         else if (run[i].status != INLAY_OK)

@@ -23,7 +23,12 @@ enum { MAX_CRASHES = 20, LINE_BYTES = 8192, POLL_MS = 100, HIGH_FD = 10 };
 extern char **environ;
 
 static const char *const groups[] = {
-#define GROUP(name, doc) #name,
+#define GROUP(name, doc, left_out) #name,
+#include "check/groups.def"
+#undef GROUP
+};
+static const char *const left_out[] = {
+#define GROUP(name, doc, left_out) left_out,
 #include "check/groups.def"
 #undef GROUP
 };
@@ -441,12 +446,29 @@ static const char *absolute_value(const char *setting, struct arena *arena)
  * process of the host shares with a plugin. */
 static bool is_wanted(const check_args *args, const char *group)
 {
-    static const char *const isolated[] = { "offers", "results", "values", "sharing", "regions", "cancel" };
+    static const char *const isolated[] = { "offers", "results", "random", "values", "sharing", "regions", "cancel" };
     bool fits = !args->isolate;
 
     for (size_t i = 0; i < sizeof isolated / sizeof isolated[0]; i++)
         fits = fits || strcmp(isolated[i], group) == 0;
     return fits && (args->group == NULL || strcmp(args->group, group) == 0);
+}
+
+/* What --quick has left out of the groups that ran. */
+static void report_left_out(const struct supervisor *supervisor)
+{
+    char text[1000] = "";
+    size_t used = 0;
+
+    for (uint32_t group = 0; group < GROUP_COUNT && used < sizeof text; group++)
+        if (left_out[group][0] != '\0' && is_wanted(supervisor->args, groups[group]))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s",
+                                     used > 0 ? "; " : "not run: ", groups[group], left_out[group]);
+    if (used > 0)
+        report_line(
+            supervisor,
+            &(check_line){
+                .result = CHECK_SKIP, .check = "quick", .subject = "", .expected = "", .fix = "", .got = text });
 }
 
 inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_line_fn say_line, void *user,
@@ -480,6 +502,8 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
                            .got = end == CANNOT_OPEN
                                       ? "the other checks: the plugin cannot be opened"
                                       : "the other checks: they all begin with assess, which does not return" });
+    if (args->quick && status == INLAY_OK)
+        report_left_out(&supervisor);
     if (own.work != NULL)
         (void)nftw(own.work, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     arena_deinit(&arena);

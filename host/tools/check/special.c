@@ -17,7 +17,7 @@ uint32_t special_rules(const char *op_type)
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (strcmp(rules[i].op_type, op_type) == 0)
             return rules[i].rules;
-    return 0;
+    return SPECIAL_NAN | SPECIAL_ONE_NAN | SPECIAL_LOST;
 }
 
 static double element_at(const harness_output *output, int64_t i)
@@ -27,6 +27,8 @@ static double element_at(const harness_output *output, int64_t i)
 
 static uint32_t compare_element(double got, double want, uint32_t rules)
 {
+    if ((rules & SPECIAL_LOST) != 0)
+        return isnan(want) && !isnan(got) ? SPECIAL_DIFFERENT : SPECIAL_SAME;
     if (isnan(want) || isnan(got))
         return isnan(want) == isnan(got) || (rules & SPECIAL_NAN) == 0 ? SPECIAL_SAME : SPECIAL_DIFFERENT;
     if ((rules & SPECIAL_ONE_NAN) != 0)

@@ -93,8 +93,9 @@ static const cli_option own_options[] = {
     { "max-compiles", "N", "Most compiles of the plugin (default: any number)",
       CLI_NUMBER(plugin_check_args, check.max_compiles, 1, 1e9) },
     { "group", "NAME",
-      "Only these checks: file, open, offers, device, fences, infer, examples, results, values, "
-      "regions, cost, cancel, cache, leaks",
+      "Only these checks: file, open, offers, device, memory, fences, infer, examples, results, random, values, "
+      "sharing, "
+      "control, regions, cost, cancel, cache, leaks",
       CLI_TEXT(plugin_check_args, check.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
     { "work", "DIR", NULL, CLI_TEXT(plugin_check_args, check.work), .flags = OPTION_HIDDEN },
@@ -133,7 +134,7 @@ static void report_line(void *user, const check_line *line)
 
 /* " file open ..." */
 static const char group_names[] =
-#define GROUP(name_, doc_) " " #name_
+#define GROUP(name_, doc_, left_out_) " " #name_
 #include "check/groups.def"
 #undef GROUP
     ;
