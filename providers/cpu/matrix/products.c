@@ -321,11 +321,13 @@ static void post_block(const sgemm_post *post, float *c, int64_t c_row, int64_t 
 
 /* ------------------------------------------------------------------ attention */
 
-/* e^x for x up to 0, 1 ulp; NaN is kept. Below -105 it is 0. */
+/* e^x for x up to 0, 1 ulp; NaN is kept. It is 0 where it would be subnormal (masked scores), because a CPU takes a hundred
+ * times as long for subnormal results. */
 VEC_INLINE vec exp_of(vec x)
 {
-    const vec integer = vec_set(12582912);   /* 1.5 * 2^23: floats of this size have no fraction */
-    const vec c = vec_max(vec_set(-105), x); /* vec_max returns the second operand if one is NaN */
+    const vec integer = vec_set(12582912); /* 1.5 * 2^23: floats of this size have no fraction */
+    const vec least = vec_set(-87);        /* a little above ln 2^-126 */
+    const vec c = vec_max(least, x);       /* vec_max returns the second operand if one is NaN */
     const vec n = vec_sub(vec_fma(c, vec_set(1.44269504f), integer), integer);
     const vec high = vec_fnma(n, vec_set(VM_LN2_HIGH), c);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), high);
@@ -336,7 +338,38 @@ VEC_INLINE vec exp_of(vec x)
     p = vec_fma(p, r, vec_set(4.9999994e-1f));
     p = vec_fma(p, r, vec_set(1));
     p = vec_fma(p, r, vec_set(1));
-    return vec_scale(p, n);
+    return vec_select(vec_greater(least, x), vec_zero(), vec_scale(p, n));
+}
+
+/* Scales and masks n scores of a row. Returns the largest of each lane: -infinity if all are NaN, which are kept. */
+VEC_INLINE vec scale_scores(float *x, const float *mask, vec factor, int64_t n)
+{
+    enum { AT_ONCE = 4 }; /* hides the latency of the maximum */
+    const vec least = vec_set(-VM_INFINITY);
+    vec tops[AT_ONCE] = { least, least, least, least };
+    int64_t i = 0;
+
+    for (; i + AT_ONCE * VEC_LANES <= n; i += AT_ONCE * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < AT_ONCE; k++) {
+            float *at = x + i + k * VEC_LANES;
+            vec v = vec_load(at);
+
+            v = mask != NULL ? vec_fma(v, factor, vec_load(mask + i + k * VEC_LANES)) : vec_mul(v, factor);
+            tops[k] = vec_max(v, tops[k]); /* returns the second operand if one is NaN */
+            vec_store(at, v);
+        }
+    }
+    for (; i < n; i += VEC_LANES) {
+        const vmask part = vec_first(n - i);
+        vec v = vec_load_some(part, x + i);
+
+        v = mask != NULL ? vec_fma(v, factor, vec_load_some(part, mask + i)) : vec_mul(v, factor);
+        v = vec_select(part, v, least);
+        tops[0] = vec_max(v, tops[0]);
+        vec_store(x + i, v);
+    }
+    return vec_max(vec_max(tops[0], tops[1]), vec_max(tops[2], tops[3]));
 }
 
 /* Computes at most VEC_LANES rows from `first` on. Horizontal reductions are done for all of these rows at once, which
@@ -352,18 +385,8 @@ static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows
         const int64_t n = r >= rows ? 0 : scores->seen + first + r < size ? scores->seen + first + r : size;
         const float *mask = scores->mask != NULL ? scores->mask + (first + r) * scores->mask_row : NULL;
         float *x = scores->input + (first + r) * scores->x_row;
-        vec most = least;
 
-        for (int64_t i = 0; i < n; i += VEC_LANES) {
-            const vmask part = vec_first(n - i);
-            vec v = vec_load_some(part, x + i);
-
-            v = mask != NULL ? vec_fma(v, factor, vec_load_some(part, mask + i)) : vec_mul(v, factor);
-            v = vec_select(part, v, least);
-            most = vec_max(v, most); /* returns the second operand if one is NaN */
-            vec_store(x + i, v);
-        }
-        tops[r] = most;
+        tops[r] = scale_scores(x, mask, factor, n);
         sums[r] = zero;
     }
     tops[0] = vec_tops(tops); /* -infinity also if all are NaN, which are kept */
