@@ -87,6 +87,7 @@ typedef struct reduce_layout {
     int64_t reduced; /* elements per output */
     int64_t tiles;   /* tiles per kept index; 1 if rows are folded */
     int64_t splits;  /* parts into which the reduced elements of an output are split, for more threads */
+    bool late;       /* the axes become known when the node runs, and the other members are not set */
 } reduce_layout;
 
 static inlay_status reduce_axes(const reduce_state *state, const kit_tensor *input, const kit_tensor *input_axes,
@@ -165,6 +166,25 @@ static void reduce_merge(const kit_tensor *input, const bool *is_reduced, bool m
     }
 }
 
+/* outputs: number of elements of the output. */
+static inlay_status find_layout(const reduce_state *state, const kit_tensor *input, const kit_tensor *axes,
+                                int64_t outputs, bool may_split, reduce_layout *layout, inlay_diag *diag)
+{
+    bool is_reduced[INLAY_MAX_RANK];
+    inlay_status status = reduce_axes(state, input, axes, is_reduced, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    if (input->count > 0) {
+        reduce_merge(input, is_reduced, may_split && state->op->fold != FOLD_EXPONENTIALS, layout);
+        return INLAY_OK;
+    }
+    /* If a dim is 0, the product of the others may be huge; only elements of the output get the neutral element. */
+    outputs = outputs > 0 ? outputs : 0;
+    *layout = (reduce_layout){ .inner_reduced = true, .kept = outputs, .outputs = outputs, .tiles = 1, .splits = 1 };
+    return INLAY_OK;
+}
+
 static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const reduce_state *attributes = state;
@@ -172,27 +192,17 @@ static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *
     const kit_tensor *axes = plan->in_count > 1 && plan->in[1].dtype != INLAY_UNDEFINED ? &plan->in[1] : NULL;
     const reduce_type *type =
         attributes->op->finish >= FINISH_ROOT ? reduce_real_types[input->dtype] : reduce_types[input->dtype];
-    bool is_reduced[INLAY_MAX_RANK];
-    reduce_layout *layout;
+    reduce_layout *layout = kit_plan_new(plan, sizeof *layout);
     inlay_status status;
 
-    if (axes != NULL && axes->data == NULL && axes->count > 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s: the axes must be known before the node runs",
-                          attributes->op->name);
-    status = reduce_axes(attributes, input, axes, is_reduced, diag);
-    if (status != INLAY_OK)
-        return status;
-    layout = kit_plan_new(plan, sizeof *layout);
     if (layout == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reduction's plan");
-    if (input->count == 0) {
-        /* If a dim is 0, the product of the others may be huge; only elements of the output get the neutral element. */
-        int64_t outputs = plan->out[0].count > 0 ? plan->out[0].count : 0;
-        *layout =
-            (reduce_layout){ .inner_reduced = true, .kept = outputs, .outputs = outputs, .tiles = 1, .splits = 1 };
-    } else {
-        reduce_merge(input, is_reduced, attributes->op->fold != FOLD_EXPONENTIALS, layout);
-    }
+    layout->late = axes != NULL && axes->data == NULL && axes->count > 0;
+    if (layout->late) /* as many axes as the input has leave one element, whatever their order */
+        return INLAY_OK;
+    status = find_layout(attributes, input, axes, plan->out[0].count, true, layout, diag);
+    if (status != INLAY_OK)
+        return status;
     if (layout->splits > 1)
         plan->workspace_bytes = (uint64_t)layout->splits * (uint64_t)layout->outputs * type->acc_bytes;
     return INLAY_OK;
@@ -334,13 +344,21 @@ static inlay_status run_reduce(const kit_call *call)
     const reduce_state *state = call->state;
     const reduce_layout *layout = call->plan;
     const kit_tensor *input = &call->in[0];
+    reduce_layout late;
     const reduce_type *type =
         state->op->finish >= FINISH_ROOT ? reduce_real_types[input->dtype] : reduce_types[input->dtype];
-    reduce_job job = { layout, type, state->op, input->data, call->out[0].data, NULL };
+    reduce_job job = { NULL, type, state->op, input->data, call->out[0].data, NULL };
     int64_t per_item, grain;
     inlay_status status;
 
     INLAY_CHECK(type != NULL);
+    if (layout->late) {
+        status = find_layout(state, input, &call->in[1], call->out[0].count, false, &late, call->diag);
+        if (status != INLAY_OK)
+            return status;
+        layout = &late;
+    }
+    job.layout = layout;
     if (call->out[0].count != layout->outputs)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s: the output has %lld elements, the reduction %lld",
                           state->op->name, (long long)call->out[0].count, (long long)layout->outputs);

@@ -9,7 +9,7 @@
  *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
  *     y = If(c) then:Neg(x) else:Add(x,z) branches of one node each, which read values from outside
  *     y = ms.QLinearMul(...)              an operator of com.microsoft; tr. is ai.onnx.preview.training
- *     -> w, v                             outputs; "=> w, v" declares no type for them
+ *     -> w, v                             outputs; "=> w, v" declares no type for them, "-> w : 2,3" a shape for one (- is a scalar)
  *
  * Attributes are integers, floats (with a point), lists of either (with a comma, "axes=1," is a list of one), words,
  * lists of words ("xs='a,b"), or numbers as a tensor ("value=#2.5" float, "value=#2" int64). "_" is an omitted
@@ -205,9 +205,15 @@ static inline void script_model(struct wire *wire, const char *script, int64_t o
     for (char *line = strtok_r(copy, "\n", &next); line != NULL; line = strtok_r(NULL, "\n", &next)) {
         line = script_trim(line);
         if (strncmp(line, "->", 2) == 0 || strncmp(line, "=>", 2) == 0) {
-            char *more = NULL;
+            char *more = NULL, *shape = strstr(line, " : ");
+
+            if (shape != NULL)
+                *shape = '\0';
             for (char *o = strtok_r(line + 2, ", ", &more); o != NULL; o = strtok_r(NULL, ", ", &more))
-                mw_value(wire, MW_OUTPUT, o, *line == '-' ? RIG_FLOAT : 0, NULL);
+                mw_value(wire, MW_OUTPUT, o, *line == '-' ? RIG_FLOAT : 0,
+                         shape == NULL                 ? NULL
+                         : strcmp(shape + 3, "-") == 0 ? ""
+                                                       : shape + 3);
         } else if ((at = strstr(line, " : ")) != NULL) {
             *at = '\0';
             at = script_trim(at + 3);
