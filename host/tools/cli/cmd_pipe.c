@@ -16,7 +16,7 @@ static const char doc[] =
     "color:SPACE[:from=SPACE], normalise[:half|unit|imagenet|raw][:mean=A/B/C][:std=A/B/C][:scale=X], audio[:RATE], "
     "mel[:whisper|librosa][:rate=N][:n_fft=N][:hop=N][:mels=N][:samples=N], tokenize:FILE[:max=N]. After a model: "
     "softmax, topk[:K][:LABELS], ctc:ALPHABET[:beam=N][:blank=N], detokenize:FILE, "
-    "boxes[:v8|v5][:score=X][:iou=X][:most=N][:labels=FILE], image[:PRESET], resize, crop, color, "
+    "boxes[:v8|v5|end|detr][:score=X][:iou=X][:most=N][:labels=FILE], image[:PRESET], resize, crop, color, "
     "encode[:png|jpg|webp|bmp|ppm]. `inlay pipe --steps` describes each step. Sizes that are not given are taken from "
     "the model's input. Files of labels, alphabets and tokenizers become part of the result. The result runs "
     "wherever the plugin prepost is installed.\n\n"

@@ -26,7 +26,9 @@ const char *const pipe_steps[] = {
     "topk:K[:LABELS]\t(post) the best K, with labels from a file with one label per line",
     "ctc:ALPHABET\t(post) time steps to text; beam=N",
     "detokenize:FILE\t(post) ids to text, with the files of tokenize",
-    "boxes[:v8|v5]\t(post) boxes of a YOLO model; score=X, iou=X, most=N, labels=FILE",
+    /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): a text of two lines */
+    "boxes[:v8|v5|end|detr]\t(post) boxes of a detector with masks, key points or angles, by its metadata and shapes; "
+    "score=X, iou=X, most=N, labels=FILE",
     "image[:PRESET]\t(post) planes to pixels, the inverse of normalise",
     "encode[:png|jpg|webp|bmp|ppm]\t(post) encode pixels as a picture file",
     NULL,

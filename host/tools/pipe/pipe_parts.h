@@ -73,6 +73,11 @@ bool pipe_target_is_nhwc(const pipe_chain *chain);
 INLAY_NODISCARD inlay_status pipe_feed(pipe_chain *chain, const char *input, uint32_t value, inlay_dtype dtype,
                                        bool *out_found);
 
+/* Sets a string attribute with any bytes. */
+INLAY_NODISCARD inlay_status pipe_text_attr(pipe_chain *chain, graph_node *node, const char *name, inlay_str text);
+/* The step boxes. */
+inlay_status pipe_boxes(pipe_chain *chain);
+
 #define PIPE_DOMAIN "inlay.prepost"
 #define PIPE_EXTENSIONS "com.microsoft.extensions"
 #endif

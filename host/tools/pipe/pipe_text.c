@@ -73,8 +73,7 @@ done:
 
 /* ------------------------------------------------------------------ text */
 
-/* Sets a string attribute with any bytes. */
-static inlay_status set_bytes(pipe_chain *chain, graph_node *node, const char *name, inlay_str text)
+inlay_status pipe_text_attr(pipe_chain *chain, graph_node *node, const char *name, inlay_str text)
 {
     const inlay_attr_info attribute = { .name = { name, strlen(name) }, .kind = INLAY_ATTR_STRING, .s = text };
 
@@ -122,7 +121,7 @@ static inlay_status tokenize(pipe_chain *chain)
     INLAY_TRY(pipe_int(chain, "max", 0, 0, 1 << 24, &max));
     INLAY_TRY(pipe_input(chain, "text", INLAY_STRING, 1, dims, names));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "Tokenize", &node));
-    INLAY_TRY(set_bytes(chain, node, "model", text));
+    INLAY_TRY(pipe_text_attr(chain, node, "model", text));
     if (max > 0)
         INLAY_TRY(graph_set_attr_int(chain->graph, node, "max_length", max));
     made[0] = chain->value;
@@ -174,7 +173,7 @@ static inlay_status topk(pipe_chain *chain)
         INLAY_TRY(pipe_file(chain, path, &labels));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "TopKLabels", &node));
     INLAY_TRY(graph_set_attr_int(chain->graph, node, "k", k[0]));
-    INLAY_TRY(set_bytes(chain, node, "labels", labels));
+    INLAY_TRY(pipe_text_attr(chain, node, "labels", labels));
     INLAY_TRY(more_outputs(chain, node, more, 2, made));
     INLAY_TRY(pipe_output(chain, chain->value, INLAY_STRING, 2));
     INLAY_TRY(pipe_output(chain, made[0], INLAY_FLOAT, 2));
@@ -201,7 +200,7 @@ static inlay_status ctc(pipe_chain *chain)
     INLAY_TRY(pipe_int(chain, "beam", 1, 1, 1000, &beam));
     INLAY_TRY(pipe_int(chain, "blank", 0, -1, 1 << 20, &blank));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "CtcDecode", &node));
-    INLAY_TRY(set_bytes(chain, node, "alphabet", alphabet));
+    INLAY_TRY(pipe_text_attr(chain, node, "alphabet", alphabet));
     INLAY_TRY(graph_set_attr_int(chain->graph, node, "beam", beam));
     INLAY_TRY(graph_set_attr_int(chain->graph, node, "blank", blank));
     INLAY_TRY(more_outputs(chain, node, more, 1, &made));
@@ -233,50 +232,8 @@ static inlay_status detokenize(pipe_chain *chain)
     INLAY_TRY(graph_set_attr_int(chain->graph, node, "to", INLAY_INT64));
     chain->makes = "text";
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "Detokenize", &node));
-    INLAY_TRY(set_bytes(chain, node, "model", text));
+    INLAY_TRY(pipe_text_attr(chain, node, "model", text));
     INLAY_TRY(pipe_output(chain, chain->value, INLAY_STRING, 1));
-    chain->kind = PIPE_DONE;
-done:
-    return status;
-}
-
-static inlay_status boxes(pipe_chain *chain)
-{
-    static const char *const more[1] = { "classes" };
-    const char *word = pipe_word(chain), *path = pipe_option(chain, "labels");
-    double score, iou;
-    int64_t limit;
-    inlay_str labels = { "", 0 };
-    uint32_t *inputs, made = 0;
-    graph_node *node;
-    inlay_status status;
-
-    if (word != NULL && strcmp(word, "v8") != 0 && strcmp(word, "v5") != 0)
-        return pipe_fail(chain, "'%s' is neither v8 nor v5", word);
-    INLAY_TRY(want_numbers(chain));
-    INLAY_TRY(pipe_float(chain, "score", 0.25, &score));
-    INLAY_TRY(pipe_float(chain, "iou", 0.45, &iou));
-    INLAY_TRY(pipe_int(chain, "most", 300, 1, 100000, &limit));
-    if (path != NULL)
-        INLAY_TRY(pipe_file(chain, path, &labels));
-    INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "YoloBoxes", &node));
-    INLAY_TRY(graph_set_attr_string(chain->graph, node, "layout", word != NULL ? word : "v8"));
-    INLAY_TRY(graph_set_attr_float(chain->graph, node, "score", score));
-    INLAY_TRY(graph_set_attr_float(chain->graph, node, "iou", iou));
-    INLAY_TRY(graph_set_attr_int(chain->graph, node, "most", limit));
-    INLAY_TRY(set_bytes(chain, node, "labels", labels));
-    if (chain->place != INLAY_NONE) {
-        inputs = arena_array(&chain->model->arena, 2, sizeof *inputs);
-        if (inputs == NULL)
-            return no_memory(chain->diag, "for the steps");
-        inputs[0] = node->info.inputs[0];
-        inputs[1] = chain->place;
-        node->info.inputs = inputs;
-        node->info.input_count = 2;
-    }
-    INLAY_TRY(more_outputs(chain, node, more, 1, &made));
-    INLAY_TRY(pipe_output(chain, chain->value, INLAY_FLOAT, 2));
-    INLAY_TRY(pipe_output(chain, made, INLAY_STRING, 1));
     chain->kind = PIPE_DONE;
 done:
     return status;
@@ -289,7 +246,7 @@ const pipe_step pipe_text_steps[] = {
     { "softmax", "probabilities", false, true, softmax },
     { "topk", "labels", false, true, topk },
     { "ctc", "text", false, true, ctc },
-    { "boxes", "boxes", false, true, boxes },
+    { "boxes", "boxes", false, true, pipe_boxes },
     { "detokenize", "text", false, true, detokenize },
     { 0 },
 };
