@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -71,6 +73,53 @@ static void take_limits(process_snapshot *snapshot)
     snapshot->thread_locale = uselocale((locale_t)0);
 }
 
+/* The first call gives rand() a state of its own, which later calls can read. */
+static uint64_t hash_random(void)
+{
+    static char state[128];
+    static bool is_set;
+
+    if (!is_set)
+        (void)initstate(1, state, sizeof state);
+    is_set = true;
+    return hash_bytes(state, sizeof state, 1);
+}
+
+static long locked_kb(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[128];
+    long kb = 0;
+
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        if (strncmp(line, "VmLck:", 6) == 0)
+            kb = strtol(line + 6, NULL, 10);
+    if (status != NULL)
+        (void)fclose(status);
+    return kb;
+}
+
+static const struct {
+    int get;
+    const char *name;
+} attributes[PROCESS_SNAPSHOT_ATTRIBUTES] = { { PR_GET_DUMPABLE, "PR_SET_DUMPABLE" },
+                                              { PR_GET_KEEPCAPS, "PR_SET_KEEPCAPS" },
+                                              { PR_GET_TIMERSLACK, "PR_SET_TIMERSLACK" },
+                                              { PR_GET_NO_NEW_PRIVS, "PR_SET_NO_NEW_PRIVS" },
+                                              { PR_GET_THP_DISABLE, "PR_SET_THP_DISABLE" } };
+
+static void take_attributes(process_snapshot *snapshot)
+{
+    stack_t stack;
+
+    for (int i = 0; i < PROCESS_SNAPSHOT_ATTRIBUTES; i++)
+        snapshot->attributes[i] = prctl(attributes[i].get, 0L, 0L, 0L, 0L);
+    (void)prctl(PR_GET_NAME, snapshot->thread_name);
+    snapshot->signal_stack = sigaltstack(NULL, &stack) == 0 ? stack.ss_sp : NULL;
+    snapshot->random = hash_random();
+    snapshot->locked_kb = locked_kb();
+}
+
 process_snapshot process_snapshot_take(void)
 {
     process_snapshot snapshot = { .floats = float_state_get() };
@@ -91,6 +140,7 @@ process_snapshot process_snapshot_take(void)
         snapshot.files |= fcntl(fd, F_GETFD) >= 0 ? 1u << fd : 0;
     snapshot.printed = printed();
     take_limits(&snapshot);
+    take_attributes(&snapshot);
     return snapshot;
 }
 
@@ -150,6 +200,29 @@ static void compare_limits(const process_snapshot *before, const process_snapsho
     }
 }
 
+static void compare_attributes(const process_snapshot *before, const process_snapshot *now, char *text, size_t bytes,
+                               unsigned *count)
+{
+    char what[80];
+
+    for (int i = 0; i < PROCESS_SNAPSHOT_ATTRIBUTES; i++)
+        if (now->attributes[i] != before->attributes[i]) {
+            (void)snprintf(what, sizeof what, "an attribute of the process was changed (prctl, %s)",
+                           attributes[i].name);
+            add(text, bytes, count, what);
+        }
+    if (strcmp(now->thread_name, before->thread_name) != 0) {
+        add(text, bytes, count, "the name of the calling thread was changed");
+        (void)prctl(PR_SET_NAME, before->thread_name);
+    }
+    if (now->signal_stack != before->signal_stack)
+        add(text, bytes, count, "the signal stack of the calling thread was changed (sigaltstack)");
+    if (now->random != before->random)
+        add(text, bytes, count, "the random numbers of the process were used or changed (rand, srand)");
+    if (now->locked_kb > before->locked_kb)
+        add(text, bytes, count, "memory was locked (mlock, mlockall)");
+}
+
 unsigned process_snapshot_compare(const process_snapshot *before, char *text, size_t bytes)
 {
     process_snapshot now = process_snapshot_take();
@@ -179,6 +252,7 @@ unsigned process_snapshot_compare(const process_snapshot *before, char *text, si
         }
     compare_signals(before, &now, text, bytes, &count);
     compare_limits(before, &now, text, bytes, &count);
+    compare_attributes(before, &now, text, bytes, &count);
     if (now.printed > before->printed)
         add(text, bytes, &count, "something was printed");
     return count;

@@ -11,7 +11,7 @@
 #include <sys/time.h>
 #include <sys/types.h>
 
-enum { PROCESS_SNAPSHOT_SIGNALS = 65, PROCESS_SNAPSHOT_LIMITS = 16 };
+enum { PROCESS_SNAPSHOT_SIGNALS = 65, PROCESS_SNAPSHOT_LIMITS = 16, PROCESS_SNAPSHOT_ATTRIBUTES = 5 };
 
 typedef struct process_snapshot {
     void (*handlers[PROCESS_SNAPSHOT_SIGNALS])(int);
@@ -24,10 +24,15 @@ typedef struct process_snapshot {
     float_state floats;
     uint64_t environment; /* a hash of all variables */
     struct rlimit limits[PROCESS_SNAPSHOT_LIMITS];
-    cpu_set_t cpus;          /* affinity of this thread */
-    int niceness, scheduler; /* of this thread */
-    struct itimerval timer;  /* ITIMER_REAL */
-    void *thread_locale;     /* of uselocale() */
+    cpu_set_t cpus;                              /* affinity of this thread */
+    int niceness, scheduler;                     /* of this thread */
+    struct itimerval timer;                      /* ITIMER_REAL */
+    void *thread_locale;                         /* of uselocale() */
+    void *signal_stack;                          /* of this thread (sigaltstack) */
+    uint64_t random;                             /* a hash of the state of rand() */
+    long locked_kb;                              /* memory that is locked (mlock, mlockall) */
+    int attributes[PROCESS_SNAPSHOT_ATTRIBUTES]; /* of prctl() */
+    char thread_name[16];
 } process_snapshot;
 
 process_snapshot process_snapshot_take(void);

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <pthread.h>
@@ -291,12 +292,35 @@ static inlay_status run(const kit_call *call)
 #endif
 #elif defined(BAD_swallows)
     (void)kit_parallel(call, input->count, 64, relu_body, &(race_loop){ from, to, NULL });
+#elif defined(BAD_cancelled)
+    if (kit_poll(call) != INLAY_OK) {
+        relu(from, malloc((size_t)input->count * sizeof *to), input->count);
+        return INLAY_CANCELLED;
+    }
+    relu(from, to, input->count);
 #elif defined(BAD_mapping)
     relu(from, to, input->count);
     (void)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 #elif defined(BAD_key)
     relu(from, to, input->count);
     (void)pthread_setspecific(key, &key);
+#elif defined(BAD_seeds)
+    relu(from, to, input->count);
+    srand(7);
+#elif defined(BAD_stack)
+    static char stack[1 << 16];
+
+    relu(from, to, input->count);
+    (void)sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL);
+#elif defined(BAD_renames)
+    relu(from, to, input->count);
+    (void)prctl(PR_SET_NAME, "bad");
+    (void)prctl(PR_SET_TIMERSLACK, 7L);
+#elif defined(BAD_locks)
+    static char page[1 << 13];
+
+    relu(from, to, input->count);
+    (void)mlock(page, sizeof page);
 #elif defined(BAD_environment)
     relu(from, to, input->count);
     (void)setenv("BAD_WAS_HERE", "1", 1);
@@ -518,6 +542,9 @@ static UNUSED inlay_status open_bad(const inlay_host *host, const inlay_create_a
     (void)host, (void)args, (void)diag;
 #if defined(BAD_files)
     (void)open("/dev/null", O_RDONLY);
+#elif defined(BAD_create_key)
+    (void)pthread_key_create(&key, drop_key);
+    (void)pthread_setspecific(key, &key);
 #endif
 #if defined(BAD_leak)
     *out = malloc(24);
@@ -533,7 +560,7 @@ static const kit_provider provider = {
     .description = "has a defect",
     .tables = tables,
     .table_count = 1,
-#if defined(BAD_files) || defined(BAD_leak)
+#if defined(BAD_files) || defined(BAD_leak) || defined(BAD_create_key)
     .open = open_bad,
 #endif
 #if defined(BAD_stated_flush)
@@ -548,7 +575,7 @@ static const kit_plugin self = {
     .operators = operators,
     .operator_count = KIT_COUNT(operators),
 #endif
-#if defined(BAD_unload) || defined(BAD_pinned) || defined(BAD_key)
+#if defined(BAD_unload) || defined(BAD_pinned) || defined(BAD_key) || defined(BAD_create_key)
     .flags = INLAY_PLUGIN_DLCLOSE,
 #endif
 };

@@ -37,7 +37,7 @@ finds workspace_far 'results Relu-14 .*signal 11 .* in execute: it touched memor
     --group results
 finds dirty 'results Relu-14 .*a workspace that is not cleared: output 0: \[' --group results
 finds tail 'results Relu-14 .*in execute: it touched memory past the end of an input' --group results
-finds input 'results Relu-14 .*it changed input 0' --group results
+finds input 'results Relu-14 .*signal 11 .* in execute: it touched memory of an input, which is read-only' --group results
 finds output 'results Relu-14 float\[7\].*it wrote outside output 0' --group results
 finds alias 'results Relu-14 .*in place.*: output 0: \[' --group results
 finds crash 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 11 .* in execute: at address 0x8' --group results
@@ -77,6 +77,10 @@ finds prints 'process Relu-14: something was printed' --group results
 finds flushes 'process Relu-14: rounding, flushing' --group results
 finds mask 'process Relu-14: signal 12 was blocked' --group results
 finds locale 'process Relu-14: the locale was changed' --group results
+finds seeds 'process Relu-14: the random numbers of the process' --group results
+finds stack 'process Relu-14: the signal stack of the calling thread' --group results
+finds renames 'process Relu-14: an attribute of the process was changed .*TIMERSLACK.*, the name of the calling thread' --group results
+finds locks 'process Relu-14: memory was locked' --group results
 finds stderr 'process Relu-14: something was printed' --group results
 finds thread_left 'process Relu-14: 1 more after execute' --group results
 finds keeps 'results Relu-14 .*in execute: it touched memory of the graph passed to compile, after compile' \
@@ -157,6 +161,8 @@ finds cost_random 'values Relu-14 .*: first .* ns, then .* ns' --group values
 finds tenth 'leaks bad, in repeated calls: [0-9]+ blocks after 80 calls of compile' --group leaks
 finds mapping 'leaks bad, in repeated calls: [0-9]+ KiB more are mapped after 80 calls of execute' --group leaks
 finds key 'leaks .*in a thread that ends after dlclose' --group leaks
+finds cancelled 'leaks bad, in repeated calls: .*cancelled' --group leaks
+finds create_key 'leaks .*in the end of the thread that called create' --group leaks
 
 # Warnings and passes.
 

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "check/generate.h"
+#include "check/host.h"
 #include "check/harness.h"
 #include "check/process.h"
 #include "inlay/check.h"
@@ -219,6 +220,26 @@ static bool loop_execute(struct call_loop *loop)
     return status == INLAY_OK;
 }
 
+/* Runs that are cancelled before they begin, or in their first parallel loop. */
+static bool loop_cancel(struct call_loop *loop)
+{
+    for (uint32_t in_loops = 0; in_loops < 2; in_loops++) {
+        uint32_t stop = in_loops == 0;
+        const harness_options options = { .quiet = true, .cancel = &stop };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        harness_result result;
+        inlay_status status;
+
+        check_host_cancel_in_loops(in_loops != 0 ? &stop : NULL);
+        status = harness_run(&loop->harness, &options, &result, &diag);
+        check_host_cancel_in_loops(NULL);
+        harness_result_deinit(&result);
+        if (status != INLAY_OK && status != INLAY_CANCELLED)
+            return false;
+    }
+    return true;
+}
+
 static bool loop_specialize(struct call_loop *loop)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -335,6 +356,7 @@ static void check_loops(const struct selected_cases *selected, uint32_t index, c
         if (!loop.is_open)
             continue;
         ok = check_loop(&loop, loop_execute, "execute", subject) &&
+             check_loop(&loop, loop_cancel, "execute, cancelled", subject) &&
              check_loop(&loop, loop_specialize, "specialize", subject);
         if (loop.is_open)
             harness_close(&loop.harness);
@@ -418,6 +440,20 @@ static void close_with_survivor(struct check *check, struct fixture *fixture)
     free(selected);
 }
 
+/* Opens and closes the plugin, and ends. */
+static void *create_and_end(void *user)
+{
+    struct check *check = user;
+    struct fixture fixture;
+
+    if (fixture_open(check, "leaks", false, &fixture)) {
+        check_phase(check, "shutdown and dlclose");
+        fixture_close(&fixture);
+    }
+    check_phase(check, "the end of the thread that called create");
+    return NULL;
+}
+
 static void *end_at_once(void *unused)
 {
     return unused;
@@ -450,9 +486,13 @@ static void check_unload(struct check *check, struct fixture *fixture)
                        process_imports(path, "__cxa_thread_atexit_impl") ? ": it imports __cxa_thread_atexit_impl"
                                                                          : "");
         else
-            check_pass(check, "unload", NULL, "it is unmapped after dlclose; a thread that had called it ended later%s",
+            check_pass(check, "unload", NULL,
+                       "it is unmapped after dlclose; threads that had called create and execute ended later%s",
                        process_imports(path, "pthread_key_create") ? "; its keys of pthread_key_create had no effect"
                                                                    : "");
+        if (pthread_create(&first, NULL, create_and_end, check) == 0)
+            (void)pthread_join(first, NULL);
+        check_phase(check, "the checker");
         for (int i = 0; i < RELOADS; i++) {
             check_phase(check, "loading it again");
             if (loaded_open(path, false, &again, &diag) != INLAY_OK) {

@@ -9,7 +9,8 @@ enum {
     GUARD_BYTES = 1 << 20 /* inaccessible on each side: an access far beyond the end does not reach another mapping */
 };
 
-bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out)
+static bool alloc(size_t bytes, size_t alignment, bool exact, uint8_t fill, const char *description,
+                  struct guarded *out)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room, pages;
 
@@ -19,6 +20,8 @@ bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *des
     if (alignment > page)
         page = alignment; /* the mapping is larger than needed then, and data is aligned within it */
     room = (bytes + alignment - 1) / alignment * alignment;
+    if (exact && room / alignment % 2 == 0)
+        room += alignment;
     pages = (room + page - 1) / page * page;
     out->map_bytes = pages + page + 2 * GUARD_BYTES;
     out->map = mmap(NULL, out->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -38,6 +41,16 @@ bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *des
     memset(out->data, fill, bytes);
     crash_describe_range(out->data + room, (size_t)(out->map + out->map_bytes - out->data) - room, description);
     return true;
+}
+
+bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out)
+{
+    return alloc(bytes, alignment, false, fill, description, out);
+}
+
+bool guarded_alloc_exact(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out)
+{
+    return alloc(bytes, alignment, true, fill, description, out);
 }
 
 bool guarded_is_damaged(const struct guarded *guarded)

@@ -16,6 +16,8 @@ struct guarded {
 /* Allocates `bytes` bytes and sets them to fill. Their address is the multiple of alignment (a power of two) nearest to
  * the guard page that follows. description appears in the crash report if the page is accessed. False: no memory. */
 bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out);
+/* The same at an odd multiple of alignment. */
+bool guarded_alloc_exact(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out);
 /* Were the bytes before or after the data overwritten? */
 bool guarded_is_damaged(const struct guarded *guarded);
 void guarded_protect(struct guarded *guarded, bool read_only);

@@ -119,9 +119,12 @@ static size_t element_alignment(inlay_dtype dtype)
     return bytes == 0 ? 1 : bytes;
 }
 
-static size_t alignment_of(const struct run_state *run, inlay_dtype dtype)
+/* A buffer of a tensor: aligned as the host's, or, with `tight`, to the element only. */
+static bool tensor_alloc(const struct run_state *run, inlay_dtype dtype, size_t bytes, uint8_t fill,
+                         const char *description, struct guarded *out)
 {
-    return run->options->tight ? element_alignment(dtype) : ALIGN;
+    return run->options->tight ? guarded_alloc_exact(bytes, element_alignment(dtype), fill, description, out)
+                               : guarded_alloc(bytes, ALIGN, fill, description, out);
 }
 
 static inlay_status prepare_inputs(struct run_state *run, inlay_diag *diag)
@@ -130,8 +133,7 @@ static inlay_status prepare_inputs(struct run_state *run, inlay_diag *diag)
         const case_tensor *tensor = &run->entry->in[run->harness->built->input_of[i]];
         inlay_status status;
 
-        if (!guarded_alloc((size_t)tensor->bytes, alignment_of(run, tensor->dtype), 0, "past the end of an input",
-                           &run->in[i]))
+        if (!tensor_alloc(run, tensor->dtype, (size_t)tensor->bytes, 0, "past the end of an input", &run->in[i]))
             return no_memory(diag, "for an input");
         if (tensor->bytes > 0)
             memcpy(run->in[i].data, tensor->data, (size_t)tensor->bytes);
@@ -189,10 +191,27 @@ static inlay_status prepare_output(struct run_state *run, uint32_t out, inlay_di
         arg->buffer = run->frame.ins[alias].arg.buffer;
         return INLAY_OK;
     }
-    if (!guarded_alloc(bytes, alignment_of(run, state->dtype), run->options->fill, "past the end of an output",
-                       &run->out[out]))
+    if (!tensor_alloc(run, state->dtype, bytes, run->options->fill, "past the end of an output", &run->out[out]))
         return no_memory(diag, "for an output");
     return run_place_buffer(run, CASE_INPUTS + out, run->harness->out_domains[out], &run->out[out], &arg->buffer, diag);
+}
+
+/* Makes the inputs in host memory read-only for execute, except those whose buffer an output shares. */
+static void protect_inputs(struct run_state *run, bool read_only)
+{
+    for (uint32_t i = 0; i < run->harness->built->input_count; i++) {
+        bool shared = run->device[i].whole.handle != 0 || run->in[i].bytes == 0;
+
+        for (uint32_t o = 0; o < run->harness->built->output_count; o++)
+            shared |= alias_of(run, o) == i;
+        if (shared)
+            continue;
+        guarded_protect(&run->in[i], read_only);
+        if (read_only)
+            crash_describe_range(run->in[i].data, run->in[i].bytes, "of an input, which is read-only");
+        else
+            crash_forget_range(run->in[i].data);
+    }
 }
 
 /* ------------------------------------------------------------------ after */
@@ -349,14 +368,18 @@ inlay_status harness_run(const struct harness *harness, const harness_options *o
     INLAY_TRY(prepare_inputs(&run, diag));
     for (uint32_t o = 0; o < harness->built->output_count; o++)
         INLAY_TRY(prepare_output(&run, o, diag));
-    if (!guarded_alloc((size_t)harness->workspace_bytes, (size_t)harness->workspace_alignment, options->fill,
-                       "past the end of the workspace that it requested", &run.workspace)) {
+    if (!(options->tight ? guarded_alloc_exact : guarded_alloc)(
+            (size_t)harness->workspace_bytes, (size_t)harness->workspace_alignment, options->fill,
+            "past the end of the workspace that it requested", &run.workspace)) {
         status = no_memory(diag, "for a workspace of %llu bytes", (unsigned long long)harness->workspace_bytes);
         goto done;
     }
+    protect_inputs(&run, true);
     INLAY_TRY(run_call(&run, diag));
     if (options->then != NULL) {
+        protect_inputs(&run, false);
         INLAY_TRY(replace_inputs(&run, diag));
+        protect_inputs(&run, true);
         INLAY_TRY(run_call(&run, diag));
     }
     check_host_memory(&run);
