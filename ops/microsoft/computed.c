@@ -63,6 +63,45 @@ static inlay_status infer_crop(op_infer *infer)
     return infer_set_shape(infer, 0, 4, dims);
 }
 
+/* [2, steps of the path] */
+static inlay_status infer_path(op_infer *infer)
+{
+    const inlay_dim dims[] = { dim_fixed(2), dim_unknown() };
+
+    return infer_set_shape(infer, 0, 2, dims);
+}
+
+/* The merged tokens have an unknown count; the index is one element. */
+static inlay_status infer_bifurcation(op_infer *infer)
+{
+    const inlay_dim tokens = dim_unknown();
+    const uint32_t rank = infer_rank(infer, 2);
+    inlay_status status = infer_set_shape(infer, 0, 1, &tokens);
+
+    if (status == INLAY_OK && rank != INLAY_RANK_UNKNOWN)
+        status = infer_set_shape(infer, 1, rank, infer->in[2]->dims);
+    return status;
+}
+
+/* Hashes [batch, length, (longest - 1) * heads], and the last ids of each row. */
+static inlay_status infer_hashes(op_infer *infer)
+{
+    const int64_t longest = infer_attr_int(infer, "max_ngram_size", 0),
+                  heads = infer_attr_int(infer, "n_head_per_ngram", 0);
+    int64_t count = 0;
+    inlay_status status;
+
+    if (longest < 2 || heads < 1 || __builtin_mul_overflow(longest - 1, heads, &count))
+        return infer_fail(infer, INLAY_INVALID_MODEL, "max_ngram_size is %lld and n_head_per_ngram %lld, out of range",
+                          (long long)longest, (long long)heads);
+    const inlay_dim hashes[] = { infer_dim(infer, 0, 0), infer_dim(infer, 0, 1), dim_fixed(count) };
+    const inlay_dim state[] = { infer_dim(infer, 0, 0), dim_fixed(longest - 1) };
+    INLAY_TRY(infer_set_shape(infer, 0, 3, hashes));
+    INLAY_TRY(infer_set_shape(infer, 1, 2, state));
+done:
+    return status;
+}
+
 /* [words, filters] */
 static inlay_status infer_embedding(op_infer *infer)
 {
@@ -77,10 +116,15 @@ static inlay_status infer_embedding(op_infer *infer)
     "swiglu_fusion:i=0{0|1|2}, swiglu_limit:f, use_sparse_mixer:i=0"
 
 static const op_row rows[] = {
+    { "BifurcationDetector", 1, 0,
+      "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens?:T -> tokens:T, suffix_match_idx:T; T=int64; "
+      "max_ngram_size:i=3, min_ngram_size:i=1",
+      infer_bifurcation },
     { "CropAndResize", 1, 0,
       "X:T1, rois:T1, batch_indices:T2, crop_size:T2 -> Y:T1; T1=@float, T2=int32; extrapolation_value:f=0, "
       "mode:s='bilinear'{'bilinear'|'nearest'}",
       infer_crop },
+    { "DynamicTimeWarping", 1, 0, "input:F -> output:I; F=float, I=int32", infer_path },
     { "Inverse", 1, 0, "X:T -> Y:T; T=@float", infer_inverse },
     { "MoE", 1, 0,
       "input:T, router_probs:T, fc1_experts_weights:T, fc1_experts_bias?:T, fc2_experts_weights:T, "
@@ -90,6 +134,10 @@ static const op_row rows[] = {
     { "MurmurHash3", 1, 0,
       "X:T1 -> Y:T2; T1=uint32|int32|uint64|int64|float|double|string, T2=uint32|int32; positive:i=1, seed:i=0",
       infer_hash },
+    { "NGramHashMapping", 1, 0,
+      "input_ids:M, multipliers:M, vocab_sizes:M, past_ids?:M -> hash_ids:M, present_ids?:M; M=int32|int64; "
+      "max_ngram_size:i!, n_head_per_ngram:i!, pad_id:i!",
+      infer_hashes },
     { "NGramRepeatBlock", 1, 0, "input_ids:Tid, scores:T -> scores_out:T; Tid=int64, T=float; ngram_size:i!",
       infer_block },
     { "QMoE", 1, 0,

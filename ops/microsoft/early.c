@@ -20,8 +20,23 @@ done:
     return status;
 }
 
+/* Crop: an image of unknown height and width. */
+static inlay_status infer_crop(op_infer *infer)
+{
+    const inlay_dim dims[] = { infer_dim(infer, 0, 0), infer_dim(infer, 0, 1), dim_unknown(), dim_unknown() };
+    const uint32_t rank = infer_rank(infer, 0);
+
+    return rank == 4 ? infer_set_shape(infer, 0, 4, dims) : INLAY_OK;
+}
+
 static const op_row rows[] = {
+    { "Affine", 1, 0, "X:T -> Y:T; T=@float; alpha:f=1, beta:f=0", infer_same_as_first },
+    { "Crop", 1, 0, "input:T -> output:T; T=@float; border:is!, scale:is", infer_crop },
+    { "DynamicSlice", 1, 0, "data:T, starts:Tind, ends:Tind, axes?:Tind -> output:T; T=@all, Tind=int32|int64", NULL },
     { "ImageScaler", 1, 0, "input:T -> output:T; T=@float; bias:fs=[], scale:f=1", infer_same_as_first },
+    { "ParametricSoftplus", 1, 0, "X:T -> Y:T; T=@float; alpha:f!, beta:f!", infer_same_as_first },
+    { "Scale", 1, 0, "input:T -> output:T; T=@float; scale:f=1", infer_same_as_first },
+    { "ScaledTanh", 1, 0, "input:T -> output:T; T=@float; alpha:f!, beta:f!", infer_same_as_first },
     { "SimplifiedLayerNormalization", 1, 0,
       "X:T, scale:V -> Y:V, inv_std_var?:U; T=@float_ir4, V=@float_ir4, U=float|double; axis:i=-1, epsilon:f=1e-05, "
       "stash_type:i=1",

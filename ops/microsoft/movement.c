@@ -14,6 +14,7 @@ static const op_row rows[] = {
       "epsilon:f=1e-12, mask_index_type:i=0{0|1}",
       NULL },
     { "ExpandDims", 1, 0, "X:T, axis:int32 -> Y:T; T=@all_ir4", NULL },
+    { "GatherND", 1, 0, "data:T, indices:Tind -> output:T; T=@all_ir4, Tind=int32|int64", NULL },
     { "GridSample", 1, 0,
       "X:T1, Grid:T1 -> Y:T2; T1=@all, T2=@float; align_corners:i=0, "
       "mode:s='bilinear'{'bilinear'|'nearest'|'bicubic'}, padding_mode:s='zeros'{'zeros'|'border'|'reflection'}",
@@ -31,6 +32,9 @@ static const op_row rows[] = {
     { "QuantizeLinear", 1, 0, "x:T1, y_scale:T1, y_zero_point?:T2 -> y:T2; T1=float16|float, T2=" QUANTIZED "; axis:i",
       infer_same_as_first },
     { "Range", 1, 0, "start:T, limit:T, delta?:T -> Y:T; T=float|double|int16|int32|int64", NULL },
+    { "SampleOp", 1, 0, "X:T -> Y:T; T=@float|uint32|uint64|int32|int64|bool|uint8|uint16|int8|int16|string",
+      infer_same_as_first },
+    { "UnfoldTensor", 1, 0, "input:T -> output:T; T=@all_ir4; dim:i=-1, size:i!, step:i=1", NULL },
     { "Unique", 1, 0, "x:T -> y:T, idx:int64, counts:int64; T=float", NULL },
 };
 

@@ -26,13 +26,13 @@ static const op_row rows[] = {
       "A:T1, B:T2, b_scale:T1, b_zero_point?:T2, bias?:T1 -> Y:T1; T1=float, T2=int8|uint8", NULL },
     { "FusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", " FUSED, NULL },
     { "FusedGemm", 1, 0,
-      "A:T, B:T, C?:T -> Y:T; T=float16|float|double|uint32|uint64|int32|int64; " GEMM
-      ", beta:f=1, "
+      "A:T, B:T, C?:T -> Y:T; T=float16|float|double|uint32|uint64|int32|int64; " GEMM ", beta:f=1, "
       "activation:s{''|'Celu'|'Elu'|'HardSigmoid'|'LeakyRelu'|'ParametricSoftplus'|'Relu'|'ScaledTanh'|'Selu'|"
       "'Sigmoid'|'Softplus'|'Softsign'|'Tanh'|'ThresholdedRelu'}, activation_alpha:f, activation_beta:f, "
       "activation_gamma:f",
       NULL },
     { "FusedMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " GEMM ", transBatchA:i=0, transBatchB:i=0", NULL },
+    { "MatMulInteger16", 1, 0, "A:T, B:T -> Y:int32; T=int16", NULL },
     { "MatMulIntegerToFloat", 1, 0,
       "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point?:T1, b_zero_point?:T2, bias?:T3 -> Y:T3; T1=int8|uint8, "
       "T2=int8|uint8, T3=float|float16",

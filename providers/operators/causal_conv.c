@@ -1,5 +1,5 @@
-/* CausalConvWithState: ONNX 27. The kernel of each channel slides over the past state and the input; computed in
- * float. */
+/* CausalConvWithState: ONNX 27, and com.microsoft with dilated taps and channels last. The kernel of each channel slides
+ * over the past state and the input; computed in float. */
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/args.h"
@@ -9,8 +9,25 @@
 #include <stdlib.h>
 
 typedef struct causal_state {
-    bool silu;
+    bool silu, channels_last;
+    int64_t dilation;
 } causal_state;
+
+/* The elements of an input [batch, channels, length] or [batch, length, channels..] and of its state. reach: positions
+ * before the current one that the taps read. */
+typedef struct causal_sizes {
+    int64_t batch, channels, length, taps, reach;
+} causal_sizes;
+
+static causal_sizes sizes_of(const causal_state *state, const kit_tensor *input, const kit_tensor *weights)
+{
+    causal_sizes sizes = { input->dims[0], 1, input->dims[state->channels_last ? 1 : 2], weights->dims[2], 0 };
+
+    for (uint32_t d = state->channels_last ? 2 : 1; d < (state->channels_last ? input->rank : 2); d++)
+        sizes.channels *= input->dims[d];
+    sizes.reach = (sizes.taps - 1) * state->dilation;
+    return sizes;
+}
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
@@ -20,10 +37,16 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 
     if (status != INLAY_OK)
         return status;
+    state->dilation = kit_attr_int(node->info, "dilation", 1);
+    state->channels_last = kit_attr_int(node->info, "channels_last", 0) != 0;
     state->silu = strcmp(name, "silu") == 0 || strcmp(name, "swish") == 0;
     if (!state->silu && strcmp(name, "none") != 0) {
         free(state);
         return inlay_fail(diag, INLAY_INVALID_MODEL, "activation is '%s'; use none, silu or swish", name);
+    }
+    if (state->dilation < 1 || state->dilation > INT32_MAX) {
+        free(state);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "dilation is out of range");
     }
     *out_state = state;
     return INLAY_OK;
@@ -31,76 +54,119 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 
 /* Returns the scratch bytes of a thread, for the taps of the kernel, the channel with its past, and a row of
  * results. */
-static uint64_t thread_bytes(int64_t taps, int64_t length)
+static uint64_t thread_bytes(const causal_sizes *sizes)
 {
-    return ((uint64_t)(2 * taps + 2 * length) * sizeof(float) + 63) & ~UINT64_C(63);
+    return ((uint64_t)(sizes->taps + sizes->reach + 2 * sizes->length) * sizeof(float) + 63) & ~UINT64_C(63);
 }
 
-static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+static bool has(const kit_tensor *tensors, uint32_t count, uint32_t i)
 {
-    const kit_tensor *input = &plan->in[0], *weights = &plan->in[1], *output = &plan->out[0];
+    return i < count && tensors[i].dtype != INLAY_UNDEFINED;
+}
+
+static inlay_status shape(const void *user, kit_plan *plan, inlay_diag *diag)
+{
+    const causal_state *state = user;
+    const kit_tensor *input = &plan->in[0], *weights = &plan->in[1];
+    causal_sizes sizes;
     int64_t past;
 
-    (void)state;
-    if (input->rank != 3 || weights->rank != 3 || weights->dims[0] != input->dims[1] || weights->dims[1] != 1 ||
-        weights->dims[2] < 1)
+    if ((state->channels_last ? input->rank < 3 : input->rank != 3) || weights->rank != 3 || weights->dims[1] != 1 ||
+        weights->dims[2] < 1 || weights->dims[2] > INT32_MAX)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "input and weight must be [batch, channels, length] and [channels, 1, k]");
-    past = input->dims[0] * input->dims[1] * (weights->dims[2] - 1);
-    if (output->count != input->count ||
-        (plan->out_count > 1 && plan->out[1].dtype != INLAY_UNDEFINED && plan->out[1].count != past) ||
-        (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != input->dims[1]) ||
-        (plan->in_count > 3 && plan->in[3].dtype != INLAY_UNDEFINED && plan->in[3].count != past))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "bias, past_state or an output do not fit input and weight");
-    if (__builtin_mul_overflow(thread_bytes(weights->dims[2], input->dims[2]), (uint64_t)plan->max_threads,
-                               &plan->workspace_bytes))
+    sizes = sizes_of(state, input, weights);
+    past = sizes.batch * sizes.channels * sizes.reach;
+    if (weights->dims[0] != sizes.channels || plan->out[0].count != input->count ||
+        (has(plan->out, plan->out_count, 1) && plan->out[1].count != past) ||
+        (has(plan->in, plan->in_count, 2) && plan->in[2].count != sizes.channels) ||
+        (has(plan->in, plan->in_count, 3) && plan->in[3].count != past))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "weight, bias, past_state or an output do not fit the input's channels");
+    if (__builtin_mul_overflow(thread_bytes(&sizes), (uint64_t)plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
     return INLAY_OK;
+}
+
+/* Where the positions of a channel are: at `at`, and then every `step` elements. */
+typedef struct causal_line {
+    int64_t at, step;
+} causal_line;
+
+static causal_line line_of(const causal_state *state, const causal_sizes *sizes, int64_t index, int64_t length)
+{
+    if (!state->channels_last)
+        return (causal_line){ index * length, 1 };
+    return (causal_line){ index / sizes->channels * length * sizes->channels + index % sizes->channels,
+                          sizes->channels };
+}
+
+static void load_line(float *to, const kit_tensor *from, causal_line line, int64_t count)
+{
+    if (line.step == 1)
+        convert_to_f32(to, from->dtype, from->data, line.at, count);
+    for (int64_t i = 0; line.step != 1 && i < count; i++)
+        convert_to_f32(to + i, from->dtype, from->data, line.at + i * line.step, 1);
+}
+
+static void store_line(const kit_tensor *to, causal_line line, int64_t count, const float *from)
+{
+    if (line.step == 1)
+        convert_from_f32(to->dtype, to->data, line.at, count, from, 0);
+    for (int64_t i = 0; line.step != 1 && i < count; i++)
+        convert_from_f32(to->dtype, to->data, line.at + i * line.step, 1, from + i, 0);
 }
 
 static inlay_status run_channels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
     const causal_state *state = call->state;
-    const kit_tensor *input = &call->in[0], *weight_tensor = &call->in[1];
-    int64_t taps = weight_tensor->dims[2], length = input->dims[2], channels = input->dims[1];
-    float *weights = (float *)(void *)((char *)call->workspace + worker * thread_bytes(taps, length));
-    float *line = weights + taps, *output = line + taps + length;
+    const causal_sizes sizes = sizes_of(state, &call->in[0], &call->in[1]);
+    float *weights = (float *)(void *)((char *)call->workspace + worker * thread_bytes(&sizes));
+    float *line = weights + sizes.taps, *output = line + sizes.reach + sizes.length;
 
-    INLAY_CHECK(taps >= 1 && end <= input->dims[0] * channels);
+    INLAY_CHECK(sizes.taps >= 1 && end <= sizes.batch * sizes.channels);
     for (int64_t index = begin; index < end; index++) {
+        const causal_line now = line_of(state, &sizes, index, sizes.length),
+                          past = line_of(state, &sizes, index, sizes.reach);
         float bias = 0;
-        convert_to_f32(weights, weight_tensor->dtype, weight_tensor->data, index % channels * taps, taps);
-        memset(line, 0, (size_t)(taps - 1) * sizeof(float));
+
+        convert_to_f32(weights, call->in[1].dtype, call->in[1].data, index % sizes.channels * sizes.taps, sizes.taps);
+        memset(line, 0, (size_t)sizes.reach * sizeof(float));
         if (kit_has_input(call, 3))
-            convert_to_f32(line, call->in[3].dtype, call->in[3].data, index * (taps - 1), taps - 1);
-        convert_to_f32(line + taps - 1, input->dtype, input->data, index * length, length);
+            load_line(line, &call->in[3], past, sizes.reach);
+        load_line(line + sizes.reach, &call->in[0], now, sizes.length);
         if (kit_has_input(call, 2))
-            convert_to_f32(&bias, call->in[2].dtype, call->in[2].data, index % channels, 1);
-        for (int64_t j = 0; j < length; j++)
+            convert_to_f32(&bias, call->in[2].dtype, call->in[2].data, index % sizes.channels, 1);
+        for (int64_t j = 0; j < sizes.length; j++)
             output[j] = bias;
-        for (int64_t k = 0; k < taps; k++)
-            for (int64_t j = 0; j < length; j++)
-                output[j] += weights[k] * line[k + j];
-        for (int64_t j = 0; j < length && state->silu; j++)
+        for (int64_t k = 0; k < sizes.taps; k++)
+            for (int64_t j = 0; j < sizes.length; j++)
+                output[j] += weights[k] * line[k * state->dilation + j];
+        for (int64_t j = 0; j < sizes.length && state->silu; j++)
             output[j] *= vm_sigmoid(output[j]);
-        convert_from_f32(call->out[0].dtype, call->out[0].data, index * length, length, output, 0);
+        store_line(&call->out[0], now, sizes.length, output);
         if (kit_has_output(call, 1))
-            convert_from_f32(call->out[1].dtype, call->out[1].data, index * (taps - 1), taps - 1, line + length, 0);
+            store_line(&call->out[1], past, sizes.reach, line + sizes.length);
     }
     return INLAY_OK;
 }
 
 static inlay_status run(const kit_call *call)
 {
-    const kit_tensor *input = &call->in[0];
-    int64_t work = input->dims[2] * call->in[1].dims[2];
+    const causal_sizes sizes = sizes_of(call->state, &call->in[0], &call->in[1]);
 
-    return kit_parallel(call, input->dims[0] * input->dims[1], 32768 / (work + 1) + 1, run_channels,
+    return kit_parallel(call, sizes.batch * sizes.channels, 32768 / (sizes.length * sizes.taps + 1) + 1, run_channels,
                         (void *)(uintptr_t)call);
 }
 
 static const kit_kernel kernels[] = {
     { .op_type = "CausalConvWithState", .since_max = 27, .prepare = prepare, .shape = shape, .run = run },
+    { .domain = "com.microsoft",
+      .op_type = "CausalConvWithState",
+      .since_max = 1,
+      .prepare = prepare,
+      .shape = shape,
+      .run = run },
 };
 const kit_table OPERATOR(operators_causal_conv) = { kernels, KIT_COUNT(kernels) };

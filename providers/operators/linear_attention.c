@@ -1,4 +1,5 @@
-/* LinearAttention: ONNX 27. There is one state matrix [key size, value size] for each batch and key-value head. At
+/* LinearAttention: ONNX 27 and com.microsoft, which allows fewer heads of the key, and fewer of the query, than of the
+ * value. There is one state matrix [key size, value size] for each batch and key-value head. At
  * every step the matrix is decayed, corrected, updated and read. Heads are independent. All computations are in
  * float. */
 #include "operators/instance.h"
@@ -11,13 +12,14 @@
 #include <stdlib.h>
 
 typedef struct linear_state {
-    bool gated, delta;
+    bool gated, delta, shares; /* shares: heads of the value may share a head of the key or of the query */
     int64_t q_heads, kv_heads;
     double scale;
 } linear_state;
 
 typedef struct linear_plan {
-    int64_t batch, steps, key, value, group;
+    int64_t batch, steps, key, value;
+    int64_t key_heads, group; /* group: heads of the query per head of the value, at least 1 */
     uint64_t thread_bytes;
 } linear_plan;
 
@@ -33,10 +35,12 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     state->q_heads = kit_attr_int(node->info, "q_num_heads", 0);
     state->kv_heads = kit_attr_int(node->info, "kv_num_heads", 0);
     state->scale = kit_attr_float(node->info, "scale", 0);
+    state->shares = strcmp(node->info->domain.data, "com.microsoft") == 0;
     if (!state->gated && !state->delta && strcmp(rule, "linear") != 0)
         status =
             inlay_fail(diag, INLAY_INVALID_MODEL, "update_rule is '%s'; use linear, gated, delta or gated_delta", rule);
-    else if (state->kv_heads < 1 || state->q_heads < 1 || state->q_heads % state->kv_heads != 0)
+    else if (state->kv_heads < 1 || state->q_heads < 1 ||
+             (state->q_heads % state->kv_heads != 0 && (!state->shares || state->kv_heads % state->q_heads != 0)))
         status =
             inlay_fail(diag, INLAY_INVALID_MODEL, "q_num_heads %lld is not a positive multiple of kv_num_heads %lld",
                        (long long)state->q_heads, (long long)state->kv_heads);
@@ -59,11 +63,17 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     const linear_state *attributes = state;
     const kit_tensor *query = &plan->in[0], *key = &plan->in[1], *value = &plan->in[2];
     linear_plan *linear;
-    int64_t rows, states;
+    const int64_t most = attributes->q_heads > attributes->kv_heads ? attributes->q_heads : attributes->kv_heads;
+    int64_t rows, states, size, key_heads = 0;
 
+    if (query->rank == 3 && key->rank == 3) {
+        size = query->dims[2] / attributes->q_heads;
+        key_heads = !attributes->shares || size == 0 ? attributes->kv_heads : key->dims[2] / size;
+    }
     if (query->rank != 3 || key->rank != 3 || value->rank != 3 || query->dims[2] % attributes->q_heads != 0 ||
-        key->dims[2] % attributes->kv_heads != 0 || value->dims[2] % attributes->kv_heads != 0 ||
-        query->dims[2] / attributes->q_heads != key->dims[2] / attributes->kv_heads || key->dims[0] != query->dims[0] ||
+        key_heads < 1 || attributes->kv_heads % key_heads != 0 || key->dims[2] % key_heads != 0 ||
+        value->dims[2] % attributes->kv_heads != 0 ||
+        query->dims[2] / attributes->q_heads != key->dims[2] / key_heads || key->dims[0] != query->dims[0] ||
         value->dims[0] != query->dims[0] || key->dims[1] != query->dims[1] || value->dims[1] != query->dims[1])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "query, key and value must be [batch, steps, heads * size] with matching sizes");
@@ -75,16 +85,17 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a LinearAttention");
     *linear = (linear_plan){ .batch = query->dims[0],
                              .steps = query->dims[1],
-                             .key = key->dims[2] / attributes->kv_heads,
+                             .key = key->dims[2] / key_heads,
                              .value = value->dims[2] / attributes->kv_heads,
-                             .group = attributes->q_heads / attributes->kv_heads };
+                             .key_heads = key_heads,
+                             .group = most / attributes->kv_heads };
     rows = linear->batch * linear->steps;
     states = linear->batch * attributes->kv_heads * linear->key * linear->value;
     if ((given(plan, 3) && plan->in[3].count != states) ||
         (attributes->gated && plan->in[4].count != rows * attributes->kv_heads &&
          plan->in[4].count != rows * attributes->kv_heads * linear->key) ||
         (attributes->delta && plan->in[5].count != rows * attributes->kv_heads && plan->in[5].count != rows) ||
-        plan->out[0].count != rows * attributes->q_heads * linear->value ||
+        plan->out[0].count != rows * most * linear->value ||
         (plan->out_count > 1 && plan->out[1].dtype != INLAY_UNDEFINED && plan->out[1].count != states))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "past_state, decay, beta or an output do not match query, key and value");
@@ -138,7 +149,7 @@ static void run_step(const kit_call *call, const linear_state *state, const line
 {
     float scale = state->scale != 0 ? (float)state->scale : 1 / sqrtf((float)(plan->key > 0 ? plan->key : 1));
 
-    load(call, 1, (row * state->kv_heads + head) * plan->key, plan->key, room.k);
+    load(call, 1, (row * plan->key_heads + head * plan->key_heads / state->kv_heads) * plan->key, plan->key, room.k);
     load(call, 2, (row * state->kv_heads + head) * plan->value, plan->value, room.v);
     if (state->gated)
         decay_state(call, state, plan, row, head, room);
@@ -154,13 +165,14 @@ static void run_step(const kit_call *call, const linear_state *state, const line
         for (int64_t j = 0; j < plan->value; j++)
             room.state[i * plan->value + j] += room.k[i] * room.v[j];
     for (int64_t group_head = 0; group_head < plan->group; group_head++) {
-        int64_t q_head = head * plan->group + group_head;
-        load(call, 0, (row * state->q_heads + q_head) * plan->key, plan->key, room.q);
+        const int64_t heads = state->kv_heads * plan->group, out_head = head * plan->group + group_head;
+
+        load(call, 0, (row * state->q_heads + out_head * state->q_heads / heads) * plan->key, plan->key, room.q);
         read_state(plan, room.state, room.q, room.output);
         for (int64_t j = 0; j < plan->value; j++)
             room.output[j] *= scale;
-        convert_from_f32(call->out[0].dtype, call->out[0].data, (row * state->q_heads + q_head) * plan->value,
-                         plan->value, room.output, 0);
+        convert_from_f32(call->out[0].dtype, call->out[0].data, (row * heads + out_head) * plan->value, plan->value,
+                         room.output, 0);
     }
 }
 
@@ -202,5 +214,11 @@ static inlay_status run(const kit_call *call)
 
 static const kit_kernel kernels[] = {
     { .op_type = "LinearAttention", .since_max = 27, .prepare = prepare, .shape = shape, .run = run },
+    { .domain = "com.microsoft",
+      .op_type = "LinearAttention",
+      .since_max = 1,
+      .prepare = prepare,
+      .shape = shape,
+      .run = run },
 };
 const kit_table OPERATOR(operators_linear_attention) = { kernels, KIT_COUNT(kernels) };

@@ -155,6 +155,7 @@ static inlay_status run_mvn(const kit_call *call)
 
 static const kit_kernel kernels[] = {
     { .op_type = "MeanVarianceNormalization",
+      .since_min = 9,
       .in_types = { KIT_FLOATS },
       .flags = KIT_IN_PLACE_FIRST,
       .prepare = prepare_mvn,

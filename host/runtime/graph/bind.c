@@ -135,7 +135,7 @@ static inlay_status import_newest(const struct binder *binder, const struct grap
 static bool is_early_operator(const graph_node *node)
 {
     return strcmp(node->info.domain.data, "ai.onnx") == 0 &&
-           is_among(node->info.op_type.data, "LayerNormalization SimplifiedLayerNormalization ImageScaler");
+           is_among(node->info.op_type.data, "LayerNormalization SimplifiedLayerNormalization ThresholdedRelu");
 }
 
 static inlay_status bind_early_operator(const struct binder *binder, const struct graph *graph, graph_node *node,

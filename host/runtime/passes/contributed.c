@@ -11,32 +11,23 @@
 #include <string.h>
 
 static const struct {
-    const char *name;
+    const char *domain, *name;
     void (*decompose)(subgraph_builder *builder);
 } table[] = {
-#define CONTRIBUTED(name, function) { #name, function },
+#define CONTRIBUTED(name, function) { "com.microsoft", #name, function },
+#define CONTRIBUTED_ONNX(name, function) { "ai.onnx", #name, function },
 #include "passes/contributed.def"
 #undef CONTRIBUTED
 };
-
-/* ONNX Runtime also registers a few operators under ai.onnx that ONNX does not define. */
-static bool is_contributed(const graph_node *node)
-{
-    const char *domain = node->info.domain.data, *op = node->info.op_type.data;
-
-    return strcmp(domain, "com.microsoft") == 0 ||
-           (strcmp(domain, "ai.onnx") == 0 && (strcmp(op, "SimplifiedLayerNormalization") == 0 ||
-                                               strcmp(op, "ImageScaler") == 0 || strcmp(op, "SwiGLU") == 0));
-}
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     subgraph_builder builder = { .rewrite = rewrite, .node = node };
 
-    if (node->schema == NULL || !is_contributed(node))
+    if (node->schema == NULL)
         return INLAY_OK;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (strcmp(node->info.op_type.data, table[i].name) != 0)
+        if (strcmp(node->info.op_type.data, table[i].name) != 0 || strcmp(node->info.domain.data, table[i].domain) != 0)
             continue;
         table[i].decompose(&builder);
         return builder.status != INLAY_OK || builder.last == NULL ? builder.status : builder_finish(&builder);
@@ -186,6 +177,49 @@ void decompose_pad(subgraph_builder *builder)
     output = emit_op(builder, "Pad", 13, builder_input(builder, 0), pads, value);
     emit_attr_copies(builder, attributes);
     builder_set_output(builder, 0, output);
+}
+
+void decompose_gather_nd(subgraph_builder *builder)
+{
+    builder_set_output(builder, 0,
+                       emit_op(builder, "GatherND", 13, builder_input(builder, 0),
+                               emit_cast(builder, builder_input(builder, 1), INLAY_INT64)));
+}
+
+void decompose_sample(subgraph_builder *builder)
+{
+    builder_set_output(builder, 0, emit_op(builder, "Identity", 13, builder_input(builder, 0)));
+}
+
+/* Windows of `size` elements along an axis, `step` apart. The axis holds the windows, a new last axis their elements. */
+void decompose_unfold_tensor(subgraph_builder *builder)
+{
+    const uint32_t input = builder_input(builder, 0), rank = builder_rank(builder, input);
+    const int64_t size = rewrite_attr_int(builder->node, "size", 0), step = rewrite_attr_int(builder->node, "step", 1);
+    int64_t axis = rewrite_attr_int(builder->node, "dim", -1), perm[INLAY_MAX_RANK];
+    uint32_t zero, count, starts, output;
+
+    axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
+    if (builder_refuse(builder, rank == INLAY_RANK_UNKNOWN                 ? "the input has an unknown rank"
+                                : rank >= INLAY_MAX_RANK                   ? "the input has too many axes"
+                                : axis < 0 || axis >= rank                 ? "dim is not an axis of the input"
+                                : size < 1 || size > INT32_MAX || step < 1 ? "size or step is out of range"
+                                                                           : NULL))
+        return;
+    zero = emit_op(builder, "Squeeze", 13, emit_list(builder, 0));
+    count = emit_op(builder, "Gather", 13, emit_typed(builder, "Shape", 13, INLAY_INT64, input),
+                    emit_op(builder, "Squeeze", 13, emit_list(builder, axis)));
+    starts = emit_op(builder, "Range", 11, zero,
+                     emit_op(builder, "Sub", 14, count, emit_op(builder, "Squeeze", 13, emit_list(builder, size - 1))),
+                     emit_op(builder, "Squeeze", 13, emit_list(builder, step)));
+    output = emit_op(builder, "Range", 11, zero, emit_op(builder, "Squeeze", 13, emit_list(builder, size)),
+                     emit_op(builder, "Squeeze", 13, emit_list(builder, 1)));
+    output = emit_op(builder, "Add", 14, emit_op(builder, "Unsqueeze", 13, starts, emit_list(builder, 1)), output);
+    output = emit_op(builder, "Gather", 13, input, output); /* [.., windows, size, ..] */
+    emit_attr_int(builder, "axis", axis);
+    for (uint32_t d = 0; d <= rank; d++)
+        perm[d] = d <= axis ? d : d == rank ? axis + 1 : d + 1;
+    builder_set_output(builder, 0, axis + 1 == rank ? output : emit_transpose(builder, output, perm, rank + 1));
 }
 
 void decompose_image_scaler(subgraph_builder *builder)

@@ -92,6 +92,13 @@ void decompose_mat_mul_integer_to_float(subgraph_builder *builder)
                                                   builder_input(builder, 6)));
 }
 
+void decompose_mat_mul_integer_16(subgraph_builder *builder)
+{
+    builder_set_output(builder, 0,
+                       emit_op(builder, "MatMul", 13, emit_cast(builder, builder_input(builder, 0), INLAY_INT32),
+                               emit_cast(builder, builder_input(builder, 1), INLAY_INT32)));
+}
+
 void decompose_dynamic_quantize_mat_mul(subgraph_builder *builder)
 {
     const uint32_t input = emit_node(builder, "DynamicQuantizeLinear", 11, INLAY_UINT8, 3,

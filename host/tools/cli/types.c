@@ -80,18 +80,21 @@ static void print_row(const types_table *table, const types_row *row)
 /* Does an optimiser pass expand the operator into others? */
 static bool is_expanded(const case_source *source)
 {
-    static const char *const names[] = {
-#define CONTRIBUTED(name, function) #name,
+    static const struct {
+        bool onnx;
+        const char *name;
+    } rows[] = {
+#define CONTRIBUTED(name, function) { false, #name },
+#define CONTRIBUTED_ONNX(name, function) { true, #name },
 #include "passes/contributed.def"
 #undef CONTRIBUTED
-        "BeamSearch", "FlexAttention", "Gradient", "GreedySearch", "Sampling",
+        { false, "BeamSearch" },   { false, "FlexAttention" }, { false, "Gradient" },
+        { false, "GreedySearch" }, { false, "Sampling" },
     };
+    const bool onnx = strcmp(source->domain, "ai.onnx") == 0;
 
-    if (strcmp(source->domain, "ai.onnx") == 0)
-        return strcmp(source->op_type, "SimplifiedLayerNormalization") == 0 ||
-               strcmp(source->op_type, "ImageScaler") == 0 || strcmp(source->op_type, "SwiGLU") == 0;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(source->op_type, names[i]) == 0)
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].onnx == onnx && strcmp(source->op_type, rows[i].name) == 0)
             return true;
     return strcmp(source->domain, "com.microsoft") == 0 &&
            (strncmp(source->op_type, "QLinear", 7) == 0 || strcmp(source->op_type, "QGemm") == 0);

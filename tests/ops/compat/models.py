@@ -326,6 +326,9 @@ def products():
 
     yield from recurrences()
     yield from experts()
+    yield from linear_attentions()
+    yield from token_lists()
+    yield from experiments()
 
 
 def mixture(x, router, act, first, second, k, normalizes=False):
@@ -376,6 +379,182 @@ def experts():
                   [mixture(x, router, silu, lambda e, v: f1[e] @ v, lambda e, v: f2[e] @ v, 2, True)],
                   {"activation_type": "silu", "k": 2, "expert_weight_bits": bits, "normalize_routing_weights": 1},
                   name=f"QMoE_{bits}", rtol=1e-4, atol=1e-4)
+
+
+def linear_attention(q, k, v, heads_q, heads_v, rule, scale=0.0, past=None, decay=None, beta=None):
+    """The definition of com.microsoft, with plain loops; the key may have fewer heads than the value."""
+    n, steps, size = q.shape[0], q.shape[1], q.shape[2] // heads_q
+    heads_k, wide, most = k.shape[2] // size, v.shape[2] // heads_v, max(heads_q, heads_v)
+    q, k, v = (t.astype(np.float64).reshape(n, steps, h, -1) for t, h in ((q, heads_q), (k, heads_k), (v, heads_v)))
+    state = np.zeros((n, heads_v, size, wide)) if past is None else past.astype(np.float64)
+    y = np.zeros((n, steps, most, wide))
+    for b in range(n):
+        for h in range(heads_v):
+            s = state[b, h]
+            for t in range(steps):
+                if "gated" in rule:
+                    g = decay.astype(np.float64).reshape(n, steps, heads_v, -1)[b, t, h]
+                    s *= np.exp(g)[:, None]
+                key, value = k[b, t, h * heads_k // heads_v], v[b, t, h]
+                if "delta" in rule:
+                    rates = beta[b, t]
+                    value = rates[h if len(rates) > 1 else 0] * (value - s.T @ key)
+                s += np.outer(key, value)
+                for o in range(h * most // heads_v, (h + 1) * most // heads_v):
+                    y[b, t, o] = (scale or size**-0.5) * (s.T @ q[b, t, o * heads_q // most])
+    return y.reshape(n, steps, -1).astype(np.float32), state.astype(np.float32)
+
+
+def causal_conv(x, w, bias, past, dilation, silu, last):
+    x, past = (np.moveaxis(t.reshape(*t.shape[:2], -1), 1, 2) if last else t for t in (x, past))
+    line = np.concatenate([past, x], 2).astype(np.float64)
+    y = np.zeros(x.shape) + bias[None, :, None]
+    for k in range(w.shape[2]):
+        y += w[None, :, 0, k, None] * line[:, :, k * dilation : k * dilation + x.shape[2]]
+    y, state = y * sigmoid(y) if silu else y, line[:, :, line.shape[2] - past.shape[2] :]
+    return [np.ascontiguousarray(np.moveaxis(t, 2, 1) if last else t).astype(np.float32) for t in (y, state)]
+
+
+def linear_attentions():
+    n, steps, size, wide = 2, 5, 3, 4
+    for name, hq, hk, hv, rule, by_row in (
+            ("same", 2, 2, 2, "linear", False), ("group", 4, 2, 2, "gated", False), ("rows", 2, 2, 2, "gated", True),
+            ("delta", 2, 2, 2, "delta", False), ("inverse", 2, 2, 4, "gated_delta", False),
+            ("key", 4, 2, 4, "gated_delta", True)):
+        q, k, v = floats(n, steps, hq * size), floats(n, steps, hk * size), floats(n, steps, hv * wide)
+        past, decay = floats(n, hv, size, wide), floats(n, steps, hv * (size if by_row else 1), low=-1, high=0)
+        beta = floats(n, steps, 1 if by_row else hv, low=0.1)
+        given = {"q": q, "k": k, "v": v, "p": past, "d": decay if "gated" in rule else None,
+                 "b": beta if "delta" in rule else None}
+        yield one("LinearAttention", given, linear_attention(q, k, v, hq, hv, rule, 0.0, past, decay, beta),
+                  {"q_num_heads": hq, "kv_num_heads": hv, "update_rule": rule}, name=f"LinearAttention_{name}",
+                  # ONNX Runtime 1.30 writes past its output here.
+                  peer=hq <= hv)
+    for taps, dilation, silu, last in ((4, 1, True, False), (3, 2, False, False), (3, 2, True, True), (1, 1, True, False)):
+        reach = (taps - 1) * dilation
+        shape = lambda length: (n, length, 6) if last else (n, 6, length)
+        x, past, w, bias = floats(*shape(7)), floats(*shape(reach)), floats(6, 1, taps), floats(6)
+        yield one("CausalConvWithState", {"x": x, "w_": w, "b_": bias, "p": past},
+                  causal_conv(x, w, bias, past, dilation, silu, last),
+                  {"activation": "silu" if silu else "none", "dilation": dilation, "channels_last": int(last)},
+                  name=f"CausalConvWithState_{taps}_{dilation}_{int(last)}", peer=reach > 0)
+    a, b, bias, factor = floats(2, 3, 4, low=-3, high=3), floats(2, 3, 4), floats(4), floats(4)
+    yield one("LinearAttentionGate", {"a": a, "d_": bias, "s_": factor, "b": b}, [factor * np.log1p(np.exp(a + bias)),
+              sigmoid(b)])
+    yield one("LinearAttentionGate", {"a": a, "d_": bias, "s_": factor}, [factor * np.log1p(np.exp(a + bias))],
+              name="LinearAttentionGate_one")
+    x, gate, scale = floats(2, 3, 8), floats(2, 3, 8, low=-3, high=3), floats(4, low=0.5)
+    for width in (4, 8):
+        scale = floats(width, low=0.5)
+        grouped = rms_norm(x.reshape(2, 3, -1, width), scale, 1e-3).reshape(x.shape)
+        yield one("GatedRMSNorm", {"x": x, "s_": scale, "g": gate}, [grouped * gate * sigmoid(gate)], {"epsilon": 1e-3},
+                  name=f"GatedRMSNorm_{width}")
+    share = floats(2, 3, 1)
+    yield one("GatedAdd", {"x": x, "y": gate, "g": share}, [x + gate * share])
+    sections, half = (1, 2, 3), 6
+    cosines, sines = np.cos(floats(10, half, high=3)), np.sin(floats(10, half, high=3))
+    places = RNG.integers(0, 10, (3, 2, 4))
+    for layout in (0, 1):
+        owner = np.repeat([0, 1, 2], sections)
+        if layout == 1:
+            owner = np.array([i % 3 if i % 3 and i < 3 * sections[i % 3] else 0 for i in range(half)])
+        rows = [np.stack([cache[places[owner[i], :, :], i] for i in range(half)], -1) for cache in (cosines, sines)]
+        x = floats(2, 4, 3 * 16) # three heads, of which 12 elements turn
+        for woven in (0, 1):
+            y = x.reshape(2, 4, 3, 16).copy()
+            c, s = (r[:, :, None, :] for r in rows)
+            first, second = (slice(0, 12, 2), slice(1, 12, 2)) if woven else (slice(0, 6), slice(6, 12))
+            p, q = y[..., first].copy(), y[..., second].copy()
+            y[..., first], y[..., second] = c * p - s * q, s * p + c * q
+            yield one("MRotaryEmbedding", {"x": x, "p": places, "c_": cosines, "s_": sines}, [y.reshape(x.shape)],
+                      {"mrope_section": list(sections), "mrope_layout": layout, "interleaved": woven, "num_heads": 3,
+                       "rotary_embedding_dim": 12}, name=f"MRotaryEmbedding_{layout}_{woven}")
+
+
+def warping_path(costs):
+    """The path of least cost, by dynamic programming; the last step is diagonal only if that is strictly best."""
+    rows, columns = costs.shape
+    least, steps = np.full((rows + 1, columns + 1), np.inf, np.float32), {}
+    least[0, 0] = 0
+    for i in range(1, rows + 1):
+        for j in range(1, columns + 1):
+            both, row, column = least[i - 1, j - 1], least[i - 1, j], least[i, j - 1]
+            step = (1, 1) if both < min(row, column) else (1, 0) if row < min(both, column) else (0, 1)
+            steps[i, j] = step
+            least[i, j] = least[i - step[0], j - step[1]] + costs[i - 1, j - 1]
+    i, j, path = rows, columns, []
+    while i > 0 and j > 0:
+        path.append((i - 1, j - 1))
+        i, j = i - steps[i, j][0], j - steps[i, j][1]
+    return np.array(path[::-1], np.int32).T.copy()
+
+
+def token_lists():
+    for rows, columns in ((1, 1), (3, 9), (7, 4)):
+        costs = floats(rows, columns)
+        yield one("DynamicTimeWarping", {"c": costs}, [warping_path(costs)], name=f"DynamicTimeWarping_{rows}")
+    yield one("DynamicTimeWarping", {"c": costs[None]}, [warping_path(costs)], name="DynamicTimeWarping_batch")
+    x = floats(3, 10, 4)
+    for dim, size, step in ((-1, 2, 1), (1, 4, 3), (0, 3, 2), (-2, 10, 1)):
+        windows = np.lib.stride_tricks.sliding_window_view(x, size, dim)
+        windows = np.take(windows, range(0, windows.shape[dim % 3], step), dim % 3)
+        yield one("UnfoldTensor", {"x": x}, [windows.copy()], {"dim": dim, "size": size, "step": step},
+                  name=f"UnfoldTensor_{dim}")
+    for dtype in (np.int32, np.int64):
+        limit, longest, heads = np.iinfo(dtype), 4, 2
+        ids, past = RNG.integers(0, 50000, (2, 6)).astype(dtype), RNG.integers(0, 50000, (2, 3)).astype(dtype)
+        factors = RNG.integers(limit.min, limit.max, longest).astype(dtype)
+        sizes = RNG.integers(100, 1000, (longest - 1) * heads).astype(dtype)
+        for given in (None, past):
+            line = np.concatenate([np.full((2, 3), 7, dtype) if given is None else past, ids], 1)
+            with np.errstate(over="ignore"):
+                products = [line[:, 3 - k : 9 - k] * factors[k] for k in range(longest)]
+            mixes = [np.bitwise_xor.reduce(products[:count]) for count in range(2, longest + 1)]
+            hashes = np.stack([mixes[i // heads] % sizes[i] for i in range(len(sizes))], -1)
+            yield one("NGramHashMapping", {"i": ids, "m_": factors, "v_": sizes, "p": given}, [hashes, line[:, -3:].copy()],
+                      {"max_ngram_size": longest, "n_head_per_ngram": heads, "pad_id": 7},
+                      name=f"NGramHashMapping_{np.dtype(dtype)}_{given is not None}")
+    source, current = np.array([5, 1, 2, 3, 4, 1, 2, 9, 8]), np.array([7, 5])
+    for name, start, predicted, tokens, place in (
+            ("none", 0, None, [7, 5], 1), ("split", 1, [1, 2, 6, 3, 4, 1, 2, 9, 8], [7, 5, 1, 2, 6], -1),
+            ("middle", 1, [1, 2, 3, 4, 1, 2, 9, 0, 8], [7, 5, 1, 2, 3, 4, 1, 2, 9, 0], -1),
+            ("twice", 4, [4, 1, 2, 3, 9, 9], [7, 5, 4, 1, 2, 3], 4)):
+        yield one("BifurcationDetector", {"s": source, "c": current, "p": np.array([start]),
+                  "t": None if predicted is None else np.array(predicted)}, [np.array(tokens), np.array([place])],
+                  name="BifurcationDetector_" + name)
+    a, b = (RNG.integers(-(2**15), 2**15, shape).astype(np.int16) for shape in ((2, 3, 4), (4, 5)))
+    with np.errstate(over="ignore"):
+        yield one("MatMulInteger16", {"a": a, "b": b}, [np.matmul(a.astype(np.int32), b.astype(np.int32))])
+    at = np.array([[[0, 1]], [[2, 9]]])
+    for dtype in (np.int32, np.int64):
+        yield one("GatherND", {"x": x, "i": at.astype(dtype)}, [x[at[..., 0], at[..., 1]]], name=f"GatherND_{np.dtype(dtype)}")
+    yield one("SampleOp", {"x": x}, [x])
+
+
+def experiments():
+    """Operators that ai.onnx had below opset 10."""
+    image = floats(2, 3, 6, 7, low=-2, high=2)
+    old = lambda op, y, attributes, inputs=None, **more: one(op, inputs or {"x": image}, [y], attributes, domain="",
+                                                             main=more.pop("main", 7), **more)
+    yield old("Affine", np.float32(2.5) * image - np.float32(0.5), {"alpha": 2.5, "beta": -0.5})
+    yield old("Affine", image, {}, name="Affine_default")
+    yield old("Scale", image * np.float32(0.25), {"scale": 0.25})
+    yield old("ScaledTanh", np.float32(1.5) * np.tanh(np.float32(0.5) * image), {"alpha": 1.5, "beta": 0.5})
+    yield old("ParametricSoftplus", np.float32(1.5) * np.log1p(np.exp(np.float32(0.5) * image)), {"alpha": 1.5, "beta": 0.5})
+    yield old("ThresholdedRelu", np.where(image > 0.3, image, 0).astype(np.float32), {"alpha": 0.3},
+              codes=["operator-newer-than-opset"])
+    yield old("Crop", image[:, :, 2:-1, 1:].copy(), {"border": [1, 2, 0, 1]})
+    yield old("Crop", image[:, :, 2:5, 1:3].copy(), {"border": [1, 2, 0, 1], "scale": [3, 2]}, name="Crop_scale")
+    bounds = {"x": image, "b": np.array([1, -4]), "e": np.array([99, -1])}
+    yield old("DynamicSlice", image[1:, -1:].copy(), {}, {"x": image, "b": np.array([1, -1]), "e": np.array([99, 99])})
+    yield old("DynamicSlice", image[:, :, 1:99, -4:-1].copy(), {}, {**bounds, "a": np.array([2, 3])}, name="DynamicSlice_axes")
+    for across in (0, 1):
+        for variance in (0, 1):
+            axes = (0, 1, 2, 3) if across else (0, 2, 3)
+            y = image - image.mean(axes, keepdims=True)
+            y = y / np.sqrt((y * y).mean(axes, keepdims=True)) if variance else y
+            yield old("MeanVarianceNormalization", y, {"across_channels": across, "normalize_variance": variance},
+                      name=f"MeanVarianceNormalization_1_{across}_{variance}")
 
 
 def lstm(x, w, r, bias):
