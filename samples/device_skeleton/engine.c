@@ -8,10 +8,24 @@
 
 enum { ENGINE_MAGIC = 0x31706863, STEP_MS = 5 };
 
-/* A blob; op_count operations follow. The host passes it on only to the build of the plugin that stored it. */
+/* A blob; op_count operations follow. The host passes it on only to the build of the plugin that stored it, and for an
+ * equal region. An engine is used without further checks, so engine_build() compares the key once more: a copy of this
+ * file with other operations must not read an engine that was built from different ones. */
 struct engine_head {
     uint32_t magic, op_count;
+    uint64_t key; /* of the operations that it was built from */
 };
+
+/* FNV-1a; chip_op has no padding. */
+static uint64_t key_of(const chip_op *ops, uint32_t op_count)
+{
+    const unsigned char *bytes = (const void *)ops;
+    uint64_t key = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < op_count * sizeof *ops; i++)
+        key = (key ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return key;
+}
 
 static bool is_engine(const void *blob, uint64_t bytes)
 {
@@ -66,9 +80,9 @@ static inlay_status compile_engine(const struct device *device, const struct eng
 }
 
 /* A failure is not an error: the engine is built again in the next session. */
-static void store_engine(const struct engine_call *call, const chip_op *ops, uint32_t op_count)
+static void store_engine(const struct engine_call *call, uint64_t key, const chip_op *ops, uint32_t op_count)
 {
-    const struct engine_head head = { ENGINE_MAGIC, op_count };
+    const struct engine_head head = { ENGINE_MAGIC, op_count, key };
     const uint64_t op_bytes = op_count * sizeof *ops;
 
     if (call->store_begin != NULL && call->store_begin(call->ctx, sizeof head + op_bytes) == INLAY_OK &&
@@ -81,10 +95,11 @@ inlay_status engine_build(struct device *device, const struct engine_call *call,
                           inlay_diag *diag)
 {
     const struct engine_head *head = call->blob;
+    const uint64_t key = key_of(ops, op_count);
     inlay_status status;
     uint32_t building;
 
-    if (head != NULL && head->op_count == op_count) { /* engine_verdict() has checked the rest */
+    if (head != NULL && head->op_count == op_count && head->key == key) { /* engine_verdict() has checked the rest */
         memcpy(ops, head + 1, op_count * sizeof *ops);
         log_engine(device, "loaded", op_count, 1);
         return INLAY_OK;
@@ -95,6 +110,6 @@ inlay_status engine_build(struct device *device, const struct engine_call *call,
     if (status != INLAY_OK)
         return inlay_fail(diag, status, "the compiler of the chip was stopped");
     log_engine(device, "built", op_count, building);
-    store_engine(call, ops, op_count);
+    store_engine(call, key, ops, op_count);
     return INLAY_OK;
 }

@@ -101,16 +101,16 @@
  * into a bound, tables of a limited range) needs other code for such values, in execute; or assess refuses the
  * operators concerned.
  *
- * Process state. A plugin runs in the application's process. When a call returns, the following must be unchanged:
- * rounding mode, flush-to-zero and floating-point traps (the host restores them after each call); locale, working
- * directory, umask, environment, signal handlers and masks, resource limits, timers of the process (setitimer, alarm);
- * CPU affinity, nice value and scheduling class of the calling thread and of every thread that the plugin did not
- * start; stdin, stdout and stderr, to which a plugin prints nothing (use inlay_host.log), and every file descriptor
- * that the plugin did not open. A plugin writes files only in inlay_create_args.cache_dir, in temporary folders, and
- * where an option of the user says so; never in the working directory otherwise. It does not fork and calls neither
- * exit nor abort. It starts threads in create or later and joins them in destroy. It does not rely on thread-local
- * variables between calls: the host calls from any thread. C++ exceptions are caught within the plugin. `inlay
- * plugin-check` detects many such changes.
+ * Process state. A plugin owns what it has made itself: its memory, threads, descriptors and files. All else in the
+ * process is the application's, and unchanged when a call returns, such as: rounding mode, flush-to-zero, traps, x87
+ * control (the host restores these); locale, working directory, umask, environment, signal handlers, masks and stacks,
+ * resource limits, timers, rand(), options of malloc, locked memory, prctl(); name, CPU affinity, nice value and
+ * scheduling class of threads that it did not start; stdin, stdout and stderr, to which it prints nothing (use
+ * inlay_host.log). It writes files only in inlay_create_args.cache_dir, in temporary folders, and where an option of
+ * the user says so. It does not fork and calls neither exit nor abort. It starts threads in create or later and joins them
+ * in destroy. It relies on no thread-local variable between calls, as the host calls from any thread, and with
+ * INLAY_PLUGIN_DLCLOSE leaves none with a destructor, which would run after it is unmapped. C++ exceptions are caught
+ * within the plugin. `inlay plugin-check` detects many violations of this rule.
  *
  * Threads of a wrapped library (OpenMP, pthreadpool, TBB). The rules above apply to them as to threads of the plugin:
  * none before create, none after destroy; the plugin may set their affinity. The host leaves no core free for them: it
@@ -1274,6 +1274,24 @@ typedef struct inlay_plugin {
 #define INLAY_PLUGIN_OPEN_SYMBOL "inlay_plugin_open"
 typedef inlay_status (*inlay_plugin_open_fn)(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag);
 INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag);
+
+/* Details of the contract.
+ *  - Blobs. The file of a blob has its key and a checksum, and the host verifies both: a blob that cache_verdict,
+ *    compile or specialize gets is what this provider stored for an equal region, and no other one. cache_verdict
+ *    decides what the key does not say: whether this build and this driver still read the format of the blob.
+ *  - Outputs in another domain. output_alloc allocates in the provider's default domain. An output that a placement
+ *    puts into another domain is KNOWN or BOUNDED.
+ *  - Growth of answers. inlay_buffer never grows. A later minor version may append members to inlay_output_request that
+ *    point to further answers, as inlay_compile_request.resident_bytes does.
+ *  - Bounds. An array whose comment states no bound may have any number of elements, such as
+ *    inlay_copy_request.copies; a device that takes fewer at once submits several lists. waits are at most max_waits.
+ *  - Notices. `reached` of a notice may call the three functions that its comment names, and not log: a provider keeps
+ *    the text and logs it in its next call.
+ *  - enumerate may run while other threads are in create or in any other function with the same ctx.
+ *  - Exit. When the process exits, the host calls nothing. The plugin's static destructors run while threads of the
+ *    application may still be in its functions: they free nothing that a call uses, and call no function of the host.
+ *  - Byte order. Numbers have the byte order of the machine. Packed elements fill each byte from its low bits on, so
+ *    their bytes are the same on every machine. */
 
 #ifdef __cplusplus
 }
