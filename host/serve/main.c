@@ -137,7 +137,7 @@ static void reload(struct server *server)
             log_line(LOG_ERROR_LINE, "SIGHUP: %s", diags[i].text);
         good &= diags[i].code == INLAY_OK;
     }
-    log_line(LOG_INFO_LINE, "%s", good ? "reloaded" : "reloaded in part");
+    log_line(LOG_INFO_LINE, "SIGHUP: tokens, certificates and access log %s", good ? "reloaded" : "reloaded in part");
 }
 
 /* Each worker writes a separate trace file. */
@@ -331,6 +331,8 @@ static void drain(program_state *state, const sigset_t *signals)
     atomic_store(&server->ready, false);
     atomic_store(&server->draining, true);
     listen_notify("STOPPING=1");
+    log_line(LOG_INFO_LINE, "draining: answers for %llu ms, then requests have %llu ms to finish",
+             (unsigned long long)(state->failed ? 0 : ms), (unsigned long long)grace_ms);
     if (ms > 0 && !state->failed)
         note_sender(server, sigtimedwait(signals, &second, &pause), &second); /* a second signal ends the wait */
     state->leave_ns = clock_ns() + grace_ms * 1000000;
@@ -415,5 +417,6 @@ int main(int argc, char **argv)
         code = atomic_load(&state.failed) ? 1 : 0;
     }
     stop(&state);
+    log_line(LOG_INFO_LINE, "exiting with code %d", code);
     return code;
 }

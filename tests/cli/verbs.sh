@@ -203,6 +203,14 @@ user=$work/config/inlay/inlay.yaml
 mkdir -p "$work/config/inlay"
 expect 0 '^policy  +cost  +default$' config
 expect 0 "^$user: does not exist$" config check
+# A file in the working directory is no setting, and `config` says so.
+mkdir "$work/here"
+echo "policy: priority" >"$work/here/inlay.yaml"
+cd "$work/here" || exit 1
+expect 0 '^inlay config: ./inlay.yaml is not read: .*--config inlay.yaml reads it$' config
+expect 0 '^policy  +priority  +inlay.yaml:1$' config --config inlay.yaml
+if grep -q "is not read" "$work/err"; then complain "inlay config --config inlay.yaml" "says that the file is not read"; fi
+cd - >/dev/null || exit 1
 printf '# mine\npolicy: priority\nintra_threads: 2\ndim: {a: 1}\nreference.preview: true\n' >"$user"
 printf 'intra_threads: 3\ndim: [b=2]\n' >"$work/more.yaml"
 expect 0 "^policy  +priority  +$user:2$" config

@@ -247,7 +247,7 @@ static void test_log_settings(void **state)
     rest(ADMIN, "DELETE", "/v2/logging", NULL, 405, "not allowed for this path");
 }
 
-/* Log lines get the UTC time and a letter for their level, as in Triton, until the format is reset. */
+/* Log lines have the UTC time and a letter for their level, and milliseconds unless the format is ISO8601. */
 static void test_log_format(void **state)
 {
     static const char *const wrong[] = { "\"ISO\"", "\"\"", "true" };
@@ -269,7 +269,9 @@ static void test_log_format(void **state)
         assert_true(form[i] == '0' ? line[i] >= '0' && line[i] <= '9' : line[i] == form[i]);
     rest(ADMIN, "POST", "/v2/logging", "{\"log_format\":\"default\"}", 200, "\"log_format\":\"default\"");
     assert_int_equal(unlink(serving_path(&server, "models/broken.onnx", body, sizeof body)), 0);
-    serving_await(&server, "\ninlay-serve: model 'broken' unloaded", log, sizeof log);
+    serving_await(&server, "Z I inlay-serve: model 'broken': unloaded", log, sizeof log);
+    line = strstr(log, "Z I inlay-serve: model 'broken': unloaded");
+    assert_true(line[-4] == '.' && line[-7] == ':');
 }
 
 static void test_settings_over_grpc(void **state)

@@ -30,5 +30,32 @@ grep -qF "PrivateTemp" "$tmp/said" || fail "an invalid unit is accepted"
 
 # The program accepts the unit's flags: the only error is the missing models.
 read -r -a flags < <(sed -nE 's#^ExecStart=/usr/bin/inlay-serve [^ ]+ ##p' "$deploy/inlay-serve.service")
+unshare -m true 2>/dev/null || { echo "skipped: namespaces are not permitted"; exit 77; }
 "$serve" "$tmp/none" "${flags[@]}" >"$tmp/said" 2>&1 && fail "the server started without models"
 grep -qF "none: No such file" "$tmp/said" || fail "the program rejects the unit's flags"
+
+# The command of the unit reads /etc/inlay/serve.yaml and /etc/inlay/inlay.yaml: each setting of the template, and each place
+# of a mistake, is that of the files there.
+mkdir "$tmp/etc"
+in_etc() { # COMMAND...: with these files as /etc/inlay
+    # shellcheck disable=SC2016
+    unshare -m --propagation private sh -c 'mount -t tmpfs tmpfs /etc/inlay 2>/dev/null ||
+        { mkdir -p /etc/inlay && mount -t tmpfs tmpfs /etc/inlay; }; cp "$0"/* /etc/inlay/; exec "$@"' "$tmp/etc" "$@"
+}
+run_unit() { # prints what the unit's command says, which ends because the models are missing
+    in_etc "$serve" "$tmp/none" "${flags[@]}" >"$tmp/said" 2>&1 || true
+}
+sed -E 's/^#([a-z_]+:)/\1/' "$deploy/serve.yaml" >"$tmp/etc/serve.yaml"
+run_unit
+grep -qF "settings: /etc/inlay/serve.yaml" "$tmp/said" || fail "the unit does not read /etc/inlay/serve.yaml"
+grep -qF "none: No such file" "$tmp/said" || fail "the unit refuses the template"
+while read -r name; do
+    printf '%s: [no, text]\n' "$name" >"$tmp/etc/serve.yaml"
+    run_unit
+    grep -q "/etc/inlay/serve.yaml" "$tmp/said" && ! grep -qF "none: No such file" "$tmp/said" ||
+        fail "the unit does not read $name"
+done < <(sed -nE 's/^#([a-z_]+):.*/\1/p' "$deploy/serve.yaml" | head -n 5)
+rm "$tmp/etc/serve.yaml"
+echo "unknown_option: 1" >"$tmp/etc/inlay.yaml"
+run_unit
+grep -q "/etc/inlay/inlay.yaml.*unknown_option" "$tmp/said" || fail "the unit does not read /etc/inlay/inlay.yaml"

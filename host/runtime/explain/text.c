@@ -23,7 +23,7 @@ static void say_assumed(const struct text_page *page)
         }
     }
     if (shown > 0)
-        say(page->sink, "%s (--assume NAME=N)\n", shown > SHOWN_SIZES && !page->all ? ", ..." : "");
+        say(page->sink, "%s (option dim: NAME=N)\n", shown > SHOWN_SIZES && !page->all ? ", ..." : "");
 }
 
 /* With a limit of host memory below the size of the weights. */

@@ -7,8 +7,8 @@
 
 static atomic_bool disabled[LOG_VERBOSE_LINE]; /* by level */
 static atomic_uint verbose_level;
-static atomic_bool with_time;
-static const char *const formats[] = { "default", "ISO8601" }; /* by with_time */
+static atomic_bool iso8601;
+static const char *const formats[] = { "default", "ISO8601" }; /* by iso8601 */
 
 bool log_is_enabled(log_level level)
 {
@@ -22,7 +22,7 @@ void log_set_verbose(bool on)
 
 void log_line(log_level level, const char *format, ...)
 {
-    char text[2048], head[32] = "";
+    char text[2048], head[40] = "";
     va_list args;
     struct timespec now;
     struct tm parts;
@@ -32,10 +32,12 @@ void log_line(log_level level, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (atomic_load(&with_time) && clock_gettime(CLOCK_REALTIME, &now) == 0 && gmtime_r(&now.tv_sec, &parts) != NULL) {
-        size_t used = strftime(head, sizeof head, "%Y-%m-%dT%H:%M:%SZ ", &parts);
+    if (clock_gettime(CLOCK_REALTIME, &now) == 0 && gmtime_r(&now.tv_sec, &parts) != NULL) {
+        size_t used = strftime(head, sizeof head, "%Y-%m-%dT%H:%M:%S", &parts);
 
-        (void)snprintf(head + used, sizeof head - used, "%c ", "EWIV"[level]);
+        if (!atomic_load(&iso8601))
+            used += (size_t)snprintf(head + used, sizeof head - used, ".%03d", (int)(now.tv_nsec / 1000000));
+        (void)snprintf(head + used, sizeof head - used, "Z %c ", "EWIV"[level]);
     }
     (void)fprintf(stderr, "%sinlay-serve: %s\n", head, text);
 }
@@ -47,7 +49,7 @@ void log_settings_read(log_setting out[LOG_SETTINGS])
     out[2] = (log_setting){ "log_warning", LOG_BOOL, log_is_enabled(LOG_WARNING_LINE), "" };
     out[3] = (log_setting){ "log_error", LOG_BOOL, log_is_enabled(LOG_ERROR_LINE), "" };
     out[4] = (log_setting){ "log_verbose_level", LOG_NUMBER, atomic_load(&verbose_level), "" };
-    out[5] = (log_setting){ "log_format", LOG_TEXT, 0, formats[atomic_load(&with_time)] };
+    out[5] = (log_setting){ "log_format", LOG_TEXT, 0, formats[atomic_load(&iso8601)] };
 }
 
 static bool is_format(const char *text)
@@ -97,7 +99,7 @@ inlay_status log_settings_change(const log_setting *changes, uint32_t count, inl
         if (changes[i].kind == LOG_NUMBER)
             atomic_store(&verbose_level, (unsigned)changes[i].number);
         if (strcmp(changes[i].key, "log_format") == 0)
-            atomic_store(&with_time, strcmp(changes[i].text, formats[1]) == 0);
+            atomic_store(&iso8601, strcmp(changes[i].text, formats[1]) == 0);
         for (size_t k = 0; k < sizeof levels / sizeof levels[0]; k++)
             if (strcmp(levels[k].key, changes[i].key) == 0)
                 atomic_store(&disabled[levels[k].level], changes[i].number == 0);

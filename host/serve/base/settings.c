@@ -335,8 +335,12 @@ void settings_parse(struct settings *settings, int argc, char **argv)
     (void)argp_parse(&argp, argc, argv, 0, NULL, settings);
     if (settings->serve_config != NULL)
         status = read_file(settings, settings->serve_config, &diag);
-    else if (!settings->no_config && access(default_file, F_OK) == 0)
+    else if (access(default_file, F_OK) == 0 && settings->no_config)
+        log_line(LOG_WARNING_LINE, "%s is not read because of --no-config", default_file);
+    else if (access(default_file, F_OK) == 0) {
         status = read_file(settings, default_file, &diag);
+        log_line(LOG_INFO_LINE, "settings: %s", default_file);
+    }
     if (status == INLAY_OK)
         status = read_environment(settings, &diag);
     if (status == INLAY_OK)

@@ -48,6 +48,17 @@ void changes_note(struct changes *changes, const struct settings *settings)
     folder_deinit(&folder);
 }
 
+static void log_change(struct repository *repository, const seen_model *seen)
+{
+    struct model *model = seen->current != 0 ? repository_find(repository, seen->name, strlen(seen->name), 0) : NULL;
+
+    if (model != NULL)
+        log_line(LOG_INFO_LINE, "model '%s', version %s: reloaded", model->name, model->version);
+    else
+        log_line(LOG_INFO_LINE, "model '%s': %s", seen->name, seen->current != 0 ? "reloaded" : "unloaded");
+    model_unref(model);
+}
+
 /* Loads or unloads the model according to the current state of its files. */
 static void apply_change(struct repository *repository, seen_model *model)
 {
@@ -59,7 +70,7 @@ static void apply_change(struct repository *repository, seen_model *model)
     if (status != INLAY_OK)
         log_line(LOG_ERROR_LINE, "%s", diag.text);
     else
-        log_line(LOG_INFO_LINE, "model '%s' %s", model->name, model->current != 0 ? "reloaded" : "unloaded");
+        log_change(repository, model);
 }
 
 static const found_model *find_model(const struct folder *folder, const char *name)

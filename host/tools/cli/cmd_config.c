@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char doc[] =
@@ -331,6 +332,27 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
+/* Names a settings file in the working directory that no rule makes inlay read. */
+static void note_unread(const cli_common *common)
+{
+    static const char file[] = "inlay.yaml";
+    inlay_setting setting = { .struct_size = sizeof setting };
+    bool read = common->json || common->quiet || access(file, F_OK) != 0;
+    struct stat here, other;
+
+    for (uint32_t i = 0; !read && inlay_options_setting(common->options, i, &setting) == INLAY_OK; i++) {
+        char path[4096];
+        const size_t bytes = strcspn(setting.origin, ":");
+
+        (void)snprintf(path, sizeof path, "%.*s", (int)(bytes < sizeof path ? bytes : 0), setting.origin);
+        read = setting.source != INLAY_SOURCE_DEFAULT && stat(path, &other) == 0 && stat(file, &here) == 0 &&
+               here.st_dev == other.st_dev && here.st_ino == other.st_ino;
+    }
+    if (!read)
+        cli_say(common, "./%s is not read: files in the working directory are not settings; --config %s reads it", file,
+                file);
+}
+
 /* An unknown name is an error that suggests the nearest known one. */
 static inlay_status check_names(const inlay_options *options, const show_args *args, inlay_diag *diag)
 {
@@ -364,6 +386,7 @@ int cmd_config(int argc, char **argv)
         print_yaml(common.options, &args);
     } else {
         print_table(common.options, &args);
+        note_unread(&common);
     }
     cli_common_deinit(&common);
     free(args.names);

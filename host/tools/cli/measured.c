@@ -21,8 +21,8 @@ inlay_status measured_runs(const struct feed *given, double seconds, const cli_c
     INLAY_TRY(feed_make(&own, cli_caller(common), session, &inputs, diag));
     if (!common->quiet && !feed_has_costed_sizes(inputs, session))
         (void)fprintf(stderr,
-                      "%s: the predicted costs are for other sizes than those of the inputs; --assume or --dim NAME=N "
-                      "makes them equal\n",
+                      "%s: the predicted costs are for other sizes than those of the inputs; --dim NAME=N makes them "
+                      "equal\n",
                       common->verb);
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(inlay_context_run(context, &options, diag)); /* creates the plan and touches memory for the first time */

@@ -179,13 +179,15 @@ def check_chart(folder, definitions, settings):
     found = check_documents("the chart", plain.documents(), definitions)
     assert set(found) == {"Deployment", "Service"}, found.keys()
     scaled = chart.Chart(folder, {"autoscaling.enabled": True, "drainMs": 4000, "replicas": 3,
-                                  "arguments": ["--max-queue", "9"], "traceEndpoint": "http://collector:4318"})
+                                  "arguments": ["--max-queue", "9"], "config": "own", "traceEndpoint": "http://collector:4318"})
     found = check_documents("the chart with autoscaling", scaled.documents(), definitions)
     check_kubernetes(found, settings)
     container = found["Deployment"]["spec"]["template"]["spec"]["containers"][0]
     given = check_flags(container["args"], settings)
     assert found["Deployment"]["spec"]["replicas"] == 3
     assert given["drain_ms"] == "4000" and given["max_queue"] == "9", given
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts["config"] == "/etc/inlay", mounts
     assert given["trace_endpoint"] == "http://collector:4318", given
     assert not scaled.unused(), f"no template uses {scaled.unused()}"
     for change in ({"drainsMs": 1}, {"autoscaling.max": 1}): # a name that does not exist
