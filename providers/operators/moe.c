@@ -1,7 +1,7 @@
 /* MoE and QMoE of com.microsoft (version 1): a mixture of experts. For each row, the k experts with the largest softmax
  * are selected. Each expert is a network of two layers; their results are added, weighted by the softmax.
  *
- * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE stores as 4 or 8 bits, is read
+ * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE stores as 2, 4 or 8 bits, is read
  * once for several rows of the input. */
 #include "operators/instance.h"
 #include "inlay/check.h"
@@ -13,7 +13,7 @@
 
 enum { TOGETHER = 4, CHUNK = 32 }; /* TOGETHER: pairs that share a row of weights; CHUNK: rows of weights per task */
 enum { ACT_RELU, ACT_GELU, ACT_SILU, ACT_IDENTITY, ACT_SWIGLU };
-enum { NONE = -1 };
+enum { NONE = -1, ROUTER_WEIGHTS = 14, QUANTIZED_ACTIVATIONS = 15 }; /* inputs of QMoE */
 
 /* The indices of a layer's inputs; NONE: the layer does not have it. */
 struct layer {
@@ -74,10 +74,11 @@ static inlay_status prepare_moe(const kit_node *node, void **out_state, inlay_di
                           "activation_type '%.40s' is none of relu, gelu, silu, identity, "
                           "swiglu",
                           activation);
-    if (state->k < 1 || (quantized && state->bits != 4 && state->bits != 8) || state->fusion < 0 || state->fusion > 2 ||
-        state->block < 0)
-        return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "k, expert_weight_bits, swiglu_fusion or block_size is out of range");
+    if (state->k < 1)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "k is %lld; it must be positive", (long long)state->k);
+    if (state->block != 0 && (state->block < 16 || (state->block & (state->block - 1)) != 0))
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "block_size is %lld; it must be 0, or a power of two from 16 on",
+                          (long long)state->block);
     return INLAY_OK;
 }
 
@@ -86,19 +87,38 @@ static bool has(const kit_tensor *in, uint32_t count, int index)
     return index != NONE && (uint32_t)index < count && in[index].dtype != INLAY_UNDEFINED;
 }
 
+static int64_t divide_up(int64_t count, int64_t by)
+{
+    return (count + by - 1) / by;
+}
+
+static int64_t blocks_of(const moe_state *state, int64_t columns)
+{
+    return state->block > 0 ? divide_up(columns, state->block) : 1;
+}
+
+/* Bytes of zero points of an expert. Each row of blocks starts with a byte; without blocks the rows of an expert are
+ * packed. */
+static int64_t zero_bytes(const moe_state *state, int64_t rows, int64_t blocks)
+{
+    const int64_t packed = state->bits != 0 ? 8 / state->bits : 1;
+
+    return blocks > 1 ? rows * divide_up(blocks, packed) : divide_up(rows, packed);
+}
+
 /* Checks weights [experts, rows, columns], of which QMoE packs several in a byte, and their scales, bias and zeros. */
 static bool layer_fits(const moe_state *state, const struct layer *layer, const kit_tensor *in, uint32_t count,
                        int64_t experts, int64_t rows, int64_t columns)
 {
     const kit_tensor *weights = &in[layer->weights];
     const int64_t packed = state->bits != 0 ? 8 / state->bits : 1;
-    const int64_t scales = state->block > 0 ? rows * ((columns + state->block - 1) / state->block) : rows;
+    const int64_t blocks = blocks_of(state, columns), scales = rows * blocks;
 
     return weights->rank == 3 && weights->dims[0] == experts && weights->dims[1] == rows && columns % packed == 0 &&
            weights->dims[2] == columns / packed &&
            (layer->scales == NONE || (has(in, count, layer->scales) && in[layer->scales].count == experts * scales)) &&
            (!has(in, count, layer->bias) || in[layer->bias].count == experts * rows) &&
-           (!has(in, count, layer->zeros) || in[layer->zeros].count * packed == experts * scales);
+           (!has(in, count, layer->zeros) || in[layer->zeros].count == experts * zero_bytes(state, rows, blocks));
 }
 
 static inlay_status read_sizes(const moe_state *state, const kit_tensor *in, uint32_t count, moe_sizes *sizes,
@@ -116,7 +136,8 @@ static inlay_status read_sizes(const moe_state *state, const kit_tensor *in, uin
         sizes->inner =
             state->fusion != 0 && state->activation == ACT_SWIGLU ? sizes->first_rows / 2 : sizes->first_rows;
         sizes->pairs = sizes->rows * state->k;
-        fits = probabilities->dims[0] == sizes->rows && state->k <= sizes->experts && sizes->first_rows > 0 &&
+        fits = (!has(in, count, ROUTER_WEIGHTS) || in[ROUTER_WEIGHTS].count == probabilities->count) &&
+               probabilities->dims[0] == sizes->rows && state->k <= sizes->experts && sizes->first_rows > 0 &&
                layer_fits(state, &state->first, in, count, sizes->experts, sizes->first_rows, sizes->hidden) &&
                layer_fits(state, &state->second, in, count, sizes->experts, sizes->hidden, sizes->inner) &&
                (!has(in, count, state->gate.weights) ||
@@ -177,9 +198,10 @@ static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *dia
 
 /* ------------------------------------------------------------------ routing */
 
-/* Selects the k most probable experts of a row; of equally probable experts, the first. */
-static void select_experts(const moe_state *state, const kit_tensor *probabilities, int64_t row, int64_t experts,
-                           moe_pair *pairs)
+/* Selects the k most probable experts of a row; of equally probable experts, the first. Their shares are the softmax of
+ * the probabilities, or their router_weights. */
+static void select_experts(const moe_state *state, const kit_tensor *probabilities, const kit_tensor *weights,
+                           int64_t row, int64_t experts, moe_pair *pairs)
 {
     double sum = 0, kept = 0, top = -INFINITY;
 
@@ -203,8 +225,10 @@ static void select_experts(const moe_state *state, const kit_tensor *probabiliti
                 at = expert;
             }
         }
-        pairs[i] = (moe_pair){ row, at, (float)(exp(best - top) / sum) };
-        kept += exp(best - top) / sum;
+        best = weights != NULL ? convert_get_f64(weights->dtype, weights->data, row * experts + at)
+                               : exp(best - top) / sum;
+        pairs[i] = (moe_pair){ row, at, (float)best };
+        kept += best;
     }
     for (int64_t i = 0; i < state->k && state->normalizes; i++)
         pairs[i].share = (float)((double)pairs[i].share / kept);
@@ -226,15 +250,29 @@ typedef struct layer_job {
 
 static void unpack_row(const uint8_t *packed, int64_t count, int64_t bits, float scale, float zero, float *out)
 {
-    INLAY_CHECK(bits == 4 || bits == 8);
+    INLAY_CHECK(bits == 2 || bits == 4 || bits == 8);
     if (bits == 8)
         for (int64_t i = 0; i < count; i++)
             out[i] = ((float)packed[i] - zero) * scale;
+    else if (bits == 2)
+        for (int64_t i = 0; i < count; i++)
+            out[i] = ((float)(packed[i / 4] >> (i % 4 * 2) & 3) - zero) * scale;
     else
         for (int64_t i = 0; i < count / 2; i++) {
             out[2 * i] = ((float)(packed[i] & 15) - zero) * scale;
             out[2 * i + 1] = ((float)(packed[i] >> 4) - zero) * scale;
         }
+}
+
+/* The zero point of a block of row `row`; the rows of all experts are numbered in sequence. */
+static float zero_of(const layer_job *job, int64_t row, int64_t block, int64_t blocks)
+{
+    const uint8_t *zeros = job->call->in[job->layer->zeros].data;
+    const int64_t bits = job->state->bits, packed = 8 / bits;
+    const int64_t at = blocks > 1 ? block : row % job->rows;
+
+    zeros += blocks > 1 ? row * divide_up(blocks, packed) : row / job->rows * zero_bytes(job->state, job->rows, blocks);
+    return (float)(zeros[at / packed] >> (at % packed * bits) & ((1 << bits) - 1));
 }
 
 /* Returns row `row` of the weights as floats; the rows of all experts are numbered in sequence. */
@@ -243,7 +281,7 @@ static const float *weight_row(const layer_job *job, int64_t row, float *unpacke
     const moe_state *state = job->state;
     const kit_tensor *weights = &job->call->in[job->layer->weights], *scales = &job->call->in[job->layer->scales];
     const int64_t columns = job->columns, block = state->block > 0 ? state->block : columns,
-                  blocks = (columns + block - 1) / block;
+                  blocks = blocks_of(state, columns);
     const bool has_zeros = has(job->call->in, job->call->in_count, job->layer->zeros);
 
     INLAY_CHECK(row >= 0 && columns > 0);
@@ -255,13 +293,11 @@ static const float *weight_row(const layer_job *job, int64_t row, float *unpacke
     }
     for (int64_t index = 0; index < blocks; index++) {
         const int64_t remaining = columns - index * block, at = row * blocks + index;
-        float scale, zero = state->bits == 4 ? 8 : 128;
+        float scale, zero = (float)(1 << (state->bits - 1));
 
         convert_to_f32(&scale, scales->dtype, scales->data, at, 1);
-        if (has_zeros) {
-            const uint8_t *zeros = job->call->in[job->layer->zeros].data;
-            zero = state->bits == 8 ? zeros[at] : (float)(zeros[at / 2] >> (at % 2 * 4) & 15);
-        }
+        if (has_zeros)
+            zero = zero_of(job, row, index, blocks);
         unpack_row((const uint8_t *)weights->data + (row * columns + index * block) * state->bits / 8,
                    remaining < block ? remaining : block, state->bits, scale, zero, unpacked + index * block);
     }
@@ -395,7 +431,8 @@ static inlay_status run_moe(const kit_call *call)
                       .widest = sizes.hidden > sizes.inner ? sizes.hidden : sizes.inner };
     convert_to_f32(input, call->in[0].dtype, call->in[0].data, 0, sizes.rows * sizes.hidden);
     for (int64_t row = 0; row < sizes.rows; row++)
-        select_experts(state, &call->in[1], row, sizes.experts, chosen + row * state->k);
+        select_experts(state, &call->in[1], kit_has_input(call, ROUTER_WEIGHTS) ? &call->in[ROUTER_WEIGHTS] : NULL, row,
+                       sizes.experts, chosen + row * state->k);
     int64_t placed = 0;
     for (int64_t expert = 0; expert < sizes.experts; expert++)
         for (int64_t pair = 0; pair < sizes.pairs; pair++)
@@ -430,6 +467,10 @@ static void cost_moe(const kit_node *node, const kit_plan *shapes, inlay_cost *c
 
 static bool supports_moe(const kit_node *node, kit_refusal *why)
 {
+    for (uint32_t i = QUANTIZED_ACTIVATIONS; i < node->info->input_count; i++)
+        if (node->info->inputs[i] != INLAY_NONE)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "export the model without them",
+                              "scales of quantized activations (input %u)", i);
     return kit_attr_int(node->info, "use_sparse_mixer", 0) == 0 ||
            kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "remove use_sparse_mixer", "experts chosen by a sparse mixer");
 }

@@ -326,6 +326,7 @@ def products():
 
     yield from recurrences()
     yield from experts()
+    yield from random_experts()
     yield from linear_attentions()
     yield from token_lists()
     yield from experiments()
@@ -379,6 +380,99 @@ def experts():
                   [mixture(x, router, silu, lambda e, v: f1[e] @ v, lambda e, v: f2[e] @ v, 2, True)],
                   {"activation_type": "silu", "k": 2, "expert_weight_bits": bits, "normalize_routing_weights": 1},
                   name=f"QMoE_{bits}", rtol=1e-4, atol=1e-4)
+
+
+def dequantize(codes, scales, zeros, bits, block):
+    """Weights [experts, rows, columns] of codes packed in bytes. Zero points of several blocks begin a byte in each row;
+    those of whole rows are packed for each expert."""
+    unpack = lambda t: np.stack([t >> i & (1 << bits) - 1 for i in range(0, 8, bits)], -1).reshape(*t.shape[:-1], -1)
+    values = unpack(codes).astype(np.float64)
+    experts, rows, columns = values.shape
+    blocks = -(-columns // block) if block else 1
+    if zeros is None:
+        zero = np.full((experts, rows, blocks), 1 << bits - 1)
+    elif blocks > 1:
+        zero = unpack(zeros.reshape(experts, rows, -1))[..., :blocks]
+    else:
+        zero = unpack(zeros.reshape(experts, -1))[:, :rows, None]
+    wide = lambda t: np.repeat(t.reshape(experts, rows, blocks).astype(np.float64), block or columns, 2)[..., :columns]
+    return (values - wide(zero)) * wide(scales)
+
+
+def random_expert_node(i, of_peer):
+    """A node QMoE, its constants, and its output in doubles."""
+    pick = lambda *choices: choices[RNG.integers(len(choices))]
+    bits, block = pick(2, 4, 8), pick(0, 16) if of_peer else pick(0, 16, 32)
+    block = 16 if of_peer and bits == 4 else block # ONNX Runtime quantizes rows of 4 bits again
+    experts, k, rows = pick(3, 4, 7), pick(1, 2, 3), pick(1, 3, 6)
+    # Blocks of 16: 1, 2, 3 and 5 of them. ONNX Runtime does not run one block in one layer and several in the other.
+    hidden, inner = pick(48, 80) if of_peer else pick(16, 48, 80), pick(32, 48) if of_peer else pick(16, 32, 48)
+    activation = pick("relu", "gelu", "silu", "identity", "swiglu")
+    fusion = (1 if of_peer else pick(1, 2)) if activation == "swiglu" else 0
+    gated = not of_peer and activation != "swiglu" and pick(True, False)
+    normalizes, has_weights = pick(0, 1), pick(True, False)
+    normalizes = 1 if of_peer and not has_weights else normalizes # its kernel for CPUs always normalizes a softmax
+    x, router = floats(rows, hidden), floats(rows, experts, low=-3, high=3)
+    weights = floats(rows, experts, low=0.1, high=2) if has_weights else None
+    constants, names = {}, ["x", "r"]
+
+    def layer(height, width):
+        codes = RNG.integers(0, 256, (experts, height, width * bits // 8)).astype(np.uint8)
+        blocks = -(-width // block) if block else 1
+        scales = floats(experts, height, *([blocks] if block else []), low=0.2, high=1) / np.float32(width**0.5 * (1 << bits - 1))
+        packed = 8 // bits
+        shape = (experts, height, -(-blocks // packed)) if blocks > 1 else (experts, -(-height // packed))
+        zeros = RNG.integers(0, 256, shape).astype(np.uint8) if pick(True, False) else None
+        bias = floats(experts, height) if pick(True, False) else None
+        return codes, scales, bias, zeros, dequantize(codes, scales, zeros, bits, block)
+
+    first, second = layer(inner * (2 if fusion else 1), hidden), layer(hidden, inner)
+    third = layer(inner, hidden) if gated else (None,) * 5
+    inputs = [x, router, *first[:3], *second[:3], *third[:3], first[3], second[3], third[3], weights]
+    for j, array in enumerate(inputs):
+        name = "" if array is None else f"n{i}_{j}"
+        names[j:] = [name]
+        if array is not None:
+            constants[name] = array
+    alpha, beta, limit = 1.3, 0.4, 1.5
+    double = lambda t: None if t is None else t.astype(np.float64)
+    run = lambda part, e, v: part[4][e] @ v + (0 if part[2] is None else double(part[2])[e])
+
+    def activate(v):
+        if activation != "swiglu":
+            gelu_ = lambda t: 0.5 * t * (1 + np.tanh(math.sqrt(2 / math.pi) * (t + 0.044715 * t**3)))
+            return {"relu": lambda t: np.maximum(t, 0), "silu": lambda t: t * sigmoid(t), "gelu": gelu_,
+                    "identity": lambda t: t}[activation](v)
+        gate, linear = (v[0::2], v[1::2]) if fusion == 1 else (v[:inner], v[inner:])
+        gate, linear = np.minimum(gate, limit), np.clip(linear, -limit, limit)
+        return gate * sigmoid(alpha * gate) * (linear + beta)
+
+    y = np.zeros((rows, hidden))
+    for t in range(rows):
+        shares = np.exp(double(router)[t] - router[t].max())
+        top = np.argsort(-router[t], kind="stable")[:k]
+        shares = double(weights)[t] if has_weights else shares / shares.sum()
+        for e in top:
+            inner_ = activate(run(first, e, double(x)[t]))
+            inner_ = inner_ * run(third, e, double(x)[t]) if gated else inner_
+            y[t] += shares[e] / (shares[top].sum() if normalizes else 1) * run(second, e, inner_)
+    attributes = {"k": k, "expert_weight_bits": bits, "block_size": block, "activation_type": activation,
+                  "normalize_routing_weights": normalizes}
+    if fusion:
+        attributes.update(swiglu_fusion=fusion, activation_alpha=alpha, activation_beta=beta, swiglu_limit=limit)
+    while names[-1] == "":
+        names.pop()
+    node = helper.make_node("QMoE", names, [f"y{i}"], domain="com.microsoft", **attributes)
+    return node, constants, y.astype(np.float32)
+
+
+def random_experts():
+    """Models of many nodes QMoE with constant inputs, compared with sums in double."""
+    for name, count, of_peer in (("QMoE_random", 200, False), ("QMoE_random_peer", 60, True)):
+        made = [random_expert_node(i, of_peer) for i in range(count)]
+        constants = [constant(n, array) for _, given, _ in made for n, array in given.items()]
+        yield Case(name, model([node for node, _, _ in made], [], [info(f"y{i}", None) for i in range(count)], constants,
+                   [("", 17), ("com.microsoft", 1)]), {}, [y for _, _, y in made], rtol=2e-5, atol=2e-5, peer=of_peer)
 
 
 def linear_attention(q, k, v, heads_q, heads_v, rule, scale=0.0, past=None, decay=None, beta=None):
