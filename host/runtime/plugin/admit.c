@@ -25,6 +25,7 @@ inlay_status admit_open(const plugin_search *search, const char *path, const cha
     admission->fd = -1;
     admission->outcome = PLUGIN_REFUSED;
     admission->fix[0] = '\0';
+    admission->lost = false;
     admission->facts.name = admission->facts.providers = admission->facts.version = "";
     admission->key.text[0] = admission->key.file[0] = '\0';
     admission->verdict = (struct verdict){ .kind = VERDICT_NONE };
@@ -45,6 +46,7 @@ static inlay_status apply_verdict(const struct verdict *verdict, bool is_new, st
     if (verdict->kind == VERDICT_NONE)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "it has not been probed");
     if (verdict->kind != VERDICT_REFUSED) {
+        admission->lost = admission->key.own;
         admission->outcome = !is_new                         ? PLUGIN_QUARANTINED
                              : verdict->kind == VERDICT_HUNG ? PLUGIN_HUNG
                                                              : PLUGIN_CRASHED;
@@ -130,6 +132,7 @@ inlay_status admit_crashes(const char *key_text, const char *file, uint64_t mode
     if (!marks.this_model && marks.count < CRASH_MARKS)
         return INLAY_OK;
     admission->outcome = PLUGIN_QUARANTINED;
+    admission->lost = true;
     (void)snprintf(admission->fix, sizeof admission->fix,
                    "it is not loaded for %s until it changes, a day later, or by 'inlay providers --retry %s'",
                    marks.this_model ? "this model" : "any model (it crashed with several)", admission->path);

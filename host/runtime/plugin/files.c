@@ -92,6 +92,7 @@ static inlay_status add_refused(plugin_set *set, const struct candidate *candida
         !copy_text(&set->arena, candidate->shadowed_by, &file->shadowed_by))
         return no_memory(diag, "for the list of plugins");
     file->outcome = admission->outcome;
+    file->lost = admission->lost;
     log_refused(set, file, candidate->is_override);
     return plugin_set_add_file(set, file, diag);
 }

@@ -514,6 +514,26 @@ static inlay_session *session_begin(const inlay_options *options)
     return session;
 }
 
+/* Lists the providers of plugins that are in quarantine although they worked before. */
+static inlay_status add_lost(inlay_session *session, inlay_diag *diag)
+{
+    char reason[700];
+
+    for (uint32_t i = 0; i < plugin_set_file_count(session->plugins); i++) {
+        const plugin_file *file = plugin_set_file(session->plugins, i);
+        char *names = file->lost ? arena_string(&session->arena, file->providers) : NULL, *next = NULL;
+
+        if (file->lost && names == NULL)
+            return no_memory(diag, "for the list of providers");
+        (void)snprintf(reason, sizeof reason, "quarantined: %s", file->lost ? file->reason : "");
+        for (char *name = names != NULL ? strtok_r(names, " ", &next) : NULL; name != NULL;
+             name = strtok_r(NULL, " ", &next))
+            if (!add_skipped(session, name, reason))
+                return no_memory(diag, "for the list of providers");
+    }
+    return INLAY_OK;
+}
+
 static inlay_status load_plugins(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     config_search search;
@@ -524,6 +544,8 @@ static inlay_status load_plugins(inlay_session *session, const inlay_options *op
     config_search_init(&search, options, session->log, session->log_user);
     search.search.model = session->model != NULL ? session->model->identity : 0;
     status = plugin_set_search_listed(&search.search, search.list, &session->plugins, diag);
+    if (status == INLAY_OK)
+        status = add_lost(session, diag);
     return status == INLAY_OK ? open_providers(session, options, diag) : status;
 }
 

@@ -482,13 +482,15 @@ INLAY_API inlay_status inlay_session_model(const inlay_session *session, inlay_m
 INLAY_API inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index, const char **out_key,
                                               const char **out_value);
 
-/* A provider of the session, or an optional provider that could not be opened. */
+/* A provider of the session, an optional provider that could not be opened, or one whose plugin worked before and is in
+ * quarantine. */
 typedef struct inlay_session_provider_info {
     uint64_t struct_size;
     const char *name;
     const char *plugin_path;    /* path of its plugin; "(within the program)": inlay_plugin_register(); "" = unknown */
     const char *plugin_version; /* "" = unknown */
-    const char *skipped;        /* one line: why the session does not use it; NULL: it is in use */
+    const char *skipped; /* one line: why the session does not use it, "quarantined: ..." if its plugin crashed or
+                                   hung; NULL: it is in use */
 } inlay_session_provider_info;
 /* Fills *out_info (set struct_size; texts are borrowed from the session): first the providers in use, in the order of
  * option "providers", then the others. INLAY_NOT_FOUND: index is past the last provider. */
