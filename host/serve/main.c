@@ -227,7 +227,7 @@ static void load_models(program_state *state)
     if (settings_stopped(&state->settings))
         return;
     complete = server_is_complete(server, &ready, &failed);
-    if (!complete && stat(state->settings.models, &st) == 0 && !S_ISDIR(st.st_mode)) {
+    if (!complete && ready == 0 && stat(state->settings.models, &st) == 0 && !S_ISDIR(st.st_mode)) {
         log_line(LOG_ERROR_LINE, "%s is not loaded; exiting (strict = 0 continues without it)", state->settings.models);
         give_up(state);
         return;
@@ -244,7 +244,9 @@ static void load_models(program_state *state)
         log_line(LOG_WARNING_LINE, "not ready: %s has no models (a folder of one model needs model_name)",
                  state->settings.models);
     else if (!complete)
-        log_line(LOG_WARNING_LINE, "not ready: %u versions could not be loaded, %u are loaded; strict = 0 ignores it",
+        log_line(LOG_WARNING_LINE,
+                 "not ready: %u versions could not be loaded, or lack a provider that is in quarantine; %u are loaded; "
+                 "strict = 0 ignores it",
                  failed, ready);
 }
 

@@ -144,7 +144,7 @@ static void test_a_broken_model(void **state)
 
     (void)state;
     serving_file(&server, "models/other.onnx", "this is no model", 0644);
-    start_until(flags, "not ready: 1 versions could not be loaded, 1 are loaded");
+    start_until(flags, "not ready: 1 versions could not be loaded");
     expect("GET", "/v2/health/ready", NULL, 400, "1 versions are loaded, 1 failed");
     expect("POST", "/v2/models/twice/infer", twice, 200, "[2.0,4.0,6.0]");
     expect("POST", "/v2/models/other/infer", twice, 404, "no such model");
@@ -165,6 +165,37 @@ static void test_workers(void **state)
     (void)state;
     start_until(flags, "not ready: 1 versions could not be loaded");
     expect("GET", "/v2/health/ready", NULL, 400, "2 versions are loaded, 1 failed");
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
+/* A server that starts with a broken latest version serves the newest that can be loaded, and says so. */
+static void test_a_broken_latest_version(void **state)
+{
+    static const char *const flags[] = { "--poll-ms", "20", NULL };
+    char path[256], text[8192];
+
+    (void)state;
+    serving_remove(&server);
+    serving_prepare_empty(&server);
+    for (int version = 1; version <= 4; version++) {
+        (void)snprintf(text, sizeof text, "models/twice/%d", version);
+        serving_folder(&server, text);
+        (void)snprintf(text, sizeof text, "models/twice/%d/model.onnx", version);
+        if (version > 2)
+            serving_file(&server, text, "this is no model", 0644);
+        else
+            write_twice(serving_path(&server, text, path, sizeof path));
+    }
+    serving_start(&server, flags);
+    serving_await(&server, "model 'twice', version 2: served instead of version 4: ", text, sizeof text);
+    expect("GET", "/v2/health/ready", NULL, 200, "");
+    expect("POST", "/v2/models/twice/infer", twice, 200, "\"model_version\":\"2\"");
+    expect("POST", "/v2/repository/index", "", 200,
+           "{\"name\":\"twice\",\"version\":\"2\",\"state\":\"READY\",\"reason\":\"served instead of version 4: ");
+    write_twice(serving_path(&server, "models/twice/4/model.onnx", path, sizeof path));
+    serving_await(&server, "model 'twice' reloaded", text, sizeof text);
+    expect("POST", "/v2/models/twice/infer", twice, 200, "\"model_version\":\"4\"");
+    expect("GET", "/v2/models/twice", NULL, 200, "\"versions\":[\"4\"]");
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
@@ -211,7 +242,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_broken_file),   cmocka_unit_test(test_a_broken_file_not_strict),
         cmocka_unit_test(test_an_empty_folder), cmocka_unit_test(test_a_broken_model),
-        cmocka_unit_test(test_workers),         cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_workers),         cmocka_unit_test(test_a_broken_latest_version),
+        cmocka_unit_test(test_layouts),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -19,11 +19,12 @@ static void write_boom(const char *path)
 }
 
 /* Starts this many workers, with a plugin that crashes in model `boom`. */
-static void begin(struct serving *serving, const char *workers)
+static void begin(struct serving *serving, const char *workers, const char *strict)
 {
-    const char *const flags[] = { "--workers", workers,         "--poll-ms",      "20",          "--max-inflight-bytes",
-                                  "20000",     "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache",
-                                  NULL };
+    const char *const flags[] = {
+        "--strict", strict,          "--workers",      workers,       "--poll-ms",    "20", "--max-inflight-bytes",
+        "20000",    "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache", NULL
+    };
 
     serving_prepare(serving);
     serving_plugin(serving, CRASHING_PLUGIN, "execute_boom");
@@ -35,7 +36,7 @@ static void begin(struct serving *serving, const char *workers)
 static int start(void **state)
 {
     (void)state;
-    begin(&server, "2");
+    begin(&server, "2", "0");
     return 0;
 }
 
@@ -120,7 +121,7 @@ static void test_a_plugin_that_crashes(void **state)
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     (void)fclose(file);
     assert_non_null(strstr(text, "crashed (SIGSEGV) in execute of node 'boom', provider execute_boom"));
-    assert_non_null(strstr(text, "it is quarantined until it changes"));
+    assert_non_null(strstr(text, "it is not loaded for this model"));
 }
 
 static int end_alone(void **state)
@@ -140,13 +141,19 @@ static void test_only_worker_restarts(void **state)
     struct answer answer;
 
     (void)state;
-    begin(&alone, "1");
+    begin(&alone, "1", "1");
     client_once(&alone, "POST", "/v2/models/boom/infer", "", BOOM, &answer);
     assert_int_equal(answer.code, 0);
     client_once(&alone, "POST", "/v2/models/boom/infer", "", BOOM, &answer);
     if (answer.code != 200 || strstr(answer.body, "[0.0,4.0]") == NULL)
         fail_msg("after the crash: %d %s", answer.code, answer.body);
-    serving_await(&alone, "it is quarantined until it changes", text, sizeof text);
+    serving_await(&alone, "it is not loaded for this model", text, sizeof text);
+    /* The metrics and, since strict is set, the readiness tell that the model lacks a provider that it had before. */
+    assert_true(client_metric(&alone, "inlay_provider_lost{model=\"boom\",version=\"1\",provider=\"execute_boom\"}") ==
+                1);
+    assert_true(client_metric(&alone, "inlay_ready") == 0);
+    client_expect(&alone, "GET", "/v2/health/ready", "", NULL, 400, "1 failed");
+    client_expect(&alone, "GET", "/v2/health/live", "", NULL, 200, "");
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
 }
 
@@ -171,7 +178,7 @@ static void test_sums(void **state)
     long pids[8];
 
     (void)state;
-    begin(&alone, "2");
+    begin(&alone, "2", "0");
     wait_for_ready(&alone, 2);
     for (uint32_t i = 0; i < REQUESTS; i++)
         client_expect(&alone, "POST", "/v2/models/twice/infer", "", twice, 200, "[2.0,4.0,6.0]");
@@ -241,7 +248,7 @@ static void test_inflight_bytes(void **state)
     int held, fd;
 
     (void)state;
-    begin(&alone, "2");
+    begin(&alone, "2", "0");
     wait_for_ready(&alone, 2);
     assert_int_equal(serving_children(&alone, pids, 8), 2);
     memset(body, ' ', sizeof body);

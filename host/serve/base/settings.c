@@ -1,5 +1,6 @@
 #include "serve/base/settings.h"
 #include "inlay/check.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/option_help.h"
@@ -7,6 +8,7 @@
 #include "serve/base/yaml.h"
 #include <argp.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -364,11 +366,28 @@ void settings_deinit(struct settings *settings)
     free(settings->flags);
 }
 
+/* Each model has a session, which warns of the same plugin. true: the text is not among the last ones. */
+static bool is_new(const char *text)
+{
+    enum { TEXTS = 64 };
+    static atomic_uint_fast64_t seen[TEXTS];
+    static atomic_uint next;
+    const uint64_t hash = hash_bytes(text, strlen(text), 1);
+
+    for (uint32_t i = 0; i < TEXTS; i++)
+        if (atomic_load(&seen[i]) == hash)
+            return false;
+    atomic_store(&seen[atomic_fetch_add(&next, 1) % TEXTS], hash);
+    return true;
+}
+
 static void print_log(void *user, uint32_t level, const char *text)
 {
     static const uint32_t warning = 1; /* INLAY_LOG_WARNING of plugin.h */
 
     (void)user;
+    if (level == warning && strncmp(text, "plugin ", 7) == 0 && !is_new(text))
+        return;
     log_line(level > warning ? LOG_VERBOSE_LINE : level == warning ? LOG_WARNING_LINE : LOG_ERROR_LINE, "%s", text);
 }
 

@@ -93,6 +93,7 @@ int exchange_code_of(inlay_status status)
     case INLAY_OUT_OF_MEMORY:
     case INLAY_BUSY:
     case INLAY_DEVICE_LOST:
+    case INLAY_IO_ERROR: /* of a run: its model's file was written to */
         return HTTP_SERVICE_UNAVAILABLE;
     case INLAY_CANCELLED:
         return 499; /* the client closed its connection; only the access log shows this code */

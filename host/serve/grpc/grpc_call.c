@@ -367,6 +367,7 @@ static int status_of(inlay_status status)
         return GRPC_DEADLINE_EXCEEDED;
     case INLAY_BUSY:
     case INLAY_DEVICE_LOST:
+    case INLAY_IO_ERROR: /* of a run: its model's file was written to */
         return GRPC_UNAVAILABLE;
     default:
         return GRPC_INTERNAL;

@@ -2,6 +2,7 @@
 #include "base/strbuf.h"
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void collect(void *user, const char *text, size_t bytes)
 {
@@ -46,4 +47,15 @@ provider_share *shares_read(const inlay_session *session, uint32_t *out_count)
     }
     *out_count = count;
     return shares;
+}
+
+const char *shares_next_lost(const inlay_session *session, uint32_t *index)
+{
+    static const char quarantined[] = "quarantined: ";
+    inlay_session_provider_info info = { .struct_size = sizeof info };
+
+    while (inlay_session_provider(session, (*index)++, &info) == INLAY_OK)
+        if (info.skipped != NULL && strncmp(info.skipped, quarantined, sizeof quarantined - 1) == 0)
+            return info.name;
+    return NULL;
 }

@@ -322,6 +322,40 @@ static inlay_status check_trust(const struct repository *repository, const found
     return signing_check(model->path, NULL, keys, &report, diag);
 }
 
+/* Whether a version of the model is loaded. */
+static bool is_served(struct repository *repository, const char *name)
+{
+    struct model *model = repository_find(repository, name, strlen(name), 0);
+
+    model_unref(model);
+    return model != NULL;
+}
+
+/* Without the latest version, which could not be loaded for the reason in `why`: serves the newest that can be. */
+static void serve_older(struct repository *repository, const found_model *model, const model_config *config,
+                        load_reason reason, const inlay_diag *why)
+{
+    const uint64_t latest = model->versions[model->version_count - 1];
+    char text[sizeof why->text + 64];
+
+    for (uint32_t i = model->version_count; i-- > 0;) {
+        const uint64_t version = model->versions[i];
+        inlay_diag failure = INLAY_DIAG_INIT;
+
+        if (is_wanted(model, config, i))
+            continue;
+        if (load_version(repository, model, config, version, reason, &failure) != INLAY_OK) {
+            repository_set_entry(repository, model->name, version, STATE_UNAVAILABLE, NULL, true, failure.text);
+            continue; /* only the latest counts as failed */
+        }
+        (void)snprintf(text, sizeof text, "served instead of version %llu: %s", (unsigned long long)latest, why->text);
+        log_line(LOG_WARNING_LINE, "model '%s', version %llu: %s", model->name, (unsigned long long)version, text);
+        repository_set_entry(repository, model->name, version, STATE_READY, NULL, true, text);
+        repository_set_entry(repository, model->name, latest, STATE_UNAVAILABLE, NULL, true, why->text);
+        return;
+    }
+}
+
 /* Loads the selected versions and unloads the others; `only` limits this to one version, 0: all. Reports the first
  * failure and still tries the other versions. */
 static inlay_status load_model(struct repository *repository, const found_model *model, load_reason reason,
@@ -364,6 +398,9 @@ static inlay_status load_model(struct repository *repository, const found_model 
             repository_set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL,
                                  status != INLAY_OK, "not selected by its configuration");
         }
+    if (status != INLAY_OK && (reason == LOAD_START || reason == LOAD_CHANGED) && !config.all_versions &&
+        config.version_count == 0 && !settings_stopped(repository->settings) && !is_served(repository, model->name))
+        serve_older(repository, model, &config, reason, diag);
     model_config_deinit(&config);
     if (status == INLAY_OK && wanted == 0) {
         status =

@@ -22,7 +22,8 @@ void repository_close(struct repository *repository);
 
 /* Loads all models and logs each that cannot be loaded. */
 void repository_load_all(struct repository *repository);
-/* The number of versions that are ready; *out_failed: of those that could not be loaded and have no older model. */
+/* The number of versions that are ready; *out_failed: of those that could not be loaded and have no older model, or lack a
+ * provider whose plugin is in quarantine. */
 uint32_t repository_ready(struct repository *repository, uint32_t *out_failed);
 /* Reads the folder of this model again and loads the versions that its config selects; they replace the loaded ones. If
  * a version fails, the old one stays. Slow; one call at a time. INLAY_NOT_FOUND: no such model. */

@@ -161,10 +161,11 @@ uint32_t repository_ready(struct repository *repository, uint32_t *out_failed)
     *out_failed = 0;
     (void)pthread_mutex_lock(&repository->lock);
     for (uint32_t i = 0; i < repository->count; i++) {
-        bool is_ready = repository->entries[i].loaded != NULL || repository->entries[i].deferred;
+        const struct model *model = repository->entries[i].loaded;
+        bool is_ready = model != NULL || repository->entries[i].deferred;
 
         ready += is_ready;
-        *out_failed += !is_ready && repository->entries[i].failed;
+        *out_failed += is_ready ? model != NULL && model->lacks_provider : repository->entries[i].failed;
     }
     (void)pthread_mutex_unlock(&repository->lock);
     return ready;

@@ -226,6 +226,24 @@ static void write_shares(struct strbuf *to, const struct held_models *held)
     }
 }
 
+static void write_lost(struct strbuf *to, const struct held_models *held)
+{
+    char label[96];
+
+    write_head(to, "inlay_provider_lost", "gauge",
+               "1 for a provider that the model lacks because its plugin crashed or hung, see inlay providers.");
+    for (uint32_t k = 0; k < held->count; k++) {
+        const struct model *model = held->models[k].model;
+        const char *name;
+
+        for (uint32_t i = 0; model->lacks_provider && (name = shares_next_lost(model->session, &i)) != NULL;) {
+            (void)snprintf(label, sizeof label, ",provider=\"%.64s\"", name);
+            write_series(to, "inlay_provider_lost", model, label);
+            write_number(to, 1);
+        }
+    }
+}
+
 static double resident_bytes(uint64_t pid)
 {
     unsigned long long pages = 0;
@@ -398,6 +416,7 @@ void answer_metrics(struct exchange *exchange)
                     offsetof(model_stats, compute));
     write_batch_histogram(&exchange->reply, &held);
     write_shares(&exchange->reply, &held);
+    write_lost(&exchange->reply, &held);
     metrics_write_rollouts(&exchange->reply, &exchange->server->board);
     write_process(&exchange->reply, exchange->server);
     exchange->reply.failed |= held.failed;
