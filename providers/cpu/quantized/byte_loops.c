@@ -255,12 +255,6 @@ static void gelu(float *output, int64_t count)
         output[i] = vm_gelu(output[i]);
 }
 
-static void add_bytes(int32_t *restrict sums, const uint8_t *restrict weights, int64_t count, uint8_t flip)
-{
-    for (int64_t i = 0; i < count; i++)
-        sums[i] += (int8_t)(weights[i] ^ flip);
-}
-
 const byte_loops KERNEL(byte_loops) = {
     .dequantize = dequantize,
     .quantize = quantize,
@@ -276,5 +270,4 @@ const byte_loops KERNEL(byte_loops) = {
     .add = add,
     .relu = relu,
     .gelu = gelu,
-    .add_bytes = add_bytes,
 };

@@ -33,8 +33,6 @@ typedef struct byte_loops {
     void (*add)(float *restrict output, const float *restrict input, int64_t count);
     void (*relu)(float *output, int64_t count);
     void (*gelu)(float *output, int64_t count);
-    /* sums += (int8)(weights ^ flip). */
-    void (*add_bytes)(int32_t *restrict sums, const uint8_t *restrict weights, int64_t count, uint8_t flip);
 } byte_loops;
 
 KERNEL_INSTANCES(byte_loops, byte_loops)

@@ -21,10 +21,11 @@ bool bytes_runs_conv(const cpu_build *build, const cpu_op *op);
 bool bytes_takes_posts(const cpu_build *build, const cpu_group *group);
 
 /* GEMM of bytes into int32 (quant_rows.c). bytes_offer_product: can the kernel run the node, whose input `matrix` is the
- * constant? bytes_emit_product: place [m, k] by the constant `weights` [k, n], read as int8. */
+ * constant? bytes_emit_product: place [m, k] by the constant `weights` [k, n], read as int8. *out_sums: the sums of its
+ * columns [n], valid as long as the instance. */
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why);
 inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
-                                int64_t n, cpu_place *out);
+                                int64_t n, cpu_place *out, const int32_t **out_sums);
 
 /* ------------------------------------------------------------------ shared by tiled and depthwise convolutions */
 

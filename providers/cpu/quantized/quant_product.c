@@ -78,7 +78,7 @@ enum { ZERO_ARG = 1u << 0, ROWS_ARG = 1u << 1, SCALE_ARG = 1u << 2, BIAS_ARG = 1
 struct tail {
     cpu_native native;
     int64_t m, n, k;
-    const int32_t *sums; /* [n] of the columns of the weights; owned by the region's constant */
+    const int32_t *sums; /* [n] of the columns of the weights; in their pack */
     int32_t *w_zeros;    /* [n] after this struct; NULL: all 0 */
     uint32_t args;       /* set of *_ARG: the operands, in this order, between the sums and the result */
     bool a_signed;       /* the left operand and its zero point are signed */
@@ -198,30 +198,6 @@ static inlay_status run_tail(const cpu_native *native, const cpu_state *state, i
 }
 
 /* ------------------------------------------------------------------ lowering */
-
-/* The sum of each column of the weights as int8, computed once per constant. */
-static inlay_status column_sums(cpu_build *build, const int32_t **out)
-{
-    const cpu_op *op = build->op;
-    uint32_t value = op->in[inputs_of(op)->w];
-    cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
-    int64_t rows = build->dims[value][0], columns = build->dims[value][1];
-    const void *weights;
-    inlay_status status = INLAY_OK;
-    uint8_t flip = op->reduction.axes != 0 ? 0x80 : 0;
-
-    if (constant->sums == NULL) {
-        INLAY_TRY(cpu_read_original(build, value, &weights));
-        constant->sums = calloc((size_t)columns, sizeof *constant->sums);
-        if (constant->sums == NULL)
-            return q_no_memory(build);
-        for (int64_t r = 0; r < rows; r++)
-            KERNEL_BEST(byte_loops)->add_bytes(constant->sums, (const uint8_t *)weights + r * columns, columns, flip);
-    }
-    *out = constant->sums;
-done:
-    return status;
-}
 
 /* Computes the scales of QLinearMatMul's result into tail->scales. */
 static inlay_status fill_scales(cpu_build *build, struct tail *tail, int64_t n)
@@ -346,14 +322,11 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     cpu_place place, sums, output;
     struct operands operands = { .count = 0 };
     uint32_t taken = 0;
-    const int32_t *columns = NULL;
     struct tail *tail = NULL;
     inlay_status status;
     tensor_layout layout;
 
-    INLAY_TRY(column_sums(build, &columns));
     INLAY_TRY(make_tail(build, n, &tail));
-    tail->sums = columns;
     tail->native.run = run_tail;
     tail->m = m;
     tail->n = n;
@@ -363,7 +336,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     INLAY_TRY(cpu_read_plain(build, op->in[0], &place));
     if (op->reduction.axes != 0)
         INLAY_TRY(q_shift(build, op->in[at->w], 128));
-    INLAY_TRY(bytes_emit_product(build, &place, op->in[at->w], m, k, n, &sums));
+    INLAY_TRY(bytes_emit_product(build, &place, op->in[at->w], m, k, n, &sums, &tail->sums));
     operands.places[0] = &sums;
     if (op->in_count > at->a_zero && op->in[at->a_zero] != INLAY_NONE) {
         INLAY_TRY(read_operand(build, op->in[at->a_zero], &operands));

@@ -124,7 +124,7 @@ static inlay_status run_product(const cpu_native *native, const cpu_state *state
 }
 
 inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
-                                int64_t n, cpu_place *out)
+                                int64_t n, cpu_place *out, const int32_t **out_sums)
 {
     enum { ALONE_FLOPS = 400000 };
     const byte_set *set = build->state->bytes;
@@ -145,7 +145,7 @@ inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large",
                           build->op->name);
     INLAY_TRY(cpu_read_constant(build, weights, &plain, &layout, &w));
-    sums = bytes_tiles_sums(set, &layout, build->instance->buffers[w.buffer].data, n);
+    sums = *out_sums = bytes_tiles_sums(set, &layout, build->instance->buffers[w.buffer].data, n);
     layout_plain(&layout, 2, y_dims);
     layout.type = ELEMENT_INT32;
     INLAY_TRY(cpu_new_place(build, &layout, out));

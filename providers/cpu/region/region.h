@@ -50,14 +50,14 @@ typedef struct cpu_state {
     bool winograd;                        /* option winograd: convolutions may use Winograd's algorithm */
     double pack_bytes;                    /* option pack_bytes (kernels/pack_limit.c) */
     bool pack_bytes_set;                  /* not its default */
-    const struct sgemm_kernel *sgemm; /* GEMM; NULL: left out of a program of `inlay bundle` */
-    const struct tile_set *tiles;     /* tiled convolutions; NULL: likewise */
-    const struct move_set *moves;     /* copies between layouts (moves.h) */
-    const struct byte_set *bytes;     /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
-    const struct nbits_kernel *nbits; /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
-    uint32_t limbs;                   /* nbits_mode: the activations' precision in these GEMMs */
-    bool model_sets_limbs;            /* a model may lower `limbs` (accuracy_level of MatMulNBits) */
-    bool strict;                      /* precision strict */
+    const struct sgemm_kernel *sgemm;     /* GEMM; NULL: left out of a program of `inlay bundle` */
+    const struct tile_set *tiles;         /* tiled convolutions; NULL: likewise */
+    const struct move_set *moves;         /* copies between layouts (moves.h) */
+    const struct byte_set *bytes;         /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
+    const struct nbits_kernel *nbits;     /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
+    uint32_t limbs;                       /* nbits_mode: the activations' precision in these GEMMs */
+    bool model_sets_limbs;                /* a model may lower `limbs` (accuracy_level of MatMulNBits) */
+    bool strict;                          /* precision strict */
     bool reproducible;                /* option reproducible: the kernel and the order of sums do not depend on sizes */
     bool fast;                        /* precision fast: kernels without an error bound may run */
     uint32_t kernel;                  /* option kernel: KERNEL_* to prefer; KERNEL_COUNT: the fastest */
@@ -278,14 +278,13 @@ typedef struct cpu_constant {
     bool plain_used;        /* a step reads the original unpacked */
     uint32_t repacked_ops;  /* ops that have packed it themselves (recurrent.c) */
     uint8_t shift;          /* not 0: packs hold int8, the original's uint8 minus this */
-    int32_t *sums;          /* integer GEMMs: the sum of each column */
     sparse_entries entries; /* count > 0: stored sparse in the model (sparse_weights.c); data is NULL */
     uint32_t sources[2];    /* values of the host's graph that hold entries or halves */
     const void *halves;     /* elements of half_type, converted for each pack (halves.h); data is NULL */
     inlay_dtype half_type;
-    bool sparse_turned;    /* sparse_blocks were counted for a matrix [n, k] */
-    bool sparse_fours;     /* 2:4 sparse (sparse24.h); sparse_blocks is -1 */
-    int64_t sparse_blocks; /* 1 + nonzero blocks of a float matrix (sparse.h); 0: not counted yet, -1: too many */
+    bool sparse_turned;      /* sparse_blocks were counted for a matrix [n, k] */
+    bool sparse_fours;       /* 2:4 sparse (sparse24.h); sparse_blocks is -1 */
+    int64_t sparse_blocks;   /* 1 + nonzero blocks of a float matrix (sparse.h); 0: not counted yet, -1: too many */
     uint32_t refused_points; /* bits 1 << points: Winograd packs that are too large (kernels/pack_limit.c) */
     struct winograd_accuracy
         *trusts[3]; /* of Winograd with 4 and 6 points, and FFT (tiles.h); NULL: not measured yet */

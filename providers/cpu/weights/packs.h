@@ -41,6 +41,12 @@ const cpu_pack *pack_to_unpack(const cpu_constant *constant);
  * pack already, so data is filled. */
 inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
                            bool *out_known, inlay_diag *diag);
+/* Memory in the host's cache for `bytes` that depend only on the constant and the key, whose first word is its
+ * content_hash. *out_known: it is filled; otherwise the caller fills it and calls keep() of the extension. NULL: there is
+ * no cache. What compile finds out about a constant's elements must be stored so, because a program of `inlay bundle`
+ * does not contain the elements of packed constants. */
+void *cpu_constant_fact(const inlay_compiled *compiled, const cpu_constant *constant, const uint64_t *key,
+                        uint32_t key_count, uint64_t bytes, bool *out_known);
 /* Copies a part of both tensors to another layout, large ones on the host's threads. dims and first: the part; NULL: all
  * elements, and zeros as the padding of blocks. false: there is no copy between these layouts. */
 bool weights_reorder_part(const cpu_state *state, const tensor_layout *from, const void *source,

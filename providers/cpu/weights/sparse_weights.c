@@ -1,4 +1,5 @@
 #include "cpu/weights/sparse_weights.h"
+#include "cpu/weights/packs.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -30,34 +31,64 @@ static sparse_entries entries_of(const cpu_constant *constant, bool turned)
     return entries;
 }
 
+/* Of a matrix, as stored in the host's cache. */
+typedef struct sparse_facts {
+    int64_t blocks; /* cpu_constant.sparse_blocks */
+    uint64_t fours; /* cpu_constant.sparse_fours */
+} sparse_facts;
+
+static sparse_facts examine(const cpu_constant *constant, const sparse_packed_weights *weights, bool turned)
+{
+    const sparse_entries entries = entries_of(constant, turned);
+    const bool has_entries = constant->entries.count > 0;
+    sparse_facts facts = { .blocks = has_entries ? sparse_entries_count(&entries, MOST_SHARE)
+                                                 : sparse_count(weights, MOST_SHARE) };
+
+    facts.fours = facts.blocks < 0 && (has_entries ? sparse24_entries_are(&entries) : sparse24_is(weights));
+    facts.blocks += facts.blocks >= 0;
+    return facts;
+}
+
 int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op)
 {
-    const uint32_t value = op->in[1], number = build->compiled->values[value].constant;
-    cpu_constant *constant = number != INLAY_NONE ? &build->compiled->constants[number] : NULL;
+    const inlay_compiled *compiled = build->compiled;
+    const uint32_t value = op->in[1], number = compiled->values[value].constant;
+    cpu_constant *constant = number != INLAY_NONE ? &compiled->constants[number] : NULL;
     const int64_t *dims = build->dims[value];
-    sparse_packed_weights weights;
+    const bool turned = op->product.trans_b;
 
     if (constant == NULL || sparse_of_cpu() == NULL)
         return -1;
     if (constant->sparse_blocks == 0 && (constant->data != NULL || constant->entries.count > 0)) {
-        const sparse_entries entries = entries_of(constant, op->product.trans_b);
+        const sparse_packed_weights weights = { .data = constant->data,
+                                                .k = dims[turned ? 1 : 0],
+                                                .n = dims[turned ? 0 : 1],
+                                                .k_step = turned ? 1 : dims[1],
+                                                .n_step = turned ? dims[1] : 1 };
+        const uint64_t key[] = { constant->content_hash, UINT64_C(0x7370617273650001), (uint64_t)weights.k,
+                                 (uint64_t)weights.n, turned };
+        sparse_facts facts, *kept;
+        bool known;
 
-        weights = (sparse_packed_weights){ .data = constant->data,
-                                           .k = dims[op->product.trans_b ? 1 : 0],
-                                           .n = dims[op->product.trans_b ? 0 : 1],
-                                           .k_step = op->product.trans_b ? 1 : dims[1],
-                                           .n_step = op->product.trans_b ? dims[1] : 1 };
         if ((uint64_t)weights.k * (uint64_t)weights.n * sizeof(float) != constant->bytes || weights.k > UINT32_MAX)
             return -1;
-        constant->sparse_blocks = constant->entries.count > 0 ? sparse_entries_count(&entries, MOST_SHARE)
-                                                              : sparse_count(&weights, MOST_SHARE);
-        constant->sparse_fours = constant->sparse_blocks < 0 &&
-                                 (constant->entries.count > 0 ? sparse24_entries_are(&entries) : sparse24_is(&weights));
-        constant->sparse_blocks += constant->sparse_blocks >= 0;
-        constant->sparse_turned = op->product.trans_b;
+        kept = constant->entries.count > 0
+                   ? NULL
+                   : cpu_constant_fact(compiled, constant, key, KIT_COUNT(key), sizeof facts, &known);
+        if (kept != NULL && known) {
+            facts = *kept;
+        } else {
+            facts = examine(constant, &weights, turned);
+            if (kept != NULL) {
+                *kept = facts;
+                compiled->state->packs->keep(compiled->state->host->ctx, compiled->compiling, kept);
+            }
+        }
+        constant->sparse_blocks = facts.blocks;
+        constant->sparse_fours = facts.fours != 0;
+        constant->sparse_turned = turned;
     }
-    return constant->sparse_blocks > 0 && constant->sparse_turned == op->product.trans_b ? constant->sparse_blocks - 1
-                                                                                         : -1;
+    return constant->sparse_blocks > 0 && constant->sparse_turned == turned ? constant->sparse_blocks - 1 : -1;
 }
 
 bool sparse24_matrix_of(cpu_build *build, const cpu_op *op)

@@ -23,7 +23,6 @@ void cpu_constant_deinit(cpu_constant *constant)
     }
     for (size_t i = 0; i < KIT_COUNT(constant->trusts); i++)
         free(constant->trusts[i]);
-    free(constant->sums);
     low_bit_destroy(constant->narrow);
 }
 
@@ -235,18 +234,33 @@ done:
 
 /* ------------------------------------------------------------------ measurements, cached by the host */
 
+void *cpu_constant_fact(const inlay_compiled *compiled, const cpu_constant *constant, const uint64_t *key,
+                        uint32_t key_count, uint64_t bytes, bool *out_known)
+{
+    void *data = NULL;
+    uint32_t known = 0;
+
+    INLAY_CHECK(key_count > 0 && key[0] == constant->content_hash);
+    *out_known = false;
+    if (compiled->compiling == NULL || compiled->state->packs == NULL || constant->content_hash == 0 ||
+        compiled->state->packs->take(compiled->state->host->ctx, compiled->compiling, key, key_count * sizeof *key,
+                                     bytes, &data, &known) != INLAY_OK)
+        return NULL;
+    *out_known = known != 0;
+    return data;
+}
+
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
                                    int64_t points, winograd_measure *measure, const winograd_accuracy **out_trust,
                                    inlay_diag *diag)
 {
-    const bool kept = compiled->compiling != NULL && compiled->state->packs != NULL && constant->content_hash != 0;
     const uint64_t key[] = { constant->content_hash, UINT64_C(0x7472757374000001), (uint64_t)points,
                              (uint64_t)plain->dims[0], (uint64_t)plain->dims[1] };
     const uint64_t bytes = winograd_accuracy_bytes(plain->rank > 1 ? plain->dims[1] : 0);
     winograd_accuracy **known = &constant->trusts[(points - 4) / 2], *trust = NULL;
     const void *source;
-    void *copy = NULL, *room = NULL;
-    uint32_t found = 0;
+    void *copy = NULL, *room;
+    bool found;
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(points == 4 || points == 6 || points == FFT_POINTS);
@@ -256,10 +270,8 @@ inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *const
     trust = malloc(bytes);
     if (trust == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure the accuracy of Winograd's convolution");
-    if (kept && compiled->state->packs->take(compiled->state->host->ctx, compiled->compiling, key, sizeof key, bytes,
-                                             &room, &found) != INLAY_OK)
-        room = NULL;
-    if (room != NULL && found != 0) {
+    room = cpu_constant_fact(compiled, constant, key, KIT_COUNT(key), bytes, &found);
+    if (found) {
         memcpy(trust, room, bytes);
     } else {
         status = read_source(compiled, constant, &source, &copy, diag);
