@@ -120,6 +120,13 @@ static uint32_t open_level(struct wire *wire, uint32_t kind, inlay_dtype map_key
     }
 }
 
+/* Is the declared type of a value written, rather than the inferred one? */
+static bool is_as_declared(const graph_value *value, bool inferred)
+{
+    return value->declared && value->declared_dtype != INLAY_UNDEFINED &&
+           !(inferred && value->info.dtype != INLAY_UNDEFINED);
+}
+
 /* The fields of a TypeProto. */
 static void put_type(const struct writer *out, const graph_value *value, bool inferred)
 {
@@ -129,7 +136,7 @@ static void put_type(const struct writer *out, const graph_value *value, bool in
 
     if (value->info.kind != INLAY_VALUE_TENSOR)
         open += open_level(wire, value->inner_kind, value->map_key, marks + open);
-    if (value->declared && !(inferred && value->info.dtype != INLAY_UNDEFINED))
+    if (is_as_declared(value, inferred))
         put_tensor_type(out, value->sparse, value->declared_dtype, value->declared_rank, value->declared_dims);
     else
         put_tensor_type(out, value->sparse, value->info.dtype, value->info.rank, value->info.dims);
@@ -145,8 +152,9 @@ static void put_value_info(const struct writer *out, uint32_t field, uint32_t in
     wire_mark mark = wire_begin(wire, field), type;
 
     wire_text(wire, 1, name_of(out, index));
-    if (value->declared ? value->declared_dtype != INLAY_UNDEFINED || value->info.kind != INLAY_VALUE_TENSOR
-                        : value->info.dtype != INLAY_UNDEFINED) {
+    /* A value of a body may have no type. A type without an element type, also that of a sequence, is not valid. */
+    if (is_as_declared(value, inferred) ||
+        (value->info.dtype != INLAY_UNDEFINED && !(value->declared && value->info.kind == INLAY_VALUE_TENSOR))) {
         type = wire_begin(wire, 2);
         put_type(out, value, inferred);
         wire_end(wire, type);
