@@ -202,17 +202,30 @@ static bool put_nodes(struct emitter *emitter, uint32_t part)
 
 /* ------------------------------------------------------------------ values */
 
-/* Writes the elements of a value to the data file and returns their offset; -1: unknown. Constants that no region reads
- * are excluded: the provider has packed them. */
+/* Instead of an offset. */
+enum { NO_DATA = -1, LEFT_OUT = -2 };
+
+/* Writes the elements of a value to the data file and returns their offset. NO_DATA: they are unknown. LEFT_OUT: the
+ * provider has packed them and does not read them again. */
 static int64_t place_data(struct emitter *emitter, uint32_t part, uint32_t value)
 {
     const inlay_value_info *info = &emitter->collection->parts[part].program->graph->values[value].info;
 
     if (info->data == NULL || info->dtype == INLAY_STRING || info->kind != INLAY_VALUE_TENSOR)
-        return -1;
+        return NO_DATA;
     if (emitter->facts->unread != NULL && emitter->facts->unread[part][value] == 1)
-        return 0; /* this address is never read */
+        return LEFT_OUT;
     return (int64_t)put_data(emitter, info->data, info->data_bytes);
+}
+
+static void put_data_members(const struct emitter *emitter, const inlay_value_info *info, int64_t at)
+{
+    if (at == LEFT_OUT)
+        (void)fputs(", .data = BUNDLE_LEFT_OUT", emitter->to);
+    else if (at >= 0)
+        (void)fprintf(emitter->to, ", .data = %s_data + %" PRId64, emitter->names->name, at);
+    if (at != NO_DATA)
+        (void)fprintf(emitter->to, ", .data_bytes = %" PRIu64 "u", info->data_bytes);
 }
 
 /* False: out of memory. */
@@ -230,7 +243,7 @@ static bool put_values(struct emitter *emitter, uint32_t part)
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
 
-        data[value] = emitter->value[part][value] != INLAY_NONE ? place_data(emitter, part, value) : -1;
+        data[value] = emitter->value[part][value] != INLAY_NONE ? place_data(emitter, part, value) : NO_DATA;
         if (info->rank == INLAY_RANK_UNKNOWN || emitter->value[part][value] == INLAY_NONE)
             continue;
         for (uint32_t axis = 0; axis < info->rank; axis++)
@@ -255,9 +268,7 @@ static bool put_values(struct emitter *emitter, uint32_t part)
                       info->kind, info->flags, (int)info->dtype, info->rank, info->producer, info->content_hash);
         if (info->rank != INLAY_RANK_UNKNOWN)
             (void)fprintf(emitter->to, ", .dims = c%u", dims[value]);
-        if (data[value] >= 0)
-            (void)fprintf(emitter->to, ", .data = %s_data + %" PRId64 ", .data_bytes = %" PRIu64 "u",
-                          emitter->names->name, data[value], info->data_bytes);
+        put_data_members(emitter, info, data[value]);
         (void)fputs(" },\n", emitter->to);
     }
     (void)fprintf(emitter->to, "    { .kind = 0 } };\nstatic const inlay_value_state states%u[] = {\n", part);
@@ -269,9 +280,7 @@ static bool put_values(struct emitter *emitter, uint32_t part)
         (void)fprintf(emitter->to, "    { .rank = %uu, .dtype = %d", info->rank, (int)info->dtype);
         if (info->rank != INLAY_RANK_UNKNOWN)
             (void)fprintf(emitter->to, ", .dims = c%u", sizes[value]);
-        if (data[value] >= 0)
-            (void)fprintf(emitter->to, ", .data = %s_data + %" PRId64 ", .data_bytes = %" PRIu64 "u",
-                          emitter->names->name, data[value], info->data_bytes);
+        put_data_members(emitter, info, data[value]);
         (void)fputs(" },\n", emitter->to);
     }
     (void)fprintf(emitter->to, "    { .rank = 0 } };\n");

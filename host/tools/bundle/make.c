@@ -349,8 +349,14 @@ static inlay_status measure_arena(struct maker *maker)
     if (maker->job->pack_count == 0)
         return INLAY_OK;
     INLAY_TRY(build(maker, false, true, maker_path(maker, maker->job->dir, "measured")));
-    for (uint32_t level = 0; level < count; level++)
-        INLAY_TRY(maker_first_run(maker, "measured", level, &(bool){ false }));
+    for (uint32_t level = 0; level < count;) {
+        bool again = false;
+
+        INLAY_TRY(maker_first_run(maker, "measured", level, &again));
+        if (again)
+            INLAY_TRY(build(maker, false, true, maker_path(maker, maker->job->dir, "measured")));
+        level = again ? 0 : level + 1;
+    }
     status = maker_read_arena(maker, count);
 done:
     return status;

@@ -124,7 +124,12 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
     if (code == MISSED)
         return read_missed(maker, out_again);
     if (code == 127 && !maker_is_native(maker))
-        return INLAY_OK; /* no emulator: the program packs weights when it starts */
+        return INLAY_OK;                   /* no emulator: the program packs weights when it starts */
+    if (code != 0 && maker->facts.drops) { /* a provider reads a constant that it has also packed */
+        maker_keep_constants(maker);
+        *out_again = true;
+        return INLAY_OK;
+    }
     if (code != 0)
         return maker_failed(maker, "the first run of the bundle", argv[0], code);
     maker->job->prepared = true;

@@ -9,6 +9,8 @@
 /* The bits of bundle_level() other than those for int8 GEMM. */
 enum { LEVEL_BASE = 15 };
 enum { MAX_LEVELS = 3 };
+/* Entries up to this size are properties of a constant that a provider has found, not weights. */
+enum { FACT_BYTES = 64 };
 
 static int by_key(const void *left, const void *right)
 {
@@ -53,6 +55,19 @@ static bool read_report(struct maker *maker, uint32_t level, pack_report *out)
     return true;
 }
 
+/* Marks the constants that a step other than a region reads: a copy, for instance of a constant that is an output, or of
+ * the initial state of a Loop. */
+static void mark_copied(struct maker *maker, const bundle_operation *operation)
+{
+    for (uint32_t i = 0; i < operation->in_count; i++)
+        for (uint32_t part = 0;
+             maker->collection->items[operation->in[i]].kind == ITEM_DATA && part < maker->collection->part_count;
+             part++)
+            for (uint32_t value = 0; value < maker->collection->parts[part].program->graph->value_count; value++)
+                if (maker->collection->parts[part].item_of[value] == operation->in[i])
+                    maker->facts.unread[part][value] |= 2;
+}
+
 /* Marks the constants that a program can exclude: all their readers packed them. fates: those of the values of every
  * region, in the order of the steps. */
 static bool find_unread(struct maker *maker, const unsigned char *fates)
@@ -73,6 +88,7 @@ static bool find_unread(struct maker *maker, const unsigned char *fates)
         const struct graph *graph =
             operation->opcode == DO_RUN ? maker->collection->parts[operation->part].program->graph : NULL;
 
+        mark_copied(maker, operation);
         for (uint32_t k = 0; graph != NULL && k < operation->step->region->node_count; k++) {
             const inlay_node_info *node = &graph->nodes[operation->step->region->nodes[k]]->info;
 
@@ -180,7 +196,7 @@ static bool list_sources(struct maker *maker, struct choice *choice)
             source = &choice->sources[choice->source_count++];
             *source = (struct source){ pack->source, 0, pack->source != 0 ? freed_by(maker, pack->source) : 0, false };
         }
-        source->packs += pack->same == i ? pack->entry.bytes : 0;
+        source->packs += pack->same == i && pack->entry.bytes > FACT_BYTES ? pack->entry.bytes : 0;
     }
     return true;
 }
@@ -259,10 +275,10 @@ static bool write_packs(struct maker *maker, struct choice *choice, FILE *to)
             at += pack->entry.bytes + pad;
         }
         maker->facts.packs[maker->facts.pack_count++] = pack->entry;
-        maker->job->pack_count += pack->entry.kept;
+        if (pack->entry.bytes > FACT_BYTES)
+            ++*(pack->entry.kept ? &maker->job->pack_count : &maker->job->start_count);
     }
     maker->facts.packs_bytes = at;
-    maker->job->start_count = maker->facts.pack_count - maker->job->pack_count;
     return maker->facts.packs != NULL;
 }
 
@@ -403,6 +419,13 @@ inlay_status maker_read_reports(struct maker *maker, uint32_t count)
     for (uint32_t i = 0; i < MAX_LEVELS; i++)
         free(list[i].bytes);
     return status;
+}
+
+void maker_keep_constants(struct maker *maker)
+{
+    for (uint32_t part = 0; part < maker->collection->part_count; part++)
+        memset(maker->facts.unread[part], 2, maker->collection->parts[part].program->graph->value_count);
+    maker->facts.drops = false;
 }
 
 inlay_status maker_read_arena(struct maker *maker, uint32_t count)

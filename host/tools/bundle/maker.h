@@ -53,8 +53,9 @@ provider_part *maker_part(const struct maker *maker, const char *name);
 uint32_t maker_emulator(struct maker *maker, bool is_result, char **argv);
 /* Number of instruction levels of the first runs. */
 uint32_t maker_level_count(const struct maker *maker);
-/* Runs the program `file` of the job's folder at one level. *out_again is set if it lacks parts: build it again and
- * rerun. INLAY_UNSUPPORTED: a provider cannot compile the job's node. */
+/* Runs the program `file` of the job's folder at one level. *out_again is set if it lacks parts, or constants that
+ * packed weights were to replace: build it again and rerun. INLAY_UNSUPPORTED: a provider cannot compile the job's node.
+ */
 INLAY_NODISCARD inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t level, bool *out_again);
 
 /* make_stubs.c: stubs.s, functions in place of excluded parts. In a first program they report their names. */
@@ -79,6 +80,8 @@ INLAY_NODISCARD inlay_status maker_publish_wasm(const bundle_job *job, struct ar
  * replace their constant; the others are packed when it starts. Constants are excluded if all their packs are included,
  * unless CPUs differ in int8 GEMM in ways that this CPU cannot test. */
 INLAY_NODISCARD inlay_status maker_read_reports(struct maker *maker, uint32_t count);
+/* The program has all constants, also those that packed weights replace. */
+void maker_keep_constants(struct maker *maker);
 /* Sets the size of the arena from the reports of `count` runs of the program that includes its packs. */
 INLAY_NODISCARD inlay_status maker_read_arena(struct maker *maker, uint32_t count);
 #endif

@@ -59,6 +59,10 @@ typedef struct bundle_pack {
     uint64_t offset; /* in bundle_model.packs_data, or BUNDLE_MADE_AT_START */
 } bundle_pack;
 
+/* The address of a constant that packed weights replace. No process can read there, so a provider that reads the
+ * constant all the same ends the program instead of computing with other bytes. */
+#define BUNDLE_LEFT_OUT ((const char *)~(UINTPTR_MAX >> 16))
+
 enum { BUNDLE_REFERENCE, BUNDLE_CPU, BUNDLE_PROVIDERS };
 typedef struct bundle_model {
     const inlay_provider *(*providers[BUNDLE_PROVIDERS])(const inlay_host *host); /* NULL: unused */
@@ -96,6 +100,8 @@ void bundle_run_all(const bundle_model *model, const void *const *inputs, void *
 void bundle_fail_excluded(void);
 const char *bundle_error(void);
 const char *bundle_error_node(void); /* the node that the error is about, or "" */
+/* The first node of the region that is being compiled or run, or was last; NULL: none. */
+const inlay_node_info *bundle_current_node(void);
 /* Peak bytes of the arena, and number of allocations. */
 uint64_t bundle_arena_peak(void);
 uint64_t bundle_allocations(void);
@@ -115,6 +121,11 @@ void *pages_map(uint64_t bytes);
 void pages_drop(void *pages, uint64_t bytes);
 /* Peak of the resident bytes of the process. */
 uint64_t pages_peak(void);
+
+/* faults.c, wasm/faults.c: `report`, which does not return, is called if an instruction of the process faults ... */
+void faults_report(void (*report)(int signal));
+/* ... or, in a native program, if it runs for more than a minute from now. */
+void faults_limit_time(void);
 
 /* heap.c: an arena whose blocks can be freed. */
 void heap_open(void *memory, uint64_t bytes); /* NULL: allocate pages */

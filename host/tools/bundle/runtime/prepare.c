@@ -34,6 +34,19 @@ static _Noreturn void report_missing(const char *name)
     _exit(5);
 }
 
+/* After an excluded part of a kernel was called, results are arbitrary. A kernel that uses them as an index may fault, or
+ * not end: then the part is missing. Otherwise the run ends with the node that was being compiled or run. */
+static void report_fault(int signal)
+{
+    const inlay_node_info *node = bundle_current_node();
+
+    if (missing_count > 0)
+        report_missing(NULL);
+    (void)fprintf(stderr, "%s node '%s': signal %d\n", node != NULL ? node->op_type.data : "",
+                  node != NULL ? node->name.data : "", signal);
+    _exit(1);
+}
+
 int bundle_prepare(const bundle_model *model, const char *path, int plain)
 {
     uint64_t arena_bytes = UINT64_C(1) << 34;
@@ -49,6 +62,7 @@ int bundle_prepare(const bundle_model *model, const char *path, int plain)
         return 1;
     if (plain)
         cpu_hide_avx_vnni();
+    faults_report(report_fault);
     status = bundle_start(model, arena, arena_bytes);
     if (status != INLAY_OK) {
         if (missing_count > 0)
@@ -94,6 +108,8 @@ void bundle_report_missing(const char *name)
  * name. */
 void bundle_note_missing(char *name)
 {
+    if (missing_count == 0)
+        faults_limit_time();
     if (name[0] == 0 && missing_count < MAX_MISSING)
         missing[missing_count++] = name + 1;
     name[0] = 1;

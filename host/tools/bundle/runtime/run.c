@@ -45,6 +45,7 @@ static char *slab;
 static struct made_pack *made_packs;
 static void *dropped_pages; /* see bundle_drop_pages() */
 static uint64_t dropped_bytes;
+static const bundle_region *current; /* that is being compiled or run */
 static inlay_run run;
 static inlay_diag diag = INLAY_DIAG_INIT;
 static int called_excluded;
@@ -435,6 +436,7 @@ static inlay_status start(void)
     for (uint32_t i = 0; i < model_in_use->region_count; i++) {
         regions[i].provider = tables[model_in_use->regions[i].provider];
         regions[i].state = states[model_in_use->regions[i].provider];
+        current = &model_in_use->regions[i];
         INLAY_TRY(compile_region(&model_in_use->regions[i], &regions[i], &workspace));
     }
     slab = heap_alloc(model_in_use->slab_bytes + 64 + workspace, 64);
@@ -475,10 +477,29 @@ int bundle_start(const bundle_model *model, void *arena, uint64_t bytes)
 
 /* ------------------------------------------------------------------ running */
 
+const inlay_node_info *bundle_current_node(void)
+{
+    return current != NULL ? inlay_graph_node(current->graph, current->nodes[0]) : NULL;
+}
+
+/* Puts the node in front of the message of a failure in it. */
+static inlay_status name_node(inlay_status status)
+{
+    const inlay_node_info *node = bundle_current_node();
+    const inlay_diag why = diag;
+
+    if (status != INLAY_OK && node != NULL && strstr(why.text, "node '") == NULL)
+        (void)inlay_fail(&diag, status, "%s node '%s': %s", node->op_type.data, node->name.data, why.text);
+    return status;
+}
+
 static inlay_status run_region(struct call *call, const void *const *inputs, void *const *outputs)
 {
     const bundle_step *step = call->step;
     const uint32_t in = call->args.input_count, out = call->args.output_count;
+    inlay_status status;
+
+    current = &model_in_use->regions[step->region];
 
     for (uint32_t i = 0; i < in; i++)
         if (step->in[i].kind == BUNDLE_INPUT || step->in[i].kind == BUNDLE_OUTPUT)
@@ -486,8 +507,13 @@ static inlay_status run_region(struct call *call, const void *const *inputs, voi
     for (uint32_t i = 0; i < out; i++)
         if (step->out[i].kind == BUNDLE_OUTPUT)
             call->tensors[in + i].buffer.handle = (uintptr_t)outputs[step->out[i].index];
-    return call->region->provider->execute(call->region->state, call->region->compiled, call->region->instance,
-                                           &call->args);
+    status = call->region->provider->execute(call->region->state, call->region->compiled, call->region->instance,
+                                             &call->args);
+    if (status == INLAY_OK && called_excluded)
+        status = inlay_fail(&diag, INLAY_INTERNAL,
+                            "the program was made without a kernel that this CPU needs; try INLAY_ISA=avx2 in the "
+                            "environment");
+    return name_node(status);
 }
 
 /* Executes step i, which is a BEGIN, TEST or NEXT. Returns the index before that of the next step, because the loop of
@@ -562,10 +588,6 @@ int bundle_run(const bundle_model *model, const void *const *inputs, void *const
             i = step->target - 1;
         }
     }
-    if (called_excluded)
-        status = inlay_fail(&diag, INLAY_INTERNAL,
-                            "the program was made without a kernel that this CPU needs; try "
-                            "INLAY_ISA=avx2 in the environment");
     return status;
 }
 

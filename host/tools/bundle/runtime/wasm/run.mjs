@@ -30,9 +30,14 @@ let memory = null
 const wasi = wasiOf({ args, streams: [0, 1, 2].map(streamOf), find, open }, () => memory)
 const { instance } = await WebAssembly.instantiate(readFileSync(args[0]), { wasi_snapshot_preview1: wasi })
 memory = instance.exports.memory
-try {
-  instance.exports._start()
-} catch (error) {
-  if (!(error instanceof Exit)) throw error
-  process.exitCode = error.code
+const run = entry => {
+  try {
+    entry()
+  } catch (error) {
+    if (error instanceof WebAssembly.RuntimeError && entry !== instance.exports.fault && instance.exports.fault)
+      return run(instance.exports.fault)
+    if (!(error instanceof Exit)) throw error
+    process.exitCode = error.code
+  }
 }
+run(instance.exports._start)
