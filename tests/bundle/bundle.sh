@@ -48,6 +48,36 @@ holds "an input that is set is removed" sh -c '! ./branches_set --help | grep -q
 for level in avx2 auto; do
     holds "level $level" env INLAY_ISA=$level ./net --info
 done
+does '.tried and .same' table.onnx -o table
+does '.tried and .same' indices.onnx -o indices # first runs in which parts of kernels are missing, and indexes arbitrary
+
+# ---- faults are found: a compiler that plants one
+cat >planting <<'END'
+#!/bin/sh
+for word; do
+    case $word in
+    */model.c) sed -i "$in_source" "$word" ;;
+    */data.s) [ -z "$in_weights" ] || head -c 100000 /dev/zero | tr '\0' "$in_weights" >"${word%.s}.bin" ;;
+    esac
+done
+exec cc "$@"
+END
+chmod +x planting
+export in_source='' in_weights=''
+does '.same' table.onnx -o none_planted --cc ./planting
+rm none_planted
+in_source='1i static const char planted[64];
+s/{ BUNDLE_INPUT, 1, 0u, 1u, 0 }/{ BUNDLE_DATA, 0, 0u, 1u, planted }/' # the zero point is always 0
+fails 1 "output 'm' of the program differs by" table.onnx -o none --cc ./planting
+does '.same | not' table.onnx -o none_planted --cc ./planting --rtol 1e9
+rm none_planted
+in_source='s/\.step_count = [0-9]*/.step_count = 0/'
+fails 1 "output 'y' of the program differs by 1.0e+00" mlp.onnx -o none --cc ./planting
+in_source='s/app_data + 64,/(const char *)64,/g' # the number of elements
+fails 1 "TopK node 'TopK#1': signal 11" indices.onnx -o none --cc ./planting
+in_source='' in_weights='\377' # NaN
+fails 1 "output 'y' of the program differs by inf" mlp.onnx -o none --cc ./planting
+in_weights=''
 
 # ---- both branches, with files
 # A .npy file of one int64: a header of 118 bytes ('v'), then the number.

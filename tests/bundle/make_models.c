@@ -178,6 +178,43 @@ static void write_bytes(const char *folder)
     write_model(folder, "bytes", &wire);
 }
 
+/* An integer product beside a table of bytes, with the zero point as an input, a float product whose matrix is also an
+ * output, and one by a sparse matrix: a program includes the packed weights, and excludes or keeps the originals. */
+static void write_table(const char *folder)
+{
+    static uint8_t table[2000 * 128], weights[128 * 128];
+    static float sparse[128 * 128];
+    struct wire wire = { 0 };
+    const wire_mark mark = mw_begin(&wire, 8, 17);
+
+    for (size_t i = 0; i < sizeof table; i++)
+        table[i] = (uint8_t)(i * 37 % 251);
+    for (size_t i = 0; i < sizeof weights; i++)
+        weights[i] = (uint8_t)(i * 41 % 253);
+    for (size_t i = 0; i < sizeof sparse / sizeof *sparse; i++)
+        sparse[i] = i % 128 < 32 ? (float)(i % 17) - 8 : 0;
+    mw_value(&wire, MW_INPUT, "q", INLAY_UINT8, "1,4,128");
+    mw_value(&wire, MW_INPUT, "z", INLAY_UINT8, "");
+    mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "1,2");
+    plant_raw(&wire, MW_INITIALIZER, "t", INLAY_UINT8, "2000,128", table, sizeof table);
+    plant_raw(&wire, MW_INITIALIZER, "w", INLAY_INT8, "128,128", weights, sizeof weights);
+    plant_floats(&wire, "f", "128,128", 0.02F);
+    plant_raw(&wire, MW_INITIALIZER, "s", INLAY_FLOAT, "128,128", sparse, sizeof sparse);
+    mw_node(&wire, "Gather", "t,i", "g");
+    mw_node(&wire, "MatMulInteger", "q,w,z", "m");
+    rig_node_int(&wire, "Cast", "m", "n", "to", INLAY_FLOAT);
+    mw_node(&wire, "MatMul", "n,f", "p");
+    mw_node(&wire, "MatMul", "n,s", "o");
+    mw_node(&wire, "Identity", "f", "copy");
+    mw_value(&wire, MW_OUTPUT, "g", INLAY_UINT8, "1,2,128");
+    mw_value(&wire, MW_OUTPUT, "m", INLAY_INT32, "1,4,128");
+    mw_value(&wire, MW_OUTPUT, "p", INLAY_FLOAT, "1,4,128");
+    mw_value(&wire, MW_OUTPUT, "o", INLAY_FLOAT, "1,4,128");
+    mw_value(&wire, MW_OUTPUT, "copy", INLAY_FLOAT, "128,128");
+    wire_end(&wire, mark);
+    write_model(folder, "table", &wire);
+}
+
 /* Kernels that only a few models use: each family of the provider cpu that a program may omit, and code that the
  * provider reference shares with it. */
 static void write_families(const char *folder)
@@ -190,6 +227,7 @@ static void write_families(const char *folder)
         { "encoder", "x : 1,8,16\na = [16,16]\nb = [16]\nw = [16,16]\nv = [16]\nm = MatMul(x, a)\nn = Add(m, b)\n"
                      "t = Transpose(n) perm=0,2,1\ns = MatMul(n, t)\np = Softmax(s)\nc = MatMul(p, n)\n"
                      "d = MatMul(c, w)\nr = Add(d, x)\ny = LayerNormalization(r, v, b)\nz = Gelu(y)\n-> z" },
+        { "indices", "x : 5,6\nb = [6]\na = Add(x, b)\nk = i[1] 2\nv, j = TopK(a, k)\n-> j" },
         { "loose", "x : 1,3,9,9\nw : 4,3,3,3\ny = Conv(x, w)\n-> y" },
         { "recurrent", "x : 5,1,8\nw = [1,12,8]\nr = [1,12,3]\nh, l = RNN(x, u, v) hidden_size=3\nu = [1,3,8]\n"
                        "v = [1,3,3]\n-> h, l" },
@@ -239,6 +277,7 @@ int main(int argc, char **argv)
     write_fibonacci(argv[1]);
     write_scans(argv[1]);
     write_bytes(argv[1]);
+    write_table(argv[1]);
     write_families(argv[1]);
     write_open_view(argv[1]);
     plant_loop(&loop);

@@ -110,6 +110,10 @@ static const cli_option own_options[] = {
       "The same of the weights that a run reads (default: 3).\vBeyond it, or 16 MiB if larger, convolutions use slower "
       "kernels with smaller weights, those with the least time saved per byte first",
       CLI_NUMBER(bundle_args, memory, 1, 1000) },
+    { "rtol", "X",
+      "Difference of the program's results from those of a session above which no program is written, relative to the "
+      "largest element of an output (default: by its type; float: 1e-3)",
+      CLI_NUMBER(bundle_args, check.rtol, 0, 1e300) },
     { "cc", "PROGRAM", "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)",
       CLI_TEXT(bundle_args, job.cc) },
     { "keep", NULL, "Keep sources and objects in the folder FILE.bundle", CLI_SET(bundle_args, keep) },
@@ -362,6 +366,7 @@ int cmd_bundle(int argc, char **argv)
 
     args.job.target = bundle_native_target();
     args.job.size = 1.15;
+    args.check.rtol = -1;
     cli_parse(&verb, true, argc, argv, &common, &args);
     cap_program_isa(&common);
     code = bundle(&args, &common, &diag) == INLAY_OK ? print_result(&args, &common) : cli_fail(&common, &diag);
