@@ -120,8 +120,7 @@ done:
 
 /* ------------------------------------------------------------------ constants */
 
-/* Reports to the host which constants it may free: those that were packed, are not also read in their original layout,
- * and can be restored from a pack. */
+/* Reports to the host which constants it may free: those that packs replace. */
 static void report_constants(inlay_compiled *compiled, const inlay_compile_request *request)
 {
     if (compiled->ready != NULL) {
@@ -137,7 +136,7 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
         if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
             constant->half_type != INLAY_UNDEFINED) /* not a constant of the host */
             continue;
-        packed = (compiled->ready != NULL && !constant->plain_used && pack_to_unpack(constant) != NULL) ||
+        packed = (compiled->ready != NULL && pack_replaces(compiled, constant)) ||
                  (constant->repacked_ops > 0 && constant->repacked_ops == compiled->values[value].uses &&
                   compiled->values[value].output == INLAY_NONE);
         if (!packed || constant->bytes <= CPU_SMALL_BYTES)

@@ -63,7 +63,8 @@ typedef struct cpu_state {
     uint32_t kernel;                  /* option kernel: KERNEL_* to prefer; KERNEL_COUNT: the fastest */
     struct pack_registry *packed_for; /* kernels.h; has its own lock */
     struct cpu_scratch **scratch;     /* atomic: memory that no build uses now, or NULL */
-    struct inlay_compiled **regions;  /* all compiled regions (compile/trim.c); NULL in bundles, which trim nothing */
+    struct inlay_compiled *
+        *regions; /* all compiled regions (compile/trim.c); NULL in bundles: a region has one instance */
 } cpu_state;
 
 /* ------------------------------------------------------------------ operators */

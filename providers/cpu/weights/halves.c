@@ -71,7 +71,7 @@ void halves_mark_packed(inlay_compiled *compiled)
         cpu_constant *constant =
             op->row->family == &cpu_halves ? &compiled->constants[compiled->values[op->out[0]].constant] : NULL;
 
-        if (constant == NULL || !op->silent || constant->plain_used || pack_to_unpack(constant) == NULL)
+        if (constant == NULL || !op->silent || !pack_replaces(compiled, constant))
             continue;
         constant->halves = NULL; /* further packs are made from the existing ones */
         compiled->constants[compiled->values[op->in[0]].constant].repacked_ops++;

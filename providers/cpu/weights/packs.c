@@ -72,6 +72,12 @@ const cpu_pack *pack_to_unpack(const cpu_constant *constant)
     return NULL;
 }
 
+bool pack_replaces(const inlay_compiled *compiled, const cpu_constant *constant)
+{
+    return !constant->plain_used &&
+           (pack_to_unpack(constant) != NULL || (compiled->state->regions == NULL && constant->packs != NULL));
+}
+
 /* ------------------------------------------------------------------ packs in the host's cache */
 
 typedef struct pack_words {

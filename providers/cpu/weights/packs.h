@@ -37,6 +37,9 @@ void pack_destroy(cpu_pack *pack);
 /* A pack from which the original can be restored, because its layout only moves all elements; NULL: none. Originals are
  * dropped only if there is one: another shape may need another pack. */
 const cpu_pack *pack_to_unpack(const cpu_constant *constant);
+/* Whether the original is not needed again: it is not read unpacked, and it can be restored from a pack, or there are no
+ * further instances. */
+bool pack_replaces(const inlay_compiled *compiled, const cpu_constant *constant);
 /* Allocates pack->data: in the host's cache if possible, otherwise with malloc. *out_known: the cache had the
  * pack already, so data is filled. */
 inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
