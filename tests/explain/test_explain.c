@@ -727,6 +727,140 @@ static void test_nodes(void **state)
     rig_close(&rig);
 }
 
+/* ------------------------------------------------------------------ reasons
+ *
+ * Situations of two providers, each with memory limits, pins and policies. The truth about a node comes from a session
+ * in which only this node is moved. */
+
+enum { REASON_NODES = 5, REASON_OPTIONS = 40 };
+
+struct situation {
+    const char *providers, *policy, *limit, *pin; /* limit, pin: or NULL */
+    const char *dims;
+};
+
+static uint32_t base_options(const struct situation *situation, const char **options)
+{
+    uint32_t count = 0;
+    const char *const pairs[][2] = { { "plugin_dirs", FAKE_DIR },
+                                     { "providers", situation->providers },
+                                     { "policy", situation->policy },
+                                     { "memory_limit", situation->limit } };
+
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        for (uint32_t k = 0; k < 2 && pairs[i][1] != NULL; k++)
+            options[count++] = pairs[i][k];
+    return count;
+}
+
+/* The session in which node `moved` runs on `rival`, and the others where they are. */
+static inlay_status move_one(const struct situation *situation, const json_t *nodes, size_t moved, const char *rival,
+                             double *out_ns)
+{
+    const char *options[REASON_OPTIONS] = { NULL };
+    char pins[REASON_NODES][64];
+    uint32_t count = base_options(situation, options);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct wire wire = { 0 };
+    struct rig rig;
+    inlay_status status;
+    json_t *json;
+
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+
+        (void)snprintf(pins[i], sizeof pins[i], "%s=%s", json_string_value(json_object_get(node, "name")),
+                       i == moved ? rival : json_string_value(json_object_get(node, "provider")));
+        options[count++] = "pin";
+        options[count++] = pins[i];
+    }
+    write_chain(&wire, REASON_NODES, situation->dims);
+    status = rig_try_open(&wire, options, &rig, &diag);
+    if (status == INLAY_OK) {
+        json = explain_json(rig.session, (inlay_explain_options){ 0 });
+        *out_ns = number(json, "cost_ns");
+        json_decref(json);
+    }
+    rig_close(&rig);
+    return status;
+}
+
+/* Returns whether the reason is memory. */
+static bool check_reason(const struct situation *situation, const json_t *nodes, size_t at, const json_t *answer,
+                         double total_ns)
+{
+    const char *rival = json_string_value(json_object_get(answer, "provider")), *why;
+    const bool is_later = strncmp(situation->providers, rival, strlen(rival)) != 0;
+    double alone_ns = 0;
+    inlay_status status;
+
+    why = json_string_value(json_object_get(answer, "impossible"));
+    if (why != NULL && strstr(why, "pin") != NULL) {
+        assert_non_null(situation->pin);
+        return false;
+    }
+    if (why == NULL)
+        why = json_string_value(json_object_get(answer, "why"));
+    status = move_one(situation, nodes, at, rival, &alone_ns);
+    if (strcmp(situation->policy, "priority") == 0 && is_later) {
+        assert_string_equal(why, "policy priority takes the first provider that supports a node");
+    } else if (status == INLAY_LIMIT_EXCEEDED) {
+        assert_non_null(why);
+        assert_non_null(strstr(why, "memory of fake: "));
+    } else {
+        assert_int_equal(status, INLAY_OK);
+        assert_true(why == NULL || strstr(why, "memory of") == NULL);
+        assert_true(number(answer, "extra_ns") <= alone_ns - total_ns + 1);
+        assert_true(why == NULL || number(answer, "extra_ns") < 0);
+    }
+    return status == INLAY_LIMIT_EXCEEDED;
+}
+
+static void test_reasons(void **state)
+{
+    static const char *const orders[] = { "fake,reference", "reference,fake" }, *const policies[] = { "cost",
+                                                                                                      "priority" };
+    static const char *const limits[] = { NULL, "fake=40K", "fake=70K", "fake=1M" };
+    static const char *const pins[] = { NULL, "node_2=reference" }, *const dims[] = { "64,64", "512,512" };
+    uint32_t reasons = 0, memory = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 64; i++) {
+        const struct situation situation = { orders[i % 2], policies[i / 2 % 2], limits[i / 4 % 4], pins[i / 16 % 2],
+                                             dims[i / 32] };
+        const char *options[REASON_OPTIONS] = { NULL };
+        uint32_t count = base_options(&situation, options);
+        struct rig rig;
+        json_t *all, *json;
+
+        if (situation.pin != NULL) {
+            options[count++] = "pin";
+            options[count++] = situation.pin;
+        }
+        rig = chain_of(REASON_NODES, situation.dims, options);
+        all = explain_json(rig.session, (inlay_explain_options){ 0 });
+        json = explain_json(rig.session, (inlay_explain_options){ .node = "node_*" });
+        for (size_t n = 0; n < REASON_NODES; n++) {
+            const json_t *nodes = json_object_get(json, "nodes");
+            const json_t *answers = json_object_get(json_array_get(nodes, n), "answers");
+
+            for (size_t k = 0; k < json_array_size(answers); k++) {
+                const json_t *answer = json_array_get(answers, k);
+
+                if (json_is_true(json_object_get(answer, "chosen")) || json_object_get(answer, "cost_ns") == NULL)
+                    continue;
+                memory += check_reason(&situation, nodes, n, answer, number(all, "cost_ns"));
+                reasons++;
+            }
+        }
+        json_decref(all);
+        json_decref(json);
+        rig_close(&rig);
+    }
+    assert_true(reasons >= 200);
+    assert_true(memory >= 20);
+}
+
 /* The report lists the operators of a partition: each once, with its number, without a trailing separator. */
 static void test_content(void **state)
 {
@@ -802,6 +936,7 @@ int main(void)
         cmocka_unit_test(test_what_if),
         cmocka_unit_test(test_wrong_what_ifs),
         cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_what_if_matches_a_session),
         cmocka_unit_test(test_objectives),
         cmocka_unit_test(test_unknown_power),

@@ -1,7 +1,9 @@
 /* The answers of each provider for one node, and the cost of running the node there. */
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "base/words.h"
 #include "explain/facts.h"
+#include <math.h>
 #include <string.h>
 
 /* The provider's cheapest offer for the node; an offer for the node alone is preferred. */
@@ -34,6 +36,81 @@ static const partition_refusal *refusal_of(const facts_graph *graph, uint32_t no
     return NULL;
 }
 
+/* May the offer run other nodes where they run now, if the node leaves? Its group then falls apart. */
+static bool stays(const facts_graph *graph, uint32_t offer, uint32_t node)
+{
+    const partition_offer *offers = graph->parts->offers, *one = &offers[offer];
+
+    for (uint32_t k = 0; k < one->node_count; k++) {
+        const uint32_t now = graph->nodes[one->nodes[k]].offer;
+
+        if (one->nodes[k] == node || now == INLAY_NONE || offers[now].provider != one->provider ||
+            (!one->chosen && now != graph->nodes[node].offer))
+            return false;
+    }
+    return true;
+}
+
+/* The session's assignment with the node on the provider and no other node moved. limit: besides the session's limits,
+ * or NULL. */
+static inlay_status move_alone(const facts_graph *graph, uint32_t node, const facts_answer *answer,
+                               const partition_limit *limit, struct arena *scratch, struct partition *out)
+{
+    const struct partition *parts = graph->parts;
+    partition_request request = facts_request(graph);
+    partition_rules rules = request.rules != NULL ? *request.rules : (partition_rules){ 0 };
+    partition_limit *limits = arena_array(scratch, (size_t)rules.limit_count + 1, sizeof *limits);
+    uint8_t *others = arena_alloc(scratch, (size_t)parts->offer_count + 1);
+
+    if (limits == NULL || others == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < rules.limit_count; i++)
+        limits[i] = rules.limits[i];
+    if (limit != NULL)
+        limits[rules.limit_count++] = *limit; /* the last one counts */
+    for (uint32_t offer = 0; offer < parts->offer_count; offer++)
+        others[offer] = offer != answer->offer && !stays(graph, offer, node);
+    rules.limits = limits;
+    rules.saved_plan = NULL;
+    request.rules = &rules;
+    request.barred = others;
+    return partition_again(&request, parts, scratch, out, NULL);
+}
+
+/* Sets what moving this node alone costs, and the limit that forbids it. */
+static inlay_status try_alone(struct facts *facts, const facts_graph *graph, uint32_t node, struct arena *scratch,
+                              facts_answer *answer)
+{
+    const partition_provider *provider = &facts->session->providers[answer->provider];
+    const struct partition *parts = graph->parts;
+    const partition_memory *now = &parts->memory[answer->provider], *then;
+    const partition_limit unlimited = { provider->name, UINT64_MAX };
+    struct partition alone = { 0 };
+    char used[FORMATTED_BYTES], limit[FORMATTED_BYTES], more[FORMATTED_BYTES];
+    inlay_status status = move_alone(graph, node, answer, NULL, scratch, &alone);
+
+    answer->alone_ns = INFINITY;
+    if (status == INLAY_OK) {
+        answer->alone_ns = facts_displayed_sum(facts, &alone) - facts_displayed_sum(facts, parts);
+        return INLAY_OK;
+    }
+    if (status != INLAY_LIMIT_EXCEEDED)
+        return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK; /* a group that would be divided */
+    status = move_alone(graph, node, answer, &unlimited, scratch, &alone);
+    then = &alone.memory[answer->provider];
+    if (status == INLAY_OK)
+        answer->obstacle = arena_format(
+            &facts->arena, "memory of %s: %s of %s used, needs %s more", provider->name,
+            format_bytes(now->resident_bytes + now->peak_bytes, used), format_bytes(now->limit_bytes, limit),
+            format_bytes(then->resident_bytes + then->peak_bytes - now->resident_bytes - now->peak_bytes, more));
+    else if (status == INLAY_LIMIT_EXCEEDED)
+        answer->obstacle = arena_format(&facts->arena, "it would exceed max_partitions; there are %u partitions",
+                                        parts->partition_count);
+    return status == INLAY_OUT_OF_MEMORY || (status != INLAY_UNSUPPORTED && answer->obstacle == NULL)
+               ? INLAY_OUT_OF_MEMORY
+               : INLAY_OK;
+}
+
 /* Assigns the graph again with all other providers excluded from the node. */
 static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph *graph, uint32_t node, uint8_t *barred,
                                          struct arena *scratch, facts_answer *answer)
@@ -50,6 +127,12 @@ static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph 
         uint32_t offer = graph->offers_of[graph->nodes[node].first_offer + i];
         barred[offer] = parts->offers[offer].provider != answer->provider;
     }
+    answer->alone_ns = INFINITY;
+    if (chosen != INLAY_NONE && parts->offers[answer->offer].node_count == 1 &&
+        try_alone(facts, graph, node, scratch, answer) != INLAY_OK)
+        return INLAY_OUT_OF_MEMORY;
+    if (rules.by_priority && answer->provider > graph->regions[graph->nodes[node].region].region->provider)
+        answer->obstacle = "policy priority takes the first provider that supports a node";
     rules.saved_plan = NULL;
     request.rules = &rules;
     request.barred = barred;
@@ -57,7 +140,7 @@ static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph 
     if (status == INLAY_OK) {
         answer->extra_ns = facts_displayed_sum(facts, &alternative) - facts_displayed_sum(facts, parts);
         answer->copies_ns = facts_sum_of_copies(&alternative) - graph->copies_ns;
-        if (answer->extra_ns < -FACTS_TIE_NS) {
+        if (answer->extra_ns < -FACTS_TIE_NS && answer->obstacle == NULL) {
             answer->why = facts_why_not(facts, graph, &alternative, &node, 1,
                                         graph->regions[graph->nodes[node].region].region->provider, answer->provider);
             if (answer->why == NULL)
@@ -69,7 +152,7 @@ static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph 
                 facts_displayed_ns(facts, &parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -
                 facts_displayed_ns(facts, &parts->offers[chosen], parts->offers[chosen].cost.ns);
     } else if (status != INLAY_OUT_OF_MEMORY) {
-        answer->impossible = arena_string(&facts->arena, why.text);
+        answer->impossible = answer->obstacle != NULL ? answer->obstacle : arena_string(&facts->arena, why.text);
         status = answer->impossible != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
     }
     answer->evaluated = status == INLAY_OK;

@@ -30,6 +30,7 @@ typedef struct facts_runner_up {
     uint32_t provider;   /* the provider that would run most of them */
     uint32_t node_count; /* number of nodes that another provider supports; the others stay */
     double extra_ns;     /* additional time of the whole graph; negative if it is faster */
+    bool offers_differ;  /* by more than 1 %: with an extra_ns of 0, other nodes move, too */
     const char *why;     /* if it is faster: why it was not chosen; otherwise NULL */
 } facts_runner_up;
 
@@ -170,6 +171,9 @@ INLAY_NODISCARD inlay_status facts_find_runner_ups(struct facts *facts, inlay_di
 const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other,
                           const uint32_t *nodes, uint32_t node_count, uint32_t winner, uint32_t rival);
 
+/* Does the provider precede the other one in the order of preference? */
+bool facts_precedes(const struct facts *facts, uint32_t provider, uint32_t other);
+
 /* ------------------------------------------------------------------ kernels (kernels.c) */
 
 /* Queries the kernels of all regions from their providers, at the shapes of the prices. A region that cannot be
@@ -217,6 +221,8 @@ typedef struct facts_answer {
     bool chosen;
     bool evaluated;         /* the graph was assigned again with this node on the provider; the result: */
     const char *impossible; /* why no such assignment exists, or NULL and: */
+    const char *obstacle;   /* the limit or rule that keeps the node away, whatever it costs; or NULL */
+    double alone_ns;        /* additional time if no other node moves; INFINITY: not possible, or not known */
     double extra_ns;        /* additional time of the whole graph; negative if it is faster */
     double here_ns;         /* part of extra_ns: this node's offer, if both offers are for the node alone */
     double copies_ns;       /* part of extra_ns: copies; the rest is other nodes and launches */

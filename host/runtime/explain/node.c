@@ -2,6 +2,7 @@
  * others do not run it. */
 #include "explain/internal.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum { SHOWN_READERS = 4 }; /* of a value */
@@ -78,25 +79,31 @@ static void say_value(const explain_sink *sink, const struct facts *facts, const
 }
 
 /* Why the provider does not run the node although it offers to. */
-static void say_why_not(const explain_sink *sink, const facts_answer *answer)
+static void say_why_not(const explain_sink *sink, const struct facts *facts, const facts_answer *answer,
+                        uint32_t winner)
 {
     char a[FORMATTED_BYTES], b[FORMATTED_BYTES], c[FORMATTED_BYTES];
 
     if (!answer->evaluated)
         return;
-    if (answer->impossible != NULL) {
-        say(sink, ", not possible: ");
-        say_text(sink, answer->impossible);
+    if (answer->obstacle != NULL || answer->impossible != NULL) {
+        say(sink, ", not %s: ", answer->obstacle != NULL ? "chosen" : "possible");
+        say_text(sink, answer->obstacle != NULL ? answer->obstacle : answer->impossible);
         return;
     }
-    if (answer->extra_ns > -0.5) {
-        if (answer->extra_ns < 0.5)
-            say(sink, ", same cost; the first provider in the list wins a tie");
-        else
-            say(sink, ", would cost %s more in all", format_ns(answer->extra_ns, a));
-    } else {
+    if (answer->extra_ns >= FACTS_TIE_NS) {
+        say(sink, ", would cost %s more in all", format_ns(answer->extra_ns, a));
+    } else if (answer->extra_ns <= -FACTS_TIE_NS) {
         say(sink, ", would save %s; not chosen: ", format_ns(-answer->extra_ns, a));
         say_text(sink, answer->why);
+    } else if (isfinite(answer->alone_ns) && answer->alone_ns >= FACTS_TIE_NS) {
+        say(sink, ", would cost %s more, or the same if other nodes move, too", format_ns(answer->alone_ns, a));
+    } else {
+        say(sink, ", same cost%s", facts_precedes(facts, winner, answer->provider) ? "; " : "");
+        if (facts_precedes(facts, winner, answer->provider)) {
+            say_text(sink, facts_provider_name(facts, winner));
+            say(sink, " precedes it in the order of providers");
+        }
     }
     if (answer->copies_ns > 0.5 || answer->copies_ns < -0.5)
         say(sink, " (%s here, %s of copies)", format_ns_change(answer->here_ns, b),
@@ -112,7 +119,7 @@ static bool lacks_operator(const facts_answer *answer)
 /* The answer of each provider, without gaps of several blanks within it, so that a terminal wraps it as one text.
  * Providers without a kernel for the operator are only listed. */
 static void say_answers(const explain_sink *sink, const struct facts *facts, const facts_graph *graph,
-                        const facts_answer *answers)
+                        const facts_answer *answers, uint32_t winner)
 {
     const struct partition *parts = graph->parts;
     const char *title = "answers";
@@ -134,7 +141,7 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
                 say(sink, ", for %" PRIu32 " nodes together", offer->node_count);
             if (answer->chosen)
                 say(sink, ", chosen");
-            say_why_not(sink, answer);
+            say_why_not(sink, facts, answer, winner);
         } else if (answer->refusal != NULL) {
             say(sink, " refused: ");
             say_text(sink, answer->refusal->text);
@@ -199,7 +206,7 @@ static void say_node(const explain_sink *sink, const struct facts *facts, const 
             facts_domain_name(facts, copy->to_domain), format_bytes(copy->bytes, a), format_ns(copy->ns, b));
         any = true;
     }
-    say_answers(sink, facts, graph, answers);
+    say_answers(sink, facts, graph, answers, region->region->provider);
 }
 
 inlay_status text_nodes(struct facts *facts, const char *pattern, const explain_view *view, inlay_diag *diag)
@@ -277,8 +284,8 @@ static void write_answer(json_out *json, const struct facts *facts, const facts_
         json_number(json, "extra_ns", answer->extra_ns);
         json_number(json, "extra_here_ns", answer->here_ns);
         json_number(json, "extra_copies_ns", answer->copies_ns);
-        if (answer->why != NULL)
-            json_text(json, "why", answer->why);
+        if (answer->obstacle != NULL || answer->why != NULL)
+            json_text(json, "why", answer->obstacle != NULL ? answer->obstacle : answer->why);
     }
     json_close(json);
 }

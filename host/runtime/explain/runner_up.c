@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "explain/facts.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,7 @@ static facts_runner_up estimate(struct search *search, const facts_stretch *stre
             search->votes[parts->offers[other].provider]++;
         }
     }
+    runner_up.offers_differ = fabs(runner_up.extra_ns) > 0.01 * stretch->ns;
     runner_up.provider = take_most_voted(search);
     return runner_up;
 }

@@ -87,7 +87,8 @@ static void say_runner_up(const struct text_page *page, const facts_stretch *str
         return;
     }
     if (runner_up->extra_ns < 0.5 && runner_up->extra_ns > -0.5)
-        say(page->sink, "  %s, a tie", facts_provider_name(page->facts, runner_up->provider));
+        say(page->sink, "  %s, %s", facts_provider_name(page->facts, runner_up->provider),
+            runner_up->offers_differ ? "the same in all" : "a tie");
     else
         say(page->sink, "  %s %s%s", facts_provider_name(page->facts, runner_up->provider),
             runner_up->kind == RUNNER_UP_ESTIMATE ? "about " : "", format_ns_change(runner_up->extra_ns, a));

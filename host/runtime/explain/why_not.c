@@ -4,6 +4,11 @@
 #include "explain/facts.h"
 #include <math.h>
 
+bool facts_precedes(const struct facts *facts, uint32_t provider, uint32_t other)
+{
+    return provider != INLAY_NONE && facts->session->providers[provider].place < facts->session->providers[other].place;
+}
+
 static const char *name_of(const struct facts *facts, uint32_t provider)
 {
     return facts->session->providers[provider].name;
@@ -17,10 +22,8 @@ struct contrast {
     uint32_t source, other_source; /* the least reliable ones */
 };
 
-/* Adds a node that runs by the offer `now` in the session's assignment, by `then` in the other one. Margins as in
- * partition/problem/problem.c: the error of the price, for each place in the order of providers. */
-static void add_node(const struct facts *facts, const partition_offer *now, const partition_offer *then,
-                     struct contrast *contrast)
+/* Adds a node that runs by the offer `now` in the session's assignment, by `then` in the other one. */
+static void add_node(const partition_offer *now, const partition_offer *then, struct contrast *contrast)
 {
     const double error = fmax(now->cost_error, then->cost_error);
 
@@ -28,8 +31,7 @@ static void add_node(const struct facts *facts, const partition_offer *now, cons
         return;
     contrast->error = fmax(contrast->error, error);
     contrast->kept_whole |= now->kept_whole;
-    contrast->margin_ns += error * (then->cost.ns / then->node_count * facts->session->providers[then->provider].place -
-                                    now->cost.ns / now->node_count * facts->session->providers[now->provider].place);
+    contrast->margin_ns += then->margin_ns / then->node_count - now->margin_ns / now->node_count;
     contrast->source = now->cost_source < contrast->source ? now->cost_source : contrast->source;
     contrast->other_source = then->cost_source < contrast->other_source ? then->cost_source : contrast->other_source;
 }
@@ -48,15 +50,9 @@ static bool find_contrast(struct facts *facts, const facts_graph *graph, const s
 
         for (uint32_t k = 0; then->chosen && k < then->node_count; k++)
             if (wanted[then->nodes[k]] && graph->nodes[then->nodes[k]].offer != INLAY_NONE)
-                add_node(facts, &graph->parts->offers[graph->nodes[then->nodes[k]].offer], then, out);
+                add_node(&graph->parts->offers[graph->nodes[then->nodes[k]].offer], then, out);
     }
     return wanted != NULL;
-}
-
-static bool has_limits(const partition_rules *rules)
-{
-    return rules->max_partitions > 0 || rules->limit_count > 0 || rules->require_count > 0 || rules->pin_count > 0 ||
-           rules->forbid_count > 0 || rules->no_cpu;
 }
 
 const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other,
@@ -85,7 +81,7 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
                             "(%s against %s); inlay tune measures both",
                             name_of(facts, winner), format_ns(gain, saved), cost_source_name(contrast.other_source),
                             cost_source_name(contrast.source));
-    if (rival > winner && contrast.margin_ns >= gain)
+    if (facts_precedes(facts, winner, rival) && contrast.margin_ns >= gain)
         return arena_format(&facts->arena,
                             "%s precedes it in the order of providers, and the saving of %s is within the error of the "
                             "prices (%s and %s, %.0f %% for each place)",
@@ -94,7 +90,9 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
     if (gain <= 0.1 * contrast.error * graph->parts->cost_ns)
         return arena_format(&facts->arena, "the saving of %s is within a tenth of the error of the whole run's price",
                             format_ns(gain, saved));
-    if (has_limits(rules))
-        return "a rule of the session (limit, pin, forbid, require) may prevent it";
-    return "its advantage is within the margins of the prices, or the search did not find it";
+    if (contrast.margin_ns >= gain)
+        return arena_format(&facts->arena, "the saving of %s is within the error of the prices (%s and %s)",
+                            format_ns(gain, saved), cost_source_name(contrast.source),
+                            cost_source_name(contrast.other_source));
+    return "the search did not find it";
 }

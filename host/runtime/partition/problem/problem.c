@@ -326,7 +326,7 @@ static bool price_offers(struct problem *problem)
         problem->ordered |= problem->prices.launch[provider] > 0;
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const partition_offer *offer = &problem->partition->offers[offer_index];
+        partition_offer *offer = &problem->partition->offers[offer_index];
         const bool is_known = offer->cost_source >= COST_PROFILE;
         const uint32_t owner = offer->provider;
         double ns = fmin(offer->cost.ns, MAX_PRICE_NS), margin = offer->cost_error, margin_ns;
@@ -339,7 +339,8 @@ static bool price_offers(struct problem *problem)
         problem->custom_placement[offer_index] = has_custom_placement(problem, offer);
         margin_ns = ns * margin * fmax(places, 0);
         problem->prices.margin[offer_index] = objective_price(problem, owner, margin_ns, 0);
-        ns += margin_ns + (is_less_certain(offer, measured) ? ns * offer->cost_error : 0);
+        offer->margin_ns = margin_ns + (is_less_certain(offer, measured) ? ns * offer->cost_error : 0);
+        ns += offer->margin_ns;
         problem->prices.base[offer_index] =
             objective_price(problem, owner, ns, objective_offer_bytes(problem, offer_index));
         if (!partition_merges(problem, offer_index))
