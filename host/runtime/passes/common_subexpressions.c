@@ -74,6 +74,20 @@ static bool same_constant(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 
 /* ------------------------------------------------------------------ the visit */
 
+/* Nodes that only bodies tell apart may be as many as there are nodes: hashes what the bodies capture and run. */
+static uint64_t hash_bodies(const struct rewrite *rewrite, const graph_node *node, uint64_t hash)
+{
+    for (uint32_t b = 0; b < node->body_count; b++) {
+        const graph_body *body = &node->bodies[b];
+
+        for (uint32_t i = 0; i < body->capture_count; i++)
+            hash = hash_u64(hash, rewrite_resolve(rewrite, body->capture_outer[i]));
+        for (uint32_t i = 0; i < body->graph->node_count; i++)
+            hash = hash_u64(hash, (uint64_t)(uintptr_t)body->graph->nodes[i]->row);
+    }
+    return hash;
+}
+
 static uint64_t hash_node(const struct rewrite *rewrite, const graph_node *node)
 {
     uint64_t hash = hash_u64((uint64_t)(uintptr_t)node->row, (uint64_t)(uintptr_t)node->custom);
@@ -83,7 +97,7 @@ static uint64_t hash_node(const struct rewrite *rewrite, const graph_node *node)
     for (uint32_t i = 0; i < node->info.attr_count; i++)
         if (node->info.attrs[i].kind == INLAY_ATTR_INT)
             hash = hash_u64(hash, (uint64_t)node->info.attrs[i].i);
-    return hash;
+    return hash_bodies(rewrite, node, hash);
 }
 
 static inlay_status merge_constants(struct rewrite *rewrite, expression_table *table)

@@ -4,42 +4,53 @@
 #include "passes/pass.h"
 #include <string.h>
 
-/* Returns true if a check of the body reads the value. */
-static bool is_checked(const struct graph *body, uint32_t value)
+enum { IS_READ = 1, IS_CHECKED = 2 };
+
+static void mark(uint8_t *marks, const uint32_t *values, uint32_t count, uint8_t what)
 {
+    for (uint32_t i = 0; i < count; i++)
+        if (values[i] != INLAY_NONE)
+            marks[values[i]] |= what;
+}
+
+/* [value_count] which values the nodes and outputs of the body read, and its checks. NULL: out of memory. */
+static const uint8_t *mark_reads(pass_ctx *ctx, const struct graph *body)
+{
+    uint8_t *marks = arena_array(&ctx->model->arena, (size_t)body->value_count + 1, sizeof *marks);
     uint32_t count;
     graph_node *const *checks = history_checks(body, &count);
 
+    if (marks == NULL)
+        return NULL;
+    mark(marks, body->outputs, body->output_count, IS_READ);
+    for (uint32_t i = 0; i < body->node_count; i++) {
+        mark(marks, body->nodes[i]->info.inputs, body->nodes[i]->info.input_count, IS_READ);
+        mark(marks, body->nodes[i]->captures, body->nodes[i]->capture_count, IS_READ);
+    }
     for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < checks[i]->info.input_count; k++)
-            if (checks[i]->info.inputs[k] == value)
-                return true;
-    return false;
+        mark(marks, checks[i]->info.inputs, checks[i]->info.input_count, IS_CHECKED);
+    return marks;
 }
 
 /* Removes captures that the body, which has been cleaned already, does not read. A check keeps those that no node of the
- * outer graph computes. Returns true if there were any. */
-static bool prune_captures(const struct graph *outer, graph_node *node)
+ * outer graph computes. Sets *changed if there were any. */
+static inlay_status prune_captures(pass_ctx *ctx, const struct graph *outer, graph_node *node, bool *changed)
 {
     bool any = false;
 
     for (uint32_t b = 0; b < node->body_count; b++) {
         graph_body *body = &node->bodies[b];
         struct graph *graph = body->graph;
+        const uint8_t *marks = mark_reads(ctx, graph);
         uint32_t kept = 0;
 
+        if (marks == NULL)
+            return no_memory(ctx->diag, "to find unused captures");
         for (uint32_t k = 0; k < body->capture_count; k++) {
             uint32_t value = body->capture_inner[k];
-            bool used = pass_is_output(graph, value) ||
-                        (outer->values[body->capture_outer[k]].info.producer == INLAY_NONE && is_checked(graph, value));
-            for (uint32_t i = 0; !used && i < graph->node_count; i++) {
-                const graph_node *reader = graph->nodes[i];
-                for (uint32_t j = 0; !used && j < reader->info.input_count; j++)
-                    used = reader->info.inputs[j] == value;
-                for (uint32_t j = 0; !used && j < reader->capture_count; j++)
-                    used = reader->captures[j] == value;
-            }
-            if (used) {
+
+            if ((marks[value] & IS_READ) != 0 ||
+                (outer->values[body->capture_outer[k]].info.producer == INLAY_NONE && marks[value] != 0)) {
                 body->capture_outer[kept] = body->capture_outer[k];
                 body->capture_inner[kept++] = value;
                 continue;
@@ -52,7 +63,8 @@ static bool prune_captures(const struct graph *outer, graph_node *node)
     }
     if (any)
         pass_refresh_captures(node);
-    return any;
+    *changed |= any;
+    return INLAY_OK;
 }
 
 /* Returns true for numbers whose sizes are not fixed. Integers of 64 bits are sizes and indexes, which shape inference
@@ -87,6 +99,7 @@ static inlay_status clean(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
     bool *live = arena_array(&ctx->model->arena, (size_t)graph->value_count + 1, sizeof *live);
     bool *drop = arena_array(&ctx->model->arena, (size_t)graph->node_count + 1, sizeof *drop);
+    inlay_status status = INLAY_OK;
     bool any = false;
 
     if (live == NULL || drop == NULL)
@@ -106,12 +119,12 @@ static inlay_status clean(pass_ctx *ctx, struct graph *graph, bool *changed)
             pass_count(ctx, graph, node, "its outputs are unused");
             continue;
         }
-        for (uint32_t b = 0; b < node->body_count; b++) {
-            inlay_status status = clean(ctx, node->bodies[b].graph, changed);
-            if (status != INLAY_OK)
-                return status;
-        }
-        *changed |= node->body_count > 0 && prune_captures(graph, node);
+        for (uint32_t b = 0; status == INLAY_OK && b < node->body_count; b++)
+            status = clean(ctx, node->bodies[b].graph, changed);
+        if (status == INLAY_OK)
+            status = prune_captures(ctx, graph, node, changed);
+        if (status != INLAY_OK)
+            return status;
         for (uint32_t k = 0; k < node->info.input_count; k++)
             if (node->info.inputs[k] != INLAY_NONE)
                 live[node->info.inputs[k]] = true;

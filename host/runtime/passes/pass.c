@@ -4,6 +4,7 @@
 #include "base/nearest.h"
 #include "graph/history.h"
 #include "passes/type_guard.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_ROUNDS = 16 };
@@ -250,19 +251,32 @@ void pass_replace_uses(struct graph *graph, const uint32_t *replacement)
     }
 }
 
+static int compare_values(const void *a, const void *b)
+{
+    const uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
+
+    return first < second ? -1 : first > second;
+}
+
 void pass_refresh_captures(graph_node *node)
 {
-    uint32_t kept = 0;
+    uint32_t kept = 0, count = 0, *used;
 
-    for (uint32_t i = 0; i < node->capture_count; i++) {
-        bool used = false;
-        for (uint32_t b = 0; !used && b < node->body_count; b++)
-            for (uint32_t k = 0; !used && k < node->bodies[b].capture_count; k++)
-                used = node->bodies[b].capture_outer[k] == node->captures[i];
-        if (used)
+    for (uint32_t b = 0; b < node->body_count; b++)
+        count += node->bodies[b].capture_count;
+    used = malloc(((size_t)count + 1) * sizeof *used);
+    if (used == NULL)
+        return; /* unused captures are harmless */
+    count = 0;
+    for (uint32_t b = 0; b < node->body_count; b++)
+        for (uint32_t k = 0; k < node->bodies[b].capture_count; k++)
+            used[count++] = node->bodies[b].capture_outer[k];
+    qsort(used, count, sizeof *used, compare_values);
+    for (uint32_t i = 0; i < node->capture_count; i++)
+        if (bsearch(&node->captures[i], used, count, sizeof *used, compare_values) != NULL)
             node->captures[kept++] = node->captures[i];
-    }
     node->capture_count = kept;
+    free(used);
 }
 
 void pass_drop_nodes(struct graph *graph, const bool *drop)

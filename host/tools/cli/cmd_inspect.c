@@ -76,15 +76,9 @@ static const cli_option own_options[] = {
 
 /* ------------------------------------------------------------------ counting */
 
+/* Adds an entry for the node; merge_ops() counts those of the same operator. */
 static void count_op(struct summary *summary, const graph_node *node)
 {
-    for (uint32_t i = 0; i < summary->op_kinds; i++) {
-        if (strcmp(summary->ops[i].op_type, node->info.op_type.data) == 0 &&
-            strcmp(summary->ops[i].domain, node->info.domain.data) == 0) {
-            summary->ops[i].count++;
-            return;
-        }
-    }
     if (!LIST_GROW(summary->ops, summary->op_kinds)) {
         summary->out_of_memory = true;
         return;
@@ -139,14 +133,38 @@ static void count_graph(struct summary *summary, const struct graph *graph, uint
     }
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const op_count *first = a, *second = b;
+    int order = strcmp(first->op_type, second->op_type);
+
+    return order != 0 ? order : strcmp(first->domain, second->domain);
+}
+
 static int by_count(const void *a, const void *b)
 {
     const op_count *first = a, *second = b;
 
     if (first->count != second->count)
         return first->count < second->count ? 1 : -1;
-    int order = strcmp(first->op_type, second->op_type);
-    return order != 0 ? order : strcmp(first->domain, second->domain);
+    return by_name(a, b);
+}
+
+/* Replaces the entries of one operator by their sum. */
+static void merge_ops(struct summary *summary)
+{
+    uint32_t kept = 0;
+
+    if (summary->op_kinds == 0)
+        return;
+    qsort(summary->ops, summary->op_kinds, sizeof *summary->ops, by_name);
+    for (uint32_t i = 1; i < summary->op_kinds; i++)
+        if (by_name(&summary->ops[kept], &summary->ops[i]) == 0)
+            summary->ops[kept].count++;
+        else
+            summary->ops[++kept] = summary->ops[i];
+    summary->op_kinds = kept + 1;
+    qsort(summary->ops, summary->op_kinds, sizeof *summary->ops, by_count);
 }
 
 static struct summary summarize(const graph_model *model)
@@ -156,8 +174,7 @@ static struct summary summarize(const graph_model *model)
     count_graph(&summary, model->main, 0);
     for (uint32_t i = 0; i < model->function_count; i++)
         count_graph(&summary, model->functions[i].body, 0);
-    if (summary.op_kinds > 0)
-        qsort(summary.ops, summary.op_kinds, sizeof *summary.ops, by_count);
+    merge_ops(&summary);
     return summary;
 }
 

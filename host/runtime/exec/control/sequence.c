@@ -115,7 +115,7 @@ done:
 static inlay_status edit(host_call *call, inlay_value *list, inlay_value *item, int64_t at)
 {
     int64_t count = list->count, limit = item != NULL ? count : count - 1;
-    inlay_value **items;
+    inlay_value **items, *longer = NULL;
     inlay_status status;
 
     at += at < 0 ? count : 0;
@@ -123,6 +123,10 @@ static inlay_status edit(host_call *call, inlay_value *list, inlay_value *item, 
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                           "%s node '%s': position %lld is outside a sequence of %lld", call->node->info.op_type.data,
                           call->node->info.name.data, (long long)at, (long long)count);
+    if (item != NULL && at == count) {
+        status = value_append(list, item, &longer, call->diag);
+        return status == INLAY_OK ? set_output(call, 0, longer) : status;
+    }
     items = calloc((size_t)count + 2, sizeof(inlay_value *));
     if (items == NULL)
         return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");

@@ -222,26 +222,80 @@ inlay_status value_create_strings(uint32_t rank, const int64_t *dims, const inla
     return INLAY_OK;
 }
 
-inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items, uint32_t count,
-                               inlay_value **out_value, inlay_diag *diag)
-{
-    inlay_value *value = calloc(1, sizeof *value);
+/* Items of lists that begin with the same items: a sequence to which a loop appends shares them with the sequence after
+ * it, so that appending takes constant time. */
+struct value_items {
+    uint32_t references, used; /* atomic; used: items that exist, of all lists */
+    uint32_t capacity;
+    inlay_value *items[];
+};
 
-    *out_value = NULL;
-    if (value != NULL)
-        value->items = calloc((size_t)count + 1, sizeof(inlay_value *));
-    if (value == NULL || value->items == NULL) {
-        free(value);
-        return no_memory(diag, "for a list of %u values", count);
+static struct value_items *items_create(inlay_value *const *items, uint32_t count, uint32_t capacity)
+{
+    struct value_items *list = calloc(1, sizeof *list + ((size_t)capacity + 1) * sizeof(inlay_value *));
+
+    if (list == NULL)
+        return NULL;
+    list->references = 1;
+    list->used = count;
+    list->capacity = capacity;
+    for (uint32_t i = 0; i < count; i++)
+        list->items[i] = value_ref(items[i]);
+    return list;
+}
+
+static void items_unref(struct value_items *list)
+{
+    if (list == NULL || __atomic_sub_fetch(&list->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    for (uint32_t i = 0; i < list->used; i++)
+        value_unref(list->items[i]);
+    free(list);
+}
+
+/* Takes over the reference to list. NULL: out of memory. */
+static inlay_value *create_from_items(uint32_t kind, inlay_dtype dtype, struct value_items *list, uint32_t count)
+{
+    inlay_value *value = list == NULL ? NULL : calloc(1, sizeof *value);
+
+    if (value == NULL) {
+        items_unref(list);
+        return NULL;
     }
     value->references = 1;
     value->kind = kind;
     value->dtype = dtype;
     value->count = count;
-    for (uint32_t i = 0; i < count; i++)
-        value->items[i] = value_ref(items[i]);
-    *out_value = value;
-    return INLAY_OK;
+    value->list = list;
+    value->items = list->items;
+    return value;
+}
+
+inlay_status value_append(const inlay_value *list, inlay_value *item, inlay_value **out_value, inlay_diag *diag)
+{
+    const uint32_t count = (uint32_t)list->count;
+    struct value_items *items = list->list;
+    uint32_t expected = count;
+
+    if (count < items->capacity &&
+        __atomic_compare_exchange_n(&items->used, &expected, count + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        (void)__atomic_add_fetch(&items->references, 1, __ATOMIC_RELAXED);
+    } else {
+        items = items_create(list->items, count, 2 * count + 4);
+        if (items != NULL)
+            items->used = count + 1;
+    }
+    if (items != NULL)
+        items->items[count] = value_ref(item);
+    *out_value = create_from_items(list->kind, list->dtype, items, count + 1);
+    return *out_value != NULL ? INLAY_OK : no_memory(diag, "for a list of %u values", count + 1);
+}
+
+inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items, uint32_t count,
+                               inlay_value **out_value, inlay_diag *diag)
+{
+    *out_value = create_from_items(kind, dtype, items_create(items, count, count), count);
+    return *out_value != NULL ? INLAY_OK : no_memory(diag, "for a list of %u values", count);
 }
 
 inlay_value *value_ref(inlay_value *value)
@@ -266,11 +320,7 @@ void value_unref(inlay_value *value)
     INLAY_CHECK(value == NULL || __atomic_load_n(&value->references, __ATOMIC_RELAXED) > 0);
     if (value == NULL || __atomic_sub_fetch(&value->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    if (value->items != NULL) {
-        for (int64_t i = 0; i < value->count; i++)
-            value_unref(value->items[i]);
-        free(value->items);
-    }
+    items_unref(value->list);
     if (value->import != NULL)
         value_end_import(value->import);
     if (value->free_memory != NULL)

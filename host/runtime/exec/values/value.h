@@ -20,7 +20,8 @@ struct inlay_value {
     int64_t count;             /* elements, or items */
     inlay_buffer buffer;       /* TENSOR; host domain except inside a run */
     uint64_t capacity;         /* size of the memory in bytes */
-    inlay_value **items;       /* lists; MAP: items[0] the keys, items[1] the values */
+    inlay_value **items;       /* lists, in `list`; MAP: items[0] the keys, items[1] the values */
+    struct value_items *list;  /* shared by lists that begin with the same items */
     value_free_fn free_memory; /* NULL: the memory is borrowed */
     void *owner;
     struct run_memory *from;     /* where the memory was allocated, a reference; NULL: malloc */
@@ -90,6 +91,9 @@ bool value_is_reusable(const inlay_value *value);
 /* A list of `count` items, each of which gains a reference. */
 INLAY_NODISCARD inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items,
                                                uint32_t count, inlay_value **out_value, inlay_diag *diag);
+/* A list with the items of `list` and one more, in constant time if no other list was made of it so. */
+INLAY_NODISCARD inlay_status value_append(const inlay_value *list, inlay_value *item, inlay_value **out_value,
+                                          inlay_diag *diag);
 
 /* A value of a run. Borrowed: valid as long as its owner or its place in the slab. kind 0: absent. */
 typedef struct run_value {

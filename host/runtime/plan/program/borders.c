@@ -1,21 +1,20 @@
 /* plan/program/borders.c - negotiates domain and element type of the values passed between regions. */
 #include "plan/program/borders.h"
 #include "inlay/check.h"
+#include <stdlib.h>
 
-/* The placement that some offer of the region requests for the value: the best one with the model's element type, or (like
- * not NULL) one equal to `like`. NULL: no request. */
-static const inlay_placement *find_placement(const struct program *program, const partition_region *region,
-                                             uint32_t value, const inlay_placement *like)
+/* Returns whether some offer of the region requests the placement `like` for the value. */
+static bool supports(const struct program *program, const partition_region *region, uint32_t value,
+                     const inlay_placement *like)
 {
     for (uint32_t k = 0; k < region->offer_count; k++) {
         const partition_offer *offer = &program->parts.offers[region->offers[k]];
         for (uint32_t m = 0; m < offer->placement_count; m++)
-            if (offer->placements[m].value == value && (like == NULL ? partition_is_plain(&offer->placements[m])
-                                                                     : offer->placements[m].domain == like->domain &&
-                                                                           offer->placements[m].dtype == like->dtype))
-                return &offer->placements[m];
+            if (offer->placements[m].value == value && offer->placements[m].domain == like->domain &&
+                offer->placements[m].dtype == like->dtype)
+                return true;
     }
-    return NULL;
+    return false;
 }
 
 static bool has_value(const uint32_t *list, uint32_t count, uint32_t value)
@@ -57,8 +56,7 @@ static bool all_support(const struct program *program, uint32_t provider, uint32
 
         if (!makes && !has_value(region->inputs, region->input_count, value))
             continue;
-        if (region->provider != provider || !is_sized(program, region) ||
-            find_placement(program, region, value, wanted) == NULL)
+        if (region->provider != provider || !is_sized(program, region) || !supports(program, region, value, wanted))
             return false;
         made |= makes;
     }
@@ -86,21 +84,90 @@ static const inlay_placement *find_agreed(const struct program *program, uint32_
     return NULL;
 }
 
+/* A placement that an offer of a region requests. */
+struct offered {
+    const inlay_placement *placement;
+    uint32_t order;
+};
+
+static int compare_offered(const void *a, const void *b)
+{
+    const struct offered *first = a, *second = b;
+
+    if (first->placement->value != second->placement->value)
+        return first->placement->value < second->placement->value ? -1 : 1;
+    return first->order < second->order ? -1 : first->order > second->order;
+}
+
+/* The placements of the region's offers, sorted by value. NULL: out of memory. */
+static struct offered *sort_offered(const struct program *program, const partition_region *region, struct arena *arena,
+                                    uint32_t *out_count)
+{
+    struct offered *list;
+    uint32_t count = 0;
+
+    for (uint32_t k = 0; k < region->offer_count; k++)
+        count += program->parts.offers[region->offers[k]].placement_count;
+    list = arena_array(arena, (size_t)count + 1, sizeof *list);
+    *out_count = 0;
+    for (uint32_t k = 0; list != NULL && k < region->offer_count; k++) {
+        const partition_offer *offer = &program->parts.offers[region->offers[k]];
+
+        for (uint32_t m = 0; m < offer->placement_count; m++, ++*out_count)
+            list[*out_count] = (struct offered){ &offer->placements[m], *out_count };
+    }
+    if (list != NULL && count > 1)
+        qsort(list, count, sizeof *list, compare_offered);
+    return list;
+}
+
+/* The index of the value's first placement; `count` if it has none. */
+static uint32_t first_offered(const struct offered *list, uint32_t count, uint32_t value)
+{
+    uint32_t low = 0, high = count;
+
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (list[middle].placement->value < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && list[low].placement->value == value ? low : count;
+}
+
+/* The placement of the value: one that all regions around it support, or the region's own first one. */
+static const inlay_placement *choose_placement(const struct program *program, const struct offered *list,
+                                               uint32_t count, uint32_t value)
+{
+    const inlay_placement *wanted = NULL, *agreed = NULL;
+    bool converts = false;
+
+    for (uint32_t i = first_offered(list, count, value); i < count && list[i].placement->value == value; i++) {
+        if (wanted == NULL && partition_is_plain(list[i].placement))
+            wanted = list[i].placement;
+        converts |= !partition_is_plain(list[i].placement);
+    }
+    if (converts) /* otherwise this region supports no other element type than the model's */
+        agreed = find_agreed(program, value);
+    return agreed != NULL ? agreed : wanted;
+}
+
 inlay_placement *borders_negotiate(const struct program *program, const partition_region *region, struct arena *arena)
 {
     const partition_provider *provider = &program->env->providers[region->provider];
-    uint32_t count = region->input_count + region->output_count;
+    uint32_t count = region->input_count + region->output_count, offered_count;
+    const struct offered *offered = sort_offered(program, region, arena, &offered_count);
     inlay_placement *list = arena_array(arena, (size_t)count + 1, sizeof *list);
 
     INLAY_CHECK(region->provider < program->env->provider_count);
-    for (uint32_t i = 0; list != NULL && i < count; i++) {
+    for (uint32_t i = 0; offered != NULL && list != NULL && i < count; i++) {
         uint32_t value = i < region->input_count ? region->inputs[i] : region->outputs[i - region->input_count];
-        const inlay_placement *wanted = find_agreed(program, value);
+        const inlay_placement *wanted = choose_placement(program, offered, offered_count, value);
 
-        if (wanted == NULL)
-            wanted = find_placement(program, region, value, NULL);
         list[i] = wanted != NULL ? *wanted
                                  : (inlay_placement){ .value = value, .domain = partition_default_domain(provider) };
     }
-    return list;
+    return offered != NULL ? list : NULL;
 }

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Checks that no verb takes time in the square of the size of a model: counts instructions (callgrind) for models with
+n and 4n nodes, Ifs, functions, initializers, inputs, outputs, captured values, elements of a sequence.
+
+    growth.py INLAY [--only FAMILY] [--n N]         exit 77 without valgrind
+    growth.py INLAY --seconds N [--only FAMILY]     CPU seconds at N, 2N and 4N without valgrind, for a search by hand"""
+import argparse
+import os
+import pathlib
+import re
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+MOST = 5.0  # times the instructions of n for 4n; n log n has up to 4.8, squares approach 16
+
+
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def number(field, n):
+    return varint(field << 3) + varint(n)
+
+
+def block(field, data):
+    data = data.encode() if isinstance(data, str) else data
+    return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def value(name, dims=(4, ), dtype=1):
+    return block(1, name) + block(2, block(1, number(1, dtype) + block(2, b"".join(block(1, number(1, d)) for d in dims))))
+
+
+def fields(op, inputs, outputs):
+    return b"".join(block(1, i) for i in inputs) + b"".join(block(2, o) for o in outputs) + block(4, op)
+
+
+def node(op, inputs, outputs, attributes=b"", domain=""):
+    return block(1, fields(op, inputs, outputs) + attributes + (block(7, domain) if domain else b""))
+
+
+def graph_attribute(name, graph):
+    return block(5, block(1, name) + number(20, 5) + block(6, graph))
+
+
+def tensor(name, dims, values, dtype=1):
+    raw = struct.pack(f"<{len(values)}{'f' if dtype == 1 else 'q'}", *values)
+    return block(5, b"".join(number(1, d) for d in dims) + number(2, dtype) + block(8, name) + block(9, raw))
+
+
+def model(nodes, inputs, outputs, functions=b"", domains=()):
+    graph = nodes + block(2, "g") + b"".join(block(11, i) for i in inputs) + b"".join(block(12, o) for o in outputs)
+    opsets = block(8, number(2, 17)) + b"".join(block(8, block(1, d) + number(2, 1)) for d in domains)
+    return number(1, 8) + opsets + block(7, graph) + functions
+
+
+def chain(n):
+    """Nodes that no pass merges."""
+    ops = ["Sigmoid", "Tanh", "Sin", "Cos"]
+    nodes = b"".join(node(ops[i % 4], [f"v{i}"], [f"v{i + 1}"]) for i in range(n))
+    return model(nodes, [value("v0")], [value(f"v{n}")])
+
+
+def wide(n):
+    nodes = b"".join(node("Sin", ["x"], [f"v{i}"]) + node("Add", [f"s{i}", f"v{i}"], [f"s{i + 1}"]) for i in range(n))
+    return model(node("Neg", ["x"], ["s0"]) + nodes, [value("x")], [value(f"s{n}")])
+
+
+def ifs(n):
+    def branch(op, i):
+        return node(op, [f"v{i}"], [f"b{i}{op}"]) + block(2, f"g{i}{op}") + block(12, value(f"b{i}{op}"))
+    nodes = b"".join(node("If", ["c"], [f"v{i + 1}"], graph_attribute("then_branch", branch("Neg", i)) +
+                          graph_attribute("else_branch", branch("Sin", i))) for i in range(n))
+    return model(nodes, [value("c", (), 9), value("v0")], [value(f"v{n}")])
+
+
+def captures(n):
+    """An If whose branches read n values of the graph around it."""
+    def branch(op):
+        nodes = node(op, ["v0"], [f"{op}0"])
+        nodes += b"".join(node("Add", [f"{op}{i}", f"v{i}"], [f"{op}{i + 1}"]) for i in range(n))
+        return nodes + block(2, op) + block(12, value(f"{op}{n}"))
+    nodes = b"".join(node("Sin", ["x"] if i == 0 else [f"v{i - 1}"], [f"v{i}"]) for i in range(n))
+    nodes += node("If", ["c"], ["y"], graph_attribute("then_branch", branch("Neg")) +
+                  graph_attribute("else_branch", branch("Cos")))
+    return model(nodes, [value("c", (), 9), value("x")], [value("y")])
+
+
+def functions(n):
+    steps = block(7, fields("Sin", ["a"], ["t"])) + block(7, fields("Neg", ["t"], ["b"]))
+    made = b"".join(block(25, block(1, f"f{i}") + block(4, "a") + block(5, "b") + steps + block(9, number(2, 17)) +
+                          block(10, "own")) for i in range(n))
+    nodes = b"".join(node(f"f{i}", [f"v{i}"], [f"v{i + 1}"], domain="own") for i in range(n))
+    return model(nodes, [value("v0")], [value(f"v{n}")], made, ["own"])
+
+
+def initializers(n):
+    nodes = b"".join(tensor(f"k{i}", (4, ), (i, 1, 2, 3)) for i in range(n))
+    nodes += b"".join(node("Mul" if i % 2 else "Add", [f"v{i}", f"k{i}"], [f"v{i + 1}"]) for i in range(n))
+    return model(nodes, [value("v0")], [value(f"v{n}")])
+
+
+def inputs(n):
+    nodes = b"".join(node("Add", [f"s{i}", f"x{i}"], [f"s{i + 1}"]) for i in range(n))
+    return model(node("Neg", ["x0"], ["s0"]) + nodes, [value(f"x{i}") for i in range(n)], [value(f"s{n}")])
+
+
+def outputs(n):
+    nodes = b"".join(node("Sin", [f"v{i}"], [f"v{i + 1}"]) for i in range(n))
+    return model(nodes, [value("v0")], [value(f"v{i + 1}") for i in range(n)])
+
+
+def concat(n):
+    """A node of n inputs."""
+    nodes = b"".join(node("Sin" if i % 2 else "Cos", ["x" if i < 2 else f"v{i - 2}"], [f"v{i}"]) for i in range(n))
+    nodes += node("Concat", [f"v{i}" for i in range(n)], ["y"], block(5, block(1, "axis") + number(3, 0) + number(20, 2)))
+    return model(nodes, [value("x")], [value("y", (4 * n, ))])
+
+
+def sequence(n):
+    """A Loop that appends to a sequence n times."""
+    element = block(1, "s") + block(2, block(4, block(1, block(1, number(1, 1)))))
+    after = block(1, "t") + block(2, block(4, block(1, block(1, number(1, 1)))))
+    loop = node("Identity", ["go"], ["on"]) + node("SequenceInsert", ["s", "x"], ["t"]) + block(2, "body")
+    loop += b"".join(block(11, v) for v in (value("i", (), 7), value("go", (), 9), element))
+    loop += b"".join(block(12, v) for v in (value("on", (), 9), after))
+    nodes = tensor("n", (), (n, ), 7) + node("SequenceEmpty", [], ["e"])
+    nodes += node("Loop", ["n", "", "e"], ["q"], graph_attribute("body", loop)) + node("SequenceLength", ["q"], ["y"])
+    return model(nodes, [value("x")], [value("y", (), 7)])
+
+
+FAMILIES = {f.__name__: f for f in (chain, wide, ifs, captures, functions, initializers, inputs, outputs, concat, sequence)}
+SIZES = {"ifs": 60, "functions": 120, "outputs": 120, "sequence": 500}
+VERBS = {
+    "run": ["run", "--providers", "reference"],
+    "explain": ["explain", "--providers", "reference"],
+    "optimize": ["optimize", "-o", "/dev/null"],
+    "inspect": ["inspect"],
+}
+
+
+def command(inlay, verb, path):
+    return [inlay, VERBS[verb][0], str(path), *VERBS[verb][1:]]
+
+
+def environment(work):
+    return {**os.environ, "INLAY_CACHE_DIR": str(work / "cache"), "INLAY_ISA": "baseline"}
+
+
+def instructions(words, work):
+    done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *words], cwd=work,
+                          env=environment(work), capture_output=True, text=True, errors="replace")
+    if done.returncode != 0:
+        sys.exit(f"FAIL: {' '.join(words)}: {done.stderr[-600:]}")
+    return int(re.search(r"Collected : (\d+)", done.stderr).group(1))
+
+
+def seconds(words, work):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(words, cwd=work, env=environment(work), capture_output=True, text=True, errors="replace")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        sys.exit(f"FAIL: {' '.join(words)}: {done.stderr[-600:]}")
+    return after.ru_utime - before.ru_utime
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("inlay")
+    parser.add_argument("--only")
+    parser.add_argument("--verb")
+    parser.add_argument("--n", type=int)
+    parser.add_argument("--seconds", type=int)
+    arguments = parser.parse_args()
+    if arguments.seconds is None and shutil.which("valgrind") is None:
+        print("valgrind is not installed")
+        sys.exit(77)
+    arguments.inlay = os.path.abspath(arguments.inlay)
+    work = pathlib.Path(tempfile.mkdtemp())
+    failures = 0
+    try:
+        for name, family in FAMILIES.items():
+            if arguments.only not in (None, name):
+                continue
+            n = arguments.seconds or arguments.n or SIZES.get(name, 250)
+            sizes = (n, 2 * n, 4 * n) if arguments.seconds else (1, n, 4 * n)
+            for size in sizes:
+                (work / f"{size}.onnx").write_bytes(family(size))
+            for verb in VERBS if arguments.verb is None else [arguments.verb]:
+                if verb != "run" and name == "sequence":
+                    continue  # it grows in a run only
+                if arguments.seconds:
+                    taken = [seconds(command(arguments.inlay, verb, work / f"{size}.onnx"), work) for size in sizes]
+                    print(f"{name:12} {verb:8} " + " ".join(f"{t:8.3f}" for t in taken), flush=True)
+                    continue
+                base, small, large = (instructions(command(arguments.inlay, verb, work / f"{size}.onnx"), work)
+                                      for size in sizes)
+                factor = (large - base) / (small - base)
+                print(f"{name:12} {verb:8} {small - base:12} {large - base:12} {factor:6.2f}", flush=True)
+                if factor > MOST:
+                    print(f"FAIL: {name}, {verb}: {factor:.1f} times the instructions for 4 times the size")
+                    failures += 1
+    finally:
+        shutil.rmtree(work)
+    sys.exit(failures > 0)
+
+
+if __name__ == "__main__":
+    main()
