@@ -10,7 +10,7 @@ error_t feed_take_input(const cli_option *option, void *field, char *arg, struct
 error_t feed_take_seed(const cli_option *option, void *field, char *arg, struct argp_state *state);
 /* Rows of a verb's options. */
 #define FEED_OPTIONS(type, field)                                                                                      \
-    { "input", "NAME=VALUE",                                                                                           \
+    { "input", "NAME=FILE",                                                                                            \
       "Input NAME: FILE.npy, .npz or .pb; rows of FILE.csv; 1,2,3 or [[1,2],[3,4]]; a picture; random or "             \
       "random:2,3,4; a file of bytes or text, or text:WORDS, if the input takes these\v. FILE.csv:a,b selects "        \
       "columns "                                                                                                       \
