@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`inlay pipe --post boxes` on every kind of detector: random predictions in the layout of the kind are decoded as numpy
-decodes them, and what cannot be told is refused. INLAY_CLI is the program."""
+"""`inlay pipe --post boxes` on every kind of detector: random predictions in the layout of the kind are decoded as
+numpy decodes them, and what cannot be told is refused. INLAY_CLI is the program."""
 import os
 import pathlib
 import subprocess
@@ -37,12 +37,13 @@ def overlap(a, b):
 
 def rotated_overlap(a, b):
     """The overlap of normal distributions with the moments of the boxes (centre, width, height, angle)."""
+
     def covariance(box):
         turn = np.array([[np.cos(box[4]), -np.sin(box[4])], [np.sin(box[4]), np.cos(box[4])]])
         return turn @ np.diag([box[2] ** 2 / 12, box[3] ** 2 / 12]) @ turn.T
     p, q = covariance(a), covariance(b)
-    middle, d = (p + q) / 2, a[:2] - b[:2]
-    distance = d @ np.linalg.inv(middle) @ d / 8 + np.log(np.linalg.det(middle) / np.sqrt(np.linalg.det(p) * np.linalg.det(q))) / 2
+    middle, d, det = (p + q) / 2, a[:2] - b[:2], np.linalg.det
+    distance = d @ np.linalg.inv(middle) @ d / 8 + np.log(det(middle) / np.sqrt(det(p) * det(q))) / 2
     return 1 - np.sqrt(1 - np.exp(-distance))
 
 
@@ -50,7 +51,8 @@ def best(boxes, scores, measure, limit=0.45):
     """The indices of the kept predictions, best first."""
     classes, kept = scores.argmax(1), []
     for i in np.argsort(-scores.max(1), kind="stable"):
-        if scores[i].max() > 0.25 and all(classes[i] != classes[k] or measure(boxes[i], boxes[k]) <= limit for k in kept):
+        rivals = [k for k in kept if classes[i] == classes[k]]
+        if scores[i].max() > 0.25 and all(measure(boxes[i], boxes[k]) <= limit for k in rivals):
             kept.append(i)
     return np.array(kept, int)
 
@@ -73,7 +75,8 @@ class Boxes(unittest.TestCase):
         """A model whose outputs do not depend on its picture."""
         nodes = [helper.make_node("Identity", [f"{name}_c"], [name]) for name in outputs]
         weights = [numpy_helper.from_array(np.ascontiguousarray(value), f"{name}_c") for name, value in outputs.items()]
-        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in outputs.items()]
+        info = helper.make_tensor_value_info
+        values = [info(name, TensorProto.FLOAT, value.shape) for name, value in outputs.items()]
         picture = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, size, size])
         model = helper.make_model(helper.make_graph(nodes, "g", [picture], values, weights), ir_version=8,
                                   opset_imports=[helper.make_opsetid("", 17)])
@@ -115,14 +118,16 @@ class Boxes(unittest.TestCase):
 
     def test_segmentation(self):
         box, scores = self.predictions(CELLS)
-        numbers, masks = self.random.normal(size=(CELLS, 6)).astype(np.float32), self.random.normal(size=(1, 6, 5, 7)).astype(np.float32)
+        numbers = self.random.normal(size=(CELLS, 6)).astype(np.float32)
+        masks = self.random.normal(size=(1, 6, 5, 7)).astype(np.float32)
         kept = best(corners(box), scores, overlap)
         for metadata in {**METADATA, "task": "segment"}, METADATA, {}:
-            got = self.decoded({"output0": np.concatenate([box, scores, numbers], 1).T[None], "output1": masks}, metadata)
+            output = np.concatenate([box, scores, numbers], 1).T[None]
+            got = self.decoded({"output0": output, "output1": masks}, metadata)
             self.check(got, corners(box), scores, kept, NAMES if metadata else list(map(str, range(4))))
             want = 1 / (1 + np.exp(-np.einsum("nm,bmhw->nhw", numbers[kept], masks)))
             np.testing.assert_allclose(got["masks"], want, 1e-3, 1e-4)
-        rows = np.concatenate([corners(box)[kept], scores.max(1)[kept, None], scores.argmax(1)[kept, None], numbers[kept]], 1)
+        rows = np.concatenate([corners(box), scores.max(1)[:, None], scores.argmax(1)[:, None], numbers], 1)[kept]
         got = self.decoded({"output0": rows[None].astype(np.float32), "output1": masks},
                            {**METADATA, "task": "segment", "end2end": "True"})
         np.testing.assert_allclose(got["masks"], want, 1e-3, 1e-4)
@@ -149,7 +154,8 @@ class Boxes(unittest.TestCase):
     def test_end_to_end(self):
         box, scores = self.predictions(30)
         order = np.argsort(-scores.max(1))
-        rows = np.concatenate([corners(box), scores.max(1)[:, None], scores.argmax(1)[:, None]], 1)[order][None].astype(np.float32)
+        rows = np.concatenate([corners(box), scores.max(1)[:, None], scores.argmax(1)[:, None]], 1)[order][None]
+        rows = rows.astype(np.float32)
         kept = order[scores.max(1)[order] > 0.25]
         for metadata in ({**METADATA, "task": "detect", "end2end": "True"}, METADATA,
                          {**METADATA, "args": "{'batch': 1, 'nms': True}"}):
@@ -166,12 +172,14 @@ class Boxes(unittest.TestCase):
         (self.at / "labels.txt").write_text("\n".join(NAMES) + "\n")
         step = f"boxes:labels={self.at / 'labels.txt'}"
         logits = np.log(scores / (1 - scores))
-        self.check(self.decoded({"logits": logits[None], "pred_boxes": box[None] / SIDE}, {}, step), corners(box), scores, kept)
+        got = self.decoded({"logits": logits[None], "pred_boxes": box[None] / SIDE}, {}, step)
+        self.check(got, corners(box), scores, kept)
         rest = np.concatenate([scores * 0.9, 1 - scores.sum(1, keepdims=True) * 0.9], 1)
         rest = np.maximum(rest, 1e-6) / np.maximum(rest, 1e-6).sum(1, keepdims=True)
         order = np.argsort(-rest[:, :-1].max(1))
-        self.check(self.decoded({"logits": np.log(rest)[None].astype(np.float32), "pred_boxes": box[None] / SIDE}, {}, step),
-                   corners(box), rest[:, :-1], order[rest[:, :-1].max(1)[order] > 0.25])
+        logits = np.log(rest)[None].astype(np.float32)
+        got = self.decoded({"logits": logits, "pred_boxes": box[None] / SIDE}, {}, step)
+        self.check(got, corners(box), rest[:, :-1], order[rest[:, :-1].max(1)[order] > 0.25])
 
     def test_refusals(self):
         """One line with the reason, from the step or, where shapes tell nothing, from the run; never boxes."""
