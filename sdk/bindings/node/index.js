@@ -3,7 +3,7 @@
 const path = require('path');
 
 // The native part: the file given by INLAY_NODE_ADDON, or inlay.node next to this file.
-const native = require(process.env.INLAY_NODE_ADDON || path.join(__dirname, 'inlay.node'));
+const native = require(path.resolve(process.env.INLAY_NODE_ADDON || path.join(__dirname, 'inlay.node')));
 const { Tensor, metadata, requestOf, resultsOf, settingsOf } = require('./common.js');
 
 // INLAY_PRIORITY_*, INLAY_POWER_*, INLAY_CONTROL_*.
