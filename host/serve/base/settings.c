@@ -8,6 +8,7 @@
 #include "serve/base/yaml.h"
 #include <argp.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ enum {
     KEY_NO_CONFIG,
     KEY_SERVE_CONFIG,
     KEY_VERBOSE,
+    KEY_SCHEMA,
     KEY_VERSION,
     LIBRARY_GROUP = 3 /* of argp */
 };
@@ -148,7 +150,7 @@ static inlay_status read_file(struct settings *settings, const char *path, inlay
 
 /* ------------------------------------------------------------------ flags */
 
-static struct argp_option flags[SETTING_COUNT + MAX_OPTIONS + 10];
+static struct argp_option flags[SETTING_COUNT + MAX_OPTIONS + 11];
 static char flag_names[SETTING_COUNT + MAX_OPTIONS][64];
 static char flag_docs[SETTING_COUNT + MAX_OPTIONS][512];
 
@@ -192,6 +194,10 @@ static void describe_flags(void)
     flags[count++] = (struct argp_option){
         .name = "verbose", .key = KEY_VERBOSE, .group = 2, .doc = "Print the library's log on stderr"
     };
+    flags[count++] = (struct argp_option){ .name = "schema",
+                                           .key = KEY_SCHEMA,
+                                           .group = 2,
+                                           .doc = "Print a JSON schema of files with settings, for editors" };
     /* In place of argp's. */
     flags[count++] = (struct argp_option){ .name = "help", .key = '?', .group = -1, .doc = "Print this help" };
     flags[count++] =
@@ -217,7 +223,7 @@ static void print_help(const char *name)
 {
     const help_sheet sheet = help_sheet_of(stdout);
     const char *examples = strchr(doc, '\v') + 1;
-    struct argp_option own[SETTING_COUNT + 10] = { { 0 } }, library[MAX_OPTIONS + 2] = { { 0 } };
+    struct argp_option own[SETTING_COUNT + 11] = { { 0 } }, library[MAX_OPTIONS + 2] = { { 0 } };
     uint32_t own_count = 0, library_count = 0;
 
     for (const struct argp_option *row = flags; row->name != NULL; row++)
@@ -232,6 +238,27 @@ static void print_help(const char *name)
     help_print_options(&sheet, "Options:", own, true);
     help_print_options(&sheet, "Session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):", library,
                        true);
+}
+
+/* A JSON schema of serve.yaml, for editors. */
+static void print_schema(void)
+{
+    json_t *properties = json_object(), *schema;
+
+    for (int i = 0; i < SETTING_COUNT; i++) {
+        json_t *one = rows[i].kind == KIND_INT ? json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
+                                                           (json_int_t)rows[i].min, "maximum", (json_int_t)rows[i].max)
+                                               : json_pack("{s:[s, s, s]}", "type", "string", "number", "boolean");
+
+        (void)json_object_set_new(one, "description", json_string(rows[i].doc));
+        (void)json_object_set_new(properties, rows[i].name, one);
+    }
+    schema = json_pack("{s:s, s:s, s:[s, s], s:o, s:b}", "$schema", "http://json-schema.org/draft-07/schema#", "title",
+                       "serve.yaml: settings of inlay-serve", "type", "object", "null", "properties", properties,
+                       "additionalProperties", 0);
+    if (schema == NULL || json_dumpf(schema, stdout, JSON_INDENT(1)) != 0 || putchar('\n') == EOF)
+        exit(1);
+    json_decref(schema);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -263,6 +290,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         log_set_verbose(settings->verbose = true);
     } else if (key == '?') {
         print_help(state->name);
+        exit(0);
+    } else if (key == KEY_SCHEMA) {
+        print_schema();
         exit(0);
     } else if (key == KEY_VERSION) {
         (void)printf("inlay-serve %s\n", inlay_version());

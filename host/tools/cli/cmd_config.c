@@ -16,6 +16,7 @@ static const char doc[] =
     "  inlay config\n"
     "  inlay config policy --policy priority\n"
     "  inlay config --yaml > inlay.yaml\n"
+    "  inlay config --schema > inlay.schema.json\n"
     "  inlay config check inlay.yaml\n";
 static const char check_doc[] =
     "Reads settings files, the standard ones by default, and prints every mistake in them.\v"
@@ -28,7 +29,7 @@ static const char *const sources[] = { "default", "system file", "user file", "f
 typedef struct show_args {
     const char **names; /* [name_count] to show; empty = all */
     uint32_t name_count;
-    bool yaml;
+    bool yaml, schema;
 } show_args;
 
 /* ------------------------------------------------------------------ the table */
@@ -197,6 +198,112 @@ static json_t *settings_json(const inlay_options *options, const show_args *args
     return json_pack("{s:o}", "settings", list);
 }
 
+/* ------------------------------------------------------------------ JSON schema */
+
+static json_t *one_of(json_t *first, json_t *second)
+{
+    return json_pack("{s:[o, o]}", "anyOf", first, second);
+}
+
+/* A text that YAML may read as a number or a truth value. */
+static json_t *any_scalar(void)
+{
+    return json_pack("{s:[s, s, s]}", "type", "string", "number", "boolean");
+}
+
+static json_t *list_of(json_t *items)
+{
+    return json_pack("{s:s, s:o}", "type", "array", "items", items);
+}
+
+/* Adds what YAML takes for 0 and 1. */
+static void add_switch(json_t *list)
+{
+    static const char *const words[] = { "true", "false", "yes", "no", "on", "off", "0", "1" };
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        (void)json_array_append_new(list, json_string(words[i]));
+    for (int i = 0; i < 2; i++) {
+        (void)json_array_append_new(list, json_integer(i));
+        (void)json_array_append_new(list, json_boolean(i));
+    }
+}
+
+static json_t *integer_of(int64_t min, int64_t max)
+{
+    return json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum", (json_int_t)min, "maximum", (json_int_t)max);
+}
+
+static json_t *integer_schema(const inlay_option_doc *option)
+{
+    json_t *list;
+
+    if (option->min != 0 || option->max != 1)
+        return one_of(integer_of(option->min, option->max),
+                      json_pack("{s:s, s:s}", "type", "string", "pattern", "^[+-]?[0-9]+$"));
+    list = json_array();
+    add_switch(list);
+    return json_pack("{s:o}", "enum", list);
+}
+
+static json_t *choice_schema(const char *choices)
+{
+    json_t *list = json_array();
+
+    for (const char *at = choices; *at != '\0'; at += strcspn(at, "|"), at += *at == '|')
+        (void)json_array_append_new(list, json_stringn(at, strcspn(at, "|")));
+    if (strncmp(choices, "0|1", 3) == 0)
+        add_switch(list);
+    return json_pack("{s:o}", "enum", list);
+}
+
+/* What a settings file may have for an option, by its kind. */
+static json_t *option_schema(const inlay_option_doc *option)
+{
+    json_t *map;
+
+    switch (option->kind) {
+    case INLAY_SETTING_INT:
+        return integer_schema(option);
+    case INLAY_SETTING_ENUM:
+        return choice_schema(option->choices);
+    case INLAY_SETTING_NAMES: /* {name: NAME, options: {...}} is a provider with its options */
+        map = json_pack("{s:s, s:[s]}", "type", "object", "required", "name");
+        return one_of(any_scalar(), list_of(one_of(any_scalar(), map)));
+    case INLAY_SETTING_PATHS:
+        return one_of(any_scalar(), list_of(any_scalar()));
+    case INLAY_SETTING_LIST:
+        map = json_pack("{s:s, s:o}", "type", "object", "additionalProperties", any_scalar());
+        return one_of(one_of(any_scalar(), list_of(any_scalar())), map);
+    case INLAY_SETTING_PAIRS:
+        map = json_pack("{s:s, s:o}", "type", "object", "additionalProperties",
+                        option->min == 0 && option->max == 0
+                            ? any_scalar()
+                            : one_of(integer_of(option->min, option->max), json_pack("{s:s}", "type", "string")));
+        return one_of(map, list_of(any_scalar()));
+    default:
+        return any_scalar();
+    }
+}
+
+/* A JSON schema of inlay.yaml, for editors; an empty value is refused, as `inlay config check` does. */
+static json_t *schema_json(void)
+{
+    inlay_option_doc option = { .struct_size = sizeof option };
+    json_t *properties = json_object();
+
+    for (uint32_t i = 0; inlay_options_describe(i, &option) == INLAY_OK; i++) {
+        json_t *one = option_schema(&option);
+
+        (void)json_object_set_new(one, "description", json_string(option.doc));
+        (void)json_object_set_new(properties, option.name, one);
+    }
+    return json_pack("{s:s, s:s, s:[s, s], s:o, s:{s:o}, s:b}", "$schema", "http://json-schema.org/draft-07/schema#",
+                     "title", "inlay.yaml: options of inlay " INLAY_VERSION, "type", "object", "null", "properties",
+                     properties, "patternProperties", "^[A-Za-z][A-Za-z0-9_-]*(#[A-Za-z0-9_-]+)?\\.[a-z][a-z0-9_]*$",
+                     any_scalar(), "additionalProperties", 0);
+}
+
 /* ------------------------------------------------------------------ inlay config check */
 
 typedef struct check_args {
@@ -328,6 +435,7 @@ static error_t take_name(const cli_option *option, void *field, char *arg, struc
 
 static const cli_option own_options[] = {
     { "yaml", NULL, "Print the settings as a YAML file, defaults as comments", CLI_SET(show_args, yaml), .key = 'y' },
+    { "schema", NULL, "Print a JSON schema of settings files, for editors", CLI_SET(show_args, schema) },
     { CLI_CALL_ALL(take_name) },
     { 0 },
 };
@@ -380,6 +488,8 @@ int cmd_config(int argc, char **argv)
     if (check_names(common.options, &args, &diag) != INLAY_OK) {
         diag.code = INLAY_INVALID_ARGUMENT; /* a wrong word on the command line */
         code = cli_fail(&common, &diag);
+    } else if (args.schema) {
+        code = cli_print_json(&common, schema_json(), CLI_OK);
     } else if (common.json) {
         code = cli_print_json(&common, settings_json(common.options, &args), CLI_OK);
     } else if (args.yaml) {
