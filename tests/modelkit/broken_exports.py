@@ -94,6 +94,12 @@ def domain_tensorrt(folder):
     save(model([node("EfficientNMS_TRT", ["x"], ["y"], domain="TRT")], imports=[("", 17), ("TRT", 1)]), folder)
 
 
+@row("saved-for-one-cpu", "ReorderInput", "highest level", "extended")
+def layout_of_one_cpu(folder):
+    save(model([node("ReorderInput", ["x"], ["y"], domain="com.microsoft.nchwc")],
+               imports=[("", 17), ("com.microsoft.nchwc", 1)]), folder)
+
+
 @row("operator-unknown", "BatchedNMS_TRT")
 def standard_domain_custom(folder):
     save(model([node("BatchedNMS_TRT", ["x"], ["y"])]), folder)
@@ -145,6 +151,13 @@ def with_external(folder, cut=None, remove=False, location="model.onnx.data", le
 @row("external-data-missing", "model.onnx.data", "folder")
 def external_missing(folder):
     with_external(folder, remove=True)
+
+
+@row("external-data-missing", "backslash", "Windows")
+def external_backslash(folder):
+    with_external(folder, location="sub\\w.bin")
+    os.makedirs(os.path.join(folder, "sub"))
+    os.rename(os.path.join(folder, "model.onnx.data"), os.path.join(folder, "sub", "w.bin"))
 
 
 @row("external-data-cut-off", "model.onnx.data", "copy")
@@ -225,6 +238,21 @@ def tflite(folder):
 @row("not-onnx", "gzip", "gunzip")
 def compressed(folder):
     write(folder, b"\x1f\x8b\x08\0" + b"\0" * 100)
+
+
+# Other kinds of files: name, first bytes, words of the message.
+for kind, magic, *words in (
+        ("gguf", b"GGUF\3\0\0\0", "GGUF", "llama.cpp"), ("ggml", b"tjgg\3\0\0\0", "GGML"),
+        ("old_checkpoint", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.", "pickle", "torch"),
+        ("pickle", b"\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01w", "pickle"), ("numpy_array", b"\x93NUMPY\1\0v\0{'descr'", "NumPy"),
+        ("openvino", b"<?xml version=\"1.0\"?>\n<net name=\"m\">", "OpenVINO"), ("ncnn", b"7767517\n2 2\n", "ncnn"),
+        ("xz", b"\xfd7zXZ\0\0\4", "unxz"), ("zstandard", b"\x28\xb5\x2f\xfd\4", "unzstd"), ("bzip2", b"BZh91AY&SY", "bunzip2"),
+        ("json_file", b"{\n  \"architectures\": []\n}\n", "JSON", ".onnx"), ("ort_format", b"\x18\0\0\0ORTM", "ORT format")):
+    def other_kind(folder, magic=magic):
+        write(folder, magic + b"\0" * 100)
+
+    other_kind.__name__ = kind
+    row("not-onnx", *words)(other_kind)
 
 
 @row("not-onnx", "empty")

@@ -192,6 +192,12 @@ static const inlay_operator *find_custom(const struct binder *binder, const grap
     return found != NULL && found->signature != NULL ? found : NULL;
 }
 
+/* Is it a domain of layouts that ONNX Runtime chooses for one kind of CPU or device? */
+static bool is_layout_domain(const char *domain)
+{
+    return strcmp(domain, "com.microsoft.nchwc") == 0 || strcmp(domain, "com.ms.internal.nhwc") == 0;
+}
+
 static inlay_status no_custom(const struct binder *binder, const struct graph *graph, const graph_node *node)
 {
     const graph_operators *ops = binder->operators;
@@ -201,6 +207,12 @@ static inlay_status no_custom(const struct binder *binder, const struct graph *g
     (void)snprintf(why, sizeof why,
                    "no plugin brings operator %.64s of domain '%.96s', because no directory was searched", op_type,
                    domain);
+    if (is_layout_domain(domain))
+        return graph_fault_fail(
+            graph, node, NULL, GRAPH_ONE_CPU, INLAY_UNSUPPORTED, binder->diag,
+            "operator %.64s of domain '%.64s': ONNX Runtime saved this model at its highest level, in "
+            "the layout of one kind of CPU; use the original model, or save it at level extended",
+            op_type, domain);
     if (ops != NULL && ops->missing != NULL)
         ops->missing(ops->ctx, domain, op_type, node->opset, why, sizeof why);
     return graph_fault_fail(graph, node, NULL, GRAPH_NO_PLUGIN, INLAY_UNSUPPORTED, binder->diag, "%s", why);

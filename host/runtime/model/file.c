@@ -215,6 +215,11 @@ static inlay_status resolve(const external_files *files, const char *location, c
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "the location of external data has more than %d bytes with its folder: '%.100s...'",
                           PATH_MAX - 1, location);
+    if (realpath(joined, path) == NULL && errno == ENOENT && strchr(location, '\\') != NULL)
+        return inlay_fail(diag, INLAY_NOT_FOUND,
+                          "external file '%.200s' is not in '%.100s': its location has a backslash, which separates "
+                          "folders on Windows only; save the model with '/' in its locations",
+                          location, dir);
     if (realpath(joined, path) == NULL)
         return inlay_fail(diag, errno == ENOENT ? INLAY_NOT_FOUND : INLAY_IO_ERROR,
                           "external file '%.200s' cannot be opened in '%.100s': %s; put it into the model's folder",

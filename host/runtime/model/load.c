@@ -183,7 +183,12 @@ done:
     return status;
 }
 
-/* Detects other files that are often mistaken for ONNX models. */
+#define GGML "is a GGUF or GGML file of llama.cpp, not an ONNX model; export the original model to ONNX"
+#define PICKLE                                                                                                         \
+    "is a Python pickle (an old torch checkpoint?), not an ONNX model; load it with torch and export the model"
+
+/* Detects other files that are often mistaken for ONNX models. A file that starts with one of these bytes is no model
+ * that a program wrote: each is the tag of a field or type that ONNX does not have. */
 static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *diag)
 {
     static const struct {
@@ -192,13 +197,30 @@ static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *d
     } kinds[] = {
         { 0, 23, "version https://git-lfs", "is a Git LFS pointer, not the model; run 'git lfs pull'" },
         { 0, 4, "PK\003\004", "is a zip archive (a torch checkpoint?), not an ONNX model" },
-        { 4, 4, "ORTM", "is in ONNX Runtime's ORT format; use the .onnx file from which it was converted" },
+        { 4, 4, "ORTM",
+          "is in ONNX Runtime's ORT format, not an ONNX model; use the .onnx file that it was converted from" },
         { 0, 9, "<!DOCTYPE", "is a web page, not an ONNX model; the download went wrong" },
         { 0, 9, "<!doctype", "is a web page, not an ONNX model; the download went wrong" },
         { 0, 5, "<html", "is a web page, not an ONNX model; the download went wrong" },
         { 0, 2, "\037\213", "is compressed by gzip, not an ONNX model; unpack it with gunzip" },
         { 4, 4, "TFL3", "is a TensorFlow Lite model, not an ONNX model; tf2onnx --tflite converts it" },
         { 1, 3, "HDF", "is an HDF5 file (of Keras?), not an ONNX model; tf2onnx converts it" },
+        { 0, 4, "GGUF", GGML },
+        { 0, 4, "lmgg", GGML }, /* its predecessors */
+        { 0, 4, "fmgg", GGML },
+        { 0, 4, "tjgg", GGML },
+        { 0, 2, "\200\002", PICKLE },
+        { 0, 2, "\200\003", PICKLE },
+        { 0, 2, "\200\004", PICKLE },
+        { 0, 2, "\200\005", PICKLE },
+        { 0, 6, "\223NUMPY", "is an array of NumPy, not an ONNX model" },
+        { 0, 5, "<?xml", "is an XML file (of OpenVINO?), not an ONNX model; use the model that it was converted from" },
+        { 0, 7, "7767517",
+          "is the network of an ncnn model, not an ONNX model; use the model that it was converted from" },
+        { 0, 6, "\3757zXZ\0", "is compressed by xz, not an ONNX model; unpack it with unxz" },
+        { 0, 4, "\050\265\057\375", "is compressed by Zstandard, not an ONNX model; unpack it with unzstd" },
+        { 0, 3, "BZh", "is compressed by bzip2, not an ONNX model; unpack it with bunzip2" },
+        { 0, 1, "{", "is a JSON file, not an ONNX model; give the path of the .onnx file" },
         /* a length below 2^40, then JSON */
         { 5, 5, "\0\0\0{\"", "is a safetensors file, which has weights only, not an ONNX model; export the model" },
     };

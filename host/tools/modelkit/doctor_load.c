@@ -151,7 +151,6 @@ static doctor_kind kind_of_text(const char *path, const char *text)
     } rows[] = {
         { "ir_version", DOCTOR_OPSET_TOO_NEW },
         { "Git LFS pointer", DOCTOR_NOT_ONNX },
-        { "ORT format", DOCTOR_NOT_ONNX },
         { "is empty", DOCTOR_NOT_ONNX },
         { "the file is truncated", DOCTOR_FILE_CUT },
         { "not an ONNX model", DOCTOR_NOT_ONNX },
@@ -192,6 +191,7 @@ static void report_error(struct doctor *doctor, const char *path, const graph_fi
         { GRAPH_OPERATOR_TOO_NEW, DOCTOR_OPSET_TOO_OLD },
         { GRAPH_UNKNOWN_OPSET, DOCTOR_OPSET_TOO_NEW },
         { GRAPH_NO_PRODUCER, DOCTOR_VALUE_UNDEFINED },
+        { GRAPH_ONE_CPU, DOCTOR_ONE_CPU },
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
