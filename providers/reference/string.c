@@ -203,7 +203,7 @@ static inlay_status prepare_normalizer(const kit_node *node, void **out_state, i
     if (index == KIT_COUNT(changes))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "case_change_action '%s' is none of NONE, LOWER, UPPER", change);
     for (uint32_t i = 0; i < count; i++)
-        extra += (size_t)words->strings[i].bytes;
+        extra += 2 * (size_t)words->strings[i].bytes;
     status = arg_allocate_state(bytes + extra, out_state, diag);
     if (status != INLAY_OK)
         return status;
@@ -213,40 +213,33 @@ static inlay_status prepare_normalizer(const kit_node *node, void **out_state, i
     state->count = count;
     text = (char *)state + bytes;
     for (uint32_t i = 0; i < count; i++) {
-        const size_t word_bytes = (size_t)words->strings[i].bytes;
+        size_t word_bytes = (size_t)words->strings[i].bytes;
 
-        state->stopwords[i] = (inlay_str){ text, word_bytes };
         if (word_bytes > 0 && state->sensitive)
             memcpy(text, words->strings[i].data, word_bytes);
         else if (word_bytes > 0)
-            case_convert(words->strings[i].data, word_bytes, false, text);
+            word_bytes = case_convert(words->strings[i].data, word_bytes, false, text);
+        state->stopwords[i] = (inlay_str){ text, word_bytes };
         text += word_bytes;
     }
     return INLAY_OK;
 }
 
-/* Returns whether the text converted to lower case equals `folded`. The comparison uses pieces of a fixed size, so that
- * no memory is allocated. */
+/* Returns whether the text converted to lower case equals `folded`. */
 static bool equal_folded(inlay_str text, inlay_str folded)
 {
-    char piece[256];
+    uint64_t matched = 0;
 
-    if (text.bytes != folded.bytes)
-        return false;
     for (uint64_t at = 0; at < text.bytes;) {
-        uint64_t length = text.bytes - at < sizeof piece ? text.bytes - at : sizeof piece;
+        char character[4];
+        size_t count;
 
-        /* Do not split a character. */
-        while (length < text.bytes - at && length > sizeof piece - 4 &&
-               ((unsigned char)text.data[at + length] & 0xc0) == 0x80)
-            length--;
-        INLAY_CHECK(length > 0);
-        case_convert(text.data + at, (size_t)length, false, piece);
-        if (memcmp(piece, folded.data + at, (size_t)length) != 0)
+        at += case_convert_one(text.data + at, (size_t)(text.bytes - at), false, character, &count);
+        if (count > folded.bytes - matched || memcmp(character, folded.data + matched, count) != 0)
             return false;
-        at += length;
+        matched += count;
     }
-    return true;
+    return matched == folded.bytes;
 }
 
 static bool is_stopword(const normalizer_state *state, inlay_str text)
@@ -284,11 +277,11 @@ static inlay_status run_normalizer(const kit_call *call)
             continue;
         *string = texts[i];
         if (state->change != CASE_NONE && texts[i].bytes > 0) {
-            char *text = kit_alloc_string(call, texts[i].bytes);
+            char *text = kit_alloc_string(call, 2 * texts[i].bytes);
 
             if (text == NULL)
                 return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
-            case_convert(texts[i].data, (size_t)texts[i].bytes, state->change == CASE_UPPER, text);
+            string->bytes = case_convert(texts[i].data, (size_t)texts[i].bytes, state->change == CASE_UPPER, text);
             string->data = text;
         }
         string++;

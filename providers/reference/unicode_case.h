@@ -1,74 +1,78 @@
 /* unicode_case.h - upper and lower case of letters, independent of the system's locale.
  *
- * Contains the one-to-one mappings of Latin, Greek, Cyrillic and Armenian letters whose UTF-8 form has the same length
- * in both cases. Other characters do not change. */
+ * Contains the mappings of one character to one character, such as title case U+01C5 to lower case U+01C6. Characters
+ * that map to several, such as U+00DF to "SS", do not change. */
 #ifndef UNICODE_CASE_H
 #define UNICODE_CASE_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Blocks of letters. step 1: for the upper-case letters first to last, the lower-case letter is upper case + delta.
- * step 2: upper and lower case alternate, upper case first. */
+/* The letters first, first + step .. last map to themselves plus delta. */
 typedef struct case_block {
-    uint16_t first, last;
-    uint16_t delta;
-    uint16_t step;
+    uint32_t first, last;
+    int32_t delta;
+    uint32_t step;
 } case_block;
+
+#include "reference/unicode_case.inc"
 
 static inline uint32_t case_map(uint32_t code, bool upper)
 {
-    static const case_block blocks[] = {
-        { 'A', 'Z', 32, 1 },     { 0xc0, 0xd6, 32, 1 },    { 0xd8, 0xde, 32, 1 },    { 0x100, 0x12e, 1, 2 },
-        { 0x132, 0x136, 1, 2 },  { 0x139, 0x147, 1, 2 },   { 0x14a, 0x176, 1, 2 },   { 0x179, 0x17d, 1, 2 },
-        { 0x1cd, 0x1db, 1, 2 },  { 0x1de, 0x1ee, 1, 2 },   { 0x1f8, 0x21e, 1, 2 },   { 0x222, 0x232, 1, 2 },
-        { 0x388, 0x38a, 37, 1 }, { 0x386, 0x386, 38, 1 },  { 0x38c, 0x38c, 64, 1 },  { 0x38e, 0x38f, 63, 1 },
-        { 0x391, 0x3a1, 32, 1 }, { 0x3a3, 0x3ab, 32, 1 },  { 0x400, 0x40f, 80, 1 },  { 0x410, 0x42f, 32, 1 },
-        { 0x460, 0x480, 1, 2 },  { 0x48a, 0x4be, 1, 2 },   { 0x4c1, 0x4cd, 1, 2 },   { 0x4d0, 0x52e, 1, 2 },
-        { 0x531, 0x556, 48, 1 }, { 0x1e00, 0x1e94, 1, 2 }, { 0x1ea0, 0x1efe, 1, 2 },
-    };
+    const case_block *blocks = upper ? upper_blocks : lower_blocks;
+    size_t low = 0, high = (upper ? sizeof upper_blocks : sizeof lower_blocks) / sizeof *blocks;
 
-    if (upper && code == 0xff)
-        return 0x178;
-    if (!upper && code == 0x178)
-        return 0xff;
-    if (upper && code == 0x3c2) /* final sigma */
-        return 0x3a3;
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        const case_block *block = &blocks[i];
-        const uint32_t low = upper ? block->first + (uint32_t)block->delta : block->first;
-        const uint32_t high = upper ? block->last + (uint32_t)block->delta : block->last;
+    while (low < high) { /* the first block that does not end before the code */
+        const size_t middle = (low + high) / 2;
 
-        if (code >= low && code <= high && (block->step == 1 || (code - low) % 2 == 0))
-            return upper ? code - block->delta : code + block->delta;
+        if (blocks[middle].last < code)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return code;
+    if (low == (upper ? sizeof upper_blocks : sizeof lower_blocks) / sizeof *blocks || code < blocks[low].first ||
+        (code - blocks[low].first) % blocks[low].step != 0)
+        return code;
+    return code + (uint32_t)blocks[low].delta;
 }
 
-/* Converts UTF-8 text of `bytes` bytes to upper or lower case. The result in out has the same length. */
-static inline void case_convert(const char *text, size_t bytes, bool upper, char *out)
+/* Converts the first character of UTF-8 text and writes its bytes, at most 4, to out. A byte that begins no valid
+ * character stays as it is. Returns the bytes read; *out_bytes are those written. */
+static inline size_t case_convert_one(const char *text, size_t bytes, bool upper, char *out, size_t *out_bytes)
 {
-    for (size_t i = 0; i < bytes;) {
-        const unsigned char *character = (const unsigned char *)text + i;
-        const size_t remaining = bytes - i;
-        uint32_t code;
+    const unsigned char *from = (const unsigned char *)text;
+    const size_t length = from[0] < 0x80 ? 1 : from[0] < 0xc2 ? 0 : from[0] < 0xe0 ? 2 : from[0] < 0xf0 ? 3 : 4;
+    uint32_t code = length == 1 ? from[0] : from[0] & (0x7fu >> length);
+    bool valid = length > 0 && length <= bytes && from[0] < 0xf5;
 
-        if (character[0] < 0x80) {
-            out[i++] = (char)case_map(character[0], upper);
-        } else if (character[0] >= 0xc2 && character[0] < 0xe0 && remaining >= 2 && (character[1] & 0xc0) == 0x80) {
-            code = case_map((character[0] & 0x1fu) << 6 | (character[1] & 0x3fu), upper);
-            out[i++] = (char)(0xc0 | code >> 6);
-            out[i++] = (char)(0x80 | (code & 0x3f));
-        } else if (character[0] >= 0xe0 && character[0] < 0xf0 && remaining >= 3 && (character[1] & 0xc0) == 0x80 &&
-                   (character[2] & 0xc0) == 0x80) {
-            code = case_map((character[0] & 0xfu) << 12 | (character[1] & 0x3fu) << 6 | (character[2] & 0x3fu), upper);
-            out[i++] = (char)(0xe0 | code >> 12);
-            out[i++] = (char)(0x80 | (code >> 6 & 0x3f));
-            out[i++] = (char)(0x80 | (code & 0x3f));
-        } else {
-            out[i] = text[i];
-            i++;
-        }
+    for (size_t i = 1; i < length && valid; i++) {
+        valid = (from[i] & 0xc0) == 0x80;
+        code = code << 6 | (from[i] & 0x3fu);
     }
+    valid = valid &&
+            code >= (length == 3   ? 0x800u
+                     : length == 4 ? 0x10000u
+                                   : 0) &&
+            code < 0x110000; /* the shortest form */
+    *out_bytes = 1;
+    out[0] = text[0];
+    if (!valid)
+        return 1;
+    code = case_map(code, upper);
+    *out_bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = *out_bytes; i-- > 1; code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)(*out_bytes == 1 ? code : (0xf00u >> *out_bytes & 0xff) | code);
+    return length;
+}
+
+/* Converts UTF-8 text to upper or lower case. out has room for 2 * bytes. Returns the bytes written. */
+static inline size_t case_convert(const char *text, size_t bytes, bool upper, char *out)
+{
+    size_t written = 0;
+
+    for (size_t at = 0, count; at < bytes; written += count)
+        at += case_convert_one(text + at, bytes - at, upper, out + written, &count);
+    return written;
 }
 #endif

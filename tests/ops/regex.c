@@ -295,17 +295,31 @@ static void test_search(void **state)
 
 static void test_case(void **state)
 {
-    static const char lower[] = "abc\xc3\xa4\xce\xb1\xd0\xb6\xd1\x8f\xe1\xba\xa1 1";
-    static const char upper[] = "ABC\xc3\x84\xce\x91\xd0\x96\xd0\xaf\xe1\xba\xa0 1";
-    char out[sizeof lower];
+    static const struct {
+        const char *text, *lower, *upper;
+    } cases[] = {
+        { "abC1 ", "abc1 ", "ABC1 " },
+        { "\xc3\xa4\xce\xb1\xd0\xb6\xd1\x8f\xe1\xba\xa1", "\xc3\xa4\xce\xb1\xd0\xb6\xd1\x8f\xe1\xba\xa1",
+          "\xc3\x84\xce\x91\xd0\x96\xd0\xaf\xe1\xba\xa0" },
+        { "\xc7\x85", "\xc7\x86", "\xc7\x84" },                                  /* U+01C5, title case */
+        { "\xe1\xba\x9e\xe2\x84\xaa", "\xc3\x9fk", "\xe1\xba\x9e\xe2\x84\xaa" }, /* U+1E9E, Kelvin: shorter */
+        { "\xc8\xba", "\xe2\xb1\xa5", "\xc8\xba" },                              /* U+023A: longer */
+        { "\xf0\x90\x90\x80", "\xf0\x90\x90\xa8", "\xf0\x90\x90\x80" },          /* Deseret */
+        { "\xc3\x9f\xc4\xb0", "\xc3\x9f\xc4\xb0", "\xc3\x9f\xc4\xb0" },          /* map to several characters */
+        { "\xc3", "\xc3", "\xc3" },                                              /* cut off */
+        { "\xc1\x81\xe0\x81\x81\xff", "\xc1\x81\xe0\x81\x81\xff", "\xc1\x81\xe0\x81\x81\xff" }, /* overlong */
+    };
+    char out[64];
 
     (void)state;
-    case_convert(lower, sizeof lower - 1, true, out);
-    assert_memory_equal(out, upper, sizeof upper - 1);
-    case_convert(upper, sizeof upper - 1, false, out);
-    assert_memory_equal(out, lower, sizeof lower - 1);
-    case_convert("\xc3", 1, true, out); /* cut off */
-    assert_int_equal(out[0], (char)0xc3);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const size_t bytes = strlen(cases[i].text);
+
+        assert_int_equal(case_convert(cases[i].text, bytes, false, out), strlen(cases[i].lower));
+        assert_memory_equal(out, cases[i].lower, strlen(cases[i].lower));
+        assert_int_equal(case_convert(cases[i].text, bytes, true, out), strlen(cases[i].upper));
+        assert_memory_equal(out, cases[i].upper, strlen(cases[i].upper));
+    }
 }
 
 int main(void)

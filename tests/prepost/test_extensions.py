@@ -104,10 +104,6 @@ class Expressions(unittest.TestCase):
 
 
 class Texts(unittest.TestCase):
-    def test_lower(self):
-        lines = texts("Straße ÄB", "", "Zz9")
-        self.assertEqual(list(run("StringLower", [lines])), ["straße Äb", "", "zz9"])
-
     def test_hash(self):
         """Published values: the documentation of BigQuery and Redshift, the tests of Guava."""
         known = {"1footrue": -1541654101129638711, "2applefalse": 2794438866806483259, "3true": -4880158226897771312,

@@ -39,45 +39,91 @@ static inlay_status allocate_like_input(const kit_call *call)
     return kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
 }
 
-static char upper(char c)
+/* Reads a character of UTF-8 as onnxruntime-extensions does: the first byte alone decides how many follow, and a byte
+ * that begins no character, or one that is cut short, is U+FFFD. Returns its bytes. */
+static uint64_t read_character(const char *text, uint64_t remaining, uint32_t *out_code)
 {
-    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+    const unsigned char *byte = (const unsigned char *)text;
+    const uint64_t bytes = byte[0] < 0x80             ? 1
+                           : (byte[0] & 0xe0) == 0xc0 ? 2
+                           : (byte[0] & 0xf0) == 0xe0 ? 3
+                           : (byte[0] & 0xf8) == 0xf0 ? 4
+                                                      : 0;
+
+    *out_code = 0xfffd;
+    if (bytes == 0 || bytes > remaining)
+        return 1;
+    *out_code = bytes == 1 ? byte[0] : byte[0] & (0x7fu >> bytes);
+    for (uint64_t i = 1; i < bytes; i++)
+        *out_code = *out_code << 6 | (byte[i] & 0x3fu);
+    return bytes;
 }
 
-static char lower(char c)
+/* Writes a character as UTF-8, at most four bytes. Returns their number. */
+static uint64_t write_character(char *to, uint32_t code)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    const uint64_t bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+
+    for (uint64_t i = bytes; i-- > 1; code >>= 6)
+        to[i] = (char)(0x80 | (code & 0x3f));
+    to[0] = (char)(bytes == 1 ? code : (0xf00u >> bytes & 0xff) | code);
+    return bytes;
 }
 
 /* ------------------------------------------------------------------ StringUpper, StringLower, StringStrip,
  * StringLength */
 
-static inlay_status map_characters(const kit_call *call, char (*of)(char))
+/* StringUpper maps the bytes of ASCII. */
+static inlay_status run_upper(const kit_call *call)
 {
     const inlay_str *string = call->in[0].data;
     inlay_status status = allocate_like_input(call);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
-        inlay_str *y = (inlay_str *)call->out[0].data + i;
         char *copy = kit_alloc_string(call, string[i].bytes + 1);
 
         if (copy == NULL)
             return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
-        for (uint64_t k = 0; k < string[i].bytes; k++)
-            copy[k] = of(string[i].data[k]);
-        *y = (inlay_str){ copy, string[i].bytes };
+        for (uint64_t k = 0; k < string[i].bytes; k++) {
+            const char c = string[i].data[k];
+
+            copy[k] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+        }
+        ((inlay_str *)call->out[0].data)[i] = (inlay_str){ copy, string[i].bytes };
     }
     return status;
 }
 
-static inlay_status run_upper(const kit_call *call)
+/* The lower-case characters of onnxruntime-extensions: ASCII, Latin-1, Cyrillic and a few Greek ones. Vocabularies are
+ * made with it, so its additions to Greek letters with breathings are kept although the results are other letters. */
+static uint32_t lower(uint32_t c)
 {
-    return map_characters(call, upper);
+    const bool latin = (c >= 'A' && c <= 'Z') || (c >= 0xc0 && c <= 0xde && c != 0xd7);
+    const bool greek = (c >= 0x399 && c <= 0x3a0 && c != 0x39e) || (c >= 0x1f08 && c <= 0x1f68);
+
+    return latin || greek || (c >= 0x410 && c <= 0x42f) ? c + 32 : c;
 }
 
+/* StringLower maps characters. */
 static inlay_status run_lower(const kit_call *call)
 {
-    return map_characters(call, lower);
+    const inlay_str *string = call->in[0].data;
+    inlay_status status = allocate_like_input(call);
+
+    for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
+        char *copy = kit_alloc_string(call, 3 * string[i].bytes + 1); /* U+FFFD has three bytes */
+        uint64_t bytes = 0;
+        uint32_t code;
+
+        if (copy == NULL)
+            return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
+        for (uint64_t k = 0; k < string[i].bytes;) {
+            k += read_character(string[i].data + k, string[i].bytes - k, &code);
+            bytes += write_character(copy + bytes, lower(code));
+        }
+        ((inlay_str *)call->out[0].data)[i] = (inlay_str){ copy, bytes };
+    }
+    return status;
 }
 
 static bool is_space(char c)
@@ -107,17 +153,17 @@ static inlay_status run_strip(const kit_call *call)
     return status;
 }
 
-/* Counts characters of UTF-8: all bytes except continuation bytes. */
 static inlay_status run_length(const kit_call *call)
 {
     const inlay_str *string = call->in[0].data;
     const inlay_status status = allocate_like_input(call);
+    uint32_t code;
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
         int64_t count = 0;
 
-        for (uint64_t k = 0; k < string[i].bytes; k++)
-            count += ((unsigned char)string[i].data[k] & 0xc0) != 0x80;
+        for (uint64_t k = 0; k < string[i].bytes; count++)
+            k += read_character(string[i].data + k, string[i].bytes - k, &code);
         ((int64_t *)call->out[0].data)[i] = count;
     }
     return status;
@@ -457,8 +503,9 @@ static const inlay_op_example masked_examples[] = { EXAMPLE("the second of two",
     PREPOST_EXTENSION(name, type, sign, text, shapes, list, .cost = cost_texts, .run = run_##name)
 STRINGS(upper, "StringUpper", "input:S -> output:S; S=string", "Converts the letters a to z to upper case.",
         infer_same_shape, upper_examples)
-STRINGS(lower, "StringLower", "input:S -> output:S; S=string", "Converts the letters A to Z to lower case.",
-        infer_same_shape, lower_examples)
+STRINGS(lower, "StringLower", "input:S -> output:S; S=string",
+        "Converts letters of ASCII, Latin-1, Cyrillic and a few Greek ones to lower case.", infer_same_shape,
+        lower_examples)
 STRINGS(strip, "StringStrip", "input:S -> output:S; S=string",
         "Removes white space at both ends; a text of white space only stays unchanged.", infer_same_shape,
         strip_examples)
