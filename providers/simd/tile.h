@@ -6,8 +6,9 @@
  * local variable of the kernel.
  *
  *   tile_begin(s, c)          starts: shapes c (tile_shapes), all registers 0. May be called again, with other shapes
- *   tile_end(s)               releases the registers. A kernel calls it before it returns, so that neither other code
- *                             nor the frames of later signals contain state of tiles
+ *   tile_end(s)               releases the registers. A kernel calls it before its thread does anything else, so that
+ *                             neither other code nor the frames of later signals contain state of tiles
+ *   TILE_STAYS                1: until then, all tile_files of a thread are the same; 0: each needs a tile_begin()
  *   tile_zero(s, t)
  *   tile_load(s, t, p, step)  rows of register t from p, p + step, ...; step counts bytes and may be 0
  *   tile_store(s, t, p, step)

@@ -3,6 +3,7 @@
 #define SIMD_TILE_AMX_H
 #include <immintrin.h>
 
+#define TILE_STAYS 1
 typedef struct tile_file {
     const tile_shapes *shapes;
 } tile_file;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#define TILE_STAYS 0
 typedef struct tile_file {
     tile_shapes shapes;
     _Alignas(64) uint8_t data[TILE_REGISTERS][TILE_ROWS][TILE_BYTES];

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIXELS = 16, WIDTH = 64, DEPTH = 132, ROOM = 64 };
+enum { PIXELS = 16, WIDTH = 64, DEPTH = 264, ROOM = 64, ROWS = 32, TAPS = 3 };
 
 static uint64_t seed = 1;
 
@@ -64,28 +64,37 @@ static void fill_ending(byte_ending *ending, int32_t *first, float *scale, float
 
 /* ------------------------------------------------------------------ tiles */
 
-static void check_tile(const byte_set *set, int lines, int rows, int64_t columns, bool flip, byte_kind kind)
+static int shaped; /* of byte_tiles */
+
+/* tiles: used instead of set->multiply; NULL: not. A byte_set adds 128 to a signed input. */
+static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, int rows, int64_t columns,
+                       bool is_signed, byte_kind kind)
 {
-    static uint8_t x[BYTE_ROWS * DEPTH], y[BYTE_ROWS * WIDTH];
-    static int16_t wide[BYTE_ROWS * DEPTH + 16];
-    static int8_t plain[WIDTH][DEPTH], w[WIDTH * DEPTH];
-    static int32_t whole[BYTE_ROWS][WIDTH], first[WIDTH];
+    static uint8_t x[ROWS * DEPTH], y[ROWS * WIDTH];
+    static int16_t wide[ROWS * DEPTH + 16];
+    static int8_t plain[WIDTH][DEPTH], w[WIDTH * DEPTH + BYTE_PAST];
+    static int32_t whole[ROWS][WIDTH], first[WIDTH];
     static float scale[WIDTH], shift[WIDTH];
-    const int64_t depth = 4 * (1 + random_below(&seed, DEPTH / 4)), room = (int64_t)lines * set->lanes, start = 0;
+    const int64_t tap_count = 1 + (int64_t)random_below(&seed, TAPS), room = (int64_t)lines * set->lanes;
+    const int64_t steps = 1 + (int64_t)random_below(&seed, (uint64_t)(DEPTH / 4 / tap_count)),
+                  depth = tap_count * steps * 4;
+    int64_t taps[TAPS];
     byte_product product = { .input = x,
                              .x_pixel = depth,
-                             .taps = &start,
-                             .tap_count = 1,
-                             .steps = depth / 4,
+                             .taps = taps,
+                             .tap_count = tap_count,
+                             .steps = steps,
                              .weights = w,
                              .lines = lines,
                              .output = y,
                              .y_pixel = WIDTH,
                              .columns = columns,
-                             .flip = flip };
+                             .flip = is_signed };
 
     fill_ending(&product.ending, first, scale, shift, WIDTH);
     product.ending.kind = kind;
+    for (int64_t t = 0; t < tap_count; t++) /* the last tap is the first part of a row */
+        taps[t] = (t + 1) % tap_count * steps * 4;
     for (int64_t i = 0; i < rows * depth; i++)
         x[i] = byte();
     for (int64_t o = 0; o < room; o++) {
@@ -98,11 +107,13 @@ static void check_tile(const byte_set *set, int lines, int rows, int64_t columns
         }
     }
     if (set->wide) {
-        set->widen(x, rows * depth, flip, wide);
+        set->widen(x, rows * depth, is_signed, wide);
         product.input = (const uint8_t *)wide;
         product.x_pixel = 2 * depth;
-        product.steps = depth / 2;
+        product.steps = 2 * steps;
         product.flip = false;
+        for (int64_t t = 0; t < tap_count; t++)
+            taps[t] *= 2;
     }
     if (kind != BYTE_BYTES) {
         product.output = whole;
@@ -110,13 +121,21 @@ static void check_tile(const byte_set *set, int lines, int rows, int64_t columns
     }
     memset(y, 77, sizeof y);
     memset(whole, 77, sizeof whole);
-    set->multiply(&product, rows);
+    if (tiles == NULL)
+        set->multiply(&product, rows);
+    else
+        tiles->multiply(&product, rows, &shaped);
+    if (random_below(&seed, 2) == 0 && tiles != NULL)
+        tiles->end(&shaped);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t o = 0; o < WIDTH; o++) {
             int32_t sum = first[o];
 
-            for (int64_t k = 0; k < depth && o < columns; k++)
-                sum += (uint8_t)(x[r * depth + k] ^ (flip ? 0x80 : 0)) * plain[o][k];
+            for (int64_t k = 0; k < depth && o < columns; k++) { /* weight k belongs to the tap k / (4 steps) */
+                const uint8_t byte = x[r * depth + (k + (tap_count > 1 ? 4 * steps : 0)) % depth];
+
+                sum += (!is_signed ? byte : tiles == NULL ? (uint8_t)(byte ^ 0x80) : (int8_t)byte) * plain[o][k];
+            }
             if (kind != BYTE_BYTES)
                 assert_int_equal(whole[r][o], o >= columns          ? 0x4d4d4d4d
                                               : kind == BYTE_FLOATS ? float_bits(sum, &product.ending, o)
@@ -224,7 +243,7 @@ static void check(const byte_set *set)
     for (int lines = 1; lines * set->lanes <= set->width; lines++)
         for (int rows = 1; rows <= set->rows[lines - 1]; rows++)
             for (int flags = 0; flags < 6; flags++)
-                check_tile(set, lines, rows,
+                check_tile(set, NULL, lines, rows,
                            (lines - 1) * set->lanes + 1 + (int64_t)random_below(&seed, (uint32_t)set->lanes),
                            (flags & 1) != 0, (byte_kind)(flags / 2));
     for (int height = 1; height <= 5; height++)
@@ -240,6 +259,34 @@ static void check(const byte_set *set)
                         check_window(set, height, width, stride, 1, 2 * pixels - (int)random_below(&seed, 2), BYTE_HALF,
                                      makes);
                 }
+}
+
+static void check_tiles(const byte_tiles *tiles)
+{
+    const byte_set set = { .lanes = tiles->lanes, .width = tiles->width };
+
+    assert_true(tiles->rows <= ROWS);
+    for (int lines = 1; lines * set.lanes <= set.width; lines++)
+        for (uint32_t i = 0; i < random_rounds(60); i++)
+            check_tile(&set, tiles, lines, 1 + (int)random_below(&seed, (uint64_t)tiles->rows),
+                       (lines - 1) * set.lanes + 1 + (int64_t)random_below(&seed, (uint64_t)set.lanes), i % 2 == 1,
+                       (byte_kind)(i / 2 % 3));
+    tiles->end(&shaped);
+}
+
+static void tiles(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (cpu_has(CPU_AVX2))
+        check_tiles(&byte_tiles_avx2);
+    if (tile_problem() == NULL)
+        check_tiles(&byte_tiles_amx);
+#elif defined(__aarch64__)
+    check_tiles(&byte_tiles_neon);
+#else
+    skip();
+#endif
 }
 
 static void every_set(void **state)
@@ -329,7 +376,7 @@ static void pairs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_set), cmocka_unit_test(pairs) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_set), cmocka_unit_test(tiles), cmocka_unit_test(pairs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,15 @@
 #include "cpu/weights/packs.h"
 #include "cpu/weights/sparse_weights.h"
 
-static bool byte_tiles(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
-                       const tensor_layout *layout, void *target)
+static bool pack_byte_tiles(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
+                            const tensor_layout *layout, void *target)
 {
     (void)state, (void)run;
     return bytes_pack_tiles(plain, source, layout, target);
 }
 
-static bool byte_channels(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
-                          const tensor_layout *layout, void *target)
+static bool pack_byte_channels(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
+                               const tensor_layout *layout, void *target)
 {
     (void)state, (void)run;
     return bytes_pack_depthwise(plain, source, layout, target);
@@ -25,4 +25,4 @@ static bool sparse(const cpu_state *state, inlay_run *run, const tensor_layout *
     return sparse_pack_weights(plain, source, layout, target);
 }
 
-const cpu_packer cpu_packers[] = { byte_tiles, byte_channels, sparse, tiles_winograd_weights, NULL };
+const cpu_packer cpu_packers[] = { pack_byte_tiles, pack_byte_channels, sparse, tiles_winograd_weights, NULL };

@@ -200,15 +200,6 @@ static void two_function(float *restrict output, const float *p, const float *q,
     }
 }
 
-static void without_zeros(int32_t *restrict output, const int32_t *restrict acc, const int32_t *restrict sums,
-                          int64_t count, int32_t zero)
-{
-    const uint32_t z = (uint32_t)zero;
-
-    for (int64_t i = 0; i < count; i++)
-        output[i] = (int32_t)((uint32_t)acc[i] - z * (uint32_t)sums[i]);
-}
-
 static void without_weight_zeros(int32_t *restrict output, const int32_t *restrict w_zeros, int64_t count, int32_t rest)
 {
     const uint32_t r = (uint32_t)rest;
@@ -229,12 +220,6 @@ static void scaled(float *restrict output, const int32_t *restrict input, int64_
         for (int64_t i = 0; i < count; i++)
             output[i] = (float)input[i] * s;
     }
-}
-
-static void as_floats(float *restrict output, const int32_t *restrict input, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        output[i] = (float)input[i];
 }
 
 static void add(float *restrict output, const float *restrict input, int64_t count)
@@ -263,10 +248,8 @@ const byte_loops KERNEL(byte_loops) = {
     .sum = sum,
     .one_function = one_function,
     .two_function = two_function,
-    .without_zeros = without_zeros,
     .without_weight_zeros = without_weight_zeros,
     .scaled = scaled,
-    .as_floats = as_floats,
     .add = add,
     .relu = relu,
     .gelu = gelu,

@@ -21,15 +21,12 @@ typedef struct byte_loops {
                          float alpha, float beta);
     void (*two_function)(float *restrict output, const float *p, const float *q, int64_t count,
                          element_function function);
-    /* output = acc - zero * sums; output -= rest * w_zeros. Both modulo 2^32. */
-    void (*without_zeros)(int32_t *restrict output, const int32_t *restrict acc, const int32_t *restrict sums,
-                          int64_t count, int32_t zero);
+    /* output -= rest * w_zeros modulo 2^32. */
     void (*without_weight_zeros)(int32_t *restrict output, const int32_t *restrict w_zeros, int64_t count,
                                  int32_t rest);
     /* output[i] = input[i] * scale[i * step]; step: 0 or 1. */
     void (*scaled)(float *restrict output, const int32_t *restrict input, int64_t count, const float *scale,
                    int64_t step);
-    void (*as_floats)(float *restrict output, const int32_t *restrict input, int64_t count);
     void (*add)(float *restrict output, const float *restrict input, int64_t count);
     void (*relu)(float *output, int64_t count);
     void (*gelu)(float *output, int64_t count);

@@ -6,6 +6,15 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(byte_set_of_cpu, CPU_BYTE_FAMILIES);
 
+const byte_tiles *byte_tiles_of_cpu(void)
+{
+#if defined(__x86_64__) && !defined(SIMD_ONLY)
+    return &byte_tiles_amx != NULL && cpu_has_vnni() && tile_problem() == NULL ? &byte_tiles_amx : NULL;
+#else
+    return NULL;
+#endif
+}
+
 const byte_set *byte_set_of_cpu(void)
 {
 #if defined(SIMD_ONLY)

@@ -101,7 +101,23 @@ typedef struct byte_set {
     void (*pair)(const byte_pair *pair, uint8_t *output, const uint8_t *a, const uint8_t *b, int64_t n);
 } byte_set;
 
+/* Tiles by AMX, or by plain C with the same results. They read the weights of a byte_set without `wide` and with this
+ * many lanes. */
+typedef struct byte_tiles {
+    int lanes, width, rows; /* as in byte_set; most rows of a tile */
+    /* As in byte_set, except that `flip` only means that the input is signed: 128 is not added to it. Reads up to
+     * BYTE_PAST bytes past the weights, and ignores them. *shaped: 0 before the first call of a thread; afterwards the
+     * rows for which its registers have shapes. */
+    void (*multiply)(const byte_product *product, int rows, int *shaped);
+    /* After the last call: releases the registers. */
+    void (*end)(int *shaped);
+} byte_tiles;
+enum { BYTE_PAST = 4096 };
+extern __attribute__((weak)) const byte_tiles byte_tiles_amx; /* only in the plugin cpu */
+extern const byte_tiles byte_tiles_avx2, byte_tiles_neon;     /* of plain C, for tests */
+
 /* The kernels for this CPU; NULL: none. */
+const byte_tiles *byte_tiles_of_cpu(void);
 const byte_set *byte_set_of_cpu(void);
 extern const byte_set byte_set_avx512_vnni, byte_set_avx_vnni, byte_set_avx2, byte_set_neon, byte_set_wasm;
 extern __attribute__((weak))

@@ -10,6 +10,12 @@
 #include "cpu/quantized/quantize.h"
 #include "cpu/convolution/tiles.h"
 
+/* The kernel of tiles, if this process may use it and it is faster for so many rows, taps, quads of a tap and columns
+ * than that of the byte_set; otherwise NULL. */
+const byte_tiles *bytes_tiles_for(int64_t rows, int64_t taps, int64_t quads, int64_t columns);
+/* The text of `inlay explain` on a kernel: `text`, or why this process may not use the tiles that the CPU has. */
+const char *bytes_why(const char *text);
+
 /* Can a built-in kernel run this convolution with constant weights? Called by the parser; sets the reason if not. */
 bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why);
 /* Lowers the QLinearConv or ConvInteger being lowered to built-in kernels. *out_done = false: there is no kernel for
@@ -20,12 +26,39 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
 bool bytes_runs_conv(const cpu_build *build, const cpu_op *op);
 bool bytes_takes_posts(const cpu_build *build, const cpu_group *group);
 
-/* GEMM of bytes into int32 (quant_rows.c). bytes_offer_product: can the kernel run the node, whose input `matrix` is the
- * constant? bytes_emit_product: place [m, k] by the constant `weights` [k, n], read as int8. *out_sums: the sums of its
- * columns [n], valid as long as the instance. */
+/* GEMM of bytes [m, k] by a constant [k, n], read as int8 (quant_rows.c). */
+typedef struct bytes_product {
+    const byte_set *set;
+    const byte_tiles *tiles; /* used instead of set->multiply; NULL: not */
+    int64_t m, k, n, quads;
+    int64_t room;             /* elements of the arrays of a byte_ending: n, rounded up */
+    int64_t row_tiles, block; /* tiles of rows, and of a unit */
+    int64_t panels, chunk;    /* panels of columns, and of a unit */
+    bool is_signed;
+    const int32_t *sums; /* [room] of the columns of the weights */
+    int32_t offset;      /* what the kernel adds to the bytes */
+} bytes_product;
+
+/* Takes over the results of columns [column, + count) of a row, at most BYTES_MOST_RESULTS; may change them. */
+typedef void bytes_row_fn(const void *user, int64_t row, int64_t column, int64_t count, void *results);
+enum { BYTES_MOST_RESULTS = 256 };
+
+/* The results of a run: BYTE_FLOATS or BYTE_SUMS. finish gets them; NULL: they are stored in output[m][n]. */
+typedef struct bytes_results {
+    byte_ending ending;
+    void *output;
+    bytes_row_fn *finish;
+    const void *user;
+} bytes_results;
+
+/* bytes_offer_product: can the kernel run the node, whose input `matrix` is the constant? bytes_init_product: of the
+ * instance being built; a step has the place and *out_weights among its arguments, and passes them to bytes_run_product
+ * as x and w. */
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why);
-inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
-                                int64_t n, cpu_place *out, const int32_t **out_sums);
+inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
+                                int64_t n, cpu_place *out_weights, bytes_product *out);
+inlay_status bytes_run_product(const bytes_product *product, const cpu_state *state, inlay_run *run, uint32_t threads,
+                               const void *x, const void *w, const bytes_results *results);
 
 /* ------------------------------------------------------------------ shared by tiled and depthwise convolutions */
 
@@ -64,7 +97,8 @@ typedef struct bytes_case {
     cpu_place others[CPU_MAX_POSTS];
     uint32_t posts;      /* BYTE_FLOATS: the number of posts that the step does */
     uint8_t border;      /* the padding of the image, as stored */
-    int32_t x_zero;      /* the zero point of x as an unsigned byte */
+    int32_t x_zero;      /* the zero point of x */
+    int32_t x_offset;    /* what the kernel adds to x */
     bool computes_zero;  /* the zero point is computed in the run: `zero`, as stored; border and x_zero are 0 */
     bool computes_first; /* the initial values of sums are computed in the run: `first`, [channels] */
     cpu_place zero, first;

@@ -1,6 +1,7 @@
 /* The cost of integer operators, as measured on one core with AVX-512 VNNI; see compile/cost.c. */
-#include "simd/cpu.h"
+#include "simd/cpu_integers.h"
 #include "cpu/weights/low_bit.h"
+#include "cpu/quantized/bytes.h"
 #include "cpu/quantized/quant.h"
 #include <math.h>
 
@@ -18,6 +19,45 @@
 static double relative_product_time(void)
 {
     return cpu_uniform() != CPU_UNIFORM_NO ? 8 : cpu_has_vnni() ? 1 : cpu_has_avx_vnni() ? 3 : 8;
+}
+
+/* The time of a product by AVX-512 VNNI and by tiles, as measured on one core of a Xeon with AMX of 2023, in which the
+ * weights come from the second-level cache. A line is 16 columns. */
+#define VNNI_QUAD_NS 0.57    /* per line and quad of the weights: at least; */
+#define VNNI_ROW_QUAD_NS 0.2 /* per row, line and quad */
+#define TILE_QUAD_NS 0.74    /* the same for a tile of up to 32 rows */
+#define TILE_ROW_QUAD_NS 0.064
+#define TILE_PANEL_NS 100.0 /* per tile and panel: sums are loaded and stored */
+#define TILE_CALL_NS 100.0  /* registers are configured and released */
+#define TILE_COPY_NS 0.7    /* per row, tap and two lines, if the quads of a tap do not fill rows of tiles */
+
+/* The time of tiles relative to that of VNNI. */
+static double relative_tile_time(double rows, double taps, double quads, double columns)
+{
+    const double tile_rows = 32, row_quads = 16, lines = ceil(columns / 16), count = ceil(rows / tile_rows);
+    const double whole = ceil(quads / row_quads) * row_quads;
+    const double vnni = lines * taps * quads * fmax(VNNI_QUAD_NS, rows * VNNI_ROW_QUAD_NS);
+    double tiles = lines * taps * whole * count * fmax(TILE_QUAD_NS, rows / count * TILE_ROW_QUAD_NS);
+
+    tiles += count * ceil(lines / 4) * TILE_PANEL_NS + TILE_CALL_NS;
+    if (whole > quads)
+        tiles += rows * taps * ceil(lines / 2) * TILE_COPY_NS;
+    return tiles / vnni;
+}
+
+const byte_tiles *bytes_tiles_for(int64_t rows, int64_t taps, int64_t quads, int64_t columns)
+{
+    const byte_tiles *tiles = byte_tiles_of_cpu();
+
+    return tiles != NULL && rows > 0 && columns > 0 && quads > 0 &&
+                   relative_tile_time((double)rows, (double)taps, (double)quads, (double)columns) < 1
+               ? tiles
+               : NULL;
+}
+
+const char *bytes_why(const char *text)
+{
+    return cpu_level_of_integers() >= CPU_AMX && tile_problem() != NULL ? tile_problem() : text;
 }
 
 static double count_of(const inlay_cost_request *request, const uint32_t *list, uint32_t count, uint32_t i)
@@ -70,6 +110,11 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         weights = count_of(request, info->inputs, info->input_count, at);
         flops = 2 * y * per;
         rate = BYTE_FLOPS_PER_NS / relative_product_time();
+        if (byte_tiles_of_cpu() != NULL && y > 0 && per > 0 && (!conv || op->window.group == 1)) {
+            const double columns = conv ? (double)w->dims[0].value : (double)w->dims[1].value;
+
+            rate /= fmin(1, relative_tile_time(y / columns, 1, ceil(per / 4), columns));
+        }
         more = conv ? y * REQUANTIZE_NS * relative_product_time() : 0;
         if (conv && op->window.group > 1 && w->dims[1].value < 8) {
             rate = 2 / THIN_TAP_NS / sqrt(relative_product_time());

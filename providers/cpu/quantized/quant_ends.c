@@ -12,7 +12,7 @@ inlay_status bytes_ends_of(cpu_build *build, const bytes_case *layer, bytes_ends
     const void *scales, *biases;
     inlay_status status = INLAY_OK;
 
-    *out = (bytes_ends){ .kind = layer->kind, .x_zero = (uint32_t)layer->x_zero };
+    *out = (bytes_ends){ .kind = layer->kind, .x_zero = (uint32_t)(layer->x_zero + layer->x_offset) };
     if (layer->kind == BYTE_FLOATS) {
         out->scale = layer->scale;
         out->shift = layer->shift;
@@ -51,7 +51,8 @@ struct first {
     cpu_native native;
     const int32_t *sums;
     int64_t channels, room;
-    uint32_t zero; /* as an unsigned byte, unless it is computed */
+    uint32_t zero; /* 0 if it is computed */
+    uint32_t offset;
     bool computes_zero, is_signed, biased;
 };
 
@@ -60,14 +61,14 @@ static inlay_status run_first(const cpu_native *native, const cpu_state *state, 
 {
     const struct first *first = (const struct first *)(const void *)native;
     const int32_t *bias = first->biased ? args[first->computes_zero ? 2 : 1] : NULL;
-    uint32_t zero = first->zero;
+    uint32_t zero = first->zero + first->offset;
     int32_t *to = args[0];
 
     (void)state;
     (void)run;
     (void)threads;
     if (first->computes_zero)
-        zero = first->is_signed ? (uint32_t)(*(const int8_t *)args[1] + 128) : (uint32_t) * (const uint8_t *)args[1];
+        zero += first->is_signed ? (uint32_t)(*(const int8_t *)args[1]) : (uint32_t) * (const uint8_t *)args[1];
     for (int64_t o = 0; o < first->room; o++)
         to[o] =
             (int32_t)((bias != NULL && o < first->channels ? (uint32_t)bias[o] : 0) - zero * (uint32_t)first->sums[o]);
@@ -81,6 +82,7 @@ inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t
                                 .channels = layer->window.out,
                                 .room = room,
                                 .zero = (uint32_t)layer->x_zero,
+                                .offset = (uint32_t)layer->x_offset,
                                 .computes_zero = layer->computes_zero,
                                 .is_signed = layer->input.layout.type == ELEMENT_INT8,
                                 .biased = layer->group->bias != INLAY_NONE };

@@ -1,6 +1,7 @@
-/* MatMulInteger-10 and QLinearMatMul-10..21 with a constant matrix: a GEMM of bytes into int32 (quant_rows.c), followed by
- * a loop that corrects for the zero points. The loop also does a Cast and a scale,
- * with bias and function, and the requantization of QLinearMatMul.
+/* MatMulInteger-10 and QLinearMatMul-10..21 with a constant matrix: a GEMM of bytes (quant_rows.c). The zero point of
+ * the left operand is in the initial values of the sums, a scale and a bias in the kernel's results (byte_ending). A loop
+ * over results that are in the cache corrects for zero points of the weights, and does a function, a sum, and the
+ * quantization of QLinearMatMul or of a QuantizeLinear.
  *
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
  *
@@ -73,28 +74,29 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ the epilogue */
 
-enum { ZERO_ARG = 1u << 0, ROWS_ARG = 1u << 1, SCALE_ARG = 1u << 2, BIAS_ARG = 1u << 3, ADDED_ARG = 1u << 4 };
+enum { ZERO_ARG = 1u << 0, SCALE_ARG = 1u << 1, BIAS_ARG = 1u << 2, ADDED_ARG = 1u << 3 };
 
 struct tail {
     cpu_native native;
-    int64_t m, n, k;
-    const int32_t *sums; /* [n] of the columns of the weights; in their pack */
-    int32_t *w_zeros;    /* [n] after this struct; NULL: all 0 */
-    uint32_t args;       /* set of *_ARG: the operands, in this order, between the sums and the result */
-    bool a_signed;       /* the left operand and its zero point are signed */
-    bool floats;         /* the result is float */
-    float *scales;       /* [n] after w_zeros: the result is requantized; NULL: it is not */
+    bytes_product product;
+    /* set of *_ARG: the operands, in this order, between the matrices and the result, which the arrays of a byte_ending
+     * follow */
+    uint32_t args;
+    int32_t *w_zeros; /* [n] after this struct; NULL: all 0 */
+    float *scales;    /* [n] after w_zeros: of QLinearMatMul; NULL: there is none */
+    bool a_signed;    /* the left operand and its zero point are signed */
+    bool floats;      /* the sums become floats */
+    bool quantizes;   /* the floats become bytes of the quantization y */
     bool y_signed;
-    float y_zero;
+    float y_scale, y_zero;
     int64_t scale_step;
     cpu_unary unary; /* FUNCTION_NONE: none */
 };
 
 typedef struct tail_call {
     const struct tail *tail;
-    const int32_t *acc;
-    const void *rows;
-    const float *scale, *bias, *added;
+    const char *rows; /* of the left operand */
+    const float *scale, *shift, *added;
     void *output;
     int32_t a_zero;
 } tail_call;
@@ -114,87 +116,90 @@ static bool is_supported_function(const cpu_unary *unary)
     return (unary->function == FUNCTION_RELU && unary->alpha == 0) || unary->function == FUNCTION_GELU;
 }
 
-enum { TILE = 1024 };
-
-static void finish_tile(const tail_call *call, int64_t row, int64_t from, int64_t n, int32_t rest)
-{
-    const byte_loops *const loops = KERNEL_BEST(byte_loops);
-    const struct tail *tail = call->tail;
-    int64_t at = row * tail->n + from;
-    int32_t sums[TILE];
-    float *output;
-
-    loops->without_zeros(sums, call->acc + at, tail->sums + from, n, call->a_zero);
-    if (tail->w_zeros != NULL)
-        loops->without_weight_zeros(sums, tail->w_zeros + from, n, rest);
-    if (tail->scales != NULL) {
-        float values[TILE];
-
-        loops->scaled(values, sums, n, tail->scales + from, 1);
-        q_quantize((char *)call->output + at, values, tail->y_signed, n, 1, tail->y_zero);
-        return;
-    }
-    if (!tail->floats) {
-        memcpy((int32_t *)call->output + at, sums, (size_t)n * sizeof *sums);
-        return;
-    }
-    output = (float *)call->output + at;
-    if (call->scale != NULL)
-        loops->scaled(output, sums, n, call->scale + from * tail->scale_step, tail->scale_step);
-    else
-        loops->as_floats(output, sums, n);
-    if (call->bias != NULL)
-        loops->add(output, call->bias + from, n);
-    if (tail->unary.function != FUNCTION_NONE)
-        apply_function(output, n, &tail->unary);
-    if (call->added != NULL)
-        loops->add(output, call->added + at, n);
-}
-
-static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+/* Finishes results of the kernel: sums if zero points of weights correct them, otherwise floats. A bytes_row_fn. */
+static void finish_row(const void *user, int64_t row, int64_t from, int64_t n, void *results)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
     const tail_call *call = user;
     const struct tail *tail = call->tail;
+    const int64_t at = row * tail->product.n + from;
+    float scaled[BYTES_MOST_RESULTS], *values = results;
 
-    (void)worker;
-    for (int64_t row = begin; row < end; row++) {
-        int32_t rest = 0;
+    INLAY_CHECK(n <= BYTES_MOST_RESULTS);
+    if (tail->w_zeros != NULL) {
+        const int64_t k = tail->product.k;
 
-        if (tail->w_zeros != NULL)
-            rest = (int32_t)((uint32_t)loops->sum((const char *)call->rows + row * tail->k, tail->a_signed, tail->k) -
-                             (uint32_t)tail->k * (uint32_t)call->a_zero);
-        for (int64_t from = 0; from < tail->n; from += TILE)
-            finish_tile(call, row, from, tail->n - from < TILE ? tail->n - from : TILE, rest);
+        loops->without_weight_zeros(results, tail->w_zeros + from, n,
+                                    (int32_t)((uint32_t)loops->sum(call->rows + row * k, tail->a_signed, k) -
+                                              (uint32_t)k * (uint32_t)call->a_zero));
+        if (tail->floats) {
+            loops->scaled(scaled, results, n, call->scale + from, 1);
+            loops->add(scaled, call->shift + from, n);
+            values = scaled;
+        }
     }
-    return INLAY_OK;
+    if (tail->unary.function != FUNCTION_NONE)
+        apply_function(values, n, &tail->unary);
+    if (call->added != NULL)
+        loops->add(values, call->added + at, n);
+    if (tail->quantizes)
+        q_quantize((char *)call->output + at, values, tail->y_signed, n, tail->y_scale, tail->y_zero);
+    else
+        memcpy((float *)call->output + at, values, (size_t)n * sizeof *values);
+}
+
+/* Fills the arrays of a byte_ending. Without a bias, the shift is -0: it changes no number. */
+static void fill_ending(const tail_call *call, const float *scale, const float *bias, int32_t *first, float *scales,
+                        float *shifts)
+{
+    const struct tail *tail = call->tail;
+    const bytes_product *product = &tail->product;
+    const uint32_t zero = (uint32_t)call->a_zero + (uint32_t)product->offset;
+
+    for (int64_t i = 0; i < product->n; i++)
+        first[i] = (int32_t)(0 - zero * (uint32_t)product->sums[i]);
+    if (tail->scales != NULL)
+        memcpy(scales, tail->scales, (size_t)product->n * sizeof *scales);
+    else
+        for (int64_t i = 0; i < product->n; i++)
+            scales[i] = scale != NULL ? scale[i * tail->scale_step] : 1;
+    for (int64_t i = 0; i < product->n; i++)
+        shifts[i] = bias != NULL ? bias[i] : -0.0f;
 }
 
 static inlay_status run_tail(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const struct tail *tail = (const struct tail *)(const void *)native;
-    tail_call call = { .tail = tail, .acc = args[0] };
-    int64_t grain = 16384 / tail->n + 1;
-    uint32_t next = 1;
+    tail_call call = { .tail = tail, .rows = args[0] };
+    const float *scale = NULL, *bias = NULL;
+    bytes_results results = { .user = &call };
+    uint32_t next = 2;
+    float *arrays;
 
-    INLAY_CHECK(tail->sums != NULL && tail->m >= 0);
     if ((tail->args & ZERO_ARG) != 0) {
         call.a_zero = tail->a_signed ? *(const int8_t *)args[next] : *(const uint8_t *)args[next];
         next++;
     }
-    if ((tail->args & ROWS_ARG) != 0)
-        call.rows = args[next++];
     if ((tail->args & SCALE_ARG) != 0)
-        call.scale = args[next++];
+        scale = args[next++];
     if ((tail->args & BIAS_ARG) != 0)
-        call.bias = args[next++];
+        bias = args[next++];
     if ((tail->args & ADDED_ARG) != 0)
         call.added = args[next++];
-    call.output = args[next];
-    if (threads <= 1 || tail->m <= grain)
-        return run_rows(&call, 0, tail->m, 0);
-    return state->host->parallel_for(state->host->ctx, run, tail->m, grain, run_rows, &call);
+    call.output = results.output = args[next++];
+    arrays = args[next];
+    results.ending = (byte_ending){ .kind = tail->floats && tail->w_zeros == NULL ? BYTE_FLOATS : BYTE_SUMS,
+                                    .first = (int32_t *)(void *)arrays,
+                                    .scale = arrays + tail->product.room,
+                                    .shift = arrays + 2 * tail->product.room };
+    call.scale = results.ending.scale;
+    call.shift = results.ending.shift;
+    if (tail->w_zeros != NULL || tail->unary.function != FUNCTION_NONE || call.added != NULL || tail->quantizes)
+        results.finish = finish_row;
+    fill_ending(&call, scale, bias, (int32_t *)(void *)arrays, arrays + tail->product.room,
+                arrays + 2 * tail->product.room);
+    return bytes_run_product(&tail->product, state, run, threads, args[0], args[1], &results);
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -209,6 +214,8 @@ static inlay_status fill_scales(cpu_build *build, struct tail *tail, int64_t n)
 
     INLAY_TRY(cpu_read_original(build, op->in[W_SCALE], &scales));
     tail->scales = (float *)((int32_t *)(tail + 1) + n);
+    tail->quantizes = true;
+    tail->y_scale = 1;
     tail->y_signed = cpu_type(build, op->out[0]) == ELEMENT_INT8;
     tail->y_zero = (float)op->quantized.zero;
     for (int64_t i = 0; i < n; i++) {
@@ -264,7 +271,7 @@ static bool along_columns(const cpu_build *build, uint32_t value, int64_t n, int
 
 struct operands {
     cpu_place at[6];
-    const cpu_place *places[8];
+    const cpu_place *places[10];
     uint32_t count;
 };
 
@@ -274,43 +281,64 @@ static inlay_status read_operand(cpu_build *build, uint32_t value, struct operan
 
     INLAY_CHECK(operands->count < KIT_COUNT(operands->at));
     if (status == INLAY_OK) {
-        operands->places[operands->count + 1] = &operands->at[operands->count];
+        operands->places[operands->count + 2] = &operands->at[operands->count];
         operands->count++;
     }
     return status;
 }
 
-/* Moves the first posts of the group into the tail: scale, bias, function, addend, in this order. *out_taken: their
- * number. */
-static inlay_status take_posts(cpu_build *build, const cpu_group *group, struct tail *tail, struct operands *operands,
-                               uint32_t *out_taken)
-{
-    uint32_t taken = 0;
-    const cpu_post *post = group->posts;
-    int64_t step;
-    inlay_status status = INLAY_OK;
+/* The posts of a group that the tail computes, in this order; INLAY_NONE: there is none of this kind. */
+struct tail_posts {
+    uint32_t scale, bias, unary, added;
+};
 
+/* The number of first posts of the group that the tail computes. */
+static uint32_t match_posts(const cpu_build *build, const cpu_group *group, struct tail_posts *out)
+{
+    const cpu_op *op = &build->compiled->ops[group->op];
+    const int64_t n = build->dims[op->in[inputs_of(op)->w]][1];
+    const cpu_post *post = group->posts;
+    uint32_t taken = 0;
+    int64_t step;
+
+    *out = (struct tail_posts){ INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE };
     if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].function == FUNCTION_MUL &&
-        along_columns(build, post[taken].other, tail->n, &tail->scale_step)) {
-        INLAY_TRY(read_operand(build, post[taken++].other, operands));
-        tail->args |= SCALE_ARG;
-    }
+        along_columns(build, post[taken].other, n, &step))
+        out->scale = taken++;
     if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].function == FUNCTION_ADD &&
-        along_columns(build, post[taken].other, tail->n, &step) && step != 0) {
-        INLAY_TRY(read_operand(build, post[taken++].other, operands));
-        tail->args |= BIAS_ARG;
-    }
+        along_columns(build, post[taken].other, n, &step) && step != 0)
+        out->bias = taken++;
     if (taken < group->post_count && post[taken].kind == CPU_POST_UNARY && is_supported_function(&post[taken].unary))
-        tail->unary = post[taken++].unary;
+        out->unary = taken++;
     if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].function == FUNCTION_ADD &&
         cpu_type(build, post[taken].other) == ELEMENT_FLOAT &&
         cpu_count(build, post[taken].other) == cpu_count(build, group->out) &&
-        build->ranks[post[taken].other] == build->ranks[group->out]) {
-        INLAY_TRY(read_operand(build, post[taken++].other, operands));
+        build->ranks[post[taken].other] == build->ranks[group->out])
+        out->added = taken++;
+    return taken;
+}
+
+static inlay_status take_posts(cpu_build *build, const cpu_group *group, const struct tail_posts *posts,
+                               struct tail *tail, struct operands *operands)
+{
+    inlay_status status = INLAY_OK;
+
+    if (posts->scale != INLAY_NONE) {
+        (void)along_columns(build, group->posts[posts->scale].other, tail->product.n, &tail->scale_step);
+        INLAY_TRY(read_operand(build, group->posts[posts->scale].other, operands));
+        tail->args |= SCALE_ARG;
+    }
+    if (posts->bias != INLAY_NONE) {
+        INLAY_TRY(read_operand(build, group->posts[posts->bias].other, operands));
+        tail->args |= BIAS_ARG;
+    }
+    if (posts->unary != INLAY_NONE)
+        tail->unary = group->posts[posts->unary].unary;
+    if (posts->added != INLAY_NONE) {
+        INLAY_TRY(read_operand(build, group->posts[posts->added].other, operands));
         tail->args |= ADDED_ARG;
     }
 done:
-    *out_taken = taken;
     return status;
 }
 
@@ -319,57 +347,66 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     const cpu_op *op = build->op;
     const struct inputs *at = inputs_of(op);
     int64_t k = build->dims[op->in[at->w]][0], n = build->dims[op->in[at->w]][1], m = cpu_count(build, op->in[0]) / k;
-    cpu_place place, sums, output;
+    cpu_place place, weights, output, arrays;
     struct operands operands = { .count = 0 };
-    uint32_t taken = 0;
+    struct tail_posts posts;
+    const uint32_t taken = match_posts(build, group, &posts);
     struct tail *tail = NULL;
     inlay_status status;
     tensor_layout layout;
 
     INLAY_TRY(make_tail(build, n, &tail));
     tail->native.run = run_tail;
-    tail->m = m;
-    tail->n = n;
-    tail->k = k;
     tail->a_signed = cpu_type(build, op->in[0]) == ELEMENT_INT8;
-    tail->floats = cpu_type(build, group->out) == ELEMENT_FLOAT;
+    tail->floats = cpu_type(build, group->out) != ELEMENT_INT32;
+    if (group->ends > 0) {
+        const cpu_op *last = &build->compiled->ops[group->ends - 1];
+
+        tail->quantizes = true;
+        tail->y_signed = cpu_type(build, group->out) == ELEMENT_INT8;
+        tail->y_scale = last->quantized.scale;
+        tail->y_zero = (float)last->quantized.zero;
+    }
     INLAY_TRY(cpu_read_plain(build, op->in[0], &place));
     if (op->reduction.axes != 0)
         INLAY_TRY(q_shift(build, op->in[at->w], 128));
-    INLAY_TRY(bytes_emit_product(build, &place, op->in[at->w], m, k, n, &sums, &tail->sums));
-    operands.places[0] = &sums;
+    INLAY_TRY(bytes_init_product(build, &place, op->in[at->w], m, k, n, &weights, &tail->product));
+    operands.places[0] = &place;
+    operands.places[1] = &weights;
     if (op->in_count > at->a_zero && op->in[at->a_zero] != INLAY_NONE) {
         INLAY_TRY(read_operand(build, op->in[at->a_zero], &operands));
         tail->args |= ZERO_ARG;
     }
-    if (tail->w_zeros != NULL) {
-        INLAY_TRY(read_operand(build, op->in[0], &operands));
-        tail->args |= ROWS_ARG;
-    }
-    INLAY_TRY(take_posts(build, group, tail, &operands, &taken));
+    INLAY_TRY(take_posts(build, group, &posts, tail, &operands));
     layout_plain(&layout, build->ranks[group->out], build->dims[group->out]);
     layout.type = cpu_type(build, group->out);
     if (taken == group->post_count)
         INLAY_TRY(cpu_result_place(build, group->out, &layout, &output));
     else
         INLAY_TRY(cpu_new_place(build, &layout, &output));
-    operands.places[operands.count + 1] = &output;
-    INLAY_TRY(cpu_emit_native(build, &tail->native, operands.places, operands.count + 2));
+    layout_plain(&layout, 1, (const int64_t[]){ 3 * tail->product.room });
+    INLAY_TRY(cpu_new_place(build, &layout, &arrays));
+    operands.places[operands.count + 2] = &output;
+    operands.places[operands.count + 3] = &arrays;
+    INLAY_TRY(cpu_emit_native(build, &tail->native, operands.places, operands.count + 4));
     INLAY_TRY(cpu_finish(build, group, taken, &output, true));
-    status = kernel_remember(build,
-                             &(kernel_choice){ .op = group->op,
-                                               .count = 1,
-                                               .source = KERNEL_ONLY,
-                                               .kernel = { KERNEL_BYTES_ROWS },
-                                               .why = "8-bit activations as in the model: sums are exact, the epilogue "
-                                                      "rounds as floats do" });
+    status =
+        kernel_remember(build, &(kernel_choice){ .op = group->op,
+                                                 .count = 1,
+                                                 .source = KERNEL_ONLY,
+                                                 .kernel = { KERNEL_BYTES_ROWS },
+                                                 .why = bytes_why("8-bit activations as in the model: sums are exact, "
+                                                                  "the epilogue rounds as floats do") });
 done:
     return status;
 }
 
-const cpu_family cpu_int8_product = {
-    .name = "int8 GEMM", .parse = parse, .lower = lower, .fuse = cpu_fuse_integer_reader, .takes_posts = true
-};
+const cpu_family cpu_int8_product = { .name = "int8 GEMM",
+                                      .parse = parse,
+                                      .lower = lower,
+                                      .fuse = cpu_fuse_integer_reader,
+                                      .fuse_last = cpu_fuse_final_quantize,
+                                      .takes_posts = true };
 
 static bool is_linear_conv(const cpu_op *op)
 {
@@ -404,10 +441,14 @@ void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *tak
 void cpu_fuse_final_quantize(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
 {
     const cpu_op *op = &build->compiled->ops[group->op], *quantize = &build->compiled->ops[next];
+    struct tail_posts posts;
 
-    if (taken[next] || op->row->family != &cpu_int8_conv || is_linear_conv(op) ||
-        cpu_type(build, group->out) != ELEMENT_FLOAT || build->compiled->values[group->out].output != INLAY_NONE ||
-        quantize->row->family != &cpu_quantize || !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
+    if (taken[next] || cpu_type(build, group->out) != ELEMENT_FLOAT ||
+        build->compiled->values[group->out].output != INLAY_NONE || quantize->row->family != &cpu_quantize)
+        return;
+    if (op->row->family == &cpu_int8_product
+            ? match_posts(build, group, &posts) < group->post_count
+            : is_linear_conv(op) || !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
         return;
     taken[next] = 1;
     group->ends = next + 1;

@@ -4,25 +4,17 @@
 #include "cpu/convolution/tiles.h"
 #include "cpu/weights/read.h"
 
-/* DEEP: most bytes of a row, since rows of a tile are widened, or copied to a multiple of 4, on the stack. */
-enum { DEEP = 8192, STRIP_ROWS = 6, STRIP_END = 16 };
-
-struct rows {
-    cpu_native native;
-    const byte_set *set;
-    int64_t m, k, n, quads;
-    int64_t tiles, block;  /* tiles of rows, and of a unit */
-    int64_t panels, chunk; /* panels of columns, and of a unit */
-    bool flip;
-    int32_t first[]; /* [n] the initial values of sums */
-};
+/* DEEP: most bytes of a row, since rows of a tile are widened, or copied to a multiple of 4, on the stack; STRIP: bytes
+ * for them. GAP: rows of results do not start at addresses that share a set of the cache. */
+enum { DEEP = 8192, STRIP_ROWS = 6, STRIP = STRIP_ROWS * DEEP * 2, STRIP_END = 16 };
+enum { MOST_ROWS = 32, GAP = 16, RESULTS_STEP = BYTES_MOST_RESULTS + GAP };
 
 typedef struct rows_call {
-    const struct rows *rows;
-    void *const *args;
+    const bytes_product *rows;
+    const uint8_t *x;
+    const int8_t *w;
+    const bytes_results *results;
 } rows_call;
-
-enum { ARG_X, ARG_W, ARG_Y };
 
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why)
 {
@@ -35,16 +27,16 @@ bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why
 }
 
 /* Rows [first, last) in the format of the kernel, *out_step bytes apart: the input itself, or a copy in strip. */
-static const uint8_t *prepare_rows(const struct rows *rows, const uint8_t *input, int64_t first, int64_t last,
+static const uint8_t *prepare_rows(const bytes_product *rows, const uint8_t *input, int64_t first, int64_t last,
                                    int16_t *strip, int64_t *out_step)
 {
     const int64_t whole = rows->k / 4 * 4, depth = rows->quads * 4;
     uint8_t *bytes = (uint8_t *)strip;
 
-    INLAY_CHECK(last - first <= STRIP_ROWS && rows->k <= DEEP);
     *out_step = rows->set->wide ? depth * 2 : whole == rows->k ? rows->k : depth;
     if (!rows->set->wide && whole == rows->k)
         return input + first * rows->k;
+    INLAY_CHECK((last - first) * *out_step <= STRIP);
     for (int64_t i = first; i < last; i++) {
         const uint8_t *row = input + i * rows->k;
         uint8_t four[4] = { 0 };
@@ -53,9 +45,9 @@ static const uint8_t *prepare_rows(const struct rows *rows, const uint8_t *input
         if (rows->set->wide) {
             int16_t *to = strip + (i - first) * depth;
 
-            rows->set->widen(row, whole, rows->flip, to);
+            rows->set->widen(row, whole, rows->is_signed, to);
             if (whole < rows->k)
-                rows->set->widen(four, sizeof four, rows->flip, to + whole);
+                rows->set->widen(four, sizeof four, rows->is_signed, to + whole);
         } else {
             memcpy(bytes + (i - first) * depth, row, (size_t)whole);
             memcpy(bytes + (i - first) * depth + whole, four, (size_t)(depth - whole));
@@ -64,79 +56,95 @@ static const uint8_t *prepare_rows(const struct rows *rows, const uint8_t *input
     return bytes;
 }
 
-static void multiply_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t past)
+/* Multiplies the rows of a tile by panels [panel, past), at most BYTES_MOST_RESULTS columns. */
+static void multiply_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t past, int *shaped)
 {
     static const int64_t start = 0;
-    const struct rows *rows = call->rows;
+    const bytes_product *rows = call->rows;
+    const bytes_results *results = call->results;
     const byte_set *set = rows->set;
-    const int64_t first = tile * rows->m / rows->tiles, last = (tile + 1) * rows->m / rows->tiles;
-    int16_t strip[STRIP_ROWS * DEEP + STRIP_END];
+    const int64_t first = tile * rows->m / rows->row_tiles, last = (tile + 1) * rows->m / rows->row_tiles;
+    const int64_t from = panel * set->width, to = past * set->width < rows->n ? past * set->width : rows->n;
+    int16_t strip[STRIP / 2 + STRIP_END];
+    _Alignas(64) int32_t values[MOST_ROWS * RESULTS_STEP]; /* or floats */
     byte_product product = { .taps = &start,
                              .tap_count = 1,
                              .steps = set->wide ? 2 * rows->quads : rows->quads,
-                             .y_pixel = rows->n * (int64_t)sizeof(int32_t),
-                             .flip = rows->flip && !set->wide,
-                             .ending.kind = BYTE_SUMS };
+                             .y_pixel = (results->finish != NULL ? RESULTS_STEP : rows->n) * (int64_t)sizeof values[0],
+                             .flip = rows->is_signed && !set->wide,
+                             .ending = results->ending };
 
-    product.input = prepare_rows(rows, call->args[ARG_X], first, last, strip, &product.x_pixel);
+    INLAY_CHECK(last - first <= (rows->tiles != NULL ? MOST_ROWS : STRIP_ROWS) && to - from <= BYTES_MOST_RESULTS);
+    product.input = prepare_rows(rows, call->x, first, last, strip, &product.x_pixel);
     for (; panel < past; panel++) {
         const int64_t column = panel * set->width, left = rows->n - column;
 
         product.columns = left < set->width ? left : set->width;
         product.lines = (product.columns + set->lanes - 1) / set->lanes;
-        product.weights = (const int8_t *)call->args[ARG_W] + panel * rows->quads * set->width * 4;
-        product.output = (int32_t *)call->args[ARG_Y] + first * rows->n + column;
-        product.ending.first = rows->first + column;
-        set->multiply(&product, (int)(last - first));
+        product.weights = call->w + panel * rows->quads * set->width * 4;
+        product.output =
+            results->finish != NULL ? values + column - from : (int32_t *)results->output + first * rows->n + column;
+        product.ending.first = results->ending.first + column;
+        product.ending.scale = results->ending.scale + column;
+        product.ending.shift = results->ending.shift + column;
+        if (rows->tiles != NULL)
+            rows->tiles->multiply(&product, (int)(last - first), shaped);
+        else
+            set->multiply(&product, (int)(last - first));
     }
+    for (int64_t i = first; results->finish != NULL && i < last; i++)
+        results->finish(results->user, i, from, to - from, values + (i - first) * RESULTS_STEP);
 }
 
+/* A few panels, which then are in the cache, are multiplied by all rows of a unit before the next panels. */
 static inlay_status rows_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rows_call *call = user;
-    const struct rows *rows = call->rows;
-    const int64_t chunks = (rows->panels + rows->chunk - 1) / rows->chunk;
+    const bytes_product *rows = call->rows;
+    const int64_t chunks = (rows->panels + rows->chunk - 1) / rows->chunk, few = BYTES_MOST_RESULTS / rows->set->width;
+    int shaped = 0;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
         const int64_t first = u / chunks * rows->block,
-                      last = first + rows->block < rows->tiles ? first + rows->block : rows->tiles;
-        const int64_t panel = u % chunks * rows->chunk,
-                      past = panel + rows->chunk < rows->panels ? panel + rows->chunk : rows->panels;
+                      last = first + rows->block < rows->row_tiles ? first + rows->block : rows->row_tiles;
+        const int64_t chunk = u % chunks * rows->chunk,
+                      past = chunk + rows->chunk < rows->panels ? chunk + rows->chunk : rows->panels;
 
-        for (int64_t t = first; t < last; t++)
-            multiply_tile(call, t, panel, past);
+        for (int64_t panel = chunk; panel < past; panel += few)
+            for (int64_t t = first; t < last; t++)
+                multiply_tile(call, t, panel, panel + few < past ? panel + few : past, &shaped);
     }
+    if (rows->tiles != NULL)
+        rows->tiles->end(&shaped);
     return INLAY_OK;
 }
 
-static inlay_status run_product(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
-                                uint32_t threads)
+inlay_status bytes_run_product(const bytes_product *product, const cpu_state *state, inlay_run *run, uint32_t threads,
+                               const void *x, const void *w, const bytes_results *results)
 {
-    const struct rows *rows = (const struct rows *)(const void *)native;
-    rows_call call = { rows, args };
-    const int64_t units =
-        (rows->tiles + rows->block - 1) / rows->block * ((rows->panels + rows->chunk - 1) / rows->chunk);
+    rows_call call = { product, x, w, results };
+    const int64_t units = (product->row_tiles + product->block - 1) / product->block *
+                          ((product->panels + product->chunk - 1) / product->chunk);
 
     if (threads <= 1 || units < 2)
         return rows_units(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, rows_units, &call);
 }
 
-inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
-                                int64_t n, cpu_place *out, const int32_t **out_sums)
+inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
+                                int64_t n, cpu_place *out_weights, bytes_product *out)
 {
     enum { ALONE_FLOPS = 400000 };
     const byte_set *set = build->state->bytes;
-    const int64_t weights_dims[] = { n, k }, w_strides[] = { 1, n }, y_dims[] = { m, n };
+    const byte_tiles *tiles = bytes_tiles_for(m, 1, (k + 3) / 4, n);
+    const int64_t weights_dims[] = { n, k }, w_strides[] = { 1, n };
     const uint32_t threads = 2.0 * (double)m * (double)k * (double)n > ALONE_FLOPS ? build->instance->threads : 1;
-    const int64_t room = (n + set->lanes - 1) / set->lanes * set->lanes;
-    struct rows *rows = NULL;
-    const int32_t *sums;
+    const bool is_signed = place->layout.type == ELEMENT_INT8;
+    int64_t height = STRIP_ROWS;
     inlay_status status;
     tensor_layout plain, layout;
     tiles_cut cut;
-    cpu_place w;
 
     INLAY_CHECK(set != NULL && k <= DEEP); /* bytes_offer_product */
     layout_strides(&plain, 2, weights_dims, w_strides);
@@ -144,29 +152,26 @@ inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32
     if (!bytes_tiles_layout(set, &plain, &layout))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large",
                           build->op->name);
-    INLAY_TRY(cpu_read_constant(build, weights, &plain, &layout, &w));
-    sums = *out_sums = bytes_tiles_sums(set, &layout, build->instance->buffers[w.buffer].data, n);
-    layout_plain(&layout, 2, y_dims);
-    layout.type = ELEMENT_INT32;
-    INLAY_TRY(cpu_new_place(build, &layout, out));
-    rows = cpu_new_native(build, sizeof *rows + (size_t)room * sizeof rows->first[0]);
-    if (rows == NULL)
-        return q_no_memory(build);
-    *rows = (struct rows){ .native = { .run = run_product, .pooled = true },
-                           .set = set,
-                           .m = m,
-                           .k = k,
-                           .n = n,
-                           .quads = (k + 3) / 4,
-                           .tiles = (m + STRIP_ROWS - 1) / STRIP_ROWS,
-                           .panels = (n + set->width - 1) / set->width,
-                           .flip = place->layout.type == ELEMENT_INT8 };
-    for (int64_t o = 0; rows->flip && o < n; o++)
-        rows->first[o] = (int32_t)(0u - 128u * (uint32_t)sums[o]);
-    tiles_find_cut(rows->tiles, STRIP_ROWS * k, rows->panels, rows->quads, threads, &cut);
-    rows->block = cut.block;
-    rows->chunk = cut.chunk;
-    status = cpu_emit_native(build, &rows->native, (const cpu_place *const[]){ place, &w, out }, 3);
-done:
-    return status;
+    status = cpu_read_constant(build, weights, &plain, &layout, out_weights);
+    if (status != INLAY_OK)
+        return status;
+    if (tiles != NULL)
+        height = k % 4 == 0 || tiles->rows * (k + 3) <= STRIP ? tiles->rows : STRIP / (k + 3);
+    *out =
+        (bytes_product){ .set = set,
+                         .tiles = tiles,
+                         .m = m,
+                         .k = k,
+                         .n = n,
+                         .quads = (k + 3) / 4,
+                         .room = (n + set->lanes - 1) / set->lanes * set->lanes,
+                         .row_tiles = (m + height - 1) / height,
+                         .panels = (n + set->width - 1) / set->width,
+                         .is_signed = is_signed,
+                         .sums = bytes_tiles_sums(set, &layout, build->instance->buffers[out_weights->buffer].data, n),
+                         .offset = is_signed && tiles == NULL ? 128 : 0 };
+    tiles_find_cut(out->row_tiles, height * k, out->panels, out->quads, threads, &cut);
+    out->block = cut.block;
+    out->chunk = cut.chunk;
+    return INLAY_OK;
 }

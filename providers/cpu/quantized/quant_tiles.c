@@ -18,6 +18,7 @@ OPTIONAL_WITH(bytes_pack_tiles, "cpu_int8_conv cpu_int8_product");
 struct direct {
     cpu_native native;
     const byte_set *set;
+    const byte_tiles *tiles;  /* used instead of set->multiply; NULL: not */
     int64_t rows, row_pixels; /* of the output; rows that are contiguous in input and output are merged into one */
     int64_t height;           /* output rows of an image */
     int64_t s_image, s_row, s_pixel; /* bytes of the input from one output image, row, pixel to the next */
@@ -45,7 +46,15 @@ typedef struct direct_call {
 
 /* STRIP: elements of the widened windows of a few tiles; those of one tile may have up to STRIP_MOST. STRIP_END: room
  * for byte_set.widen, which writes past the end. */
-enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000, STRIP = 8192, STRIP_MOST = 32768, STRIP_END = 16, MOST_WIDTH = 64 };
+enum {
+    TILE_MOST = 32,
+    TILE_PIXELS = 6,
+    ALONE_FLOPS = 400000,
+    STRIP = 8192,
+    STRIP_MOST = 32768,
+    STRIP_END = 16,
+    MOST_WIDTH = 64
+};
 enum { FETCHING_TILES = 32 }; /* most tiles that prefetch a panel together */
 
 static int64_t lines_of(const byte_set *set, int64_t channels)
@@ -68,10 +77,12 @@ typedef struct pixel_run {
     bool flip;
 } pixel_run;
 
-/* Weights that the next `left` tiles prefetch in equal parts, since the memory bandwidth is limited. */
+/* Weights that the next `left` tiles prefetch in equal parts, since the memory bandwidth is limited; of byte_tiles:
+ * `shaped`. */
 struct fetching {
     const int8_t *next;
     int64_t step, left;
+    int *shaped;
 };
 
 static const int8_t *panel_at(const direct_call *call, int64_t panel)
@@ -86,13 +97,14 @@ static void multiply_panel(const direct_call *call, int64_t panel, const pixel_r
     const struct direct *direct = call->direct;
     const byte_set *set = direct->set;
     const int64_t column = panel * set->width, left = direct->channels - column;
-    const int64_t lines = lines_of(set, left < set->width ? left : set->width), most = set->rows[lines - 1];
+    const int64_t lines = lines_of(set, left < set->width ? left : set->width),
+                  most = direct->tiles != NULL ? direct->tiles->rows : set->rows[lines - 1];
     const int64_t pixels = run->last - run->first, tiles = (pixels + most - 1) / most;
     const int64_t least = pixels / tiles, more = pixels % tiles; /* the first `more` tiles have one more pixel */
     const bool has_epilogue = bytes_has_more(&direct->floats);
     int64_t pixel = run->row * direct->row_pixels + run->first;
     uint8_t *output = (uint8_t *)call->args[BYTES_Y] + (pixel * direct->channels + column) * direct->y_bytes;
-    float floats[BYTE_ROWS * MOST_WIDTH];
+    float floats[TILE_MOST * MOST_WIDTH];
     byte_product product = {
         .input = run->input,
         .x_pixel = run->x_pixel,
@@ -106,7 +118,7 @@ static void multiply_panel(const direct_call *call, int64_t panel, const pixel_r
         .ending = direct->ending,
     };
 
-    INLAY_CHECK(panel < direct->panels && lines <= BYTE_LINES && most <= BYTE_ROWS && set->width <= MOST_WIDTH);
+    INLAY_CHECK(panel < direct->panels && lines <= BYTE_LINES && most <= TILE_MOST && set->width <= MOST_WIDTH);
     product.ending.first = call->first + column;
     product.ending.scale += column;
     product.ending.shift += direct->ending.kind == BYTE_FLOATS ? column : 0;
@@ -118,7 +130,10 @@ static void multiply_panel(const direct_call *call, int64_t panel, const pixel_r
         product.ahead_step = ahead->left-- > 0 ? ahead->step : 0;
         product.ahead = ahead->next;
         ahead->next += product.ahead_step * direct->tap_count * direct->quads;
-        set->multiply(&product, (int)rows);
+        if (direct->tiles != NULL)
+            direct->tiles->multiply(&product, (int)rows, ahead->shaped);
+        else
+            set->multiply(&product, (int)rows);
         if (has_epilogue)
             bytes_finish(&direct->floats, call->args, floats, pixel, rows, column, product.columns, output,
                          direct->channels);
@@ -156,7 +171,7 @@ static void multiply_by_windows(const direct_call *call, int64_t panel, int64_t 
                 for (int64_t tap = 0; tap < direct->tap_count; tap++, wide += direct->quads * 4)
                     direct->set->widen(input + direct->taps[tap], direct->quads * 4, direct->flip, wide);
         for (int64_t k = panel; k < past; k++)
-            multiply_panel(call, k, &run, &(struct fetching){ panel_at(call, k), 0, 0 });
+            multiply_panel(call, k, &run, &(struct fetching){ panel_at(call, k), 0, 0, NULL });
     }
 }
 
@@ -179,7 +194,7 @@ static void multiply_by_rows(const direct_call *call, int64_t panel, int64_t pas
     for (int64_t i = 0; i < direct->window_rows; i++)
         direct->set->widen(all->input + i * direct->window_row, span, direct->flip, strip + i * direct->wide_row);
     for (; panel < past; panel++)
-        multiply_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0 });
+        multiply_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0, NULL });
 }
 
 /* The pixels of tiles [*io_first, last) that are in the first of their rows; advances *io_first to the next row. */
@@ -214,6 +229,7 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
     const int64_t chunks = (direct->panels + direct->chunk - 1) / direct->chunk,
                   tiles = direct->rows * direct->row_tiles;
     const int64_t line = direct->set->width * 4;
+    int shaped = 0;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
@@ -230,7 +246,8 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
         }
         for (int64_t k = chunk; k < past && direct->wide_row == 0 && direct->strip == 0; k++) {
             const bool more = u - begin < chunks && k + 1 < past;
-            struct fetching ahead = { panel_at(call, more ? k + 1 : k), (line + share - 1) / share, more ? share : 0 };
+            struct fetching ahead = { panel_at(call, more ? k + 1 : k), (line + share - 1) / share, more ? share : 0,
+                                      &shaped };
 
             for (int64_t t = first; t < last;) {
                 const pixel_run run = next_run(call, &t, last);
@@ -239,6 +256,8 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
             }
         }
     }
+    if (direct->tiles != NULL)
+        direct->tiles->end(&shaped);
     return INLAY_OK;
 }
 
@@ -266,7 +285,10 @@ bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tenso
     for (int d = 2; d < weights->rank; d++)
         if (__builtin_mul_overflow(dims[4], weights->dims[d], &dims[4]))
             return false;
-    dims[4] = (dims[4] + (int64_t)sizeof(int32_t)) / parts;
+    dims[4] += (int64_t)sizeof(int32_t);
+    if (byte_tiles_of_cpu() != NULL) /* they read past the weights */
+        dims[4] += (BYTE_PAST + dims[5] - 1) / dims[5] / parts * parts + parts;
+    dims[4] /= parts;
     layout_plain(layout, 6, dims);
     layout->type = ELEMENT_INT8;
     return true;
@@ -447,11 +469,12 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     kernel_conv_shape *window = &layer->window;
     const byte_set *set = build->state->bytes;
     const int64_t room = lines_of(set, window->out) * set->lanes;
-    int64_t pixel, tap_count;
+    const byte_tiles *tiles;
+    int64_t pixel, tap_count, quads;
     const int32_t *sums;
     int32_t *first;
     float *scale;
-    bool merged;
+    bool merged, one_row;
     bytes_ends ends;
     inlay_status status;
     cpu_place weights, output;
@@ -462,11 +485,18 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
         (window->kernel[1] > 1 && tiles_pixel_step(&layer->input.layout) != window->in))
         INLAY_TRY(bytes_add_border(build, layer));
     pixel = tiles_pixel_step(&layer->input.layout);
+    /* Can all output rows be one? */
+    one_row = window->stride[0] * window->width == window->out_width * window->stride[1] &&
+              (window->images == 1 || window->height == window->out_height * window->stride[0]);
     merged = window->dilation[1] == 1;
     tap_count = window->kernel[0] * (merged ? 1 : window->kernel[1]);
     if (!bytes_tiles_layout(set, &layer->weights, &layout))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large", op->name);
     INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &layout, &weights));
+    quads = bytes_in_fours(window->in) / 4 * (merged ? window->kernel[1] : 1);
+    tiles = bytes_tiles_for(window->out_width * (one_row ? window->out_height * window->images : 1), tap_count, quads,
+                            window->out);
+    layer->x_offset = layer->input.layout.type == ELEMENT_INT8 && tiles == NULL ? 128 : 0;
     sums = bytes_tiles_sums(set, &layout, build->instance->buffers[weights.buffer].data, window->out);
     if (layer->computes_first)
         INLAY_TRY(bytes_emit_first(build, layer, sums, room));
@@ -477,6 +507,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
         return q_no_memory(build);
     *direct = (struct direct){ .native.run = run_direct,
                                .set = set,
+                               .tiles = tiles,
                                .rows = window->images * window->out_height,
                                .row_pixels = window->out_width,
                                .height = window->out_height,
@@ -484,7 +515,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
                                .s_row = window->stride[0] * window->width * pixel,
                                .s_pixel = window->stride[1] * pixel,
                                .tap_count = tap_count,
-                               .quads = bytes_in_fours(window->in) / 4 * (merged ? window->kernel[1] : 1),
+                               .quads = quads,
                                .channels = window->out,
                                .flip = layer->input.layout.type == ELEMENT_INT8,
                                .y_bytes = (int64_t)cpu_type_bytes(output.layout.type),
@@ -503,8 +534,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     for (int64_t o = 0; o < window->out; o++)
         bytes_end_channel(&ends, o, sums[o], &first[o], &scale[o], &scale[room + o]);
     /* Widened rows (wide_row) hold the input of one output row, so they cannot be merged. */
-    if (direct->wide_row == 0 && direct->s_row == direct->row_pixels * direct->s_pixel &&
-        (window->images == 1 || direct->s_image == direct->height * direct->s_row)) {
+    if (direct->wide_row == 0 && one_row) {
         direct->row_pixels *= direct->rows;
         direct->rows = direct->height = 1;
     }
@@ -577,7 +607,7 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
     if (status != INLAY_OK)
         return status;
     if (layer.input.layout.type == ELEMENT_INT8)
-        layer.x_zero += 128;
+        layer.x_offset = 128;
     cpu_window_weights(build, layer.w_value, &layer.weights);
     layer.weights.type = ELEMENT_INT8;
     if (cpu_type(build, layer.w_value) == ELEMENT_UINT8) {
@@ -592,7 +622,7 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
                                  &(kernel_choice){ .op = group->op,
                                                    .count = 1,
                                                    .source = KERNEL_ONLY,
-                                                   .why = bounds[layer.kind],
+                                                   .why = bytes_why(bounds[layer.kind]),
                                                    .kernel = { layer.window.group == 1 ? KERNEL_BYTES_TILES
                                                                                        : KERNEL_BYTES_CHANNELS } });
 }
