@@ -120,13 +120,13 @@ static void describe_list(json_out *json, const char *name, uint32_t count, io_f
         json_text(json, "name", info.name);
         json_whole(json, "kind", info.kind == INLAY_KIND_TENSOR ? (uint64_t)info.dtype : 0);
         json_bool(json, "optional", info.optional != 0 || info.kind == INLAY_KIND_OPTIONAL);
-        json_bool(json, "scalar", info.kind == INLAY_KIND_TENSOR && info.rank == 0);
+        json_bool(json, "scalar", info.kind == INLAY_KIND_TENSOR && info.declared_rank == 0);
         json_open(json, "shape", '[', true);
-        for (uint32_t d = 0; info.rank != INLAY_RANK_UNKNOWN && d < info.rank; d++)
-            if (info.dims[d] >= 0)
-                json_whole(json, NULL, (uint64_t)info.dims[d]);
+        for (uint32_t d = 0; info.declared_rank != INLAY_RANK_UNKNOWN && d < info.declared_rank; d++)
+            if (info.declared_dims[d] >= 0)
+                json_whole(json, NULL, (uint64_t)info.declared_dims[d]);
             else
-                json_text(json, NULL, info.dim_names[d]);
+                json_text(json, NULL, info.declared_dim_names[d]);
         json_close(json);
         json_close(json);
     }

@@ -202,11 +202,46 @@ static void negative_sums_of_dims(void **state)
     rig_close(&rig);
 }
 
+/* The declared shape: that of the file, with sizes that inference found, and without names that it made up. */
+static void declared_shapes(void **state)
+{
+    static const struct {
+        const char *from, *to; /* the declared shapes of x and of y = Relu(x) */
+        int64_t dims[2];
+        const char *names[2];
+    } rows[] = {
+        { "?,2", "?,2", { -1, 2 }, { "", "" } },  { "N,2", "?,2", { -1, 2 }, { "N", "" } },
+        { "N,2", "M,2", { -1, 2 }, { "M", "" } }, { "3,2", "M,?", { 3, 2 }, { "", "" } },
+        { "N,2", "M,K", { -1, 2 }, { "M", "" } }, { "N,M", "M,?", { -1, -1 }, { "M", "M" } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17);
+        struct rig rig;
+
+        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, rows[i].from);
+        mw_node(&wire, "Relu", "x", "y");
+        mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, rows[i].to);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, NULL);
+        assert_int_equal(inlay_session_output(rig.session, 0, &info), INLAY_OK);
+        assert_int_equal(info.declared_rank, 2);
+        for (int d = 0; d < 2; d++) {
+            assert_int_equal(info.declared_dims[d], rows[i].dims[d]);
+            assert_string_equal(info.declared_dim_names[d], rows[i].names[d]);
+        }
+        rig_close(&rig);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sessions_in_threads), cmocka_unit_test(caller_lists),
-                                        cmocka_unit_test(invalid_options), cmocka_unit_test(sums_of_dims),
-                                        cmocka_unit_test(negative_sums_of_dims) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(declared_shapes), cmocka_unit_test(sessions_in_threads),
+                                        cmocka_unit_test(caller_lists),    cmocka_unit_test(invalid_options),
+                                        cmocka_unit_test(sums_of_dims),    cmocka_unit_test(negative_sums_of_dims) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

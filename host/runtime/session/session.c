@@ -328,6 +328,56 @@ static inlay_status open_providers(inlay_session *session, const inlay_options *
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
+/* Does the file name an axis of an input so? Inference makes up the names of other symbols. */
+static bool is_of_file(const struct graph *graph, uint32_t symbol)
+{
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_value *input = &graph->values[graph->inputs[i]];
+
+        for (uint32_t d = 0; input->declared && input->declared_rank != INLAY_RANK_UNKNOWN && d < input->declared_rank;
+             d++)
+            if (input->declared_dims[d].kind == INLAY_DIM_SYMBOLIC && input->declared_dims[d].symbol == symbol)
+                return true;
+    }
+    return false;
+}
+
+/* Axis d of a declared shape. As in ONNX Runtime, a size that inference found replaces a name, and the name of an input's
+ * axis replaces nothing but an axis without a name. */
+static inlay_dim declared_dim(const struct graph *graph, const graph_value *value, uint32_t rank, uint32_t d)
+{
+    const inlay_dim none = { .kind = INLAY_DIM_UNKNOWN };
+    const inlay_dim declared = value->declared && value->declared_rank == rank ? value->declared_dims[d] : none;
+    const inlay_dim inferred = value->info.rank == rank ? value->info.dims[d] : none;
+
+    if (declared.kind == INLAY_DIM_FIXED || inferred.kind == INLAY_DIM_FIXED)
+        return declared.kind == INLAY_DIM_FIXED ? declared : inferred;
+    if (declared.kind != INLAY_DIM_SYMBOLIC && inferred.kind == INLAY_DIM_SYMBOLIC &&
+        is_of_file(graph, inferred.symbol))
+        return inferred;
+    return declared;
+}
+
+struct shape_text {
+    int64_t *dims;
+    const char **names;
+};
+
+static bool shape_alloc(inlay_session *session, uint32_t rank, struct shape_text *out)
+{
+    const size_t count = rank == INLAY_RANK_UNKNOWN ? 1 : (size_t)rank + 1;
+
+    out->dims = arena_array(&session->arena, count, sizeof *out->dims);
+    out->names = arena_array(&session->arena, count, sizeof *out->names);
+    return out->dims != NULL && out->names != NULL;
+}
+
+static void shape_set(const inlay_session *session, const inlay_dim *dim, uint32_t d, struct shape_text *out)
+{
+    out->dims[d] = dim->kind == INLAY_DIM_FIXED ? dim->value : -1;
+    out->names[d] = dim->kind == INLAY_DIM_SYMBOLIC ? session->model->symbols[dim->symbol].name.data : "";
+}
+
 static inlay_status describe(inlay_session *session, const uint32_t *values, uint32_t count, inlay_io_info **out_list)
 {
     const struct graph *graph = session->model->main;
@@ -336,31 +386,35 @@ static inlay_status describe(inlay_session *session, const uint32_t *values, uin
     *out_list = list;
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         const graph_value *value = &graph->values[values[i]];
-        /* If no shape can be inferred before the run, report the declared one. */
-        const bool declared = value->info.rank == INLAY_RANK_UNKNOWN && value->declared;
-        const inlay_dim *from = declared ? value->declared_dims : value->info.dims;
-        const uint32_t known = declared ? value->declared_rank : value->info.rank;
-        uint32_t rank = known == INLAY_RANK_UNKNOWN ? 0 : known;
-        int64_t *dims = arena_array(&session->arena, (size_t)rank + 1, sizeof *dims);
-        const char **names = arena_array(&session->arena, (size_t)rank + 1, sizeof *names);
+        const bool has_declared = value->declared && value->declared_rank != INLAY_RANK_UNKNOWN;
+        /* If no shape can be inferred before the run, report the declared one, and the other way round. */
+        const bool use_declared = value->info.rank == INLAY_RANK_UNKNOWN && has_declared;
+        const uint32_t rank = use_declared ? value->declared_rank : value->info.rank;
+        const uint32_t declared_rank = has_declared ? value->declared_rank : value->info.rank;
+        struct shape_text found, declared;
 
-        if (dims == NULL || names == NULL)
+        if (!shape_alloc(session, rank, &found) || !shape_alloc(session, declared_rank, &declared))
             return INLAY_OUT_OF_MEMORY;
-        for (uint32_t d = 0; d < rank; d++) {
-            const inlay_dim *dim = &from[d];
-            dims[d] = dim->kind == INLAY_DIM_FIXED ? dim->value : -1;
-            names[d] = dim->kind == INLAY_DIM_SYMBOLIC ? session->model->symbols[dim->symbol].name.data : "";
+        for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank; d++)
+            shape_set(session, use_declared ? &value->declared_dims[d] : &value->info.dims[d], d, &found);
+        for (uint32_t d = 0; declared_rank != INLAY_RANK_UNKNOWN && d < declared_rank; d++) {
+            const inlay_dim dim = declared_dim(graph, value, declared_rank, d);
+
+            shape_set(session, &dim, d, &declared);
         }
         list[i] = (inlay_io_info){ .struct_size = sizeof *list,
                                    .name = value->info.name.data,
                                    .kind = value->info.kind,
                                    .dtype = value->info.dtype,
-                                   .rank = known,
+                                   .rank = rank,
                                    .optional = value->has_default,
-                                   .dims = dims,
-                                   .dim_names = names,
+                                   .dims = found.dims,
+                                   .dim_names = found.names,
                                    .key_dtype = value->map_key,
-                                   .sparse = value->sparse };
+                                   .sparse = value->sparse,
+                                   .declared_rank = declared_rank,
+                                   .declared_dims = declared.dims,
+                                   .declared_dim_names = declared.names };
     }
     return list == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }

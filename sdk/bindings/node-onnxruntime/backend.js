@@ -47,7 +47,10 @@ class Handler {
   // fetches: tensors by output name; those that are not null receive the output.
   async run(feeds, fetches, options) {
     if (options && options.logSeverityLevel !== undefined) checkNumber('logSeverityLevel', options.logSeverityLevel, 4);
-    const results = await this.#session.run(feeds, fetches, options);
+    // onnxruntime-node ignores feeds that are no inputs.
+    const known = [...this.#session.inputNames, ...this.#session.overridableInitializerNames];
+    const used = Object.fromEntries(known.filter((name) => name in feeds).map((name) => [name, feeds[name]]));
+    const results = await this.#session.run(used, fetches, options);
     return Object.fromEntries(Object.entries(results).map(([name, value]) =>
       [name, value instanceof Tensor ? value : new Tensor(value.type, value.data, value.dims)]));
   }

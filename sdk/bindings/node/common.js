@@ -110,6 +110,15 @@ function settingsOf(options = {}, more = [], providers = ['cpu']) {
   return out;
 }
 
+// The inputs that a program has to feed. An input with a default value (ONNX Runtime's overridable initializer) may be fed,
+// too, but is not in the lists of inputs, as in ONNX Runtime.
+function requiredOf(inputs) {
+  return inputs.filter((input) => !(input.optional && BY_NUMBER.has(input.kind)));
+}
+function overridableOf(inputs) {
+  return inputs.filter((input) => input.optional && BY_NUMBER.has(input.kind)).map((input) => input.name);
+}
+
 function metadata(info) {
   const type = BY_NUMBER.get(info.kind);
   return { name: info.name, isTensor: type !== undefined, type: type && type.name, shape: info.shape };
@@ -199,4 +208,4 @@ function resultsOf({ names, given }, results) {
   return out;
 }
 
-module.exports = { BY_NUMBER, Tensor, metadata, requestOf, resultsOf, settingsOf };
+module.exports = { BY_NUMBER, Tensor, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf };

@@ -49,6 +49,8 @@ export class InferenceSession {
   /** Frees the memory of the runs, of an active run when it ends. The session itself is freed by garbage collection. */
   release(): Promise<void>;
   readonly inputNames: readonly string[];
+  /** Inputs with default values, which may be fed. They are not in inputNames. */
+  readonly overridableInitializerNames: readonly string[];
   readonly outputNames: readonly string[];
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];

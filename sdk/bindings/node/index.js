@@ -4,7 +4,7 @@ const path = require('path');
 
 // The native part: the file given by INLAY_NODE_ADDON, or inlay.node next to this file.
 const native = require(path.resolve(process.env.INLAY_NODE_ADDON || path.join(__dirname, 'inlay.node')));
-const { Tensor, metadata, requestOf, resultsOf, settingsOf } = require('./common.js');
+const { Tensor, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf } = require('./common.js');
 
 // INLAY_PRIORITY_*, INLAY_POWER_*, INLAY_CONTROL_*.
 const PRIORITIES = { normal: 0, low: 1, high: 2 };
@@ -21,9 +21,11 @@ class InferenceSession {
     this.#native = handle;
     this.#inputs = description.inputs;
     this.#outputs = description.outputs;
-    this.inputNames = description.inputs.map((input) => input.name);
+    const required = requiredOf(description.inputs);
+    this.inputNames = required.map((input) => input.name);
+    this.overridableInitializerNames = overridableOf(description.inputs);
     this.outputNames = description.outputs.map((output) => output.name);
-    this.inputMetadata = description.inputs.map(metadata);
+    this.inputMetadata = required.map(metadata);
     this.outputMetadata = description.outputs.map(metadata);
   }
 

@@ -189,13 +189,14 @@ static napi_value describe_io(napi_env env, const inlay_session *session, bool i
         js_put(env, port, "kind", js_number(env, info.kind == INLAY_KIND_TENSOR ? info.dtype : 0));
         (void)napi_get_boolean(env, info.optional != 0 || info.kind == INLAY_KIND_OPTIONAL, &flag);
         js_put(env, port, "optional", flag);
-        (void)napi_get_boolean(env, info.kind == INLAY_KIND_TENSOR && info.rank == 0, &flag);
+        (void)napi_get_boolean(env, info.kind == INLAY_KIND_TENSOR && info.declared_rank == 0, &flag);
         js_put(env, port, "scalar", flag);
         (void)napi_create_array(env, &shape);
-        for (uint32_t d = 0; info.rank != INLAY_RANK_UNKNOWN && d < info.rank; d++)
+        for (uint32_t d = 0; info.declared_rank != INLAY_RANK_UNKNOWN && d < info.declared_rank; d++)
             (void)napi_set_element(env, shape, d,
-                                   info.dims[d] >= 0 ? js_number(env, (double)info.dims[d])
-                                                     : js_text(env, info.dim_names[d], NAPI_AUTO_LENGTH));
+                                   info.declared_dims[d] >= 0
+                                       ? js_number(env, (double)info.declared_dims[d])
+                                       : js_text(env, info.declared_dim_names[d], NAPI_AUTO_LENGTH));
         js_put(env, port, "shape", shape);
         (void)napi_set_element(env, list, i, port);
     }

@@ -293,30 +293,15 @@ OrtTypeInfo *ort_type_new(uint32_t inlay_kind, OrtTensorTypeAndShapeInfo *shape)
     }
 }
 
-/* True for the name that inlay gives to an axis without a name in the file: the input's name and "[axis]". ONNX Runtime
- * has an empty name there. */
-static bool is_made_up(const inlay_io_info *io, uint32_t axis, const char *name)
-{
-    size_t length = strlen(io->name);
-    char index[16];
-
-    (void)snprintf(index, sizeof index, "[%u]", axis);
-    return strncmp(name, io->name, length) == 0 && strcmp(name + length, index) == 0;
-}
-
 OrtTypeInfo *ort_type_of_io(const inlay_io_info *io)
 {
-    bool known = io->rank != INLAY_RANK_UNKNOWN;
-    uint32_t rank = known ? io->rank : 0;
+    bool known = io->declared_rank != INLAY_RANK_UNKNOWN;
+    uint32_t rank = known ? io->declared_rank : 0;
     ONNXTensorElementDataType key = ort_type_of(io->key_dtype);
     OrtTensorTypeAndShapeInfo *shape;
     OrtTypeInfo *map;
 
-    shape = ort_shape_new(ort_type_of(io->dtype), known, rank, io->dims, io->dim_names);
-    for (uint32_t i = 0; shape != NULL && i < rank; i++) {
-        if (shape->names != NULL && is_made_up(io, i, shape->names[i]))
-            shape->names[i][0] = '\0';
-    }
+    shape = ort_shape_new(ort_type_of(io->dtype), known, rank, io->declared_dims, io->declared_dim_names);
     if (io->key_dtype == INLAY_UNDEFINED) {
         OrtTypeInfo *type = ort_type_new(io->kind, shape);
 

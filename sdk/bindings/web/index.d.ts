@@ -49,6 +49,8 @@ export class InferenceSession {
   /** As dispose(). */
   release(): Promise<void>;
   readonly inputNames: readonly string[];
+  /** Inputs with default values, which may be fed. They are not in inputNames. */
+  readonly overridableInitializerNames: readonly string[];
   readonly outputNames: readonly string[];
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];

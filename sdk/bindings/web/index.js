@@ -1,5 +1,5 @@
 // inlay for browsers and Node in WebAssembly, with the interface of onnxruntime-common: InferenceSession and Tensor.
-import { BY_NUMBER, Tensor, metadata, requestOf, resultsOf, settingsOf } from './common.js'
+import { BY_NUMBER, Tensor, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf } from './common.js'
 import { hostOf } from './files.js'
 import { Team, inNode, mayWait, memoryOf, setShared, threadsFor } from './threads.js'
 import { wasiOf } from './wasi.js'
@@ -225,9 +225,11 @@ export class InferenceSession {
     this.#team = team
     team.endWith(this)
     this.#inputs = description.inputs
-    this.inputNames = description.inputs.map(input => input.name)
+    const required = requiredOf(description.inputs)
+    this.inputNames = required.map(input => input.name)
+    this.overridableInitializerNames = overridableOf(description.inputs)
     this.outputNames = description.outputs.map(output => output.name)
-    this.inputMetadata = description.inputs.map(metadata)
+    this.inputMetadata = required.map(metadata)
     this.outputMetadata = description.outputs.map(metadata)
     this.metadata = description.metadata
   }

@@ -11,10 +11,41 @@
  *     inlay_context_run(context, NULL, &diag);
  *     inlay_value *y = inlay_context_output(context, 0);                 // borrowed until the next run
  *
- * Threads. A session may be used by any number of threads; only inlay_session_update() changes it. A context may be used
- * by one thread at a time. Values are reference-counted and may be shared between threads; their elements are not
- * protected against concurrent access. The element type and the shape of a value are fixed, with one exception: a run
- * that writes its result into a value of inlay_context_set_output() gives the value the shape of the result.
+ * Terms (all of them are in sdk/docs/pages/glossary.md):
+ *     option    a setting with a name and a text value; the same name in files, in the environment and as a flag
+ *     session   a model that is loaded, optimised, assigned to providers and compiled
+ *     context   the inputs, outputs and memory of the runs of one thread
+ *     value     a tensor, a sequence, a map or an optional value; reference-counted
+ *     provider  what runs the nodes of a model on a CPU or device; it comes from a plugin
+ *     status    the result of a call (inlay/status.h); the inlay_diag has the message of a failure
+ *     borrow    to use without owning: the owner keeps the object valid
+ *
+ * Errors. A call that can fail returns an inlay_status. Most of these calls take an inlay_diag (may be NULL); after a
+ * failure it holds a one-line message with the place and the fix. After a failure, pointers to new objects (out_*) are
+ * NULL, and the contents of other out_* arguments are meaningless. Comments list the statuses to expect; any call that
+ * allocates may also return INLAY_OUT_OF_MEMORY. The library prints nothing, never exits and never aborts, with two
+ * exceptions: option crash_report prints, and builds with INLAY_CHECKS (inlay/check.h) abort.
+ *
+ * Arguments. Texts are NUL-terminated; paths are passed to the system unchanged. Pointers must not be NULL unless the
+ * comment permits it. Arguments are read during the call unless the comment says otherwise. Objects of *_create
+ * functions belong to the caller, who passes them to the matching *_destroy function or to inlay_value_unref().
+ * Callbacks return normally (no C++ exception, no longjmp). They do not call functions of the object, or with the
+ * options, that the call in progress has been given.
+ *
+ * Structs. Set struct_size to sizeof the struct before the call; the library reads and writes only the fields that it
+ * reaches. A call that only fills a struct returns INLAY_INVALID_ARGUMENT if its struct_size is not set. Set `reserved`
+ * fields to 0.
+ *
+ * Threads. A session may be used by any number of threads; only inlay_session_update() changes it. A context may be
+ * used by one thread at a time. Values may be shared between threads; their elements are not protected against
+ * concurrent access. The element type and the shape of a value are fixed, with one exception: a run that writes its
+ * result into a value of inlay_context_set_output() gives the value the shape of the result.
+ *
+ * Compatibility. Programs that were built for an earlier library of the same soname (libinlay.so.1) work unchanged.
+ * Functions, constants and fields are only added. A program that calls a newer function does not start with an older
+ * library. An older library ignores fields that it does not know. In a field that it knows, it rejects a number that it
+ * does not know, such as an action of a later version. A program treats an unknown status as inlay/status.h states, and
+ * every other number that it does not know as "other".
  *
  * fork(). A child process may call every function, from any number of threads. It may also continue to use its copies
  * of the parent's sessions, contexts and values, with two exceptions: a session that runs on a device, and a session in
@@ -22,28 +53,7 @@
  * INLAY_UNSUPPORTED; the child has to create its own session. Destroying such a session or its contexts has no effect.
  * A run started by inlay_context_run_async() belongs to the parent only. fork() ends the OpenMP workers of the calling
  * thread, and their threadprivate variables are lost; the next parallel loop of the thread starts new workers. fork()
- * waits while another thread loads plugins.
- *
- * Errors. A call that can fail returns an inlay_status. Most of these calls take an inlay_diag (may be NULL); after a
- * failure it holds a one-line message with the place and the fix. After a failure, pointers to new objects (out_*) are
- * NULL, and the contents of other out_* arguments are meaningless. Comments list the statuses to expect; any call that
- * allocates may also return INLAY_OUT_OF_MEMORY. The library prints nothing, never exits and never aborts. There are
- * two exceptions: option crash_report prints, and builds with INLAY_CHECKS (inlay/check.h) abort. Callbacks return
- * normally (no C++ exception, no longjmp) and do not call functions of the object, or with the options, that the call
- * in progress has been given.
- *
- * Arguments. Texts are NUL-terminated; paths are passed to the system unchanged. Pointers must not be NULL unless the
- * comment permits it. Arguments are read during the call unless the comment says otherwise. Objects of *_create
- * functions belong to the caller, who passes them to the matching *_destroy function or to inlay_value_unref(). A
- * struct that starts with struct_size: set it to sizeof the struct before the call; the library reads and writes only
- * the fields that it reaches. A call that only fills a struct returns INLAY_INVALID_ARGUMENT if its struct_size is not
- * set. Set `reserved` fields to 0.
- *
- * Compatibility. Programs that were built for an earlier library of the same soname (libinlay.so.1) work unchanged.
- * Functions, constants and fields are added: a program that calls a newer function does not start with an older
- * library, and an older library ignores the fields that it does not know. So a value that it would have to know, such
- * as an unknown number of an action or a priority, is rejected in a field that it knows. A program treats numbers that
- * it does not know as inlay/status.h states for statuses, and otherwise as "other". */
+ * waits while another thread loads plugins. */
 #ifndef INLAY_INLAY_H
 #define INLAY_INLAY_H
 #include "inlay/status.h"
@@ -63,7 +73,7 @@ extern "C" {
  * INLAY_ABI_MAJOR and INLAY_ABI_MINOR of plugin.h. */
 INLAY_API const char *inlay_version(void);
 
-/* ------------------------------------------------------------------ options
+/* Options.
  *
  * An option has one name everywhere: in this API, as --flag-name on the command line, in YAML files, and as INLAY_NAME
  * in the environment. Values are given as text or as integers. An unknown name or an invalid value is rejected at once;
@@ -85,20 +95,20 @@ typedef struct inlay_options inlay_options;
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag);
 /* NULL is a no-op. */
 INLAY_API void inlay_options_destroy(inlay_options *options);
-/* Sets an option. Examples: ("providers", "openblas,reference"), ("intra_threads", "2"), ("dim", "batch=4"),
- * ("plugin_dirs", "/opt/p"), ("reference.option", "value"). A second value replaces the first one, except for lists
- * (INLAY_SETTING_LIST, INLAY_SETTING_PAIRS), to which it is appended; a pair replaces the one of the same name. The
- * text of a list may hold several items, separated by commas; an empty text clears the list. In pairs and in option
- * pin, a comma before the `=` is part of the name.
+/* Sets an option. Examples: ("intra_threads", "2"), ("providers", "openblas,reference"), ("plugin_dirs", "/opt/p"),
+ * ("dim", "batch=4"), ("reference.option", "value"). A second value replaces the first one, also of INLAY_SETTING_NAMES
+ * and INLAY_SETTING_PATHS. Only to INLAY_SETTING_LIST and INLAY_SETTING_PAIRS (such as dim) it is appended, and a pair
+ * replaces the one of the same name. The text of a list may hold several items, separated by commas; an empty text
+ * clears the list. In pairs and in option pin, a comma before the `=` is part of the name.
  *     INLAY_NOT_FOUND         the name is unknown
  *     INLAY_INVALID_ARGUMENT  the value is invalid
  *     INLAY_LIMIT_EXCEEDED    the list has too many items */
 INLAY_API inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag);
 /* The same with the decimal text of value. */
 INLAY_API inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag);
-/* Writes the current value as NUL-terminated text into text, an array of `bytes` bytes. Items of a list are separated by
- * commas. *out_bytes (may be NULL) is the size of the whole text with its NUL; 0 if the name is not found. bytes 0 only
- * asks for that size: text may then be NULL.
+/* Writes the current value as NUL-terminated text into text, an array of `bytes` bytes. Items of a list are separated
+ * by commas. *out_bytes (may be NULL) is the size of the whole text with its NUL; 0 if the name is not found. bytes 0
+ * only asks for that size: text may then be NULL.
  *     INLAY_NOT_FOUND         the name is unknown, or an option of a provider that is not set
  *     INLAY_LIMIT_EXCEEDED    bytes is smaller than *out_bytes (and not 0): text holds what fits, NUL-terminated */
 INLAY_API inlay_status inlay_options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
@@ -217,8 +227,6 @@ typedef struct inlay_allocator {
  * set. */
 INLAY_API inlay_status inlay_options_set_allocator(inlay_options *options, const inlay_allocator *allocator,
                                                    inlay_diag *diag);
-
-/* ------------------------------------------------------------------ values */
 
 typedef struct inlay_value inlay_value; /* a tensor, or a list: a sequence, an optional or a map */
 enum { INLAY_KIND_TENSOR = 1, INLAY_KIND_SEQUENCE = 2, INLAY_KIND_OPTIONAL = 3, INLAY_KIND_MAP = 4 };
@@ -340,7 +348,7 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack_versioned(inlay_val
                                                                        struct DLManagedTensorVersioned **out_tensor,
                                                                        inlay_diag *diag);
 
-/* ------------------------------------------------------------------ plugins within the program
+/* Plugins within the program.
  *
  * A plugin need not be a shared object. inlay_plugin_register() registers a plugin that is linked into the program
  * (tests, static linking, hosts in other languages) by its entry point, inlay_plugin_open of inlay/plugin.h, and calls
@@ -357,8 +365,6 @@ INLAY_API inlay_status inlay_plugin_register(inlay_status (*open)(const struct i
                                                                   const struct inlay_plugin **out_plugin,
                                                                   inlay_diag *diag),
                                              inlay_diag *diag);
-
-/* ------------------------------------------------------------------ devices */
 
 /* A device that a provider can use. Unknown texts are "". */
 typedef struct inlay_device {
@@ -382,8 +388,6 @@ typedef void (*inlay_device_fn)(void *user, const inlay_device *device);
  * plugin_dirs does not exist. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn device,
                                                          void *user, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ sessions */
 
 typedef struct inlay_session inlay_session;
 
@@ -453,6 +457,12 @@ typedef struct inlay_io_info {
     const char *const *dim_names; /* [rank] */
     inlay_dtype key_dtype;        /* of maps, and of sequences of maps: INT64 or STRING; otherwise UNDEFINED */
     uint32_t sparse;              /* 1: the file declares a sparse tensor */
+    /* Since 1.1. The shape as the file declares it, where it declares one: sizes that inference found are in it, but
+     * not the names and expressions that inference made up for open sizes. ONNX Runtime reports this shape. */
+    uint32_t declared_rank;
+    uint32_t reserved;
+    const int64_t *declared_dims;          /* [declared_rank] */
+    const char *const *declared_dim_names; /* [declared_rank] */
 } inlay_io_info;
 INLAY_API uint32_t inlay_session_input_count(const inlay_session *session);
 INLAY_API uint32_t inlay_session_output_count(const inlay_session *session);
@@ -543,8 +553,8 @@ typedef struct inlay_watchdog_info {
     uint32_t finding_count; /* see inlay_session_watchdog_finding(); at most 64 are kept */
     uint32_t reserved;
 } inlay_watchdog_info;
-/* Fills *out_info (set struct_size); all 0 without option watchdog. wait: 1 = first waits until all executions that were
- * chosen so far are checked. Any thread, also during runs, but not from a callback of a run. */
+/* Fills *out_info (set struct_size); all 0 without option watchdog. wait: 1 = first waits until all executions that
+ * were chosen so far are checked. Any thread, also during runs, but not from a callback of a run. */
 INLAY_API inlay_status inlay_session_watchdog(inlay_session *session, uint32_t wait, inlay_watchdog_info *out_info);
 
 /* A wrong result. Texts are borrowed until the session is destroyed. */
@@ -650,8 +660,6 @@ INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const
 INLAY_API inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user,
                                                inlay_diag *diag);
 
-/* ------------------------------------------------------------------ optimising files */
-
 /* A step of the optimiser. For a rewrite, node and text describe the change ("Mul becomes Gelu"). The summary of a pass
  * has node NULL, and node counts and costs before and after it. Texts are borrowed for the callback. */
 typedef struct inlay_optimize_event {
@@ -725,8 +733,6 @@ typedef struct inlay_extract_args {
  * INLAY_INVALID_ARGUMENT: an unknown name, an input on which the outputs do not depend, or a missing input. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_extract(const char *path, const inlay_options *options,
                                                      inlay_extract_args *args, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ running */
 
 typedef struct inlay_context inlay_context;
 
@@ -864,9 +870,9 @@ INLAY_API inlay_status inlay_context_profile_events(const inlay_context *context
  * value of inlay_context_set_output(). */
 INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t index);
 
-/* Like inlay_session_trim(), for this context only, including the outputs of its last run: inlay_context_output() returns
- * NULL until the next run. To keep an output, take a reference. Bound values and states stay. The session keeps its
- * prepared sizes. INLAY_BUSY: an asynchronous run is pending, or the context measures or profiles its runs. */
+/* Like inlay_session_trim(), for this context only, including the outputs of its last run: inlay_context_output()
+ * returns NULL until the next run. To keep an output, take a reference. Bound values and states stay. The session keeps
+ * its prepared sizes. INLAY_BUSY: an asynchronous run is pending, or the context measures or profiles its runs. */
 INLAY_API inlay_status inlay_context_trim(inlay_context *context, inlay_diag *diag);
 
 /* Properties of the context's current plan. */
@@ -877,15 +883,15 @@ typedef struct inlay_plan_info {
     uint64_t constant_bytes;    /* constants of the main graph, mapped or copied */
     uint32_t step_count;
     uint32_t dynamic_step_count; /* steps whose shapes depend on data */
-    /* expected time of the last run at its sizes, by the costs that the session knows; at least the time to read weights
-     * that are not kept in memory (memory_limit), at the rate of earlier runs */
+    /* expected time of the last run at its sizes, by the costs that the session knows; at least the time to read
+     * weights that are not kept in memory (memory_limit), at the rate of earlier runs */
     double predicted_ns;
 } inlay_plan_info;
-/* Fills *out_info (set struct_size). INLAY_NOT_FOUND: the context has not run yet, or not since it was trimmed. Not while
- * the context runs. */
+/* Fills *out_info (set struct_size). INLAY_NOT_FOUND: the context has not run yet, or not since it was trimmed. Not
+ * while the context runs. */
 INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
 
-/* ------------------------------------------------------------------ states
+/* States.
  *
  * Some models have inputs whose values are outputs of the previous run, such as the key-value cache of a language model
  * or the state of a recurrent layer. A context can keep these states between runs:
@@ -934,7 +940,7 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_context_state_get(const inlay_conte
 INLAY_API inlay_status inlay_context_state_set(inlay_context *context, uint32_t index, const inlay_value *value,
                                                inlay_diag *diag);
 
-/* ------------------------------------------------------------------ rows (since 1.1)
+/* Rows (since 1.1).
  *
  * Texts of different lengths can be rows of the states of one context, so that one run makes the next token of each.
  * Between two runs rows join, leave, are copied and are rewound:
@@ -1016,7 +1022,7 @@ INLAY_API int64_t inlay_context_row_length(const inlay_context *context, uint32_
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_set_tokens(inlay_context *context, const int64_t *tokens,
                                                                 int64_t count, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ costs
+/* Costs.
  *
  * The runtime assigns nodes to providers by cost. The initial costs come from the providers' models; a machine profile
  * corrects them, and measurements of a model's own layers replace them. Profile and measurements are stored in the

@@ -2,7 +2,7 @@
 'use strict';
 const assert = require('node:assert');
 const { InferenceSession, Tensor } = require('onnxruntime-node');
-const { identity } = require('./models.cjs');
+const { identity, overridable } = require('./models.cjs');
 
 const TYPES = [['float32', 1, Float32Array], ['uint8', 2, Uint8Array], ['int8', 3, Int8Array], ['uint16', 4, Uint16Array],
   ['int16', 5, Int16Array], ['int32', 6, Int32Array], ['int64', 7, BigInt64Array], ['bool', 9, Uint8Array],
@@ -37,6 +37,11 @@ async function main() {
   const given = new Tensor('float32', new Float32Array(5), [1, 5]);
   assert.strictEqual((await session.run({ x }, { y: given })).y, given);
   assert.deepStrictEqual([...given.data], [1, 2, 3, 4, 5]);
+  assert.deepStrictEqual((await session.run({ x, sr: x })).y.data, x.data); // a feed that is no input is ignored
+  const added = await InferenceSession.create(overridable());
+  assert.deepStrictEqual(added.inputNames, ['x']);
+  assert.deepStrictEqual([...(await added.run({ x })).y.data], [2, 3, 4, 5, 6]);
+  assert.deepStrictEqual([...(await added.run({ x, w: x })).y.data], [2, 4, 6, 8, 10]);
   const stop = new AbortController();
   stop.abort();
   await assert.rejects(session.run({ x }, { signal: stop.signal }));

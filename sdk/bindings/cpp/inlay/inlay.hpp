@@ -700,9 +700,9 @@ private:
             result.kind = info.kind;
             result.dtype = info.dtype;
             result.optional = info.optional != 0;
-            if (info.rank != INLAY_RANK_UNKNOWN) {
-                result.shape = Shape(info.dims, info.dims + info.rank);
-                result.symbols.assign(info.dim_names, info.dim_names + info.rank);
+            if (info.declared_rank != INLAY_RANK_UNKNOWN) {
+                result.shape = Shape(info.declared_dims, info.declared_dims + info.declared_rank);
+                result.symbols.assign(info.declared_dim_names, info.declared_dim_names + info.declared_rank);
             }
             out.push_back(std::move(result));
         }

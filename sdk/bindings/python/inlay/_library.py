@@ -28,7 +28,9 @@ class Diag(Structure):
 class IoInfo(Structure):
     _fields_ = [("struct_size", c_uint64), ("name", c_char_p), ("kind", c_uint32), ("dtype", c_int32),
                 ("rank", c_uint32), ("optional", c_uint32), ("dims", POINTER(c_int64)),
-                ("dim_names", POINTER(c_char_p)), ("key_dtype", c_int32), ("sparse", c_uint32)]
+                ("dim_names", POINTER(c_char_p)), ("key_dtype", c_int32), ("sparse", c_uint32),
+                ("declared_rank", c_uint32), ("reserved", c_uint32), ("declared_dims", POINTER(c_int64)),
+                ("declared_dim_names", POINTER(c_char_p))]
 
 
 class ModelInfo(Structure):

@@ -431,7 +431,9 @@ class Context:
                 _thread.start_new_thread(work, ())
             except RuntimeError:  # the interpreter is ending
                 work()
-            ended.acquire()
+            # A signal that arrives just before the wait does not end it: look again.
+            while not ended.acquire(timeout=0.1):
+                pass
         except BaseException:
             before, never_begins = flag.value, False
             while not outcome and not never_begins:
@@ -704,9 +706,9 @@ class Session:
             info = IoInfo(struct_size=ctypes.sizeof(IoInfo))
             fill(self._handle, i, ctypes.byref(info))
             shape = None
-            if info.rank != NONE and info.kind == TENSOR:
-                shape = tuple(info.dims[d] if info.dims[d] >= 0 else _text(info.dim_names[d]) or None
-                              for d in range(info.rank))
+            if info.declared_rank != NONE and info.kind == TENSOR:
+                shape = tuple(info.declared_dims[d] if info.declared_dims[d] >= 0
+                              else _text(info.declared_dim_names[d]) or None for d in range(info.declared_rank))
             out.append(Info(_text(info.name), _KINDS.get(info.kind, "tensor"),
                             DTYPES.get(info.dtype, ("undefined",))[0], shape, bool(info.optional),
                             DTYPES[info.key_dtype][0] if info.key_dtype else "", bool(info.sparse)))
