@@ -127,6 +127,15 @@ static bool is_as_declared(const graph_value *value, bool inferred)
            !(inferred && value->info.dtype != INLAY_UNDEFINED);
 }
 
+/* A value of a body may have no type. A type without an element type, also that of a sequence, is not valid. */
+static bool has_type(const graph_value *value)
+{
+    const bool is_declared = value->declared && value->declared_dtype != INLAY_UNDEFINED;
+
+    return is_declared ||
+           (value->info.dtype != INLAY_UNDEFINED && !(value->declared && value->info.kind == INLAY_VALUE_TENSOR));
+}
+
 /* The fields of a TypeProto. */
 static void put_type(const struct writer *out, const graph_value *value, bool inferred)
 {
@@ -152,9 +161,7 @@ static void put_value_info(const struct writer *out, uint32_t field, uint32_t in
     wire_mark mark = wire_begin(wire, field), type;
 
     wire_text(wire, 1, name_of(out, index));
-    /* A value of a body may have no type. A type without an element type, also that of a sequence, is not valid. */
-    if (is_as_declared(value, inferred) ||
-        (value->info.dtype != INLAY_UNDEFINED && !(value->declared && value->info.kind == INLAY_VALUE_TENSOR))) {
+    if (has_type(value)) {
         type = wire_begin(wire, 2);
         put_type(out, value, inferred);
         wire_end(wire, type);
