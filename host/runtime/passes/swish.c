@@ -1,6 +1,7 @@
 /* Fuses activations written with basic operators into the ONNX operator:
  *
- *     x * Sigmoid(x), x * Sigmoid(c * x)                    ->  Swish-24
+ *     x * Sigmoid(x), x * Sigmoid(c * x)                    ->  Swish-24, but not in a file: ONNX Runtime 1.30 has no
+ *                                                               kernel for it on CPUs
  *     Clip(x + 3, 0, 6) / 6, Clip(x + 3, 0, 6) * (1/6)      ->  HardSigmoid-6 with alpha 1/6, beta 1/2
  *     x * HardSigmoid(x, 1/6, 1/2), x * Clip(x + 3, 0, 6) / 6  ->  HardSwish-14
  *     x * Tanh(Softplus(x))                                 ->  Mish-18 */
@@ -72,7 +73,7 @@ static const char *find_gated_operator(const struct rewrite *rewrite, uint32_t i
         if (rewrite_input(rewrite, node, 0) != input)
             *out_alpha = factor_of(rewrite, rewrite_input(rewrite, node, 0), input);
         *out_opset = 24;
-        return *out_alpha != 0 ? "Swish" : NULL;
+        return *out_alpha != 0 && rewrite->ctx->newest_opset == 0 ? "Swish" : NULL;
     }
     if (pass_is_op(node, "HardSigmoid") && rewrite_input(rewrite, node, 0) == input &&
         rewrite_is_near(rewrite, input, (float)rewrite_attr_float(node, "alpha", 0.2), 1.0 / 6) &&

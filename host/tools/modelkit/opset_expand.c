@@ -39,6 +39,17 @@ static bool is_float(struct conversion *conversion)
     return false;
 }
 
+/* Is input 0 of a type for which conversion_number() makes any number? */
+static bool is_any_float(struct conversion *conversion)
+{
+    const inlay_dtype dtype = conversion->editor->graph->values[conversion_input(conversion, 0)].info.dtype;
+
+    if (dtype == INLAY_FLOAT || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 || dtype == INLAY_DOUBLE)
+        return true;
+    conversion->why = "the type of its input is not known, or is no float";
+    return false;
+}
+
 static double float_of(const graph_node *node, const char *name, double otherwise)
 {
     const inlay_attr_info *attribute = graph_attr(node, name);
@@ -74,9 +85,9 @@ static bool expand_swish(struct conversion *conversion)
     uint32_t output = input;
 
     if (alpha != 1) {
-        if (!is_float(conversion))
+        if (!is_any_float(conversion))
             return false;
-        output = add_op(conversion, "_scaled", "Mul", input, float_constant(conversion, "_alpha", alpha));
+        output = add_op(conversion, "_scaled", "Mul", input, conversion_number(conversion, "_alpha", alpha));
     }
     return replace_by(conversion, "Mul", input, add_op(conversion, "_gate", "Sigmoid", output, INLAY_NONE));
 }
@@ -96,9 +107,9 @@ static bool expand_celu(struct conversion *conversion)
 
     if (alpha == 1)
         return replace_by(conversion, "Elu", input, INLAY_NONE);
-    if (!is_float(conversion))
+    if (!is_any_float(conversion))
         return false;
-    a = float_constant(conversion, "_alpha", alpha);
+    a = conversion_number(conversion, "_alpha", alpha);
     input = add_op(conversion, "_elu", "Elu", add_op(conversion, "_divided", "Div", input, a), INLAY_NONE);
     return replace_by(conversion, "Mul", input, a);
 }
@@ -110,28 +121,28 @@ static bool expand_gelu(struct conversion *conversion)
     const uint32_t input = conversion_input(conversion, 0);
     uint32_t output;
 
-    if (!is_float(conversion))
+    if (!is_any_float(conversion))
         return false;
     if (tanh_form) {
         output = add_op(conversion, "_cube", "Mul", add_op(conversion, "_square", "Mul", input, input), input);
         output = add_op(conversion, "_curve", "Add", input,
-                        add_op(conversion, "_part", "Mul", output, float_constant(conversion, "_cubic", 0.044715)));
+                        add_op(conversion, "_part", "Mul", output, conversion_number(conversion, "_cubic", 0.044715)));
         output = add_op(
             conversion, "_tanh", "Tanh",
-            add_op(conversion, "_scaled", "Mul", output, float_constant(conversion, "_root", 0.7978845608028654)),
+            add_op(conversion, "_scaled", "Mul", output, conversion_number(conversion, "_root", 0.7978845608028654)),
             INLAY_NONE);
     } else if (conversion->opset < 9) {
         conversion->why = "Erf came with opset 9";
         return false;
     } else {
-        output =
-            add_op(conversion, "_erf", "Erf",
-                   add_op(conversion, "_scaled", "Mul", input, float_constant(conversion, "_root", 0.7071067811865476)),
-                   INLAY_NONE);
+        output = add_op(
+            conversion, "_erf", "Erf",
+            add_op(conversion, "_scaled", "Mul", input, conversion_number(conversion, "_root", 0.7071067811865476)),
+            INLAY_NONE);
     }
-    output = add_op(conversion, "_gate", "Add", output, float_constant(conversion, "_one", 1));
+    output = add_op(conversion, "_gate", "Add", output, conversion_number(conversion, "_one", 1));
     return replace_by(conversion, "Mul",
-                      add_op(conversion, "_half", "Mul", input, float_constant(conversion, "_by", 0.5)), output);
+                      add_op(conversion, "_half", "Mul", input, conversion_number(conversion, "_by", 0.5)), output);
 }
 
 /* ------------------------------------------------------------------ comparisons, types, shapes */
@@ -218,7 +229,18 @@ static uint32_t mean_from(struct conversion *conversion, const char *suffix, uin
     return out;
 }
 
-/* LayerNormalization; without the mean, RMSNormalization. */
+static uint32_t cast(struct conversion *conversion, const char *suffix, uint32_t input, inlay_dtype to)
+{
+    graph_node *node;
+    const uint32_t output =
+        edit_node(conversion->editor, conversion_name(conversion), suffix, "Cast", "", &input, 1, &node);
+
+    edit_int(conversion->editor, node, "to", to);
+    return output;
+}
+
+/* LayerNormalization; without the mean, RMSNormalization. Of 16-bit floats they are computed in float (stash_type), up
+ * to the scale. */
 static bool expand_layer_norm(struct conversion *conversion, bool centered)
 {
     const uint32_t rank = conversion_rank(conversion), scale = conversion_input(conversion, 1),
@@ -226,6 +248,8 @@ static bool expand_layer_norm(struct conversion *conversion, bool centered)
     const double epsilon = float_of(conversion->node, "epsilon", 1e-5);
     int64_t axis = conversion_int(conversion->node, "axis", -1);
     uint32_t input = conversion_input(conversion, 0), output;
+    const inlay_dtype dtype = conversion->editor->graph->values[input].info.dtype;
+    const bool narrow = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
 
     if (rank == INLAY_RANK_UNKNOWN || rank == 0) {
         conversion->why = "the rank of its input is not known";
@@ -236,19 +260,25 @@ static bool expand_layer_norm(struct conversion *conversion, bool centered)
             conversion->why = "its mean or deviation output is used";
             return false;
         }
-    if (!is_float(conversion))
+    if (!is_any_float(conversion))
         return false;
     axis += axis < 0 ? rank : 0;
     if (axis < 0 || axis >= (int64_t)rank)
         return false;
     conversion->node->info.output_count = 1;
+    if (narrow)
+        input = cast(conversion, "_wide", input, INLAY_FLOAT);
     if (centered)
         input = add_op(conversion, "_centered", "Sub", input, mean_from(conversion, "_mean", input, axis, rank));
     output = mean_from(conversion, "_variance", add_op(conversion, "_square", "Mul", input, input), axis, rank);
-    output =
-        add_op(conversion, "_deviation", "Sqrt",
-               add_op(conversion, "_sum", "Add", output, float_constant(conversion, "_epsilon", epsilon)), INLAY_NONE);
+    output = add_op(conversion, "_deviation", "Sqrt",
+                    add_op(conversion, "_sum", "Add", output,
+                           dtype == INLAY_DOUBLE ? conversion_number(conversion, "_epsilon", epsilon)
+                                                 : float_constant(conversion, "_epsilon", epsilon)),
+                    INLAY_NONE);
     output = add_op(conversion, "_normal", "Div", input, output);
+    if (narrow)
+        output = cast(conversion, "_narrow", output, dtype);
     if (bias == INLAY_NONE || !centered)
         return replace_by(conversion, "Mul", output, scale);
     return replace_by(conversion, "Add", add_op(conversion, "_scaled", "Mul", output, scale), bias);

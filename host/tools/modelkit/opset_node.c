@@ -99,19 +99,12 @@ uint32_t conversion_number(struct conversion *conversion, const char *suffix, do
     const uint32_t in = conversion_input(conversion, 0);
     const inlay_dtype dtype = in == INLAY_NONE ? INLAY_UNDEFINED : conversion->editor->graph->values[in].info.dtype;
     const uint64_t bytes = inlay_dtype_bits(dtype) / 8;
-    const uint16_t half = element_half((float)value);
-    const float single = (float)value;
     void *data = edit_memory(conversion->editor, sizeof value);
 
     if (data == NULL)
         return INLAY_NONE;
-    if (dtype == INLAY_FLOAT16)
-        memcpy(data, &half, sizeof half);
-    else if (dtype == INLAY_FLOAT)
-        memcpy(data, &single, sizeof single);
-    else if (dtype == INLAY_DOUBLE)
-        memcpy(data, &value, sizeof value);
-    else if (floor(value) != value || !element_put(dtype, data, 0, (int64_t)value)) {
+    if (!element_put_number(dtype, data, 0, value) &&
+        (floor(value) != value || !element_put(dtype, data, 0, (int64_t)value))) {
         conversion->why = "the type of its input is not known, or cannot hold its numbers";
         return INLAY_NONE;
     }
