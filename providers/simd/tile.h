@@ -11,6 +11,8 @@
  *   TILE_STAYS                1: until then, all tile_files of a thread are the same; 0: each needs a tile_begin()
  *   tile_zero(s, t)
  *   tile_load(s, t, p, step)  rows of register t from p, p + step, ...; step counts bytes and may be 0
+ *   tile_load_once(s, t, p, step)
+ *                             the same for rows that are not read again soon: they displace less in the cache
  *   tile_store(s, t, p, step)
  *   tile_dot_uu us su ss(s, c, a, b)
  *                             c += a b in int32, modulo 2^32. A row of a contains quads of bytes along k; row q of b

@@ -37,6 +37,8 @@ static inline void tile_load(tile_file *s, int t, const void *p, ptrdiff_t step)
         memcpy(s->data[t][row], (const char *)p + row * step, s->shapes.bytes[t]);
 }
 
+#define tile_load_once(s, t, p, step) tile_load(s, t, p, step)
+
 static inline void tile_store(const tile_file *s, int t, void *p, ptrdiff_t step)
 {
     INLAY_CHECK(s->shapes.palette == 1);

@@ -18,18 +18,19 @@ typedef struct row_ends {
     _Alignas(64) uint8_t bytes[MOST_ROWS][TILE_BYTES];
 } row_ends;
 
-/* Adds a step of up to QUADS quads: rows of the input from x, `step` bytes apart, by columns of the weights from w. */
+/* Adds a step of up to QUADS quads: rows of the input from x, `step` bytes apart, by columns of the weights from w. Rows
+ * are multiplied by several panels and stay in the first-level cache; the weights pass through it. */
 VEC_INLINE void add_step(tile_file *s, const bool tall, const bool wide, const bool is_signed, const uint8_t *x,
                          int64_t step, const int8_t *w, int64_t line)
 {
     tile_load(s, 4, x, step);
-    tile_load(s, 6, w, line);
+    tile_load_once(s, 6, w, line);
     if (is_signed)
         tile_dot_ss(s, 0, 4, 6);
     else
         tile_dot_us(s, 0, 4, 6);
     if (wide) {
-        tile_load(s, 7, w + TILE_BYTES, line);
+        tile_load_once(s, 7, w + TILE_BYTES, line);
         if (is_signed)
             tile_dot_ss(s, 1, 4, 7);
         else
