@@ -239,7 +239,8 @@ static inlay_status quantize_range(void *user, int64_t begin, int64_t end, uint3
                 finish_integer(out + offset, run, job->zero + at, step, low, high);
             else
                 for (int64_t k = 0; k < run; k++)
-                    out[offset + k] += job->zero[at + k * step];
+                    if (job->zero[at + k * step] != 0) /* -0 + 0 would be 0 */
+                        out[offset + k] += job->zero[at + k * step];
         }
         convert_from_f32(output->dtype, output->data, i, count, out, state->saturate ? CONVERT_SATURATE : 0);
     }
