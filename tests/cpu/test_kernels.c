@@ -386,7 +386,7 @@ static void products_explained(void **state)
     (void)state;
     explain(&rig, "json", &told);
     assert_int_equal(count_of(&told, "\"kernel\": {\"name\":"), 3);
-    assert_int_equal(count_of(&told, "\"runner_up_ns\":"), 0);
+    assert_true(count_of(&told, "\"runner_up_ns\":") == (count_of(&told, "packed_terms") > 0 ? 2 : 0)); /* with AMX */
     script_feed(&rig, 1);
     script_feed(&plain, 1);
     rig_run(&rig);

@@ -165,8 +165,8 @@ static const char *const operators[] = {
     "Hardmax(x)",
 };
 
-static const char *const kernels[] = { "auto",   "winograd_4x4", "winograd_2x2", "tiles",         "depthwise",
-                                       "groups", "gemm",         "packed",       "packed_sparse", "batched" };
+static const char *const kernels[] = { "auto", "winograd_4x4", "winograd_2x2", "tiles",         "depthwise", "groups",
+                                       "gemm", "packed",       "packed_terms", "packed_sparse", "batched" };
 
 enum { ROOM = 40000, EACH = (int)(sizeof endings / sizeof *endings) };
 

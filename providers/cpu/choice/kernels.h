@@ -52,6 +52,7 @@ typedef enum kernel_id {
     KERNEL_GROUPS,
     KERNEL_GEMM,
     KERNEL_PACKED, /* from here on: matrix multiplications */
+    KERNEL_TERMS,  /* the same by matrix tiles of bfloat16 (terms.h) */
     KERNEL_SPARSE,
     KERNEL_BATCHED,
     /* low-bit weights, by mode of nbits_mode; assigned by their lowering, never chosen among others */

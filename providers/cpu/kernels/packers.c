@@ -3,6 +3,7 @@
 #include "cpu/quantized/bytes.h"
 #include "cpu/weights/packs.h"
 #include "cpu/weights/sparse_weights.h"
+#include "cpu/weights/terms_weights.h"
 
 static bool pack_byte_tiles(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
                             const tensor_layout *layout, void *target)
@@ -25,4 +26,5 @@ static bool sparse(const cpu_state *state, inlay_run *run, const tensor_layout *
     return sparse_pack_weights(plain, source, layout, target);
 }
 
-const cpu_packer cpu_packers[] = { pack_byte_tiles, pack_byte_channels, sparse, tiles_winograd_weights, NULL };
+const cpu_packer cpu_packers[] = { pack_byte_tiles,    pack_byte_channels,     sparse,
+                                   terms_pack_weights, tiles_winograd_weights, NULL };

@@ -3,12 +3,15 @@
 #include "cpu/kernels/table.h"
 #include "inlay/check.h"
 #include "cpu/matrix/sgemm.h"
+#include "cpu/matrix/terms.h"
 #include "cpu/weights/sparse_weights.h"
 
 #define BUILTIN_FLOPS_PER_NS 250.0
 #define SPARSE_FLOPS_PER_NS 120.0   /* of nonzero blocks, including the transposition of rows */
 #define SPARSE24_FLOPS_PER_NS 265.0 /* of 2:4 sparse matrices, zeros included */
 #define BATCHED_FLOPS_PER_NS 205.0
+#define TERMS_FLOPS_PER_NS 500.0
+#define SPLIT_PER_NS 8.0        /* elements of which the terms are made */
 #define LOOP_NS 1000.0          /* start and end of a parallel loop */
 #define START_NS 150.0          /* of a built-in kernel */
 #define FAR_BYTES_PER_NS 30.0   /* weights from memory */
@@ -52,6 +55,28 @@ double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const ke
     (void)build, (void)group;
     return START_NS + LOOP_NS + work_ns(&layer->gemm, BUILTIN_FLOPS_PER_NS);
 }
+
+/* ------------------------------------------------------------------ by its terms */
+
+bool kernel_terms_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
+{
+    return kernel_packed_runs(build, group, layer, out_why) && terms_of_cpu() != NULL &&
+           !kernel_weights_are_low_bit(build);
+}
+
+double kernel_terms_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+{
+    const kernel_gemm_shape *product = &layer->gemm;
+    const double columns = (double)(terms_panels(product->n) * TERMS_WIDTH);
+    const double bytes = columns * (double)product->k * (terms_are_three(product->k, build->state->strict) ? 4 : 6);
+    const double stream = bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
+
+    (void)group;
+    return START_NS + LOOP_NS +
+           larger(terms_ns(product->m, product->n, product->k, build->state->strict), stream) / KERNEL_THREADS;
+}
+
+/* ------------------------------------------------------------------ without its zeros */
 
 /* Not with option reproducible: sums that skip zeros are added in another order, and the order for one row differs from
  * that for several rows. */

@@ -201,6 +201,7 @@ const kernel_entry kernel_table[KERNEL_COUNT] = {
     [KERNEL_GROUPS] = { "groups", 0, groups_run, kernel_groups_ns, groups, GROUPS_GATE, .is_strict = true },
     [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, BUILTIN_GATE, .is_strict = true },
     [KERNEL_PACKED] = { "packed", 0, kernel_packed_runs, kernel_packed_ns, kernel_packed, 0, .is_strict = true },
+    [KERNEL_TERMS] = { "packed_terms", 0, kernel_terms_run, kernel_terms_ns, kernel_terms, 0, .is_strict = true },
     [KERNEL_SPARSE] = { "packed_sparse", 0, kernel_sparse_runs, kernel_sparse_ns, kernel_sparse, 0,
                         .is_strict = false },
     [KERNEL_BATCHED] = { "batched", 0, kernel_batched_runs, kernel_batched_ns, kernel_batched, 0, .is_strict = true },

@@ -29,9 +29,11 @@ double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kern
 
 /* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
+bool kernel_terms_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+double kernel_terms_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_batched_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 #endif

@@ -1,5 +1,5 @@
-/* GEMM by built-in kernels (sgemm.h) with a fused epilogue. Constant matrices are packed in panels. A computed matrix
- * is read in place if it is row-major; a column-major one is packed into panels first. There may be a batch of
+/* GEMM by built-in kernels (sgemm.h, terms.h) with a fused epilogue. Constant matrices are packed in panels. A computed
+ * matrix is read in place if it is row-major; a column-major one is packed into panels first. There may be a batch of
  * computed matrices, with one GEMM for each. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/product/dense.h"
@@ -9,6 +9,7 @@
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/read.h"
 #include "cpu/weights/sparse_weights.h"
+#include "cpu/weights/terms_weights.h"
 
 #define PANEL_BYTES_PER_NS 20.0
 
@@ -44,6 +45,15 @@ static inlay_status one_sparse(void *user, int64_t begin, int64_t end, uint32_t 
 
     sparse_run(&call->job, call->scratch + worker % call->dense->workers * sparse_scratch_floats(&call->job), begin,
                end);
+    return INLAY_OK;
+}
+
+static inlay_status one_of_terms(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dense_call *call = user;
+
+    terms_run(call->dense->terms, &call->job,
+              call->scratch + worker % call->dense->workers * terms_scratch_floats(&call->job), begin, end);
     return INLAY_OK;
 }
 
@@ -163,7 +173,9 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
 {
     const struct dense *dense = (const struct dense *)(const void *)native;
     dense_call call = { .dense = dense, .lines = args[1], .job = dense->job };
-    int64_t units = dense->sparse ? sparse_units(&call.job) : sgemm_units(&call.job) * dense->batch;
+    int64_t units = dense->sparse          ? sparse_units(&call.job)
+                    : dense->terms != NULL ? terms_units(&call.job)
+                                           : sgemm_units(&call.job) * dense->batch;
     int64_t panels = dense->b_count * ((dense->job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH);
     double ns = sgemm_estimate_ns(&call.job) * (double)dense->batch;
     const bool sequential = ns < WAKE_NS;
@@ -193,6 +205,10 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
     if (dense->sparse) {
         call.scratch = args[dense->arg_count];
         return sequential ? one_sparse(&call, 0, units, 0) : run_loop(state, run, units, ns, one_sparse, &call);
+    }
+    if (dense->terms != NULL) {
+        call.scratch = args[dense->arg_count];
+        return sequential ? one_of_terms(&call, 0, units, 0) : run_loop(state, run, units, ns, one_of_terms, &call);
     }
     if (dense->low_bit) {
         call.scratch = args[dense->arg_count];
@@ -340,9 +356,10 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
     }
     args->list[args->count++] = &output;
     dense->arg_count = args->count;
-    if (dense->sparse || dense->low_bit) {
-        const int64_t floats =
-            dense->workers * (dense->sparse ? sparse_scratch_floats(&dense->job) : dense->job.b_panel);
+    if (dense->sparse || dense->terms != NULL || dense->low_bit) {
+        const int64_t floats = dense->workers * (dense->sparse          ? sparse_scratch_floats(&dense->job)
+                                                 : dense->terms != NULL ? terms_scratch_floats(&dense->job)
+                                                                        : dense->job.b_panel);
 
         INLAY_TRY(cpu_new_floats(build, floats, &scratch));
         args->list[args->count++] = &scratch;
@@ -355,7 +372,7 @@ done:
     return status;
 }
 
-inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias_value, bool sparse)
+inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias_value, dense_kind kind)
 {
     const cpu_op *op = build->op;
     uint32_t weights_value = op->in[1];
@@ -377,13 +394,17 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
 
     dense.batch = dense.b_count = 1;
     sgemm_share(&dense.job, build->instance->threads);
-    dense.sparse = sparse;
-    dense.low_bit = !sparse && kernel_weights_are_low_bit(build);
+    dense.sparse = kind == DENSE_SPARSE;
+    dense.terms = kind == DENSE_TERMS ? terms_of_cpu() : NULL;
+    dense.low_bit = kind == DENSE_FLOATS && kernel_weights_are_low_bit(build);
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     layout_strides(&w_plain, 2, weights_dims, w_strides);
     if (dense.sparse) {
         sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_layout);
         dense.job.width = sparse24_matrix_of(build, op) ? SPARSE24_WIDTH : SPARSE_WIDTH;
+    } else if (dense.terms != NULL) {
+        terms_layout(&w_plain, &w_layout);
+        terms_share(&dense.job, build->instance->threads);
     } else {
         panel_layout(n, k, &w_layout, &dense.job);
     }

@@ -4,6 +4,7 @@
 #include "cpu/region/build.h"
 #include "cpu/weights/nbits.h"
 #include "cpu/matrix/sgemm.h"
+#include "cpu/matrix/terms.h"
 
 enum { WAKE_NS = 10000 }; /* a GEMM that takes longer is worth waking other threads */
 
@@ -40,7 +41,8 @@ struct dense {
     bool few;        /* column-major B: few rows, so that B is not packed into panels */
     int64_t b_count; /* matrices B: 1, or one for each GEMM */
     bool biased;
-    bool sparse;  /* the constant matrix is packed without its zeros; the last argument is scratch memory */
+    bool sparse;            /* the constant matrix is packed without its zeros; the last argument is scratch memory */
+    const terms_set *terms; /* the constant matrix is packed as terms (terms.h); NULL: as floats */
     bool low_bit; /* low-bit weights (low_bit.h): workers expand a panel at a time to floats in scratch memory */
     uint32_t workers;
     uint32_t arg_count;

@@ -48,14 +48,21 @@ inlay_status kernel_packed(cpu_build *build, const cpu_group *group, const kerne
 {
     (void)layer;
     *out_done = true;
-    return cpu_lower_dense(build, group, bias_of(build->op, group), false);
+    return cpu_lower_dense(build, group, bias_of(build->op, group), DENSE_FLOATS);
+}
+
+inlay_status kernel_terms(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
+{
+    (void)layer;
+    *out_done = true;
+    return cpu_lower_dense(build, group, bias_of(build->op, group), DENSE_TERMS);
 }
 
 inlay_status kernel_sparse(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     (void)layer;
     *out_done = sparse_blocks_of(build, build->op) >= 0 || sparse24_matrix_of(build, build->op);
-    return *out_done ? cpu_lower_dense(build, group, bias_of(build->op, group), true) : INLAY_OK;
+    return *out_done ? cpu_lower_dense(build, group, bias_of(build->op, group), DENSE_SPARSE) : INLAY_OK;
 }
 
 inlay_status kernel_batched(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)

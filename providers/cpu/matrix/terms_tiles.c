@@ -1,0 +1,152 @@
+/* Terms of floats and their products by tiles, see terms.h. */
+#include "cpu/matrix/terms.h"
+#include "inlay/check.h"
+#include "simd/tile.h"
+#include "simd/vec.h"
+
+enum { HALF = TERMS_DEPTH / 2, WORD_ROWS = 16 };
+
+/* The terms of 32 elements, each as a row of a tile: word i has elements i and i + HALF. A term is the rest of its
+ * predecessors, rounded to the upper 16 bits. */
+static void split_row(const float *input, uint32_t *high, uint32_t *low)
+{
+    uint32_t *const outs[TERMS] = { high, high + TERMS_TILE, low };
+    float rest[TERMS_DEPTH];
+
+    memcpy(rest, input, sizeof rest);
+    for (int term = 0; term < TERMS; term++) {
+        uint32_t bits[TERMS_DEPTH], *out = outs[term];
+        float rounded[TERMS_DEPTH];
+
+        memcpy(bits, rest, sizeof bits);
+#pragma omp simd
+        for (int i = 0; i < TERMS_DEPTH; i++)
+            bits[i] = (bits[i] + 0x8000) & 0xffff0000;
+        memcpy(rounded, bits, sizeof rounded);
+#pragma omp simd
+        for (int i = 0; i < HALF; i++)
+            out[i] = bits[i] >> 16 | bits[i + HALF];
+#pragma omp simd
+        for (int i = 0; i < TERMS_DEPTH; i++)
+            rest[i] -= rounded[i];
+    }
+}
+
+static void split(const float *a, int64_t a_row, int64_t rows, int64_t k, uint32_t *out)
+{
+    const int64_t steps = (k + TERMS_DEPTH - 1) / TERMS_DEPTH;
+
+    INLAY_CHECK(rows > 0 && rows <= TERMS_ROWS);
+    for (int64_t r = 0; r < TERMS_ROWS; r++) {
+        uint32_t *high = out + r / WORD_ROWS * 2 * TERMS_TILE + r % WORD_ROWS * HALF,
+                 *low = out + steps * TERMS_HIGH + r / WORD_ROWS * TERMS_TILE + r % WORD_ROWS * HALF;
+
+        for (int64_t i = 0; i < k; i += TERMS_DEPTH, high += TERMS_HIGH, low += TERMS_LOW) {
+            float last[TERMS_DEPTH] = { 0 };
+
+            if (r < rows && k - i >= TERMS_DEPTH) {
+                split_row(a + r * a_row + i, high, low);
+                continue;
+            }
+            if (r < rows)
+                memcpy(last, a + r * a_row + i, (size_t)(k - i) * sizeof *last);
+            split_row(last, high, low);
+        }
+    }
+}
+
+static terms_size measure(const float *input, int64_t n)
+{
+    uint32_t most = 0;
+    float sum = 0, squares = 0;
+
+#pragma omp simd reduction(max : most) reduction(+ : sum, squares)
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        float size;
+
+        memcpy(&bits, &input[i], sizeof bits);
+        bits &= 0x7fffffff;
+        memcpy(&size, &bits, sizeof size);
+        most = bits > most ? bits : most;
+        sum += size;
+        squares += size * size;
+    }
+    return (terms_size){ most, sum, squares };
+}
+
+/* Registers: four of sums, two of A, two of B. */
+#define LOAD_A(p, step)                                                                                                \
+    tile_load(&s, 4, p, TILE_BYTES);                                                                                   \
+    tile_load(&s, 5, (p) + (step), TILE_BYTES)
+#define LOAD_B(p, step)                                                                                                \
+    tile_load(&s, 6, p, TILE_BYTES);                                                                                   \
+    tile_load(&s, 7, (p) + (step), TILE_BYTES)
+#define MULTIPLY                                                                                                       \
+    tile_dot_bf16(&s, 0, 4, 6);                                                                                        \
+    tile_dot_bf16(&s, 1, 4, 7);                                                                                        \
+    tile_dot_bf16(&s, 2, 5, 6);                                                                                        \
+    tile_dot_bf16(&s, 3, 5, 7)
+enum { NEXT = 2 * TERMS_TILE, NEXT_LOW = TERMS_TILE }; /* from one tile of a term to the other */
+
+/* The largest of six products is added last, so that the others are not rounded to it. */
+static void multiply(const terms_block *block)
+{
+    const ptrdiff_t c_step = block->c_row * (ptrdiff_t)sizeof *block->c;
+    tile_shapes shapes = { 0 };
+    tile_file s;
+
+    for (int t = 0; t < TILE_REGISTERS; t++)
+        tile_shape(&shapes, t, TILE_ROWS, TILE_BYTES);
+    tile_begin(&s, &shapes);
+    for (int64_t strip = 0; strip < block->strips; strip++) {
+        float *c = block->c + strip * TERMS_ROWS * block->c_row, *below = c + TILE_ROWS * block->c_row;
+        const uint32_t *a = block->a + strip * block->steps * (TERMS_HIGH + TERMS_LOW), *b = block->b,
+                       *end = a + block->steps * TERMS_HIGH, *a_low = end, *b_low = block->b_low;
+
+        if (block->add) {
+            tile_load(&s, 0, c, c_step);
+            tile_load(&s, 1, c + TERMS_WIDTH / 2, c_step);
+            tile_load(&s, 2, below, c_step);
+            tile_load(&s, 3, below + TERMS_WIDTH / 2, c_step);
+        } else {
+            tile_zero(&s, 0);
+            tile_zero(&s, 1);
+            tile_zero(&s, 2);
+            tile_zero(&s, 3);
+        }
+        for (; block->three && a < end; a += TERMS_HIGH, b += TERMS_HIGH) {
+            LOAD_A(a + TERMS_TILE, NEXT);
+            LOAD_B(b, NEXT);
+            MULTIPLY;
+            LOAD_A(a, NEXT);
+            MULTIPLY;
+            LOAD_B(b + TERMS_TILE, NEXT);
+            MULTIPLY;
+        }
+        for (; a < end; a += TERMS_HIGH, b += TERMS_HIGH, a_low += TERMS_LOW, b_low += TERMS_LOW) {
+            LOAD_A(a_low, NEXT_LOW);
+            LOAD_B(b, NEXT);
+            MULTIPLY;
+            LOAD_A(a + TERMS_TILE, NEXT);
+            LOAD_B(b + TERMS_TILE, NEXT);
+            MULTIPLY;
+            LOAD_B(b, NEXT);
+            MULTIPLY;
+            LOAD_A(a, NEXT);
+            LOAD_B(b_low, NEXT_LOW);
+            MULTIPLY;
+            LOAD_B(b + TERMS_TILE, NEXT);
+            MULTIPLY;
+            LOAD_B(b, NEXT);
+            MULTIPLY;
+        }
+        tile_store(&s, 0, c, c_step);
+        tile_store(&s, 1, c + TERMS_WIDTH / 2, c_step);
+        tile_store(&s, 2, below, c_step);
+        tile_store(&s, 3, below + TERMS_WIDTH / 2, c_step);
+    }
+    tile_end(&s);
+}
+
+const terms_set KERNEL(terms) = { .split = split, .measure = measure, .multiply = multiply };
