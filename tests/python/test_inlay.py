@@ -679,7 +679,8 @@ class Errors(unittest.TestCase):
         self.expect(ValueError, "no input 'z'; its inputs are x, y", lambda: run({"z": self.x}))
         self.expect(ValueError, "3 values for 2 inputs", lambda: run([self.x] * 3))
         self.expect(inlay.ShapeMismatch, "input 'x'", lambda: run([self.x[:2], self.x]))
-        self.expect(inlay.ShapeMismatch, "the model expects float", lambda: run([self.x.astype(np.int32), self.x]))
+        odd = np.full(self.x.shape, 2**24 + 1, np.int32)  # no float
+        self.expect(inlay.InvalidArgument, "input 'x' is float, in which element 0", lambda: run([odd, self.x]))
         self.expect(inlay.InlayError, "'y'", lambda: run([self.x]))
         self.expect(ValueError, "no output 'q'", lambda: run([self.x, self.x], ["q"]))
         np.testing.assert_array_equal(run([self.x, self.x])["sum"], self.x)  # the next run works
@@ -920,7 +921,7 @@ class OnnxRuntime(unittest.TestCase):
             session.run(None, {"x": x})
         with self.assertRaises(ort.InvalidArgument):
             session.run(["nothing"], {"x": x, "y": x})
-        for wrong in (x[0], x.astype(np.int32)):  # failing runs report their errors while profiling
+        for wrong in (x[0], np.full(x.shape, 2**24 + 1, np.int32)):  # failing runs report their errors while profiling
             with self.assertRaisesRegex(inlay.InlayError, "input 'x'"):
                 session.run(None, {"x": wrong, "y": x})
         value = ort.OrtValue.ortvalue_from_numpy(x)
