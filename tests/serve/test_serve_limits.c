@@ -166,19 +166,29 @@ static void test_priority(void **state)
     wait_for("inlay_runs", 0);
 }
 
-/* One run at a time. One model has three waiting requests that take hours. Another model, which has used less computing
- * time so far, is next, although its request came last. */
+/* One run at a time, and an extra one, which a third model occupies. One model has three waiting requests that take
+ * hours. Another model, which has used less computing time so far, is next, although its request came last. */
 static void test_fairness(void **state)
 {
     static const char *const flags[] = { "--runners", "1", "--warmup", "0", NULL };
-    int spins[4], quick;
+    static const char endless[] =
+        "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},"
+        "{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4]}]}";
+    char from[256], to[256];
+    int spins[4], quick, third;
     struct answer answer;
 
     (void)state;
     first_server = server;
-    serving_open(&server, flags);
+    serving_prepare(&server);
+    assert_int_equal(link(serving_path(&server, "models/spin.onnx", from, sizeof from),
+                          serving_path(&server, "models/third.onnx", to, sizeof to)),
+                     0);
+    serving_start(&server, flags);
     spins[0] = ask_spin("");
     wait_for("inlay_runs", 1);
+    third = ask("third", endless);
+    wait_for("inlay_extra_runs", 1);
     for (uint32_t i = 1; i < 4; i++)
         spins[i] = ask_spin("");
     wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 3);
@@ -190,6 +200,7 @@ static void test_fairness(void **state)
     for (uint32_t i = 1; i < 4; i++)
         (void)close(spins[i]);
     (void)close(quick);
+    (void)close(third);
     assert_int_equal(serving_end(&server, SIGTERM), 0);
     serving_remove(&server);
     server = first_server;

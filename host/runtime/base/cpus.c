@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint32_t cpus_by_affinity(void)
 {
@@ -43,13 +44,12 @@ static uint32_t cpus_of_quota(long long quota, long long period)
     return (uint32_t)((quota + period - 1) / period);
 }
 
-/* The smallest quota of this process's control group and its parents (cgroup v2), or of a container whose root is
- * mounted (v1), in CPUs; 0 = none. */
-static uint32_t cpus_by_cgroup(void)
+/* The smallest value in this file of the process's control group and of its parents (cgroup v2); 0 = none. value() reads
+ * it from a line; 0: no limit. */
+static uint64_t least_in_groups(const char *name, uint64_t (*value)(const char *line))
 {
     char group[512] = "", path[1024], line[128];
-    long long quota, period;
-    uint32_t least = 0;
+    uint64_t least = 0;
     FILE *file = fopen("/proc/self/cgroup", "re");
 
     while (file != NULL && fgets(path, sizeof path, file) != NULL)
@@ -60,17 +60,39 @@ static uint32_t cpus_by_cgroup(void)
     for (;;) {
         char *slash;
 
-        (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        if (read_line(path, line, sizeof line) && sscanf(line, "%lld %lld", &quota, &period) == 2) {
-            uint32_t cpus = cpus_of_quota(quota, period);
-            if (cpus > 0 && (least == 0 || cpus < least))
-                least = cpus;
+        (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", group, name);
+        if (read_line(path, line, sizeof line)) {
+            const uint64_t found = value(line);
+
+            if (found > 0 && (least == 0 || found < least))
+                least = found;
         }
         slash = strrchr(group, '/');
         if (slash == NULL)
-            break;
+            return least;
         *slash = '\0';
     }
+}
+
+static uint64_t cpus_of_line(const char *line)
+{
+    long long quota, period;
+
+    return sscanf(line, "%lld %lld", &quota, &period) == 2 ? cpus_of_quota(quota, period) : 0;
+}
+
+static uint64_t bytes_of_line(const char *line)
+{
+    return strtoull(line, NULL, 10); /* "max": 0 */
+}
+
+/* The smallest quota of the process's control groups, or of a container whose root is mounted (v1), in CPUs; 0 = none. */
+static uint32_t cpus_by_cgroup(void)
+{
+    char line[128];
+    long long quota;
+    uint32_t least = (uint32_t)least_in_groups("cpu.max", cpus_of_line);
+
     if (least == 0 && read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", line, sizeof line)) {
         quota = strtoll(line, NULL, 10);
         if (read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", line, sizeof line))
@@ -85,4 +107,19 @@ uint32_t cpus_allowed(void)
 
     INLAY_CHECK(cpus > 0);
     return quota > 0 && quota < cpus ? quota : cpus;
+}
+
+uint64_t memory_allowed(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    const uint64_t group = least_in_groups("memory.max", bytes_of_line);
+    uint64_t bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : (uint64_t)INT64_MAX;
+    char line[128];
+
+    if (group > 0 && group < bytes)
+        bytes = group;
+    else if (group == 0 && read_line("/sys/fs/cgroup/memory/memory.limit_in_bytes", line, sizeof line) &&
+             bytes_of_line(line) > 0 && bytes_of_line(line) < bytes)
+        bytes = bytes_of_line(line);
+    return bytes;
 }

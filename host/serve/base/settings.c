@@ -1,5 +1,6 @@
 #include "serve/base/settings.h"
 #include "inlay/check.h"
+#include "base/cpus.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/nearest.h"
@@ -200,6 +201,9 @@ static void describe_flags(void)
                                            .doc = "Print a JSON schema of files with settings, for editors" };
     /* In place of argp's. */
     flags[count++] = (struct argp_option){ .name = "help", .key = '?', .group = -1, .doc = "Print this help" };
+    flags[count++] = (struct argp_option){
+        .name = "help-all", .key = '?', .group = -1, .flags = OPTION_HIDDEN, .doc = "As --help"
+    }; /* of inlay's verbs */
     flags[count++] =
         (struct argp_option){ .name = "version", .key = KEY_VERSION, .group = -1, .doc = "Print the version" };
     flags[count] = (struct argp_option){ .name = "option",
@@ -227,7 +231,9 @@ static void print_help(const char *name)
     uint32_t own_count = 0, library_count = 0;
 
     for (const struct argp_option *row = flags; row->name != NULL; row++)
-        if (row->group == LIBRARY_GROUP)
+        if ((row->flags & OPTION_HIDDEN) != 0)
+            continue;
+        else if (row->group == LIBRARY_GROUP)
             library[library_count++] = *row;
         else
             own[own_count++] = *row;
@@ -434,7 +440,23 @@ static int is_stopped(void *user, double fraction, const char *what)
     return settings_stopped(user);
 }
 
-#define COPY_FILE_BYTES "67108864"
+/* Defaults of library options for a server, which files and flags override. */
+static inlay_status set_defaults(inlay_options *options, inlay_diag *diag)
+{
+    char bytes[32];
+    inlay_status status;
+
+    /* If a plugin crashes the process, the next start does not load it for that model. */
+    INLAY_TRY(inlay_options_set(options, "crash_report", "1", diag));
+    /* Files of models are copied over while they are served. */
+    INLAY_TRY(inlay_options_set(options, "copy_file_bytes", "67108864", diag));
+    /* A request must neither take the memory of all models, nor keep what it has taken. */
+    (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(memory_allowed() / 8));
+    INLAY_TRY(inlay_options_set(options, "max_run_bytes", bytes, diag));
+    INLAY_TRY(inlay_options_set(options, "idle_trim_ms", "5000", diag));
+done:
+    return status;
+}
 
 inlay_status settings_options(const struct settings *settings, inlay_options **out_options, inlay_diag *diag)
 {
@@ -446,10 +468,7 @@ inlay_status settings_options(const struct settings *settings, inlay_options **o
         return status;
     inlay_options_set_log(options, print_log, (void *)(uintptr_t)settings);
     inlay_options_set_progress(options, is_stopped, (void *)(uintptr_t)settings);
-    /* If a plugin crashes the process, the next start skips it. */
-    INLAY_TRY(inlay_options_set(options, "crash_report", "1", diag));
-    /* Files of models are copied over while they are served. */
-    INLAY_TRY(inlay_options_set(options, "copy_file_bytes", COPY_FILE_BYTES, diag));
+    INLAY_TRY(set_defaults(options, diag));
     if (!settings->no_config)
         INLAY_TRY(inlay_options_load(options, NULL, diag));
     if (settings->config_file != NULL)

@@ -72,6 +72,7 @@ uint32_t stats_error_of(inlay_status status)
     switch (status) {
     case INLAY_INVALID_ARGUMENT:
     case INLAY_SHAPE_MISMATCH:
+    case INLAY_INVALID_MODEL: /* of a run: with these inputs, such as a negative size */
         return STATS_INVALID;
     case INLAY_BUSY:
         return STATS_REJECTED;

@@ -85,6 +85,7 @@ int exchange_code_of(inlay_status status)
     switch (status) {
     case INLAY_INVALID_ARGUMENT:
     case INLAY_SHAPE_MISMATCH:
+    case INLAY_INVALID_MODEL: /* of a run: with these inputs, such as a negative size */
         return HTTP_BAD_REQUEST;
     case INLAY_NOT_FOUND:
         return HTTP_NOT_FOUND;

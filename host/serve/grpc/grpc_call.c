@@ -353,6 +353,7 @@ static int status_of(inlay_status status)
     switch (status) {
     case INLAY_INVALID_ARGUMENT:
     case INLAY_SHAPE_MISMATCH:
+    case INLAY_INVALID_MODEL: /* of a run: with these inputs, such as a negative size */
         return GRPC_INVALID_ARGUMENT;
     case INLAY_NOT_FOUND:
         return GRPC_NOT_FOUND;

@@ -5,6 +5,7 @@
 #include "serve/request/datatype.h"
 #include "serve/grpc/grpc_internal.h"
 #include "serve/base/extensions.h"
+#include "serve/repository/ready.h"
 #include "serve/repository/repository.h"
 #include <stdlib.h>
 #include <string.h>
@@ -28,13 +29,13 @@ void grpc_ready(struct call *call, const uint8_t *message, size_t bytes)
 
     (void)message;
     (void)bytes;
-    reply.ready = atomic_load(&call->server->ready);
+    reply.ready = server_is_ready(call->server);
     call_pack(call, &reply.base);
 }
 
 static int health_of(const struct server *server)
 {
-    return atomic_load(&server->ready) ? SERVING : NOT_SERVING;
+    return server_is_ready(server) ? SERVING : NOT_SERVING;
 }
 
 void grpc_health(struct call *call, const uint8_t *message, size_t bytes)

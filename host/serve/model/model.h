@@ -67,6 +67,9 @@ struct instance {
     uint32_t threads;      /* most threads of the run; 0 = those of the session */
     uint32_t live;         /* jobs of the run that are not cancelled; guarded by the scheduler's lock */
     bool is_spare;         /* the run is that of a job of sched_submit_spare() */
+    bool is_extra;         /* the run is one beyond the runners, see sched.h */
+    uint64_t started_ns;   /* of the run */
+    uint64_t until_ns;     /* when the run should have ended: its deadline, or when it was cancelled; 0 = no limit */
     struct instance *next; /* in the model's list of idle instances, or in the scheduler's list of runs */
 };
 
@@ -76,6 +79,7 @@ typedef struct job_queue {
     uint32_t count;
     uint32_t held; /* requests that wait for an earlier request of their sequence */
     uint64_t rows;
+    uint32_t running; /* runs of requests in progress */
     uint64_t used_ns; /* total time of the model's runs, for fairness */
     bool listed;      /* in the scheduler's list of models with requests */
     struct model *next;

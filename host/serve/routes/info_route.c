@@ -25,8 +25,11 @@ void answer_ready(struct exchange *exchange)
     uint32_t ready, failed;
     char text[160];
 
-    if (atomic_load(&server->ready)) {
+    if (server_is_ready(server)) {
         exchange->code = HTTP_OK;
+    } else if (atomic_load(&server->ready)) {
+        exchange_fail(exchange, HTTP_BAD_REQUEST,
+                      "a run has not ended after its time limit, or after it was cancelled");
     } else if (atomic_load(&server->draining)) {
         exchange_fail(exchange, HTTP_BAD_REQUEST, "the server is shutting down");
     } else if (!atomic_load(&server->loaded)) {

@@ -12,19 +12,23 @@
 
 enum {
     QUICK_NS = 300000, /* runs up to this time happen on the thread that received the request */
-    SPARE_JOBS = 16    /* most waiting jobs of sched_submit_spare() */
+    SPARE_JOBS = 16,   /* most waiting jobs of sched_submit_spare() */
+    LONG_NS = 4000000  /* runs from this time on count as long, see extra_runner() */
 };
+static const uint64_t stuck_ns = 5000000000;
 
 struct sched {
     pthread_mutex_t lock;
     pthread_cond_t work;
     pthread_t *threads;
-    uint32_t thread_count; /* started threads */
+    uint32_t thread_count; /* started threads: runners, and extra ones */
     uint32_t runners;      /* most concurrent runs */
-    uint32_t active;       /* runs of requests; those of spare jobs do not count */
+    uint32_t active;       /* runs of requests; those of spare jobs and of extra threads do not count */
     uint32_t waiting;      /* sleeping threads */
-    uint32_t cpus;         /* CPUs that the runs share */
-    double crowd;          /* mean number of requests that run or wait when a run begins */
+    pthread_cond_t extra_work;
+    uint32_t extra_waiting; /* extra threads without a run */
+    uint32_t cpus;          /* CPUs that the runs share */
+    double crowd;           /* mean number of requests that run or wait when a run begins */
     struct queues queues;
     struct instance *runs; /* that run now, linked by `next` */
     sched_lending lending;
@@ -130,7 +134,7 @@ static void stop_spare(struct sched *sched)
 }
 
 /* Takes the instance for this job; a sequence has a separate one. */
-static struct instance *take_instance(struct sched *sched, const struct job *job)
+static struct instance *take_instance(struct sched *sched, const struct job *job, bool is_extra)
 {
     struct model *model = job->model;
     struct instance *instance = job->sequence != NULL ? &job->sequence->instance : model->idle;
@@ -139,9 +143,13 @@ static struct instance *take_instance(struct sched *sched, const struct job *job
     if (job->sequence == NULL)
         model->idle = instance->next;
     instance->is_spare = job->is_copy;
+    instance->is_extra = is_extra;
+    instance->started_ns = clock_ns();
+    instance->until_ns = 0;
     instance->next = sched->runs;
     sched->runs = instance;
-    sched->active += !instance->is_spare;
+    model->queue.running += !instance->is_spare;
+    sched->active += !instance->is_spare && !is_extra;
     if (sched->active == sched->runners)
         stop_spare(sched);
     return instance;
@@ -168,13 +176,16 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
         instance->next = model->idle;
         model->idle = instance;
     }
-    if (!instance->is_spare)
+    if (!instance->is_spare) {
+        INLAY_CHECK(model->queue.running > 0);
+        model->queue.running--;
         model->queue.used_ns += ns;
+    }
     if (completed || (ns >= QUICK_NS && !instance->is_spare)) {
         model->queue.run_ns = smooth(model->queue.run_ns, (double)ns);
         model->queue.run_bytes = smooth(model->queue.run_bytes, (double)bytes);
     }
-    if (instance->is_spare) {
+    if (instance->is_spare || instance->is_extra) {
         if (sched->queues.models != NULL && sched->waiting > 0) /* for the instance */
             (void)pthread_cond_signal(&sched->work);
         return;
@@ -187,6 +198,16 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
 
 /* ------------------------------------------------------------------ threads */
 
+/* Notes by when the run of these jobs should have ended. */
+static void set_until(struct instance *instance, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t deadline = instance->jobs[i]->deadline_ns;
+
+        instance->until_ns = deadline == 0 ? UINT64_MAX : deadline > instance->until_ns ? deadline : instance->until_ns;
+    }
+}
+
 /* Runs the jobs of the instance; the lock is held before and after. */
 static void run_instance(struct sched *sched, struct model *model, struct instance *instance, uint32_t count,
                          struct sequence *sequence)
@@ -194,7 +215,8 @@ static void run_instance(struct sched *sched, struct model *model, struct instan
     uint64_t start, bytes = 0, rows = 0;
     bool completed;
 
-    instance->threads = share_of(sched, instance->is_spare);
+    instance->threads = instance->is_extra ? 1 : share_of(sched, instance->is_spare);
+    set_until(instance, count);
     for (uint32_t i = 0; i < count; i++) {
         bytes += instance->jobs[i]->bytes;
         rows += instance->jobs[i]->rows;
@@ -213,10 +235,10 @@ static void run_instance(struct sched *sched, struct model *model, struct instan
 }
 
 /* Runs the model that pick() selected; the lock is held before and after. */
-static void run_model(struct sched *sched, struct model *model)
+static void run_model(struct sched *sched, struct model *model, bool is_extra)
 {
     struct sequence *sequence = queue_first(model)->sequence;
-    struct instance *instance = take_instance(sched, queue_first(model));
+    struct instance *instance = take_instance(sched, queue_first(model), is_extra);
 
     run_instance(sched, model, instance, fill(sched, model, instance), sequence);
 }
@@ -244,13 +266,80 @@ static void *runner(void *user)
         struct model *model = sched->active < sched->runners ? pick(sched, clock_ns(), &wake_at) : NULL;
 
         if (model != NULL)
-            run_model(sched, model);
+            run_model(sched, model, false);
         else
             sleep_until(sched, wake_at);
     }
     (void)pthread_mutex_unlock(&sched->lock);
     return NULL;
 }
+
+/* ------------------------------------------------------------------ extra threads */
+
+/* A model that has requests and no run while the run of each runner has taken LONG_NS; NULL: none until *out_wake_at. */
+static struct model *pick_starved(struct sched *sched, uint64_t now, uint64_t *out_wake_at)
+{
+    struct model *best = NULL;
+    uint64_t youngest = 0;
+
+    *out_wake_at = UINT64_MAX;
+    if (sched->active < sched->runners || sched->ending)
+        return NULL;
+    for (const struct instance *instance = sched->runs; instance != NULL; instance = instance->next)
+        if (!instance->is_spare && !instance->is_extra && instance->started_ns > youngest)
+            youngest = instance->started_ns;
+    if (now < youngest + LONG_NS) {
+        *out_wake_at = youngest + LONG_NS;
+        return NULL;
+    }
+    for (struct model *model = sched->queues.models; model != NULL; model = model->queue.next) {
+        const struct job *first = queue_first(model);
+
+        if (model->queue.running == 0 && (model->idle != NULL || first->sequence != NULL) &&
+            (best == NULL || first->level < queue_first(best)->level))
+            best = model;
+    }
+    return best;
+}
+
+static void *extra_runner(void *user);
+
+/* Starts an extra thread unless one waits, or there are as many as runners. Without it, requests only wait longer. */
+static void add_extra(struct sched *sched)
+{
+    if (sched->extra_waiting == 0 && sched->thread_count < 2 * sched->runners &&
+        pthread_create(&sched->threads[sched->thread_count], NULL, extra_runner, sched) == 0) {
+        sched->thread_count++;
+        sched->extra_waiting++;
+    }
+}
+
+static void *extra_runner(void *user)
+{
+    struct sched *sched = user;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    while (!sched->stop) {
+        uint64_t wake_at;
+        struct model *model = pick_starved(sched, clock_ns(), &wake_at);
+        struct timespec until = { .tv_sec = (time_t)(wake_at / 1000000000u), .tv_nsec = (long)(wake_at % 1000000000u) };
+
+        if (model != NULL) {
+            sched->extra_waiting--;
+            add_extra(sched);
+            run_model(sched, model, true);
+            sched->extra_waiting++;
+        } else if (wake_at == UINT64_MAX) {
+            (void)pthread_cond_wait(&sched->extra_work, &sched->lock);
+        } else {
+            (void)pthread_cond_timedwait(&sched->extra_work, &sched->lock, &until);
+        }
+    }
+    (void)pthread_mutex_unlock(&sched->lock);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ spare jobs */
 
 /* Removes the spare job at *at from the list. */
 static struct job *take_spare(struct sched *sched, struct job **at)
@@ -290,7 +379,7 @@ static void *spare_runner(void *user)
             (void)pthread_cond_wait(&sched->spare_work, &sched->lock);
             continue;
         }
-        instance = take_instance(sched, job);
+        instance = take_instance(sched, job, false);
         job->deadline_ns = 0; /* of its wait */
         instance->jobs[0] = job;
         instance->cancel = 0;
@@ -308,11 +397,12 @@ inlay_status sched_create(uint32_t runners, sched_lending lending, struct sched 
     struct sched *sched = calloc(1, sizeof *sched);
 
     *out_sched = NULL;
-    if (sched == NULL || (sched->threads = calloc(runners, sizeof *sched->threads)) == NULL) {
+    if (sched == NULL || (sched->threads = calloc(2 * (size_t)runners, sizeof *sched->threads)) == NULL) {
         free(sched);
         return no_memory(diag, "for %u runners", runners);
     }
     monitor_init(&sched->lock, &sched->work);
+    monitor_init_condition(&sched->extra_work);
     (void)pthread_cond_init(&sched->spare_work, NULL);
     sched->spare_end = &sched->spare;
     sched->runners = runners;
@@ -350,6 +440,7 @@ void sched_destroy(struct sched *sched)
     sched->stop = true;
     stop_spare(sched);
     (void)pthread_cond_broadcast(&sched->work);
+    (void)pthread_cond_broadcast(&sched->extra_work);
     (void)pthread_cond_signal(&sched->spare_work);
     (void)pthread_mutex_unlock(&sched->lock);
     if (sched->has_spare_thread)
@@ -358,6 +449,7 @@ void sched_destroy(struct sched *sched)
     for (uint32_t i = 0; i < sched->thread_count; i++)
         (void)pthread_join(sched->threads[i], NULL);
     (void)pthread_cond_destroy(&sched->work);
+    (void)pthread_cond_destroy(&sched->extra_work);
     (void)pthread_cond_destroy(&sched->spare_work);
     (void)pthread_mutex_destroy(&sched->lock);
     free(sched->threads);
@@ -387,7 +479,7 @@ static void run_here(struct sched *sched, struct job *job)
     struct model *model = job->model;
     uint64_t start = clock_ns(), bytes = job->bytes, rows = job->rows;
     struct sequence *sequence = job->sequence;
-    struct instance *instance = take_instance(sched, job);
+    struct instance *instance = take_instance(sched, job, false);
     bool completed, lent;
 
     if (sequence != NULL)
@@ -397,6 +489,7 @@ static void run_here(struct sched *sched, struct job *job)
     instance->live = 1;
     instance->threads = share_of(sched, false);
     job->running = instance;
+    set_until(instance, 1);
     model->queue.quick_runs++;
     model->queue.quick_ns = start;
     (void)model_ref(model);
@@ -441,6 +534,10 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
         stop_spare(sched);
     if (sched->waiting > 0)
         (void)pthread_cond_signal(&sched->work);
+    if (sched->active >= sched->runners && model->queue.running == 0) {
+        add_extra(sched);
+        (void)pthread_cond_signal(&sched->extra_work);
+    }
     (void)pthread_mutex_unlock(&sched->lock);
     return SCHED_QUEUED;
 }
@@ -506,6 +603,7 @@ bool sched_cancel(struct sched *sched, struct job *job)
         queues_advance(&sched->queues, job->sequence);
     } else if (job->running != NULL && !job->cancelled && --job->running->live == 0) {
         __atomic_store_n(&job->running->cancel, 1, __ATOMIC_RELAXED);
+        job->running->until_ns = clock_ns();
     }
     job->cancelled = true;
     (void)pthread_mutex_unlock(&sched->lock);
@@ -612,6 +710,29 @@ uint32_t sched_best_rows(struct sched *sched, const struct model *model)
     best = model->queue.cost.best;
     (void)pthread_mutex_unlock(&sched->lock);
     return best;
+}
+
+uint32_t sched_stuck(struct sched *sched)
+{
+    const uint64_t now = clock_ns();
+    uint32_t count = 0;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    for (const struct instance *instance = sched->runs; instance != NULL; instance = instance->next)
+        count += instance->until_ns != 0 && instance->until_ns < now && now - instance->until_ns > stuck_ns;
+    (void)pthread_mutex_unlock(&sched->lock);
+    return count;
+}
+
+uint32_t sched_extra(struct sched *sched)
+{
+    uint32_t count = 0;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    for (const struct instance *instance = sched->runs; instance != NULL; instance = instance->next)
+        count += instance->is_extra;
+    (void)pthread_mutex_unlock(&sched->lock);
+    return count;
 }
 
 uint32_t sched_running(struct sched *sched)

@@ -4,7 +4,9 @@
  * and no request waits, sched_submit() runs the request itself: a change of thread would take longer than the run.
  *
  * Of the models that have a request and an idle instance, the next is the one whose first request has the best level,
- * and among those the one with the least run time so far. A model with dynamic batching waits until it has the best
+ * and among those the one with the least run time so far. If all runners have been busy with their runs for some
+ * milliseconds, a model that has requests and no run gets an extra thread, so that the long runs of one model do not stop
+ * the others. There are at most as many of these as runners. A model with dynamic batching waits until it has the best
  * batch size, or until its first request has waited for batch_delay_us. */
 #ifndef SERVE_SCHED_H
 #define SERVE_SCHED_H
@@ -54,7 +56,11 @@ void sched_end(struct sched *sched);
 uint32_t sched_queued(struct sched *sched, const struct model *model);
 /* Best batch size, as measured; 0 = unknown. */
 uint32_t sched_best_rows(struct sched *sched, const struct model *model);
-/* Runs of requests. */
+/* Runs that have not ended some seconds after their deadline, or after they were asked to stop. */
+uint32_t sched_stuck(struct sched *sched);
+/* Runs on extra threads. */
+uint32_t sched_extra(struct sched *sched);
+/* Runs of requests on runners. */
 uint32_t sched_running(struct sched *sched);
 /* Estimated seconds until a full queue has room again; at least 1. */
 uint32_t sched_retry_after(struct sched *sched, const struct model *model);

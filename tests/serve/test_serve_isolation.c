@@ -1,0 +1,178 @@
+/* Runs that take long or do not end: the other models are served, a run ends at the default timeout, and the readiness
+ * tells of a run that does not. */
+#include "client.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+#include "inlay/types.h"
+#include "model_writer.h"
+
+static struct serving server;
+
+static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
+static const char spin[] = "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},"
+                           "{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\","
+                           "\"data\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]}";
+
+static int end(void **state)
+{
+    (void)state;
+    if (server.pid > 0)
+        (void)serving_end(&server, SIGKILL);
+    serving_remove(&server);
+    return 0;
+}
+
+static void wait_ms(long ms)
+{
+    const struct timespec pause = { 0, ms * 1000000 };
+
+    (void)nanosleep(&pause, NULL);
+}
+
+/* Sends a request that never ends; returns its connection. */
+static int begin_spin(const char *model)
+{
+    char head[256];
+    int fd = client_connect(&server);
+
+    (void)snprintf(head, sizeof head,
+                   "POST /v2/models/%s/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", model,
+                   strlen(spin));
+    client_text(fd, head);
+    client_text(fd, spin);
+    return fd;
+}
+
+static void wait_for_metric(const char *name, double least)
+{
+    for (int i = 0; client_metric(&server, name) < least; i++) {
+        if (i == 6000)
+            fail_msg("%s is %g", name, client_metric(&server, name));
+        wait_ms(5);
+    }
+}
+
+/* Two models occupy all runners, and the extra threads that they may have, with runs that do not end. Each request of a
+ * third one has an answer, long before the others have theirs. */
+static void test_endless_runs(void **state)
+{
+    static const char *const flags[] = { "--runners", "2", "--providers", "reference", NULL };
+    char from[256], to[256];
+    int spins[12];
+
+    (void)state;
+    serving_prepare(&server);
+    assert_int_equal(link(serving_path(&server, "models/spin.onnx", from, sizeof from),
+                          serving_path(&server, "models/other.onnx", to, sizeof to)),
+                     0);
+    serving_start(&server, flags);
+    for (int i = 0; i < 12; i++)
+        spins[i] = begin_spin(i < 6 ? "spin" : "other");
+    wait_for_metric("inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
+    for (int i = 0; i < 100; i++)
+        client_expect(&server, "POST", "/v2/models/twice/infer", "Inference-Timeout-Ms: 20000\r\n", twice, 200,
+                      "[2.0,4.0,6.0]");
+    client_expect(&server, "GET", "/v2/health/ready", "", NULL, 200, "");
+    for (int i = 0; i < 12; i++)
+        (void)close(spins[i]);
+    assert_int_equal(serving_close(&server), 0);
+}
+
+/* A request without a timeout has that of the server, which cancels its run. */
+static void test_timeout(void **state)
+{
+    static const char *const flags[] = { "--runners", "2", "--providers", "reference", "--timeout-ms", "300", NULL };
+
+    (void)state;
+    serving_prepare(&server);
+    serving_start(&server, flags);
+    client_expect(&server, "POST", "/v2/models/spin/infer", "", spin, 504, "");
+    for (int i = 0; client_metric(&server, "inlay_runs") != 0; i++) {
+        assert_true(i < 6000);
+        wait_ms(5);
+    }
+    assert_int_equal(serving_close(&server), 0);
+}
+
+/* A run that ignores its deadline makes the server not ready; the other models are served. */
+static void test_stuck_run(void **state)
+{
+    static const char *const flags[] = {
+        "--plugin-dirs", "FOLDER/plugins", "--runners", "1", "--grace-ms", "100", NULL
+    };
+    static const char body[] =
+        "{\"inputs\":[{\"name\":\"x\",\"shape\":[7],\"datatype\":\"FP32\",\"data\":[1,2,3,4,5,6,7]}]}";
+    char head[256], path[256];
+    int fd;
+
+    (void)state;
+    serving_prepare(&server);
+    serving_plugin(&server, STUCK_PLUGIN, "stuck");
+    serving_folder(&server, "models/endless/1");
+    serving_file(&server, "models/endless/config.yaml", "warmup: 0\noptions: [\"providers=stuck,reference\"]\n", 0644);
+    write_one(serving_path(&server, "models/endless/1/model.onnx", path, sizeof path), "Relu", "7");
+    serving_start(&server, flags);
+    fd = client_connect(&server);
+    (void)snprintf(head, sizeof head,
+                   "POST /v2/models/endless/infer HTTP/1.1\r\nHost: localhost\r\nInference-Timeout-Ms: 100\r\n"
+                   "Content-Length: %zu\r\n\r\n",
+                   strlen(body));
+    client_text(fd, head);
+    client_text(fd, body);
+    wait_for_metric("inlay_stuck_runs", 1);
+    client_expect(&server, "GET", "/v2/health/ready", "", NULL, 400, "a run has not ended");
+    client_expect(&server, "POST", "/v2/models/twice/infer", "", twice, 200, "[2.0,4.0,6.0]");
+    (void)close(fd);
+    (void)serving_end(&server, SIGKILL);
+    server.pid = 0;
+}
+
+/* Sizes that a request states are its own fault, and bounded. */
+static void test_sizes_in_requests(void **state)
+{
+    static const char *const flags[] = { "--providers", "reference", NULL };
+    static const struct {
+        const char *size, *part;
+        int code;
+    } rows[] = { { "3", "[0.0,0.0,0.0]", 200 }, { "-5", "-5", 400 }, { "1000000000000", "4000000000000 bytes", 413 } };
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    char path[256], body[200];
+    int fd;
+
+    (void)state;
+    serving_prepare(&server);
+    mw_value(&wire, MW_INPUT, "s", INLAY_INT64, "1");
+    mw_node(&wire, "ConstantOfShape", "s", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "N");
+    wire_end(&wire, mark);
+    fd = open(serving_path(&server, "models/sized.onnx", path, sizeof path), O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0 && wire_write(&wire, fd) && close(fd) == 0);
+    wire_deinit(&wire);
+    serving_start(&server, flags);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)snprintf(body, sizeof body,
+                       "{\"inputs\":[{\"name\":\"s\",\"shape\":[1],\"datatype\":\"INT64\",\"data\":[%s]}]}",
+                       rows[i].size);
+        client_expect(&server, "POST", "/v2/models/sized/infer", "", body, rows[i].code, rows[i].part);
+    }
+    assert_int_equal(serving_close(&server), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_endless_runs, end),
+        cmocka_unit_test_teardown(test_timeout, end),
+        cmocka_unit_test_teardown(test_stuck_run, end),
+        cmocka_unit_test_teardown(test_sizes_in_requests, end),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
