@@ -310,6 +310,13 @@ if ! grep -q '<svg' front.html || ! grep -q 'class="chosen"' front.html || ! gre
     [ "$(grep -c '<circle' front.html)" -le 5 ]; then
     complain "front.html has no points"
 fi
+# The axis of a share ends at 1, the colours have a legend, and a variant has one row.
+checks=$((checks + 1))
+if [ -n "$(grep -oE 'text-anchor="end">[0-9.]+<' front.html | tr -dc '0-9.\n' | awk '$1 > 1')" ] ||
+    ! grep -q 'class="legend"' front.html || [ -n "$(sed '/<h2>/,$d' front.html | grep -oE '^<tr[^>]*><td>[^<(]*' |
+        sed 's/^<tr[^>]*><td>//; s/ $//' | sort | uniq -d)" ]; then
+    complain "front.html: its axis, legend or rows"
+fi
 rm -f out.onnx
 fails 2 's.json: belongs to another model, other samples or another metric' \
     quantize net.onnx -o out.onnx --data stored.npz --metric psnr --mode static --weights 8 --stats s.json

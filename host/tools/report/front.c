@@ -10,9 +10,11 @@
 static const char style[] =
     "<style>th, td { text-align: left; white-space: normal } th.n, td.n { text-align: right }\n"
     "circle { fill: var(--accent) } .dominated circle { fill: var(--line) } .chosen circle { fill: var(--bad) }\n"
-    ".front { fill: none; stroke: var(--accent); stroke-opacity: .4 } tr.chosen td { font-weight: bold }</style>\n";
+    ".front { fill: none; stroke: var(--accent); stroke-opacity: .4 } tr.chosen td { font-weight: bold }\n"
+    ".wide svg { min-width: 640px } i.result { background: var(--bad) } i.front { background: var(--accent) }\n"
+    "i.rest { background: var(--line) }</style>\n";
 
-enum { WIDTH = 800, HEIGHT = 360, LEFT = 60, RIGHT = 20, TOP = 16, BOTTOM = 40 };
+enum { WIDTH = 800, HEIGHT = 360, LEFT = 60, RIGHT = 20, TOP = 36, BOTTOM = 40 };
 
 /* ------------------------------------------------------------------ Pareto front */
 
@@ -47,6 +49,11 @@ struct frame {
     double low_ms, high_ms, low, high; /* ranges of the axes */
 };
 
+static bool is_share(agree_metric metric)
+{
+    return metric != AGREE_kl && metric != AGREE_psnr && metric != AGREE_custom;
+}
+
 static struct frame frame_of(const quantize_report *report)
 {
     struct frame frame = { INFINITY, 0, INFINITY, -INFINITY };
@@ -64,10 +71,16 @@ static struct frame frame_of(const quantize_report *report)
     if (!(frame.high > frame.low))
         frame = (struct frame){ frame.low_ms, frame.high_ms, isfinite(frame.low) ? frame.low - 0.5 : 0,
                                 isfinite(frame.low) ? frame.low + 0.5 : 1 };
-    frame.low_ms -= (frame.high_ms - frame.low_ms) * 0.05;
+    frame.low_ms = fmax(frame.low_ms - (frame.high_ms - frame.low_ms) * 0.05, 0);
     frame.high_ms += (frame.high_ms - frame.low_ms) * 0.05;
     frame.low -= (frame.high - frame.low) * 0.05;
     frame.high += (frame.high - frame.low) * 0.05;
+    if (is_share(report->agreement.metric)) {
+        frame.low = fmax(frame.low, 0);
+        frame.high = fmin(frame.high, 1);
+    } else if (report->agreement.metric == AGREE_kl) {
+        frame.low = fmax(frame.low, 0);
+    }
     return frame;
 }
 
@@ -100,7 +113,7 @@ static void draw_axes(FILE *out, const struct frame *frame, const char *metric)
     }
     (void)fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">milliseconds per run</text>\n", WIDTH - RIGHT,
                   HEIGHT - 6);
-    (void)fprintf(out, "<text x=\"%d\" y=\"%d\">agreement (%s)</text>\n", LEFT + 6, TOP, metric);
+    (void)fprintf(out, "<text x=\"%d\" y=\"%d\">agreement (%s)</text>\n", 8, 18, metric);
 }
 
 static void draw(FILE *out, const quantize_report *report)
@@ -108,7 +121,9 @@ static void draw(FILE *out, const quantize_report *report)
     const struct frame frame = frame_of(report);
     char pen = 'M';
 
-    (void)fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"time and agreement of the variants\">\n",
+    (void)fprintf(out,
+                  "<div class=\"wide\">\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"time and agreement of "
+                  "the variants\">\n",
                   WIDTH, HEIGHT);
     draw_axes(out, &frame, agree_metric_name(report->agreement.metric));
     (void)fputs("<path class=\"front\" d=\"", out);
@@ -130,22 +145,53 @@ static void draw(FILE *out, const quantize_report *report)
         page_text(out, point->what, 0);
         (void)fprintf(out, ": %.4g ms, %.5g</title></circle></g>\n", point->ms, point->score);
     }
-    (void)fputs("</svg>\n", out);
+    (void)fputs(
+        "</svg>\n</div>\n<p class=\"legend\"><span><i class=\"result\"></i>the result</span><span><i "
+        "class=\"front\"></i>no other is both faster and closer</span><span><i class=\"rest\"></i>others</span></p>\n",
+        out);
 }
 
 /* ------------------------------------------------------------------ the page */
 
+/* The point that stands for all with its name: the chosen one, or else the fastest. *out_count is their number. */
+static const quantize_point *point_of_name(const quantize_report *report, const char *what, uint32_t *out_count)
+{
+    const quantize_point *shown = NULL;
+
+    *out_count = 0;
+    for (uint32_t i = 0; i < report->point_count; i++) {
+        const quantize_point *point = &report->points[i];
+
+        if (strcmp(point->what, what) != 0)
+            continue;
+        (*out_count)++;
+        shown = shown == NULL || point->chosen ? point : shown;
+    }
+    return shown;
+}
+
 static void put_tables(FILE *out, const quantize_report *report)
 {
-    (void)fputs("<table>\n<tr><th>variant</th><th class=\"n\">ms per run</th><th class=\"n\">agreement</th></tr>\n",
+    (void)fputs("<div class=\"wide\">\n<table>\n<tr><th>variant</th><th class=\"n\">ms per run</th>"
+                "<th class=\"n\">agreement</th></tr>\n",
                 out);
     for (uint32_t i = 0; i < report->point_count; i++) {
-        (void)fprintf(out, "<tr%s><td>", report->points[i].chosen ? " class=\"chosen\"" : "");
-        page_text(out, report->points[i].what, 0);
-        (void)fprintf(out, "</td><td class=\"n\">%.4g</td><td class=\"n\">%.5g</td></tr>\n", report->points[i].ms,
-                      report->points[i].score);
+        const quantize_point *point = &report->points[i];
+        uint32_t count;
+
+        if (point != point_of_name(report, point->what, &count))
+            continue;
+        (void)fprintf(out, "<tr%s><td>", point->chosen ? " class=\"chosen\"" : "");
+        page_text(out, point->what, 0);
+        if (count > 1)
+            (void)fprintf(out, " (measured %u times)", count);
+        (void)fprintf(out, "</td><td class=\"n\">%.4g</td><td class=\"n\">%.5g</td></tr>\n", point->ms, point->score);
     }
-    (void)fputs("</table>\n<h2>Layers</h2>\n<table>\n<tr><th>layer</th><th>operator</th><th>weights</th>"
+    (void)fputs(
+        "</table>\n</div>\n<p>The result is bold: of the variants that agree as the bound asks, it was the fastest "
+        "when each was run in turns with the original. Other times are single measurements.</p>\n",
+        out);
+    (void)fputs("<h2>Layers</h2>\n<div class=\"wide\">\n<table>\n<tr><th>layer</th><th>operator</th><th>weights</th>"
                 "<th class=\"n\">bytes before</th><th class=\"n\">after</th><th>reason</th></tr>\n",
                 out);
     for (uint32_t i = 0; i < report->layer_count; i++) {
@@ -164,7 +210,7 @@ static void put_tables(FILE *out, const quantize_report *report)
         page_text(out, layer->kept != NULL ? layer->kept : "", 0);
         (void)fputs("</td></tr>\n", out);
     }
-    (void)fputs("</table>\n", out);
+    (void)fputs("</table>\n</div>\n", out);
 }
 
 static void put_page(FILE *out, const char *model, const quantize_report *report)
