@@ -163,6 +163,12 @@ class Sessions(unittest.TestCase):
                 session.run({**feeds, "x19": wrong})
         self.assertEqual(session.run(feeds)["y"].tolist(), [190, 20])
 
+    def test_names_and_notebooks(self):
+        self.assertEqual((self.session.input_names, self.session.output_names), (("x", "y"), ("sum",)))
+        shown = self.session.explain()._repr_html_()
+        self.assertTrue(shown.startswith("<pre>") and "predicted" in shown, shown)
+        self.assertNotIn("<", shown[5:-6])
+
     def test_outputs_that_are_inputs(self):
         """An output that is an input, and one without elements."""
         node = field(1, "x") + field(2, "y") + field(4, "Identity")

@@ -2,6 +2,7 @@
 import _thread
 import contextlib
 import ctypes
+import html
 import json
 import logging
 import os
@@ -130,6 +131,9 @@ class Report:
 
     def _repr_pretty_(self, printer, cycle) -> None:
         printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     @property
     def json(self) -> Any:
@@ -794,6 +798,14 @@ class Session:
 
     def resume(self, provider: str) -> None:
         self._control(RESUME, provider)
+
+    @property
+    def input_names(self) -> Tuple[str, ...]:
+        return tuple(info.name for info in self.inputs)
+
+    @property
+    def output_names(self) -> Tuple[str, ...]:
+        return self._output_names
 
     # ------------------------------------------------------------ feeds
     def _named(self, feeds):
