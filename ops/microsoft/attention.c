@@ -40,6 +40,12 @@ static const op_row rows[] = {
       "input:T, position_ids:M, cos_cache:T, sin_cache:T -> output:T; T=float|float16|bfloat16, M=int64; "
       "interleaved:i=0, is_packed_batching:i=0, num_heads:i=0, rotary_embedding_dim:i=0, scale:f=1",
       infer_same_as_first },
+    { "SparseAttention", 1, 0,
+      "query:T, key?:T, value?:T, past_key:T, past_value:T, block_row_indices:M, block_col_indices:M, "
+      "total_sequence_length:M, key_total_sequence_lengths:M, cos_cache?:T, sin_cache?:T -> output:T, present_key:T, "
+      "present_value:T; T=float|float16|bfloat16, M=int32; do_rotary:i=0, kv_num_heads:i!, num_heads:i!, "
+      "rotary_interleaved:i=0, scale:f, sparse_block_size:i!",
+      NULL },
 };
 
 const op_table op_microsoft_attention = { "com.microsoft", rows, OP_COUNT(rows) };

@@ -693,9 +693,69 @@ static uint32_t pad_bias(subgraph_builder *builder, uint32_t bias, uint32_t leng
     return emit_op(builder, "Pad", 13, bias, emit_concat(builder, emit_list(builder, 0, 0, 0, 0, 0, 0, 0), addend, 0));
 }
 
+/* SparseAttention: which keys the blocks of each layout show to the queries at `positions` [batch, rows]: bool [batch,
+ * layouts, rows, keys], or for each head, which use the layouts in turn. Row r of a layout has the columns first[r] to
+ * first[r + 1] - 1 of its list. */
+static uint32_t emit_block_mask(subgraph_builder *builder, uint32_t positions, uint32_t length, int64_t heads)
+{
+    const int64_t layouts = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 5)), 0);
+    const uint32_t block = emit_scalar(builder, rewrite_attr_int(builder->node, "sparse_block_size", 1));
+    const uint32_t first = emit_cast(builder, builder_input(builder, 5), INLAY_INT64),
+                   columns = emit_cast(builder, builder_input(builder, 6), INLAY_INT64);
+    const uint32_t row = emit_op(builder, "Div", 14, positions, block),
+                   place = emit_range(builder, emit_size(builder, columns, 1));
+    const uint32_t key = emit_op(builder, "Div", 14, emit_range(builder, length), block);
+    uint32_t begin, end, listed, found;
+
+    begin = emit_op(builder, "Gather", 13, first, row);
+    emit_attr_int(builder, "axis", 1);
+    end = emit_op(builder, "Gather", 13, first, emit_op(builder, "Add", 14, row, emit_scalar(builder, 1)));
+    emit_attr_int(builder, "axis", 1);
+    begin = emit_op(builder, "Unsqueeze", 13, begin, emit_list(builder, 3));
+    end = emit_op(builder, "Unsqueeze", 13, end, emit_list(builder, 3));
+    listed = emit_op(builder, "And", 7, emit_typed(builder, "LessOrEqual", 16, INLAY_BOOL, begin, place),
+                     emit_typed(builder, "Less", 13, INLAY_BOOL, place, end)); /* [layouts, batch, rows, places] */
+    found = emit_typed(builder, "Equal", 13, INLAY_BOOL,
+                       emit_op(builder, "Unsqueeze", 13, columns, emit_list(builder, 1, 3)), key);
+    found = emit_op(builder, "MatMul", 13, emit_cast(builder, listed, INLAY_FLOAT),
+                    emit_cast(builder, found, INLAY_FLOAT)); /* [layouts, batch, rows, keys] */
+    found = emit_typed(builder, "Greater", 13, INLAY_BOOL, found, emit_number(builder, INLAY_FLOAT, 0));
+    found = emit_transpose(builder, found, (const int64_t[]){ 1, 0, 2, 3 }, 4);
+    return layouts == 1 || layouts == heads
+               ? found
+               : emit_op(builder, "Tile", 13, found, emit_list(builder, 1, heads / layouts, 1, 1));
+}
+
+/* The inputs in which GroupQueryAttention and SparseAttention differ. SparseAttention gives the lengths with the new
+ * tokens, GroupQueryAttention one less. */
+typedef struct grouped_inputs {
+    uint32_t lengths, total, cosines, sines, positions, bias, sink;
+} grouped_inputs;
+
+static uint32_t optional_input(const subgraph_builder *builder, uint32_t i)
+{
+    return i == INLAY_NONE ? INLAY_NONE : builder_input(builder, i);
+}
+
+/* Why the layouts of a SparseAttention cannot be used; NULL: they can. */
+static const char *sparse_error(const subgraph_builder *builder, int64_t heads)
+{
+    const int64_t layouts = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 5)), 0);
+
+    return layouts < 1 || heads % layouts != 0 ? "num_heads is no multiple of the layouts in block_row_indices"
+           : builder_rank(builder, builder_input(builder, 6)) != 2       ? "block_col_indices is not of rank 2"
+           : rewrite_attr_int(builder->node, "sparse_block_size", 0) < 1 ? "sparse_block_size is not positive"
+                                                                         : NULL;
+}
+
 void decompose_group_query_attention(subgraph_builder *builder)
 {
+    static const grouped_inputs group = { 5, 6, 7, 8, 9, 10, 11 },
+                                blocks = { 8, 7, 9, 10, INLAY_NONE, INLAY_NONE, INLAY_NONE };
     const graph_node *node = builder->node;
+    const bool sparse = node->info.op_type.data[0] == 'S';
+    const grouped_inputs *in = sparse ? &blocks : &group;
+    const uint32_t cosines = builder_input(builder, in->cosines), sines = builder_input(builder, in->sines);
     const int64_t count = rewrite_attr_int(node, "num_heads", 0), shared = rewrite_attr_int(node, "kv_num_heads", 0);
     const int64_t window = rewrite_attr_int(node, "local_window_size", -1);
     const bool is_rotary = rewrite_attr_int(node, "do_rotary", 0) != 0,
@@ -703,49 +763,48 @@ void decompose_group_query_attention(subgraph_builder *builder)
     attention_operands operands = { .q = builder_input(builder, 0),
                                     .k = builder_input(builder, 1),
                                     .v = builder_input(builder, 2),
-                                    .bias = builder_input(builder, 10),
+                                    .bias = optional_input(builder, in->bias),
                                     .mask = INLAY_NONE,
-                                    .sink = builder_input(builder, 11),
+                                    .sink = optional_input(builder, in->sink),
                                     .scale = rewrite_attr_float(node, "scale", 0),
                                     .softcap = rewrite_attr_float(node, "softcap", 0) };
     const inlay_dtype dtype = builder_dtype(builder, operands.q);
-    const char *why =
-        count <= 0 || shared <= 0 || count % shared != 0           ? "num_heads is not a multiple of kv_num_heads"
-        : rank_or(builder, operands.q, 3) != 3                     ? "query is not of rank 3"
-        : (operands.k == INLAY_NONE) != (operands.v == INLAY_NONE) ? "one of key and value is missing"
-        : is_rotary && (builder_input(builder, 7) == INLAY_NONE || builder_input(builder, 8) == INLAY_NONE)
-            ? "do_rotary is set, and cos_cache or sin_cache is missing"
-        : builder_wants(builder, 3)   ? "output 3 (the scores) is not supported"
-        : node->info.input_count > 12 ? "a quantized past (k_scale, v_scale) is not supported"
-                                      : NULL;
+    const char *why = count <= 0 || shared <= 0 || count % shared != 0 ? "num_heads is not a multiple of kv_num_heads"
+                      : rank_or(builder, operands.q, 3) != 3           ? "query is not of rank 3"
+                      : (operands.k == INLAY_NONE) != (operands.v == INLAY_NONE) ? "one of key and value is missing"
+                      : is_rotary && (cosines == INLAY_NONE || sines == INLAY_NONE)
+                          ? "do_rotary is set, and cos_cache or sin_cache is missing"
+                      : builder_wants(builder, 3) ? "output 3 (the scores) is not supported"
+                      : sparse                    ? sparse_error(builder, count)
+                      : node->info.input_count > 12 || !rewrite_attr_is(node, "k_quant_type", "NONE") ||
+                              !rewrite_attr_is(node, "v_quant_type", "NONE")
+                          ? "a quantized past (k_quant_type, v_quant_type, k_scale, v_scale) is not supported"
+                          : NULL;
     uint32_t rows, total, used, positions, length;
 
     if (builder_refuse(builder, why))
         return;
     split_groups(builder, &operands, count, shared);
     rows = emit_size(builder, builder_input(builder, 0), 1);
-    total = emit_cast(builder, emit_reshape(builder, builder_input(builder, 6), NULL, 0), INLAY_INT64);
+    total = emit_cast(builder, emit_reshape(builder, builder_input(builder, in->total), NULL, 0), INLAY_INT64);
     /* Number of valid past positions in each batch row: 0 for the first step (total equals rows). */
-    used = emit_op(builder, "Sub", 14,
-                   emit_op(builder, "Add", 14,
-                           emit_cast(builder, RESHAPED(builder, builder_input(builder, 5), -1), INLAY_INT64),
-                           emit_scalar(builder, 1)),
-                   rows);
+    used = emit_cast(builder, RESHAPED(builder, builder_input(builder, in->lengths), -1), INLAY_INT64);
+    used =
+        emit_op(builder, "Sub", 14, sparse ? used : emit_op(builder, "Add", 14, used, emit_scalar(builder, 1)), rows);
     used = emit_typed(builder, "Where", 16, INLAY_INT64, emit_typed(builder, "Equal", 13, INLAY_BOOL, total, rows),
                       emit_scalar(builder, 0), used);
     positions =
         emit_op(builder, "Add", 14, RESHAPED(builder, used, -1, 1), emit_range(builder, rows)); /* [batch, rows] */
     if (is_rotary) {
-        const uint32_t given = builder_input(builder, 9) != INLAY_NONE ? builder_input(builder, 9) : positions;
+        const uint32_t stated = optional_input(builder, in->positions),
+                       given = stated != INLAY_NONE ? stated : positions;
         const bool interleaved = rewrite_attr_int(node, "rotary_interleaved", 0) != 0;
-        const int64_t half = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 7)), -1);
+        const int64_t half = rewrite_dim(rewrite_value_info(builder->rewrite, cosines), -1);
         uint32_t *const both[] = { &operands.q, &operands.k };
 
         for (uint32_t i = 0; i < 2; i++)
-            *both[i] = half < 0 ? emit_partial_rotary(builder, *both[i], builder_input(builder, 7),
-                                                      builder_input(builder, 8), given, interleaved)
-                                : emit_rotary(builder, *both[i], builder_input(builder, 7), builder_input(builder, 8),
-                                              given, interleaved, 2 * half, 0);
+            *both[i] = half < 0 ? emit_partial_rotary(builder, *both[i], cosines, sines, given, interleaved)
+                                : emit_rotary(builder, *both[i], cosines, sines, given, interleaved, 2 * half, 0);
     }
     length = builder_input(builder, 3) == INLAY_NONE
                  ? rows
@@ -757,12 +816,14 @@ void decompose_group_query_attention(subgraph_builder *builder)
     builder_set_output(builder, 1, operands.k);
     builder_set_output(builder, 2, operands.v);
     operands.mask = emit_visible_keys(builder, positions, length, window);
+    if (sparse)
+        operands.mask = emit_op(builder, "And", 7, operands.mask, emit_block_mask(builder, positions, length, count));
     operands.hidden = lowest_score(dtype);
     if (operands.sink != INLAY_NONE)
         operands.sink = RESHAPED(builder, operands.sink, 1, -1, 1, 1);
     else if (smooth)
         operands.sink = emit_number(builder, dtype, 0);
-    if (operands.sink == INLAY_NONE && operands.softcap <= 0 && dtype == INLAY_FLOAT) {
+    if (!sparse && operands.sink == INLAY_NONE && operands.softcap <= 0 && dtype == INLAY_FLOAT) {
         builder_set_output(builder, 0, join_heads(builder, emit_grouped_attention(builder, &operands)));
         return;
     }

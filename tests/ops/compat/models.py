@@ -224,6 +224,7 @@ def operators():
     yield from computed()
     yield from attentions()
     yield from group_queries()
+    yield from sparse_attentions()
 
 
 def activations():
@@ -473,6 +474,24 @@ def random_experts():
         constants = [constant(n, array) for _, given, _ in made for n, array in given.items()]
         yield Case(name, model([node for node, _, _ in made], [], [info(f"y{i}", None) for i in range(count)], constants,
                    [("", 17), ("com.microsoft", 1)]), {}, [y for _, _, y in made], rtol=2e-5, atol=2e-5, peer=of_peer)
+
+
+def gathered_blocks():
+    for bits in (2, 4, 8):
+        for axis, has_zeros in ((1, False), (1, True), (2, True)): # five blocks along the last axis
+            shape, block = (6, 32, 80), 16
+            codes = RNG.integers(0, 256, (*shape[:2], shape[2] * bits // 8)).astype(np.uint8)
+            unpack = lambda t: np.stack([t >> i & (1 << bits) - 1 for i in range(0, 8, bits)], -1).reshape(*t.shape[:-1], -1)
+            sizes = [n // block if d == axis else n for d, n in enumerate(shape)]
+            scales = floats(*sizes, low=0.1, high=1)
+            zeros = RNG.integers(0, 256, (*sizes[:2], -(-sizes[2] * bits // 8))).astype(np.uint8) if has_zeros else None
+            zero = unpack(zeros)[..., : sizes[2]] if has_zeros else np.full(sizes, 1 << bits - 1)
+            wide = lambda t: np.repeat(t.astype(np.float32), block, axis)
+            table = (unpack(codes).astype(np.float32) - wide(zero)) * wide(scales)
+            at = np.array([[5, 0], [-1, 2]])
+            yield one("GatherBlockQuantized", {"c_": codes, "i": at, "s_": scales, "z_": zeros}, [table[at]],
+                      {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": axis},
+                      name=f"GatherBlockQuantized_{bits}_{axis}_{has_zeros}", peer=axis == 2)
 
 
 def linear_attention(q, k, v, heads_q, heads_v, rule, scale=0.0, past=None, decay=None, beta=None):
@@ -930,3 +949,36 @@ def group_queries():
     yield one("GroupQueryAttention", {"q": np.concatenate([q, k, v], -1), "k": None, "v": None, "pk": None, "pv": None,
               "l": np.full(n, 2, np.int32), "t": np.int32(3)}, [y, np.ascontiguousarray(heads(k, 2)),
               np.ascontiguousarray(heads(v, 2))], {"num_heads": 4, "kv_num_heads": 2}, name="GroupQueryAttention_packed")
+
+
+def sparse_attentions():
+    """Blocks of 4 tokens. ONNX Runtime needs the past and the present in one buffer, so it takes no part."""
+    n, size, room, block, blocks = 2, 8, 24, 4, 6
+    cosines, sines = np.cos(floats(room, 4, high=3)), np.sin(floats(room, 4, high=3))
+    for name, layouts, rows, past, attributes, packed in (
+            ("one", 1, 9, 0, {}, False), ("two", 2, 9, 0, {}, False), ("four", 4, 11, 0, {"scale": 0.4}, True),
+            ("step", 2, 1, 13, {}, False), ("rotary", 2, 1, 13, {"do_rotary": 1}, False),
+            ("prompt_rotary", 2, 7, 0, {"do_rotary": 1, "rotary_interleaved": 1}, False)):
+        mask = np.tril(RNG.integers(0, 2, (layouts, blocks, blocks)))
+        mask[:, np.arange(blocks), np.arange(blocks)] = 1
+        lists = [[column for row in layout for column in np.flatnonzero(row)] for layout in mask]
+        columns = np.array([row + [-1] * (max(map(len, lists)) - len(row)) for row in lists], np.int32)
+        first = np.concatenate([np.zeros((layouts, 1)), mask.sum(2).cumsum(1)], 1).astype(np.int32)
+        total = past + rows
+        q, k, v = floats(n, rows, 4 * size), floats(n, rows, 2 * size), floats(n, rows, 2 * size)
+        pk, pv = floats(n, 2, room, size), floats(n, 2, room, size)
+        places = np.arange(past, total)[None].repeat(n, 0)
+        turn = lambda x: rotate(x, cosines, sines, places, "rotary_interleaved" in attributes) if "do_rotary" in attributes else x
+        keys = np.concatenate([pk[:, :, :past], turn(heads(k, 2)), pk[:, :, total:]], 2)
+        values = np.concatenate([pv[:, :, :past], heads(v, 2), pv[:, :, total:]], 2)
+        at, key = np.arange(past, total)[:, None], np.arange(room)[None]
+        seen = (key <= at) & (mask[:, at // block, key // block] == 1)
+        added = np.where(np.tile(seen, (4 // layouts, 1, 1)), 0.0, -1e30)[None]
+        y = attend(turn(heads(q, 4)), keys.repeat(2, 1), values.repeat(2, 1), added, attributes.get("scale"))
+        inputs = {"q": np.concatenate([q, k, v], -1) if packed else q, "k": None if packed else k,
+                  "v": None if packed else v, "pk": pk, "pv": pv, "f_": first, "o_": columns, "t": np.int32(total),
+                  "l": np.full(n, total, np.int32)}
+        if "do_rotary" in attributes:
+            inputs.update({"c_": cosines, "s_": sines})
+        yield one("SparseAttention", inputs, [y, keys, values], {"num_heads": 4, "kv_num_heads": 2,
+                  "sparse_block_size": block, **attributes}, name=f"SparseAttention_{name}", peer=False)

@@ -34,7 +34,6 @@ NOT_HERE = {
     "EPContext": "the bridge to ONNX Runtime's providers brings it (providers/ort_ep)",
     "MatMulFpQ4": "its weights are in an order of ONNX Runtime's kernels",
     "MaxpoolWithMask": "for internal use; it reads its mask at places that depend on the batch",
-    "SparseAttention": "not written yet",
 }
 
 # Operators of this project that this release of ONNX Runtime lacks on CPUs or at all.
