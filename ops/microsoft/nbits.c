@@ -142,8 +142,8 @@ static inlay_status gathered_axes(const op_infer *infer, uint32_t rank, int64_t 
     const int64_t bits = infer_attr_int(infer, "bits", 4), block = infer_attr_int(infer, "block_size", 128);
     inlay_status status;
 
-    if ((bits != 4 && bits != 8) || (bits == 8 && infer->in[0]->dtype != INLAY_UINT8))
-        return infer_fail(infer, INLAY_INVALID_MODEL, "bits is %lld; it must be 4, or 8 where data is uint8",
+    if (bits != 4 && infer->in[0]->dtype != INLAY_UINT8)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "bits is %lld; it must be 4 unless data is uint8",
                           (long long)bits);
     if (block < 16 || block > INT32_MAX || (block & (block - 1)) != 0)
         return infer_fail(infer, INLAY_INVALID_MODEL, "block_size is %lld; it must be a power of two, at least 16",
@@ -164,7 +164,7 @@ static inlay_status infer_gather_block_quantized(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0), indices = infer_rank(infer, 1);
     const int64_t block = infer_attr_int(infer, "block_size", 128);
-    const int64_t per_byte = infer->in[0]->dtype == INLAY_UINT8 && infer_attr_int(infer, "bits", 4) == 4 ? 2 : 1;
+    const int64_t per_byte = infer->in[0]->dtype == INLAY_UINT8 ? 8 / infer_attr_int(infer, "bits", 4) : 1;
     inlay_dim dims[INLAY_MAX_RANK];
     uint32_t gather, quantize, at = 0;
     inlay_status status;
@@ -198,7 +198,8 @@ done:
 static const op_row rows[] = {
     { "GatherBlockQuantized", 1, 0,
       "data:T1, indices:Tind, scales:T2, zero_points?:T1 -> output:T2; T1=int4|uint4|uint8, "
-      "T2=float|float16|bfloat16, Tind=int32|int64; bits:i=4, block_size:i=128, gather_axis:i=0, quantize_axis:i=1",
+      "T2=float|float16|bfloat16, Tind=int32|int64; bits:i=4{2|4|8}, block_size:i=128, gather_axis:i=0, "
+      "quantize_axis:i=1",
       infer_gather_block_quantized },
     { "MatMulBnb4", 1, 0,
       "A:T1, B:T2, absmax:T1 -> Y:T1; T1=float|float16|bfloat16, T2=uint8; K:i!, N:i!, block_size:i!, "

@@ -13,7 +13,8 @@ static const op_row rows[] = {
       "'chebyshev'|'minkowski'|'cosine'}, p:i",
       NULL },
     { "ConvTransposeWithDynamicPads", 1, 0,
-      "X:T, W:T, Pads?:int64, B?:T -> Y:T; T=@float; " AUTO_PAD "dilations:is, group:i=1, kernel_shape:is, "
+      "X:T, W:T, Pads?:int64, B?:T -> Y:T; T=@float; auto_pad:s='NOTSET'{'NOTSET'}, dilations:is, group:i=1, "
+      "kernel_shape:is, "
       "output_padding:is, strides:is",
       NULL },
     { "DynamicQuantizeLSTM", 1, 0,

@@ -76,7 +76,8 @@ static inlay_status shape(const void *user, kit_plan *plan, inlay_diag *diag)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "input and weight must be [batch, channels, length] and [channels, 1, k]");
     sizes = sizes_of(state, input, weights);
-    past = sizes.batch * sizes.channels * sizes.reach;
+    if (sizes.reach > INT32_MAX || __builtin_mul_overflow(sizes.batch * sizes.channels, sizes.reach, &past))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "dilation %lld is too large", (long long)state->dilation);
     if (weights->dims[0] != sizes.channels || plan->out[0].count != input->count ||
         (has(plan->out, plan->out_count, 1) && plan->out[1].count != past) ||
         (has(plan->in, plan->in_count, 2) && plan->in[2].count != sizes.channels) ||

@@ -286,12 +286,11 @@ typedef struct gather_job {
 static inlay_status prepare_gathered(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const int64_t block = kit_attr_int(node->info, "block_size", 128), bits = kit_attr_int(node->info, "bits", 4);
-    gather_state *state = block > 0 && (bits == 4 || bits == 8) ? calloc(1, sizeof *state) : NULL;
+    gather_state *state = block > 0 ? calloc(1, sizeof *state) : NULL;
 
     *out_state = state;
-    if (block <= 0 || (bits != 4 && bits != 8))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "block_size is %lld and bits is %lld, not at least 1 and 4 or 8",
-                          (long long)block, (long long)bits);
+    if (block <= 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "block_size is %lld, not at least 1", (long long)block);
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     state->block = block;
@@ -299,6 +298,7 @@ static inlay_status prepare_gathered(const kit_node *node, void **out_state, inl
     state->quantize_axis = kit_attr_int(node->info, "quantize_axis", 1);
     state->bits = (uint32_t)bits;
     state->packed = kit_input_dtype(node, 0) != INLAY_UINT8 ? INLAY_UNDEFINED
+                    : state->bits == 2                      ? INLAY_UINT2
                     : state->bits == 4                      ? INLAY_UINT4
                                                             : INLAY_UINT8;
     return INLAY_OK;
@@ -310,12 +310,13 @@ static float gathered_zero(const gather_job *job, int64_t index)
 {
     float zero = job->zero;
     const kit_tensor *zeros = &job->call->in[3];
+    const int64_t bits = (int64_t)inlay_dtype_bits(job->dtype);
 
     if (!kit_has_input(job->call, 3))
         return zero;
-    if (zeros->dtype == INLAY_UINT8 && job->dtype == INLAY_UINT4)
+    if (zeros->dtype == INLAY_UINT8 && bits < 8)
         convert_to_f32(&zero, job->dtype,
-                       (const char *)zeros->data + index / job->last_blocks * ((job->last_blocks + 1) / 2),
+                       (const char *)zeros->data + index / job->last_blocks * ((job->last_blocks * bits + 7) / 8),
                        index % job->last_blocks, 1);
     else
         convert_to_f32(&zero, zeros->dtype, zeros->data, index, 1);
@@ -354,8 +355,9 @@ static inlay_status gather_pieces(void *user, int64_t begin, int64_t end, uint32
 
 static inlay_status check_scales(const kit_call *call, const gather_job *job, int64_t count)
 {
-    const int64_t packed = job->dtype == INLAY_UINT4 && call->in[0].dtype == INLAY_UINT8
-                               ? count / job->last_blocks * ((job->last_blocks + 1) / 2)
+    const int64_t bits = (int64_t)inlay_dtype_bits(job->dtype);
+    const int64_t packed = bits < 8 && call->in[0].dtype == INLAY_UINT8
+                               ? count / job->last_blocks * ((job->last_blocks * bits + 7) / 8)
                                : count;
 
     if (call->in[2].count != count)
@@ -381,7 +383,7 @@ static inlay_status run_gathered(const kit_call *call)
                        .inner = 1,
                        .quantize_inner = 1,
                        .zero = state->packed == INLAY_UNDEFINED ? 0 : (float)(1 << (state->bits - 1)) };
-    const int64_t per_byte = input->dtype == INLAY_UINT8 && state->bits == 4 ? 2 : 1;
+    const int64_t per_byte = input->dtype == INLAY_UINT8 ? 8 / (int64_t)state->bits : 1;
     int64_t gather = state->gather_axis, quantize = state->quantize_axis, pieces = indices->count, count = 1;
 
     gather += gather < 0 ? (int64_t)input->rank : 0;

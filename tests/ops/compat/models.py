@@ -330,6 +330,7 @@ def products():
     yield from random_experts()
     yield from linear_attentions()
     yield from token_lists()
+    yield from gathered_blocks()
     yield from experiments()
 
 
