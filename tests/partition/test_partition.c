@@ -437,8 +437,8 @@ static void regions_have_prices(void **state)
     }
 }
 
-/* Nodes are taken out of another provider's region at an estimate only if they are cheaper by the factor within which
- * it is trusted. */
+/* Nodes are taken out of another provider's region at a guess only if they are cheaper by the factor within which it is
+ * trusted. */
 static void doubtful_gains_divide_no_region(void **state)
 {
     static const struct {
@@ -446,12 +446,10 @@ static void doubtful_gains_divide_no_region(void **state)
         double ns; /* of the newcomer, for nodes that take 90 ns in the region */
         bool divides;
     } rows[] = {
-        { INLAY_CONFIDENCE_MODEL, 0, 60, false },
-        { INLAY_CONFIDENCE_MODEL, 0, 40, true },
+        { INLAY_CONFIDENCE_MODEL, 0, 80, true },
         { INLAY_CONFIDENCE_GUESS, 0, 40, false },
         { INLAY_CONFIDENCE_GUESS, 0, 25, true },
-        { INLAY_CONFIDENCE_MEASURED, 0, 65, false },
-        { INLAY_CONFIDENCE_MEASURED, 0, 50, true },
+        { INLAY_CONFIDENCE_MEASURED, 0, 80, true },
         { INLAY_CONFIDENCE_MODEL, INLAY_PROVIDER_REFERENCE_CORE, 60, true },
         { INLAY_CONFIDENCE_GUESS, INLAY_PROVIDER_REFERENCE_CORE, 40, false },
     };

@@ -221,12 +221,12 @@ static void noise_changes_nothing(void **state)
                   { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_GUESS, 790, 1 },
                   { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_MODEL, 820, 0 },
                   { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_GUESS, 820, 0 },
-                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 880, 0 },
-                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 860, 1 },
-                  { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MODEL, 880, 0 },
+                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 990, 0 },
+                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 970, 1 },
+                  { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MODEL, 990, 0 },
                   /* A provider's claim that it has measured counts as much as its model. */
-                  { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MEASURED, 880, 0 },
-                  { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MEASURED, 860, 1 } };
+                  { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MEASURED, 990, 0 },
+                  { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MEASURED, 970, 1 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -82,11 +82,12 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
                             name_of(facts, winner), format_ns(gain, saved), cost_source_name(contrast.other_source),
                             cost_source_name(contrast.source));
     if (facts_precedes(facts, winner, rival) && contrast.margin_ns >= gain)
-        return arena_format(&facts->arena,
-                            "%s precedes it in the order of providers, and the saving of %s is within the error of the "
-                            "prices (%s and %s, %.0f %% for each place)",
-                            name_of(facts, winner), format_ns(gain, saved), cost_source_name(contrast.source),
-                            cost_source_name(contrast.other_source), 100 * contrast.error);
+        return arena_format(
+            &facts->arena,
+            "%s precedes it in the order of providers, and the saving of %s is within the margin of the "
+            "prices (%s and %s)",
+            name_of(facts, winner), format_ns(gain, saved), cost_source_name(contrast.source),
+            cost_source_name(contrast.other_source));
     if (gain <= 0.1 * contrast.error * graph->parts->cost_ns)
         return arena_format(&facts->arena, "the saving of %s is within a tenth of the error of the whole run's price",
                             format_ns(gain, saved));

@@ -247,10 +247,20 @@ static bool precedes(const struct problem *problem, uint32_t provider, uint32_t 
     return problem->request->providers[provider].place < problem->request->providers[other].place;
 }
 
-/* Computes the margins by which a provider must be cheaper than another one, for each place that it is behind it in the
- * order of preference: a change must save more than the error of the prices, and the less certain of two prices decides.
- * Returns [providers * nodes] the largest error among the single offers of this provider and of those that precede it,
- * for offers with a price source of at least `least`. NULL: out of memory. */
+/* The margin that a provider pays for each place in the order of preference: the error of a guess, and of a price
+ * that this machine has confirmed, which is small. Prices of models are nearly taken as they are: a plan may cost a
+ * tenth of their error more than the best one (see marginal_moves.c), not the whole error for each of its nodes. */
+static double margin_of(const partition_offer *offer)
+{
+    const bool is_model = offer->cost_source == COST_MODEL || offer->cost_source == COST_CLAIMED;
+
+    return is_model ? 0.1 * offer->cost_error : offer->cost_error;
+}
+
+/* Computes the margins by which a provider must be cheaper than another one, for each place that it is behind it in
+ * the order of preference; the less certain of two prices decides. Returns [providers * nodes] the largest margin among
+ * the single offers of this provider and of those that precede it, for offers with a price source of at least `least`.
+ * NULL: out of memory. */
 static double *find_margins(const struct problem *problem, uint32_t least)
 {
     double *margins = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *margins);
@@ -259,7 +269,7 @@ static double *find_margins(const struct problem *problem, uint32_t least)
         const partition_offer *offer = &problem->partition->offers[offer_index];
         double *margin = &margins[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
         if (offer->node_count == 1 && offer->cost_source >= least)
-            *margin = fmax(*margin, offer->cost_error);
+            *margin = fmax(*margin, margin_of(offer));
     }
     for (uint32_t provider = problem->providers; margins != NULL && provider-- > 0;)
         for (uint32_t other = 0; other < provider; other++)
@@ -329,7 +339,7 @@ static bool price_offers(struct problem *problem)
         partition_offer *offer = &problem->partition->offers[offer_index];
         const bool is_known = offer->cost_source >= COST_PROFILE;
         const uint32_t owner = offer->provider;
-        double ns = fmin(offer->cost.ns, MAX_PRICE_NS), margin = offer->cost_error, margin_ns;
+        double ns = fmin(offer->cost.ns, MAX_PRICE_NS), margin = margin_of(offer), margin_ns;
         double places = problem->request->providers[offer->provider].place;
 
         for (uint32_t k = 0; k < offer->node_count; k++)

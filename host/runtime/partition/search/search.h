@@ -4,7 +4,7 @@
  * - fuse.c: the best mix of two choices, by a minimum cut (flow.c)
  * - exact.c: branch and bound for small graphs
  * - marginal_moves.c: undoes changes with insignificant gain
- * - whole_regions.c: undoes divisions of merged regions with doubtful gain
+ * - whole_regions.c: undoes divisions of merged regions for the sake of guesses
  * - single_providers.c: compares the result with one provider for all nodes
  * - limits.c: device memory, max_partitions, require */
 #ifndef PARTITION_SEARCH_H
@@ -35,7 +35,7 @@ INLAY_NODISCARD bool partition_solve(struct problem *problem, uint32_t *choice, 
 /* Returns nodes to the provider that the user's order prefers, as long as the loss is below the error of the prices. */
 INLAY_NODISCARD bool drop_marginal_moves(struct problem *problem, uint32_t *choice);
 /* Returns nodes to the provider whose merged regions they divide, as long as the loss is below the doubt about
- * estimates (partition_offer.kept_whole). Measured prices are not doubted. */
+ * guesses (partition_offer.kept_whole). Other prices are not doubted. */
 INLAY_NODISCARD bool keep_regions_whole(struct problem *problem, uint32_t *choice);
 /* Replaces a choice that deviates from the user's order of providers by that of one provider, where that is cheaper
  * without margins. Nodes that this provider does not offer run on others. */

@@ -1,20 +1,18 @@
 /* Keeps merged regions whole where the gain of dividing them is doubtful.
  *
- * Models of providers for the reference core (INLAY_PROVIDER_REFERENCE_CORE) are comparable with each other, and so are
- * their guesses, and measured prices. Any other estimate is right within a factor at best, and no price states what a
- * region loses when it is divided: its values go through memory once more, and its kernels cannot be fused. So nodes
- * are taken out of the middle of another provider's merged region at such a price only if they are cheaper by that
- * factor. */
+ * Guesses of providers for the reference core (INLAY_PROVIDER_REFERENCE_CORE) are comparable with each other. Any
+ * other guess is right within a factor at best, and states nothing about what a region loses when it is divided: its
+ * values go through memory once more, and its kernels cannot be fused. So nodes are taken out of the middle of another
+ * provider's merged region at a guess only if they are cheaper by that factor. Launches and copies are in the
+ * objective already. */
 #include "inlay/check.h"
 #include "partition/search/search.h"
 #include <string.h>
 
-/* The factor within which an estimate is taken to be right. plugin-check warns beyond the one of a guess. */
+/* The factor within which a guess is taken to be right; plugin-check warns beyond it. */
 static double doubt_of(uint32_t source)
 {
-    static const double factors[] = { [COST_NONE] = 3, [COST_GUESS] = 3, [COST_MODEL] = 2, [COST_CLAIMED] = 1.5 };
-
-    return source < sizeof factors / sizeof factors[0] ? factors[source] : 1;
+    return source <= COST_GUESS ? 3 : 1;
 }
 
 enum { MAX_PARTS = 64, MAX_PASSES = 3 };
@@ -40,14 +38,13 @@ static uint32_t offer_of_owner(const struct whole_regions *whole, uint32_t node)
     return offer;
 }
 
-/* Is the price an estimate for the reference core, of the same class as the other one? */
+/* Is the guess one for the reference core, like the other one? */
 static bool is_comparable(const struct whole_regions *whole, uint32_t offer, uint32_t other)
 {
     const partition_offer *offers = whole->problem->partition->offers;
     const inlay_provider *table = whole->problem->request->providers[offers[offer].provider].table;
 
-    return (table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
-           (offers[offer].cost_source > COST_GUESS || offers[other].cost_source <= COST_GUESS);
+    return (table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 && offers[other].cost_source <= COST_GUESS;
 }
 
 /* How many times cheaper the node must be where it runs now; 1: the prices are comparable. */
