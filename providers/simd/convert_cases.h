@@ -76,6 +76,22 @@
     PAIR(INT2, (uint8_t)AS_I32(src[i]))
 #define FROM_CASES FROM_NUMBERS FROM_ODD
 
+/* Elements of less than a byte, written in their order: the first element of a byte clears the others, so that the unused
+ * bits of the last byte are 0 whatever the memory held. */
+static inline void append_u4(void *data, int64_t i, uint8_t value)
+{
+    uint8_t *p = (uint8_t *)data + (i >> 1);
+
+    *p = (uint8_t)((i & 1) == 0 ? value & 15 : (*p & 15) | (value & 15) << 4);
+}
+static inline void append_u2(void *data, int64_t i, uint8_t value)
+{
+    uint8_t *p = (uint8_t *)data + (i >> 2);
+    const int shift = (int)(i & 3) * 2;
+
+    *p = (uint8_t)((*p & ((1 << shift) - 1)) | (value & 3) << shift);
+}
+
 #define WRITE_CASE(NAME, T, EXPR)                                                                                      \
     case INLAY_##NAME: {                                                                                               \
         T *p = (T *)dst + first;                                                                                       \
@@ -86,11 +102,11 @@
 #define WRITE_NIBBLE(NAME, EXPR)                                                                                       \
     case INLAY_##NAME:                                                                                                 \
         for (int64_t i = 0; i < count; i++)                                                                            \
-            set_u4(dst, first + i, EXPR);                                                                              \
+            append_u4(dst, first + i, EXPR);                                                                           \
         break;
 #define WRITE_PAIR(NAME, EXPR)                                                                                         \
     case INLAY_##NAME:                                                                                                 \
         for (int64_t i = 0; i < count; i++)                                                                            \
-            set_u2(dst, first + i, EXPR);                                                                              \
+            append_u2(dst, first + i, EXPR);                                                                           \
         break;
 #endif
