@@ -96,6 +96,10 @@ static void write_file(const char *folder, const char *name, const void *data, s
     }
 }
 
+/* A vector input with the batch of another one, and a state whose second axis is the batch. */
+static const char lengths[] = "x : N,4\nl : N\na = i[1] 1\nu = Unsqueeze(l, a)\ny = Concat(x, u) axis=1\n-> y";
+static const char states[] = "x : N,4\ns : 1,N,2\na = i[1] 0\nu = Squeeze(s, a)\ny = Concat(x, u) axis=1\n-> y";
+
 static void write_script(const char *folder, const char *name, const char *script, int64_t opset)
 {
     struct wire wire = { 0 };
@@ -275,6 +279,8 @@ int main(int argc, char **argv)
     write_script(argv[1], "wide.onnx", wide, 13);
     write_script(argv[1], "table.onnx", table, 13);
     write_script(argv[1], "big.onnx", big, 13);
+    write_script(argv[1], "lengths.onnx", lengths, 13);
+    write_script(argv[1], "states.onnx", states, 13);
     for (size_t i = 0; i < SAMPLES * IMAGE; i++)
         x[i] = random_signed(&state) + (float)(i / IMAGE % 4) * 0.2F;
     write_archive(argv[1], "images.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
@@ -296,6 +302,11 @@ int main(int argc, char **argv)
         (void)mkdir(path, 0777);
         write_array(path, "x.npy", "1, 3, 16, 16", x + i * IMAGE, IMAGE);
     }
+    (void)snprintf(path, sizeof path, "%.400s/batch", argv[1]);
+    (void)mkdir(path, 0777);
+    write_array(path, "x.npy", "3, 4", x, 12);
+    write_array(path, "l.npy", "3, ", x, 3);
+    write_array(path, "s.npy", "1, 3, 2", x, 6);
     for (size_t i = 0; i < SAMPLES * IMAGE; i++)
         x[i] = 0;
     write_archive(argv[1], "zeros.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);

@@ -48,6 +48,8 @@ does 0 '.samples == 12' compare net.onnx net.onnx --data stored.npz
 does 0 '.samples == 5' compare net.onnx net.onnx --data images.npz --samples 5
 does 0 '.samples == 3' compare net.onnx net.onnx --data folder
 does 0 '.samples == 1' compare net.onnx net.onnx --data folder/9
+does 0 '.samples == 3 and .outputs[0].score == 1' compare lengths.onnx lengths.onnx --data batch # cut in every input
+does 0 '.samples == 1 and .outputs[0].score == 1' compare states.onnx states.onnx --data batch   # cannot be cut
 does 0 '[.layers[].name] | index("c1") != null and index("y") == null' compare net.onnx net.onnx --layers
 does 0 '.outputs[0].score == 0 and .holds' compare net.onnx net.onnx --metric kl --at-least 0
 does 0 '.outputs[0].score == 7 and .outputs[0].metric == "custom"' compare net.onnx net.onnx \

@@ -34,6 +34,8 @@ struct column {
     int64_t samples;    /* 1: the same values for all samples of the source */
     int64_t rows;       /* rows of the array per sample; 0: the whole array */
     bool keeps_axis;    /* the rows remain the first axis */
+    int64_t size;       /* of the array's first axis */
+    const char *name;   /* of the input's first axis; "": it has none, or is fixed */
 };
 
 struct dataset {
@@ -99,8 +101,12 @@ static inlay_status count_rows(struct column *column, const inlay_io_info *info,
 
     column->samples = 1;
     column->rows = 0;
+    column->size = header->rank > 0 ? header->dims[0] : 0;
+    column->name = "";
     if (info->rank == INLAY_RANK_UNKNOWN || info->rank > INLAY_MAX_RANK)
         return INLAY_OK;
+    if (info->rank > 0 && info->dims[0] < 0)
+        column->name = info->dim_names[0];
     if (header->rank == info->rank && dims_fit(header->dims, info->dims, header->rank) &&
         (header->rank < 2 || info->dims[0] >= 0 || header->dims[0] == 1))
         return INLAY_OK;
@@ -298,6 +304,44 @@ done:
     return status;
 }
 
+/* Does an input have the name on an axis other than the first? */
+static bool is_inner_axis(const struct dataset *dataset, const char *name)
+{
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        if (inlay_session_input(dataset->session, i, &info) != INLAY_OK || info.rank > INLAY_MAX_RANK)
+            continue;
+        for (uint32_t axis = 1; axis < info.rank; axis++)
+            if (info.dims[axis] < 0 && strcmp(info.dim_names[axis], name) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* Inputs whose first axis has the same name are cut together, also vectors, such as the lengths of sequences. If a name
+ * is also that of another axis, arrays with it are one sample. */
+static void cut_together(struct dataset *dataset)
+{
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
+        const struct column *cut = &dataset->columns[i];
+        const bool whole = cut->name != NULL && cut->name[0] != '\0' && is_inner_axis(dataset, cut->name);
+
+        if (cut->name == NULL || cut->name[0] == '\0' || !cut->keeps_axis || cut->rows != 1)
+            continue;
+        for (uint32_t k = 0; k < dataset->input_count; k++) {
+            struct column *column = &dataset->columns[k];
+
+            if (column->name == NULL || strcmp(column->name, cut->name) != 0 || column->size != cut->size ||
+                (column->rows != 0) != whole)
+                continue;
+            column->rows = whole ? 0 : 1;
+            column->samples = whole ? 1 : column->size;
+            column->keeps_axis = !whole;
+        }
+    }
+}
+
 /* Opens the arrays of a source and counts its samples. */
 static inlay_status open_source(struct dataset *dataset, uint32_t index, inlay_diag *diag)
 {
@@ -319,8 +363,10 @@ static inlay_status open_source(struct dataset *dataset, uint32_t index, inlay_d
               : source->kind == IS_TABLE  ? open_table(dataset, source->path, diag)
               : source->kind == IS_FOLDER ? open_folder(dataset, source->path, diag)
                                           : open_file(dataset, 0, source->path, diag));
-    for (uint32_t i = 0; i < dataset->input_count; i++) {
+    for (uint32_t i = 0; i < dataset->input_count; i++)
         INLAY_TRY(measure_column(dataset, i, diag));
+    cut_together(dataset);
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
         if (dataset->columns[i].samples > 1 && count > 1 && dataset->columns[i].samples != count) {
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has %lld samples, but another array has %lld",
                                 dataset->columns[i].label, (long long)dataset->columns[i].samples, (long long)count);
