@@ -288,6 +288,22 @@ static void print_layers(const quantize_report *report)
     }
 }
 
+/* States why the file is not smaller, if it is not. */
+static void print_size(const quantize_report *report)
+{
+    uint64_t bytes = 0;
+
+    (void)printf("bytes      %llu -> %llu (%.1f %%)\n", (unsigned long long)report->bytes_before,
+                 (unsigned long long)report->bytes_after,
+                 report->bytes_before > 0 ? 100 * (double)report->bytes_after / (double)report->bytes_before : 100);
+    for (uint32_t i = 0; i < report->layer_count; i++)
+        bytes += report->layers[i].bits < 32 ? report->layers[i].bytes_before : 0;
+    if (report->handed == NULL && report->bytes_after / 9 > report->bytes_before / 10)
+        (void)printf("           about as large as before: only %llu bytes were weights of layers that are now "
+                     "quantized\n",
+                     (unsigned long long)bytes);
+}
+
 static void print_report(const struct quantize_flags *command, const quantize_report *report)
 {
     if (report->layer_count > 0)
@@ -296,9 +312,7 @@ static void print_report(const struct quantize_flags *command, const quantize_re
         (void)printf("%s: the unchanged model, because %s\n", command->args.output, report->handed);
     else
         (void)printf("%s: %s\n", command->args.output, report->what);
-    (void)printf("bytes      %llu -> %llu (%.1f %%)\n", (unsigned long long)report->bytes_before,
-                 (unsigned long long)report->bytes_after,
-                 report->bytes_before > 0 ? 100 * (double)report->bytes_after / (double)report->bytes_before : 100);
+    print_size(report);
     if (report->unmeasured != NULL)
         (void)printf("not compared, because the model rejects random inputs (use --data): %s\n", report->unmeasured);
     if (report->ms_before > 0)
