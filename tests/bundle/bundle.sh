@@ -88,7 +88,7 @@ npy() {
 { npy; printf '\377\377\377\377\377\377\377\377'; } >minus.npy
 npy >./head
 mkdir -p taken other
-holds "a branch" ./branches s=one.npy -o taken
+holds "a branch" ./branches --input s=one.npy -o taken
 holds "the other branch" ./branches s=minus.npy -o other
 holds "a file of another size" sh -c '! ./branches s=head 2>err2 && grep -q "not a readable" err2'
 holds "a file of another type" sh -c 'sed "s/<i8/<f8/" one.npy >f8.npy
@@ -116,7 +116,10 @@ if command -v qemu-x86_64 >/dev/null && [ "$(uname -m)" = x86_64 ]; then
         holds "a program for this CPU reports another CPU" sh -c '! qemu-x86_64 -cpu Haswell ./bytes_native 2>err2 && grep -q "another kind of CPU" err2'
 fi
 fails 2 "avx2 or native" mlp.onnx -o none --for sse
-[ "$(uname -m)" != x86_64 ] || INLAY_ISA=baseline fails 4 "unset INLAY_ISA" mlp.onnx -o none
+does '.tried and .same' indices.onnx -o plain --isa baseline
+if command -v qemu-x86_64 >/dev/null && [ "$(uname -m)" = x86_64 ]; then
+    holds "a program without instruction sets" qemu-x86_64 -cpu qemu64 ./plain --info
+fi
 does '.tried and .same' bytes.onnx -o bytes --size 10
 holds "weights for one kind of CPU" sh -c '[ "$(stat -c %s bytes_native)" -lt "$(stat -c %s bytes)" ]'
 
@@ -229,6 +232,7 @@ holds "a loop without iterations" sh -c './fibonacci n=minus.npy -o f0 && [ "$(o
 fails 2 "no dimension named 'M'" net.onnx -o none --dim M=2
 fails 2 "with N >= 1" net.onnx -o none --dim N=0
 fails 2 "no input is called 'q'" branches.onnx -o none --set q=1
+fails 1 "input 's' selects a branch of an If: --set s=VALUE keeps only that one" switch.onnx -o none --dim N=4
 fails 2 "cannot be the number" branches.onnx -o none --set x=1
 fails 2 "cannot be combined" mlp.onnx -o none --library --object
 fails 3 "cannot find 'no-such-compiler'" mlp.onnx -o none --cc no-such-compiler

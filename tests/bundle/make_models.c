@@ -78,6 +78,33 @@ static void write_if(const char *folder)
     write_model(folder, "branches", &wire);
 }
 
+/* The other branch takes another size of x. */
+static void write_switch(const char *folder)
+{
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, "1,N", 17);
+    const int64_t axis = 1;
+    wire_mark n;
+    mw_body body;
+
+    mw_value(&wire, MW_INPUT, "s", INLAY_INT64, "");
+    rig_scalar(&wire, "zero", INLAY_INT64, 0);
+    rig_ints(&wire, "axis", 1, 1, &axis);
+    mw_node(&wire, "Greater", "s,zero", "positive");
+    n = mw_node_begin(&wire, "If", "positive", "y");
+    body = mw_body_begin(&wire, "then_branch", "then");
+    mw_node(&wire, "Squeeze", "x,axis", "r");
+    mw_value(&wire, MW_OUTPUT, "r", INLAY_FLOAT, "1");
+    mw_body_end(&wire, body);
+    body = mw_body_begin(&wire, "else_branch", "else");
+    mw_node(&wire, "Tanh", "x", "t");
+    mw_value(&wire, MW_OUTPUT, "t", INLAY_FLOAT, "1,N");
+    mw_body_end(&wire, body);
+    wire_end(&wire, n);
+    plant_end(&wire, mark, "?");
+    write_model(folder, "switch", &wire);
+}
+
 /* NonZero, whose number of elements depends on data. */
 static void write_dynamic(const char *folder)
 {
@@ -273,6 +300,7 @@ int main(int argc, char **argv)
     write_mlp(argv[1]);
     write_net(argv[1]);
     write_if(argv[1]);
+    write_switch(argv[1]);
     write_dynamic(argv[1]);
     write_fibonacci(argv[1]);
     write_scans(argv[1]);

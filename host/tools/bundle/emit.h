@@ -36,7 +36,7 @@ typedef struct bundle_names {
     uint32_t part_count;
     bool has_reference, has_cpu;
     bool in_assembly; /* stubs of excluded functions are not in the source, but in assembly (make_stubs.c) */
-    const char *isa;  /* "avx2", or NULL */
+    const char *isa;  /* "avx2" or "baseline": the highest instruction level; NULL: that of the CPU */
 } bundle_names;
 
 /* The kinds of a line in parts.txt. TABLE: a kernel table of the provider reference. FAMILY: a kernel family of cpu.

@@ -362,25 +362,19 @@ done:
     return status;
 }
 
-/* "avx2" if INLAY_ISA limits this process to it, else NULL. A program for this kind of CPU keeps the limit, because it
- * is compared with a session of this process. */
-static const char *limit_of_process(void)
+const char *bundle_limit(const bundle_job *job)
 {
     const char *limit = getenv("INLAY_ISA");
 
-    return limit != NULL && strcmp(limit, "avx2") == 0 ? "avx2" : NULL;
-}
-
-/* Programs for x86-64 have kernels from AVX2 on. */
-static bool is_limited_to_baseline(void)
-{
+    if (limit == NULL || strcmp(job->target, bundle_native_target()) != 0)
+        limit = "";
 #if defined(__x86_64__)
-    const char *limit = getenv("INLAY_ISA");
-
-    return limit != NULL && strcmp(limit, "baseline") == 0;
-#else
-    return false;
+    if (strcmp(limit, "baseline") == 0)
+        return "baseline";
 #endif
+    if (job->isa != NULL && strcmp(job->isa, "native") == 0)
+        return strcmp(limit, "avx2") == 0 ? "avx2" : NULL;
+    return job->isa;
 }
 
 /* Finds the run-time part for the target, and rejects options that do not apply to it. */
@@ -416,9 +410,6 @@ static inlay_status check_job(struct maker *maker)
     if (maker->native && !maker_is_native(maker))
         return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT, "--for native needs a target of this machine, not '%s'",
                           job->target);
-    if (maker_is_native(maker) && is_limited_to_baseline())
-        return inlay_fail(maker->diag, INLAY_UNSUPPORTED,
-                          "the program needs AVX2, and is tried here, where INLAY_ISA forbids AVX2: unset INLAY_ISA");
     return INLAY_OK;
 }
 
@@ -429,8 +420,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
                            .collection = collection,
                            .diag = diag,
                            .native = native,
-                           .names = { .isa = native ? limit_of_process() : job->isa,
-                                      .in_assembly = strcmp(job->target, "wasm32") == 0 } };
+                           .names = { .isa = bundle_limit(job), .in_assembly = strcmp(job->target, "wasm32") == 0 } };
     struct stat st;
     inlay_status status;
 

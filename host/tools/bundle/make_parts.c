@@ -31,6 +31,11 @@ provider_part *maker_part(const struct maker *maker, const char *name)
     return NULL;
 }
 
+static bool is_baseline(const struct maker *maker)
+{
+    return maker->names.isa != NULL && strcmp(maker->names.isa, "baseline") == 0;
+}
+
 /* Whether all families of "a+b" are needed. */
 static bool has_families(const struct maker *maker, char *word)
 {
@@ -71,8 +76,9 @@ static bool read_part(struct maker *maker, char *line)
                      : kind[0] == 'l'              ? PART_LEVEL
                                                    : PART_FUNCTION;
         /* Plain C is for CPUs that cannot run the regions of cpu; on arm64 there are no such CPUs. */
-        part->needed = part->kind == PART_BASELINE && !maker->names.has_cpu && strcmp(name, "rows_c") == 0 &&
-                       strncmp(maker->job->target, "x86_64", 6) == 0;
+        part->needed = part->kind == PART_BASELINE &&
+                       (is_baseline(maker) || (!maker->names.has_cpu && strcmp(name, "rows_c") == 0 &&
+                                               strncmp(maker->job->target, "x86_64", 6) == 0));
     }
     for (char *word = strtok_r(NULL, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) {
         part->needed |=
@@ -110,7 +116,8 @@ static void drop_tables(struct maker *maker)
         provider_part *part = &maker->names.parts[i];
 
         if (part->kind == PART_TABLE &&
-            (has_better(maker, part->name) || (maker->names.isa != NULL && ends_in(part->name, "_avx512"))))
+            (has_better(maker, part->name) || (maker->names.isa != NULL && ends_in(part->name, "_avx512")) ||
+             (is_baseline(maker) && ends_in(part->name, "_avx2"))))
             part->needed = false;
     }
 }

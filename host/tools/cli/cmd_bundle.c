@@ -16,7 +16,9 @@ static const char doc[] =
     "All sizes must be fixed: --dim fixes open dimensions, by their name or as INPUT:AXIS. --set makes an input a "
     "constant, which can decide an If at compile time. The program reads and writes .npy files; `PROGRAM --help` lists "
     "its inputs. It runs on the providers reference and cpu, with the given precision and provider options. Supported "
-    "control flow is If and Loop; data-dependent shapes, strings and sequences are refused.\n\n"
+    "control flow is If and Loop; data-dependent shapes, strings and sequences are refused. Pre- and post-processing "
+    "stay "
+    "outside: bundle the model that was given to `inlay pipe`, and pass its tensors.\n\n"
     "Examples:\n"
     "  inlay bundle model.onnx -o app\n"
     "  inlay bundle model.onnx -o app --dim batch=1 --cc musl-gcc\n"
@@ -45,6 +47,7 @@ typedef struct bundle_args {
     char moved[MOST_MOVED][128]; /* nodes that cpu cannot run, or op:NAME */
     char moved_op[MOST_MOVED][80];
     uint32_t moved_count;
+    char branch_input[128]; /* an input that selects the branch of an If, or "" */
     bundle_check check;
     bool keep;
     double memory; /* limit as a multiple of the model's weights; 0: the default */
@@ -132,9 +135,10 @@ static void cap_program_isa(const cli_common *common)
 }
 
 /* Writes the model with fixed sizes into the folder of the bundle. */
-static inlay_status fix_sizes(const bundle_args *args, const struct scratch *scratch, char *path, inlay_diag *diag)
+static inlay_status fix_sizes(bundle_args *args, const struct scratch *scratch, char *path, inlay_diag *diag)
 {
     graph_model *model = NULL;
+    const char *branch_input;
     inlay_status status;
 
     INLAY_TRY(model_load_path(args->model, NULL, &model, diag));
@@ -162,19 +166,28 @@ static inlay_status fix_sizes(const bundle_args *args, const struct scratch *scr
         if (status != INLAY_OK)
             goto done;
     }
+    branch_input = change_find_switch(model);
+    (void)snprintf(args->branch_input, sizeof args->branch_input, "%s", branch_input != NULL ? branch_input : "");
     status = scratch_save(scratch, "fixed", model, false, path, diag);
 done:
     graph_model_destroy(model);
     return status;
 }
 
+/* Regions of cpu need AVX2 in a program. */
+static const char *providers_of(const bundle_job *job)
+{
+    const char *limit = bundle_limit(job);
+
+    return limit != NULL && strcmp(limit, "baseline") == 0 ? "reference" : "cpu,reference";
+}
+
 /* Sets the session options that a bundle requires: its providers, one thread, and no choice by costs of this machine.
  */
-static inlay_status set_options(const bundle_args *args, cli_common *common, const char *providers, inlay_diag *diag)
+static inlay_status set_options(cli_common *common, const char *providers, inlay_diag *diag)
 {
     inlay_status status;
 
-    (void)args;
     INLAY_TRY(inlay_options_set(common->options, "providers", providers, diag));
     INLAY_TRY(inlay_options_set(common->options, "policy", "priority", diag));
     INLAY_TRY(inlay_options_set(common->options, "intra_threads", "1", diag));
@@ -294,7 +307,7 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
             "programs have no kernels for --reproducible cpu: set it to 1, for the same bits on CPUs of one kind");
     INLAY_TRY(scratch_make(args->job.output, NULL, &scratch, diag));
     INLAY_TRY(fix_sizes(args, &scratch, path, diag));
-    INLAY_TRY(set_options(args, common, "cpu,reference", diag));
+    INLAY_TRY(set_options(common, providers_of(&args->job), diag));
     args->job.dir = scratch.dir;
     args->job.progress = common->quiet ? NULL : cli_progress;
     args->job.accept = accept_memory;
@@ -304,6 +317,10 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
         INLAY_TRY(args->job.declined ? limit_packs(args, common, diag) : move_node(args, common, &why, diag));
     if (status != INLAY_OK)
         *diag = why;
+    if (status == INLAY_SHAPE_MISMATCH && args->branch_input[0] != '\0')
+        status =
+            inlay_fail(diag, status, "%s (input '%s' selects a branch of an If: --set %s=VALUE keeps only that one)",
+                       why.text, args->branch_input, args->branch_input);
 done:
     if (args->keep)
         (void)fprintf(stderr, "kept folder: %s\n", scratch.dir);
@@ -335,8 +352,8 @@ static int print_result(const bundle_args *args, const cli_common *common)
         if (!args->check.ran)
             (void)printf("not verified: this machine cannot run programs for %s\n", job->target);
         else if (args->check.same)
-            (void)printf("verified with random inputs: bitwise equal to `inlay run --providers cpu,reference --policy "
-                         "priority`\n");
+            (void)printf("verified with random inputs: bitwise equal to `inlay run --providers %s --policy priority`\n",
+                         providers_of(job));
         else
             (void)printf(
                 "verified with random inputs: differs by up to %.1e of the largest result from a session with the same "

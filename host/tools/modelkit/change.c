@@ -262,3 +262,46 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
     graph->input_count--;
     return INLAY_OK;
 }
+
+/* ------------------------------------------------------------------ inputs that select branches */
+
+/* Whether the value depends on no input, or on *found only, which is set to the first one. */
+static bool depends_on_one(const struct graph *graph, uint32_t value, uint32_t depth, uint32_t *found)
+{
+    enum { DEEPEST = 16 };
+
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        if (graph->inputs[i] == value) {
+            *found = *found == INLAY_NONE ? value : *found;
+            return *found == value;
+        }
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const inlay_node_info *node = &graph->nodes[i]->info;
+
+        for (uint32_t output = 0; output < node->output_count; output++)
+            if (node->outputs[output] == value) {
+                for (uint32_t k = 0; k < node->input_count; k++)
+                    if (node->inputs[k] != INLAY_NONE &&
+                        (depth == DEEPEST || !depends_on_one(graph, node->inputs[k], depth + 1, found)))
+                        return false;
+                return graph->nodes[i]->body_count == 0;
+            }
+    }
+    return true;
+}
+
+const char *change_find_switch(const graph_model *model)
+{
+    const struct graph *graph = model->main;
+
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const inlay_node_info *node = &graph->nodes[i]->info;
+        uint32_t found = INLAY_NONE;
+
+        if (strcmp(node->op_type.data, "If") == 0 && node->input_count == 1 && node->inputs[0] != INLAY_NONE &&
+            depends_on_one(graph, node->inputs[0], 0, &found) && found != INLAY_NONE &&
+            graph->values[found].declared_rank <= 1)
+            return graph->values[found].info.name.data;
+    }
+    return NULL;
+}

@@ -17,4 +17,7 @@ INLAY_NODISCARD inlay_status change_dim(graph_model *model, const char *name, in
 /* Turns an input that holds one number, with declared type and shape, into a constant. */
 INLAY_NODISCARD inlay_status change_constant(graph_model *model, const char *input, const char *value,
                                              inlay_diag *diag);
+/* The name of the input of at most one axis on which alone the condition of an If in the main graph depends; NULL:
+ * there is none. */
+const char *change_find_switch(const graph_model *model);
 #endif

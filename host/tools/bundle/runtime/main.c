@@ -111,9 +111,9 @@ static int write_npy(const char *path, const bundle_tensor *tensor, const char *
 
 static void usage(const bundle_model *model, const char *name)
 {
-    (void)printf("Usage: %s [--info] [--repeat N] [-o DIR] [NAME=FILE.npy ...]\n"
+    (void)printf("Usage: %s [--info] [--repeat N] [-o DIR] [--input NAME=FILE.npy ...]\n"
                  "Runs the model in this file. Inputs without a file are zeros; with -o, each output is written "
-                 "to DIR/NUMBER.npy.\n",
+                 "to DIR/NUMBER.npy. The word --input may be left out.\n",
                  name);
     for (uint32_t i = 0; i < model->input_count + model->output_count; i++) {
         const int is_input = i < model->input_count;
@@ -140,8 +140,12 @@ static uint32_t number_of(const char *text)
 static int parse(const bundle_model *model, const char *name, int argc, char **argv, struct files *files)
 {
     for (int i = 1; i < argc; i++) {
-        const char *equals = strchr(argv[i], '=');
+        const char *equals;
         uint32_t k = 0;
+
+        if (strcmp(argv[i], "--input") == 0 && i + 1 < argc) /* as `inlay run` */
+            i++;
+        equals = strchr(argv[i], '=');
 
         if (strcmp(argv[i], "--help") == 0) {
             usage(model, name);
