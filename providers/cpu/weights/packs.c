@@ -147,6 +147,22 @@ inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constan
     return INLAY_OK;
 }
 
+void *cpu_constant_fact(const inlay_compiled *compiled, const cpu_constant *constant, const uint64_t *key,
+                        uint32_t key_count, uint64_t bytes, bool *out_known)
+{
+    void *data = NULL;
+    uint32_t known = 0;
+
+    INLAY_CHECK(key_count > 0 && key[0] == constant->content_hash);
+    *out_known = false;
+    if (compiled->compiling == NULL || compiled->state->packs == NULL || constant->content_hash == 0 ||
+        compiled->state->packs->take(compiled->state->host->ctx, compiled->compiling, key, key_count * sizeof *key,
+                                     bytes, &data, &known) != INLAY_OK)
+        return NULL;
+    *out_known = known != 0;
+    return data;
+}
+
 bool pack_by_kernel(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
                     const tensor_layout *layout, void *target)
 {

@@ -234,22 +234,6 @@ done:
 
 /* ------------------------------------------------------------------ measurements, cached by the host */
 
-void *cpu_constant_fact(const inlay_compiled *compiled, const cpu_constant *constant, const uint64_t *key,
-                        uint32_t key_count, uint64_t bytes, bool *out_known)
-{
-    void *data = NULL;
-    uint32_t known = 0;
-
-    INLAY_CHECK(key_count > 0 && key[0] == constant->content_hash);
-    *out_known = false;
-    if (compiled->compiling == NULL || compiled->state->packs == NULL || constant->content_hash == 0 ||
-        compiled->state->packs->take(compiled->state->host->ctx, compiled->compiling, key, key_count * sizeof *key,
-                                     bytes, &data, &known) != INLAY_OK)
-        return NULL;
-    *out_known = known != 0;
-    return data;
-}
-
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
                                    int64_t points, winograd_measure *measure, const winograd_accuracy **out_trust,
                                    inlay_diag *diag)

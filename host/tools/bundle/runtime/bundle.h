@@ -122,7 +122,7 @@ void pages_drop(void *pages, uint64_t bytes);
 /* Peak of the resident bytes of the process. */
 uint64_t pages_peak(void);
 
-/* faults.c, wasm/faults.c: `report`, which does not return, is called if an instruction of the process faults ... */
+/* faults.c, faults_wasm.c: `report`, which does not return, is called if an instruction of the process faults ... */
 void faults_report(void (*report)(int signal));
 /* ... or, in a native program, if it runs for more than a minute from now. */
 void faults_limit_time(void);
