@@ -61,7 +61,7 @@ static const inlay_option options[] = {
     { .name = "kernel",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
-      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|fft|groups|gemm|packed|"
+      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|fft|groups|gemm|gemm_terms|packed|"
                  "packed_terms|packed_sparse|batched",
       .doc = "kernel of convolutions (tiles ... gemm) or matrix multiplications (packed ... batched), used wherever it "
              "applies; auto = the kernel expected, or measured, to be fastest" },

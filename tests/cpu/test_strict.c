@@ -27,11 +27,11 @@ static const char *const layers[] = {
     "x : 2,4,60,64\nz : 2,4,64,50\ny = MatMul(x, z)\n-> y",
     "x : 2,4,3,64\nz : 2,4,50,64\nt = Transpose(z) perm=0,1,3,2\ny = MatMul(x, t)\n-> y",
 };
-static const char *const options[] = { "auto", "tiles", "winograd_4x4", "winograd_2x2", "depthwise", "groups",
-                                       "rows", "gemm",  "packed",       "packed_terms", "batched" };
+static const char *const options[] = { "auto", "tiles", "winograd_4x4", "winograd_2x2", "depthwise",    "groups",
+                                       "rows", "gemm",  "gemm_terms",   "packed",       "packed_terms", "batched" };
 /* Kernels with plain sums, which have the short chains of strict. */
-static const char *const builtin_kernels[] = { "tiles", "depthwise", "planes",       "rows",   "groups",
-                                               "gemm",  "packed",    "packed_terms", "batched" };
+static const char *const builtin_kernels[] = { "tiles", "depthwise",  "planes", "rows",         "groups",
+                                               "gemm",  "gemm_terms", "packed", "packed_terms", "batched" };
 
 /* Does this process have built-in kernels for this CPU? */
 static bool has_loops(void)

@@ -51,6 +51,7 @@ typedef enum kernel_id {
     KERNEL_FFT,
     KERNEL_GROUPS,
     KERNEL_GEMM,
+    KERNEL_GEMM_TERMS, /* the same by matrix tiles of bfloat16 (terms.h) */
     KERNEL_PACKED, /* from here on: matrix multiplications */
     KERNEL_TERMS,  /* the same by matrix tiles of bfloat16 (terms.h) */
     KERNEL_SPARSE,

@@ -123,8 +123,9 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
         INLAY_TRY(cpu_new_place(build, &layout, &output));
     places[TILES_X] = &input;
     places[TILES_Y] = &output;
-    if (points == TILES_GEMM)
-        INLAY_TRY(tiles_lower_gemm(build, layer, &input, &epilogue, places, count, &output));
+    if (points == TILES_GEMM || points == TILES_TERMS)
+        INLAY_TRY(tiles_lower_gemm(build, layer, points == TILES_TERMS ? terms_of_cpu() : NULL, &input, &epilogue,
+                                   places, count, &output));
     else if (points > TILES_DEPTHWISE)
         INLAY_TRY(tiles_lower_winograd(build, op, points, &input, &layer->weights, &epilogue, places, count, &output));
     else if (points == TILES_DEPTHWISE)

@@ -11,7 +11,7 @@
 #define CPU_TILES_H
 #include "cpu/choice/kernels.h"
 #include "cpu/weights/winograd_accuracy.h"
-#include "cpu/matrix/sgemm.h"
+#include "cpu/matrix/terms.h"
 #include "cpu/convolution/tile_set.h"
 
 /* A post-op of the epilogue. */
@@ -51,7 +51,7 @@ bool tiles_winograd_weights(const cpu_state *state, inlay_run *run, const tensor
 
 /* Lowers the convolution of the group: directly, as depthwise convolution, as one GEMM, or by Winograd's algorithm with
  * this many points. The caller must know which of these can run (kernels/table.c). */
-enum { TILES_GEMM = -1, TILES_DIRECT = 0, TILES_DEPTHWISE = 1 };
+enum { TILES_TERMS = -2, TILES_GEMM = -1, TILES_DIRECT = 0, TILES_DEPTHWISE = 1 };
 inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, int64_t points);
 
 /* On a core with AVX-512, in nanoseconds: for a tile, and for each row of weights in it. */
@@ -156,8 +156,9 @@ bool winograd_measure_accuracy(const cpu_state *state, const tensor_layout *plai
 /* The share of the kernel's rows that the GEMM multiplies: rows that are outside the image for a whole block of pixels
  * are skipped. */
 double tiles_gemm_share(const kernel_conv_shape *window);
-/* One GEMM (tiles_gemm.c). input: of tileable layout (tiles_accept_layout), with any number of axes. */
-inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, const cpu_place *input,
-                              const tile_epilogue *epilogue, const cpu_place *const *operands, uint32_t operand_count,
-                              const cpu_place *output);
+/* One GEMM (tiles_gemm.c). terms: by matrix tiles (terms.h); NULL: of floats. input: of tileable layout
+ * (tiles_accept_layout), with any number of axes. */
+inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, const terms_set *terms,
+                              const cpu_place *input, const tile_epilogue *epilogue, const cpu_place *const *operands,
+                              uint32_t operand_count, const cpu_place *output);
 #endif

@@ -1,9 +1,10 @@
 /* Convolutions as one GEMM: of pixels by channels in place, or of unfolded receptive fields (im2col), by the kernels
- * of sgemm.h. Those divide k, too, so that rows and weights stay in the second-level cache for any number of
+ * of sgemm.h or terms.h. Those divide k, too, so that rows and weights stay in the second-level cache for any number of
  * channels. */
 #include "cpu/weights/low_bit.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/weights/read.h"
+#include "cpu/weights/terms_weights.h"
 #include "inlay/check.h"
 #include <math.h>
 
@@ -16,6 +17,8 @@ struct gemm {
     int64_t x_pixel;
     int64_t skipped;               /* elements of each panel that belong to taps outside the image */
     bool unfolded;                 /* receptive fields are unfolded into scratch memory, the fourth argument */
+    const terms_set *terms;        /* weights are packed as terms; NULL: as floats */
+    int64_t terms_floats;          /* terms: scratch memory of each worker, behind its receptive fields */
     bool low_bit;                  /* low-bit weights: workers expand one panel at a time to floats */
     uint32_t buffer_arg;           /* low_bit: buffer of each worker for an expanded panel */
     bool in_place;                 /* the added operand is in the buffer of the result */
@@ -183,6 +186,54 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
+/* A worker's scratch memory. */
+static float *scratch_of(const gemm_call *call, uint32_t worker)
+{
+    const struct gemm *gemm = call->gemm;
+
+    return (float *)call->args[ARG_Y + 1] + worker % gemm->workers * (gemm->block_floats + gemm->terms_floats);
+}
+
+/* Units: blocks of pixels by chunks of columns. Terms are packed for all taps. */
+static inlay_status unfolded_terms(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const gemm_call *call = user;
+    const struct gemm *gemm = call->gemm;
+    const tap_rows taps = { 0, gemm->window.kernel[0] };
+    float *rows = scratch_of(call, worker);
+    int64_t unfolded_block = -1;
+
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t block = unit / gemm->chunks, chunk = unit % gemm->chunks,
+                      first = gemm->job.m * block / gemm->blocks, next = gemm->job.m * (block + 1) / gemm->blocks;
+        sgemm_post posts[CPU_MAX_POSTS + 3];
+        sgemm_job job = call->job;
+
+        if (block != unfolded_block)
+            unfold(call, first, next - first, taps, rows);
+        unfolded_block = block;
+        job.m = next - first;
+        job.a = rows;
+        job.c += first * job.c_row;
+        job.posts = posts;
+        for (uint32_t post = 0; post < job.post_count; post++) {
+            posts[post] = call->posts[post];
+            if (posts[post].other != NULL)
+                posts[post].other += first * posts[post].row;
+        }
+        terms_run(gemm->terms, &job, rows + gemm->block_floats, chunk, chunk + 1);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status whole_terms(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const gemm_call *call = user;
+
+    terms_run(call->gemm->terms, &call->job, scratch_of(call, worker), begin, end);
+    return INLAY_OK;
+}
+
 /* Units: panels of low-bit weights, which are expanded to floats near the core. */
 static inlay_status low_bit_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -228,6 +279,10 @@ static inlay_status run_gemm(const cpu_native *native, const cpu_state *state, i
     int64_t units = gemm->unfolded ? gemm->blocks * gemm->chunks : sgemm_units(&gemm->job);
     inlay_parallel_fn body = gemm->unfolded ? unfolded_units : whole_units;
 
+    if (gemm->terms != NULL) {
+        units = gemm->unfolded ? units : terms_units(&gemm->job);
+        body = gemm->unfolded ? unfolded_terms : whole_terms;
+    }
     if (gemm->low_bit) {
         units = (gemm->job.n + gemm->job.width - 1) / gemm->job.width;
         body = low_bit_units;
@@ -269,6 +324,22 @@ static void divide(struct gemm *gemm, uint32_t threads)
     gemm->workers = threads > 0 ? threads : 1;
 }
 
+/* The division by terms: as terms_run() divides rows. */
+static void divide_terms(struct gemm *gemm, uint32_t threads)
+{
+    sgemm_job block = gemm->job;
+
+    terms_share(&gemm->job, threads);
+    gemm->workers = threads > 0 ? threads : 1;
+    if (gemm->unfolded) {
+        gemm->blocks = (gemm->job.m + TERMS_BLOCK - 1) / TERMS_BLOCK;
+        block.m = (gemm->job.m + gemm->blocks - 1) / gemm->blocks;
+        gemm->chunks = (gemm->job.n + gemm->job.width - 1) / gemm->job.width;
+        gemm->block_floats = (block.m * gemm->job.k + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
+    }
+    gemm->terms_floats = terms_scratch_floats(&block);
+}
+
 /* Makes room for one argument behind the result: the numbers of the operands behind it grow by one. */
 static void shift_arguments(tile_epilogue *epilogue)
 {
@@ -278,15 +349,17 @@ static void shift_arguments(tile_epilogue *epilogue)
         epilogue->posts[post].arg += epilogue->posts[post].arg != INLAY_NONE;
 }
 
-inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, const cpu_place *input,
-                              const tile_epilogue *epilogue, const cpu_place *const *operands, uint32_t operand_count,
-                              const cpu_place *output)
+inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, const terms_set *terms,
+                              const cpu_place *input, const tile_epilogue *epilogue, const cpu_place *const *operands,
+                              uint32_t operand_count, const cpu_place *output)
 {
     int64_t first = 0;
-    const kernel_conv_shape inner = kernel_trim_conv(&layer->window, &first), *window = &inner;
+    const kernel_conv_shape inner = terms != NULL ? layer->window : kernel_trim_conv(&layer->window, &first),
+                            *window = &inner;
     const cpu_place *places[ARG_Y + 2 + CPU_MAX_POSTS + 3];
     struct gemm gemm = { .native.run = run_gemm,
                          .window = inner,
+                         .terms = terms,
                          .epilogue = *epilogue,
                          .job = { .kernel = build->state->sgemm,
                                   .m = window->images * window->out_height * window->out_width,
@@ -301,24 +374,29 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, const
     tensor_layout packed;
 
     INLAY_CHECK(operand_count <= ARG_Y + 1 + CPU_MAX_POSTS + 1);
-    if (!panel_layout(layer, &packed, &gemm.job))
+    if (terms != NULL)
+        terms_layout(&layer->weights, &packed);
+    else if (!panel_layout(layer, &packed, &gemm.job))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
     gemm.skipped = first * window->in * gemm.job.width;
     gemm.unfolded =
         window->padded || window->kernel[0] * window->kernel[1] > 1 || window->stride[0] > 1 || window->stride[1] > 1;
-    gemm.low_bit = kernel_weights_are_low_bit(build) && !gemm.unfolded && gemm.skipped == 0;
+    gemm.low_bit = terms == NULL && kernel_weights_are_low_bit(build) && !gemm.unfolded && gemm.skipped == 0;
     INLAY_TRY((gemm.low_bit ? low_bit_read_pack : cpu_read_constant)(build, build->op->in[1], &layer->weights, &packed,
                                                                      &weights));
     gemm.x_pixel = input->layout.strides[input->layout.rank - 1];
     gemm.job.c_row = output->layout.strides[output->layout.rank - 1];
     gemm.job.a_row = gemm.unfolded ? gemm.job.k : gemm.x_pixel;
     gemm.in_place = epilogue->add != INLAY_NONE && operands[epilogue->add]->buffer == output->buffer;
-    divide(&gemm, build->instance->threads);
+    if (terms != NULL)
+        divide_terms(&gemm, build->instance->threads);
+    else
+        divide(&gemm, build->instance->threads);
     places[ARG_X] = input;
     places[ARG_W] = &weights;
     places[ARG_Y] = output;
-    if (gemm.unfolded) {
-        floats = gemm.block_floats * gemm.workers;
+    if (gemm.unfolded || terms != NULL) {
+        floats = (gemm.block_floats + gemm.terms_floats) * gemm.workers;
         INLAY_TRY(cpu_new_floats(build, floats, &scratch));
         places[count++] = &scratch;
         shift_arguments(&gemm.epilogue);

@@ -4,6 +4,7 @@
 #include "simd/cpu.h"
 #include "cpu/kernels/table.h"
 #include "cpu/convolution/tiles.h"
+#include "cpu/matrix/terms.h"
 #include <math.h>
 
 #define NEAR_BYTES 1000000.0  /* weights that stay in the cache next to the core */
@@ -185,12 +186,23 @@ static bool input_is_spread(const cpu_build *build)
     return false;
 }
 
+/* Time to copy receptive fields (im2col), of `taps` taps that are inside the image on average. */
+static double unfold_ns(const kernel_conv_shape *window, double taps)
+{
+    const double piece = 2.5, pixels = (double)(window->images * window->out_height * window->out_width);
+
+    if (!window->padded && taps <= 1 && window->stride[0] <= 1 && window->stride[1] <= 1)
+        return 0;
+    return pixels * (window->dilation[1] == 1 ? (double)window->kernel[0] : taps) * piece +
+           pixels * (double)window->in * taps * sizeof(float) / UNFOLD_BYTES_PER_NS;
+}
+
 /* The kernel computes blocks of 6 pixels by 64 channels, or of the same size; receptive fields are copied (im2col). */
 double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     static const int rows[] = { 6, 12, 12, 8, 6 }; /* pixels of a block, by number of vectors of channels */
     /* hidden: share of the weights' transfer from memory that computation hides */
-    const double rate = 238, narrow = 225, block = 60, piece = 2.5, hidden = 0.8;
+    const double rate = 238, narrow = 225, block = 60, hidden = 0.8;
     int64_t first;
     const kernel_conv_shape inner = kernel_trim_conv(&layer->window, &first), *window = &inner;
     double pixels = (double)(window->images * window->out_height * window->out_width),
@@ -205,9 +217,22 @@ double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kern
     (void)group;
     if (weights > NEAR_BYTES)
         ns = ns < far ? far : ns + (1 - hidden) * far;
-    if (window->padded || taps > 1 || window->stride[0] > 1 || window->stride[1] > 1)
-        ns += pixels * (window->dilation[1] == 1 ? (double)window->kernel[0] : taps) * piece +
-              pixels * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
+    ns += unfold_ns(window, taps);
+    return ns * (input_is_spread(build) ? 1.35 : 1) / KERNEL_THREADS + LOOP_NS;
+}
+
+/* With all taps, also those outside the image. */
+double kernel_gemm_terms_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+{
+    const kernel_conv_shape *window = &layer->window;
+    const int64_t pixels = window->images * window->out_height * window->out_width,
+                  taps = window->kernel[0] * window->kernel[1], depth = window->in * taps;
+    const double bytes = (terms_are_three(depth, build->state->strict) ? 4.0 : 6.0) * (double)(depth * window->out),
+                 far = bytes > NEAR_BYTES ? bytes / FAR_BYTES_PER_NS : 0;
+    double ns = terms_ns(pixels, window->out, depth, build->state->strict);
+
+    (void)group;
+    ns = (ns < far ? far : ns) + unfold_ns(window, (double)taps);
     return ns * (input_is_spread(build) ? 1.35 : 1) / KERNEL_THREADS + LOOP_NS;
 }
 

@@ -1,5 +1,6 @@
 /* The table of kernels: conditions, models of time and lowerings. */
 #include "cpu/kernels/table.h"
+#include "cpu/matrix/terms.h"
 #include "cpu/product/product.h"
 #include "cpu/convolution/tiles.h"
 
@@ -29,6 +30,11 @@ static bool gemm_runs(cpu_build *build, const cpu_group *group, const kernel_lay
 {
     (void)group, (void)out_why;
     return kernel_has_tiles(build, layer) && build->scales[build->op->in[0]] == INLAY_NONE;
+}
+
+static bool gemm_terms_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
+{
+    return gemm_runs(build, group, layer, out_why) && terms_of_cpu() != NULL && !kernel_weights_are_low_bit(build);
 }
 
 /* True if Winograd's algorithm applies: 3x3, stride 1, no dilation, no groups. */
@@ -174,6 +180,12 @@ static inlay_status gemm(cpu_build *build, const cpu_group *group, const kernel_
     return tiles_lower(build, group, layer, TILES_GEMM);
 }
 
+static inlay_status gemm_terms(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
+{
+    *out_done = true;
+    return tiles_lower(build, group, layer, TILES_TERMS);
+}
+
 #define BUILTIN_GATE 1.7
 #define GROUPS_GATE 3.7
 
@@ -200,6 +212,8 @@ const kernel_entry kernel_table[KERNEL_COUNT] = {
                      .measure = fft_measure_accuracy },
     [KERNEL_GROUPS] = { "groups", 0, groups_run, kernel_groups_ns, groups, GROUPS_GATE, .is_strict = true },
     [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, BUILTIN_GATE, .is_strict = true },
+    [KERNEL_GEMM_TERMS] = { "gemm_terms", 0, gemm_terms_run, kernel_gemm_terms_ns, gemm_terms, BUILTIN_GATE,
+                            .is_strict = true },
     [KERNEL_PACKED] = { "packed", 0, kernel_packed_runs, kernel_packed_ns, kernel_packed, 0, .is_strict = true },
     [KERNEL_TERMS] = { "packed_terms", 0, kernel_terms_run, kernel_terms_ns, kernel_terms, 0, .is_strict = true },
     [KERNEL_SPARSE] = { "packed_sparse", 0, kernel_sparse_runs, kernel_sparse_ns, kernel_sparse, 0,

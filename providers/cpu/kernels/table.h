@@ -25,6 +25,7 @@ double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const ke
 double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_fft_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_groups_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+double kernel_gemm_terms_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 
 /* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */

@@ -12,7 +12,7 @@ OPTIONAL_WITH(terms_of_cpu, "cpu_product cpu_conv");
 
 /* NOTES: floats of a pack for what is known of a panel: whether its columns are in range,
  * whether it has other than whole numbers, and the largest of its columns' evenness. */
-enum { BLOCK_ROWS = 256, STRICT_CHAIN = 256, NOTES = 16 * TERMS, FITS = 0, BROKEN, PEAK, SPREAD };
+enum { STRICT_CHAIN = 256, NOTES = 16 * TERMS, FITS = 0, BROKEN, PEAK, SPREAD };
 
 const terms_set *terms_of_cpu(void)
 {
@@ -221,7 +221,7 @@ double terms_ns(int64_t m, int64_t n, int64_t k, bool strict)
 
 static int64_t row_blocks(const sgemm_job *job)
 {
-    return ceil_div(job->m, BLOCK_ROWS);
+    return ceil_div(job->m, TERMS_BLOCK);
 }
 
 void terms_share(sgemm_job *job, uint32_t threads)
@@ -244,7 +244,7 @@ static int64_t chain_of(const sgemm_job *job)
 
 static int64_t block_rows(const sgemm_job *job)
 {
-    return least_of(ceil_div(job->m, TERMS_ROWS) * TERMS_ROWS, BLOCK_ROWS);
+    return least_of(ceil_div(job->m, TERMS_ROWS) * TERMS_ROWS, TERMS_BLOCK);
 }
 
 /* Scratch: the terms of a block of rows; and either a strip of results, or the floats of a panel. */
@@ -394,9 +394,9 @@ static void run_block(const terms_set *set, const sgemm_job *job, int64_t i0, in
     uint32_t *terms = (uint32_t *)(void *)scratch;
     float *rest = scratch + strip_floats(job);
     const bool fits = matrix_fits(job);
-    struct strip_facts strips[BLOCK_ROWS / TERMS_ROWS];
+    struct strip_facts strips[TERMS_BLOCK / TERMS_ROWS];
 
-    INLAY_CHECK(count <= BLOCK_ROWS / TERMS_ROWS);
+    INLAY_CHECK(count <= TERMS_BLOCK / TERMS_ROWS);
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = i0 + i * TERMS_ROWS;
 
@@ -438,7 +438,7 @@ void terms_run(const terms_set *set, const sgemm_job *job, float *scratch, int64
     while (begin < end) {
         const int64_t block = begin / chunks, first = begin % chunks, last = least_of(first + end - begin, chunks);
 
-        run_block(set, job, block * BLOCK_ROWS, least_of((block + 1) * BLOCK_ROWS, job->m), first * chunk,
+        run_block(set, job, block * TERMS_BLOCK, least_of((block + 1) * TERMS_BLOCK, job->m), first * chunk,
                   least_of(last * chunk, terms_panels(job->n)), scratch);
         begin += last - first;
     }

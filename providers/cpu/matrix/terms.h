@@ -4,8 +4,8 @@
  *
  * A float is the sum of three bfloat16, its terms: 8, 8 and 8 bits. Of the nine products of the terms of two floats,
  * the six largest are added; the others are below 2^-24 of the product, as its rounding is. The sums are float, with at
- * most TERMS_CHAIN elements of k in a row. Tiles multiply so many numbers at once that this is faster than multiply-adds
- * of floats.
+ * most TERMS_CHAIN elements of k in a row. Tiles multiply so many numbers at once that this is faster than
+ * multiply-adds of floats.
  *
  * The three largest products are enough if a sum has many terms of about the same size: without the others each term
  * has a random error of 3e-6, of which little is left beside the rounding of a float sum. They are used unless
@@ -28,6 +28,7 @@ enum {
     TERMS_TILE = 256,                /* words of a tile: two elements of k each, r and r + 16 */
     TERMS_HIGH = 2 * 2 * TERMS_TILE, /* words of a strip, or of a panel, for TERMS_DEPTH elements of k: upper terms, */
     TERMS_LOW = 2 * TERMS_TILE,      /* and lowest */
+    TERMS_BLOCK = 256,               /* most rows of a unit */
     TERMS_CHAIN = 768
 };
 /* The largest magnitude of a row of A, or a column of B, must be 0 or in this range. */
