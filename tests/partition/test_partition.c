@@ -168,7 +168,7 @@ static void invalid_offers_are_discarded(void **state)
         const char *said;
     } rows[] = {
         { { 0 }, 0, 0, { .value = INLAY_NONE }, "no node" },
-        { { 7 }, 1, 0, { .value = INLAY_NONE }, "out of range" },
+        { { 7 }, 1, 0, { .value = INLAY_NONE }, "not below the node count" },
         { { 1, 0 }, 2, 0, { .value = INLAY_NONE }, "ascend" },
         { { 1, 1 }, 2, 0, { .value = INLAY_NONE }, "ascend" },
         { { 1 }, 1, 1u << 9, { .value = INLAY_NONE }, "flag" },
