@@ -5,6 +5,7 @@
 #include "cmocka_all.h"
 #include "inlay/extensions.h"
 #include "plugin_dirs.h"
+#include <limits.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -361,6 +362,28 @@ static void directories_that_are_refused(void **state)
     }
 }
 
+/* A file in the working directory is loaded by its absolute path only. */
+static void a_file_of_the_working_directory(void **state)
+{
+    char cwd[PATH_MAX], path[PATH_MAX + 16];
+    const char *paths[] = { path, "good.so", "./good.so" };
+
+    (void)state;
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    assert_int_equal(chdir(VARIANT_DIR "/good"), 0);
+    (void)snprintf(path, sizeof path, "%s/good.so", VARIANT_DIR "/good");
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        plugin_set *set = NULL;
+        const inlay_status status = plugin_set_create(&paths[i], 1, NULL, NULL, &set, &diag);
+
+        assert_int_equal(status, i == 0 ? INLAY_OK : INLAY_INVALID_ARGUMENT);
+        assert_true(i == 0 || strstr(diag.text, "name it by its absolute path") != NULL);
+        plugin_set_destroy(set);
+    }
+    assert_int_equal(chdir(cwd), 0);
+}
+
 static const plugin_file *file_named(const plugin_set *set, const char *name)
 {
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++)
@@ -554,6 +577,7 @@ int main(void)
         cmocka_unit_test(opened_twice),
         cmocka_unit_test(files_that_are_not_plugins),
         cmocka_unit_test(directories_that_are_refused),
+        cmocka_unit_test(a_file_of_the_working_directory),
         cmocka_unit_test(two_providers_of_one_name),
         cmocka_unit_test(opening_and_sharing),
         cmocka_unit_test(wrong_names_and_values),

@@ -9,7 +9,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag)
+inlay_status dir_check(const char *dir, const char *file, char real[PATH_MAX], inlay_diag *diag)
 {
     char cwd[PATH_MAX];
 
@@ -17,12 +17,17 @@ inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin_dirs: an empty name would mean the working directory");
     if (realpath(dir, real) == NULL)
         return inlay_fail(diag, INLAY_NOT_FOUND, "plugin directory '%s': %s", dir, strerror(errno));
-    if (getcwd(cwd, sizeof cwd) != NULL && strcmp(cwd, real) == 0)
+    /* Who writes an absolute path has seen where the file is. */
+    if ((file != NULL && file[0] == '/') || getcwd(cwd, sizeof cwd) == NULL || strcmp(cwd, real) != 0)
+        return trust_dir(real, diag);
+    if (file != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "plugin directory '%s' is the working directory, and plugins are never loaded from there; "
-                          "change the working directory or move the plugins",
-                          dir);
-    return trust_dir(real, diag);
+                          "plugin file '%s' is in the working directory; name it by its absolute path: \"$PWD/%s\"",
+                          file, file);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "plugin directory '%s' is the working directory, and plugins are never loaded from there; "
+                      "change the working directory or move the plugins",
+                      dir);
 }
 
 static const char *find_dir(const char *dir, const char *relative, char *text, size_t bytes)

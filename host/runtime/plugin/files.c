@@ -273,7 +273,7 @@ static inlay_status load_dir(plugin_set *set, const plugin_search *search, const
 {
     char real[PATH_MAX];
     folder_list files;
-    inlay_status status = dir_check(dir, real, diag);
+    inlay_status status = dir_check(dir, NULL, real, diag);
 
     if (status == INLAY_OK)
         status = folder_list_init(&files, real, dir, diag);
@@ -305,7 +305,7 @@ static inlay_status load_named_file(plugin_set *set, const plugin_search *search
         (int)sizeof dir)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "plugin_dirs: the path of a plugin has more than %d bytes: '%.100s...'", PATH_MAX - 1, path);
-    status = dir_check(dir[0] != '\0' ? dir : "/", real, diag);
+    status = dir_check(dir[0] != '\0' ? dir : "/", path, real, diag);
     if (status != INLAY_OK)
         return status;
     name = strdup(slash != NULL ? slash + 1 : path);

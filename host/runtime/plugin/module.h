@@ -45,8 +45,9 @@ inlay_status module_check_domain(const inlay_provider *table, const inlay_domain
 /* Calls shutdown, and dlclose where the plugin allows it. */
 void module_unload(plugin_module *module);
 
-/* The directory as an absolute path without links, or an error that says why it may not be searched. */
-inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag);
+/* The directory as an absolute path without links, or an error that says why it may not be searched. file: the path by
+ * which the user names a file in it; NULL: all of its files. An absolute one may be in the working directory. */
+inlay_status dir_check(const char *dir, const char *file, char real[PATH_MAX], inlay_diag *diag);
 
 /* The directory of the library or executable that this code is in. */
 bool dir_of_host(char path[PATH_MAX]);
