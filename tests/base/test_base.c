@@ -170,7 +170,7 @@ static int run(const char *line, int output, double seconds, bool (*cancelled)(v
     const spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { output, STDOUT_FILENO } };
     pid_t child;
 
-    assert_int_equal(spawn_start(&(spawn_args){ argv, fds, 2, true, false }, &child), 0);
+    assert_int_equal(spawn_start(&(spawn_args){ argv, fds, 2, true, false, NULL }, &child), 0);
     return spawn_wait(child, seconds, cancelled);
 }
 

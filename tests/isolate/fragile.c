@@ -47,6 +47,8 @@ static bool escapes(int demand)
         return socket(AF_INET, SOCK_STREAM, 0) >= 0 || socket(AF_UNIX, SOCK_STREAM, 0) >= 0;
     case FRAGILE_FORK:
         return fork() >= 0;
+    case FRAGILE_SECRET:
+        return getenv("FRAGILE_TOKEN") != NULL || getenv("PATH") == NULL;
 #if defined(SYS_arch_prctl)
     case FRAGILE_TILES: /* the registers of AMX, which the CPU may lack; another base of a segment is forbidden */
         return (syscall(SYS_arch_prctl, 0x1023, 18) != 0 && errno == EPERM) || syscall(SYS_arch_prctl, 0x1001, 0) == 0;

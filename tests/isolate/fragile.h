@@ -15,6 +15,7 @@ enum {
     FRAGILE_FILE,
     FRAGILE_SOCKET,
     FRAGILE_FORK,
-    FRAGILE_TILES /* permitted */
+    FRAGILE_SECRET, /* reads a variable of the application's environment */
+    FRAGILE_TILES   /* permitted */
 };
 #endif

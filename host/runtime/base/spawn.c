@@ -50,7 +50,7 @@ int spawn_start(const spawn_args *args, pid_t *out_child)
             error = add_fds(args, &actions);
         if (error == 0)
             error = posix_spawnp(out_child, args->argv[0], &actions, &attributes, (char *const *)(uintptr_t)args->argv,
-                                 environ);
+                                 args->environment != NULL ? (char *const *)(uintptr_t)args->environment : environ);
         (void)posix_spawnattr_destroy(&attributes);
     }
     (void)posix_spawn_file_actions_destroy(&actions);

@@ -19,6 +19,7 @@ typedef struct spawn_args {
     bool own_group; /* starts a new process group, so that it can be killed with all of its children */
     /* Start with default actions for all signals, all signals blocked, and no descriptor above the last one of fds. */
     bool bare;
+    const char *const *environment; /* NULL-terminated; NULL: that of this process */
 } spawn_args;
 
 /* Starts the program. Returns 0 or an errno. */

@@ -314,6 +314,34 @@ static int move_up(int *fd)
     return higher < 0 ? errno : 0;
 }
 
+/* The variables that the process needs to find libraries, devices and their settings. Others, such as the application's
+ * keys and tokens, are not passed on. */
+static bool is_passed_on(const char *variable)
+{
+    static const char *const names[] = { "HOME=", "LANG=", "LD_LIBRARY_PATH=", "PATH=", "TMPDIR=", "USER=" };
+    static const char *const prefixes[] = { "ASAN_", "CUDA_VISIBLE_", "DNNL_",   "GOMP_", "INLAY_",  "LC_",
+                                            "LP_",   "MESA_",         "MALLOC_", "OMP_",  "ONEDNN_", "OPENBLAS_",
+                                            "TSAN_", "UBSAN_",        "VK_",     "XDG_" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+static void pick_environment(const char **out, size_t room)
+{
+    size_t count = 0;
+
+    for (char **variable = environ; variable != NULL && *variable != NULL && count + 1 < room; variable++)
+        if (is_passed_on(*variable))
+            out[count++] = *variable;
+    out[count] = NULL;
+}
+
 static int spawn(isolate_process *process, int socket, int results, int arguments, int file)
 {
     char where[5][32];
@@ -326,15 +354,20 @@ static int spawn(isolate_process *process, int socket, int results, int argument
                              { results, ISOLATE_RESULTS_FD },
                              { arguments, ISOLATE_ARGUMENTS_FD },
                              { file, ISOLATE_FILE_FD } };
-    const spawn_args args = {
-        .argv = argv, .fds = fds, .fd_count = sizeof fds / sizeof fds[0], .own_group = true, .bare = true
-    };
+    const char *environment[128];
+    const spawn_args args = { .argv = argv,
+                              .fds = fds,
+                              .fd_count = sizeof fds / sizeof fds[0],
+                              .own_group = true,
+                              .bare = true,
+                              .environment = environment };
 
     (void)snprintf(where[0], sizeof where[0], "%zx", (size_t)(uintptr_t)process->results.base);
     (void)snprintf(where[1], sizeof where[1], "%zx", process->results.bytes);
     (void)snprintf(where[2], sizeof where[2], "%zx", (size_t)(uintptr_t)process->arguments.base);
     (void)snprintf(where[3], sizeof where[3], "%zx", process->arguments.bytes);
     (void)snprintf(where[4], sizeof where[4], "%zx", sizeof *process->header);
+    pick_environment(environment, sizeof environment / sizeof environment[0]);
     return spawn_start(&args, &process->pid);
 }
 

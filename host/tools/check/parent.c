@@ -79,7 +79,7 @@ static inlay_status spawn_child(struct child *child, int report_end, const char 
                              { report_end, CHECK_REPORT_FD },
                              { child->output, STDOUT_FILENO },
                              { child->output, STDERR_FILENO } };
-    const int error = spawn_start(&(spawn_args){ argv, fds, 4, true, false }, &child->pid);
+    const int error = spawn_start(&(spawn_args){ argv, fds, 4, true, false, NULL }, &child->pid);
 
     return error == 0
                ? INLAY_OK

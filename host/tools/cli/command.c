@@ -19,7 +19,7 @@ static int start(const struct command *command, const char *line, pid_t *out_chi
     const int code =
         command->output != NULL && output < 0
             ? errno
-            : spawn_start(&(spawn_args){ argv, fds, command->only_stdout ? 2 : 3, true, false }, out_child);
+            : spawn_start(&(spawn_args){ argv, fds, command->only_stdout ? 2 : 3, true, false, NULL }, out_child);
 
     if (output >= 0)
         (void)close(output);
