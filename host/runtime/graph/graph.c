@@ -1,6 +1,7 @@
 /* graph/graph.c - building a model: values, nodes, attributes, symbols and their memory. */
 #include "base/nearest.h"
 #include "base/pages.h"
+#include "graph/blobs.h"
 #include "graph/graph.h"
 #include "inlay/check.h"
 #include <fcntl.h>
@@ -225,6 +226,20 @@ void *graph_blob_alloc(graph_model *model, size_t bytes)
 inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes)
 {
     return add_blob(model, block, bytes, NULL);
+}
+
+void graph_blob_free(graph_model *model, const void *data)
+{
+    for (graph_blob **at = &model->blobs; *at != NULL; at = &(*at)->next) {
+        graph_blob *blob = *at;
+
+        if (blob->address != data || blob->mapped)
+            continue;
+        *at = blob->next;
+        free(blob->address);
+        free(blob);
+        return;
+    }
 }
 
 bool graph_blob_owns(const graph_model *model, const void *data)

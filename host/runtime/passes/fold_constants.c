@@ -3,6 +3,7 @@
  * packed are not folded: as floats they would be up to 16 times as large. */
 #include "base/checked.h"
 #include "base/element.h"
+#include "graph/blobs.h"
 #include "passes/type_guard.h"
 #include "passes/same_body.h"
 #include <string.h>
@@ -12,19 +13,25 @@ static bool is_constant(const struct graph *graph, uint32_t value)
     return value == INLAY_NONE || (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
-static bool can_fold(const struct graph *graph, const graph_node *node)
+/* Returns true if the node is constant as soon as its inputs are. */
+static bool is_pure(const struct graph *graph, const graph_node *node)
 {
     if (graph_node_is_random(node) || graph_node_is_host(graph, node) || node->info.output_count == 0 ||
         strcmp(node->info.op_type.data, "SparseToDense") == 0) /* handled by sparse_constants */
         return false;
-    for (uint32_t i = 0; i < node->info.input_count; i++)
-        if (!is_constant(graph, node->info.inputs[i]))
-            return false;
     for (uint32_t i = 0; i < node->info.output_count; i++)
         if (node->info.outputs[i] != INLAY_NONE && (graph->values[node->info.outputs[i]].info.dtype == INLAY_STRING ||
                                                     graph->values[node->info.outputs[i]].info.dtype == INLAY_UNDEFINED))
             return false;
     return true;
+}
+
+static bool can_fold(const struct graph *graph, const graph_node *node)
+{
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        if (!is_constant(graph, node->info.inputs[i]))
+            return false;
+    return is_pure(graph, node);
 }
 
 /* Returns true for the DequantizeLinear of 8-bit weights. */
@@ -294,8 +301,9 @@ static inlay_status fold_view(struct graph *graph, const graph_node *node, struc
                                (const char *)input->data + offset, bytes, out_done);
 }
 
-static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *node, struct arena *scratch,
-                              bool *out_folded)
+/* lasting: the inputs stay in memory, so that the result may be a view of them. */
+static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *node, uint64_t limit, bool lasting,
+                              struct arena *scratch, bool *out_folded)
 {
     inlay_tensor_view *results = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *results);
     inlay_diag quiet = INLAY_DIAG_INIT;
@@ -307,15 +315,15 @@ static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *no
     *out_folded = false;
     if (status != INLAY_OK || !same)
         return status;
-    if (results == NULL || fold_view(graph, node, scratch, out_folded) != INLAY_OK)
+    if (results == NULL || (lasting && fold_view(graph, node, scratch, out_folded) != INLAY_OK))
         return no_memory(ctx->diag, "to fold node '%s'", node->info.name.data);
     if (*out_folded)
         return INLAY_OK;
-    cached = find_cached(ctx, graph, node);
+    cached = lasting ? find_cached(ctx, graph, node) : NULL;
     if (cached != NULL)
         results[0] = *cached;
     else
-        status = ctx->fold(ctx->fold_ctx, graph, node, size_limit(ctx, graph, node), results, scratch, &quiet);
+        status = ctx->fold(ctx->fold_ctx, graph, node, limit, results, scratch, &quiet);
     if (cached == NULL)
         release_inputs(graph, node);
     if (status == INLAY_OUT_OF_MEMORY)
@@ -333,11 +341,191 @@ static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *no
             return no_memory(ctx->diag, "to fold node '%s'", node->info.name.data);
         k++;
     }
-    if (cached == NULL && k == 1)
+    if (cached == NULL && k == 1 && lasting)
         cache_result(ctx, graph, node, &results[0]);
     *out_folded = true;
     return INLAY_OK;
 }
+
+/* ------------------------------------------------------------------ chains with large values
+ *
+ * A node whose result is too large to be kept, such as Expand, may be part of a chain of constant nodes whose end is
+ * small, or is what a run reads: then only the end becomes a constant, and the values before it are freed. A large end
+ * takes as much memory as a run takes for it otherwise: all of them together may not exceed the largest value of a
+ * chain. */
+
+enum { CHAIN_MOST = 256 << 20 }; /* bytes of the values of one chain */
+
+struct chain {
+    bool *pure;       /* [node_count] constant, though not folded */
+    bool *needed;     /* [node_count] by the end that is being folded */
+    bool *is_read;    /* [value_count] by a node that is not constant; outputs of a graph would be copied */
+    bool *temporary;  /* [value_count] a constant only until the end is folded */
+    graph_value *was; /* [value_count] of temporary constants */
+    uint32_t *last;   /* [value_count] the last needed node that reads it */
+    uint64_t *bytes;  /* [value_count] of results of pure nodes */
+};
+
+/* Bytes of the node's only result; 0: not known. */
+static uint64_t result_bytes(const struct graph *graph, const graph_node *node)
+{
+    const inlay_value_info *info = node->info.output_count == 1 && node->info.outputs[0] != INLAY_NONE
+                                       ? &graph->values[node->info.outputs[0]].info
+                                       : NULL;
+    int64_t dims[INLAY_MAX_RANK], count;
+    size_t bytes;
+
+    if (info == NULL || info->kind != INLAY_VALUE_TENSOR || info->rank > INLAY_MAX_RANK)
+        return 0;
+    for (uint32_t d = 0; d < info->rank; d++) {
+        if (info->dims[d].kind != INLAY_DIM_FIXED)
+            return 0;
+        dims[d] = info->dims[d].value;
+    }
+    return dims_count(dims, info->rank, &count) && dtype_bytes(info->dtype, count, &bytes) ? bytes : 0;
+}
+
+/* Finds the nodes that are constant, though not folded. Returns false if there are none. */
+static bool find_pure(pass_ctx *ctx, const struct graph *graph, const bool *packed, const bool *folded,
+                      struct chain *chain)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
+        bool pure = !folded[i] && (packed == NULL || !packed[i]) && is_pure(graph, node) &&
+                    !is_quantized_weights(graph, node) && node->info.input_count > 0;
+        uint64_t bytes = pure ? result_bytes(graph, node) : 0;
+
+        for (uint32_t k = 0; pure && k < node->info.input_count; k++)
+            pure = is_constant(graph, node->info.inputs[k]) || chain->bytes[node->info.inputs[k]] > 0;
+        chain->pure[i] = pure && bytes > 0;
+        if (chain->pure[i]) {
+            chain->bytes[node->info.outputs[0]] = bytes;
+            ctx->large_most = bytes > ctx->large_most ? bytes : ctx->large_most;
+        }
+        any |= chain->pure[i];
+        for (uint32_t k = 0; !chain->pure[i] && !folded[i] && k < node->info.input_count; k++)
+            if (node->info.inputs[k] != INLAY_NONE)
+                chain->is_read[node->info.inputs[k]] = true;
+        for (uint32_t k = 0; !folded[i] && k < node->capture_count; k++)
+            chain->is_read[node->captures[k]] = true;
+    }
+    return any;
+}
+
+/* Marks the pure nodes before node `end`, in the order of nodes. Returns the bytes of their results. */
+static uint64_t mark_needed(const struct graph *graph, uint32_t end, struct chain *chain)
+{
+    uint64_t sum = 0;
+
+    memset(chain->needed, 0, graph->node_count * sizeof *chain->needed);
+    chain->needed[end] = true;
+    for (uint32_t i = end + 1; i-- > 0;)
+        for (uint32_t k = 0; chain->needed[i] && k < graph->nodes[i]->info.input_count; k++) {
+            const uint32_t value = graph->nodes[i]->info.inputs[k];
+
+            if (is_constant(graph, value) || chain->needed[graph->values[value].info.producer])
+                continue;
+            chain->last[value] = i; /* nodes are visited backwards */
+            INLAY_CHECK(graph->values[value].info.producer < i);
+            chain->needed[graph->values[value].info.producer] = true;
+            sum += chain->bytes[value];
+        }
+    return sum;
+}
+
+/* Makes the value a result of a node again, if it is a temporary constant. */
+static void drop_temporary(struct graph *graph, uint32_t value, struct chain *chain)
+{
+    if (value == INLAY_NONE || !chain->temporary[value])
+        return;
+    graph_blob_free(graph->model, graph->values[value].info.data);
+    graph->values[value] = chain->was[value];
+    chain->temporary[value] = false;
+}
+
+/* Folds a needed node, and frees the temporary constants that no later one reads. */
+static inlay_status fold_needed(pass_ctx *ctx, struct graph *graph, uint32_t at, uint64_t limit, struct chain *chain,
+                                bool *out_folded)
+{
+    const graph_node *node = graph->nodes[at];
+    struct arena scratch = { 0 };
+    inlay_status status = fold_node(ctx, graph, graph->nodes[at], limit, false, &scratch, out_folded);
+
+    for (uint32_t k = 0; k < node->info.input_count; k++)
+        if (node->info.inputs[k] != INLAY_NONE && chain->last[node->info.inputs[k]] == at)
+            drop_temporary(graph, node->info.inputs[k], chain);
+    arena_deinit(&scratch);
+    return status;
+}
+
+/* Folds node `end` with temporary results of the nodes before it. */
+static inlay_status fold_end(pass_ctx *ctx, struct graph *graph, uint32_t end, uint64_t limit, struct chain *chain,
+                             bool *out_folded)
+{
+    inlay_status status = INLAY_OK;
+    bool folded = true;
+
+    for (uint32_t i = 0; status == INLAY_OK && folded && i < end; i++)
+        if (chain->needed[i]) {
+            const uint32_t value = graph->nodes[i]->info.outputs[0];
+
+            chain->was[value] = graph->values[value];
+            status = fold_needed(ctx, graph, i, chain->bytes[value], chain, &folded);
+            chain->temporary[value] = status == INLAY_OK && folded;
+            if (!chain->temporary[value])
+                graph->values[value] = chain->was[value];
+        }
+    if (status == INLAY_OK && folded)
+        status = fold_needed(ctx, graph, end, limit, chain, out_folded);
+    for (uint32_t i = 0; i < end; i++)
+        if (chain->needed[i])
+            drop_temporary(graph, graph->nodes[i]->info.outputs[0], chain);
+    return status;
+}
+
+static inlay_status fold_chains(pass_ctx *ctx, struct graph *graph, const bool *packed, bool *drop, bool *any)
+{
+    struct arena arena = { 0 };
+    struct chain chain = { .pure = arena_array(&arena, (size_t)graph->node_count + 1, sizeof(bool)),
+                           .needed = arena_array(&arena, (size_t)graph->node_count + 1, sizeof(bool)),
+                           .is_read = arena_array(&arena, (size_t)graph->value_count + 1, sizeof(bool)),
+                           .temporary = arena_array(&arena, (size_t)graph->value_count + 1, sizeof(bool)),
+                           .last = arena_array(&arena, (size_t)graph->value_count + 1, sizeof *chain.last),
+                           .was = arena_array(&arena, (size_t)graph->value_count + 1, sizeof *chain.was),
+                           .bytes = arena_array(&arena, (size_t)graph->value_count + 1, sizeof *chain.bytes) };
+    inlay_status status = INLAY_OK;
+
+    if (chain.temporary == NULL || chain.last == NULL || chain.pure == NULL || chain.needed == NULL ||
+        chain.is_read == NULL || chain.was == NULL || chain.bytes == NULL) {
+        arena_deinit(&arena);
+        return no_memory(ctx->diag, "to fold constants");
+    }
+    if (!find_pure(ctx, graph, packed, drop, &chain))
+        goto done;
+    for (uint32_t i = 0; i < graph->node_count && status == INLAY_OK; i++) {
+        const uint64_t bytes = chain.pure[i] ? chain.bytes[graph->nodes[i]->info.outputs[0]] : 0;
+        const bool small = bytes <= ctx->fold_max_bytes, kept = ctx->newest_opset == 0 &&
+                                                                ctx->large_folded + bytes <= ctx->large_most &&
+                                                                chain.is_read[graph->nodes[i]->info.outputs[0]];
+
+        if (bytes == 0 || (!small && !kept) || ctx->fold_max_bytes == 0 || !pass_may(ctx) ||
+            mark_needed(graph, i, &chain) > CHAIN_MOST || bytes > CHAIN_MOST)
+            continue;
+        INLAY_TRY(fold_end(ctx, graph, i, bytes, &chain, &drop[i]));
+        if (!drop[i])
+            continue;
+        ctx->large_folded += small ? 0 : bytes;
+        *any = true;
+        pass_count(ctx, graph, graph->nodes[i], "is constant");
+    }
+done:
+    arena_deinit(&arena);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the passes */
 
 static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool weights, bool *changed)
 {
@@ -353,12 +541,15 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool weights, bool
         if (!can_fold(graph, graph->nodes[i]) || is_quantized_weights(graph, graph->nodes[i]) != weights ||
             (packed != NULL && packed[i]) || !pass_may(ctx))
             continue;
-        INLAY_TRY(fold_node(ctx, graph, graph->nodes[i], &scratch, &drop[i]));
+        INLAY_TRY(
+            fold_node(ctx, graph, graph->nodes[i], size_limit(ctx, graph, graph->nodes[i]), true, &scratch, &drop[i]));
         any |= drop[i];
         if (drop[i])
             pass_count(ctx, graph, graph->nodes[i], "is constant");
         arena_reset(&scratch);
     }
+    if (!weights)
+        INLAY_TRY(fold_chains(ctx, graph, packed, drop, &any));
     if (any)
         pass_drop_nodes(graph, drop);
     *changed |= any;
