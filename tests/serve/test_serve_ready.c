@@ -193,7 +193,7 @@ static void test_a_broken_latest_version(void **state)
     expect("POST", "/v2/repository/index", "", 200,
            "{\"name\":\"twice\",\"version\":\"2\",\"state\":\"READY\",\"reason\":\"served instead of version 4: ");
     write_twice(serving_path(&server, "models/twice/4/model.onnx", path, sizeof path));
-    serving_await(&server, "model 'twice' reloaded", text, sizeof text);
+    serving_await(&server, "model 'twice', version 4: reloaded", text, sizeof text);
     expect("POST", "/v2/models/twice/infer", twice, 200, "\"model_version\":\"4\"");
     expect("GET", "/v2/models/twice", NULL, 200, "\"versions\":[\"4\"]");
     assert_int_equal(serving_end(&server, SIGTERM), 0);
