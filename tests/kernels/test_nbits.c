@@ -127,15 +127,17 @@ static void multiply_block(const struct level *level, const nbits_tile *tile, nb
     free(w_starts);
 }
 
-static void multiply(const struct level *level, const struct weights *weights, nbits_mode mode, bool blocks,
-                     const float *a, int64_t rows, float *c)
+/* tiles: used instead of tiles of the level; NULL: not. */
+static void multiply_by(const struct level *level, const nbits_tiles *tiles, const struct weights *weights,
+                        nbits_mode mode, bool blocks, const float *a, int64_t rows, float *c)
 {
     const nbits_shape *shape = &weights->shape;
     const int64_t beside = blocks ? NBITS_BESIDE : 1,
                   limbs_row = nbits_depth(&weights->shape) * (blocks ? (int64_t)mode : 2);
     const int64_t depth = nbits_depth(shape), parts = nbits_parts(shape);
-    float *spread = spread_rows(shape, a, rows), *factors = malloc((size_t)(rows * parts) * sizeof *factors);
-    int32_t *sums = malloc((size_t)(rows * parts) * sizeof *sums),
+    const int64_t padded = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS;
+    float *spread = spread_rows(shape, a, rows), *factors = calloc((size_t)(padded * parts), sizeof *factors);
+    int32_t *sums = calloc((size_t)(padded * parts), sizeof *sums),
             *starts = malloc((size_t)(rows * parts) * sizeof *starts);
     int8_t *limbs = malloc((size_t)(rows * limbs_row));
 
@@ -168,6 +170,8 @@ static void multiply(const struct level *level, const struct weights *weights, n
 
         if (blocks)
             multiply_block(level, &tile, mode, starts);
+        else if (tiles != NULL)
+            tiles->panel(&tile, mode);
         else
             level->kernel->tile[mode](&tile);
     }
@@ -176,6 +180,12 @@ static void multiply(const struct level *level, const struct weights *weights, n
     free(sums);
     free(starts);
     free(limbs);
+}
+
+static void multiply(const struct level *level, const struct weights *weights, nbits_mode mode, bool blocks,
+                     const float *a, int64_t rows, float *c)
+{
+    multiply_by(level, NULL, weights, mode, blocks, a, rows, c);
 }
 
 /* The error of exact sums is that of float sums; the error of integers is half a quantization step of the largest
@@ -247,6 +257,24 @@ static void check_rows(const struct level *level, const struct weights *weights,
     free(c);
 }
 
+/* The results of nbits_tiles are those of the tiles of nbits_avx512_vnni. */
+static void check_tiles(const struct level *level, const nbits_tiles *tiles, const struct weights *weights,
+                        nbits_mode mode)
+{
+    const int64_t row = weights->shape.n + GUARD, rows = 1 + (int64_t)random_below(&noise_state, 20);
+    float *a = malloc((size_t)(rows * weights->shape.k) * sizeof *a), *c = calloc((size_t)(2 * rows * row), sizeof *c);
+
+    assert_true(a && c);
+    for (int64_t i = 0; i < rows * weights->shape.k; i++)
+        a[i] = random_signed(&noise_state);
+    multiply_by(level, tiles, weights, mode, false, a, rows, c);
+    for (int64_t r = 0; r < rows; r++)
+        multiply(level, weights, mode, false, a + r * weights->shape.k, 1, c + (rows + r) * row);
+    assert_memory_equal(c, c + rows * row, (size_t)(rows * row) * sizeof *c);
+    free(a);
+    free(c);
+}
+
 static void check_unfold(const struct level *level, const struct weights *weights)
 {
     const nbits_shape *shape = &weights->shape;
@@ -302,6 +330,14 @@ static void products(void **state)
                         }
                     for (int mode = NBITS_BYTE; level->kernel->many > 0 && mode <= NBITS_FINE; mode++)
                         check_rows(level, &weights, (nbits_mode)mode);
+#if defined(__x86_64__)
+                    for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++) {
+                        if (!is_long)
+                            check_tiles(level, &nbits_tiles_avx512_vnni, &weights, (nbits_mode)mode);
+                        if (tile_problem() == NULL)
+                            check_tiles(level, &nbits_tiles_amx, &weights, (nbits_mode)mode);
+                    }
+#endif
                 }
                 free_weights(&weights);
             }

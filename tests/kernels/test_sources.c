@@ -57,7 +57,8 @@ static uint32_t check_folder(const char *name)
         if (bytes < 3 || strcmp(entry->d_name + bytes - 2, ".c") != 0 || !has_instances(path))
             continue;
 #if !defined(__x86_64__)
-        if (strcmp(entry->d_name, "nbits_block.c") == 0) /* compiled only for AVX-512 with VNNI */
+        if (strcmp(entry->d_name, "nbits_block.c") == 0 ||
+            strcmp(entry->d_name, "nbits_tiles.c") == 0) /* compiled only for AVX-512 with VNNI */
             continue;
 #endif
         (void)snprintf(stem, sizeof stem, "%.*s", (int)(bytes - 2), entry->d_name);

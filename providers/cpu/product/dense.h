@@ -16,9 +16,10 @@ typedef struct nbits_plan {
     nbits_shape shape;
     bool has_zeros; /* zero points are an operand; otherwise all are `zero` */
     float zero;
-    bool spreads; /* rows are copied with each block padded */
-    bool unfolds; /* many rows: one panel of weights at a time is expanded to floats */
-    bool blocks;  /* many rows: several panels at a time are expanded to integers */
+    bool spreads;             /* rows are copied with each block padded */
+    bool unfolds;             /* many rows: one panel of weights at a time is expanded to floats */
+    bool blocks;              /* many rows: several panels at a time are expanded to integers */
+    const nbits_tiles *tiles; /* many rows: used instead of blocks; NULL: not */
     uint32_t scratch_arg;
     uint64_t limbs, factors, sums, starts, rows, panels; /* offsets of these data */
     uint64_t quantized;   /* offset of one byte for each row, which is 0 if the row cannot be quantized */

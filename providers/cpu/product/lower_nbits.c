@@ -237,6 +237,29 @@ static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
+/* Units: panels for a block of rows, then for the next block. */
+static inlay_status tile_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const nbits_call *call = user;
+    const nbits_plan *plan = &call->dense->bits;
+    const int64_t panels = plan->shape.panels;
+
+    (void)worker;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t above = unit / panels * BLOCK_ROWS, panel = unit % panels;
+        const int64_t m = call->dense->job.m < above + BLOCK_ROWS ? call->dense->job.m : above + BLOCK_ROWS;
+        const nbits_tile tile = tile_of(call, panel, 1, above, m - above);
+
+        plan->tiles->panel(&tile, plan->mode);
+        for (int64_t row = above; row < m; row++)
+            if (!is_quantized(call, row))
+                multiply(call, panel, row, 1);
+        for (int64_t row = above; row < m; row += NBITS_ROWS)
+            finish(call, row, m - row < NBITS_ROWS ? m - row : NBITS_ROWS, panel * NBITS_COLUMNS, tile.columns);
+    }
+    return INLAY_OK;
+}
+
 static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const nbits_call *call = user;
@@ -321,11 +344,21 @@ static inlay_status run_nbits(const cpu_native *native, const cpu_state *state, 
     }
     if (plan->unfolds)
         return run_shared(state, run, groups_of(&plan->shape), ns, threads, unfolded_units, &call);
+    if (plan->tiles != NULL) { /* factors and sums of the rows after the last */
+        const size_t count = (size_t)((-dense->job.m & (NBITS_TILE_ROWS - 1)) * nbits_parts(&plan->shape));
+        const uint64_t at = (uint64_t)(dense->job.m * nbits_parts(&plan->shape));
+
+        memset(call.scratch + plan->factors + at * sizeof(float), 0, count * sizeof(float));
+        memset(call.scratch + plan->sums + at * sizeof(int32_t), 0, count * sizeof(int32_t));
+    }
     if (plan->spreads || plan->mode != NBITS_EXACT)
         status = run_shared(state, run, dense->job.m, 2.0 * (double)(dense->job.m * dense->job.k), threads,
                             prepare_rows, &call);
     if (status != INLAY_OK)
         return status;
+    if (plan->tiles != NULL)
+        return run_shared(state, run, plan->shape.panels * ((dense->job.m + BLOCK_ROWS - 1) / BLOCK_ROWS), ns, threads,
+                          tile_units, &call);
     if (plan->blocks)
         return run_shared(state, run,
                           (plan->shape.panels + NBITS_BESIDE - 1) / NBITS_BESIDE *
@@ -373,6 +406,7 @@ static inlay_status take_scratch(cpu_build *build, struct dense *dense, dense_ar
     nbits_plan *plan = &dense->bits;
     const uint64_t m = (uint64_t)dense->job.m, depth = (uint64_t)nbits_depth(&plan->shape),
                    parts = (uint64_t)nbits_parts(&plan->shape);
+    const uint64_t rows = (m + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS; /* of factors and sums */
     uint64_t bytes = 64;
     inlay_status status;
     int64_t count;
@@ -384,8 +418,8 @@ static inlay_status take_scratch(cpu_build *build, struct dense *dense, dense_ar
     } else {
         plan->rows = reserve(&bytes, plan->spreads ? m * depth * sizeof(float) : 0);
         plan->limbs = reserve(&bytes, plan->mode != NBITS_EXACT ? m * (uint64_t)limb_bytes(plan) : 0);
-        plan->factors = reserve(&bytes, plan->mode != NBITS_EXACT ? m * parts * sizeof(float) : 0);
-        plan->sums = reserve(&bytes, plan->mode != NBITS_EXACT ? m * parts * sizeof(int32_t) : 0);
+        plan->factors = reserve(&bytes, plan->mode != NBITS_EXACT ? rows * parts * sizeof(float) : 0);
+        plan->sums = reserve(&bytes, plan->mode != NBITS_EXACT ? rows * parts * sizeof(int32_t) : 0);
         plan->starts = reserve(&bytes, plan->blocks ? m * parts * sizeof(int32_t) : 0);
         plan->quantized = reserve(&bytes, m);
         plan->panel_bytes =
@@ -458,7 +492,11 @@ inlay_status nbits_lower(cpu_build *build, const cpu_group *group)
                              .c_row = nbits.n };
     if (plan->mode == NBITS_FINE && dense.job.m >= FINE_ROWS && plan->kernel->many == 0 && !build->state->reproducible)
         plan->mode = NBITS_EXACT;
-    plan->blocks = plan->mode != NBITS_EXACT && plan->kernel->many > 0 && dense.job.m >= plan->kernel->many;
+    plan->tiles = plan->mode != NBITS_EXACT && !build->state->reproducible ? nbits_tiles_of_cpu() : NULL;
+    if (plan->tiles != NULL && dense.job.m < plan->tiles->many)
+        plan->tiles = NULL;
+    plan->blocks =
+        plan->tiles == NULL && plan->mode != NBITS_EXACT && plan->kernel->many > 0 && dense.job.m >= plan->kernel->many;
     plan->unfolds = plan->mode == NBITS_EXACT && dense.job.m >= MANY_ROWS && !build->state->reproducible;
     INLAY_TRY(read_rows(build, &dense, &input));
     INLAY_TRY(nbits_read(build, &nbits, &weights, &scales, &zeros));

@@ -127,6 +127,18 @@ typedef struct nbits_kernel {
     void (*block)(const nbits_weight_block *block, nbits_mode mode);
 } nbits_kernel;
 
+/* Many rows by one panel, by AMX, or by plain C with the same results. */
+typedef struct nbits_tiles {
+    int64_t many; /* from this number of rows on, it is faster than weight blocks */
+    /* As nbits_kernel.tile of nbits_avx512_vnni, with the same bits, for any number of rows; mode: not NBITS_EXACT.
+     * Reads factors and sums of rows up to a multiple of NBITS_TILE_ROWS. */
+    void (*panel)(const nbits_tile *tile, nbits_mode mode);
+} nbits_tiles;
+enum { NBITS_TILE_ROWS = 16 };
+extern __attribute__((weak)) const nbits_tiles nbits_tiles_amx; /* only in the plugin cpu */
+extern const nbits_tiles nbits_tiles_avx512_vnni;               /* of plain C, for tests */
+const nbits_tiles *nbits_tiles_of_cpu(void);                    /* NULL: none */
+
 KERNEL_INSTANCES(nbits_kernel, nbits)
 extern const nbits_kernel nbits_avx512_vnni; /* x86-64 only: AVX-512 with VNNI */
 const nbits_kernel *nbits_kernel_best(void);

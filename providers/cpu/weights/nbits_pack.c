@@ -50,6 +50,15 @@ const nbits_kernel *nbits_kernel_best(void)
     return KERNEL_BEST(nbits);
 }
 
+const nbits_tiles *nbits_tiles_of_cpu(void)
+{
+#if defined(__x86_64__) && !defined(SIMD_ONLY)
+    if (&nbits_tiles_amx != NULL && nbits_kernel_best() == &nbits_avx512_vnni && tile_problem() == NULL)
+        return &nbits_tiles_amx;
+#endif
+    return NULL;
+}
+
 int32_t nbits_element(const void *data, int64_t i, uint32_t bits, bool is_signed)
 {
     const int64_t at = i * bits;
