@@ -161,3 +161,8 @@ void watch_destroy(struct watch *watch)
     (void)pthread_mutex_destroy(&watch->lock);
     free(watch);
 }
+
+bool watch_is_ready(const struct server *server)
+{
+    return atomic_load(&server->ready) && sched_stuck(server->sched) == 0;
+}

@@ -5,7 +5,7 @@
 #include "serve/request/datatype.h"
 #include "serve/grpc/grpc_internal.h"
 #include "serve/base/extensions.h"
-#include "serve/repository/ready.h"
+#include "serve/exchange/watch.h"
 #include "serve/repository/repository.h"
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +29,13 @@ void grpc_ready(struct call *call, const uint8_t *message, size_t bytes)
 
     (void)message;
     (void)bytes;
-    reply.ready = server_is_ready(call->server);
+    reply.ready = watch_is_ready(call->server);
     call_pack(call, &reply.base);
 }
 
 static int health_of(const struct server *server)
 {
-    return server_is_ready(server) ? SERVING : NOT_SERVING;
+    return watch_is_ready(server) ? SERVING : NOT_SERVING;
 }
 
 void grpc_health(struct call *call, const uint8_t *message, size_t bytes)

@@ -3,17 +3,11 @@
 #include "serve/base/log.h"
 #include "serve/repository/repository.h"
 #include "serve/process/supervise.h"
-#include "serve/schedule/sched.h"
 
 bool server_is_complete(struct server *server, uint32_t *out_ready, uint32_t *out_failed)
 {
     *out_ready = repository_ready(server->repository, out_failed);
     return settings_int(server->settings, SET_strict) == 0 || (*out_failed == 0 && *out_ready > 0);
-}
-
-bool server_is_ready(const struct server *server)
-{
-    return atomic_load(&server->ready) && sched_stuck(server->sched) == 0;
 }
 
 bool server_update_ready(struct server *server)

@@ -9,6 +9,4 @@ bool server_is_complete(struct server *server, uint32_t *out_ready, uint32_t *ou
  * ready; call server_announce_ready(). Any thread. */
 bool server_update_ready(struct server *server);
 void server_announce_ready(struct server *server);
-/* Whether clients are told that the server is ready: it has announced it, and no run is stuck (sched_stuck()). */
-bool server_is_ready(const struct server *server);
 #endif

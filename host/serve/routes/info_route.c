@@ -4,6 +4,7 @@
 #include "serve/base/extensions.h"
 #include "serve/base/json.h"
 #include "serve/config/message_json.h"
+#include "serve/exchange/watch.h"
 #include "serve/repository/ready.h"
 #include "serve/repository/repository.h"
 #include <string.h>
@@ -25,7 +26,7 @@ void answer_ready(struct exchange *exchange)
     uint32_t ready, failed;
     char text[160];
 
-    if (server_is_ready(server)) {
+    if (watch_is_ready(server)) {
         exchange->code = HTTP_OK;
     } else if (atomic_load(&server->ready)) {
         exchange_fail(exchange, HTTP_BAD_REQUEST,

@@ -1,7 +1,6 @@
 /* GET /metrics: Prometheus' text format, version 0.0.4. */
 #include "serve/routes/answers.h"
 #include "serve/exchange/watch.h"
-#include "serve/repository/ready.h"
 #include "serve/repository/repository.h"
 #include "serve/routes/metrics_rollouts.h"
 #include "base/clock.h"
@@ -380,7 +379,7 @@ static void write_process(struct strbuf *to, struct server *server)
                  (double)get(&sums.trims));
     write_metric(to, "inlay_moved_bytes_total", "counter",
                  "Bytes of request bodies that were copied out of receive buffers.", (double)get(&sums.moved_bytes));
-    write_metric(to, "inlay_ready", "gauge", "1 while the server reports that it is ready.", server_is_ready(server));
+    write_metric(to, "inlay_ready", "gauge", "1 while the server reports that it is ready.", watch_is_ready(server));
     write_metric(to, "inlay_extra_runs", "gauge",
                  "Runs of the process that answers beyond its runners, whose runs take long.",
                  sched_extra(server->sched));
