@@ -164,13 +164,42 @@ static void test_sizes_in_requests(void **state)
     assert_int_equal(serving_close(&server), 0);
 }
 
+/* Frames of HTTP/2 that ask for nothing: the connection ends before it has taken all of them. */
+static void test_idle_frames(void **state)
+{
+    static const char *const flags[] = { "--providers", "reference", NULL };
+    static const struct {
+        uint8_t bytes[16];
+        size_t count;
+    } frames[] = { { { 0, 0, 5, 2, 0, 0, 0, 0, 1 }, 14 },             /* PRIORITY */
+                   { { 0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, 13 }, /* WINDOW_UPDATE */
+                   { { 0, 0, 0, 77, 0, 0, 0, 0, 0 }, 9 } };           /* unknown */
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+    enum { FRAMES = 400000 };
+
+    (void)state;
+    serving_prepare(&server);
+    serving_start(&server, flags);
+    for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
+        int fd = client_connect(&server);
+        uint32_t sent = 0;
+
+        assert_int_equal(write(fd, preface, sizeof preface - 1), sizeof preface - 1);
+        while (sent < FRAMES && write(fd, frames[i].bytes, frames[i].count) == (ssize_t)frames[i].count)
+            sent++;
+        assert_in_range(sent, 1, FRAMES - 1);
+        (void)close(fd);
+        client_expect(&server, "POST", "/v2/models/twice/infer", "", twice, 200, "[2.0,4.0,6.0]");
+    }
+    assert_int_equal(serving_close(&server), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_endless_runs, end),
-        cmocka_unit_test_teardown(test_timeout, end),
-        cmocka_unit_test_teardown(test_stuck_run, end),
-        cmocka_unit_test_teardown(test_sizes_in_requests, end),
+        cmocka_unit_test_teardown(test_endless_runs, end), cmocka_unit_test_teardown(test_timeout, end),
+        cmocka_unit_test_teardown(test_stuck_run, end),    cmocka_unit_test_teardown(test_sizes_in_requests, end),
+        cmocka_unit_test_teardown(test_idle_frames, end),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

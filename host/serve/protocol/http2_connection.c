@@ -51,6 +51,7 @@ static bool flush(struct connection *connection)
             return false;
         connection->sent += (size_t)count;
         http2->progress_ns = clock_ns();
+        http2->filter.idle = 0; /* WINDOW_UPDATE may answer it */
     }
     connection_watch(connection, EPOLLIN | EPOLLRDHUP);
     return nghttp2_session_want_read(http2->session) || nghttp2_session_want_write(http2->session);
@@ -81,6 +82,8 @@ static bool take(struct connection *connection, const uint8_t *data, size_t byte
             used = http2_filter_next(&http2->filter, data, bytes,
                                      nghttp2_session_get_last_proc_stream_id(http2->session), &part, &part_bytes);
 
+        if (http2->filter.idle > HTTP2_MOST_IDLE)
+            return false;
         if (part_bytes > 0 && nghttp2_session_mem_recv(http2->session, part, part_bytes) != (ssize_t)part_bytes)
             return false;
         data += used;

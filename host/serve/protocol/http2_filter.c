@@ -3,7 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { RST_STREAM = 3, MAX_DROPPED = 10000 };
+enum { DATA = 0, HEADERS = 1, PRIORITY = 2, RST_STREAM = 3, WINDOW_UPDATE = 8, CONTINUATION = 9, END_STREAM = 1 };
+enum { MAX_DROPPED = 10000 };
 
 static uint32_t read_bytes(const uint8_t *from, uint32_t count)
 {
@@ -22,6 +23,18 @@ static bool is_harmless(const http2_filter *filter, int32_t last_stream)
     return read_bytes(filter->held, 3) == HTTP2_RST_STREAM_BYTES - HTTP2_FRAME_HEADER &&
            filter->held[3] == RST_STREAM && stream % 2 == 1 && stream > (uint32_t)last_stream &&
            filter->dropped < MAX_DROPPED;
+}
+
+/* Counts the frame of the held header. */
+static void count_idle(http2_filter *filter)
+{
+    const uint8_t type = filter->held[3];
+    const bool empty = read_bytes(filter->held, 3) == 0 && (filter->held[4] & END_STREAM) == 0;
+
+    if ((type == DATA && empty) || type == PRIORITY || type == WINDOW_UPDATE || type > CONTINUATION)
+        filter->idle++;
+    else if (type == DATA || type == HEADERS)
+        filter->idle = 0;
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -62,6 +75,7 @@ size_t http2_filter_next(http2_filter *filter, const uint8_t *data, size_t bytes
     }
     if (is_harmless(filter, last_stream))
         return used;
+    count_idle(filter);
     filter->left = read_bytes(filter->held, 3);
     filter->held_bytes = 0;
     *out_part = filter->held;
