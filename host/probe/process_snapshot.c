@@ -81,6 +81,8 @@ static uint64_t hash_random(void)
 
     if (!is_set)
         (void)initstate(1, state, sizeof state);
+    else if (setstate(state) != state)
+        return 0; /* another state was in use, by initstate() or setstate() */
     is_set = true;
     return hash_bytes(state, sizeof state, 1);
 }
