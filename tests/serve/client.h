@@ -60,7 +60,7 @@ uint64_t serving_memory(const struct serving *serving);
 struct answer {
     int code;        /* 0: the connection ended without an answer */
     char head[2048]; /* status line and headers */
-    char body[262144];
+    char body[524288];
     size_t body_bytes; /* body[body_bytes] is '\0' */
 };
 
