@@ -1,4 +1,4 @@
-/* Prices of elementwise chains: a region computes a chain in one loop, so its price has the memory traffic of the
+/* Prices of fused attention, and of elementwise chains: a region computes a chain in one loop, so its price has the memory traffic of the
  * chain, not of each operator. If another provider takes an operator out of the chain, the parts cost more than the
  * whole. */
 #include "compare.h"
@@ -114,11 +114,34 @@ static void a_node_taken_out_saves_nothing(void **state)
     }
 }
 
+/* Attention that the host fused: its price grows with the square of the tokens. */
+static void attention_costs_its_scores(void **state)
+{
+    double ns[2];
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t tokens = i == 0 ? 128 : 512;
+        char script[300];
+        uint32_t nodes;
+
+        (void)snprintf(script, sizeof script,
+                       "q : 1,12,%u,32\nk : 1,12,%u,32\nv : 1,12,%u,32\nt = Transpose(k) perm=0,1,3,2\n"
+                       "s = MatMul(q, t)\np = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
+                       tokens, tokens, tokens);
+        ns[i] = predicted_ns(script, NULL, &nodes);
+        assert_int_equal(nodes, 1);
+    }
+    if (!(ns[1] > 10 * ns[0] && ns[1] < 20 * ns[0]))
+        fail_msg("%.0f ns for 128 tokens, %.0f ns for 512", ns[0], ns[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_cost_less_than_their_parts),
         cmocka_unit_test(a_node_taken_out_saves_nothing),
+        cmocka_unit_test(attention_costs_its_scores),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

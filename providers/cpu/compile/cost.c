@@ -614,7 +614,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
 
         cost->leave_ns += op.row->family == &cpu_slice ? part_ns(bytes, threads) : reorder_ns(bytes, threads);
     }
-    if (op.row->takes != NULL) {
+    if (op.row->takes != NULL && op.row->family != &cpu_attention) { /* integers, and constants in other types */
         inlay_cost integers = { .ns = 0 };
 
         cpu_quant_cost(&op, request, info, &integers);
