@@ -202,7 +202,7 @@ static void test_symbol_versions(void **state)
 #define VERSION(word, text) "VERS_" text,
 #include "versions.def"
 #undef VERSION
-        "VERS_1.30.0"
+        "VERS_1.14.0", "VERS_1.28.2", "VERS_1.30.0"
     };
 
     (void)state;
