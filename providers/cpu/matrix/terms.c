@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Programs of `inlay bundle` leave these out: they are for one level, which has no tiles. */
+/* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(terms_of_cpu, "cpu_product cpu_conv");
 
 /* NOTES: floats of a pack for what is known of a panel: whether its columns are in range,
@@ -17,7 +17,7 @@ enum { STRICT_CHAIN = 256, NOTES = 16 * TERMS, FITS = 0, BROKEN, PEAK, SPREAD };
 const terms_set *terms_of_cpu(void)
 {
 #if defined(__x86_64__) && !defined(SIMD_ONLY)
-    return cpu_uniform() == CPU_UNIFORM_NO && tile_problem() == NULL ? &terms_amx : NULL;
+    return &terms_amx != NULL && cpu_uniform() == CPU_UNIFORM_NO && tile_problem() == NULL ? &terms_amx : NULL;
 #else
     return NULL;
 #endif

@@ -65,7 +65,7 @@ typedef struct terms_set {
     terms_size (*measure)(const float *input, int64_t n);
     void (*multiply)(const terms_block *block);
 } terms_set;
-extern const terms_set terms_amx; /* x86-64 only; where tile_problem() is NULL */
+extern __attribute__((weak)) const terms_set terms_amx; /* only in the plugin cpu; where tile_problem() is NULL */
 extern const terms_set terms_c;
 /* The kernels for this CPU; NULL: it has no tiles, so floats are as fast. */
 const terms_set *terms_of_cpu(void);
