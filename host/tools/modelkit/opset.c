@@ -398,7 +398,7 @@ static bool raise_node(struct conversion *conversion)
     };
     const op_row *row;
 
-    if (conversion->opset >= 6)
+    if (conversion->opset >= 6 && conversion_stated(conversion->node, "consumed_inputs") != NULL)
         conversion_drop_attr(conversion, "consumed_inputs"); /* which never had an effect */
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         if (strcmp(conversion_op(conversion), forms[i].op) == 0) {
