@@ -33,6 +33,8 @@ static const struct {
     { "ParametricSoftplus", "", "the same" },
     { "Scale", "", "the same" },
     { "ScaledTanh", "", "the same" },
+    { "MeanVarianceNormalization", "across_channels", "of the experimental version 1" },
+    { "MeanVarianceNormalization", "normalize_variance", "the same" },
     { "If", "then_branch", "every model of If has it" },
     { "If", "else_branch", "every model of If has it" },
     { "Optional", "type", "an Optional of a value has the type of the value" },
