@@ -137,6 +137,19 @@ def check_comments(source):
                 report(source, comment.start() + name.start(), name[1], "function")
 
 
+def check_headings(document):
+    """A quoted heading of a named file, as in: see "How plugins are loaded" in plugins.md."""
+    blocks = [(0, text[document])] if document in DOCUMENTS else [
+        (comment.start(), comment.group()) for comment in COMMENT.finditer(text[document])]
+    for start, body in blocks:
+        for found in re.finditer(r'"([A-Z][^"\n]{3,60})"\s+(?:\*\s+)?in\s+(?:\*\s+)?`?([\w./-]+\.(?:md|h))\b', body):
+            named = [f for f in files if ("/" + f).endswith("/" + found[2])]
+            if not any(found[1] in text[f].replace(f'"{found[1]}"', "") for f in named):
+                report(document, start + found.start(), f'"{found[1]}" in {found[2]}', "heading")
+
+
+for document in DOCUMENTS + [f for f in SOURCES if f.endswith(C)]:
+    check_headings(document)
 for document in DOCUMENTS:
     if not document.startswith("sdk/abi/") and document != "CHANGELOG.md":
         check_markdown(document)

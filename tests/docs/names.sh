@@ -15,15 +15,17 @@ printf 'VERB(run, "")\n' >"$copy/host/tools/cli/verbs.def"
 printf '/* See gone.c and plan_gone(), next to plan.c and plan_build(). */\nint plan_build(void);\nint out_dir;\n' >"$copy/host/plan.c"
 # shellcheck disable=SC2016
 printf '%s\n' 'Right: `host/plan.c`, `plan.c`, `plan_build()`, `--out-dir`, `inlay run`, `out_dir`, [a](host/plan.c).' \
+    'Wrong heading: see "How it goes" in README.md, and "Right: `host" in README.md.' \
     'Wrong: `host/gone.c`, `plan_gone()`, `--gone`, `inlay gone`, `gone_dir`, [a](gone.md), `gone/`.' >"$copy/README.md"
 out=$(python3 "$here/names.py" "$copy") && { echo "FAIL: mistakes were not noticed"; failed=1; }
-expected='README.md:2: there is no file gone.md
-README.md:2: there is no file host/gone.c
-README.md:2: there is no function plan_gone
-README.md:2: there is no option --gone
-README.md:2: there is no verb gone
-README.md:2: there is no name gone_dir
-README.md:2: there is no file gone/
+expected='README.md:2: there is no heading "How it goes" in README.md
+README.md:3: there is no file gone.md
+README.md:3: there is no file host/gone.c
+README.md:3: there is no function plan_gone
+README.md:3: there is no option --gone
+README.md:3: there is no verb gone
+README.md:3: there is no name gone_dir
+README.md:3: there is no file gone/
 host/plan.c:1: there is no file gone.c
 host/plan.c:1: there is no function plan_gone'
 [ "$out" = "$expected" ] || { echo "FAIL: names.py said:"; diff <(echo "$expected") <(echo "$out"); failed=1; }

@@ -1,8 +1,21 @@
 /* inlay/plugin.h - the plugin ABI, version 1. This header is the manual.
  *
- * A plugin is a shared object that provides execution providers, custom operators, or both. It exports one symbol,
- * inlay_plugin_open(), and does not link against inlay: the host passes its functions in a table. The host makes these
- * calls, in this order:
+ * Most authors do not fill in these structs by hand: the kit (inlay/kit.h) turns a table of kernels into a provider, and
+ * samples/provider_skeleton is one to copy. This header is for those who need more than the kit offers.
+ *
+ * Terms (all of them are in sdk/docs/pages/glossary.md):
+ *     plugin         a shared object with providers, custom operators or both. It exports one symbol,
+ *                    inlay_plugin_open(), and does not link against inlay: the host passes its functions in a table
+ *     provider       what runs nodes of a graph, on a CPU or a device
+ *     candidate      a node that the host asks a provider about
+ *     offer          the answer that the provider can run a candidate, or several of them as a unit; else a refusal
+ *     region         the nodes that a provider compiles as a unit, from the offers that the host has chosen
+ *     instance       a region that is prepared for concrete shapes; a binding is one prepared for one context
+ *     memory domain  memory of one kind, such as that of a GPU; domain 0 is the host's. (The domain of an operator is
+ *                    the first part of its name, as in ONNX.)
+ *     placement      the memory domain, and for some regions the element type, of a value at the edge of a region
+ *
+ * The host makes these calls, in this order:
  *
  *     inlay_plugin_open     describe the plugin; starts no thread, opens no device or file
  *     provider.enumerate    list the available devices; opens none
@@ -25,30 +38,9 @@
  * table: for instance when only the time stamp of its file has changed.
  *
  * Before the first of these calls, the host reads the plugin's ELF note (inlay/note.h) and loads a file that it has not
- * seen before in a separate probe process: see "How plugins are loaded" in README.md.
- *
- * Most authors do not fill in these structs by hand: the kit (inlay/kit.h) turns a table of kernels into a provider.
+ * seen before in a separate probe process: see "How plugins are loaded" in sdk/docs/pages/plugins.md.
  *
  * General rules:
- *  - Growth. Every struct that is passed on its own starts with struct_size: the sizeof of the struct when its writer
- *    was compiled. Every array comes with its stride: the size of an element in bytes. Fields are appended, never moved
- *    or removed. Code tests whether struct_size reaches a field (INLAY_HAS), or whether the stride of an array does
- *    (INLAY_STRIDE_HAS), and never tests a version. A field that is not reached counts as zero, which means the
- *    default. So never copy, assign or clear a whole struct that another module allocated (an out parameter, a request,
- *    an element of an array): read and write its fields, and only those that its size reaches. Structs without size
- *    and stride never grow: inlay_str, inlay_dim, inlay_buffer, inlay_fence, inlay_tensor_view. Functions never get
- *    another argument: later ones travel in a request struct.
- *  - Flags and reserved fields. Of the flags of plugins, providers, domains, operators, offers, fingerprints and notes,
- *    the host rejects unknown bits in the low 16 bits and ignores those in the high 16 bits; a plugin ignores unknown
- *    bits of every word. Fields called `reserved` are 0. Of plugins, providers, options, domains, offers and placements
- *    the host rejects any other value as it does an unknown low bit. A plugin ignores these fields: a later minor
- *    version may give them a meaning for which 0 means as before. Only before it uses such a field, or a new low bit,
- *    does a plugin compare inlay_host.abi_minor with the minor version that introduced it.
- *  - Numbers of kinds, reasons, actions and similar enumerations are added, too. A plugin that gets an unknown one treats a hint
- *    (priority, power, usage, lifetime) as 0, and returns INLAY_UNSUPPORTED if it gets an unknown request (an action, a
- *    kind of memory). The host treats an unknown inlay_cost.confidence as MODEL, an unknown verdict as RECOMPILE, an
- *    unknown answer in inlay_compile_request.constants as COPIED, and an unknown inlay_output_plan.kind as KNOWN. It
- *    refuses a plugin with an unknown kind of option.
  *  - Ownership. The arguments of a call are borrowed for that call unless a comment says otherwise. A module frees only
  *    the memory that it allocated itself. Texts of type const char * are NUL-terminated. The struct inlay_plugin and
  *    all that it points to are borrowed until shutdown has returned.
@@ -84,14 +76,6 @@
  *    objects of a session whose work hangs, and never calls destroy. When such a session is destroyed, the host calls
  *    quiesce on a separate thread, and waits for it for at most ten seconds.
  *  - Optional functions are marked as such; NULL selects the behaviour stated in the comment. All others must be set.
- *  - Constants. The constants of these headers are enumerators of anonymous enums, so that they have no type of their
- *    own; every field that holds one has a fixed width. Generators of bindings may choose another type for an anonymous
- *    enum (bindgen: u32). All values fit into int32_t: convert them to the type of the field, which is int32_t for
- *    inlay_status and inlay_dtype, and uint32_t for flags and kinds.
- *  - Inline functions and macros of these headers, except the names of extensions and of the entry point, are for
- *    convenience: the ABI consists of the structs, the constants, the functions behind pointers, the entry point and
- *    the note. A plugin or a host in another language implements those of the others that it needs (inlay_fail: write text
- *    and node of the diag, the host sets the rest).
  *
  * Values. A provider computes each operator as ONNX defines it, for all values, also if it fuses operators: NaN is not
  * lost, infinities are not replaced by the largest number. Denormals may be flushed to zero
@@ -118,6 +102,36 @@
  * work with parallel_for, or, if the library has to have threads, limits them to inlay_specialize_request.max_threads
  * including the calling one, lets them sleep between calls, and states them in its note (inlay/note.h). For libraries
  * with OpenMP loops (libgomp) see INLAY_EXT_TEAM in extensions.h.
+ *
+ * For those who write the structs by hand, or a generator of bindings:
+ *  - Growth. Every struct that is passed on its own starts with struct_size: the sizeof of the struct when its writer
+ *    was compiled. Every array comes with its stride: the size of an element in bytes. Fields are appended, never moved
+ *    or removed. Code tests whether struct_size reaches a field (INLAY_HAS), or whether the stride of an array does
+ *    (INLAY_STRIDE_HAS), and does not test a version. A field that is not reached counts as zero, which means the
+ *    default. So never copy, assign or clear a whole struct that another module allocated (an out parameter, a request,
+ *    an element of an array): read and write its fields, and only those that its size reaches. Structs without size
+ *    and stride never grow: inlay_str, inlay_dim, inlay_buffer, inlay_fence, inlay_tensor_view. Functions never get
+ *    another argument: later ones travel in a request struct.
+ *  - Flags and reserved fields. Of the flags of plugins, providers, domains, operators, offers, fingerprints and notes,
+ *    the host rejects unknown bits in the low 16 bits and ignores those in the high 16 bits; a plugin ignores unknown
+ *    bits of every word. Fields called `reserved` are 0. Of plugins, providers, options, domains, offers and placements
+ *    the host rejects any other value as it does an unknown low bit. A plugin ignores these fields: a later minor
+ *    version may give them a meaning for which 0 means as before. The one use of
+ *    a version: before a plugin sets such a field, or a new low bit, it compares inlay_host.abi_minor with the minor
+ *    version that introduced it.
+ *  - Numbers of kinds, reasons, actions and similar enumerations are added, too. A plugin that gets an unknown one treats a hint
+ *    (priority, power, usage, lifetime) as 0, and returns INLAY_UNSUPPORTED if it gets an unknown request (an action, a
+ *    kind of memory). The host treats an unknown inlay_cost.confidence as MODEL, an unknown verdict as RECOMPILE, an
+ *    unknown answer in inlay_compile_request.constants as COPIED, and an unknown inlay_output_plan.kind as KNOWN. It
+ *    refuses a plugin with an unknown kind of option.
+ *  - Constants. The constants of these headers are enumerators of anonymous enums, so that they have no type of their
+ *    own; every field that holds one has a fixed width. Generators of bindings may choose another type for an anonymous
+ *    enum (bindgen: u32). All values fit into int32_t: convert them to the type of the field, which is int32_t for
+ *    inlay_status and inlay_dtype, and uint32_t for flags and kinds.
+ *  - Inline functions and macros of these headers, except the names of extensions and of the entry point, are for
+ *    convenience: the ABI consists of the structs, the constants, the functions behind pointers, the entry point and
+ *    the note. A plugin in another language writes its own where it needs one (inlay_fail: text and node of the
+ *    diag; the host sets the rest).
  *
  * fork(). The application may fork. In a child process the host opens a provider with domains again (create), and never
  * calls or closes the one of the parent. It continues to use an open provider without domains, provided that no call of
