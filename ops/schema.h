@@ -80,8 +80,6 @@ const op_table *const *op_tables(uint32_t *out_count);
 
 #define OP_COUNT(rows) ((uint32_t)(sizeof(rows) / sizeof((rows)[0])))
 
-/* ------------------------------------------------------------------ a parsed signature */
-
 enum { OP_SINGLE = 0, OP_OPTIONAL = 1, OP_VARIADIC = 2, OP_VARIADIC_MIXED = 3 };
 
 /* A set of value types. Tensors are one bit each in a mask by dtype; so are seq(tensor(T)), optional(tensor(T)) and
@@ -156,8 +154,6 @@ enum { OP_MAX_FORMALS = 64, OP_MAX_ATTRS = 64, OP_MAX_LIST = 64 };
 typedef void *(*op_alloc_fn)(void *ctx, size_t bytes);
 INLAY_NODISCARD inlay_status op_schema_parse(const char *signature, op_alloc_fn alloc, void *alloc_ctx,
                                              op_schema *out_schema, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ types of a node's values */
 
 /* The type of a value, as in graph_value. */
 typedef struct op_value_type {

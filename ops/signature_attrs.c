@@ -33,8 +33,8 @@ static inlay_status read_int(struct parser *parser, int64_t *out)
     return INLAY_OK;
 }
 
-/* Parses a decimal number, independent of the locale. With up to 18 digits and small exponents the result is exact enough
- * to round to float. */
+/* Parses a decimal number, independent of the locale. With up to 18 digits and small exponents the result is exact
+ * enough to round to float. */
 static inlay_status read_float(struct parser *parser, double *out)
 {
     bool minus = sig_take(parser, '-'), point = false, small;

@@ -3,8 +3,6 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ texts */
-
 struct text {
     char *out;
     size_t bytes, used;
@@ -121,8 +119,6 @@ void op_types_text(const op_types *types, char *out, size_t bytes)
     op_types_each(types, list_type, &listing);
 }
 
-/* ------------------------------------------------------------------ sets */
-
 struct search {
     const op_value_type *wanted;
     op_value_type first;
@@ -169,8 +165,6 @@ bool op_types_single(const op_types *types, op_value_type *out)
         *out = search.first;
     return search.count == 1;
 }
-
-/* ------------------------------------------------------------------ inference */
 
 const op_formal *op_input_formal(const op_schema *schema, uint32_t i)
 {

@@ -1,6 +1,6 @@
-/* inlay-probe PLUGIN [NAME=VALUE...]: the process in which a plugin is tested before a host loads it, with default options or
- * with these. The host starts it, not the user. See plugin/probe.h for its output. With --serve-provider it is the process
- * of an isolated provider (serve_provider.c). */
+/* inlay-probe PLUGIN [NAME=VALUE...]: the process in which a plugin is tested before a host loads it, with default
+ * options or with these. The host starts it, not the user. See plugin/probe.h for its output. With --serve-provider it
+ * is the process of an isolated provider (serve_provider.c). */
 #include "probe/process_snapshot.h"
 #include "plugin/crash.h"
 #include "plugin/note.h"

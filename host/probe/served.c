@@ -16,8 +16,6 @@ static void *state;
 
 static _Thread_local isolate_channel *current; /* the channel that this thread serves */
 
-/* ------------------------------------------------------------------ calls of the host in the middle of a call */
-
 static inlay_status call_host(isolate_channel *channel, uint32_t kind)
 {
     channel->callback.kind = kind;
@@ -44,8 +42,6 @@ static inlay_status poll_host(void *ctx)
 {
     return (inlay_status)__atomic_load_n(&((isolate_channel *)ctx)->stop, __ATOMIC_RELAXED);
 }
-
-/* ------------------------------------------------------------------ DESCRIBE and CREATE */
 
 static void put_provider(isolate_writer *out, const plugin_provider *provider)
 {
@@ -143,8 +139,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ offers and costs */
-
 typedef struct offer_sink {
     isolate_channel *channel;
     isolate_writer out;
@@ -240,8 +234,6 @@ static inlay_status price(isolate_channel *channel, inlay_diag *diag)
     channel->result.cost = cost;
     return status;
 }
-
-/* ------------------------------------------------------------------ regions */
 
 /* A compiled region, and aligned copies of constants that it has asked for. */
 typedef struct served_region {
@@ -344,8 +336,6 @@ static inlay_status release(const isolate_channel *channel)
     free_region(region);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 static inlay_status alloc_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {

@@ -10,8 +10,6 @@
 
 enum { OPSET = 17, MAX_INPUTS = 3, ELEMENTS = 512, RESULT_BYTES = 1 << 20 };
 
-/* ------------------------------------------------------------------ nodes */
-
 struct shape {
     uint32_t rank;
     int64_t dims[4];
@@ -214,8 +212,6 @@ static void run_example(struct trial *trial, const inlay_operator *op, const inl
         run_model(trial, model, node);
     graph_model_destroy(model);
 }
-
-/* ------------------------------------------------------------------ providers */
 
 void trial_run_provider(const plugin_module *module, struct guard *wrapped)
 {

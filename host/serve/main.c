@@ -36,8 +36,6 @@ static void raise_file_limit(void)
     }
 }
 
-/* ------------------------------------------------------------------ start */
-
 typedef struct program_state {
     struct server server;
     struct settings settings;
@@ -259,8 +257,6 @@ static void *load(void *user)
     return NULL;
 }
 
-/* ------------------------------------------------------------------ shutdown */
-
 /* Waits until no request is in progress and none is on its way; false: the time is up. */
 static bool wait_idle(program_state *state, uint64_t ms)
 {
@@ -317,7 +313,8 @@ static void note_sender(struct server *server, int which, const siginfo_t *info)
     server->all_stop |= which > 0 && info->si_pid == getppid() && supervise_owns_sockets();
 }
 
-/* Reports not ready, then closes the listening sockets, then completes the requests or, after grace_ms, refuses them. */
+/* Reports not ready, then closes the listening sockets, then completes the requests or, after grace_ms, refuses
+ * them. */
 static void drain(program_state *state, const sigset_t *signals)
 {
     struct server *server = &state->server;

@@ -7,8 +7,6 @@
 #include "plan/program/blob_cache.h"
 #include <errno.h>
 
-/* ------------------------------------------------------------------ folders */
-
 static bool none(char *text, size_t bytes)
 {
     if (bytes > 0)
@@ -50,8 +48,6 @@ void cache_folder_touch(int fd)
 {
     (void)fd;
 }
-
-/* ------------------------------------------------------------------ packed weights */
 
 struct packs *packs_open(const packs_place *place, uint64_t model_hash, const partition_provider *providers,
                          uint32_t provider_count)
@@ -100,8 +96,6 @@ packs_count packs_counted(const struct packs *packs)
     (void)packs;
     return (packs_count){ 0 };
 }
-
-/* ------------------------------------------------------------------ compiled regions */
 
 bool blob_key(const program_env *env, const partition_provider *provider, const inlay_compile_request *request,
               region_key *out_key)
@@ -156,8 +150,6 @@ blob_map blob_slot_close(blob_slot *slot)
     (void)slot;
     return (blob_map){ 0 };
 }
-
-/* ------------------------------------------------------------------ mapped files */
 
 /* base/mapped_file.h: files are in memory. */
 static file_id only_id;

@@ -23,8 +23,6 @@ static inlay_context *context;
 static inlay_diag diag = INLAY_DIAG_INIT;
 static inlay_value **inputs; /* [inputs of the session] bound by the last run; their memory is used again */
 
-/* ------------------------------------------------------------------ memory and messages */
-
 EXPORT(allocate) void *web_allocate(size_t bytes);
 void *web_allocate(size_t bytes)
 {
@@ -48,8 +46,6 @@ const char *web_status_text(inlay_status status)
 {
     return inlay_status_text(status);
 }
-
-/* ------------------------------------------------------------------ creation */
 
 EXPORT(set) inlay_status web_set(const char *name, const char *value);
 inlay_status web_set(const char *name, const char *value)
@@ -80,8 +76,6 @@ inlay_status web_create(const void *data, size_t bytes)
     inputs = calloc((size_t)inlay_session_input_count(session) + 1, sizeof *inputs);
     return inputs != NULL ? INLAY_OK : inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "out of memory");
 }
-
-/* ------------------------------------------------------------------ description */
 
 struct text {
     char *data; /* NULL after a failure */
@@ -157,8 +151,6 @@ char *web_describe(void)
     json_close(&json);
     return out.data;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 static bool fits(const inlay_value *value, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {

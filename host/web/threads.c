@@ -1,9 +1,9 @@
 /* The thread pool of a session: threads/pool.h, threads/gomp.h, threads/spread.h, base/cpus.h.
  *
- * WebAssembly cannot create threads. threads.js of the package starts workers, each with an instance of this module on the
- * memory of the session, a stack and thread-local variables (web_thread_memory()); they wait in web_serve(). One loop runs
- * at a time. The word `state` has the number of the loop, whether workers may join, and how many have. A worker that comes
- * late does not delay a loop: the caller closes it and waits only for those that have joined.
+ * WebAssembly cannot create threads. threads.js of the package starts workers, each with an instance of this module on
+ * the memory of the session, a stack and thread-local variables (web_thread_memory()); they wait in web_serve(). One
+ * loop runs at a time. The word `state` has the number of the loop, whether workers may join, and how many have. A
+ * worker that comes late does not delay a loop: the caller closes it and waits only for those that have joined.
  *
  * Where the memory is not shared, there are no workers, and every loop runs on its caller. */
 #include "base/cpus.h"
@@ -39,8 +39,6 @@ uint32_t cpus_allowed(void)
 {
     return thread_count;
 }
-
-/* ------------------------------------------------------------------ the caller */
 
 /* Before web_create(): threads.js has started threads - 1 workers. */
 EXPORT(threads) void web_threads(uint32_t threads, uint32_t caller_may_wait);
@@ -105,8 +103,6 @@ void pool_forked(void)
 {
 }
 
-/* ------------------------------------------------------------------ workers */
-
 static void leave(void)
 {
     const uint32_t state = __atomic_sub_fetch(&team.state, 1, __ATOMIC_ACQ_REL);
@@ -164,8 +160,6 @@ void web_thread_stopped(void)
         leave();
     in_team = false;
 }
-
-/* ------------------------------------------------------------------ OpenMP, which no plugin uses here */
 
 uint32_t gomp_set_threads(uint32_t threads)
 {

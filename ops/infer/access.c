@@ -20,8 +20,6 @@ inlay_status infer_fail(const op_infer *infer, inlay_status code, const char *fo
     return code;
 }
 
-/* ------------------------------------------------------------------ inputs */
-
 bool infer_has_in(const op_infer *infer, uint32_t i)
 {
     return i < infer->in_count && infer->in[i] != NULL;
@@ -48,8 +46,8 @@ inlay_dim infer_dim(const op_infer *infer, uint32_t i, uint32_t d)
     return rank != INLAY_RANK_UNKNOWN && d < rank ? infer->in[i]->dims[d] : dim_unknown();
 }
 
-/* The number of elements of a constant; -1 if the value is no constant, has more than `limit` elements, or has too little
- * data for them. */
+/* The number of elements of a constant; -1 if the value is no constant, has more than `limit` elements, or has too
+ * little data for them. */
 static int64_t data_count(const inlay_value_info *value, int64_t limit)
 {
     int64_t count = 1;
@@ -204,8 +202,6 @@ bool infer_floats(op_infer *infer, uint32_t i, double *values, uint32_t max, uin
     return true;
 }
 
-/* ------------------------------------------------------------------ attributes */
-
 const inlay_attr_info *infer_attr(const op_infer *infer, const char *name)
 {
     const inlay_node_info *node = infer->node;
@@ -275,8 +271,6 @@ inlay_status infer_axis(const op_infer *infer, int64_t axis, uint32_t rank, cons
     INLAY_CHECK(*out_axis < rank);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ outputs */
 
 void infer_set_dtype(op_infer *infer, uint32_t o, inlay_dtype dtype)
 {

@@ -3,8 +3,6 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ normal form */
-
 static int compare_atoms(struct atom a, struct atom b)
 {
     size_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
@@ -85,8 +83,6 @@ bool term_divide(const struct term *a, const struct term *b, struct term *out)
     return j == b->count;
 }
 
-/* ------------------------------------------------------------------ writing */
-
 void text_append(dim_text *text, const char *data, size_t bytes)
 {
     INLAY_CHECK(text->bytes <= MAX_TEXT);
@@ -137,8 +133,6 @@ void text_append_sum(dim_text *text, const struct sum *sum)
     if (sum->count == 0)
         text_append_string(text, "0");
 }
-
-/* ------------------------------------------------------------------ reading */
 
 static bool is_name_char(char c, bool first)
 {

@@ -15,8 +15,6 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ operations */
-
 bool dim_same(inlay_dim a, inlay_dim b)
 {
     if (a.kind != b.kind || a.kind == INLAY_DIM_UNKNOWN)
@@ -225,8 +223,6 @@ inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b)
     quotient = dim_div(infer, a, b);
     return dim_same(dim_mul(infer, quotient, b), a) ? quotient : dim_unknown();
 }
-
-/* ------------------------------------------------------------------ minimum and broadcasting */
 
 /* True if the term is known not to be negative. Names are sizes; an expression with a minus, as in floor(), may be
  * negative. */

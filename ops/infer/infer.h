@@ -34,8 +34,6 @@ typedef inlay_status (*op_infer_fn)(op_infer *infer);
 INLAY_PRINTF(3, 4)
 inlay_status infer_fail(const op_infer *infer, inlay_status code, const char *format, ...);
 
-/* ------------------------------------------------------------------ inputs */
-
 bool infer_has_in(const op_infer *infer, uint32_t i);
 bool infer_has_out(const op_infer *infer, uint32_t i);
 /* Rank of input i, at most INLAY_MAX_RANK; INLAY_RANK_UNKNOWN if unknown or omitted. */
@@ -64,8 +62,6 @@ INLAY_NODISCARD inlay_status infer_attr_dtype(const op_infer *infer, const char 
 INLAY_NODISCARD inlay_status infer_axis(const op_infer *infer, int64_t axis, uint32_t rank, const char *what,
                                         uint32_t *out_axis);
 
-/* ------------------------------------------------------------------ outputs */
-
 void infer_set_dtype(op_infer *infer, uint32_t o, inlay_dtype dtype);
 /* dims are copied; rank may be INLAY_RANK_UNKNOWN. */
 INLAY_NODISCARD inlay_status infer_set_shape(op_infer *infer, uint32_t o, uint32_t rank, const inlay_dim *dims);
@@ -73,7 +69,7 @@ INLAY_NODISCARD inlay_status infer_set_shape(op_infer *infer, uint32_t o, uint32
  * because kernels would wrap it. */
 INLAY_NODISCARD inlay_status infer_set_elements(op_infer *infer, uint32_t o, uint32_t count, const inlay_dim *elements);
 
-/* ------------------------------------------------------------------ dimensions
+/* Dimensions.
  *
  * Arithmetic on fixed dimensions is exact. On symbols it creates an expression symbol; equal expressions have the same
  * symbol. With an unknown operand the result is unknown. Division rounds down like Python's //; division by 0 is
@@ -114,8 +110,6 @@ INLAY_NODISCARD inlay_status dim_merge(const op_infer *infer, inlay_dim a, inlay
 /* numpy broadcasting of two dimensions: if one is 1, the other one. Fails if fixed sizes differ; two different symbols
  * give a new one. */
 INLAY_NODISCARD inlay_status dim_broadcast(op_infer *infer, inlay_dim a, inlay_dim b, inlay_dim *out);
-
-/* ------------------------------------------------------------------ common rules */
 
 inlay_status infer_same_as_first(op_infer *infer); /* output 0: dtype by schema, shape of input 0 */
 inlay_status infer_broadcast_all(op_infer *infer); /* output 0: broadcast of all inputs */

@@ -1,5 +1,5 @@
-/* inlay/gather_mat_mul.c - products with matrices chosen by index, such as the experts of a mixture. The optimiser makes
- * the nodes (host/runtime/passes/gathered_products.c). */
+/* inlay/gather_mat_mul.c - products with matrices chosen by index, such as the experts of a mixture. The optimiser
+ * makes the nodes (host/runtime/passes/gathered_products.c). */
 #include "schema.h"
 #include "inlay/check.h"
 

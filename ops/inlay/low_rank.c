@@ -47,8 +47,8 @@ done:
     return status;
 }
 
-/* y = base + scales[p] * (x * transpose(factors[2p])) * factors[2p + 1] for the rows of adapter adapters[p]. The factors
- * are [rank, K] and [rank, N]. rows [R]: the adapter of each of the R equal parts of the rows, -1 = none. */
+/* y = base + scales[p] * (x * transpose(factors[2p])) * factors[2p + 1] for the rows of adapter adapters[p]. The
+ * factors are [rank, K] and [rank, N]. rows [R]: the adapter of each of the R equal parts of the rows, -1 = none. */
 static const op_row rows[] = {
     { "LowRank", 1, 0,
       "base:T, x:T, rows:I, factors%:F -> y:T; T=float|float16|bfloat16, I=int64, F=float|float16|bfloat16; "

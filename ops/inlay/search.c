@@ -1,9 +1,10 @@
 /* inlay/search.c - the steps of text generation. The optimiser replaces BeamSearch, GreedySearch and Sampling of
- * com.microsoft by a Loop with these operators (host/runtime/passes/searches.c). The state of a search is one tensor, which
- * only these three operators read. */
+ * com.microsoft by a Loop with these operators (host/runtime/passes/searches.c). The state of a search is one tensor,
+ * which only these three operators read. */
 #include "schema.h"
 
-/* Outputs: ids, positions and mask [rows, length], the state, the number of rows [1], and the prompt of each row [rows]. */
+/* Outputs: ids, positions and mask [rows, length], the state, the number of rows [1], and the prompt of each row
+ * [rows]. */
 static inlay_status infer_start(op_infer *infer)
 {
     const inlay_dim any[] = { dim_unknown(), dim_unknown() }, one = dim_fixed(1);
@@ -14,8 +15,8 @@ static inlay_status infer_start(op_infer *infer)
     return status;
 }
 
-/* Outputs: whether to continue, the state, the next ids [rows, 1], the previous row of each row [rows], positions, mask,
- * scores. */
+/* Outputs: whether to continue, the state, the next ids [rows, 1], the previous row of each row [rows], positions,
+ * mask, scores. */
 static inlay_status infer_step(op_infer *infer)
 {
     static const uint32_t ranks[] = { 0, 1, 2, 1, 2, 2, 3 };

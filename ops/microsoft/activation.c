@@ -1,5 +1,5 @@
-/* microsoft/activation.c - contributed operators of ONNX Runtime on one tensor, or on a tensor and a bias. The optimiser
- * expands them to operators of ONNX. */
+/* microsoft/activation.c - contributed operators of ONNX Runtime on one tensor, or on a tensor and a bias. The
+ * optimiser expands them to operators of ONNX. */
 #include "schema.h"
 
 static const op_row rows[] = {

@@ -1,5 +1,5 @@
-/* microsoft/attention.c - the attention operators among the contributed operators of ONNX Runtime. The optimiser expands
- * them to operators of ONNX, and the shapes follow from these. */
+/* microsoft/attention.c - the attention operators among the contributed operators of ONNX Runtime. The optimiser
+ * expands them to operators of ONNX, and the shapes follow from these. */
 #include "schema.h"
 
 static const op_row rows[] = {

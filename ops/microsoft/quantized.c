@@ -1,6 +1,6 @@
 /* microsoft/quantized.c - contributed operators of ONNX Runtime that its static quantization writes
- * ("ContribOperators.md" of that project): functions of 8-bit integers, each with a scale and a zero point. The optimiser
- * expands them to operators of ONNX (quantized_functions), and the shapes follow from these. */
+ * ("ContribOperators.md" of that project): functions of 8-bit integers, each with a scale and a zero point. The
+ * optimiser expands them to operators of ONNX (quantized_functions), and the shapes follow from these. */
 #include "schema.h"
 #include "inlay/check.h"
 

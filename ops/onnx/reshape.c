@@ -15,8 +15,8 @@ static const inlay_dim *requested_shape(op_infer *infer, inlay_dim *room, uint32
     return room;
 }
 
-/* Computes the size of axis `rest`: the elements of the input divided by the other sizes. Bits of `copied` are axes that
- * the output copies from the input, which cancel out. */
+/* Computes the size of axis `rest`: the elements of the input divided by the other sizes. Bits of `copied` are axes
+ * that the output copies from the input, which cancel out. */
 static inlay_status infer_rest(op_infer *infer, inlay_dim *dims, uint32_t count, uint32_t rest, uint32_t copied)
 {
     inlay_dim have = dim_fixed(1), want = dim_fixed(1);
@@ -39,7 +39,8 @@ static inlay_status infer_rest(op_infer *infer, inlay_dim *dims, uint32_t count,
     return INLAY_OK;
 }
 
-/* Reshape-5, Reshape-14: 0 copies the size of the input unless allowzero is set; one -1 takes the remaining elements. */
+/* Reshape-5, Reshape-14: 0 copies the size of the input unless allowzero is set; one -1 takes the remaining
+ * elements. */
 static inlay_status infer_reshape(op_infer *infer)
 {
     const bool allowzero = infer_attr_int(infer, "allowzero", 0) != 0;

@@ -1,7 +1,8 @@
 /* onnx/unique.c - distinct elements or slices. */
 #include "schema.h"
 
-/* Unique-11: the number of distinct elements depends on the data; the inverse has one index for each element or slice. */
+/* Unique-11: the number of distinct elements depends on the data; the inverse has one index for each element or
+ * slice. */
 static inlay_status infer_unique(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

@@ -152,8 +152,6 @@ bool copy_prepare(library_const_layout from, library_const_layout to, struct cop
     return true;
 }
 
-/* ------------------------------------------------------------------ the run */
-
 /* Rounds to the nearest bfloat16, ties to even; NaN stays NaN. */
 static inline uint16_t half_of(float value)
 {

@@ -21,8 +21,6 @@ static __attribute__((constructor)) void register_fork_handler(void)
     (void)pthread_atfork(NULL, NULL, reset_turn);
 }
 
-/* ------------------------------------------------------------------ the loop after the primitives */
-
 struct loop {
     const group_function *function;
     float *data;
@@ -57,8 +55,6 @@ static inlay_status run_loop(void *user, int64_t begin, int64_t end, uint32_t wo
         leak(loop->data + begin, end - begin, loop->function->alpha);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ primitives */
 
 static void *address_of(const struct place *place, const inlay_exec_args *args)
 {

@@ -49,8 +49,6 @@ static void set_operand(const kit_node *node, uint32_t i, uint32_t operand, stru
     out->constant[operand] = kit_is_constant(node, i);
 }
 
-/* ------------------------------------------------------------------ windows */
-
 static bool read_ints(const kit_node *node, const char *name, uint32_t count, int64_t least, int64_t otherwise,
                       int64_t *out, kit_refusal *why)
 {
@@ -175,8 +173,6 @@ void group_pads(const struct group *group, const int64_t *in, const int64_t *out
     }
 }
 
-/* ------------------------------------------------------------------ products */
-
 /* Products of two computed matrices are left to other providers, which are faster. */
 static bool begin_product(const kit_node *node, uint32_t most_rank, struct group *out, kit_refusal *why)
 {
@@ -220,8 +216,6 @@ static bool begin_gemm(const kit_node *node, struct group *out, kit_refusal *why
     set_operand(node, 2, OPERAND_BIAS, out);
     return begin_product(node, 2, out, why);
 }
-
-/* ------------------------------------------------------------------ groups */
 
 static const struct beginning {
     const char *op_type;

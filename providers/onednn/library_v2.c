@@ -63,8 +63,6 @@ uint32_t library_layout_words(library_const_layout layout, int64_t *words)
     return count;
 }
 
-/* ------------------------------------------------------------------ operations */
-
 typedef union any_op {
     dnnl_convolution_desc_t convolution; /* also of deconvolutions */
     dnnl_matmul_desc_t matmul;

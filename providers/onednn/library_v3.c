@@ -62,8 +62,6 @@ uint32_t library_layout_words(library_const_layout layout, int64_t *words)
                : 0;
 }
 
-/* ------------------------------------------------------------------ operations */
-
 static dnnl_status_t make_attributes(const library_op *op, dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t posts = NULL;

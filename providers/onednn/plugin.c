@@ -84,8 +84,8 @@ static __attribute__((constructor)) void guard_lock(void)
     lock_at_fork(&trimming);
 }
 
-/* The library keeps primitives, with their code, for later ones of the same sizes: up to 1024 for the whole process. All
- * are dropped, including those of other sessions, which keep those that they use. */
+/* The library keeps primitives, with their code, for later ones of the same sizes: up to 1024 for the whole process.
+ * All are dropped, including those of other sessions, which keep those that they use. */
 static inlay_status control(void *state, inlay_control_args *args, inlay_diag *diag)
 {
     dnnl_status_t status;

@@ -61,7 +61,8 @@ static double size_of(const inlay_value_state *state, uint32_t d)
 }
 
 /* The share of the taps of a dilated convolution that it computes: a row of taps outside the image is skipped, and of
- * the others, about half of the taps outside it, because a block of pixels skips a tap that is outside for all of them. */
+ * the others, about half of the taps outside it, because a block of pixels skips a tap that is outside for all of
+ * them. */
 static double inside_of(const inlay_cost_request *request, const struct group *group)
 {
     const inlay_value_state *input = state_of(request, group->values[OPERAND_INPUT]),

@@ -36,8 +36,6 @@ typedef struct onednn_state {
     bool reproducible; /* refuses all nodes: the library chooses kernels by sizes */
 } onednn_state;
 
-/* ------------------------------------------------------------------ groups (group.c) */
-
 typedef enum group_kind { GROUP_CONV, GROUP_DECONV, GROUP_PRODUCT } group_kind;
 
 /* Operands of a group. */
@@ -87,8 +85,6 @@ static inline bool group_fuses_function(const onednn_state *state, const struct 
     return state->reduced && group->function.kind != dnnl_alg_kind_undef;
 }
 
-/* ------------------------------------------------------------------ the provider's functions */
-
 inlay_status onednn_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
 inlay_status onednn_cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag);
 inlay_status onednn_compile(void *state, const inlay_compile_request *request, inlay_compiled **out, inlay_diag *diag);
@@ -98,8 +94,6 @@ inlay_status onednn_specialize(void *state, inlay_compiled *compiled, inlay_spec
 void onednn_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status onednn_execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
                             const inlay_exec_args *args);
-
-/* ------------------------------------------------------------------ compiled groups (compile.c, packs.c) */
 
 /* Constant weights, or a slice of their columns, in the layout of a kernel. */
 typedef struct weights_pack {
@@ -135,8 +129,6 @@ inlay_status pack_make(const onednn_state *state, inlay_compiled *compiled, cons
                        inlay_diag *diag);
 void pack_release(inlay_compiled *compiled, weights_pack *pack);
 void packs_destroy(inlay_compiled *compiled);
-
-/* ------------------------------------------------------------------ instances (build.c, execute.c) */
 
 /* The memory of an operand. */
 enum { PLACE_INPUT, PLACE_OUTPUT, PLACE_WORKSPACE, PLACE_CONSTANT };

@@ -42,8 +42,6 @@ struct place builder_take(struct builder *builder, uint64_t bytes)
     return place;
 }
 
-/* ------------------------------------------------------------------ steps */
-
 dnnl_status_t builder_add_step(struct builder *builder, const_dnnl_primitive_desc_t description, bool alone,
                                struct step **out)
 {
@@ -134,8 +132,6 @@ dnnl_status_t builder_add_scratchpad(struct builder *builder, struct step *step,
     return bytes == 0 ? dnnl_success
                       : builder_add_operand(builder, step, DNNL_ARG_SCRATCHPAD, layout, builder_take(builder, bytes));
 }
-
-/* ------------------------------------------------------------------ kernels */
 
 static const char *name_of(const_dnnl_primitive_desc_t description)
 {

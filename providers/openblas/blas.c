@@ -49,8 +49,6 @@ enum {
 
 enum { METHOD_WHOLE, METHOD_THIN, METHOD_PANELS };
 
-/* ------------------------------------------------------------------ operands */
-
 /* A or B as an argument of the library: lines (rows of A, columns of B) of depth k. */
 typedef struct blas_matrix {
     const char *data;
@@ -104,8 +102,6 @@ static blas_matrix pack(const gemm_operand *operand, int64_t batch, int64_t line
     return (blas_matrix){ .data = buffer, .along = false, .ld = width, .k_stride = width, .scale = 1 };
 }
 
-/* ------------------------------------------------------------------ the strategy of a job */
-
 /* How a job is computed. The strategy depends only on the shapes and strides of the job. It is cheap to compute, so it
  * is computed wherever it is needed. */
 struct strategy {
@@ -156,8 +152,6 @@ static struct strategy choose_strategy(const gemm_job *job)
     INLAY_CHECK(strategy.depth > 0);
     return strategy;
 }
-
-/* ------------------------------------------------------------------ calls of the library */
 
 /* C [m, n] (+)= A * B, on the calling thread. */
 static void call_once(const gemm_kernel *kernel, int64_t m, int64_t n, int64_t k, const blas_matrix *a,
@@ -319,8 +313,6 @@ static void multiply_panels(const gemm_job *job, const struct strategy *strategy
     }
 }
 
-/* ------------------------------------------------------------------ a tile */
-
 static uint64_t buffer_of_lines(const gemm_job *job, const struct strategy *strategy, int64_t lines)
 {
     return gemm_align((uint64_t)(lines * strategy->depth) * job->kernel->in_bytes + SLACK);
@@ -416,8 +408,6 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
     if (omp > 1)
         lib->omp_set_num_threads(omp);
 }
-
-/* ------------------------------------------------------------------ planning */
 
 static uint64_t pack_bytes(const gemm_job *job)
 {

@@ -45,7 +45,7 @@ bool blas_core_is_avx512(const char *core)
     return false;
 }
 
-/* ------------------------------------------------------------------ the environment while the library is loaded
+/* The environment while the library is loaded.
  *
  * OpenBLAS reads OPENBLAS_CORETYPE and OPENBLAS_NUM_THREADS in its constructor. Version 0.3.21 has no other way to
  * choose kernels or to prevent its threads from starting. setenv() is not safe in a program with threads: it may free
@@ -111,8 +111,6 @@ static void leave_environment(struct load_attempt *attempt)
     (void)__atomic_compare_exchange_n(&environ, &expected, attempt->user_environment, false, __ATOMIC_SEQ_CST,
                                       __ATOMIC_SEQ_CST);
 }
-
-/* ------------------------------------------------------------------ opening */
 
 /* A library that this plugin uses. Entries are never removed, because libraries are never unloaded. */
 typedef struct held_library {

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ floats */
-
 #define T float
 #define RESULT float
 #define LOOP add_f32
@@ -82,8 +80,6 @@ static inline double mod_double(double a, double b)
 #undef T
 #undef RESULT
 
-/* ------------------------------------------------------------------ integers */
-
 #define T uint8_t
 #define UNSIGNED uint32_t
 #define SUFFIX u8
@@ -124,8 +120,6 @@ static inline double mod_double(double a, double b)
 #define SUFFIX i64
 #define SIGNED 1
 #include "operators/arithmetic.inc"
-
-/* ------------------------------------------------------------------ powers */
 
 /* Computes powers with exponent 2, 3, 1/2, -1 or 1, the usual constants. Returns false for any other exponent. */
 static bool pow_by_constant(float *output, const float *input, float exponent, int64_t count)
@@ -185,8 +179,6 @@ static int64_t pow_int(int64_t a, int64_t b)
 #undef OP
 #undef T
 #undef RESULT
-
-/* ------------------------------------------------------------------ tables */
 
 typedef struct arithmetic_row {
     const char *op_type;

@@ -89,8 +89,6 @@ static bool supports(const kit_node *node, kit_refusal *why)
     return true;
 }
 
-/* ------------------------------------------------------------------ shapes */
-
 /* Reads the number of heads and rows, the head size and the strides of Q, K or V: [batch, heads, rows, size] or [batch,
  * rows, heads * size]. */
 static inlay_status split_heads(const kit_tensor *tensor, int64_t heads_attr, const char *name, int64_t *heads,
@@ -302,8 +300,6 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ run */
 
 /* The range of keys that a query may use: limited by causality, the window and the number of valid keys of the
  * batch. */

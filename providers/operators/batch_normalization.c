@@ -1,8 +1,9 @@
 /* BatchNormalization: ONNX 1, 6, 7, 9, 14, 15.
  *
- * For inference the four parameters are combined to y = (x - center) * factor + offset per channel; for constants this is
- * done once. The center is 0, and the offset has the mean, unless factor or offset would not be finite: inf - inf would
- * be NaN where ONNX's (x - mean) * inf is infinite, and the other way round. In training the moments are those of the batch, and the running moments are updated.
+ * For inference the four parameters are combined to y = (x - center) * factor + offset per channel; for constants this
+ * is done once. The center is 0, and the offset has the mean, unless factor or offset would not be finite: inf - inf
+ * would be NaN where ONNX's (x - mean) * inf is infinite, and the other way round. In training the moments are those of
+ * the batch, and the running moments are updated.
  *
  * Versions 14 and 15 have the attribute training_mode. Earlier versions train if the node has more outputs than Y,
  * unless (1 and 6) is_test is set. */

@@ -64,8 +64,6 @@ static inlay_status prepare_cast(const kit_node *node, void **out_state, inlay_d
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ numbers */
-
 #define WIDE_INTEGERS (KIT_BIT(INT32) | KIT_BIT(UINT32) | KIT_BIT(INT64))
 
 /* The type through which elements are converted from `from` to `to`. */
@@ -112,8 +110,6 @@ static inlay_status cast_numbers(void *user, int64_t begin, int64_t end, uint32_
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ strings */
 
 /* Formats x with `precision` digits as d[.]ddde+dd of the current locale. Returns whether the text reads back as x. */
 static bool digits_suffice(char *text, size_t capacity, int precision, double value, bool single)
@@ -259,8 +255,6 @@ static inlay_status strings_to_numbers(const kit_call *call)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ kernels */
 
 static inlay_status run_copy(const kit_call *call)
 {

@@ -1,5 +1,5 @@
-/* CausalConvWithState: ONNX 27, and com.microsoft with dilated taps and channels last. The kernel of each channel slides
- * over the past state and the input; computed in float. */
+/* CausalConvWithState: ONNX 27, and com.microsoft with dilated taps and channels last. The kernel of each channel
+ * slides over the past state and the input; computed in float. */
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/args.h"

@@ -44,8 +44,6 @@ void conv_cost(const conv_geometry *geometry, const kit_plan *shapes, inlay_cost
 /* kit_kernel.supports of all convolutions: at most three spatial dims, if the rank is known. */
 bool conv_supports(const kit_node *node, kit_refusal *why);
 
-/* ------------------------------------------------------------------ staging */
-
 /* The layout and the conversion of staged channels. */
 typedef struct conv_stage {
     inlay_dtype dtype; /* of the input */
@@ -68,8 +66,6 @@ void conv_stage_channel(const conv_stage *stage, const conv_geometry *geometry, 
                         void *out);
 /* Offset in a staged channel of the element that output 0 reads at a tap. */
 int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *geometry, int64_t tap);
-
-/* ------------------------------------------------------------------ convolution as a matrix multiplication */
 
 typedef struct conv_plan {
     conv_geometry geometry;

@@ -96,8 +96,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ QLinearConv's hooks */
-
 static void fill_bias(void *user, const gemm_tile *tile)
 {
     const conv_run *run = user;

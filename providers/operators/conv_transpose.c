@@ -77,8 +77,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ shapes */
-
 typedef struct transpose_plan {
     conv_geometry geometry; /* in: X, out: Y; filters: channels of Y; begin: the padding that is removed from Y */
     gemm_job job;
@@ -255,8 +253,6 @@ inlay_status product_conv_transpose_shape(const void *state, kit_plan *plan, inl
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ run */
 
 /* Adds the columns of one output channel, [taps, in_positions], to its plane. */
 #define ADD_TAPS(T, name)                                                                                              \

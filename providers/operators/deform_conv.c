@@ -170,8 +170,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ run */
-
 typedef struct deform_run {
     const kit_call *call;
     const conv_geometry *geometry;

@@ -114,8 +114,6 @@ static inlay_status run_matrices(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ small matrices */
-
 /* In each of LANES matrices the column of the largest magnitude in row k, as find_pivot(), becomes column k. Multiplies
  * det by the pivots and by -1 where columns change places; it is 0 for good after a pivot of 0. `divisors`: the pivots,
  * or 1. */

@@ -1,10 +1,10 @@
-/* Einsum: ONNX 12, with numpy's rules: repeated labels take diagonals, "..." broadcasts, and without "->" the output has
- * the labels that occur once, in alphabetical order.
+/* Einsum: ONNX 12, with numpy's rules: repeated labels take diagonals, "..." broadcasts, and without "->" the output
+ * has the labels that occur once, in alphabetical order.
  *
- * Terms are contracted from left to right, two at a time. A kept label of a pair belongs to one term or both, which makes
- * it a row, column or batch of a matrix multiplication; a label that no later term needs is summed over. Pairs without
- * summed labels, and single terms, are plain loops. Types without a multiplication kernel are converted first: half
- * precision to float, 8-bit and 16-bit integers to 32 bits, which wrap alike. */
+ * Terms are contracted from left to right, two at a time. A kept label of a pair belongs to one term or both, which
+ * makes it a row, column or batch of a matrix multiplication; a label that no later term needs is summed over. Pairs
+ * without summed labels, and single terms, are plain loops. Types without a multiplication kernel are converted first:
+ * half precision to float, 8-bit and 16-bit integers to 32 bits, which wrap alike. */
 #include "inlay/check.h"
 #include "operators/args.h"
 #include "simd/convert.h"
@@ -12,8 +12,6 @@
 #include "operators/product_cost.h"
 #include "operators/products.h"
 #include <stdlib.h>
-
-/* ------------------------------------------------------------------ the equation */
 
 static inlay_status parse_term(const char **text, struct term *term, inlay_diag *diag)
 {
@@ -217,8 +215,6 @@ void product_einsum_cost(const kit_node *node, const kit_plan *shapes, inlay_cos
     product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), sizes, count, looped * 0.3, cost);
     cost->flops += looped;
 }
-
-/* ------------------------------------------------------------------ run */
 
 typedef struct loop_task {
     const struct loops *loops;

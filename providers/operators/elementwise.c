@@ -28,8 +28,6 @@ void elementwise_store(inlay_dtype compute, inlay_dtype dtype, void *data, int64
         convert_from_i64(dtype, data, first, count, buffer, CONVERT_SATURATE);
 }
 
-/* ------------------------------------------------------------------ one input */
-
 static inlay_status unary_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
@@ -86,8 +84,6 @@ void elementwise_unary_row(const void *state, float *out, const float *const *in
     for (int64_t i = 1; i < count; i++)
         out[i] = out[0];
 }
-
-/* ------------------------------------------------------------------ two inputs */
 
 typedef struct binary_plan {
     struct bcast bcast;

@@ -30,8 +30,6 @@ enum {
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
-/* ------------------------------------------------------------------ one input */
-
 enum { ELEMENTWISE_ARGS = 4 };
 
 /* output[i] = f(input[i]) for `count` elements; args are the numbers from the node's attributes. */
@@ -51,8 +49,6 @@ inlay_status elementwise_unary_run(const kit_call *call);
 
 /* The member `row` of the kit_kernel of such a kernel; it replaces `run` where input and output are float. */
 void elementwise_unary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t count);
-
-/* ------------------------------------------------------------------ two inputs */
 
 /* output[i] = f(first[i * first_step], second[i * second_step]) for `count` elements; the steps are 0 or 1. */
 typedef void (*elementwise_binary_fn)(void *output, const void *first, int64_t first_step, const void *second,
@@ -90,8 +86,6 @@ bool elementwise_binary_row_fits(const kit_node *node);
  * Where rows are short, this gives loops long rows. bytes: size of an element. bcast has at least two dimensions. */
 void elementwise_spread(void *to, const void *from, int64_t bytes, const struct bcast *bcast, int input, int64_t first,
                         int64_t count);
-
-/* ------------------------------------------------------------------ helpers */
 
 /* Bytes of an element. The type must not be smaller than a byte. */
 static inline int64_t elementwise_bytes(inlay_dtype dtype)

@@ -32,8 +32,6 @@ static inlay_status prepare_rows(const kit_node *node, void **out_state, inlay_d
     return prepare_gather(node, out_state, diag);
 }
 
-/* ------------------------------------------------------------------ Gather */
-
 typedef struct gather_job {
     const char *in;
     char *out;
@@ -102,8 +100,6 @@ static inlay_status run_gather(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ GatherElements */
 
 typedef struct elements_job {
     const char *in;
@@ -192,8 +188,6 @@ static inlay_status run_gather_elements(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ GatherND */
 
 typedef struct nd_job {
     const char *in;

@@ -155,8 +155,6 @@ static void estimate(const kit_node *node, const kit_plan *shapes, inlay_cost *c
     cost->bytes_read -= kit_bytes(weights->dtype, weights->count / matrices * (matrices - read));
 }
 
-/* ------------------------------------------------------------------ the run */
-
 typedef struct product_job {
     const product_state *state;
     const product_tile *tiles;

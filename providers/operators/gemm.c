@@ -1,5 +1,5 @@
-/* Gemm: ONNX 1, 6, 7, 9, 11, 13. Y = alpha * A' * B' + beta * C, where C broadcasts to Y. With beta 0, C is not read, as
- * in ONNX's reference. With alpha 0, the product is computed, because 0 * NaN is NaN. */
+/* Gemm: ONNX 1, 6, 7, 9, 11, 13. Y = alpha * A' * B' + beta * C, where C broadcasts to Y. With beta 0, C is not read,
+ * as in ONNX's reference. With alpha 0, the product is computed, because 0 * NaN is NaN. */
 #include "operators/gemm.h"
 #include "operators/args.h"
 #include "simd/convert.h"
@@ -106,8 +106,6 @@ inlay_status product_gemm_shape(const void *state, kit_plan *plan, inlay_diag *d
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this product exceeds the address space");
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ C */
 
 typedef struct gemm_bias {
     const kit_tensor *tensor; /* NULL: none */

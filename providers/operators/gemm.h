@@ -2,19 +2,19 @@
  *
  *     C[m, n] = sum over k of A[m, k] * B[k, n]        for `batch` independent multiplications
  *
- * It follows Goto and van de Geijn ("Anatomy of High-Performance Matrix Multiplication"): a microkernel keeps a block of
- * mr x nr sums in registers and reads A and B from packed panels. A job describes the multiplication: its sizes, the
+ * It follows Goto and van de Geijn ("Anatomy of High-Performance Matrix Multiplication"): a microkernel keeps a block
+ * of mr x nr sums in registers and reads A and B from packed panels. A job describes the multiplication: its sizes, the
  * sources of A and B, the destination of C. A tile is a rectangle of C that one thread computes completely; tiles are
  * independent.
  *
  * An engine (gemm_engine) implements the multiplication: the microkernels of the providers reference and cpu
  * (gemm/blocks.c), or a BLAS library. The operators in products.def are written once, for any engine.
  *
- * A and B are symmetric: both are sets of *lines* along k (rows of A, columns of B). They are packed as panels of `width`
- * lines (mr for A, nr for B): panel, then k, then line; lines beyond the last are zero. k is divided into blocks of
- * gemm_depth(), and a packed matrix contains block after block. Constants are packed once (gemm_pack_constant). Other
- * operands are packed tile by tile, by a function that may read any layout (strides, half precision, the windows of a
- * convolution).
+ * A and B are symmetric: both are sets of *lines* along k (rows of A, columns of B). They are packed as panels of
+ * `width` lines (mr for A, nr for B): panel, then k, then line; lines beyond the last are zero. k is divided into
+ * blocks of gemm_depth(), and a packed matrix contains block after block. Constants are packed once
+ * (gemm_pack_constant). Other operands are packed tile by tile, by a function that may read any layout (strides, half
+ * precision, the windows of a convolution).
  *
  * No function here allocates, except gemm_pack_constant(). gemm_plan() computes the workspace per thread. */
 #ifndef GEMM_H

@@ -302,8 +302,6 @@ static void point_taps(const sample_job *job, int64_t point, sample_taps *taps)
     }
 }
 
-/* ------------------------------------------------------------------ two-dimensional float images */
-
 enum { BLOCK = 64 };
 
 /* The pixels of up to BLOCK points: 1, 4 or 16 for each point, row by row. -1: the value is 0. */
@@ -436,8 +434,6 @@ static inlay_status block_range(void *user, int64_t begin, int64_t end, uint32_t
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ general case */
 
 /* Processes points [begin, end) of all images. */
 static inlay_status sample_range(void *user, int64_t begin, int64_t end, uint32_t worker)

@@ -1,17 +1,19 @@
-/* lanes.h - folds of numbers, for instance sums, in several lanes: in one lane each addition would wait for the previous one.
+/* lanes.h - folds of numbers, for instance sums, in several lanes: in one lane each addition would wait for the
+ * previous one.
  *
- * In plain C lanes are fixed, so that results are the same on every CPU and with every compiler: element i belongs to lane
- * i % (16 / sizeof(element)), but a rest of fewer elements belongs to lane 0. At the end the lanes are folded in their order.
- * Instances for an instruction level (instance.h) leave this to OpenMP's simd, with vectors of that level.
+ * In plain C lanes are fixed, so that results are the same on every CPU and with every compiler: element i belongs to
+ * lane i % (16 / sizeof(element)), but a rest of fewer elements belongs to lane 0. At the end the lanes are folded in
+ * their order. Instances for an instruction level (instance.h) leave this to OpenMP's simd, with vectors of that level.
  *
- *   SUM_IN_LANES(T, element, sum, i, begin, end, term)        adds `term`, an expression of i, to sum for i in [begin, end)
- *   SUM_OF_BLOCK(T, element, sum, i, begin, end, term)        the same for long ranges
- *   SUM_AND_SQUARES_IN_LANES(T, element, sum, squares, i, begin, end, term)  also adds the squares of the terms to squares
- *   FOLD_IN_LANES(T, number, element, FOLD, operator, start, total, NANS, nan, i, begin, end, term)
+ *   SUM_IN_LANES(T, element, sum, i, begin, end, term)        adds `term`, an expression of i, to sum for i in [begin,
+ *   end) SUM_OF_BLOCK(T, element, sum, i, begin, end, term)        the same for long ranges
+ *   SUM_AND_SQUARES_IN_LANES(T, element, sum, squares, i, begin, end, term)  also adds the squares of the terms to
+ *   squares FOLD_IN_LANES(T, number, element, FOLD, operator, start, total, NANS, nan, i, begin, end, term)
  *       total = FOLD(total, term); number: type of the terms; start: the neutral element; operator: OpenMP's name of
  *       FOLD. nan, an int, becomes 1 if NANS(term) is 1 for any term
  *
- * T: type of the results, and of the terms of sums; element: type that determines the number of lanes, that of the input. */
+ * T: type of the results, and of the terms of sums; element: type that determines the number of lanes, that of the
+ * input. */
 #ifndef OPERATORS_LANES_H
 #define OPERATORS_LANES_H
 #include <stdint.h>

@@ -232,8 +232,6 @@ static inlay_status run_layer(const kit_call *call)
     return kit_parallel(call, plan->rows, LAYER_GRAIN / plan->row_length + 1, layer_rows, &job);
 }
 
-/* ------------------------------------------------------------------ with a residual */
-
 /* Inputs of SkipLayerNormalization (com.microsoft-1); SkipSimplifiedLayerNormalization has no beta. */
 enum { SKIP_X, SKIP_SKIP, SKIP_GAMMA, SKIP_BETA, SKIP_BIAS };
 enum { SKIP_SUM = 3 }; /* index of an output */

@@ -131,8 +131,6 @@ static void estimate(const kit_node *node, const kit_plan *shapes, inlay_cost *c
         cost->flops = 2.0 * (double)a->dims[0] * (double)(x->count + base->count);
 }
 
-/* ------------------------------------------------------------------ loops */
-
 typedef struct low_rank_job {
     const kit_call *call;
     const low_rank_tile *tiles;
@@ -269,8 +267,6 @@ static inlay_status multiply_second(void *user, int64_t begin, int64_t end, uint
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the run */
 
 /* Divides the rows into tiles; *out_any: one of them has an adapter. */
 static inlay_status make_tiles(const kit_call *call, low_rank_tile *tiles, int64_t *out_count, bool *out_any)

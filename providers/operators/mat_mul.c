@@ -6,8 +6,6 @@
 #include "operators/products.h"
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ shapes */
-
 /* Splits the dims of a tensor: the last two are those of a matrix, and the product of the others is the number of
  * matrices. */
 static matmul_constant split_dims(const kit_tensor *tensor, bool is_a)
@@ -154,8 +152,6 @@ bool matmul_constant_dims(const kit_node *node, uint32_t input, bool is_a, matmu
         out->rows = value->dims[0].value;
     return out->matrices > 0 && out->rows > 0 && out->columns > 0;
 }
-
-/* ------------------------------------------------------------------ MatMul */
 
 typedef struct matmul_state {
     const gemm_kernel *kernel;

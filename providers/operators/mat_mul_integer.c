@@ -40,7 +40,7 @@ static bool is_float8(inlay_dtype dtype)
     return (INLAY_DTYPE_BIT(dtype) & KIT_FLOAT8) != 0;
 }
 
-/* ------------------------------------------------------------------ zero points and scales
+/* Zero points and scales.
  *
  * A quantization parameter of A has one element, one per row, or one per row of every matrix. A parameter of B has
  * one per column instead of one per row. */
@@ -79,8 +79,6 @@ static inlay_status set_zero(gemm_operand *operand, const kit_call *call, uint32
     operand->zero_matrix_stride = parameter.matrix_stride;
     return status;
 }
-
-/* ------------------------------------------------------------------ prepare and shape */
 
 static inlay_status pack_b(const kit_node *node, quantized_state *state, inlay_diag *diag)
 {
@@ -194,8 +192,6 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ run */
 
 struct output {
     const kit_call *call;

@@ -10,8 +10,6 @@
 
 #define ML_NUMBERS (KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) | KIT_BIT(INT64) | KIT_BIT(INT32))
 
-/* ------------------------------------------------------------------ memory of a prepared state */
-
 enum { ML_POOL_MAX = 24 };
 typedef struct ml_pool {
     void *items[ML_POOL_MAX];
@@ -109,8 +107,6 @@ static inline inlay_str *ml_strings(ml_pool *pool, const inlay_str *values, uint
     return text != NULL ? out : NULL;
 }
 
-/* ------------------------------------------------------------------ inputs and outputs */
-
 /* Reads the size of an input: a single sample [C], or samples [N, C]. Any other rank is an error. */
 static inline inlay_status ml_matrix(const kit_tensor *input, int64_t *out_rows, int64_t *out_columns, inlay_diag *diag)
 {
@@ -169,8 +165,6 @@ static inline inlay_status ml_put_string(const kit_call *call, inlay_str text, i
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ tables of coefficients */
-
 /* Returns the floats of an attribute, which belong to the node; NULL and *out_count = 0 if it has none. */
 static inline const float *ml_floats(const kit_node *node, const char *name, uint32_t *out_count)
 {
@@ -208,8 +202,6 @@ void ml_exp(double *values, int64_t count);
 /* The dot product; the order of summation is unspecified. */
 double ml_dot(const double *first, const double *second, int64_t count);
 
-/* ------------------------------------------------------------------ labels */
-
 typedef struct ml_labels {
     uint32_t count;
     inlay_str *texts;  /* [count], or NULL */
@@ -238,8 +230,6 @@ static inline inlay_status ml_put_label(const kit_call *call, const ml_labels *l
     ((int64_t *)out->data)[index] = labels->integers != NULL && which < labels->count ? labels->integers[which] : which;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ scores */
 
 enum { ML_NONE, ML_SOFTMAX, ML_LOGISTIC, ML_SOFTMAX_ZERO, ML_PROBIT, ML_TRANSFORMS };
 

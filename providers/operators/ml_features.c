@@ -302,8 +302,6 @@ static inlay_status run_imputer(const kit_call *call)
                : status;
 }
 
-/* ------------------------------------------------------------------ FeatureVectorizer, ArrayFeatureExtractor */
-
 static inlay_status shape_allocates(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     (void)state;

@@ -62,8 +62,8 @@ void ml_table_products(const ml_table *table, const float *input, int64_t rows, 
     sgemm_run(&job, 0, sgemm_units(&job));
 }
 
-/* Squared distances of `rows` rows to `blocks` times WIDE columns. rows and blocks are constants after inlining, so that
- * the sums stay in registers; rows * blocks is at most ROWS. */
+/* Squared distances of `rows` rows to `blocks` times WIDE columns. rows and blocks are constants after inlining, so
+ * that the sums stay in registers; rows * blocks is at most ROWS. */
 static inline __attribute__((always_inline)) void squares_block(const float *input, const int64_t rows,
                                                                 const int64_t blocks, const ml_table *descriptor,
                                                                 const float *table, double *out, int64_t out_step)

@@ -27,8 +27,6 @@ static void release_tree(void *state)
     free(trees);
 }
 
-/* ------------------------------------------------------------------ TreeEnsemble-5: nodes and leaves by index */
-
 /* Returns the index of a child, which is a node or a leaf; leaves follow all nodes. -1: out of range. */
 static int64_t tree_child(const tree_state *state, int64_t nodes, int64_t at, int64_t is_leaf)
 {
@@ -110,8 +108,6 @@ static inlay_status tree_read_indexed(const kit_node *node, tree_state *state, i
             return tree_broken(diag, "tree_roots contains an unknown node");
     return tree_members(node, state, count, diag);
 }
-
-/* ------------------------------------------------------------------ prepare */
 
 static inlay_status tree_numbers(const kit_node *node, tree_state *state, bool indexed, inlay_diag *diag)
 {
@@ -231,8 +227,6 @@ done:
         release_tree(state);
     return status;
 }
-
-/* ------------------------------------------------------------------ run */
 
 /* Returns the maximum number of rows that a worker processes at once. */
 static int64_t tree_block_rows(const tree_state *state, int64_t rows)

@@ -65,8 +65,6 @@ bool tree_flat_is_direct(const tree_flat *flat)
     return flat->leaves == NULL;
 }
 
-/* ------------------------------------------------------------------ keys */
-
 /* Returns the key of a number; -0 has the key of 0. */
 static inline int32_t key_of(float value)
 {
@@ -107,8 +105,6 @@ static bool flat_compare(const tree_node *node, bool exact, int32_t *out_key, ui
     *out_copy = (node->missing_goes_true != *out_swap ? COPY_MISSING_TRUE : 0) | (less && !exact ? COPY_DOWN : 0);
     return true;
 }
-
-/* ------------------------------------------------------------------ building */
 
 /* A queued node: its index in tree_state, its depth in the tree, and its index in the flat array. */
 typedef struct flat_place {
@@ -349,8 +345,6 @@ done:
     }
     return flat;
 }
-
-/* ------------------------------------------------------------------ running */
 
 int64_t tree_flat_rows(const tree_flat *flat)
 {

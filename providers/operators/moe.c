@@ -196,8 +196,6 @@ static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *dia
     return status;
 }
 
-/* ------------------------------------------------------------------ routing */
-
 /* Selects the k most probable experts of a row; of equally probable experts, the first. Their shares are the softmax of
  * the probabilities, or their router_weights. */
 static void select_experts(const moe_state *state, const kit_tensor *probabilities, const kit_tensor *weights,
@@ -233,8 +231,6 @@ static void select_experts(const moe_state *state, const kit_tensor *probabiliti
     for (int64_t i = 0; i < state->k && state->normalizes; i++)
         pairs[i].share = (float)((double)pairs[i].share / kept);
 }
-
-/* ------------------------------------------------------------------ layers */
 
 typedef struct layer_job {
     const kit_call *call;

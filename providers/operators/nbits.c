@@ -122,8 +122,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ a column */
-
 /* Returns the zero point of a block of a column. */
 static float zero_of(const kit_call *call, const nbits_state *state, int64_t column, int64_t block)
 {
@@ -264,8 +262,6 @@ static void cost_product(const kit_node *node, const kit_plan *shapes, inlay_cos
     if (shapes->in[0].count >= 0 && k > 0)
         cost->flops = (2.0 * (double)shapes->in[0].count / (double)k + 4) * (double)k * (double)n;
 }
-
-/* ------------------------------------------------------------------ GatherBlockQuantized */
 
 typedef struct gather_state {
     int64_t block, gather_axis, quantize_axis;

@@ -61,8 +61,6 @@ static const pool_indices_fn pool_indices[INLAY_DTYPE_COUNT] = {
     [INLAY_BFLOAT16] = pool_indices_bf16, [INLAY_INT8] = pool_indices_i8,    [INLAY_UINT8] = pool_indices_u8,
 };
 
-/* ------------------------------------------------------------------ attributes */
-
 enum { PAD_EXPLICIT, PAD_VALID, PAD_SAME_UPPER, PAD_SAME_LOWER };
 
 typedef struct pool_state {
@@ -147,8 +145,6 @@ static inlay_status prepare_pool(const kit_node *node, void **out_state, inlay_d
         free(state);
     return status;
 }
-
-/* ------------------------------------------------------------------ shapes */
 
 /* Computes `out` and the pads of an axis whose other members are set (ONNX AveragePool-22: output shape). With rounding
  * up, a window that would start in the padding after the input is dropped. */
@@ -241,8 +237,6 @@ static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *di
     plan->workspace_bytes = scratch_bytes(pool, acc_bytes) * plan->max_threads;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ run */
 
 typedef struct pool_job {
     const kit_call *call;

@@ -138,8 +138,6 @@ static int64_t find_run(const quant_plan *plan, int64_t at, int64_t limit, int64
     return run < limit ? run : limit;
 }
 
-/* ------------------------------------------------------------------ loops */
-
 /* Finds the range of an integer type of at most 16 bits; returns false for any other type. */
 static bool integer_range(inlay_dtype dtype, float *low, float *high)
 {
@@ -196,8 +194,6 @@ static void scale_up(float *output, const float *input, int64_t count, const flo
             output[i] = (input[i] - zero_point) * factor;
     }
 }
-
-/* ------------------------------------------------------------------ runs */
 
 typedef struct quant_job {
     const kit_call *call;
@@ -322,8 +318,6 @@ static inlay_status run_dequantize(const kit_call *call)
 {
     return run_quant(call, dequantize_range);
 }
-
-/* ------------------------------------------------------------------ DynamicQuantizeLinear */
 
 enum { LANES = 32 };
 

@@ -17,8 +17,6 @@ enum {
     REDUCE_SHORT = 32
 };
 
-/* ------------------------------------------------------------------ the operators */
-
 typedef struct reduce_op {
     const char *name;
     uint32_t fold;
@@ -69,8 +67,6 @@ static inlay_status prepare_reduce(const kit_node *node, void **out_state, inlay
     *out_state = state;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ merged axes */
 
 /* A reduction as nested loops: over the kept axes, then over the reduced axes, then over the innermost group of axes,
  * `inner`, which is kept or reduced. Strides are in elements. The last reduced axis is stored separately, as `rows`. */
@@ -207,8 +203,6 @@ static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *
         plan->workspace_bytes = (uint64_t)layout->splits * (uint64_t)layout->outputs * type->acc_bytes;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the loops */
 
 typedef struct reduce_job {
     const reduce_layout *layout;

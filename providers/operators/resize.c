@@ -23,8 +23,6 @@ typedef struct resize_state {
     double scales[INLAY_MAX_RANK];
 } resize_state;
 
-/* ------------------------------------------------------------------ attributes */
-
 static bool supports_resize(const kit_node *node, kit_refusal *why)
 {
     resize_rule rule;
@@ -72,8 +70,6 @@ static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay
     *out_state = state;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ shapes */
 
 static const kit_tensor *resize_input(const kit_tensor *in, uint32_t count, uint32_t index)
 {
@@ -201,8 +197,6 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ run */
 
 typedef struct resize_job {
     const kit_call *call;

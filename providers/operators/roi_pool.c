@@ -146,8 +146,6 @@ static inlay_status check_regions(const kit_call *call, int64_t values)
                            (int64_t[]){ rois->dims[0], input->dims[1], state->height, state->width });
 }
 
-/* ------------------------------------------------------------------ RoiAlign */
-
 /* Returns the tap of point (y, x). A point that is outside by more than a pixel has the value 0; other points outside
  * get the value at the border. */
 static align_tap make_tap(double y, double x, int64_t height, int64_t width)
@@ -340,8 +338,6 @@ static inlay_status run_align(const kit_call *call)
     }
     return kit_parallel(call, output->dims[0], 1, align_range, &job);
 }
-
-/* ------------------------------------------------------------------ MaxRoiPool */
 
 static int64_t clamp(double value, int64_t low, int64_t high)
 {

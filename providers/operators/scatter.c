@@ -213,8 +213,6 @@ static inlay_status reduction_of(const kit_call *call, reduce_fn *out)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ ScatterElements */
-
 typedef struct elements_job {
     char *out;
     const char *updates;
@@ -327,8 +325,6 @@ static inlay_status run_scatter_elements(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ ScatterND */
 
 static inlay_status check_nd(const kit_call *call, uint32_t depth)
 {

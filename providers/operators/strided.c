@@ -80,8 +80,6 @@ static kernel_fn find_kernel(uint32_t kind, uint32_t element)
                                     : gathers[size];
 }
 
-/* ------------------------------------------------------------------ planning */
-
 /* Collects the axes with more than one index, the outermost of the target first, since sequential writes use caches
  * best. */
 static uint32_t sort_axes(strided_axis *axes, uint32_t rank, const int64_t *dims, const int64_t *in_steps,
@@ -200,8 +198,6 @@ void strided_plan_init(strided_plan *plan, uint32_t element_bytes, uint32_t rank
         plan->chunk = plan->major.count;
 }
 
-/* ------------------------------------------------------------------ running */
-
 typedef struct copy_job {
     const strided_plan *plan;
     const char *in;
@@ -301,8 +297,6 @@ void strided_fill(void *out, const void *element, uint32_t element_bytes, int64_
                                                                     fill_run_16 };
     fills[size_class(element_bytes)](out, element, count);
 }
-
-/* ------------------------------------------------------------------ sub-byte types */
 
 void strided_unpack(inlay_dtype dtype, const void *packed, int64_t count, uint8_t *out_bytes)
 {

@@ -96,7 +96,7 @@ void strided_fill(void *out, const void *element, uint32_t element_bytes, int64_
 void strided_unpack(inlay_dtype dtype, const void *packed, int64_t count, uint8_t *out_bytes);
 void strided_pack(inlay_dtype dtype, const uint8_t *bytes, int64_t count, void *out_packed);
 
-/* ------------------------------------------------------------------ indexes
+/* Indexes.
  *
  * Iterates over the indexes of a box in row-major order, with a byte (or element) offset for up to two tensors:
  *

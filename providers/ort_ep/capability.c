@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ what the library answers */
-
 static int compare_indices(const void *one, const void *other)
 {
     const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
@@ -75,8 +73,6 @@ void ep_support_deinit(OrtEpGraphSupportInfo *support)
     free(support->groups);
     *support = (OrtEpGraphSupportInfo){ 0 };
 }
-
-/* ------------------------------------------------------------------ offers */
 
 struct assessment {
     const ep_state *state;

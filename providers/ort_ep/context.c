@@ -10,8 +10,6 @@
 static const char head[] = "inlay EPContext 1";
 enum { MOST_ATTRS = 64, MOST_ENDS = 65536 };
 
-/* ------------------------------------------------------------------ writing */
-
 /* A blob that is being stored. */
 struct blob_out {
     const inlay_compile_request *request;
@@ -99,8 +97,6 @@ void ep_context_store(const ep_state *state, OrtEp *ep, const inlay_compile_requ
                    state->name, (int)out.status);
     state->host->log(state->host->ctx, INLAY_LOG_INFO, line);
 }
-
-/* ------------------------------------------------------------------ reading */
 
 /* The rest of a blob; at is NULL after an error. */
 struct blob_in {
@@ -204,8 +200,6 @@ bool ep_context_read(ep_context *out, const void *blob, uint64_t bytes)
     return in.at != NULL && in.at == in.end;
 }
 
-/* ------------------------------------------------------------------ the graph of a stored node */
-
 void ep_context_graph_deinit(ep_context_graph *graph)
 {
     ort_ReleaseGraph(graph->view);
@@ -279,8 +273,6 @@ OrtStatus *ep_context_graph_init(ep_context_graph *out, const ep_context *contex
     return ep_graph_create(&out->graph, NULL, 0, view->host, NULL, &out->view);
 }
 
-/* ------------------------------------------------------------------ the node that a library makes */
-
 /* A node that OrtModelEditorApi creates: its inputs and outputs have names only. */
 struct made_node {
     OrtNode node; /* first */
@@ -336,8 +328,6 @@ void ort_ReleaseNode(OrtNode *node)
     free(made->op_type);
     free(made);
 }
-
-/* ------------------------------------------------------------------ the engine cache */
 
 inlay_status ep_fingerprint(void *state_, inlay_fingerprint *out, inlay_diag *diag)
 {

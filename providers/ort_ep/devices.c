@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ devices */
-
 OrtStatus *ort_CreateEpDevice(OrtEpFactory *ep_factory, const OrtHardwareDevice *hardware_device,
                               const OrtKeyValuePairs *ep_metadata, const OrtKeyValuePairs *ep_options,
                               OrtEpDevice **ep_device)
@@ -85,8 +83,6 @@ void ort_ReleaseHardwareDevice(OrtHardwareDevice *device)
     ort_pairs_clear(&device->metadata);
     free(device);
 }
-
-/* ------------------------------------------------------------------ kinds of memory: a part of OrtMemoryInfo */
 
 static const OrtMemoryInfo *info_of(const OrtMemoryDevice *device)
 {

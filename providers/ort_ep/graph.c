@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ creation and release */
-
 static const OrtValueInfo *use_value(OrtGraph *view, uint32_t value)
 {
     OrtValueInfo *use;
@@ -256,8 +254,6 @@ OrtStatus *ep_fused_init(const OrtGraph *view, const char *name, const char *ep_
     return NULL;
 }
 
-/* ------------------------------------------------------------------ values */
-
 bool ep_value_has_type(const OrtValueInfo *value, uint64_t types)
 {
     return value != NULL && value->type->tensor != NULL && (types >> value->type->tensor->type & 1) != 0;
@@ -437,8 +433,6 @@ OrtStatus *ort_ValueInfo_IsFromOuterScope(const OrtValueInfo *value_info, bool *
     *is_from_outer_scope = false; /* the host runs control flow; values of outer graphs are inputs */
     return NULL;
 }
-
-/* ------------------------------------------------------------------ graphs */
 
 OrtStatus *ort_Graph_GetName(const OrtGraph *graph, const char **graph_name)
 {
@@ -622,8 +616,6 @@ OrtStatus *ort_Graph_GetGraphView(const OrtGraph *src_graph, const OrtNode **nod
     free(indices);
     return failed;
 }
-
-/* ------------------------------------------------------------------ nodes */
 
 OrtStatus *ort_Node_GetId(const OrtNode *node, size_t *node_id)
 {

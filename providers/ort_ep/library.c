@@ -17,8 +17,6 @@ inlay_status ep_fail(const ep_state *state, const char *what, OrtStatus *failed,
     return inlay_fail(diag, code, "execution provider %s: %s: %s", state->name, what, text);
 }
 
-/* ------------------------------------------------------------------ the devices of the machine */
-
 static uint32_t read_number(const char *folder, const char *device, const char *file)
 {
     char path[300], text[32] = "0";
@@ -62,8 +60,6 @@ static void find_devices(void)
     if (dir != NULL)
         (void)closedir(dir);
 }
-
-/* ------------------------------------------------------------------ opening */
 
 /* The name under which a library is registered: that of its file, without lib and .so. */
 static void name_of_file(const char *path, char name[64])
@@ -210,8 +206,6 @@ void ep_library_close(ep_state *state)
         ort_ReleaseStatus(state->library.release_factory(state->library.factories[i]));
     state->library = (ep_library){ 0 };
 }
-
-/* ------------------------------------------------------------------ execution providers */
 
 OrtStatus *ep_create(const ep_state *state, bool makes_context, OrtEp **out)
 {

@@ -27,8 +27,6 @@ static const inlay_option options[] = {
       .doc = "keep what the library compiles in the cache folder, as EPContext nodes, if it supports these" },
 };
 
-/* ------------------------------------------------------------------ log */
-
 static void log_line(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
                      const char *code_location, const char *message)
 {
@@ -55,8 +53,6 @@ const inlay_host *ep_host(void)
 {
     return the_logger.param;
 }
-
-/* ------------------------------------------------------------------ opening */
 
 /* Adds the pairs of a text KEY=VALUE;... to a list, with a prefix before each key. */
 static inlay_status add_pairs(OrtKeyValuePairs *pairs, const char *option, const char *prefix, const char *text,

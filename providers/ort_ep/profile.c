@@ -17,8 +17,6 @@ struct OrtProfilingEventsContainer {
     const ep_profiling *run;
 };
 
-/* ------------------------------------------------------------------ events */
-
 void ort_ReleaseProfilingEvent(OrtProfilingEvent *event)
 {
     if (event == NULL)
@@ -105,8 +103,6 @@ OrtStatus *ort_ProfilingEvent_GetArgValue(const OrtProfilingEvent *event, const 
     *out = ort_pairs_get(&event->args, key);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ a profiled run of a region */
 
 /* The node whose name is an argument of the event, such as the name of ONNX Runtime's event around it; otherwise the
  * first one. */

@@ -36,8 +36,6 @@
 #include "ep.def"
 #undef ENTRY
 
-/* ------------------------------------------------------------------ the library */
-
 typedef struct ep_library {
     ReleaseEpApiFactoryFn release_factory;
     OrtEpFactory *factories[16]; /* [factory_count] */
@@ -92,8 +90,6 @@ void ep_tensors_open(void);
 void ep_tensors_close(void);
 bool ep_tensors_reserve(size_t count);
 
-/* ------------------------------------------------------------------ graphs */
-
 struct OrtValueInfo {
     const OrtGraph *graph;
     const inlay_value_info *info;
@@ -137,8 +133,6 @@ void ep_node_deinit(OrtNode *node);
 
 /* Whether a value is a tensor of one of the types, bits of ONNXTensorElementDataType. */
 bool ep_value_has_type(const OrtValueInfo *value, uint64_t types);
-
-/* ------------------------------------------------------------------ capabilities, kernels */
 
 /* Nodes that run together. */
 typedef struct ep_group {
@@ -191,7 +185,7 @@ OrtStatus *ep_single_pack(const ep_single *single, size_t input, const OrtValue 
 /* Whether an input or output is in host memory although the EP computes in that of a device. */
 bool ep_single_is_on_host(const ep_single *single, size_t index, bool is_output);
 
-/* ------------------------------------------------------------------ EPContext nodes
+/* EPContext nodes.
  *
  * A library that supports them returns one for what it has compiled. The engine cache keeps it. The key of the cache
  * does not have names, but libraries may find inputs and outputs by name: they are kept, too, and used for the node. */
@@ -225,8 +219,6 @@ void ep_context_graph_deinit(ep_context_graph *graph);
 /* inlay_provider.fingerprint and cache_verdict. */
 inlay_status ep_fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag);
 inlay_status ep_cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ regions, prices */
 
 inlay_status ep_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                         inlay_diag *diag);

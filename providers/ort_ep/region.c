@@ -16,8 +16,6 @@ const char *ort_NodeComputeContext_NodeName(const OrtNodeComputeContext *context
     return context->name;
 }
 
-/* ------------------------------------------------------------------ compiling */
-
 /* The library compiles the nodes of a view to one, the fused node. info: its inputs and outputs in the graph of inlay.
  * *out_context is an EPContext node, if the library made one. */
 static inlay_status compile_view(ep_region *region, const inlay_compile_request *request, const OrtGraph *view,

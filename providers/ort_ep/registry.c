@@ -37,8 +37,6 @@ struct OrtDataType {
     ONNXTensorElementDataType type;
 };
 
-/* ------------------------------------------------------------------ definitions */
-
 static void clear_def(OrtKernelDef *def)
 {
     for (size_t i = 0; i < def->constraint_count; i++)
@@ -286,8 +284,6 @@ OrtStatus *ort_GetTensorDataType(ONNXTensorElementDataType elem_type, const OrtD
     *out = &types[elem_type];
     return NULL;
 }
-
-/* ------------------------------------------------------------------ registries */
 
 OrtStatus *ort_CreateKernelRegistry(OrtKernelRegistry **kernel_registry)
 {

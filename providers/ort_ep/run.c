@@ -38,8 +38,6 @@ void ep_release_instance(void *state, inlay_compiled *compiled, inlay_instance *
     free(instance);
 }
 
-/* ------------------------------------------------------------------ running */
-
 static OrtStatus *call(const ep_region *region, OrtKernelContext *context)
 {
     return region->fused != NULL ? region->fused->Compute(region->fused, region->fused_state, context)

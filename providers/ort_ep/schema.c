@@ -27,8 +27,6 @@ struct OrtOpSchema {
     bool failed; /* while it is copied: no memory */
 };
 
-/* ------------------------------------------------------------------ creation and release */
-
 static void free_formals(struct formal *formals, size_t count)
 {
     for (size_t i = 0; formals != NULL && i < count; i++)
@@ -150,8 +148,6 @@ OrtStatus *ort_GetOpSchema(const char *name, int max_inclusive_version, const ch
     ort_ReleaseOpSchema(schema);
     return status == INLAY_NOT_FOUND ? NULL : status == INLAY_OK ? ort_no_memory() : ort_from(status, &diag);
 }
-
-/* ------------------------------------------------------------------ queries */
 
 OrtStatus *ort_OpSchema_GetSinceVersion(const OrtOpSchema *schema, int *out)
 {
@@ -279,8 +275,6 @@ OrtStatus *ort_OpSchemaTypeConstraint_GetOutputIndices(const OrtOpSchemaTypeCons
     *count = type_constraint->output_count;
     return NULL;
 }
-
-/* ------------------------------------------------------------------ constraints of kernels */
 
 static bool all_have_types(const struct formal *formals, size_t formal_count, const OrtValueInfo *const *values,
                            size_t count, const char *name, uint64_t types, bool *found)

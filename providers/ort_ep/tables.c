@@ -123,7 +123,7 @@ const OrtApiBase *ort_base(void)
     return &base;
 }
 
-/* ------------------------------------------------------------------ functions by name
+/* Functions by name.
  *
  * An application may store the contexts of EPs itself. inlay does not: there are no functions for it. */
 

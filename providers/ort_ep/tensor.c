@@ -21,8 +21,6 @@ struct inlay_value {
     int64_t dims[INLAY_MAX_RANK];
 };
 
-/* ------------------------------------------------------------------ structs that are used again */
-
 /* A list of released structs; each begins with a pointer to the next one. */
 struct pool {
     pthread_mutex_t lock;
@@ -123,8 +121,6 @@ bool ep_tensors_reserve(size_t count)
 {
     return reserve(&value_structs, count) && reserve(&tensor_structs, count) && reserve(&shape_structs, count);
 }
-
-/* ------------------------------------------------------------------ tensors */
 
 static inlay_status make(inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {

@@ -29,8 +29,6 @@ typedef struct prepost_settings {
     int64_t max_pixels;
 } prepost_settings;
 
-/* ------------------------------------------------------------------ inference */
-
 static inline inlay_dim prepost_fixed(int64_t size)
 {
     return (inlay_dim){ .value = size, .kind = INLAY_DIM_FIXED };
@@ -51,8 +49,6 @@ static inline inlay_status prepost_set(inlay_infer *in, uint32_t i, uint32_t ran
 /* Fails if the rank of input i is known and neither `one` nor `other`. */
 inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
                                inlay_diag *diag);
-
-/* ------------------------------------------------------------------ examples */
 
 #define PREPOST_VIEW(array, sizes, type)                                                                               \
     {                                                                                                                  \
@@ -98,8 +94,6 @@ inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, 
                                               .infer = (shapes),                                                       \
                                               PREPOST_EXAMPLES(list),                                                  \
                                               .kernel = { .flags = KIT_SHAPES_AT_RUN, __VA_ARGS__ } };
-
-/* ------------------------------------------------------------------ kernels */
 
 /* The index of text in the list, or -1. */
 int prepost_word(const char *text, const char *const *list, uint32_t count);

@@ -104,8 +104,6 @@ static inlay_status run_constant(const kit_call *call)
     return strided_memcpy(call, output->data, state->data, state->bytes);
 }
 
-/* ------------------------------------------------------------------ ConstantOfShape */
-
 static inlay_status prepare_constant_of_shape(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const inlay_attr_info *attribute = kit_attr(node->info, "value");

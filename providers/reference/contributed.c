@@ -9,8 +9,6 @@
 
 #define MICROSOFT .domain = "com.microsoft"
 
-/* ------------------------------------------------------------------ Inverse */
-
 /* The workspace has two matrices of doubles per worker. */
 static inlay_status shape_inverse(const void *state, kit_plan *plan, inlay_diag *diag)
 {
@@ -92,8 +90,6 @@ static inlay_status run_inverse(const kit_call *call)
                                             run_matrices, (void *)(uintptr_t)call);
 }
 
-/* ------------------------------------------------------------------ NGramRepeatBlock */
-
 static inlay_status prepare_block(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const int64_t size = kit_attr_int(node->info, "ngram_size", 0);
@@ -139,8 +135,6 @@ static inlay_status run_block(const kit_call *call)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ MurmurHash3 */
 
 static inlay_status prepare_hash(const kit_node *node, void **out_state, inlay_diag *diag)
 {
@@ -195,8 +189,6 @@ static inlay_status run_hash(const kit_call *call)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ CropAndResize */
 
 typedef struct crop_state {
     bool nearest;
@@ -297,8 +289,6 @@ static inlay_status run_crop(const kit_call *call)
     return kit_parallel(call, output->dims[0] * output->dims[1],
                         32768 / (output->dims[2] * output->dims[3] * 16 + 1) + 1, run_boxes, (void *)(uintptr_t)call);
 }
-
-/* ------------------------------------------------------------------ WordConvEmbedding */
 
 static inlay_status prepare_embedding(const kit_node *node, void **out_state, inlay_diag *diag)
 {

@@ -82,8 +82,6 @@ static inlay_dtype encode_kind(inlay_dtype dtype)
     return dtype == INLAY_STRING ? INLAY_STRING : real ? INLAY_DOUBLE : INLAY_INT64;
 }
 
-/* ------------------------------------------------------------------ hash table of keys */
-
 /* Returns the key of a number: all NaN have the same key, and -0 that of 0. */
 static inline uint64_t word_of_real(double value)
 {
@@ -301,8 +299,6 @@ static inlay_status prepare_encode(const kit_node *node, void **out_state, inlay
         release_encode(state);
     return status;
 }
-
-/* ------------------------------------------------------------------ run */
 
 enum { ENCODE_BLOCK = 256 };
 

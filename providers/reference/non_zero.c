@@ -5,8 +5,6 @@
 #include "operators/strided.h"
 #include "operators/work.h"
 
-/* ------------------------------------------------------------------ NonZero */
-
 #define FLAGS(type, bits)                                                                                              \
     for (int64_t i = begin; i < end; i++)                                                                              \
     flags[i] = (type)(((const type *)input->data)[i] << (bits)) != 0
@@ -109,8 +107,6 @@ static void cost_non_zero(const kit_node *node, const kit_plan *shapes, inlay_co
     (void)node;
     work_cost(shapes, work_count(&shapes->in[0]) + work_count(&shapes->out[0]) / 2, 0.8, 1, cost);
 }
-
-/* ------------------------------------------------------------------ Compress */
 
 typedef struct compress_state {
     int64_t axis;

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ distributions */
-
 typedef struct random_state {
     twister_source source;
     bool normal;
@@ -74,8 +72,6 @@ static inlay_status run_bernoulli(const kit_call *call)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ Multinomial */
 
 static inlay_status shape_multinomial(const void *state, kit_plan *plan, inlay_diag *diag)
 {

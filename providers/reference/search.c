@@ -10,8 +10,6 @@
 
 enum { HEAD = sizeof(search_head) / sizeof(int32_t) };
 
-/* ------------------------------------------------------------------ the state */
-
 static bool head_is_sane(const search_head *head)
 {
     return head->search >= SEARCH_BEAM && head->search <= SEARCH_SAMPLE && head->batch >= 0 && head->beams >= 1 &&
@@ -111,8 +109,6 @@ void search_add_found(struct search *search, int32_t prompt, const int32_t *word
     lengths[at] = length;
     memcpy(rows + (int64_t)at * max, words, (size_t)length * sizeof *words);
 }
-
-/* ------------------------------------------------------------------ SearchStart */
 
 enum {
     IN_IDS,
@@ -380,8 +376,6 @@ static inlay_status run_start(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ SearchEnd */
 
 /* Writes the best sequences of each prompt, including unfinished ones unless the prompt is done. */
 static inlay_status end_beams(const kit_call *call, struct search *search)

@@ -23,8 +23,6 @@ struct step {
     int32_t *sorted; /* [words]: the words in the order of Sampling; also scratch memory */
 };
 
-/* ------------------------------------------------------------------ scores of one row */
-
 static const int32_t *row_words(const struct search *search, int64_t row)
 {
     return search->sequence + row * search->head.max_length;
@@ -140,8 +138,6 @@ static float *scores_out(const struct step *step, int64_t row)
     return kit_has_output(step->call, 6) ? (float *)step->call->out[6].data + row * step->words : NULL;
 }
 
-/* ------------------------------------------------------------------ beams */
-
 /* Inserts a candidate in a sorted list of at most `most` entries. */
 static void add_candidate(struct candidate *list, int32_t *count, int32_t most, struct candidate candidate)
 {
@@ -231,8 +227,6 @@ static inlay_status step_beams(struct step *step, int32_t prompt)
                                              list[0].score / powf((float)head->length, head->length_penalty);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ Sampling */
 
 /* std::minstd_rand0, and the algorithm of std::uniform_real_distribution<double> on two of its numbers: the same seed
  * gives the same words as ONNX Runtime. */
@@ -330,8 +324,6 @@ static int32_t draw_word(const struct step *step, uint32_t *random)
     return step->words - 1;
 }
 
-/* ------------------------------------------------------------------ one row per prompt */
-
 static int32_t best_word(const struct step *step)
 {
     int32_t best = 0;
@@ -361,8 +353,6 @@ static inlay_status step_word(struct step *step, int32_t prompt)
     extend_row(step, prompt, (struct candidate){ 0, prompt, step->search.done[prompt] != 0 ? head->pad : word });
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the operator */
 
 inlay_status search_shape_step(const void *state, kit_plan *plan, inlay_diag *diag)
 {

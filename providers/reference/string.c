@@ -14,8 +14,6 @@ static bool same_text(inlay_str first, inlay_str second)
            (first.bytes == 0 || memcmp(first.data, second.data, (size_t)first.bytes) == 0);
 }
 
-/* ------------------------------------------------------------------ StringConcat */
-
 /* Computes the steps of an input for the output's shape: 0 along axes on which it is broadcast. */
 static inlay_status broadcast_steps(const kit_call *call, uint32_t input, int64_t *steps)
 {
@@ -71,8 +69,6 @@ static inlay_status run_concat(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ StringSplit */
 
 typedef struct split_state {
     int64_t limit; /* maximum splits per string, INT64_MAX = no limit */
@@ -174,8 +170,6 @@ static inlay_status run_split(const kit_call *call)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ StringNormalizer */
 
 enum { CASE_NONE, CASE_LOWER, CASE_UPPER };
 
@@ -288,8 +282,6 @@ static inlay_status run_normalizer(const kit_call *call)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ RegexFullMatch */
 
 static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_diag *diag)
 {

@@ -105,8 +105,6 @@ static void sort_grams(gram_list *list, int64_t length)
     }
 }
 
-/* ------------------------------------------------------------------ prepare */
-
 /* Copies the strings of the pool, sorts the distinct strings to the vocabulary, and writes the number of each string of
  * the pool to the words of the state. */
 static inlay_status number_strings(tfidf_state *state, const inlay_attr_info *pool, inlay_diag *diag)
@@ -227,8 +225,6 @@ done:
     release_tfidf(state);
     return status;
 }
-
-/* ------------------------------------------------------------------ run */
 
 /* The workspace has the numbers of all words, and the words of the current n-gram for each worker. */
 static inlay_status shape_tfidf(const void *opaque, kit_plan *plan, inlay_diag *diag)

@@ -86,8 +86,6 @@ static inlay_status shape_tokens(const void *state, kit_plan *plan, inlay_diag *
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ run */
-
 /* The tokens of one text, which point into the text. */
 typedef struct token_row {
     const token_state *state;

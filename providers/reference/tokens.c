@@ -1,4 +1,5 @@
-/* Operators of com.microsoft (version 1) on lists of tokens: NGramHashMapping, BifurcationDetector, DynamicTimeWarping. */
+/* Operators of com.microsoft (version 1) on lists of tokens: NGramHashMapping, BifurcationDetector,
+ * DynamicTimeWarping. */
 #include "inlay/check.h"
 #include "operators/args.h"
 #include "operators/operators.h"
@@ -7,8 +8,6 @@
 #include <string.h>
 
 #define MICROSOFT .domain = "com.microsoft"
-
-/* ------------------------------------------------------------------ NGramHashMapping */
 
 typedef struct hash_state {
     int64_t longest, heads, pad;
@@ -106,8 +105,6 @@ static inlay_status run_hashes(const kit_call *call)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ BifurcationDetector */
-
 typedef struct match_state {
     int64_t shortest, longest;
 } match_state;
@@ -199,8 +196,6 @@ static inlay_status run_match(const kit_call *call)
     *(int64_t *)call->out[1].data = match_suffix(call->state, source, source_count, call->out[0].data, count);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ DynamicTimeWarping */
 
 static inlay_status shape_warping(const void *state, kit_plan *plan, inlay_diag *diag)
 {

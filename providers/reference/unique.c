@@ -26,8 +26,6 @@ static inlay_status prepare_unique(const kit_node *node, void **out_state, inlay
     return status;
 }
 
-/* ------------------------------------------------------------------ comparing */
-
 static int order_f64(double a, double b)
 {
     if (a != a || b != b)
@@ -134,8 +132,6 @@ static void sort_slices(const struct slices *slices, int64_t *order, int64_t *ot
     *out_order = order;
 }
 
-/* ------------------------------------------------------------------ single numbers */
-
 /* Returns whether slices can be compared by keys. */
 static bool has_keys(const struct slices *slices)
 {
@@ -180,8 +176,6 @@ static void sort_keys(const struct slices *slices, rank_entry *entries, int64_t 
     for (int64_t i = 0; i < slices->count; i++)
         order[i] = entries[i].index;
 }
-
-/* ------------------------------------------------------------------ running */
 
 /* Arrays with one index per slice: two for sorting, the group of each slice, and the first slice of each group. */
 enum { ARRAYS = 4, KEY_ARRAYS = 4 /* integers per slice of two arrays of rank_entry, which follow */ };

@@ -12,8 +12,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ bits */
-
 static inline uint32_t f32_bits(float x)
 {
     uint32_t u;
@@ -61,8 +59,6 @@ static inline float f64_to_f32_odd(double x)
     return f32_from_bits(inexact ? u | 1 : u);
 }
 
-/* ------------------------------------------------------------------ 16 bits */
-
 static inline float f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, m = h & 0x7fffu;
@@ -100,7 +96,7 @@ static inline uint16_t f32_to_bf16(float x)
     return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
 
-/* ------------------------------------------------------------------ 8 and 4 bits
+/* 8 and 4 bits.
  *
  * One routine decodes and one encodes a sign-magnitude format; calls with constants fold. man is the number of mantissa
  * bits; the code of a magnitude is exponent << man | mantissa, exponent 0 being subnormal. */
@@ -206,8 +202,6 @@ static inline uint8_t f32_to_f4e2m1(float x)
     return (uint8_t)(x != x ? 8u : code | sign);
 }
 
-/* ------------------------------------------------------------------ packed elements */
-
 /* Element i of a tensor of 4-bit or 2-bit elements, zero-extended. */
 static inline uint8_t get_u4(const void *data, int64_t i)
 {
@@ -240,7 +234,7 @@ static inline int8_t s2(uint8_t pair)
     return (int8_t)((pair ^ 2) - 2);
 }
 
-/* ------------------------------------------------------------------ floats to integers
+/* Floats to integers.
  *
  * Truncation towards zero. ONNX does not define values out of range; here they saturate at 32 and 64 bits and NaN gives
  * 0, so that no behaviour is undefined. Narrower types are truncated from these and wrap, as on common CPUs. */
@@ -271,7 +265,7 @@ static inline uint64_t f64_to_u64(double x)
     return x >= 9223372036854775808.0 ? upper : (uint64_t)f64_to_i64(x);
 }
 
-/* ------------------------------------------------------------------ ranges
+/* Ranges.
  *
  * Convert elements [first, first + count) of a dense tensor of any type; nothing happens for STRING and COMPLEX*.
  * Sub-byte outputs may share a byte with an adjacent range, so ranges of different threads must start at multiples of

@@ -76,8 +76,8 @@
     PAIR(INT2, (uint8_t)AS_I32(src[i]))
 #define FROM_CASES FROM_NUMBERS FROM_ODD
 
-/* Elements of less than a byte, written in their order: the first element of a byte clears the others, so that the unused
- * bits of the last byte are 0 whatever the memory held. */
+/* Elements of less than a byte, written in their order: the first element of a byte clears the others, so that the
+ * unused bits of the last byte are 0 whatever the memory held. */
 static inline void append_u4(void *data, int64_t i, uint8_t value)
 {
     uint8_t *p = (uint8_t *)data + (i >> 1);

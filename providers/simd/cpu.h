@@ -34,8 +34,8 @@ typedef enum cpu_uniform_kind {
     CPU_UNIFORM_C     /* uniform kernels, compiled for the baseline */
 } cpu_uniform_kind;
 cpu_uniform_kind cpu_uniform(void);
-/* Uses uniform kernels in this process. Fails if others are already in use. For the plugin cpu, which alone has them; to
- * be called after cpu_limit_isa(). */
+/* Uses uniform kernels in this process. Fails if others are already in use. For the plugin cpu, which alone has them;
+ * to be called after cpu_limit_isa(). */
 inlay_status cpu_use_uniform(inlay_diag *diag);
 
 /* True if the level is capped below that of the CPU. */
@@ -47,8 +47,8 @@ typedef struct cpu_pace {
 } cpu_pace;
 /* Of the reference core at this level. */
 cpu_pace cpu_reference_pace(void);
-/* Of this machine at this level; measured: by the host, or NULL. Parts that were not measured are those of the reference
- * core. */
+/* Of this machine at this level; measured: by the host, or NULL. Parts that were not measured are those of the
+ * reference core. */
 cpu_pace cpu_local_pace(const inlay_speed *measured);
 /* The host's measurement; NULL: it has none. */
 const inlay_speed *cpu_measured_speed(const inlay_host *host);

@@ -11,9 +11,9 @@
 #endif
 
 #if defined(__SSE2__) && !defined(__FMA__)
-/* The product of two floats is exact in double. The sum is rounded to double, then to float, which differs from a single
- * rounding only if the rounded double is halfway between two floats. Therefore the sum is rounded to odd: of the two
- * doubles next to it, the one with an odd last bit. */
+/* The product of two floats is exact in double. The sum is rounded to double, then to float, which differs from a
+ * single rounding only if the rounded double is halfway between two floats. Therefore the sum is rounded to odd: of the
+ * two doubles next to it, the one with an odd last bit. */
 static inline float fused(float x, float y, float z)
 {
     const double product = (double)x * (double)y, sum = product + (double)z;

@@ -4,8 +4,9 @@
 #include "simd/cpu.h"
 #include <stddef.h>
 
-/* Declares the instances of a kernel, constants of `type`: name_avx512, name_avx2, name_neon, name_wasm, name_c. Only those of
- * the architecture are defined. Uniform instances are only in the plugin cpu, so references to them are weak. */
+/* Declares the instances of a kernel, constants of `type`: name_avx512, name_avx2, name_neon, name_wasm, name_c. Only
+ * those of the architecture are defined. Uniform instances are only in the plugin cpu, so references to them are
+ * weak. */
 #define KERNEL_INSTANCES(type, name)                                                                                   \
     extern const type name##_avx512, name##_avx2, name##_neon, name##_wasm, name##_c;                                  \
     extern __attribute__((weak)) const type name##_uniform, name##_uniform_c;

@@ -115,8 +115,6 @@ KERNEL_PART(void, move_turn, const float *input, int64_t x_row, float *output, i
     }
 }
 
-/* ------------------------------------------------------------------ elements of 1, 2 or 4 bytes */
-
 /* Transposes a square whose rows are one vector each, with `per` elements in a word: first combines elements of `per`
  * rows to words, then transposes squares of words. Cache lines are read and written completely and once, because rows
  * at distances of a power of two evict each other. rows, columns: the valid part of the square unless full. */

@@ -7,8 +7,6 @@
 #include "simd/vecmath.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ elementwise functions */
-
 #if VEC_LOOKUP > 0
 /* e^r - 1 for the reduced exponent r. fine: corrects the rounding error of the table entry `at` of powers of 2. */
 VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
@@ -59,8 +57,8 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
 #endif
 }
 
-/* e^x for a sum of exponentials, x up to 0. It is 0 where it would be subnormal (masked scores), because a CPU takes a hundred
- * times as long for subnormal results. */
+/* e^x for a sum of exponentials, x up to 0. It is 0 where it would be subnormal (masked scores), because a CPU takes a
+ * hundred times as long for subnormal results. */
 VEC_INLINE vec exp_of_term(vec x)
 {
     const vec least = vec_set(-87); /* a little above ln 2^-126 */
@@ -182,8 +180,6 @@ VEC_INLINE vec erf_of(vec x)
 EACH(row_tanh, tanh_of, 2)
 EACH(row_erf, erf_of, 2)
 #endif
-
-/* ------------------------------------------------------------------ reductions */
 
 /* The maximum of sign * input[i] over n > 0 elements, ignoring NaN; sign is 1 or -1. *special (unless NULL) becomes
  * NaN if an element is NaN or infinite, otherwise 0. */
@@ -407,8 +403,6 @@ KERNEL_PART(void, row_log_softmax, const float *input, float *output, int64_t co
     }
 }
 
-/* ------------------------------------------------------------------ windows */
-
 /* The loop of row_windows() over whole groups of four vectors; returns the number of elements. Inlined with constant
  * taps for the usual ones. */
 VEC_INLINE int64_t window_groups(const float *input, float *output, int64_t n, const int64_t taps, int64_t step)
@@ -515,8 +509,6 @@ KERNEL_PART(bool, row_finite, const float *input, int64_t n)
     sum = vec_sum(seen[0]);
     return sum == sum;
 }
-
-/* ------------------------------------------------------------------ float16 */
 
 /* The remaining elements are converted by the same instruction as whole vectors, because the bits of NaN depend on it.
  */

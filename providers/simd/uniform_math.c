@@ -1,4 +1,5 @@
-/* Elementary functions by double-double arithmetic: a number is the unevaluated sum of two doubles, see uniform_math.h. */
+/* Elementary functions by double-double arithmetic: a number is the unevaluated sum of two doubles, see
+ * uniform_math.h. */
 #include "simd/uniform_math.h"
 #include <math.h>
 #include <stdbool.h>
@@ -122,8 +123,6 @@ static double_pair root_of(double_pair x)
 static const double_pair half_pi = { 0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54 };
 static const double_pair ln2 = { 0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56 };
 
-/* ------------------------------------------------------------------ exponential functions */
-
 /* x = n ln 2 + r, |r| <= ln 2 / 2, for |x| < 1100. */
 static double_pair reduce_exponent(double_pair x, int64_t *out_n)
 {
@@ -210,8 +209,6 @@ double uniform_expm1(double x)
     return add_double(power, -1).high;
 }
 
-/* ------------------------------------------------------------------ logarithms */
-
 /* The mantissa m of a finite x > 0 in [sqrt(1/2), sqrt(2)), and the exponent e: x = 2^e m. */
 static double split_mantissa(double x, int64_t *out_exponent)
 {
@@ -259,8 +256,8 @@ static bool is_special_log(double x, double *out)
     return !(x > 0) || x == INFINITY;
 }
 
-/* As full_log(), but only the first term of the series of atanh is a pair of doubles: the others are at most a hundredth of
- * it, and their rounding errors as well. */
+/* As full_log(), but only the first term of the series of atanh is a pair of doubles: the others are at most a
+ * hundredth of it, and their rounding errors as well. */
 double uniform_log(double x)
 {
     double special, m, s, z, rest, tail = 1.0 / 21;
@@ -314,8 +311,6 @@ double uniform_log1p(double x)
     return full_log(sum_of(1, x)).high;
 }
 
-/* ------------------------------------------------------------------ powers */
-
 /* 0: y is no integer; 1: odd; 2: even. */
 static int parity(double y)
 {
@@ -355,8 +350,6 @@ double uniform_pow(double x, double y)
     return sign * scaled(power.high, n);
 }
 
-/* ------------------------------------------------------------------ trigonometric functions */
-
 /* 2 / pi, after the point. */
 static const uint64_t two_over_pi[] = {
     0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
@@ -390,8 +383,8 @@ static double_pair reduce_angle(double x, uint32_t *out_quadrant)
     const uint64_t bits = bits_of(x) & INT64_MAX;
     const int64_t exponent = (int64_t)(bits >> 52) - 1075; /* |x| = digits 2^exponent */
     const uint64_t digits = (bits & 0xfffffffffffffu) | 0x10000000000000u;
-    /* The product of the digits and of 192 bits of 2 / pi whose first has the value 2^2 or less: a fraction with two bits
-     * before the point at the top of the word `high`. */
+    /* The product of the digits and of 192 bits of 2 / pi whose first has the value 2^2 or less: a fraction with two
+     * bits before the point at the top of the word `high`. */
     const int64_t at = exponent - 2;
     const uint64_t low = digits * bits_at(at + 128), carry = upper_product(digits, bits_at(at + 128));
     const uint64_t middle = digits * bits_at(at + 64) + carry;
@@ -580,8 +573,6 @@ double uniform_acos(double x)
     return arc.high;
 }
 
-/* ------------------------------------------------------------------ hyperbolic functions */
-
 /* e^x and e^-x for 0 <= x < 40. */
 static void both_powers(double x, double_pair *up, double_pair *down)
 {
@@ -711,8 +702,6 @@ double uniform_atanh(double x)
         y = 0.5 * full_log(divide(sum_of(1, a), sum_of(1, -a))).high;
     return copysign(y, x);
 }
-
-/* ------------------------------------------------------------------ error functions */
 
 static const double_pair two_over_root_pi = { 0x1.20dd750429b6dp+0, 0x1.1ae3a914fed80p-56 };
 

@@ -1,9 +1,9 @@
-/* uniform_math.h - elementary functions with the same results on every CPU and with every C library. libm selects its code by
- * the CPU, and its results differ in the last bit.
+/* uniform_math.h - elementary functions with the same results on every CPU and with every C library. libm selects its
+ * code by the CPU, and its results differ in the last bit.
  *
- * They follow C's Annex F, and their errors are below 1 ulp (asinh, acosh, atanh: 2 ulp), see tests/ops/uniform_math.c. They
- * consist of additions, multiplications, divisions and square roots, which IEEE 754 defines exactly; the file is compiled
- * without contraction. Thread-safe. */
+ * They follow C's Annex F, and their errors are below 1 ulp (asinh, acosh, atanh: 2 ulp), see tests/ops/uniform_math.c.
+ * They consist of additions, multiplications, divisions and square roots, which IEEE 754 defines exactly; the file is
+ * compiled without contraction. Thread-safe. */
 #ifndef SIMD_UNIFORM_MATH_H
 #define SIMD_UNIFORM_MATH_H
 

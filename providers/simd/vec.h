@@ -77,8 +77,8 @@
 #elif defined(KERNEL_IS_wasm)
 #include "simd/vec_wasm.h"
 #else
-/* Plain C with four lanes, and the instance uniform_c with eight lanes, whose results are those of vec_avx2.h, bit for bit,
- * on a CPU without AVX2. */
+/* Plain C with four lanes, and the instance uniform_c with eight lanes, whose results are those of vec_avx2.h, bit for
+ * bit, on a CPU without AVX2. */
 #include "simd/vec_c.h"
 #endif
 

@@ -1,8 +1,8 @@
 /* vec_c.h - vectors in C for any CPU, see vec.h: of four floats, or of eight for the instance uniform_c.
  *
- * Uniform kernels are those of AVX2, compiled without contraction. On a CPU without AVX2 they are compiled over vectors of
- * eight floats here, which have the same results as those of vec_avx2.h, bit for bit: sums of lanes in the same order, and
- * multiply-adds with a single rounding. NaN may have other bits. */
+ * Uniform kernels are those of AVX2, compiled without contraction. On a CPU without AVX2 they are compiled over vectors
+ * of eight floats here, which have the same results as those of vec_avx2.h, bit for bit: sums of lanes in the same
+ * order, and multiply-adds with a single rounding. NaN may have other bits. */
 #ifndef SIMD_VEC_C_H
 #define SIMD_VEC_C_H
 #include "simd/convert.h"

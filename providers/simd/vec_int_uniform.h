@@ -1,4 +1,5 @@
-/* vec_int_uniform.h - vectors of int32 and of bytes in C for any CPU, with the order of vec_int_avx2.h; see vec_int.h. */
+/* vec_int_uniform.h - vectors of int32 and of bytes in C for any CPU, with the order of vec_int_avx2.h; see
+ * vec_int.h. */
 #ifndef SIMD_VEC_INT_UNIFORM_H
 #define SIMD_VEC_INT_UNIFORM_H
 

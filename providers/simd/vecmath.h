@@ -249,8 +249,6 @@ static inline float vm_cosh(float x)
     return vm_abs(x) < 40.0f ? 0.5f * e + 0.5f / e : (0.5f * h) * h;
 }
 
-/* ------------------------------------------------------------------ functions of double */
-
 /* Adding this constant rounds a double to an integer, which is then in the lowest bits. */
 #define VD_INTEGER 6755399441055744.0
 /* e^r - 1 - r for |r| <= ln 2 / 2. */

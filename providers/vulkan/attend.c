@@ -3,8 +3,6 @@
 #include "vulkan/region.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ fused attention */
-
 enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64 };
 
 /* The number of rows of scores that fit into the shared memory of a workgroup; 0: none. */
@@ -90,8 +88,6 @@ static void place_all(vulkan_build *build, vulkan_fused_attention *attend, const
     product->out_row = strides[3][row], product->out_column = strides[3][column];
 }
 
-/* ------------------------------------------------------------------ MatMul, Softmax, MatMul */
-
 /* Whether all batch dimensions equal those of the result, so that no operand is broadcast. */
 static bool has_same_batches(const vulkan_build *build, const uint32_t values[3], const vulkan_tensor *output)
 {
@@ -137,8 +133,6 @@ bool vulkan_fuse_attention(vulkan_build *build, const vulkan_op *op, const vulka
         (void)emit_attend(build, &attend, program);
     return true;
 }
-
-/* ------------------------------------------------------------------ Attention */
 
 /* Whether the node is Attention of ai.inlay (ops/inlay/attention.c) instead of ONNX. */
 static bool is_inlay_attention(const vulkan_operator *row)
@@ -224,8 +218,6 @@ static bool attention_supports(const kit_node *node, const vulkan_operator *row,
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap and attention windows are not supported");
     return true;
 }
-
-/* ------------------------------------------------------------------ normalisation of a sum */
 
 /* Emits sum = x + bias + skip. */
 static void emit_sum(vulkan_build *build, const vulkan_op *op, uint32_t bias, uint32_t sum)

@@ -41,8 +41,6 @@ inlay_status vulkan_decline(vulkan_build *build, const vulkan_op *op, const char
     return build->status;
 }
 
-/* ------------------------------------------------------------------ reading ops */
-
 uint32_t vulkan_element(inlay_dtype dtype)
 {
     static const uint8_t elements[32] = {
@@ -138,8 +136,6 @@ bool vulkan_permutation(const vulkan_op *op, uint32_t rank, uint32_t *out)
     return true;
 }
 
-/* ------------------------------------------------------------------ places */
-
 vulkan_place vulkan_buffer_place(vulkan_build *build, vulkan_buffer buffer)
 {
     inlay_instance *in = build->instance;
@@ -191,8 +187,6 @@ void vulkan_alias(vulkan_build *build, uint32_t value, uint32_t of, uint64_t off
     build->tensors[value].place.buffer = build->tensors[of].place.buffer;
     build->tensors[value].place.offset = build->tensors[of].place.offset + offset;
 }
-
-/* ------------------------------------------------------------------ dispatches */
 
 /* Whether the shader runs no elementwise program. Its own parameters then start at word 0. */
 static bool has_no_program(gpu_shader shader)
@@ -333,8 +327,6 @@ inlay_status vulkan_grid(vulkan_build *build, vulkan_dispatch *dispatch, int64_t
     INLAY_CHECK(local > 0 && items >= 0);
     return vulkan_grid_groups(build, dispatch, ((uint64_t)items + local - 1) / local);
 }
-
-/* ------------------------------------------------------------------ strides */
 
 void vulkan_row_major(const int64_t *dims, uint32_t rank, int64_t *strides)
 {

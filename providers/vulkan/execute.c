@@ -32,8 +32,6 @@ static bool has_addresses(const inlay_compiled *compiled, const inlay_exec_args 
     return same;
 }
 
-/* ------------------------------------------------------------------ recording */
-
 static VkDeviceAddress operand_address(const inlay_compiled *compiled, const inlay_instance *in,
                                        const vulkan_recording *recording, const vulkan_operand *operand)
 {
@@ -94,7 +92,7 @@ static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vulkan_
     return status;
 }
 
-/* ------------------------------------------------------------------ bindings of contexts
+/* Bindings of contexts.
  *
  * A binding belongs to an execution context. It has two recordings, for callers that alternate between two sets of
  * buffers. */
@@ -146,8 +144,6 @@ static vulkan_recording *find_recording(const inlay_compiled *compiled, inlay_bi
     }
     return &binding->recordings[binding->latest];
 }
-
-/* ------------------------------------------------------------------ running */
 
 struct poll_context {
     const inlay_host *host;

@@ -240,7 +240,8 @@ uint64_t gpu_shaders_hash(void);
  * *out. */
 inlay_status gpu_patch_shader(const gpu_pipeline_key *key, uint32_t **out, uint32_t *out_words, inlay_diag *diag);
 
-/* Command buffers. gpu_record_begin() locks the command pool until gpu_record_end(), so one thread records at a time. */
+/* Command buffers. gpu_record_begin() locks the command pool until gpu_record_end(), so one thread records at a
+ * time. */
 inlay_status gpu_commands_create(gpu_device *device, uint32_t count, VkCommandBuffer *out, inlay_diag *diag);
 void gpu_commands_destroy(gpu_device *device, uint32_t count, VkCommandBuffer *commands);
 inlay_status gpu_record_begin(gpu_device *device, VkCommandBuffer commands, inlay_diag *diag);

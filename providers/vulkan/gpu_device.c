@@ -17,8 +17,6 @@
 
 static const char library_name[] = "libvulkan.so.1";
 
-/* ------------------------------------------------------------------ checks without opening */
-
 static bool folder_has(const char *path, const char *start)
 {
     DIR *folder = opendir(path);
@@ -78,8 +76,6 @@ inlay_status gpu_check_driver(inlay_diag *diag)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "no Vulkan driver is installed (Debian: mesa-vulkan-drivers)");
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ device properties */
 
 /* Names of device types, and their rank for option device=auto. */
 static const struct {
@@ -176,8 +172,6 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *fa
     read_memory(vk, device, facts);
 }
 
-/* ------------------------------------------------------------------ choosing */
-
 /* Whether option `device` matches this device. */
 static bool matches_option(const char *option, const gpu_facts *facts)
 {
@@ -253,8 +247,6 @@ static inlay_status choose(gpu_device *device, const gpu_options *options, inlay
                       "devices: %s",
                       options->device, choice.list);
 }
-
-/* ------------------------------------------------------------------ opening */
 
 #define LOOK_UP(entry, by, of, who)                                                                                    \
     device->vk.entry = (PFN_vk##entry)device->vk.by(of, "vk" #entry);                                                  \

@@ -7,8 +7,6 @@
 
 enum { GRACE_MS = 5000 }; /* maximum wait for a device that is already lost */
 
-/* ------------------------------------------------------------------ errors */
-
 inlay_status gpu_check(gpu_device *device, VkResult result, const char *what, inlay_diag *diag)
 {
     const char *name = device->facts.name[0] != '\0' ? device->facts.name : "Vulkan";
@@ -34,8 +32,6 @@ inlay_status gpu_check_alive(gpu_device *device, inlay_diag *diag)
     return inlay_fail(diag, INLAY_DEVICE_LOST, "%s was lost before; close the session and open it again",
                       device->facts.name);
 }
-
-/* ------------------------------------------------------------------ commands */
 
 inlay_status gpu_commands_create(gpu_device *device, uint32_t count, VkCommandBuffer *out, inlay_diag *diag)
 {
@@ -180,8 +176,6 @@ void gpu_wait_idle(gpu_device *device)
     (void)pthread_mutex_unlock(&device->queue_lock);
     (void)wait_at_most(device, value, lost ? GRACE_MS : device->timeout_ms, NULL, NULL, &ignored);
 }
-
-/* ------------------------------------------------------------------ pipelines */
 
 static bool keys_equal(const gpu_pipeline_key *key, const gpu_pipeline_key *other)
 {

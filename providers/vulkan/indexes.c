@@ -1,8 +1,6 @@
 /* Gather, Scatter, and operators that generate values from positions. */
 #include "vulkan/region.h"
 
-/* ------------------------------------------------------------------ Gather and Scatter */
-
 /* Emits a Gather: the result consists of the elements of op's first input that the indexes select. If box->scatters,
  * emits a Scatter: the result is a copy of the input in which updates replace these elements. In both cases the caller
  * fills `box` as for a Gather. */
@@ -95,8 +93,6 @@ static bool index_supports(const kit_node *node, const vulkan_operator *row, kit
     return vulkan_has_types(node, 0, row->types, why) &&
            vulkan_has_types(node, 1, KIT_BIT(INT32) | KIT_BIT(INT64), why);
 }
-
-/* ------------------------------------------------------------------ generated from positions */
 
 static void generate_range(const vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {

@@ -2,8 +2,6 @@
 #include "inlay/check.h"
 #include "vulkan/region.h"
 
-/* ------------------------------------------------------------------ MatMul */
-
 /* Strides of an operand over the batch dimensions of the result; 0 where it is broadcast. */
 static void batch_strides(const vulkan_build *build, uint32_t value, uint32_t rank, int64_t *out)
 {
@@ -124,8 +122,6 @@ static inlay_status lower_mat_mul(vulkan_build *build, const vulkan_op *op)
     find_siblings(build, op, &product, &program, others);
     return vulkan_finish_product(build, op, op->info.inputs[0], &product, &program);
 }
-
-/* ------------------------------------------------------------------ Gemm */
 
 static inlay_status lower_gemm(vulkan_build *build, const vulkan_op *op)
 {

@@ -58,8 +58,6 @@ inlay_status vulkan_emit_copy(vulkan_build *build, uint32_t from, uint32_t to)
     return vulkan_emit_move(build, &box, from, to);
 }
 
-/* ------------------------------------------------------------------ views */
-
 static bool view_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     return row->number != 1 || vulkan_is_known(node, 2, why);
@@ -80,8 +78,6 @@ static inlay_status lower_view(vulkan_build *build, const vulkan_op *op)
     vulkan_alias(build, output, input, 0);
     return build->status;
 }
-
-/* ------------------------------------------------------------------ Transpose, DepthToSpace, SpaceToDepth */
 
 /* Whether all readers of a value accept strides. */
 static bool is_read_by_strides(const vulkan_build *build, uint32_t value)
@@ -147,8 +143,6 @@ static inlay_status lower_space_depth(vulkan_build *build, const vulkan_op *op)
     memcpy(box.to, to_depth ? deep : wide, sizeof deep);
     return vulkan_emit_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
-
-/* ------------------------------------------------------------------ Concat, Split, Slice */
 
 static inlay_status lower_concat(vulkan_build *build, const vulkan_op *op)
 {
@@ -237,8 +231,6 @@ static inlay_status lower_slice(vulkan_build *build, const vulkan_op *op)
     return build->status;
 }
 
-/* ------------------------------------------------------------------ Pad */
-
 static inlay_status lower_pad(vulkan_build *build, const vulkan_op *op)
 {
     static const char *const modes[] = { [PAD_EDGE] = "edge", [PAD_REFLECT] = "reflect", [PAD_WRAP] = "wrap" };
@@ -278,8 +270,6 @@ static bool pad_supports(const kit_node *node, const vulkan_operator *row, kit_r
            kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 11",
                       "padding with a value other than 0");
 }
-
-/* ------------------------------------------------------------------ Expand, Tile */
 
 /* The result repeats the input along each dimension. */
 static inlay_status lower_tile(vulkan_build *build, const vulkan_op *op)

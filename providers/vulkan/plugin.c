@@ -188,8 +188,6 @@ static void quiesce(void *state)
         gpu_wait_idle(vulkan->gpu);
 }
 
-/* ------------------------------------------------------------------ device information */
-
 struct lister {
     inlay_status (*device)(void *user, const inlay_device_info *info);
     void *user;
@@ -254,8 +252,6 @@ static inlay_status describe(void *state, const inlay_describe_request *request,
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ memory */
 
 /* Returns a new buffer to the host, or frees it on failure. */
 static inlay_status return_buffer(inlay_status status, gpu_buffer *allocation, inlay_buffer description,
@@ -428,8 +424,6 @@ static void buffer_unmap(void *state, const inlay_unmap_request *request)
 {
     (void)state, (void)request;
 }
-
-/* ------------------------------------------------------------------ the plugin */
 
 static const inlay_domain_info domains[] = { { .name = "vulkan.device", .alignment = GPU_ALIGNMENT } };
 static const inlay_provider provider = {

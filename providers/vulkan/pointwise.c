@@ -1,8 +1,6 @@
 /* Elementwise operators: the slots that each appends to a program. */
 #include "vulkan/region.h"
 
-/* ------------------------------------------------------------------ unary, binary and ternary functions */
-
 /* Operations whose attributes are passed in operands b and c: names and defaults of the attributes. */
 static const struct {
     uint32_t op;
@@ -100,8 +98,6 @@ static bool function_supports(const kit_node *node, const vulkan_operator *row, 
     return true;
 }
 
-/* ------------------------------------------------------------------ variadic operators */
-
 static uint32_t variadic_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
     const bool is_mean = op->row->number == OP_DIV;
@@ -123,8 +119,6 @@ static bool variadic_supports(const kit_node *node, const vulkan_operator *row, 
                           MOST_INPUTS - 1);
     return true;
 }
-
-/* ------------------------------------------------------------------ BatchNormalization */
 
 static uint32_t batch_norm_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
@@ -151,8 +145,6 @@ static bool batch_norm_supports(const kit_node *node, const vulkan_operator *row
                           "only inference with given means per channel is supported");
     return true;
 }
-
-/* ------------------------------------------------------------------ types */
 
 static uint32_t cast_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
@@ -219,8 +211,6 @@ static bool quantize_supports(const kit_node *node, const vulkan_operator *row, 
                           (long long)kit_attr_int(node->info, "axis", 1), input->rank);
     return true;
 }
-
-/* ------------------------------------------------------------------ lowering without an operation to fuse into */
 
 static inlay_status lower(vulkan_build *build, const vulkan_op *op)
 {

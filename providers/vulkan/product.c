@@ -2,8 +2,6 @@
 #include "inlay/check.h"
 #include "vulkan/region.h"
 
-/* ------------------------------------------------------------------ tiles */
-
 enum { MAX_TILE_ROWS = 12 };
 
 static bool shuffles(const vulkan_build *build)
@@ -31,8 +29,6 @@ static uint32_t rows_per_strip(const vulkan_build *build, int64_t line)
     }
     return best;
 }
-
-/* ------------------------------------------------------------------ the dispatch */
 
 vulkan_product vulkan_product_of(int64_t rows, int64_t k, int64_t n)
 {

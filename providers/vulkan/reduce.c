@@ -19,8 +19,6 @@ static inlay_status finish_sums(vulkan_build *build, vulkan_dispatch *dispatch, 
     return lanes > 1 ? vulkan_grid_groups(build, dispatch, (uint64_t)results) : vulkan_grid(build, dispatch, results);
 }
 
-/* ------------------------------------------------------------------ reductions */
-
 /* Writes the sizes and strides of the reduced dimensions of input, or of the kept ones, in the order in which the
  * shader iterates over them: at most four, right-aligned. false: there are more. */
 static bool set_walk_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first,
@@ -112,8 +110,6 @@ static inlay_status lower_global_pool(vulkan_build *build, const vulkan_op *op)
     return emit_reduce(build, op, (const bool[VULKAN_RANK]){ false, false, true, true, true, true, true, true });
 }
 
-/* ------------------------------------------------------------------ pools */
-
 /* The result of a window that covers padding only: the lowest value of the type, or 0. */
 static double result_of_padding(const vulkan_build *build, const vulkan_op *op, uint32_t kind)
 {
@@ -201,8 +197,6 @@ static inlay_status lower_lrn(vulkan_build *build, const vulkan_op *op)
     (void)vulkan_add_slot(&program, OP_DIV, vulkan_load_value(build, &program, op->info.inputs[0]), result, 0);
     return vulkan_emit_windows(build, op, &program, POOL_SQUARES, &window);
 }
-
-/* ------------------------------------------------------------------ rows */
 
 vulkan_rows vulkan_rows_of(const vulkan_build *build, const vulkan_op *op, uint32_t kind, uint32_t axis)
 {

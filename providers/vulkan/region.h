@@ -91,8 +91,6 @@ bool vulkan_has_output_type(const kit_node *node, uint64_t set, kit_refusal *why
 /* The row of a node, or NULL and the reason. */
 const vulkan_operator *vulkan_find_operator(const kit_node *node, kit_refusal *why);
 
-/* ------------------------------------------------------------------ compiled */
-
 typedef kit_region_value vulkan_value;
 
 struct vulkan_op {
@@ -140,8 +138,6 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
 /* The constant of a value in these panels, or unpacked (NULL). */
 const vulkan_constant *vulkan_find_constant(const inlay_compiled *compiled, uint32_t value,
                                             const vulkan_panels *panels);
-
-/* ------------------------------------------------------------------ instances */
 
 typedef enum vulkan_kind { VULKAN_INPUT, VULKAN_OUTPUT, VULKAN_CONSTANT, VULKAN_WORK } vulkan_kind;
 typedef struct vulkan_buffer {
@@ -191,7 +187,7 @@ struct inlay_instance {
     inlay_binding *own; /* for runs without a binding, one at a time; under lock */
 };
 
-/* ------------------------------------------------------------------ building an instance
+/* Building an instance.
  *
  * Lowering functions do not check the status of every call. The first failure is stored in vulkan_build.status with its
  * message; later calls have no effect, and the dispatches that they return may still be written to. */

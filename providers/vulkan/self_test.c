@@ -339,8 +339,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the verdict */
-
 /* The key of a verdict. */
 struct verdict_key {
     uint64_t shaders;

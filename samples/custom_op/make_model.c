@@ -56,8 +56,6 @@ static void message_field(struct message *message, uint32_t field, const struct 
     message->full |= inner->full;
 }
 
-/* ------------------------------------------------------------------ ONNX */
-
 /* ModelProto.opset_import = 8 */
 static void add_opset(struct message *model, const char *domain, int64_t version)
 {

@@ -6,8 +6,6 @@
 #include "inlay/kit.h"
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ the operator, for any provider */
-
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *x = in->inputs[0];
@@ -65,8 +63,6 @@ static const inlay_operator operators[] = { {
     .example_count = KIT_COUNT(examples),
     .example_stride = sizeof examples[0],
 } };
-
-/* ------------------------------------------------------------------ a kernel, in this plugin's provider */
 
 /* Reports whether this node can be run; if not, the reason and the fix. `inlay explain` shows both texts. */
 static bool supports(const kit_node *node, kit_refusal *why)

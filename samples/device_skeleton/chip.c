@@ -25,8 +25,6 @@ struct chip {
     bool closing, lost;
 };
 
-/* ------------------------------------------------------------------ memory */
-
 /* Precedes each buffer. */
 struct header {
     uint64_t bytes;
@@ -70,8 +68,6 @@ void chip_write(struct chip *chip, uint64_t address, const void *data, uint64_t 
     if (bytes > 0)
         memcpy(at(address), data, bytes);
 }
-
-/* ------------------------------------------------------------------ work */
 
 static bool multiply(chip_job *job, const chip_op *op, const float *a, const float *b, float *y)
 {
@@ -165,8 +161,6 @@ static void run_job(struct chip *chip, chip_job *job)
             result = CHIP_STOPPED;
     job->end(job, result);
 }
-
-/* ------------------------------------------------------------------ queues */
 
 static void *work(void *arg)
 {

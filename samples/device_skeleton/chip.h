@@ -26,8 +26,6 @@ void chip_free(struct chip *chip, uint64_t address);
 /* Copies data, such as weights, to device memory that no job is using. */
 void chip_write(struct chip *chip, uint64_t address, const void *data, uint64_t bytes);
 
-/* ------------------------------------------------------------------ jobs */
-
 enum { CHIP_ADD, CHIP_MUL, CHIP_RELU, CHIP_CLIP, CHIP_MATMUL };
 
 /* One operation on floats. Operands are indices of bound addresses. ADD, MUL, RELU: y[n] from a[n] (and b[n]). CLIP:

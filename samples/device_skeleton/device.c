@@ -14,8 +14,6 @@
 #define NS_AN_ELEMENT 1.0
 #define NS_A_PRODUCT 0.25
 
-/* ------------------------------------------------------------------ supported operators */
-
 static const struct {
     const char *name;
     uint32_t oldest; /* since_version; older versions broadcast or have attributes */
@@ -187,8 +185,6 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ memory */
-
 /* This chip has one kind of memory. A driver with several kinds chooses by request->usage and request->lifetime.
  * request->alignment is CHIP_ALIGNMENT: that of the domain, and of the workspaces that specialize requests. */
 static inlay_status buffer_alloc(void *state, const inlay_alloc_request *request, inlay_buffer *out, inlay_diag *diag)
@@ -208,8 +204,6 @@ static void buffer_free(void *state, const inlay_free_request *request)
 {
     chip_free(((struct device *)state)->chip, request->buffer->handle);
 }
-
-/* ------------------------------------------------------------------ opening and closing */
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)

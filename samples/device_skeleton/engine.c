@@ -1,6 +1,6 @@
-/* Engines: what the compiler of the chip makes of the operations of a region. Compilers of real chips take seconds, which
- * option compile_ms simulates. So an engine is stored in the cache of the host, and later sessions start from there. An
- * engine is built where its shapes become known: in compile, or else in specialize. */
+/* Engines: what the compiler of the chip makes of the operations of a region. Compilers of real chips take seconds,
+ * which option compile_ms simulates. So an engine is stored in the cache of the host, and later sessions start from
+ * there. An engine is built where its shapes become known: in compile, or else in specialize. */
 #include "device.h"
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ compile
+/* Compile.
  *
  * An operand of an operation is an index into a table of addresses that each run fills in: the region's inputs, its
  * outputs, the constants, and the intermediate values, which are in the workspace. */
@@ -155,8 +155,6 @@ void device_release_compiled(void *state, inlay_compiled *compiled)
     free(compiled);
 }
 
-/* ------------------------------------------------------------------ specialize */
-
 struct inlay_instance {
     uint64_t inner_offset[CHIP_MOST_BOUND]; /* in the workspace, by index of the table */
     chip_op ops[];                          /* sizes set */
@@ -222,8 +220,6 @@ void device_release_instance(void *state, inlay_compiled *compiled, inlay_instan
     (void)state, (void)compiled;
     free(instance);
 }
-
-/* ------------------------------------------------------------------ jobs */
 
 static struct job *take_job(struct device *device)
 {

@@ -45,8 +45,6 @@ static void count(uint32_t *counter, int32_t change)
     (void)__atomic_fetch_add(counter, (uint32_t)change, __ATOMIC_RELAXED);
 }
 
-/* ------------------------------------------------------------------ memory */
-
 /* A buffer; inlay_buffer.handle is its address. */
 struct memory {
     int fd; /* closed by buffer_free */
@@ -178,8 +176,6 @@ static inlay_status buffer_copy(void *state, const inlay_copy_request *request, 
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ operators */
-
 /* The operation of a node that the device runs; OP_COUNT: none. */
 static uint32_t find_op(const device_kind *kind, const inlay_node_info *node)
 {
@@ -274,8 +270,6 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ regions: one node each */
-
 struct inlay_compiled {
     uint32_t op, input, output; /* values of the graph */
     int64_t columns;            /* MatMul: of the weights */
@@ -364,8 +358,6 @@ static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instanc
                                               : ((const float *)in)[i];
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ opening and closing */
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)

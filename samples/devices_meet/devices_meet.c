@@ -67,8 +67,6 @@ static void take_picture(unsigned char *frame, int number)
         frame[i] = (unsigned char)(i * 31 + number * 101);
 }
 
-/* ------------------------------------------------------------------ running the model */
-
 static inlay_status open_session(const char *providers, bool separate, const void *model, size_t bytes,
                                  inlay_session **out, inlay_diag *diag)
 {

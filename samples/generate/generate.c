@@ -38,8 +38,6 @@ static double seconds(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ------------------------------------------------------------------ streaming output */
-
 /* Text that is not printed yet, because it may be the beginning of a character or of a stop word. */
 struct stream {
     const struct settings *settings;
@@ -101,8 +99,6 @@ static bool stream_put(struct stream *stream, const char *text, size_t bytes, bo
     flush(stream, *stopped ? stream->bytes : stream->bytes - held_back(stream));
     return true;
 }
-
-/* ------------------------------------------------------------------ the loop */
 
 static bool is_end(const struct model *model, int64_t token)
 {
@@ -216,8 +212,9 @@ static size_t guess_next(struct settings *settings, struct model *draft, const s
     return found;
 }
 
-/* Runs the model on the tokens after the first `read`, and on guesses of the next ones. Adds the token that follows, and
- * while that is the one guessed, the token after it. draft: its context may have tokens that were not right; NULL: none. */
+/* Runs the model on the tokens after the first `read`, and on guesses of the next ones. Adds the token that follows,
+ * and while that is the one guessed, the token after it. draft: its context may have tokens that were not right; NULL:
+ * none. */
 static bool step(struct settings *settings, struct model *model, struct model *draft, const struct tokenizer *tokenizer,
                  struct text *text, size_t read)
 {
@@ -273,8 +270,6 @@ static bool generate(struct settings *settings, struct model *model, struct mode
     *count = text.count;
     return ok;
 }
-
-/* ------------------------------------------------------------------ options */
 
 enum {
     KEY_TEMPERATURE = 256,

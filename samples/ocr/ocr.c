@@ -77,8 +77,6 @@ static const inlay_value *model_run(struct model *model, float *planes, int widt
     return output;
 }
 
-/* ------------------------------------------------------------------ detection */
-
 /* Finds one patch of text pixels by a flood fill from (x, y), which clears the visited pixels. False if it is too small
  * or its score too low. */
 static bool extract_patch(float *map, int width, int height, int x, int y, int *stack, struct box *out)
@@ -200,8 +198,6 @@ done:
     return count;
 }
 
-/* ------------------------------------------------------------------ recognition */
-
 /* The alphabet: a blank, the lines of the file, a space. */
 struct alphabet {
     char *text;
@@ -302,8 +298,6 @@ static bool recognize(struct model *model, const struct picture *picture, struct
     free(planes);
     return steps != NULL;
 }
-
-/* ------------------------------------------------------------------ main program */
 
 /* Extracts the table of providers from the library's explanation, which arrives in pieces: from its header to the next
  * empty line. */

@@ -7,7 +7,7 @@
 #include "inlay/kit.h"
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ Relu: only run
+/* Relu: only run.
  *
  * No cost function: the kit estimates the cost from the bytes of inputs and outputs and one operation per element,
  * which is accurate for element-wise operators. */
@@ -29,8 +29,6 @@ static inlay_status relu_run(const kit_call *call)
     /* Ranges of at least 16384 elements; a smaller tensor does not justify a second thread. */
     return kit_parallel(call, call->in[0].count, 16384, relu_range, (void *)(uintptr_t)call);
 }
-
-/* ------------------------------------------------------------------ LeakyRelu: an attribute, read once */
 
 static inlay_status leaky_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
@@ -60,7 +58,7 @@ static inlay_status leaky_run(const kit_call *call)
     return kit_parallel(call, call->in[0].count, 16384, leaky_range, (void *)(uintptr_t)call);
 }
 
-/* ------------------------------------------------------------------ MatMul with constant weights: every phase
+/* MatMul with constant weights: every phase.
  *
  * X [..., K] times a constant W [K, N]. prepare packs W into panels of 32 columns, row after row, so that run reads a
  * panel sequentially while 32 sums stay in registers. */
@@ -180,7 +178,7 @@ static inlay_status matmul_run(const kit_call *call)
     return kit_parallel(call, rows, 1 + 65536 / (packed->k * packed->n + 1), matmul_rows, (void *)(uintptr_t)call);
 }
 
-/* ------------------------------------------------------------------ the table of kernels
+/* The table of kernels.
  *
  * The first row that matches a node's operator, version and types, and whose `supports` agrees, runs it. since_max is
  * the newest version of the operator whose definition the author has read: a later one may differ. */

@@ -2,8 +2,6 @@
 #include "library.h"
 #include "provider.h"
 
-/* ------------------------------------------------------------------ constants */
-
 /* A filter is [outputs, inputs of a group, height, width] in ONNX. */
 static bool is_depthwise(const inlay_node_info *node, int64_t inputs_of_group)
 {
@@ -70,8 +68,6 @@ inlay_status define_constants(const inlay_host *host, const inlay_compile_reques
     return status;
 }
 
-/* ------------------------------------------------------------------ values */
-
 const inlay_value_state *define_state(const struct definition *definition, uint32_t value)
 {
     return INLAY_AT(inlay_value_state, definition->shapes->values, definition->shapes->value_stride,
@@ -99,8 +95,6 @@ static enum xnn_status constant(struct definition *definition, const float *data
     return xnn_define_tensor_value(definition->graph, xnn_datatype_fp32, rank, dims, data, XNN_INVALID_VALUE_ID, 0,
                                    out_id);
 }
-
-/* ------------------------------------------------------------------ nodes */
 
 struct node_definition {
     struct definition *definition;

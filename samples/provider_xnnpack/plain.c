@@ -38,8 +38,6 @@ static size_t count_of(const struct plain_value *value)
     return count;
 }
 
-/* ------------------------------------------------------------------ windows */
-
 /* One output of a convolution or pooling: pixel (row, column) of an image, channel `channel`. */
 static float window_result(const struct plain_node *self, const struct window *w, const float *image, int64_t row,
                            int64_t column, size_t channel)
@@ -90,8 +88,6 @@ static void run_window(const struct plain_node *self)
                 for (size_t channel = 0; channel < out[3]; channel++)
                     *y++ = window_result(self, &w, self->x + n * in[1] * in[2] * in[3], row, column, channel);
 }
-
-/* ------------------------------------------------------------------ the other operators */
 
 static void run_product(const struct plain_node *self)
 {

@@ -156,8 +156,6 @@ inlay_status price_offer(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ a region */
-
 /* XNNPACK fuses a Relu or Clip into the node before it, if nothing else reads the value between them. */
 static bool is_fused(const inlay_region_cost_request *request, const inlay_node_info *node)
 {

@@ -14,8 +14,6 @@ enum {
     MOST_THREADS = 64
 };
 
-/* ------------------------------------------------------------------ operators (supports.c) */
-
 enum operator_kind {
     KIND_CONV,
     KIND_GEMM,
@@ -52,12 +50,8 @@ struct window {
  * kernel_shape. in and out determine the padding where auto_pad or ceil_mode leave it open. */
 struct window window_of(const inlay_node_info *node, const int64_t *kernel, const int64_t *in, const int64_t *out);
 
-/* ------------------------------------------------------------------ prices (price.c) */
-
 inlay_status price_offer(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag);
 inlay_status price_region(void *state, const inlay_region_cost_request *request, inlay_cost *out, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ layouts (layout.c) */
 
 /* A tensor at the border of a region. */
 struct border {
@@ -70,8 +64,6 @@ void layout_enter(pthreadpool_t pool, const struct border *border, const float *
 void layout_leave(pthreadpool_t pool, const struct border *border, const float *from, float *to);
 /* Permutes a constant [dims] to [order[0] of dims, ...]; rank is at most 4. from may be misaligned. */
 void layout_permute(const void *from, const int64_t dims[4], const int order[4], float *to);
-
-/* ------------------------------------------------------------------ regions (define.c, region.c) */
 
 struct provider {
     const inlay_host *host;
@@ -116,8 +108,6 @@ void define_dims(const inlay_value_state *state, size_t dims[MOST_RANK]);
 void clamp_of(const inlay_compiled *compiled, const inlay_node_info *node, float *out_low, float *out_high);
 /* Returns the axis of a Concat in XNNPACK's layout. */
 size_t concat_axis(const inlay_node_info *node, uint32_t rank);
-
-/* ------------------------------------------------------------------ runs with NaN or infinity (plain.c) */
 
 /* A value of an instance, in XNNPACK's layout. */
 struct plain_value {

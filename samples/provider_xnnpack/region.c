@@ -13,8 +13,6 @@ static inlay_status failure(enum xnn_status status, const char *what, inlay_diag
     return inlay_fail(diag, INLAY_UNSUPPORTED, "XNNPACK rejects the region (%s: status %d)", what, (int)status);
 }
 
-/* ------------------------------------------------------------------ compile */
-
 /* States which constants the host may release. */
 static void report_constants(const inlay_compile_request *request, const inlay_compiled *compiled)
 {
@@ -78,8 +76,6 @@ void region_release_compiled(void *state, inlay_compiled *compiled)
     kit_region_free(&compiled->region);
     free(compiled);
 }
-
-/* ------------------------------------------------------------------ specialize */
 
 struct inlay_instance {
     xnn_subgraph_t graph;
@@ -317,8 +313,6 @@ void region_release_instance(void *state, inlay_compiled *compiled, inlay_instan
     free(instance->memory);
     free(instance);
 }
-
-/* ------------------------------------------------------------------ execute */
 
 static float *address_of(const inlay_tensor_arg *args, uint32_t stride, uint32_t i)
 {

@@ -28,8 +28,6 @@ static bool attribute_is(const inlay_node_info *node, const char *name, double w
     return (attribute->kind == INLAY_ATTR_INT ? (double)attribute->i : attribute->f) == wanted;
 }
 
-/* ------------------------------------------------------------------ windows */
-
 static int64_t int_at(const inlay_node_info *node, const char *name, uint32_t i, int64_t otherwise)
 {
     uint32_t count;
@@ -123,8 +121,6 @@ static bool fits_average_pool(const kit_node *node, kit_refusal *why)
     return fits_pool(node, why, true);
 }
 
-/* ------------------------------------------------------------------ matrix products */
-
 static bool fits_gemm(const kit_node *node, kit_refusal *why)
 {
     const inlay_value_info *c = kit_input(node, 2);
@@ -152,8 +148,6 @@ static bool fits_matmul(const kit_node *node, kit_refusal *why)
                           "XNNPACK takes a matrix B, and an A of rank 2 or 3 (rank 4 has another layout)");
     return true;
 }
-
-/* ------------------------------------------------------------------ elementwise operators */
 
 static bool fits_binary(const kit_node *node, kit_refusal *why)
 {
@@ -220,8 +214,6 @@ static bool fits_softmax(const kit_node *node, kit_refusal *why)
                       (long long)given);
 }
 
-/* ------------------------------------------------------------------ changes of shape */
-
 /* True if the elements have the same order in NCHW and NHWC. */
 static bool keeps_order(const inlay_value_info *value)
 {
@@ -249,8 +241,6 @@ static bool fits_concat(const kit_node *node, kit_refusal *why)
         return true;
     return kit_refuse(why, INLAY_REFUSE_SHAPE, "", "XNNPACK concatenates two tensors or more");
 }
-
-/* ------------------------------------------------------------------ the table */
 
 static const struct {
     const char *name;

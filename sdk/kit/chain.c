@@ -11,8 +11,6 @@
 
 enum { TILE = 1024, MAX_CHAIN = 512, SHORT_ROW = 32 };
 
-/* ------------------------------------------------------------------ finding */
-
 /* Can the node be part of a chain? Its inputs and its only output must be float tensors. The row function reads the
  * first row_inputs inputs; further inputs must be constants. */
 static bool is_pointwise(const kit_node *node, const kit_kernel *kernel)
@@ -134,8 +132,6 @@ inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, 
     free(consumer);
     return status;
 }
-
-/* ------------------------------------------------------------------ at concrete shapes */
 
 enum { MAX_RANK = 8 };
 
@@ -417,8 +413,6 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
     *out_chain = chain;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the run */
 
 typedef struct chain_run {
     const struct kit_chain *chain;

@@ -1,4 +1,5 @@
-/* Compiles a region of the graph into units: the kernel of each node, its prepared state, and the sources of its tensors.
+/* Compiles a region of the graph into units: the kernel of each node, its prepared state, and the sources of its
+ * tensors.
  *
  * The host compiles single nodes and chains, since the kit's offers do not merge. Any region of several nodes works:
  * values that are used only inside the region are stored in the workspace. Searches are linear, because regions are

@@ -20,8 +20,6 @@
 
 enum { KIT_ALIGNMENT = 64 };
 
-/* ------------------------------------------------------------------ provider state */
-
 /* A kernel in the hash table. Kernels of equal hash are linked in the order of the provider's tables. */
 typedef struct kit_row {
     const kit_kernel *kernel;
@@ -49,8 +47,6 @@ const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_re
 
 inlay_status kit_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
 inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ compiled regions */
 
 /* A value of kit_node.constant_fate besides INLAY_CONST_*: borrowed, at any address. */
 enum { KIT_CONST_UNALIGNED = 0x80 };
@@ -95,8 +91,6 @@ struct inlay_compiled {
 inlay_status kit_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                          inlay_diag *diag);
 void kit_release_compiled(void *state, inlay_compiled *compiled);
-
-/* ------------------------------------------------------------------ instances */
 
 /* An address that kit_execute stores in tensor `tensor` of the step: that of a buffer of the run. */
 typedef struct kit_patch {
@@ -143,8 +137,6 @@ inlay_status kit_execute(void *state, inlay_compiled *compiled, inlay_instance *
 inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint32_t value_count, uint32_t value,
                           kit_tensor *out, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ chains */
-
 enum { KIT_COOKIE_CHAIN = 1 };    /* of offers; those of single nodes have 0 */
 enum { KIT_CHAIN_GRAIN = 65536 }; /* elements times links of a thread: with less work, a second thread is slower */
 
@@ -159,8 +151,6 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
                              struct kit_chain **out_chain);
 inlay_status kit_chain_run(const kit_state *state, const struct kit_chain *chain, uint32_t max_threads,
                            const inlay_exec_args *args);
-
-/* ------------------------------------------------------------------ helpers */
 
 /* The address of tensors without elements: not NULL and never read. */
 extern const char kit_nothing[KIT_ALIGNMENT];

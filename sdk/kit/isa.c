@@ -41,7 +41,8 @@ uint32_t kit_isa(uint32_t *out_extra)
     if (out_extra != NULL)
         *out_extra = 0;
 #if defined(__x86_64__)
-    __builtin_cpu_init(); /* also excludes extensions whose registers the operating system does not save at context switches */
+    /* also excludes extensions whose registers the operating system does not save at context switches */
+    __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
         level = INLAY_ISA_X86_64_V2;
     if (level == INLAY_ISA_X86_64_V2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

@@ -47,7 +47,8 @@ inlay_status kit_rows_init(kit_state *state, inlay_diag *diag)
             state->has_rows |= self->tables[table]->kernels[k].row != NULL;
         }
     INLAY_CHECK(row_count == state->row_count);
-    /* Each row is inserted at the head of its bucket. Insert in reverse, so that buckets keep the order of the tables. */
+    /* Each row is inserted at the head of its bucket. Insert in reverse, so that buckets keep the order of the
+     * tables. */
     for (uint32_t row = row_count; row-- > 0;) {
         const kit_kernel *kernel = state->rows[row].kernel;
         const char *domain = domain_of(kernel);
@@ -202,8 +203,6 @@ inlay_status kit_assess(void *state_, const inlay_assess_request *request, inlay
     free(assessment.kernels);
     return status;
 }
-
-/* ------------------------------------------------------------------ cost */
 
 /* Rates of one core of a typical machine. Machine profiles and measurements correct the estimates. */
 #define CORE_FLOPS_PER_NS 20.0

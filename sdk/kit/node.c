@@ -68,8 +68,6 @@ void kit_accept_unaligned(const kit_node *node, uint32_t i)
         node->constant_fate[i] = KIT_CONST_UNALIGNED;
 }
 
-/* ------------------------------------------------------------------ packed weights */
-
 static const void *host_extension(const kit_node *node, const char *name)
 {
     return INLAY_HAS(node->host, extension) && node->host->extension != NULL && node->compile_handle != NULL

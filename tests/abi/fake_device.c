@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ assess and cost */
-
 static bool same_shapes(const inlay_graph *graph, const inlay_node_info *node)
 {
     const inlay_value_info *output = inlay_graph_value(graph, node->outputs[0]);
@@ -166,8 +164,6 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     out->confidence = INLAY_CONFIDENCE_MODEL;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ life cycle */
 
 static const char removed[] = "the second device was removed";
 

@@ -119,8 +119,6 @@ char *address(struct device *device, const inlay_buffer *buffer, uint64_t bytes)
     return data;
 }
 
-/* ------------------------------------------------------------------ mapped and shared memory */
-
 inlay_status buffer_map(void *state, const inlay_map_request *request, void **out_address, inlay_diag *diag)
 {
     struct device *device = state;

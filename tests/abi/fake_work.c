@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ regions */
-
 static const char *const op_names[OP_COUNT] = { "Neg", "Relu", "Add", "Mul", "NonZero" };
 
 int op_of(const inlay_node_info *node)
@@ -169,8 +167,6 @@ void release_instance(void *state, inlay_compiled *compiled, inlay_instance *ins
     free(instance);
     count(&((struct device *)state)->counters.live_regions, -1);
 }
-
-/* ------------------------------------------------------------------ bindings to a context */
 
 struct inlay_binding {
     uint32_t count;

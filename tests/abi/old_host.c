@@ -23,8 +23,6 @@ static void *at_edge(const void *data, size_t bytes)
 }
 #define AT_EDGE(object) at_edge(&(object), sizeof(object))
 
-/* ------------------------------------------------------------------ the host's table */
-
 struct inlay_run {
     int unused;
 };
@@ -98,8 +96,6 @@ static const inlay_host *make_host(void)
     return AT_EDGE(host);
 }
 
-/* ------------------------------------------------------------------ a graph of one Relu */
-
 enum { COUNT = 37 };
 static const int64_t sizes[] = { COUNT };
 static const uint32_t x_index = 0, y_index = 1, node_index = 0;
@@ -151,8 +147,6 @@ static const inlay_value_state *make_states(void)
 
     return AT_EDGE(states);
 }
-
-/* ------------------------------------------------------------------ one provider */
 
 struct answer {
     int offered;

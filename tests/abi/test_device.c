@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ the tests */
-
 /* Adjacent nodes become one region; only its two inputs and its output are copied. */
 static void neighbours_merge(void **state)
 {
@@ -141,8 +139,6 @@ static void several_shapes(void **state)
     }
     close_rig(&rig);
 }
-
-/* ------------------------------------------------------------------ stopping and failing */
 
 struct canceller {
     const fake_counters *counters;

@@ -4,8 +4,6 @@
 #include "threads/fence.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ devices */
-
 static inlay_status note_device(void *user, const inlay_device_info *info)
 {
     size_t used = strlen(user);
@@ -45,8 +43,6 @@ static void devices_are_listed_without_opening(void **state)
     provider_close(open);
     plugin_set_destroy(set);
 }
-
-/* ------------------------------------------------------------------ copies, fences, bindings */
 
 /* In every run one request uploads both inputs, and another one downloads the result. */
 static void copies_share_a_request(void **state)
@@ -340,8 +336,6 @@ static void a_context_keeps_a_binding(void **state)
     close_rig(&rig);
 }
 
-/* ------------------------------------------------------------------ element types between regions */
-
 /* Neg is one region, Mul and Add another. The value between them is bfloat16 if both regions request it; inputs and
  * outputs are not. */
 static void borders_in_other_elements(void **state)
@@ -408,8 +402,6 @@ static void shared_values_keep_their_type(void **state)
     assert_int_equal(counted(&rig.counters->narrow_runs), 0);
     close_rig(&rig);
 }
-
-/* ------------------------------------------------------------------ times */
 
 static void append(void *user, const char *text, size_t bytes)
 {

@@ -388,8 +388,6 @@ static void dlpack_names_the_device(void **state)
     close_rig(&rig);
 }
 
-/* ------------------------------------------------------------------ external streams */
-
 /* Ends the work in a stream with a status. */
 static void end_stream(fake_stream *stream, inlay_status status)
 {
@@ -583,8 +581,6 @@ static void streams_come_after_runs(void **state)
     free(rig[1].file);
     close_rig(&rig[0]);
 }
-
-/* ------------------------------------------------------------------ asynchronous runs */
 
 static void note_done(void *user, inlay_status status)
 {

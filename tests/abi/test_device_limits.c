@@ -4,8 +4,6 @@
 #include "threads/fence.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ the number of fences */
-
 enum { INPUTS = 24, STREAMS = INPUTS / MAX_STREAM_FENCES, FEW = 16 };
 
 /* The sum of all inputs. */
@@ -198,8 +196,6 @@ static void the_host_joins_copies_of_unknown_size(void **state)
     assert_int_equal(unsetenv("FAKE_MAX_WAITS"), 0);
 }
 
-/* ------------------------------------------------------------------ one execute at a time */
-
 /* Two contexts run the same instance. Held jobs show whether the second execute comes before the end of the first. */
 static void an_instance_executes_once_at_a_time(void **state)
 {
@@ -274,8 +270,6 @@ static void waiting_for_a_turn_is_cancelled(void **state)
     close_rig(&rig);
     assert_int_equal(unsetenv("FAKE_SERIAL"), 0);
 }
-
-/* ------------------------------------------------------------------ workspaces */
 
 static const char *const aligned[] = { "workspace_align", "4096", NULL };
 

@@ -1,5 +1,5 @@
-/* Values between two devices, on those of samples/devices_meet: imported, copied directly, or through the host; memory of
- * the program; file descriptors. */
+/* Values between two devices, on those of samples/devices_meet: imported, copied directly, or through the host; memory
+ * of the program; file descriptors. */
 #include "../../samples/devices_meet/devices.h"
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
@@ -33,8 +33,8 @@ static uint32_t open_descriptors(void)
     return count;
 }
 
-/* y = Sqrt(c), with a = Sqrt(x) and b = Relu(a), c = Relu(b) and also d = Sqrt(b): values cross in both directions, and b
- * is read on both devices. */
+/* y = Sqrt(c), with a = Sqrt(x) and b = Relu(a), c = Relu(b) and also d = Sqrt(b): values cross in both directions, and
+ * b is read on both devices. */
 static void open_rig(struct rig *rig, const char *isp_share, const char *npu_share)
 {
     static onnx_bytes model;

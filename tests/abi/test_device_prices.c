@@ -6,8 +6,6 @@
 
 enum { TRIPS = 7, INNER = 3 };
 
-/* ------------------------------------------------------------------ predicted copies */
-
 struct copy_counts {
     uint32_t in, out;
 };
@@ -60,8 +58,6 @@ static void expect_as_priced(struct rig *rig, uint32_t which, uint8_t *choice, c
                      counted(&rig->counters->copied_out) - out);
     }
 }
-
-/* ------------------------------------------------------------------ models */
 
 static const char *const sources[] = { "a", "d",
                                        "h" }; /* a graph input; computed on the device; computed on the host */
@@ -372,8 +368,6 @@ static void nested(void **state)
         try_model(&bytes, what);
     }
 }
-
-/* ------------------------------------------------------------------ unified memory */
 
 static inlay_value *lend(void *data, uint32_t rank, const int64_t *shape, uint64_t bytes)
 {

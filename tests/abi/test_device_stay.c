@@ -8,8 +8,6 @@ static void expect_copies(const struct rig *rig, uint32_t in, uint32_t out)
     assert_int_equal(counted(&rig->counters->copied_out), out);
 }
 
-/* ------------------------------------------------------------------ branches */
-
 /* The next region reads the result of a branch in device memory, also if the branch returns a captured value. */
 static void results_of_branches(void **state)
 {
@@ -184,8 +182,6 @@ static void read_and_output(void **state)
     close_rig(&rig);
 }
 
-/* ------------------------------------------------------------------ loops */
-
 /* The next region reads carried and stacked results of a loop on the device, with zero, one and many iterations. The
  * device can stack slices that it can address: here 256 bytes. */
 static void results_of_loops(void **state)
@@ -284,8 +280,6 @@ static void results_without_room(void **state)
         close_rig(&rig);
     }
 }
-
-/* ------------------------------------------------------------------ data-dependent sizes */
 
 /* A step of data-dependent size reads the result of a previous region on the device. */
 static void inputs_of_sized_steps(void **state)

@@ -31,8 +31,8 @@ static struct weights make_weights(void)
     return weights;
 }
 
-/* Two multiplications. The first is found by the name of its weight, the second by that of its node. GEMM: the rows have
- * no axis of tokens, and the first weight is transposed. HALF: the first one is of float16. */
+/* Two multiplications. The first is found by the name of its weight, the second by that of its node. GEMM: the rows
+ * have no axis of tokens, and the first weight is transposed. HALF: the first one is of float16. */
 static onnx_bytes make_model(const struct weights *weights, enum form form)
 {
     const bool gemm = form == GEMM;
@@ -241,8 +241,6 @@ static void weights_can_be_replaced(void **state)
     inlay_session_destroy(session);
     inlay_session_destroy(changed);
 }
-
-/* ------------------------------------------------------------------ defects */
 
 enum defect {
     DEFECT_NONE,

@@ -40,8 +40,6 @@ static inlay_value *floats(uint32_t rank, const int64_t *dims, float *data, uint
     return value;
 }
 
-/* ------------------------------------------------------------------ sources */
-
 static void run_add(inlay_session *session)
 {
     static const int64_t dims[] = { 3, 4, 5 };
@@ -97,8 +95,6 @@ static void test_from_bytes_and_fd(void **state)
     inlay_session_destroy(session);
     free(bytes);
 }
-
-/* ------------------------------------------------------------------ properties of a session */
 
 static void test_describes_io(void **state)
 {
@@ -210,8 +206,6 @@ static void test_explains(void **state)
     inlay_session_destroy(session);
 }
 
-/* ------------------------------------------------------------------ outputs */
-
 static void test_output_kept(void **state)
 {
     static const int64_t dims[] = { 3, 4, 5 };
@@ -273,8 +267,6 @@ static void test_output_bound(void **state)
     inlay_context_destroy(context);
     inlay_session_destroy(session);
 }
-
-/* ------------------------------------------------------------------ errors */
 
 static void test_wrong_inputs(void **state)
 {
@@ -431,8 +423,6 @@ static void test_values(void **state)
     inlay_value_unref(list);
 }
 
-/* ------------------------------------------------------------------ DLPack */
-
 static void test_dlpack(void **state)
 {
     static const int64_t dims[] = { 2, 3 };
@@ -503,8 +493,6 @@ static void test_dlpack_strides(void **state)
         inlay_value_unref(value);
     }
 }
-
-/* ------------------------------------------------------------------ options, cancel, deadline, progress */
 
 static void test_options(void **state)
 {
@@ -594,8 +582,6 @@ static void test_cancel_and_deadline(void **state)
     inlay_context_destroy(context);
     inlay_session_destroy(session);
 }
-
-/* ------------------------------------------------------------------ numbers of a plan */
 
 static void test_plan_numbers(void **state)
 {

@@ -160,8 +160,6 @@ static bool expect(const char *what, uint64_t digest, uint64_t wanted, inlay_sta
     return false;
 }
 
-/* ------------------------------------------------------------------ before and after */
-
 struct family {
     const char *providers;
     int threads;
@@ -315,8 +313,6 @@ static void test_first_in_child(void **state)
     assert_true(in_child(be_first, NULL));
 }
 
-/* ------------------------------------------------------------------ forks during the work of other threads */
-
 struct worker {
     const char *providers;
     inlay_session *session; /* NULL: the worker creates new sessions repeatedly */
@@ -409,8 +405,6 @@ static void test_others_at_work(void **state)
         inlay_session_destroy(busy.idle);
     }
 }
-
-/* ------------------------------------------------------------------ asynchronous runs */
 
 static bool run_async(inlay_context *context, uint64_t wanted)
 {

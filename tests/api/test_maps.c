@@ -276,8 +276,6 @@ static void invalid_maps(void **state)
     inlay_value_unref(items[1]);
 }
 
-/* ------------------------------------------------------------------ sparse tensors */
-
 static inlay_value *sparse_indices(int64_t count, uint32_t rank, const int64_t *list)
 {
     const int64_t dims[2] = { count, (int64_t)rank };

@@ -99,8 +99,6 @@ static inlay_status update(inlay_session *session, const update_model *model, co
     return status;
 }
 
-/* ------------------------------------------------------------------ the same bits */
-
 /* Updates a session of a random model several times, each time some of the weights, and compares it with sessions of
  * the changed models. */
 static void check_model(uint64_t seed, const char *providers)
@@ -161,8 +159,6 @@ static void test_same_bits(void **state)
             check_model(seed++, providers[i]);
 }
 
-/* ------------------------------------------------------------------ a model with known weights */
-
 /* y = (x * w0 + w1) * w2: contents a and b give other values to all of them. */
 struct fixture {
     onnx_bytes file, other_file;
@@ -196,8 +192,6 @@ static void make_fixture(struct fixture *made)
         inlay_session_destroy(b);
     }
 }
-
-/* ------------------------------------------------------------------ runs during updates */
 
 enum { THREADS = 3, UPDATES = 40 };
 
@@ -304,8 +298,6 @@ static void test_concurrent_updates(void **state)
     assert_true(same(&got, &known.result_a) || same(&got, &known.result_b));
     inlay_session_destroy(work[0].session);
 }
-
-/* ------------------------------------------------------------------ failures */
 
 static void test_failures(void **state)
 {
@@ -455,8 +447,6 @@ static void test_measured(void **state)
     inlay_context_destroy(context);
     inlay_session_destroy(session);
 }
-
-/* ------------------------------------------------------------------ what stays */
 
 /* Two products on provider reference, whose regions are single nodes: only the one with the changed weight is compiled
  * again. */

@@ -1,9 +1,9 @@
 /* bench_deadline [--runs N] PROVIDER... - measures the delay after which a run with a deadline of 2 ms ends within a
  * matrix multiplication [40000, 512] x [512, 512], and the cost of checking the clock.
  *
- * Prints for runs that were stopped the median and the maximum of the wall-clock time, and the median of the CPU time of
- * all threads, which depends less on other load. Prints for complete runs the minimum CPU time without a deadline and
- * with a deadline that is never reached, alternately. */
+ * Prints for runs that were stopped the median and the maximum of the wall-clock time, and the median of the CPU time
+ * of all threads, which depends less on other load. Prints for complete runs the minimum CPU time without a deadline
+ * and with a deadline that is never reached, alternately. */
 #include "base/clock.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"

@@ -1,10 +1,10 @@
 /* Measures decoding with states that the context keeps: bench_decode MODEL [--prompt N] [--tokens N] [--threads N]
  * [--room N] [--every N] [--window N] [--batch N]
  *
- * MODEL is a decoder with inputs input_ids, attention_mask and optionally position_ids, like those of decoder_models.py.
- * Prints the time of the prompt, and after each `every` steps of one token: the median of the wall-clock time, CPU time
- * per token, calls of the allocator per token, and the resident memory of the process. --window N rewinds to the prompt
- * after N tokens. */
+ * MODEL is a decoder with inputs input_ids, attention_mask and optionally position_ids, like those of
+ * decoder_models.py. Prints the time of the prompt, and after each `every` steps of one token: the median of the
+ * wall-clock time, CPU time per token, calls of the allocator per token, and the resident memory of the process.
+ * --window N rewinds to the prompt after N tokens. */
 #include "counting.h"
 #include "inlay/inlay.h"
 #include <stdio.h>

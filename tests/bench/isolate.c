@@ -2,8 +2,8 @@
  * sessions, one with the provider (cpu) in a separate process, alternately, and prints the minimum and the median of
  * both. Without MODEL: one Relu of 64 elements, whose run is the cost of a region.
  *
- * Other load on the machine affects both alike; compare the minima if there is much. Sizes that the model leaves open are
- * 1, and 224 for images. */
+ * Other load on the machine affects both alike; compare the minima if there is much. Sizes that the model leaves open
+ * are 1, and 224 for images. */
 #include "base/clock.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"

@@ -160,8 +160,6 @@ static region_key key_of(const struct scene *s)
     return key;
 }
 
-/* ------------------------------------------------------------------ changes */
-
 struct change {
     const char *what;
     void (*before)(struct scene *s); /* makes the field count; NULL: it does anyway */

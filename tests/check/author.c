@@ -45,8 +45,6 @@ struct inlay_instance {
     float scratch[SCRATCH_FLOATS];
 };
 
-/* ------------------------------------------------------------------ assess and cost */
-
 static const char *refusal_of(const inlay_graph *graph, const inlay_node_info *node)
 {
     const inlay_value_info *input = inlay_graph_value(graph, node->inputs[0]);
@@ -139,8 +137,6 @@ static UNUSED inlay_status cost_region(void *state, const inlay_region_cost_requ
 #endif
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ compile */
 
 /* A blob of the engine cache. */
 struct blob {
@@ -303,8 +299,6 @@ static void release_compiled(void *state, inlay_compiled *compiled)
     free(compiled);
 }
 
-/* ------------------------------------------------------------------ specialize */
-
 static _Thread_local UNUSED const inlay_instance *latest;
 
 static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
@@ -349,8 +343,6 @@ static void release_instance(void *state, inlay_compiled *compiled, inlay_instan
     (void)state, (void)compiled;
     free(instance);
 }
-
-/* ------------------------------------------------------------------ execute */
 
 struct loop {
     const float *from;
@@ -529,8 +521,6 @@ static UNUSED void release_binding(void *state, inlay_compiled *compiled, inlay_
     free(binding);
 }
 
-/* ------------------------------------------------------------------ extensions */
-
 static UNUSED inlay_status control(void *state, inlay_control_args *args, inlay_diag *diag)
 {
     struct author *author = state;
@@ -573,8 +563,6 @@ static UNUSED const void *extension(void *state, const char *name)
     return strcmp(name, INLAY_EXT_CONTROL) == 0 ? &table : NULL;
 #endif
 }
-
-/* ------------------------------------------------------------------ the provider */
 
 static const inlay_option options[] = {
     { .name = "mode", .doc = "what to do", .default_value = "plain", .kind = INLAY_OPTION_STRING },

@@ -33,8 +33,6 @@
 __asm__(".ident \"rustc version 1.75.0\""); /* as in files that this compiler wrote */
 #endif
 
-/* ------------------------------------------------------------------ kernels */
-
 static UNUSED volatile int *volatile nowhere = (volatile int *)8;
 
 static UNUSED void relu(const float *input, float *output, int64_t count)
@@ -537,8 +535,6 @@ static const kit_kernel kernels[] = { {
 } };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 
-/* ------------------------------------------------------------------ the provider */
-
 static UNUSED inlay_status open_bad(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
     (void)host, (void)args, (void)diag;
@@ -582,8 +578,6 @@ static const kit_plugin self = {
 #endif
 };
 static kit_exports exports;
-
-/* ------------------------------------------------------------------ modified tables of the kit */
 
 static inlay_provider original; /* a copy of the kit's table */
 
@@ -648,8 +642,6 @@ static UNUSED inlay_status compile(void *state, const inlay_compile_request *req
     kept_graph = request->graph;
     return original.compile(state, request, out_compiled, diag);
 }
-
-/* ------------------------------------------------------------------ an engine cache */
 
 struct engine {
     char head[8];

@@ -86,8 +86,6 @@ static bool has_rank(const kit_node *node, uint32_t rank, kit_refusal *why)
     return kit_refuse(why, INLAY_REFUSE_SHAPE, "", "input 0 must have rank %u", rank);
 }
 
-/* ------------------------------------------------------------------ windows of Conv and of pools, of rank 4 */
-
 struct window {
     int64_t kernel[2], strides[2], pads[4], dilations[2], group;
     bool include, is_ceil;
@@ -212,8 +210,6 @@ static inlay_status conv_run(const kit_call *call)
     return kit_parallel(call, call->out[0].dims[0] * call->out[0].dims[1], 1, conv_planes, &loop);
 }
 
-/* ------------------------------------------------------------------ pools */
-
 static bool pool_supports(const kit_node *node, kit_refusal *why)
 {
     if (!has_rank(node, 4, why) || !has_no_auto_pad(node, why))
@@ -284,8 +280,6 @@ static inlay_status average_run(const kit_call *call)
     return pool(call, false);
 }
 
-/* ------------------------------------------------------------------ Gemm */
-
 struct gemm {
     double alpha, beta;
     bool trans_a, trans_b;
@@ -344,8 +338,6 @@ static inlay_status gemm_run(const kit_call *call)
         }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ Slice, with constant numbers */
 
 enum { MOST_RANK = 8 };
 
@@ -426,8 +418,6 @@ static inlay_status slice_run(const kit_call *call)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ Resize, to the nearest element */
 
 enum { HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS };
 enum { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL };
@@ -529,8 +519,6 @@ static inlay_status resize_run(const kit_call *call)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the provider */
 
 static const kit_kernel kernels[] = {
     { .op_type = "Conv",

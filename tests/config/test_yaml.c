@@ -131,8 +131,6 @@ static void paths(void **state)
     inlay_options_destroy(options);
 }
 
-/* ------------------------------------------------------------------ errors */
-
 static char lines[4096]; /* the log, without the folder */
 
 static void collect(void *user, uint32_t level, const char *text)
@@ -221,8 +219,6 @@ static void invalid_values(void **state)
         inlay_options_destroy(options);
     }
 }
-
-/* ------------------------------------------------------------------ rejected files */
 
 static void refused(void **state)
 {
@@ -341,8 +337,6 @@ static void large(void **state)
     free(text);
 }
 
-/* ------------------------------------------------------------------ mutations */
-
 static void count(void *user, uint32_t level, const char *text)
 {
     (void)level;
@@ -422,8 +416,6 @@ static void mutants(void **state)
     assert_in_range(taken, 500, 2500); /* otherwise the mutations would be too weak or too strong */
     free(text);
 }
-
-/* ------------------------------------------------------------------ sources */
 
 static const char *variable_value;
 static const char *variable(const char *name)

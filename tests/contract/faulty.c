@@ -82,8 +82,6 @@ static const kit_plugin self = { .name = "faulty_plugin", .version = "1.0", .pro
 static kit_exports exports;
 static inlay_provider original; /* a copy of the kit's table */
 
-/* ------------------------------------------------------------------ faults */
-
 static void write_badly(const char *how, inlay_status status, inlay_diag *diag)
 {
     if (strcmp(how, "full") == 0) {

@@ -4,8 +4,6 @@
 #include "rig.h"
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ a plugin that records its arguments */
-
 static struct {
     uint32_t polls, executed, inferred, node_flags;
     bool has_folder, has_deadline, has_rooms;
@@ -209,8 +207,6 @@ static inlay_status open_recorder(const inlay_host *caller, const inlay_plugin *
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ models */
-
 /* y = Twice(x) + Twice(x) + b + 1, where input b has a default value; with a version and a documentation string. */
 static void write_model(struct wire *wire)
 {
@@ -257,8 +253,6 @@ static int registered(void **state)
     return inlay_plugin_register(open_recorder, &diag) == INLAY_OK ? 0 : -1;
 }
 
-/* ------------------------------------------------------------------ information for plugins */
-
 static void a_plugin(void **state)
 {
     inlay_run_options timed = INLAY_RUN_OPTIONS_INIT;
@@ -285,8 +279,6 @@ static void a_plugin(void **state)
     assert_true(notes.inferred >= 2);
     rig_close(&rig);
 }
-
-/* ------------------------------------------------------------------ information for programs */
 
 static void a_session(void **state)
 {
@@ -355,8 +347,6 @@ static void options(void **state)
     }
     assert_true(found);
 }
-
-/* ------------------------------------------------------------------ steps of the optimiser */
 
 struct steps {
     uint32_t summaries, rewrites, before, after;

@@ -8,8 +8,6 @@
 
 enum { GRAPHS = 300, NAMES = 64, DEEPEST = 3 };
 
-/* ------------------------------------------------------------------ random graphs */
-
 static uint64_t dice;
 static uint32_t made; /* number of generated names */
 
@@ -194,8 +192,6 @@ static void write_graph(struct wire *wire, uint64_t seed)
     wire_end(wire, mark);
 }
 
-/* ------------------------------------------------------------------ sessions */
-
 static struct rig open_with(struct wire *wire, const char *what, const char *providers, const char *name,
                             const char *value)
 {
@@ -307,8 +303,6 @@ static void random_graphs(void **state)
     }
     assert_in_range(most, GRAPHS / 2, GRAPHS);
 }
-
-/* ------------------------------------------------------------------ one node */
 
 /* y = flag ? x * sigmoid(x) : x + x, where the bodies read x from the outer graph. */
 static void write_swish(struct wire *wire)

@@ -77,8 +77,6 @@ bool whole_knows(const inlay_graph *graph, const inlay_node_info *node, bool str
     return true;
 }
 
-/* ------------------------------------------------------------------ copies */
-
 void *whole_alloc(size_t bytes)
 {
     void *memory = calloc(bytes + 1, 1);

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ values */
-
 static int64_t count_of(const whole_value *value)
 {
     int64_t count = 1;
@@ -73,8 +71,6 @@ void whole_store(const whole_value *value, void *data)
             *at = value->elements[i] != 0;
     }
 }
-
-/* ------------------------------------------------------------------ elementwise */
 
 static double compute(uint32_t op, double a, double b)
 {
@@ -169,8 +165,6 @@ static inlay_status elementwise(const whole_node *node, const whole_value *a, co
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ control flow */
 
 struct run_environment {
     const inlay_host *host;
@@ -320,8 +314,6 @@ static inlay_status run_graph(const struct run_environment *run_environment, con
     free(values);
     return status;
 }
-
-/* ------------------------------------------------------------------ inputs and outputs of the host */
 
 static inlay_status store_output(const struct run_environment *run_environment, const whole_value *value,
                                  uint32_t output, const inlay_tensor_arg *arg)

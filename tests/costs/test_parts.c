@@ -13,8 +13,6 @@
 
 static const cost_log logged = { keep_log, NULL };
 
-/* ------------------------------------------------------------------ fits */
-
 /* A fit to points computed from known rates predicts these points. */
 static void fits_find_the_rates(void **state)
 {
@@ -188,7 +186,8 @@ static void call_cost_is_fitted_by_class(void **state)
     arena_deinit(&arena);
 }
 
-/* The factor of the borders is the median of the points that were timed in a chain, without those whose chain failed. */
+/* The factor of the borders is the median of the points that were timed in a chain, without those whose chain
+ * failed. */
 static void borders_need_a_timed_chain(void **state)
 {
     calibrate_point points[5];
@@ -235,8 +234,6 @@ static void fits_reject_invalid_points(void **state)
         assert_true(junk[i] == 0 || !fit_points(&bad, 1, 0, &line));
     }
 }
-
-/* ------------------------------------------------------------------ measurements */
 
 static cost_record record(uint64_t key, double ns, float spread, int64_t when)
 {
@@ -386,8 +383,6 @@ static void old_measurements_are_dropped(void **state)
     free(many);
 }
 
-/* ------------------------------------------------------------------ the profile */
-
 static void make_profile(cost_profile *profile)
 {
     profile_provider *one = arena_array(&profile->arena, 1, sizeof *one);
@@ -523,8 +518,6 @@ static void corrupt_profiles_are_harmless(void **state)
     profile_deinit(&profile);
 }
 
-/* ------------------------------------------------------------------ memory */
-
 /* Uses both files. Called with the n-th allocation failing: must return a status, not leak, and keep the files intact.
  */
 static inlay_status use_files(void)
@@ -573,10 +566,8 @@ static void memory_may_run_out(void **state)
     assert_true(stored(2) == 200);
 }
 
-/* ------------------------------------------------------------------ displayed times */
-
-/* Only the models of providers with INLAY_PROVIDER_REFERENCE_CORE refer to that core, and are scaled for display: by the
- * provider, or if the node mostly computes. */
+/* Only the models of providers with INLAY_PROVIDER_REFERENCE_CORE refer to that core, and are scaled for display: by
+ * the provider, or if the node mostly computes. */
 static void modelled_times_are_scaled(void **state)
 {
     static const inlay_provider modelled = { .flags = INLAY_PROVIDER_REFERENCE_CORE }, other = { .flags = 0 };

@@ -264,8 +264,6 @@ static void contradicting_sizes_are_harmless(void **state)
     drop(&rig, &wire);
 }
 
-/* ------------------------------------------------------------------ keys */
-
 /* One layer: y = op(x, w), with an attribute. */
 struct layer {
     const char *op, *names; /* of x, w, y */

@@ -270,8 +270,6 @@ static void ranks_follow_the_data(void **state)
     inlay_session_destroy(session);
 }
 
-/* ------------------------------------------------------------------ calibrate */
-
 static void calibrate_measures_a_device(void **state)
 {
     static const uint32_t one = 1;

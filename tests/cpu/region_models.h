@@ -86,8 +86,6 @@ static inline uint32_t model_binary(region_model *model, const char *op, uint32_
     return model_plain(model, op, inputs);
 }
 
-/* ------------------------------------------------------------------ images */
-
 static inline uint32_t model_conv(region_model *model, uint32_t x, int64_t in, int64_t out, int64_t kernel,
                                   int64_t group, bool bias)
 {
@@ -259,8 +257,6 @@ static inline void write_image_model(region_model *model, uint64_t seed, uint32_
 {
     write_image_model_of(model, seed, steps, out_channels, false);
 }
-
-/* ------------------------------------------------------------------ sequences */
 
 enum { WIDTH = 32, HEADS = 4 };
 

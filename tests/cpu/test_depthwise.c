@@ -75,8 +75,8 @@ static void windows(void **state)
     }
 }
 
-/* Kernels of many taps, of one channel or several, in one and two dimensions, so large that rows and columns are divided
- * among units: padding on every side, dilation, and a stride between rows. */
+/* Kernels of many taps, of one channel or several, in one and two dimensions, so large that rows and columns are
+ * divided among units: padding on every side, dilation, and a stride between rows. */
 static void many_taps(void **state)
 {
     uint64_t dice = 8;

@@ -198,8 +198,6 @@ static void check(const struct shape *s)
     rig_close(&one);
 }
 
-/* ------------------------------------------------------------------ random shapes */
-
 static void fill(float *to, int count, uint64_t *dice)
 {
     for (int i = 0; i < count; i++)
@@ -260,8 +258,6 @@ static void random_shapes(void **state)
         done++;
     }
 }
-
-/* ------------------------------------------------------------------ hard images */
 
 static void set_one(const struct shape *s, int image, int channel, int row, int column, float value)
 {
@@ -362,8 +358,8 @@ static void hard_images(void **state)
     }
 }
 
-/* With precision fast only infinite pixels are summed directly: noise gives the same bits, so its results are not direct
- * sums with f32 either, and bright pixels exceed the bound, which shows that they are hard. */
+/* With precision fast only infinite pixels are summed directly: noise gives the same bits, so its results are not
+ * direct sums with f32 either, and bright pixels exceed the bound, which shows that they are hard. */
 static void unguarded(void **state)
 {
     const struct shape s = { .images = 2,
@@ -400,8 +396,6 @@ static void unguarded(void **state)
     rig_close(&bounded);
     rig_close(&fast);
 }
-
-/* ------------------------------------------------------------------ weights and options that exclude FFT */
 
 static void expect_not(const char *why, const char *precision)
 {

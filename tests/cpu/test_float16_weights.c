@@ -1,5 +1,5 @@
-/* Constants of float16 and bfloat16 that are cast to float. If only GEMMs and convolutions read them, each pack converts
- * them; otherwise they are folded. The results must equal the reference's on floats. */
+/* Constants of float16 and bfloat16 that are cast to float. If only GEMMs and convolutions read them, each pack
+ * converts them; otherwise they are folded. The results must equal the reference's on floats. */
 #include "rig.h"
 #include "session/session.h"
 #include <math.h>

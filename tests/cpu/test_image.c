@@ -291,7 +291,8 @@ static void pools(void **state)
     }
 }
 
-/* Pools of volumes, row-major and channels-last: windows inside, across the sides, and with slices in the padding only. */
+/* Pools of volumes, row-major and channels-last: windows inside, across the sides, and with slices in the padding
+ * only. */
 static void volumes(void **state)
 {
     static const int channels[] = { 3, 37 };

@@ -152,8 +152,6 @@ static void every_product(void **state)
     expect_products("x : 3,900,70\nz : 3,70,9\nk = MatMul(x, z)\ny = Relu(k)\n-> y", "2");
 }
 
-/* ------------------------------------------------------------------ explanations */
-
 static void explain(const struct rig *rig, const char *format, struct text_buffer *out)
 {
     const inlay_explain_options how = { .struct_size = sizeof how, .format = format, .flags = INLAY_EXPLAIN_KERNELS };
@@ -396,8 +394,6 @@ static void products_explained(void **state)
     rig_close(&rig);
     text_buffer_free(&told);
 }
-
-/* ------------------------------------------------------------------ Winograd's error */
 
 /* Two layers: one whose weights cancel, as those of edge filters do, and an ordinary one. */
 static void cancelling_layers(char *script, size_t bytes)

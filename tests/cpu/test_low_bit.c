@@ -29,8 +29,6 @@ static const struct {
 };
 enum { TYPES = sizeof types / sizeof *types };
 
-/* ------------------------------------------------------------------ writing models */
-
 struct weights {
     int type;
     int axis;      /* of the scales; -1: one scale for all */
@@ -110,8 +108,6 @@ static int64_t put_weights(struct wire *wire, const char *name, const struct wei
     wire_end(wire, node);
     return (count * bits + 7) / 8 + 4 * scales + (of->zeros ? (scales * bits + 7) / 8 : 0);
 }
-
-/* ------------------------------------------------------------------ layers */
 
 struct layer {
     const char *name, *op;
@@ -216,8 +212,6 @@ static int64_t write_layer(struct wire *wire, const struct layer *layer, const s
     wire_end(wire, mark);
     return bytes;
 }
-
-/* ------------------------------------------------------------------ running */
 
 static void run_layer(const struct layer *layer, const struct weights *of, uint64_t seed, const char *const *options,
                       const float *input, float *output, int64_t *count, int64_t *held, int64_t *bytes)

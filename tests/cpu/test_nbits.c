@@ -18,8 +18,6 @@ static int32_t noise_code(int bits)
     return (int32_t)(random % 4 == 0 ? 0 : random % 4 == 1 ? most : random / 4 % (most + 1));
 }
 
-/* ------------------------------------------------------------------ writing models */
-
 /* Writes elements of `bits` bits, packed from the low bits on; rows of `row` elements begin with a new byte. */
 static void put_integers(struct wire *wire, const char *name, int dtype, uint32_t rank, const int64_t *dims,
                          const int32_t *q, int64_t count, int bits, int64_t row)
@@ -67,8 +65,6 @@ static wire_mark contributed(struct wire *wire, const char *op, const char *inpu
     wire_text(wire, 7, "com.microsoft");
     return mark;
 }
-
-/* ------------------------------------------------------------------ running */
 
 static void expect(struct wire *wire, const char *const *options, const float *input, int64_t rows, const double *want,
                    const double *bound, int64_t columns, const char *what)
@@ -127,8 +123,6 @@ static const struct {
     { { "providers", "cpu,reference", "reproducible", "1", "cpu.activations", "exact", NULL }, 0 },
 };
 enum { WAYS = sizeof ways / sizeof *ways };
-
-/* ------------------------------------------------------------------ DequantizeLinear */
 
 static const struct {
     const char *name;
@@ -329,8 +323,6 @@ static void not_finite(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ com.microsoft */
-
 struct nbits {
     int bits;
     int64_t block;
@@ -529,8 +521,6 @@ static void gathered(void **state)
             rig_close(&rig);
         }
 }
-
-/* ------------------------------------------------------------------ inconsistent files */
 
 static void contradictions(void **state)
 {

@@ -1,5 +1,5 @@
-/* Layers with every precision, known and unknown sizes, and many numbers of channels: a session runs all sizes, whatever
- * kernels its weights were packed for before, and the results are those of the reference.
+/* Layers with every precision, known and unknown sizes, and many numbers of channels: a session runs all sizes,
+ * whatever kernels its weights were packed for before, and the results are those of the reference.
  *
  *     test_cpu_precisions [all]       all numbers of channels from 1 to 64 */
 #include "compare.h"
@@ -29,8 +29,6 @@ static void add_codes(const char *name, const char *type, const char *shape, int
         add("%s%d", i > 0 ? "," : "", zeros ? 0 : (int)random_below(&seed, 100));
     add("\n");
 }
-
-/* ------------------------------------------------------------------ layers of `channels`, of an image or of rows */
 
 static void add_image(int channels, bool known)
 {
@@ -192,8 +190,6 @@ static const struct layer {
     { "quantized_matrix", quantized_matrix, false },
     { "dynamic_matrix", dynamic_matrix, false },
 };
-
-/* ------------------------------------------------------------------ the comparison */
 
 static struct rig open_with(const char *providers, const char *precision, const struct layer *layer, int channels)
 {

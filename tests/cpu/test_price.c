@@ -1,6 +1,6 @@
-/* Prices of fused attention, and of elementwise chains: a region computes a chain in one loop, so its price has the memory traffic of the
- * chain, not of each operator. If another provider takes an operator out of the chain, the parts cost more than the
- * whole. */
+/* Prices of fused attention, and of elementwise chains: a region computes a chain in one loop, so its price has the
+ * memory traffic of the chain, not of each operator. If another provider takes an operator out of the chain, the parts
+ * cost more than the whole. */
 #include "compare.h"
 #include "text_buffer.h"
 #include "random.h"

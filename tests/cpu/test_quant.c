@@ -7,8 +7,6 @@
 
 enum { U8 = INLAY_UINT8, S8 = INLAY_INT8, I32 = INLAY_INT32 };
 
-/* ------------------------------------------------------------------ writing */
-
 /* An integer constant with elements between low and high. */
 static const char *ints(region_model *model, int dtype, uint32_t rank, const int64_t *dims, int64_t low, int64_t high)
 {
@@ -80,8 +78,6 @@ static void close_graph(region_model *model, wire_mark mark, uint32_t y, int dty
     mw_value(&model->wire, MW_OUTPUT, name, dtype, NULL);
     wire_end(&model->wire, mark);
 }
-
-/* ------------------------------------------------------------------ comparing */
 
 static struct rig open_rig(const struct wire *wire, const char *providers, const char *level, const char *threads)
 {
@@ -171,8 +167,6 @@ static void against_reference(region_model *model, uint64_t seed, int dtype, uin
     rig_close(&theirs);
     wire_deinit(&model->wire);
 }
-
-/* ------------------------------------------------------------------ convolutions */
 
 /* Adds scales around `middle`; 0: scales of exactly 1/32. */
 static void put_scale_of_conv(region_model *model, struct list *list, uint32_t rank, int64_t count, float middle)
@@ -386,8 +380,6 @@ static void convolutions(void **state)
         one_integer_conv(seed);
 }
 
-/* ------------------------------------------------------------------ products */
-
 /* MatMulInteger, alone or in the pattern into which dynamic quantization converts a MatMul. */
 static void one_product(uint64_t seed)
 {
@@ -495,8 +487,6 @@ static void products(void **state)
     for (uint64_t seed = 1; seed <= 60; seed++)
         one_linear_product(seed);
 }
-
-/* ------------------------------------------------------------------ between DequantizeLinear and QuantizeLinear */
 
 struct network {
     region_model model;
@@ -620,8 +610,6 @@ static void networks(void **state)
     for (uint64_t seed = 1; seed <= 120; seed++)
         one_network(seed);
 }
-
-/* ------------------------------------------------------------------ convolutions that end in floats */
 
 /* Weights with any zero point, with one scale or one per filter. */
 static void put_any_weights(struct network *network, struct list *list, const int64_t *dims, bool centred)

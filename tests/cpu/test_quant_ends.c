@@ -8,8 +8,6 @@
 enum { U8 = INLAY_UINT8, S8 = INLAY_INT8, I32 = INLAY_INT32, F32 = INLAY_FLOAT };
 enum { MOST_AXES = 5, MOST_VALUES = 1 << 20, MOST_FILTERS = 64, IMAGES = 2, SIDE = 5 };
 
-/* ------------------------------------------------------------------ rows */
-
 /* x and w are bytes; xf and wf are the floats of DequantizeLinear. y: the type of the output, U8 for both bytes. */
 static const struct form {
     const char *op, *inputs;
@@ -124,8 +122,6 @@ static void fill_row(struct row *row, int w_zero, int x_zero, int y_zero, uint64
     row->y_scale = (float)ldexp(1, -4 + ilogb((double)each) / 2);
 }
 
-/* ------------------------------------------------------------------ the model */
-
 static void put_integers(struct wire *wire, const char *name, int dtype, uint32_t rank, const int64_t *dims,
                          const int32_t *values)
 {
@@ -193,8 +189,6 @@ static void write_row(const struct row *row, struct wire *wire)
     mw_value(wire, MW_OUTPUT, "y", form->y == U8 ? row->y_type : form->y, NULL);
     wire_end(wire, graph);
 }
-
-/* ------------------------------------------------------------------ sums */
 
 /* The sum for one filter and the window whose first element is at `at`, minus the padding; *out_size: of the absolute
  * values of its products. */
@@ -291,8 +285,6 @@ static void check_all(const struct row *row, const inlay_value *y, const char *w
         check(row, y, i, filter, sum, size, what);
     }
 }
-
-/* ------------------------------------------------------------------ running */
 
 static void run_row(const struct row *row, const char *providers, const char *level, const char *threads)
 {

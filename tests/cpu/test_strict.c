@@ -99,8 +99,6 @@ static void only_plain_sums(void **state)
         }
 }
 
-/* ------------------------------------------------------------------ chains */
-
 /* A GEMM [m, k] by [k, n], or a convolution with windows of `side` x `side` of `in` channels in each of `groups`. */
 struct sums {
     const char *script; /* its outputs are y, w and x */

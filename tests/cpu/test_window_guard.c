@@ -53,8 +53,6 @@ static void sum_exactly(void)
     }
 }
 
-/* ------------------------------------------------------------------ pictures */
-
 static float *pixel_of(int image, int channel, int h, int q)
 {
     return &x[((image * IN + channel) * HEIGHT + h) * WIDTH + q];
@@ -162,8 +160,6 @@ static const struct {
     { "zeros but for a few", mostly_zeros },
     { "NaN and infinities", no_numbers },
 };
-
-/* ------------------------------------------------------------------ runs */
 
 static struct rig open_with(const char *script, const char *kernel, const char *threads, const char *precision)
 {

@@ -7,8 +7,6 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-/* ------------------------------------------------------------------ errors with given weights */
-
 enum { ORDINARY, NOTHING, WHOLE, CANCELLING, INFINITE, NOT_A_NUMBER, TINY, HUGE_ONES };
 
 /* Weights of kind `kind`; CANCELLING: the second half of the input channels cancels the first. */

@@ -15,8 +15,8 @@ static uint64_t peak_of(const char *script, int64_t batch)
 }
 
 /* A transposed convolution between two convolutions: its output, 32 x 32 pixels of 64 channels, is the largest tensor
- * of a run, and while it is computed, only its input and copies of the model's input and output may be allocated, too. The
- * products of all taps would be as large as the output again, or four times as large if windows overlap. */
+ * of a run, and while it is computed, only its input and copies of the model's input and output may be allocated, too.
+ * The products of all taps would be as large as the output again, or four times as large if windows overlap. */
 static void transposed_products(void **state)
 {
     static const char *const windows[] = { "w = [64,64,2,2]\na = Conv(x, v)\nb = ConvTranspose(a, w) strides=2,2\n",

@@ -53,8 +53,6 @@ static void expect_engines(int built, int loaded)
     logged.warnings[0] = '\0';
 }
 
-/* ------------------------------------------------------------------ models */
-
 typedef struct chain_model {
     const char *prefix; /* of all names */
     int layers[LAYERS]; /* number of the weights of each layer */
@@ -119,8 +117,6 @@ static void compute_chain(const chain_model *model, int64_t rows, const float *x
     }
     memcpy(y, now, (size_t)rows * WIDTH * sizeof *y);
 }
-
-/* ------------------------------------------------------------------ sessions */
 
 /* settings: pairs of name and value, ended by NULL. */
 static inlay_options *make_options(const char *const *settings)
@@ -217,8 +213,6 @@ static int remove_folder(void **state)
     return system(line);
 }
 
-/* ------------------------------------------------------------------ the key */
-
 static void equal_regions_share_an_engine(void **state)
 {
     static const char *const one_thread[] = { "intra_threads", "1", NULL };
@@ -290,8 +284,6 @@ static int use_again(const char *where)
     return logged.built == 0 ? logged.loaded : 99;
 }
 
-/* ------------------------------------------------------------------ damaged files */
-
 static void damaged_engines_are_built_again(void **state)
 {
     static const char *const damages[] = {
@@ -340,8 +332,6 @@ static void engines_above_the_limit_are_not_stored(void **state)
     expect_engines(LAYERS, 0);
 }
 
-/* ------------------------------------------------------------------ shapes that the run states */
-
 static void engines_for_shapes_are_cached(void **state)
 {
     chain_model model = usual;
@@ -366,8 +356,6 @@ static void engines_for_shapes_are_cached(void **state)
         inlay_session_destroy(session);
     }
 }
-
-/* ------------------------------------------------------------------ stopping the compiler */
 
 static int stop_at_engine(void *user, double fraction, const char *what)
 {
@@ -475,8 +463,6 @@ static void wrong_sizes_are_refused(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ several engines at a time */
-
 static void engines_are_built_at_the_same_time(void **state)
 {
     static const char *const slow[] = { "chip.compile_ms", "1500", "intra_threads", "4", NULL };
@@ -490,8 +476,6 @@ static void engines_are_built_at_the_same_time(void **state)
     assert_int_equal(logged.most, 1);
     expect_engines(LAYERS, 0);
 }
-
-/* ------------------------------------------------------------------ in the background */
 
 static int count_changes(void)
 {

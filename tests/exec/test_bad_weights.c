@@ -48,8 +48,6 @@ static void expect_error(struct wire *wire, const char *provider, const char *wh
     rig_close(&rig);
 }
 
-/* ------------------------------------------------------------------ DequantizeLinear */
-
 struct dequantized {
     int dtype;
     size_t bytes;      /* of w [32, 16] */
@@ -106,8 +104,6 @@ static void dequantize(void **state)
             one_dequantized(&rows[i], providers[provider]);
 }
 
-/* ------------------------------------------------------------------ MatMulNBits */
-
 static void packed(void **state)
 {
     static const struct {
@@ -154,8 +150,6 @@ static void packed(void **state)
         }
     }
 }
-
-/* ------------------------------------------------------------------ 16 bits */
 
 /* QuantizeLinear and DequantizeLinear with 16 bits before a matrix multiplication with 8-bit or 16-bit weights: the
  * result is that of the rounded floats. */

@@ -23,8 +23,6 @@
 
 enum { MAX_CALLERS = 4, MAX_SEEN = 64, SAMPLES = 600, EXCESS_SHARE = 4, SIZE = 192, FAILED = 1, SKIPPED = 77 };
 
-/* ------------------------------------------------------------------ the model: work for every provider */
-
 static void write_model(struct wire *wire)
 {
     static const int64_t dims[] = { SIZE, SIZE };
@@ -115,8 +113,6 @@ static bool all_are_active(void)
     return true;
 }
 
-/* ------------------------------------------------------------------ callers */
-
 static uint32_t stop, failed, running;
 
 /* Runs every session, one after another, in separate contexts, until `stop` is set. */
@@ -143,8 +139,6 @@ static void *call(void *user)
     inlay_value_unref(value);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ counting */
 
 struct counts {
     uint32_t threads, runnable;
@@ -189,8 +183,6 @@ static struct counts count_threads(void)
         (void)closedir(dir);
     return counts;
 }
-
-/* ------------------------------------------------------------------ one case */
 
 typedef struct budget_case {
     int cpus; /* CPUs that the process may use */

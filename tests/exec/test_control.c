@@ -159,8 +159,8 @@ static void carried_values(void **state)
     rig_close(&rig);
 }
 
-/* Without an iteration, scan outputs have no row, and rows of the size that a first iteration would make. Names of sizes
- * are those of the inputs, and the body declares none. */
+/* Without an iteration, scan outputs have no row, and rows of the size that a first iteration would make. Names of
+ * sizes are those of the inputs, and the body declares none. */
 static void no_iteration(void **state)
 {
     static const char *const levels[] = { "0", "99" };

@@ -187,8 +187,6 @@ static void equal_to_fresh_sessions(void **state)
             check_script(&scripts[i], provider_lists[plugin]);
 }
 
-/* ------------------------------------------------------------------ shapes of plans */
-
 enum { MOST_TEXT = 4096, MOST_VALUES = 16, SIZE_CHANGES = 24, GENERATED = 24 };
 
 /* Writes a random script. Its inputs are x : N,8 and y : M,8, and all values have rows of 8 numbers; rows may be known

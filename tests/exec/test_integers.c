@@ -63,8 +63,6 @@ static inlay_status open_and_run(struct rig *rig, struct wire *wire, const char 
     return inlay_context_run(rig->context, NULL, diag);
 }
 
-/* ------------------------------------------------------------------ division */
-
 struct division {
     const char *op;
     int64_t fmod;
@@ -299,8 +297,6 @@ static void lowest_by_minus_one(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ Cast of values out of range */
-
 enum { VALUES = 12 };
 static const double cast_from[VALUES] = {
     300, -1, -129, 255.9, -0.9, 3e9, -3e9, 1e20, -1e20, NAN, INFINITY, -INFINITY
@@ -425,8 +421,6 @@ static void strings_and_wider_types(void **state)
         rig_close(&rig);
     }
 }
-
-/* ------------------------------------------------------------------ tensor sizes that are too large */
 
 typedef struct size_row {
     const char *op, *inputs; /* "v" is the tensor of sizes, "x" is float [2, 3] */

@@ -135,8 +135,6 @@ static const struct row microsoft[] = {
     { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;tokenexp=s:(", "S[1]=a", "S[1,1]", "pattern" },
 };
 
-/* ------------------------------------------------------------------ parsing rows */
-
 /* Splits "a,b,c" into at most ROOM strings. */
 static uint32_t cut(char *text, char **out)
 {
@@ -294,8 +292,6 @@ static void contributed(void **state)
     for (size_t i = 0; i < sizeof microsoft / sizeof microsoft[0]; i++)
         run_row(&microsoft[i], "com.microsoft");
 }
-
-/* ------------------------------------------ binary tree classifiers with weights of one class */
 
 #include "tree_grid.inc"
 

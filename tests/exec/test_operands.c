@@ -1,6 +1,6 @@
-/* Operands that operators normally have as constants (axes, sizes, bounds), computed at run time: every operator that has
- * some, with outputs of free and declared sizes, and of sizes that do not depend on the operands, on every provider.
- * Results are those of the same model with constants. */
+/* Operands that operators normally have as constants (axes, sizes, bounds), computed at run time: every operator that
+ * has some, with outputs of free and declared sizes, and of sizes that do not depend on the operands, on every
+ * provider. Results are those of the same model with constants. */
 #include "graph_script.h"
 
 enum { MOST_OPERANDS = 6 };

@@ -19,8 +19,6 @@
 static uint32_t seed = 1;
 static int cases = 10; /* per family */
 
-/* ------------------------------------------------------------------ numbers and text */
-
 static uint64_t drawn;
 
 /* Returns a random number in [0, n). */
@@ -66,7 +64,7 @@ static void add(const char *format, ...)
     va_end(list);
 }
 
-/* ------------------------------------------ families: each writes a script and returns its opset
+/* Families: each writes a script and returns its opset.
  *
  * An argument list has at most one call that draws: the order of its evaluation differs between architectures. */
 
@@ -408,8 +406,6 @@ static const struct family {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* ------------------------------------------------------------------ random division of loops */
-
 static uint32_t workers; /* workers of loops; 0: loops are not changed */
 static bool in_loop;
 static uint32_t this_worker;
@@ -455,8 +451,6 @@ inlay_status __wrap_threads_parallel_for(const inlay_run *run, int64_t count, in
     this_worker = outer;
     return status;
 }
-
-/* ------------------------------------------------------------------ all families */
 
 static const struct variant variants[] = {
     { "by cost", { NULL } },
@@ -568,8 +562,8 @@ static void loops_were_divided(void **state)
     assert_true(was_divided);
 }
 
-/* Prints a hash of the outputs of each case with reproducible=cpu, which levels.sh compares between instruction levels. All
- * NaN are equal. */
+/* Prints a hash of the outputs of each case with reproducible=cpu, which levels.sh compares between instruction levels.
+ * All NaN are equal. */
 static int print_hashes(const char *threads)
 {
     static const struct variant uniform = { "uniform", { "providers", "cpu,reference", "reproducible", "cpu", NULL } };

@@ -1,5 +1,5 @@
-/* Option reproducible=cpu chooses the kernels of provider cpu for the whole process. ctest runs this program once for each
- * order of sessions:
+/* Option reproducible=cpu chooses the kernels of provider cpu for the whole process. ctest runs this program once for
+ * each order of sessions:
  *   test_exec_reproducible           the first session sets the option
  *   test_exec_reproducible default   the first session does not set it */
 #include "graph_script.h"
@@ -8,8 +8,8 @@
 static bool default_first;
 static const char model[] = "x : 5,333\nw = [333,47]\nb = [47]\np = Gemm(x, w, b)\ny = Sigmoid(p)\n-> y";
 
-/* Runs the model with these providers (NULL: all) and this value of option reproducible. Returns false if the session could
- * not be created. */
+/* Runs the model with these providers (NULL: all) and this value of option reproducible. Returns false if the session
+ * could not be created. */
 static bool run(const char *providers, const char *reproducible, struct rig *out, inlay_diag *diag)
 {
     inlay_options *options = NULL;

@@ -348,8 +348,8 @@ static void together_as_alone(void **state)
         }
 }
 
-/* A prompt that is read in parts, or continued from a copy of its beginning, has the logits of one that is read at once,
- * with option reproducible bit for bit. */
+/* A prompt that is read in parts, or continued from a copy of its beginning, has the logits of one that is read at
+ * once, with option reproducible bit for bit. */
 static void parts_as_whole(void **state)
 {
     (void)state;

@@ -117,8 +117,6 @@ static void by_kernels(const char *script, int64_t opset, const char *const *ker
     }
 }
 
-/* ------------------------------------------------------------------ matrix multiplications */
-
 static void products(void **state)
 {
     static const char *const kernels[] = { "packed" };
@@ -166,8 +164,6 @@ static void computed_products(void **state)
         }
     }
 }
-
-/* ------------------------------------------------------------------ convolutions */
 
 static void convolutions(void **state)
 {
@@ -222,8 +218,6 @@ static void blocks(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         by_providers(rows[i], 13);
 }
-
-/* ------------------------------------------------------------------ reductions and operators that contain them */
 
 static void reductions(void **state)
 {
@@ -313,8 +307,6 @@ static void recurrences(void **state)
         by_providers(rows[i], 14);
 }
 
-/* ------------------------------------------------------------------ int8 and others */
-
 #define BYTES "xs = [] 0.03\nws = [] 0.01\nx8 = QuantizeLinear(x, xs)\nw8 = QuantizeLinear(w, ws)\n"
 
 static void bytes(void **state)
@@ -361,8 +353,6 @@ static void elements(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         by_providers(rows[i], 20);
 }
-
-/* ------------------------------------------------------------------ reproducible */
 
 /* Compares the result of one row with that of the same row as the first of several rows. */
 static void rows_alone(void **state)

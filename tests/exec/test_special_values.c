@@ -147,8 +147,6 @@ static void expect_none_wrong(void)
         fail_msg("%d results differ from those of level 0", wrong);
 }
 
-/* ------------------------------------------------------------------ attention */
-
 /* From the scores s to the input a of Softmax. pad, hole: conditions on keys and on scores; m, n: additive masks. */
 static const char *const masks[] = {
     "a = Identity(s)",
@@ -284,8 +282,6 @@ static void attention_on_each_provider(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ formulas of operators */
-
 /* An operator, and the same formula as operators that are executed one by one. */
 static const struct {
     const char *inputs, *op, *formula;
@@ -412,8 +408,6 @@ static void computed_shape_of_nothing(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ numbers as strings */
-
 static void texts(void **state)
 {
     static const struct {
@@ -463,8 +457,6 @@ static void texts(void **state)
             rig_close(&rig);
         }
 }
-
-/* ------------------------------------------------------------------ empty tensors */
 
 static void no_elements(void **state)
 {
@@ -649,8 +641,6 @@ static void odd_windows(void **state)
     expect_none_wrong();
 }
 
-/* ------------------------------------------------------------------ sizes that do not fit */
-
 /* Runs at a size that a node refuses, and returns the message after the name of the node. */
 static const char *refusal_of(struct rig *rig, const char *dims, const char *script, inlay_diag *diag)
 {
@@ -699,8 +689,6 @@ static void refused_sizes(void **state)
         }
     }
 }
-
-/* ------------------------------------------------------------------ the whole range of numbers */
 
 /* Operators of x, [8,7], or of x4, the same as [2,4,7,1] (marked by "4"). Those marked by "~" have a relative
  * accuracy over the whole range, even if their result is small. */

@@ -7,8 +7,6 @@
 #include "counting.h"
 #include "../cpu/loops.h"
 
-/* ------------------------------------------------------------------ models */
-
 static void run_at(struct rig *rig, inlay_value *input)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -125,8 +123,6 @@ static void bodies(void **state)
           (const char *const[]){ "providers", "reference", NULL }, 3, 0);
 }
 
-/* ------------------------------------------------------------------ decoding */
-
 enum { HEADS = 4, SHARED = 2, SIZE = 16, WARM = 40, TOKENS = 60, ROOM = 128 };
 
 static void bind_floats(struct rig *rig, uint32_t input, uint32_t rank, const int64_t *dims, bool ones)
@@ -203,10 +199,10 @@ static void tokens(void **state)
         for (int64_t t = 0; t < WARM + TOKENS; t++)
             read_token(&rig, k == 0, t);
         assert_int_equal(inlay_context_state_length(rig.context), WARM + TOKENS);
-        /* Memory of growing values grows rarely, by a quarter. That of a plan grows rarely, too, to twice its size, once
-         * for each of the plans that are kept: it holds the elements of integer tensors that shape inference knows, here
-         * the positions, one for each token. Below AVX2 the provider cpu declines int8 matrix multiplications once their
-         * sizes are known, and the host stores each refusal. */
+        /* Memory of growing values grows rarely, by a quarter. That of a plan grows rarely, too, to twice its size,
+         * once for each of the plans that are kept: it holds the elements of integer tensors that shape inference
+         * knows, here the positions, one for each token. Below AVX2 the provider cpu declines int8 matrix
+         * multiplications once their sizes are known, and the host stores each refusal. */
         if (info.in_place == 1 && !is_below_avx2() && atomic_load(&allocations) > TOKENS / 10)
             fail_msg("decoder %zu: %u allocations in %d tokens", k, atomic_load(&allocations), TOKENS);
         rig_close(&rig);

@@ -32,8 +32,6 @@ static struct rig open_script(const char *script, const char *inter, const char 
     return rig;
 }
 
-/* ------------------------------------------------------------------ the plan */
-
 static uint32_t branches_of(const struct rig *rig)
 {
     const struct plan *plan = rig->session->main->kept.plans;
@@ -92,8 +90,6 @@ static void expect_whole(const branch_group *group)
         }
     assert_int_equal(seen, group->end - group->first);
 }
-
-/* ------------------------------------------------------------------ equal results */
 
 #define CHAIN(n, op)                                                                                                   \
     "a" #n " = CumSum(x, k) reverse=" #op "\nb" #n " = Softmax(a" #n ")\nc" #n " = ReduceMax(b" #n ") axes=1,\n"
@@ -190,8 +186,6 @@ static void new_sizes(void **state)
     rig_close(&one);
     rig_close(&many);
 }
-
-/* ------------------------------------------------------------------ sequential steps, failures */
 
 /* Branches that take less time than waking the threads stay sequential. */
 static void small_branches(void **state)

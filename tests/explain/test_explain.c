@@ -6,8 +6,6 @@
 #include <jansson.h>
 #include <math.h>
 
-/* ------------------------------------------------------------------ helpers */
-
 static struct text_buffer explain(const inlay_session *session, inlay_explain_options options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -138,8 +136,6 @@ static struct rig chain(uint32_t count, const char *const *options)
 {
     return chain_of(count, "2,3", options);
 }
-
-/* ------------------------------------------------------------------ tests */
 
 static void test_sizes(void **state)
 {
@@ -727,7 +723,7 @@ static void test_nodes(void **state)
     rig_close(&rig);
 }
 
-/* ------------------------------------------------------------------ reasons
+/* Reasons.
  *
  * Situations of two providers, each with memory limits, pins and policies. The truth about a node comes from a session
  * in which only this node is moved. */

@@ -21,8 +21,6 @@ struct model_set {
     size_t attribute_count;
 };
 
-/* ------------------------------------------------------------------ random numbers */
-
 int64_t random_extreme(uint64_t *seed)
 {
     static const int64_t ends[] = {
@@ -79,8 +77,6 @@ static double extreme_float(uint64_t *seed)
         return ends[at];
     return at % 3 == 0 ? (double)NAN : at % 3 == 1 ? (double)INFINITY : -(double)INFINITY;
 }
-
-/* ------------------------------------------------------------------ the set of models */
 
 static tree_field *read_file(const char *path)
 {
@@ -148,8 +144,6 @@ size_t model_set_count(const struct model_set *model_set)
 {
     return model_set->count;
 }
-
-/* ------------------------------------------------------------------ single changes */
 
 static size_t encode(uint8_t to[10], uint64_t value)
 {

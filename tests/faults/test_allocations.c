@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ an allocator that fails on request
+/* An allocator that fails on request.
  *
  * Defined in the program, these functions replace those of libc for every loaded library, including plugins. */
 
@@ -107,8 +107,6 @@ void free(void *p)
         __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
     __libc_free(p);
 }
-
-/* ------------------------------------------------------------------ an attempt */
 
 static inlay_status bind_inputs(inlay_session *session, inlay_context *context, inlay_diag *diag)
 {

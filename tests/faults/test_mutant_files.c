@@ -41,8 +41,6 @@ static void check_message(inlay_status status, const inlay_diag *diag, const cha
     abort();
 }
 
-/* ------------------------------------------------------------------ the files */
-
 struct saved_file {
     char path[512]; /* relative to the folder */
     uint8_t *bytes;
@@ -120,8 +118,6 @@ static void restore(void)
     for (size_t i = 0; i < file_count; i++)
         write_file(files[i].path, files[i].bytes, files[i].count);
 }
-
-/* ------------------------------------------------------------------ the original files */
 
 static void external(onnx_bytes *graph, const char *name, uint32_t rank, const int64_t *dims, int64_t offset,
                      int64_t bytes)
@@ -318,8 +314,6 @@ static void prepare(float *output)
     walk("", true);
     require(file_count > 5 && file_count < MAX_FILES, "unexpected number of files");
 }
-
-/* ------------------------------------------------------------------ a mutant */
 
 static size_t change_word(uint8_t *to, size_t count, uint64_t *seed)
 {

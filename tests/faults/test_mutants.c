@@ -182,8 +182,6 @@ static const char *const cases[] = {
     "pytorch-converted/test_PixelShuffle",
 };
 
-/* ------------------------------------------------------------------ one mutant */
-
 static uint64_t seed_of_mutant(uint64_t seed, uint64_t number)
 {
     uint64_t own = seed * UINT64_C(0xd1342543de82ef95) + number * UINT64_C(0x2545f4914f6cdd1d);
@@ -325,8 +323,6 @@ static bool try_model(const uint8_t *data, size_t bytes, uint64_t *seed, bool ve
     inlay_options_destroy(options);
     return status == INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ all mutants */
 
 static const char *paths[MAX_PATHS];
 static size_t path_count;

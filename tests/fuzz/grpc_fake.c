@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ stubs of the rest of the server */
-
 bool supervise_is_worker(void)
 {
     return false;
@@ -86,8 +84,6 @@ void grpc_resume(front_task *task)
 {
     (void)task; /* no call waits for another thread */
 }
-
-/* ------------------------------------------------------------------ methods */
 
 static void echo(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
 {
@@ -167,8 +163,6 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
     call_pack(call, &call->decoded->base);
 }
 
-/* ------------------------------------------------------------------ the connection */
-
 bool fake_open(fake_link *link)
 {
     memset(link, 0, sizeof *link);
@@ -205,8 +199,6 @@ void fake_close(fake_link *link)
     if (link->counts.exchanges != 0)
         __builtin_trap(); /* a call that did not end */
 }
-
-/* ------------------------------------------------------------------ a client */
 
 static const char *const paths[] = { "/inference.GRPCInferenceService/ModelInfer",
                                      "/inference.GRPCInferenceService/ModelStreamInfer",

@@ -227,8 +227,6 @@ static void wrong_files_are_refused(void **state)
     assert_non_null(strstr(error, "/nowhere/tokenizer.json"));
 }
 
-/* ------------------------------------------------------------------ the sampler */
-
 enum { COUNT = 5 };
 
 static int64_t next(struct sampler *sampling, const float *logits, const int64_t *seen, size_t seen_count)

@@ -1,5 +1,5 @@
-/* Sessions that load plugins at the same time: who needs only what is known does not wait for a plugin that hangs in its
- * probe, who needs the same file shares the probe, and each file is loaded once. */
+/* Sessions that load plugins at the same time: who needs only what is known does not wait for a plugin that hangs in
+ * its probe, who needs the same file shares the probe, and each file is loaded once. */
 #include "folder.h"
 #include "plugin/admit.h"
 #include <pthread.h>
@@ -8,8 +8,6 @@
 #include <sys/wait.h>
 
 enum { LONG_MS = 600000 }; /* the time limit of probes that wait for this test */
-
-/* ------------------------------------------------------------------ a plugin that hangs in its probe */
 
 /* A pipe at which variant `gate` of evil.c waits in its constructor. */
 struct gate {
@@ -134,8 +132,6 @@ static void children_probe_for_themselves(void **state)
     folder_remove(&slow);
 }
 
-/* ------------------------------------------------------------------ one probe for several sessions */
-
 static void begin(const struct folder *folder, const char *name, struct admission *admission)
 {
     const plugin_search search = { .probe_ms = LONG_MS, .verdict_dir = folder->verdicts };
@@ -227,8 +223,6 @@ static void a_starter_that_leaves_does_not_end_the_probe(void **state)
     (void)pthread_barrier_destroy(&starter.joined);
     folder_remove(&folder);
 }
-
-/* ------------------------------------------------------------------ many sessions */
 
 enum { SESSIONS = 4, ROUNDS = 3 };
 

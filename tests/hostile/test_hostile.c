@@ -310,8 +310,6 @@ static void without_probe_marks_still_count(void **state)
     folder_remove(&folder);
 }
 
-/* ------------------------------------------------------------------ broken files */
-
 static void check_corrupt(const struct folder *folder, const void *data, size_t bytes, const char *words)
 {
     plugin_set *set;

@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <dlfcn.h>
 
-/* ------------------------------------------------------------------ a hook before dlopen */
-
 void *__real_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags);
 static void (*before_dlopen)(void);
@@ -16,8 +14,6 @@ void *__wrap_dlopen(const char *path, int flags)
         before_dlopen();
     return __real_dlopen(path, flags);
 }
-
-/* ------------------------------------------------------------------ modes and owners */
 
 static void refuse_dir(const struct folder *folder, const char *words)
 {
@@ -124,8 +120,6 @@ static void files(void **state)
     folder_remove(&folder);
 }
 
-/* ------------------------------------------------------------------ replaced files */
-
 static struct folder swap_folder;
 
 static void exchange(void)
@@ -207,8 +201,6 @@ static void changing_links(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     folder_remove(&folder);
 }
-
-/* ------------------------------------------------------------------ checksums */
 
 static void only_listed_files(void **state)
 {

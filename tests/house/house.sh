@@ -26,6 +26,9 @@ python3 "$here/uncalled.py" "$source" || fail "functions that nothing calls (abo
 
 python3 "$here/names.py" "$source" || fail "names that were replaced are used again (above)"
 
+python3 "$here/form.py" "$source" || fail "lines are too long, or comments are banners (above)"
+[ "$(python3 "$here/form.py" "$source" --planted | wc -l)" = 2 ] || fail "planted faults of form were not found"
+
 python3 "$here/generators.py" "$source" || fail "tests have random number generators of their own (above)"
 
 copy=$(mktemp -d)

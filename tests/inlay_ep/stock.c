@@ -1,5 +1,5 @@
-/* libinlay_ep.so in ONNX Runtime's own library: models run with it and without it, with equal results. ORT_LIBRARY is the
- * path of that library. */
+/* libinlay_ep.so in ONNX Runtime's own library: models run with it and without it, with equal results. ORT_LIBRARY is
+ * the path of that library. */
 #include "stock.h"
 #include "random.h"
 #include <dirent.h>
@@ -74,8 +74,6 @@ static void run_both(const struct model *of, OrtSession *stock, OrtSession *ours
     for (size_t i = 0; i < input_count; i++)
         api->ReleaseValue(inputs[i]);
 }
-
-/* ------------------------------------------------------------------ models */
 
 /* A float initializer of random numbers. */
 static void weights(struct wire *wire, const char *name, uint32_t rank, const int64_t *dims)
@@ -346,8 +344,6 @@ static void test_models(void **state)
     api->ReleaseSessionOptions(options);
 }
 
-/* ------------------------------------------------------------------ threads and options */
-
 struct caller {
     OrtSession *stock, *with;
     uint64_t seed;
@@ -386,8 +382,6 @@ static void test_threads(void **state)
     api->ReleaseSessionOptions(stock_options);
     api->ReleaseSessionOptions(options);
 }
-
-/* ------------------------------------------------------------------ EPContext nodes */
 
 /* OrtCompileApi. */
 struct compile_api {
@@ -450,8 +444,8 @@ static void remove_folder(const char *folder)
     (void)rmdir(folder);
 }
 
-/* Each model is compiled, into EPContext nodes and into separate files; sessions of the result run only these nodes, with
- * equal results. */
+/* Each model is compiled, into EPContext nodes and into separate files; sessions of the result run only these nodes,
+ * with equal results. */
 static void test_compiled_models(void **state)
 {
     OrtSessionOptions *stock_options, *options = options_with("intra_threads", "1");

@@ -30,8 +30,6 @@ static inline int end(void **state)
     return ort_test_end(state);
 }
 
-/* ------------------------------------------------------------------ sessions */
-
 /* Options with inlay's provider; key is one of its options, or NULL. */
 static inline OrtSessionOptions *options_with(const char *key, const char *value)
 {
@@ -65,8 +63,6 @@ static inline size_t nodes_of_inlay(const OrtSession *session, size_t *out_group
     }
     return nodes;
 }
-
-/* ------------------------------------------------------------------ results */
 
 static inline void same_values(const char *name, const OrtValue *left, const OrtValue *right)
 {

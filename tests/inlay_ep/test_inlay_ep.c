@@ -1,5 +1,5 @@
-/* The factory of libinlay_ep.so, with the tables of the drop-in: they have all functions that a factory and the creation
- * of a provider need, but no graphs. */
+/* The factory of libinlay_ep.so, with the tables of the drop-in: they have all functions that a factory and the
+ * creation of a provider need, but no graphs. */
 #include "ort_test.h"
 #include "ep_types.h"
 #include "inlay/inlay.h"

@@ -59,8 +59,6 @@ static void opening(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ calls */
-
 static const float weights[WEIGHTS];
 static const inlay_dim dim = { .value = ELEMENTS }, weight_dim = { .value = WEIGHTS };
 static const inlay_value_info values[] = {

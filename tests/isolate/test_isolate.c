@@ -1,5 +1,5 @@
-/* Sessions with an isolated provider: whatever it does, the session gives the right answers, and nothing is left when it
- * is closed. */
+/* Sessions with an isolated provider: whatever it does, the session gives the right answers, and nothing is left when
+ * it is closed. */
 #include "fragile.h"
 #include "rig.h"
 #include "thread_count.h"
@@ -167,8 +167,6 @@ static void crashes_before_runs(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ many runs */
-
 enum { THREADS = 4, RUNS = 250 };
 
 struct worker {
@@ -223,8 +221,6 @@ static void no_answer_is_lost(void **state)
     assert_true(is_used(&rig));
     rig_close(&rig);
 }
-
-/* ------------------------------------------------------------------ other providers, other outputs */
 
 /* An isolated reference: sizes that depend on data, and strings, which stay with the provider in this process. */
 static void reference_is_isolated(void **state)
@@ -316,8 +312,6 @@ static void unknown_names_are_refused(void **state)
     rig_close(&rig);
 }
 
-/* ------------------------------------------------------------------ what is left */
-
 /* Calls `visit` for each process whose parent is `parent`; returns their number. */
 static int count_children(pid_t parent, pid_t *out_last)
 {
@@ -389,7 +383,8 @@ static bool maps_shared_memory(void)
     return found;
 }
 
-/* Constants of 256 KiB, whose pages in the shared memory are given back after compile, are there again after a restart. */
+/* Constants of 256 KiB, whose pages in the shared memory are given back after compile, are there again after a
+ * restart. */
 static void weights_survive_a_restart(void **state)
 {
     enum { SIDE = 256 };

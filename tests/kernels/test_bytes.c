@@ -62,8 +62,6 @@ static void fill_ending(byte_ending *ending, int32_t *first, float *scale, float
                              .flip = random_below(&seed, 2) == 0 ? 0 : 0x80 };
 }
 
-/* ------------------------------------------------------------------ tiles */
-
 static int shaped; /* of byte_tiles */
 
 /* tiles: used instead of set->multiply; NULL: not. A byte_set adds 128 to a signed input. */
@@ -145,8 +143,6 @@ static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, 
         }
     }
 }
-
-/* ------------------------------------------------------------------ depthwise convolutions */
 
 static void check_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels,
                          byte_block kind, byte_kind makes)

@@ -78,7 +78,8 @@ static void compare_with_reference(const char *providers, const char *option, co
 }
 
 #ifdef HAVE_ONEDNN
-/* With one thread, libdnnl starts none, also where it packs weights. The first test, before other sessions have threads. */
+/* With one thread, libdnnl starts none, also where it packs weights. The first test, before other sessions have
+ * threads. */
 static void one_thread(void **state)
 {
     const int before = thread_count();

@@ -65,8 +65,6 @@ static void expect(const struct level *level, const char *what, double got, doub
         fail_msg("%s, %s: %.9g, not %.9g", level->name, what, got, want);
 }
 
-/* ------------------------------------------------------------------ tiles */
-
 static void check_tile(const struct level *level, int rows, int64_t columns, int64_t depth, bool all)
 {
     const int64_t taps[] = { 3, 0 }, terms = 2 * depth, a_row = depth + 5;
@@ -225,8 +223,6 @@ static void functions(void **state)
         }
 }
 
-/* ------------------------------------------------------------------ products */
-
 static void check_product(const struct level *level, int64_t m, int64_t n, int64_t k)
 {
     const int64_t panels = (n + SGEMM_WIDTH - 1) / SGEMM_WIDTH, c_row = n + 3;
@@ -333,8 +329,8 @@ static void scores(void **state)
         }
 }
 
-/* Exponentials of masked scores are 0, not subnormal: the CPU does not report an underflow, which would take it a hundred
- * times as long as another result. */
+/* Exponentials of masked scores are 0, not subnormal: the CPU does not report an underflow, which would take it a
+ * hundred times as long as another result. */
 static void masked_scores(void **state)
 {
     static const float masked[] = { -88, -95, -103.5f, -1e4f, -3e38f, -INFINITY };
@@ -371,8 +367,6 @@ static void masked_scores(void **state)
             free(input), free(mask), free(output);
         }
 }
-
-/* ------------------------------------------------------------------ depthwise convolutions */
 
 /* Checks a row with three taps, addressed by a table of pixels and by strides. */
 static void check_depthwise(const struct level *level, int64_t channels, int32_t pixels, int64_t stride, bool reused)
@@ -718,8 +712,6 @@ static void depthwise(void **state)
                 }
 }
 
-/* ------------------------------------------------------------------ moves */
-
 static void moves(void **state)
 {
     (void)state;
@@ -774,8 +766,6 @@ static void turns(void **state)
                 free(x), free(y);
             }
 }
-
-/* ------------------------------------------------------------------ bytes */
 
 /* Quantization is exact, including ties, NaN and infinities. */
 static void bytes(void **state)

@@ -154,8 +154,6 @@ static void amx(void **state)
 #endif
 }
 
-/* ------------------------------------------------------------------ permission */
-
 #if defined(__x86_64__)
 static void forbid_arch_prctl(void)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Binds a node with one attribute of that operator, which has as many inputs and outputs as it needs. Returns the status;
- * text gets the error. */
+/* Binds a node with one attribute of that operator, which has as many inputs and outputs as it needs. Returns the
+ * status; text gets the error. */
 static inlay_status bind(const op_table *table, const op_row *row, const op_schema *schema,
                          const inlay_attr_info *attribute, char *text, size_t bytes)
 {

@@ -1,7 +1,7 @@
-/* Model files that other programs change while a session uses them: written over, cut short, full of holes, replaced. Each
- * run gives the result of the file as it was loaded, or fails with a sentence that names the file; the process lives,
- * other sessions go on, and no plug-in is blamed. The rows run in a child process, because cmocka has handlers for
- * SIGBUS of its own. */
+/* Model files that other programs change while a session uses them: written over, cut short, full of holes, replaced.
+ * Each run gives the result of the file as it was loaded, or fails with a sentence that names the file; the process
+ * lives, other sessions go on, and no plug-in is blamed. The rows run in a child process, because cmocka has handlers
+ * for SIGBUS of its own. */
 #include "cmocka_all.h"
 #include "graph_script.h"
 #include "inlay/inlay.h"
@@ -31,8 +31,6 @@ static float right[RESULTS];
             _exit(1);                                                                                                  \
         }                                                                                                              \
     } while (0)
-
-/* ------------------------------------------------------------------ files */
 
 /* Any later write changes a time of the past, however coarse the clock of the file system is. */
 static void make_old(const char *path)
@@ -68,8 +66,6 @@ static off_t size_of(const char *path)
     EXPECT(stat(path, &st) == 0, "%s", path);
     return st.st_size;
 }
-
-/* ------------------------------------------------------------------ sessions */
 
 struct run {
     inlay_session *session;
@@ -138,8 +134,6 @@ static void expect_run(struct run *run, bool must_fail, const char *name, const 
     }
 }
 
-/* ------------------------------------------------------------------ changes */
-
 static void cut(const char *path, off_t at)
 {
     EXPECT(truncate(path, at) == 0, "%s", path);
@@ -193,8 +187,6 @@ static const struct change {
 } changes[] = { { "cut short at", cut, true, 25 },    { "overwritten at", overwrite, true, 4 },
                 { "rewritten to", rewrite, true, 2 }, { "hole at", punch, true, 4 },
                 { "replaced by", replace, false, 2 }, { "deleted", erase, false, 1 } };
-
-/* ------------------------------------------------------------------ rows */
 
 static bool has_verdict_of_crash(void)
 {

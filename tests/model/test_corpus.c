@@ -135,8 +135,6 @@ static void values_load(void **state)
     assert_true(loaded > 0);
 }
 
-/* ------------------------------------------------------------------ mutants */
-
 static uint64_t random_state = 1;
 
 /* Changes bytes as damaged or malicious files do; returns the new size. */

@@ -45,8 +45,6 @@ static inline void plant_end(struct wire *wire, wire_mark mark, const char *out)
     wire_end(wire, mark);
 }
 
-/* ------------------------------------------------------------------ nodes */
-
 static inline void plant_dropout(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "2,8", 13);
@@ -139,8 +137,6 @@ static inline void plant_loop(struct wire *wire)
     plant_end(wire, mark, "2,8");
 }
 
-/* ------------------------------------------------------------------ axes */
-
 static inline void plant_open_axis(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "N,6", 13);
@@ -166,8 +162,6 @@ static inline void plant_traced(struct wire *wire)
     mw_node(wire, "Reshape", "x,shape", "y");
     plant_end(wire, mark, NULL);
 }
-
-/* ------------------------------------------------------------------ weights */
 
 static inline void plant_indexes(struct wire *wire)
 {
@@ -239,8 +233,6 @@ static inline void plant_dead(struct wire *wire)
     plant_end(wire, mark, "1,8,7,7");
 }
 
-/* ------------------------------------------------------------------ quantized weights */
-
 /* y = MatMul(x, w), where w [16, 16] is the dequantized q; code(i) returns element i of q. */
 static inline void plant_quantized(struct wire *wire, float scale, int (*code)(int i))
 {
@@ -289,8 +281,6 @@ static inline void plant_channels(struct wire *wire)
 {
     plant_quantized(wire, 0.01F, code_channels);
 }
-
-/* ------------------------------------------------------------------ faults that only a session finds */
 
 /* LayerNormalization as basic operators, in an opset without that operator. */
 static inline void plant_old_opset(struct wire *wire)

@@ -27,8 +27,6 @@ static const char mlp[] = "x : N,16\n w = [16,8]\n b = [8]\n h = MatMul(x, w)\n 
 static const char loops[] = "x : 2,8\n zero = [] 0.0\n s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
                             "y = If(t) then:Neg(x) else:Relu(x)\n -> y";
 
-/* ------------------------------------------------------------------ changes */
-
 static const char *metadata_of(const graph_model *model, const char *key)
 {
     for (uint32_t i = 0; i < model->metadata_count; i++)
@@ -100,8 +98,6 @@ static void test_dims(void **state)
     graph_model_destroy(model);
     wire_deinit(&wire);
 }
-
-/* ------------------------------------------------------------------ differences */
 
 static uint32_t count_side(const struct diff *diff, diff_side side, const char *text)
 {
@@ -256,8 +252,6 @@ static void test_diff_is_whole(void **state)
     (void)compare(NULL, NULL);
 }
 
-/* ------------------------------------------------------------------ reductions */
-
 /* The checked fault occurs in parts with all nodes of `needed`. A part with only one of the two nodes `together` is not
  * a valid model. */
 struct oracle {
@@ -332,8 +326,6 @@ static void test_reduce(void **state)
     assert_int_equal(three.calls, 5);
     assert_true(reduction.count >= 3);
 }
-
-/* ------------------------------------------------------------------ sparsity */
 
 static void test_sparsity(void **state)
 {

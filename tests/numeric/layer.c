@@ -30,8 +30,6 @@ static double integer_noise(nm_place at)
     return round(30 * nm_noise(at));
 }
 
-/* ------------------------------------------------------------------ sums */
-
 struct sum {
     double exact, size;
     float plain, chain;
@@ -124,8 +122,6 @@ static void sum_windows(nm_case *test_case)
     }
 }
 
-/* ------------------------------------------------------------------ a case */
-
 void nm_case_init(nm_case *test_case, const nm_layer *layer, const nm_kind *kind)
 {
     const int64_t taps = layer->kernel * layer->kernel;
@@ -188,8 +184,6 @@ double nm_case_error(const nm_case *test_case, const float *output, double facto
     }
     return worst;
 }
-
-/* ------------------------------------------------------------------ the model */
 
 static void write_tensor(struct wire *wire, const char *name, uint32_t rank, const int64_t *dims, const float *data,
                          int64_t step)

@@ -72,8 +72,6 @@ static inline int ort_test_end(void **state)
     return 0;
 }
 
-/* ------------------------------------------------------------------ common helpers */
-
 static inline OrtMemoryInfo *cpu(void)
 {
     static OrtMemoryInfo *info;

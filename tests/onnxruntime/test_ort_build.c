@@ -29,8 +29,6 @@ static int begin(void **state)
     return failed;
 }
 
-/* ------------------------------------------------------------------ helpers */
-
 static OrtValueInfo *port(const char *name, const int64_t *dims, size_t rank)
 {
     OrtTensorTypeAndShapeInfo *shape;
@@ -148,8 +146,6 @@ static OrtSession *session_of_model(OrtModel *model)
     return session;
 }
 
-/* ------------------------------------------------------------------ building */
-
 static void test_build(void **state)
 {
     OrtSession *up = session_of_model(build(2)), *down = session_of_model(build(1));
@@ -227,8 +223,6 @@ static void test_build_refusals(void **state)
     api->ReleaseSessionOptions(options);
     api->ReleaseModel(model);
 }
-
-/* ------------------------------------------------------------------ extending */
 
 /* sum = x * w + b; w [16, 4], b [1] */
 static void write_linear(struct wire *wire)
@@ -324,8 +318,6 @@ static void test_extend_states(void **state)
     api->ReleaseSessionOptions(options);
     free(wire.bytes);
 }
-
-/* ------------------------------------------------------------------ initializers */
 
 static void test_initializer(void **state)
 {
@@ -452,8 +444,6 @@ static void test_external(void **state)
     api->ReleaseValue(value);
     free(wire.bytes);
 }
-
-/* ------------------------------------------------------------------ LoRA adapters */
 
 /* A FlatBuffer, written from the end of a buffer to its beginning, as the format requires references to point forward;
  * positions count from the end. */
@@ -627,8 +617,6 @@ static void test_damaged_adapters(void **state)
     }
     assert_true(!ours() || refused > flat.used);
 }
-
-/* ------------------------------------------------------------------ compiling */
 
 static OrtStatus *collect(void *state, const void *buffer, size_t bytes)
 {

@@ -141,8 +141,6 @@ static void test_a_run_is_terminated(void **state)
     free(wire.bytes);
 }
 
-/* ------------------------------------------------------------------ threads */
-
 static void *run_often(void *user)
 {
     for (int i = 0; i < 50; i++)
@@ -211,8 +209,6 @@ static void test_run_async(void **state)
     api->ReleaseSession(session);
     api->ReleaseSessionOptions(options);
 }
-
-/* ------------------------------------------------------------------ bindings */
 
 static void test_binding(void **state)
 {

@@ -4,8 +4,6 @@
 
 enum { FLOAT = 1, INT64 = 7, STRING = 8 };
 
-/* ------------------------------------------------------------------ operators described by a test_op */
-
 /* An operator of the program: the interface's struct, and the data that its functions return. */
 typedef struct test_op {
     OrtCustomOp op; /* first */
@@ -151,8 +149,6 @@ static void data_of(const OrtValue *value, float **data, size_t *count)
     ok(api->GetTensorMutableData((OrtValue *)(uintptr_t)value, &elements));
     *data = elements;
 }
-
-/* ------------------------------------------------------------------ sums, with attributes and a constant */
 
 static void add_part(void *user, size_t i)
 {
@@ -345,8 +341,6 @@ static void test_operator_of_the_program(void **state)
     free(wire.bytes);
 }
 
-/* ------------------------------------------------------------------ strings; sizes known only during the run */
-
 static OrtStatus *run_repeat(OrtKernelContext *context)
 {
     const OrtValue *in;
@@ -399,8 +393,6 @@ static void test_texts_and_new_shapes(void **state)
     api->ReleaseCustomOpDomain(domain);
     free(wire.bytes);
 }
-
-/* ------------------------------------------------------------------ failures, and inferred shapes */
 
 static OrtStatus *run_fail(OrtKernelContext *context)
 {
@@ -468,8 +460,6 @@ static void test_failing_kernel_and_inferred_shape(void **state)
     free(wire.bytes);
 }
 
-/* ------------------------------------------------------------------ a session that a callback creates */
-
 /* Also creates another session, as operators that wrap a model do. */
 static OrtStatus *infer_with_a_session(const OrtCustomOp *op, OrtShapeInferContext *context)
 {
@@ -517,8 +507,6 @@ static void test_session_created_by_shape_inference(void **state)
     free(wire.bytes);
 }
 
-/* ------------------------------------------------------------------ many inputs */
-
 static int variadic(const OrtCustomOp *op, size_t i)
 {
     (void)op, (void)i;
@@ -564,8 +552,6 @@ static void test_more_than_nine_inputs(void **state)
     api->ReleaseSessionOptions(options);
     api->ReleaseCustomOpDomain(domain);
 }
-
-/* ------------------------------------------------------------------ operators that a kernel calls */
 
 static OrtOp *softmax, *clip, *unknown;
 
@@ -662,8 +648,6 @@ static void test_operators_called_by_a_kernel(void **state)
     api->ReleaseCustomOpDomain(domain);
     free(wire.bytes);
 }
-
-/* ------------------------------------------------------------------ a library */
 
 static void test_library(void **state)
 {

@@ -1,5 +1,5 @@
-/* What onnxruntime-genai does on a CPU, with its calls in their order: a decoder with past and present keys, run token by
- * token into outputs that it allocates; a model of one operator, built and bound; its options and its clean-up. */
+/* What onnxruntime-genai does on a CPU, with its calls in their order: a decoder with past and present keys, run token
+ * by token into outputs that it allocates; a model of one operator, built and bound; its options and its clean-up. */
 #include "ort_test.h"
 
 struct OrtModelEditorApi {
@@ -29,8 +29,6 @@ static int begin(void **state)
     return 0;
 }
 
-/* ------------------------------------------------------------------ the decoder */
-
 static void constant(struct wire *wire, const char *name, int type, uint32_t rank, const int64_t *dims,
                      const void *data, size_t bytes)
 {
@@ -51,8 +49,8 @@ static void int_attr(struct wire *wire, const char *name, int64_t value)
     wire_end(wire, mark);
 }
 
-/* logits = (e + the sum of all keys so far) * embedding^T, where e are the embeddings of the new tokens; the keys of the
- * tokens are their embeddings, and the values those times the smallest of the mask. */
+/* logits = (e + the sum of all keys so far) * embedding^T, where e are the embeddings of the new tokens; the keys of
+ * the tokens are their embeddings, and the values those times the smallest of the mask. */
 static void write_decoder(struct wire *wire, float turned[WIDTH][WORDS])
 {
     static const int64_t table[] = { WORDS, WIDTH }, across[] = { WIDTH, WORDS }, one[] = { 1 };
@@ -115,8 +113,6 @@ static int64_t expected_token(const int64_t *tokens, size_t count)
     }
     return chosen;
 }
-
-/* ------------------------------------------------------------------ a session */
 
 static OrtSessionOptions *decoder_options(void)
 {
@@ -315,8 +311,6 @@ static void test_terminate(void **state)
     free(wire.bytes);
 }
 
-/* ------------------------------------------------------------------ models of one operator */
-
 static OrtValueInfo *port(const OrtModelEditorApi *editor, const char *name, int type)
 {
     const int64_t any = -1;
@@ -389,8 +383,6 @@ static void test_cast(void **state)
     }
     api->ReleaseSession(session);
 }
-
-/* ------------------------------------------------------------------ devices and adapters */
 
 static void test_devices(void **state)
 {

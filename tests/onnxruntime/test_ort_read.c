@@ -57,8 +57,6 @@ static void gives_weights(OrtSession *session)
     api->ReleaseValue(y);
 }
 
-/* ------------------------------------------------------------------ built graphs */
-
 static void test_built_graph(void **state)
 {
     const OrtModelEditorApi *editor = api->GetModelEditorApi();
@@ -117,8 +115,6 @@ static void test_built_graph(void **state)
     api->ReleaseGraph(graph);
 }
 
-/* ------------------------------------------------------------------ the nodes of a session */
-
 static void test_assignment(void **state)
 {
     static const char *const names[] = { "first", "second" }, *const ops[] = { "Add", "Relu" };
@@ -159,8 +155,6 @@ static void test_assignment(void **state)
     api->ReleaseSessionOptions(options);
     free(wire.bytes);
 }
-
-/* ------------------------------------------------------------------ places of initializers */
 
 static void test_external_info(void **state)
 {

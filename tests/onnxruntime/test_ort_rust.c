@@ -15,8 +15,6 @@ struct OrtCompileApi {
 
 enum { FLOAT = 1, INT64 = 7, STRING = 8, OPSET = 17 };
 
-/* ------------------------------------------------------------------ environments */
-
 static int logged;
 
 static void count_line(void *user, OrtLoggingLevel level, const char *category, const char *id, const char *location,
@@ -49,8 +47,6 @@ static int begin(void **state)
     api->ReleaseEnv(pooled);
     return 0;
 }
-
-/* ------------------------------------------------------------------ sessions */
 
 /* y = x + w, w [2] of ones may be replaced; with metadata. */
 static void write_add(struct wire *wire)
@@ -223,8 +219,6 @@ static void test_run_options(void **state)
     free(wire.bytes);
 }
 
-/* ------------------------------------------------------------------ values */
-
 static void test_values(void **state)
 {
     const int64_t dims[] = { 2, 2 }, two = 2, at[] = { 1, 0 };
@@ -278,8 +272,6 @@ static void test_values(void **state)
     api->ReleaseValue(part);
     api->ReleaseValue(keys);
 }
-
-/* ------------------------------------------------------------------ bindings and asynchronous runs */
 
 static void test_binding(void **state)
 {
@@ -370,8 +362,6 @@ static void test_async(void **state)
     api->ReleaseSession(session);
     free(wire.bytes);
 }
-
-/* ------------------------------------------------------------------ models */
 
 static OrtTypeInfo *tensor_type(const OrtModelEditorApi *editor)
 {
@@ -497,8 +487,6 @@ static void test_compile(void **state)
     api->ReleaseSessionOptions(options);
     free(wire.bytes);
 }
-
-/* ------------------------------------------------------------------ operators of the program */
 
 /* y = x * factor; `ort` fills the functions that it has, and leaves others NULL. */
 static OrtStatus *create_kernel(const OrtCustomOp *op, const OrtApi *table, const OrtKernelInfo *info, void **out)

@@ -1,9 +1,8 @@
-/* Sessions through the table: names, metadata, options, logs, profiles and environments, with errors as in ONNX Runtime. */
+/* Sessions through the table: names, metadata, options, logs, profiles and environments, with errors as in ONNX
+ * Runtime. */
 #include "ort_add.h"
 #include <stdbool.h>
 #include <unistd.h>
-
-/* ------------------------------------------------------------------ information about a session */
 
 static void test_names_and_types(void **state)
 {
@@ -90,8 +89,6 @@ static void test_metadata(void **state)
     api->ReleaseModelMetadata(metadata);
 }
 
-/* ------------------------------------------------------------------ files that are not models */
-
 static void test_models_that_cannot_be_opened(void **state)
 {
     struct wire wire = { 0 };
@@ -113,8 +110,6 @@ static void test_models_that_cannot_be_opened(void **state)
     assert_null(session);
     free(wire.bytes);
 }
-
-/* ------------------------------------------------------------------ options */
 
 static void test_session_options(void **state)
 {
@@ -252,8 +247,6 @@ static void test_log_of_a_session(void **state)
     api->ReleaseSession(session);
     api->ReleaseSessionOptions(options);
 }
-
-/* ------------------------------------------------------------------ profiles, and the optimised model */
 
 static bool is_trace(const char *path)
 {

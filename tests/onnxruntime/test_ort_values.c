@@ -115,8 +115,6 @@ static void test_element_types(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ an allocator of the program */
-
 static int held;
 static const OrtMemoryInfo *own_info(const OrtAllocator *self)
 {
@@ -209,8 +207,6 @@ static void test_memory_info(void **state)
     api->ReleaseMemoryInfo(a);
 }
 
-/* ------------------------------------------------------------------ strings */
-
 static void test_strings(void **state)
 {
     static const int64_t dims[] = { 3 };
@@ -249,8 +245,6 @@ static void test_strings(void **state)
     fails(api->GetTensorSizeInBytes(value, &count), ORT_INVALID_ARGUMENT, "tring tensors are not supported");
     api->ReleaseValue(value);
 }
-
-/* ------------------------------------------------------------------ sequences and maps */
 
 /* std::string of libstdc++, the type of the elements; as C++ programs assign to it. */
 struct object {
@@ -478,8 +472,6 @@ static void test_maps(void **state)
     api->ReleaseValue((OrtValue *)(uintptr_t)parts[1]);
 }
 
-/* ------------------------------------------------------------------ sparse tensors */
-
 static void test_sparse(void **state)
 {
     static const int64_t dims[] = { 3, 3 }, values_dims[] = { 2 }, coo[] = { 1, 5 }, inner[] = { 1, 2 },
@@ -532,8 +524,6 @@ static void test_sparse(void **state)
     ok(api->UseCsrIndices(value, (int64_t *)(uintptr_t)inner, 2, (int64_t *)(uintptr_t)outer, 4));
     api->ReleaseValue(value); /* and the inner indices that the failed call copied */
 }
-
-/* ------------------------------------------------------------------ types created by programs; key-value lists */
 
 static void test_shapes_made_by_programs(void **state)
 {

@@ -137,8 +137,6 @@ static void test_lazy_open(void **state)
     blas_engine_close(&engine);
 }
 
-/* ------------------------------------------------------------------ many callers */
-
 enum { CALLERS = 24, SIZE = 130 };
 struct caller {
     const blas_library *lib;

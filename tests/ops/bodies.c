@@ -380,8 +380,6 @@ static void test_declared(void **state)
     graph_model_destroy(model);
 }
 
-/* ------------------------------------------------------------------ operators of plug-ins */
-
 /* The output that the infer function of the custom operator sets, or its error. */
 struct wanted {
     uint32_t output;

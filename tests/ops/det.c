@@ -1,5 +1,6 @@
-/* det.c - Det of matrices of every size up to one above those computed in groups: compared with LU decomposition in long
- * double with pivoting among the rows; the same bits alone and among others; singular matrices, NaN and empty ones. */
+/* det.c - Det of matrices of every size up to one above those computed in groups: compared with LU decomposition in
+ * long double with pivoting among the rows; the same bits alone and among others; singular matrices, NaN and empty
+ * ones. */
 #include "cpu/operators/operators.h"
 #include "kernel_case.h"
 #include "operators/tables.h"

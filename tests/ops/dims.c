@@ -54,8 +54,6 @@ static const char *text_of(inlay_dim dim)
     return dim.kind == INLAY_DIM_FIXED ? number : "?";
 }
 
-/* ------------------------------------------------------------------ an evaluator of the texts */
-
 static const struct {
     const char *name;
     int64_t value;
@@ -137,8 +135,6 @@ static int64_t read_sum(const char **at)
     }
     return value;
 }
-
-/* ------------------------------------------------------------------ tests */
 
 static void test_texts(void **state)
 {

@@ -72,8 +72,6 @@ static inlay_status run(kernel_case *c, const kit_table *table)
     return status;
 }
 
-/* ------------------------------------------------------------------ conversions */
-
 static void test_float_formats(void **unused)
 {
     (void)unused;
@@ -203,8 +201,6 @@ static void test_cast_strings(void **unused)
         guard_free(&y.memory);
     }
 }
-
-/* ------------------------------------------------------------------ broadcasting */
 
 static const struct shapes {
     uint32_t rank[2];
@@ -437,8 +433,6 @@ static void test_old_broadcast(void **unused)
     guard_free(&z.memory);
 }
 
-/* ------------------------------------------------------------------ integers */
-
 static void test_integer_corners(void **unused)
 {
     static const struct {
@@ -507,8 +501,6 @@ static void test_shift_by_the_width(void **unused)
     assert_int_equal(z[1], 0);
     assert_int_equal(z[2], 0);
 }
-
-/* ------------------------------------------------------------------ one input */
 
 typedef double (*unary_double)(double x);
 static double negate(double x)
@@ -663,8 +655,6 @@ static void test_not_a_number(void **unused)
         }
 }
 
-/* ------------------------------------------------------------------ selection and bounds */
-
 static void test_clip_types(void **unused)
 {
     const int64_t dims[] = { 700 };
@@ -736,8 +726,6 @@ static void test_where_shapes(void **unused)
     check_where((const int64_t[]){ 2, 3, 40 });
     check_where((const int64_t[]){ 2, 300, 5 });
 }
-
-/* ------------------------------------------------------------------ quantization */
 
 /* Quantizes and dequantizes, with scales per tensor, axis and block; the error is at most half a step. */
 static void test_quantize(void **unused)

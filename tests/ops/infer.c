@@ -24,8 +24,6 @@ typedef struct infer_row {
 
 #include "infer_rows.inc"
 
-/* ------------------------------------------------------------------ reading */
-
 /* Reads a size (a number, "?" or a symbol) up to the first character of `ends` that is outside parentheses. */
 static inlay_dim read_dim(graph_model *model, const char **at, const char *ends)
 {
@@ -202,8 +200,6 @@ static void read_attrs(struct graph *graph, graph_node *node, const char *text)
     }
 }
 
-/* ------------------------------------------------------------------ writing */
-
 static void write_dim(const graph_model *model, inlay_dim dim, char *out, size_t room)
 {
     size_t used = strlen(out);
@@ -233,8 +229,6 @@ static void write_value(const graph_model *model, const graph_value *value, char
         write_dim(model, value->info.elements[element], out, room);
     }
 }
-
-/* ------------------------------------------------------------------ a row */
 
 static uint32_t count_outputs(const char *text)
 {

@@ -17,8 +17,6 @@
 
 static uint64_t seed = 99;
 
-/* ------------------------------------------------------------------ panels */
-
 static double element(bool wide, const void *data, int64_t i)
 {
     return wide ? ((const double *)data)[i] : (double)((const float *)data)[i];
@@ -133,8 +131,6 @@ static void test_panels_too_large(void **state)
     panels = (struct panels){ .depth = 1, .columns = INT64_MAX - 3, .gates = 3 };
     assert_false(panels_describe(&panels));
 }
-
-/* ------------------------------------------------------------------ a layer */
 
 static const char *const activation_names[] = { "Tanh",      "Sigmoid",         "Relu",       "Affine",
                                                 "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid",
@@ -280,8 +276,6 @@ static void run_by_definition(struct layer *layer)
         }
     }
 }
-
-/* ------------------------------------------------------------------ the layer computed by the kernel */
 
 enum { MOST = 16 };
 struct trial {

@@ -339,8 +339,6 @@ static void test_find(void **state)
     assert_int_equal(op_domain_newest("com.example"), 0);
 }
 
-/* ------------------------------------------------------------------ lists */
-
 static char *read_text(const char *path)
 {
     FILE *file = fopen(path, "r");

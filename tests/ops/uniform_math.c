@@ -1,5 +1,5 @@
-/* uniform_math.c - the functions of providers/simd/uniform_math.h: accuracy, compared with the functions of long double;
- * special values; and the bits of their results, which are the same on every CPU. */
+/* uniform_math.c - the functions of providers/simd/uniform_math.h: accuracy, compared with the functions of long
+ * double; special values; and the bits of their results, which are the same on every CPU. */
 #include "simd/uniform_math.h"
 #include "cmocka_all.h"
 #include "random.h"

@@ -1,4 +1,5 @@
-/* vecmath.c - the elementary functions of vecmath.h, compared with the C library's in double, over the range of floats. */
+/* vecmath.c - the elementary functions of vecmath.h, compared with the C library's in double, over the range of
+ * floats. */
 #include "simd/vecmath.h"
 #include "cmocka_all.h"
 #include <math.h>

@@ -61,8 +61,6 @@ static OrtStatus *check_owner(void)
     return env_has("owner", EP_NAME, true) ? NULL : api->CreateStatus(ORT_EP_FAIL, "another library's environment");
 }
 
-/* ------------------------------------------------------------------ a fused node: a program of sums and products */
-
 int value_of(test_program *program, const char *name)
 {
     for (int i = 0; i < program->value_count; i++)
@@ -313,8 +311,6 @@ static void release_infos(OrtEp *self, OrtNodeComputeInfo **infos, size_t count)
     }
 }
 
-/* ------------------------------------------------------------------ what it supports */
-
 static OrtStatus *is_plain(const OrtNode *node, const char *wanted_domain, const char *wanted, bool *out)
 {
     const OrtValueInfo *values[2];
@@ -416,16 +412,12 @@ static OrtStatus *get_capability(OrtEp *self, const OrtGraph *graph, OrtEpGraphS
     return group_count > 0 ? ep_api->EpGraphSupportInfo_AddNodesToFuse(support, group, group_count, &fusion) : NULL;
 }
 
-/* ------------------------------------------------------------------ registered kernels */
-
 static OrtStatus *get_registry(OrtEp *self, const OrtKernelRegistry **out)
 {
     (void)self;
     *out = registry;
     return NULL;
 }
-
-/* ------------------------------------------------------------------ memory of the device */
 
 static void *allocate(OrtAllocator *self, size_t bytes)
 {
@@ -584,8 +576,6 @@ static OrtStatus *create_transfer(OrtEpFactory *self, OrtDataTransferImpl **out)
     *out = &transfer;
     return NULL;
 }
-
-/* ------------------------------------------------------------------ the execution provider, and its factory */
 
 static const char *ep_name(const OrtEp *self)
 {

@@ -58,20 +58,14 @@ OrtStatus *check_memory(const OrtValue *value, const void *data, size_t count);
 /* Fails if the kernel did not get the stream of the device, if there is one. */
 OrtStatus *check_stream(OrtKernelContext *context);
 
-/* ------------------------------------------------------------------ test_ep_kernels.c */
-
 OrtStatus *register_kernels(OrtKernelRegistry **out);
 /* Fails if the runtime's schemas are not those of ONNX. */
 OrtStatus *check_schemas(void);
-
-/* ------------------------------------------------------------------ test_ep_operators.c */
 
 extern OrtCustomOpDomain *own_domain; /* OWN_DOMAIN; NULL: not created */
 OrtStatus *create_own_domain(void);
 OrtStatus *count_domains(OrtEpFactory *self, size_t *out);
 OrtStatus *get_domains(OrtEpFactory *self, OrtCustomOpDomain **out, size_t count);
-
-/* ------------------------------------------------------------------ test_ep_context.c */
 
 OrtStatus *is_context(const OrtNode *node, bool *out);
 OrtStatus *read_context(test_program *program, const OrtNode *node);
@@ -79,8 +73,6 @@ OrtStatus *make_context(const test_program *program, OrtNode **out);
 const char *compatibility_info(OrtEp *self, const OrtGraph *graph);
 OrtStatus *validate_info(OrtEpFactory *self, const OrtHardwareDevice *const *devices, size_t device_count,
                          const char *info, OrtCompiledModelCompatibility *out);
-
-/* ------------------------------------------------------------------ test_ep_profile.c */
 
 OrtStatus *create_profiler(OrtEp *self, OrtEpProfilerImpl **out);
 /* What each run of a kernel begins with: an event, if the run is profiled, and heap use, if an option asks for it. */

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ Neg */
-
 typedef struct neg_kernel {
     OrtKernelImpl base;
     const test_ep *ep;
@@ -75,8 +73,6 @@ static OrtStatus *define_neg(OrtKernelDefBuilder *builder, OrtKernelDef **out)
     TRY(ep_api->KernelDefBuilder_AddTypeConstraint(builder, "T", &floats, 1));
     return ep_api->KernelDefBuilder_Build(builder, out);
 }
-
-/* ------------------------------------------------------------------ Equal */
 
 typedef struct equal_kernel {
     OrtKernelImpl base;
@@ -170,8 +166,6 @@ static OrtStatus *define_equal(OrtKernelDefBuilder *builder, OrtKernelDef **out)
     return ep_api->KernelDefBuilder_Build(builder, out);
 }
 
-/* ------------------------------------------------------------------ If */
-
 static OrtStatus *create_if(void *state, const OrtKernelInfo *info, OrtKernelImpl **out)
 {
     (void)state;
@@ -190,8 +184,6 @@ static OrtStatus *define_if(OrtKernelDefBuilder *builder, OrtKernelDef **out)
     TRY(ep_api->KernelDefBuilder_AddTypeConstraint(builder, "B", &booleans, 1));
     return ep_api->KernelDefBuilder_Build(builder, out);
 }
-
-/* ------------------------------------------------------------------ registration */
 
 static OrtStatus *add(OrtKernelRegistry *registry, OrtStatus *(*define)(OrtKernelDefBuilder *, OrtKernelDef **),
                       OrtKernelCreateFunc create)
@@ -216,8 +208,6 @@ OrtStatus *register_kernels(OrtKernelRegistry **out)
     TRY(add(*out, define_equal, create_equal));
     return add(*out, define_if, create_if);
 }
-
-/* ------------------------------------------------------------------ schemas */
 
 static OrtStatus *check(bool ok, const char *what)
 {

@@ -13,8 +13,6 @@ enum { MOST_NODES = 12, MOST_ELEMENTS = 4096, MIXED_GRAPHS = 40 };
 #define UNCERTAINTY 1.5
 static const char mixed[] = "cpu,ort_ep,fake,reference";
 
-/* ------------------------------------------------------------------ models */
-
 typedef struct mixed_model {
     onnx_bytes file;
     int64_t size;
@@ -79,8 +77,6 @@ static void write_random(mixed_model *model, uint64_t *seed)
     model->file.count = 0;
     assert_int_equal(onnx_file(&model->file, &graph, 17, NULL), 0);
 }
-
-/* ------------------------------------------------------------------ sessions */
 
 static inlay_session *open_mixed(const mixed_model *model, const char *providers, const char *const *pairs)
 {
@@ -217,8 +213,6 @@ static void learn(const mixed_model *model)
     (void)run_mixed(session, model, NULL);
     inlay_session_destroy(session);
 }
-
-/* ------------------------------------------------------------------ tests */
 
 static void test_report(void **state)
 {

@@ -18,8 +18,6 @@ static void set_launches(bool on)
         launch_ns[p] = on ? 500 + random_below(&world_seed, 20000) : 0;
 }
 
-/* ------------------------------------------------------------------ exhaustive search */
-
 struct trial {
     struct problem problem;
     struct arena arena;
@@ -327,8 +325,6 @@ static void borders_hold_regions_together(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ bounds */
-
 /* Sets an effective limit: a share of the memory of the cheapest choice. */
 static void bound(struct world *world, uint32_t round, partition_limit *limit)
 {
@@ -421,8 +417,6 @@ static void limits_of_regions(void **state)
     assert_true(whole.worst <= 1.01);
 }
 
-/* ------------------------------------------------------------------ large graphs */
-
 static void large_graphs(void **state)
 {
     (void)state;
@@ -471,8 +465,6 @@ static void large_graphs(void **state)
         world_deinit(&world);
     }
 }
-
-/* ------------------------------------------------------------------ single providers */
 
 /* The choice of `provider`, and of the user's order where it has no offer. */
 static void choose_single(struct trial *trial, uint32_t provider)
@@ -562,8 +554,6 @@ static void mixes_cost_at_most_a_single_provider(void **state)
     print_message("%-34s %5u of %5u\n", "deviate from the order", mixed, random_rounds(1000));
     assert_true(mixed > random_rounds(1000) / 10);
 }
-
-/* ------------------------------------------------------------------ prices are obeyed */
 
 /* At prices of models, the choice costs at most 5 % more than the best one without margins, whatever the order of
  * providers, on average 0.5 %. */

@@ -5,8 +5,6 @@
 
 uint64_t world_seed = 7;
 
-/* ------------------------------------------------------------------ a provider with offers set by the test */
-
 static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
     const inlay_assess_sink *sink = request->sink;
@@ -114,8 +112,6 @@ fake_offer *world_offer(struct world *world, uint32_t provider, double ns, uint3
     assert_non_null(offer->nodes);
     return offer;
 }
-
-/* ------------------------------------------------------------------ graphs */
 
 static void keep_log(void *ctx, uint32_t level, const char *text)
 {
@@ -274,8 +270,6 @@ void world_partition(struct world *world)
     if (partition_graph(&world->request, &world->arena, &world->out, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
-
-/* ------------------------------------------------------------------ checking */
 
 static bool listed(const uint32_t *list, uint32_t count, uint32_t x)
 {
@@ -475,8 +469,6 @@ void world_check_totals(const struct world *world, const struct partition *parti
     assert_float_equal(energy, partition->energy_nj, 1e-9 * energy);
     assert_float_equal(bytes, partition->kept_bytes, 1e-9 * bytes);
 }
-
-/* ------------------------------------------------------------------ random worlds */
 
 static void random_groups(struct world *world, const world_mix *mix)
 {

@@ -68,8 +68,8 @@ void world_check_totals(const struct world *world, const struct partition *parti
 /* Features of a random world. devices: providers with a memory domain; groups: offers of several nodes; merge: offers
  * with INLAY_OFFER_MERGE; sizes: values of different sizes; odd: placements other than the default; gaps: nodes that
  * some providers refuse; borders: costs of merged offers for values that enter and leave; limits: of regions; shares:
- * devices that share memory, in one direction or both. objective: OBJECTIVE_*, with a random power of each provider unless
- * it is latency. */
+ * devices that share memory, in one direction or both. objective: OBJECTIVE_*, with a random power of each provider
+ * unless it is latency. */
 typedef struct world_mix {
     uint32_t nodes, providers;
     bool devices, groups, merge, sizes, odd, gaps;

@@ -49,8 +49,6 @@ static inline void expect_equal(const struct row *row, inlay_value *got, inlay_v
     }
 }
 
-/* ------------------------------------------------------------------ coverage of passes by rows */
-
 enum { ROWS_MOST_PASSES = 128 };
 static bool rows_seen[ROWS_MOST_PASSES]; /* [pass] whether it has rewritten something */
 

@@ -1,5 +1,5 @@
-/* Random Einsum equations with numpy's rules, compared with sums over all labels: repeated labels, labels of one operand,
- * "...", sizes of 0 and 1, equations without "->", sizes that are known or named.
+/* Random Einsum equations with numpy's rules, compared with sums over all labels: repeated labels, labels of one
+ * operand, "...", sizes of 0 and 1, equations without "->", sizes that are known or named.
  *
  *     test_passes_einsum [EQUATIONS [SEED]] */
 #include "random.h"

@@ -102,8 +102,6 @@ static void float_results(void **state)
 #undef FLOATS
 }
 
-/* ------------------------------------------------------------------ matrix multiplications in float16 */
-
 #define HALF "x : 3,4\nh = Cast(x) to=10\nf = [4,5]\nw = Cast(f) to=10\n"
 
 /* Matrix multiplications in float16 and the pointwise operators after them become float32 if a provider is faster in
@@ -179,8 +177,6 @@ static void no_overflow(void **state)
     assert_false(finite[0]);
     assert_true(finite[1]);
 }
-
-/* ------------------------------------------------------------------ functions of com.microsoft */
 
 /* Two int8 tensors, scales, zero points; the result p has scale s3 and zero point z3. */
 #define CONTRIBUTED                                                                                                    \

@@ -107,8 +107,6 @@ static const struct shaped *pick_same_shape(struct builder *builder, const struc
     return shaped;
 }
 
-/* ------------------------------------------------------------------ operators */
-
 static void unary(struct builder *builder, const struct shaped *shaped)
 {
     static const char *const exact[] = { "Neg",   "Abs",  "Relu",       "Identity", "Floor", "Sign",
@@ -494,8 +492,6 @@ static void make(struct builder *builder, uint32_t seed, bool exact)
     }
     put(builder, "\n");
 }
-
-/* ------------------------------------------------------------------ comparison */
 
 static bool same_element(float got, float want, bool exact)
 {

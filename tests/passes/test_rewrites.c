@@ -687,8 +687,8 @@ static void quantized(void **state)
     check_row(&left); /* the reference has no faster integers */
 }
 
-/* A folded constant may exceed its inputs by the size that the option sets, or be the largest. Low-bit constants become floats if no
- * provider reads them packed. */
+/* A folded constant may exceed its inputs by the size that the option sets, or be the largest. Low-bit constants become
+ * floats if no provider reads them packed. */
 static void sizes_of_constants(void **state)
 {
     static const struct row rows[] = {

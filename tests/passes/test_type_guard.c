@@ -73,8 +73,6 @@ static void expect_ops(const char *name, const graph_model *model, const char *o
         fail_msg("%s: the operators are '%s', expected '%s'", name, text, ops);
 }
 
-/* ------------------------------------------------------------------ correct passes after a wrong one */
-
 /* The wrong edit of an earlier pass, which the next pass would propagate to the value that the graph reads. */
 struct wrong_edit {
     const char *name, *script;
@@ -268,8 +266,6 @@ static void unrolled_loops(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ providers that fold constants */
-
 static struct {
     inlay_dtype dtype;
     uint32_t rank;
@@ -318,8 +314,6 @@ static void folded_constants(void **state)
         graph_model_destroy(model);
     }
 }
-
-/* ------------------------------------------------------------------ passes with wrong edits */
 
 typedef enum mistake {
     READS_OTHER,
@@ -397,8 +391,6 @@ static void edited_nodes(void **state)
         graph_model_destroy(model);
     }
 }
-
-/* ------------------------------------------------------------------ values that the next inference checks */
 
 static inlay_status run_passes(pass_ctx *ctx, bool *out_changed)
 {

@@ -9,8 +9,6 @@
 #include <unistd.h>
 #include <utime.h>
 
-/* ------------------------------------------------------------------ kernels */
-
 static inlay_status run_double(const kit_call *call)
 {
     const float *input = call->in[0].data;
@@ -158,8 +156,6 @@ static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] 
 static const kit_provider provider_def = { .name = "mine", .description = "d", .tables = tables, .table_count = 1 };
 static const kit_plugin plugin_def = { .name = "mine", .version = "1.2", .provider = &provider_def };
 
-/* ------------------------------------------------------------------ graphs built by the test */
-
 enum { MOST = 48 };
 struct built {
     inlay_graph graph;
@@ -235,8 +231,6 @@ static uint32_t add_node(struct built *built, const char *op_type, uint32_t sinc
     return node;
 }
 
-/* ------------------------------------------------------------------ the provider under test */
-
 static const inlay_provider *api;
 static void *state;
 
@@ -277,8 +271,6 @@ static void hosts_of_other_versions(void **unused)
     assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_UNSUPPORTED);
     assert_int_equal(kit_open(&plugin_def, &exports, NULL, &plugin, &diag), INLAY_UNSUPPORTED);
 }
-
-/* ------------------------------------------------------------------ assess and cost */
 
 struct collected {
     uint32_t offers, refusals, code;
@@ -422,8 +414,6 @@ static void costs_of_a_chain(void **unused)
     assert_true(cost.flops == 2000 && cost.ns > 0);
     free(built);
 }
-
-/* ------------------------------------------------------------------ compile, specialize, execute */
 
 /* The host's data of one region. */
 struct region {
@@ -682,8 +672,6 @@ static void in_place(void **unused)
     (void)unused;
 }
 
-/* ------------------------------------------------------------------ regions that outlive compile */
-
 static void regions_are_kept(void **unused)
 {
     struct built *built = new_graph();
@@ -734,8 +722,6 @@ static void regions_are_kept(void **unused)
     free(built);
 }
 
-/* ------------------------------------------------------------------ files in a provider's folder */
-
 static void files_are_kept(void **unused)
 {
     char dir[] = "/tmp/inlay-kept-XXXXXX", path[64], left[64];
@@ -781,8 +767,6 @@ static void files_are_kept(void **unused)
     assert_int_equal(remove(path), 0);
     assert_int_equal(remove(dir), 0);
 }
-
-/* ------------------------------------------------------------------ the CPU */
 
 /* Levels agree with the compiler's detection; no extension is reported above the level. */
 static void instructions_of_the_cpu(void **unused)

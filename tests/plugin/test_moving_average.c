@@ -172,8 +172,6 @@ static void large_elements_leave_no_error(void **state)
     check(INLAY_DOUBLE, 1, dims, 10);
 }
 
-/* ------------------------------------------------------------------ the choice of the provider */
-
 static char explained[65536];
 
 static void keep(void *user, const char *text, size_t bytes)

@@ -229,8 +229,6 @@ static void several_threads_share_the_budget(void **state)
     assert_int_equal(threads_limit(NULL), threads_budget());
 }
 
-/* ------------------------------------------------------------------ workers that do not run */
-
 /* A worker of the pool, in loops of two threads. */
 struct helper {
     inlay_run run;
@@ -396,8 +394,6 @@ static void rest_disturbs_no_loop(void **state)
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
-
-/* ------------------------------------------------------------------ OpenMP */
 
 static void note_worker(void *data)
 {

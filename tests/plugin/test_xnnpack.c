@@ -77,8 +77,6 @@ static void text_attr(struct net *net, const char *name, const char *text)
     wire_end(&net->wire, mark);
 }
 
-/* ------------------------------------------------------------------ steps */
-
 static void activation(struct net *net)
 {
     static const char *const names[] = { "Relu", "HardSwish", "Sigmoid" };
@@ -293,8 +291,6 @@ static struct net write_net(uint64_t seed)
     wire_end(&net.wire, graph);
     return net;
 }
-
-/* ------------------------------------------------------------------ comparison */
 
 static const char *const on_reference[] = { "providers", "reference", NULL };
 static const char *const on_xnnpack[] = { "plugin_dirs", XNNPACK_PLUGIN, "providers", "xnnpack", NULL };

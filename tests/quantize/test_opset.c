@@ -78,8 +78,6 @@ struct tally {
     const char *keep; /* a folder for the converted models, or NULL */
 };
 
-/* ------------------------------------------------------------------ models */
-
 /* Replaces "%" and "$" in a script. */
 static void fill_in(const char *script, const char *op, const char *attrs, char *out)
 {
@@ -173,8 +171,6 @@ static bool list_contains(const char *names, const char *name)
             return true;
     return false;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 struct outcome {
     inlay_session *session;
@@ -292,8 +288,6 @@ static bool same_outputs(const struct outcome *a, const struct outcome *b)
             return false;
     return true;
 }
-
-/* ------------------------------------------------------------------ one conversion */
 
 /* Does the message name one of the attributes, given as "a=1 b=2"? */
 static bool names_one_of(const char *sentence, const char *attrs)
@@ -444,8 +438,6 @@ static bool try_model(struct tally *tally, const op_row *row, const char *script
     close_outcome(&before);
     return runs;
 }
-
-/* ------------------------------------------------------------------ rows */
 
 static void *heap_schema(void *ctx, size_t bytes)
 {

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ the decision */
-
 static struct pace paced(const double *ratios, uint32_t count)
 {
     struct pace pace = { 0 };
@@ -57,8 +55,6 @@ static void a_gain_within_the_variation_is_none(void **state)
     pace_times(&pace, &before, &after);
     assert_true(before == 0 && after == 0);
 }
-
-/* ------------------------------------------------------------------ the written file */
 
 static const char script[] = "x : N,64\n one = [] 1.0\n v = [64,96]\n w = Sub(v, one)\n y = MatMul(x, w)\n -> y";
 

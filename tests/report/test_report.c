@@ -20,8 +20,6 @@ static graph_model *load_script(struct wire *wire, const char *script)
     return model;
 }
 
-/* ------------------------------------------------------------------ models as text and JSON */
-
 static uint32_t count_text(const char *in, const char *text)
 {
     uint32_t count = 0;
@@ -146,8 +144,6 @@ static void test_bounded(void **state)
     graph_model_destroy(model);
     wire_deinit(&wire);
 }
-
-/* ------------------------------------------------------------------ pages of JSON */
 
 /* The page contains the JSON and two scripts; hostile names have no effect; the page loads nothing. */
 static void check_page(const char *page, const char *json)

@@ -24,8 +24,6 @@ static void nap(void)
     (void)nanosleep(&timespec, NULL);
 }
 
-/* ------------------------------------------------------------------ the server */
-
 void serving_prepare(struct serving *serving)
 {
     char path[128];
@@ -321,8 +319,6 @@ uint64_t serving_memory(const struct serving *serving)
     (void)fclose(file);
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
-
-/* ------------------------------------------------------------------ the client */
 
 int client_connect(const struct serving *serving)
 {

@@ -26,8 +26,8 @@ void serving_tokens(const struct serving *serving);
 #define ADMIN_TOKEN "admin-0123456789abcdef"
 #define AS_USER "Authorization: Bearer " USER_TOKEN "\r\n"
 #define AS_ADMIN "Authorization: Bearer " ADMIN_TOKEN "\r\n"
-/* Writes a tokenizer.json for a model: each printable character is a token, whose id is the character's code; token 1 is
- * the special token of this text, NULL: there is none. */
+/* Writes a tokenizer.json for a model: each printable character is a token, whose id is the character's code; token 1
+ * is the special token of this text, NULL: there is none. */
 void serving_tokenizer(const struct serving *serving, const char *model, const char *special);
 /* Creates version 1 of a model with one of the functions below, and its config.yaml unless that is NULL. */
 void serving_model(const struct serving *serving, const char *name, const char *config,
@@ -107,10 +107,11 @@ void write_counting(const char *path);
 /* A decoder that says `saying` after a prompt of 40 tokens, which are codes of characters, and then 'z'. */
 void write_saying(const char *path);
 extern const char *saying;
-/* Decoders of one layer with random weights, 128 tokens and states of 128 bytes per token: with GroupQueryAttention, which
- * counts the tokens of each row by the mask; with Attention-23, whose mask hides tokens. */
+/* Decoders of one layer with random weights, 128 tokens and states of 128 bytes per token: with GroupQueryAttention,
+ * which counts the tokens of each row by the mask; with Attention-23, whose mask hides tokens. */
 void write_counted_decoder(const char *path);
-/* Adds these matrices [16, 16] to the weights to_q and to_v of the decoders that are written from now on; NULL: none. */
+/* Adds these matrices [16, 16] to the weights to_q and to_v of the decoders that are written from now on; NULL:
+ * none. */
 void write_decoders_with(const float *to_q, const float *to_v);
 void write_masked_decoder(const char *path);
 /* A decoder whose state is the sum of the tokens, which does not grow; its next token is the sum modulo 90, plus 33. */

@@ -222,8 +222,6 @@ void grpc_wait(grpc_client *client, grpc_call *call)
     grpc_wait_messages(client, call, UINT32_MAX);
 }
 
-/* ------------------------------------------------------------------ messages */
-
 void grpc_add(grpc_call *call, const ProtobufCMessage *message)
 {
     size_t bytes = protobuf_c_message_get_packed_size(message);

@@ -255,8 +255,8 @@ static void json_schemas(void **state)
     }
 }
 
-/* A grammar whose states take too long to compute ends its machine, not the server: here a state has a position for each
- * 'a' among the last 8,000 characters. */
+/* A grammar whose states take too long to compute ends its machine, not the server: here a state has a position for
+ * each 'a' among the last 8,000 characters. */
 static void work_is_bounded(void **state)
 {
     char why[GRAMMAR_WHY_BYTES];
@@ -275,8 +275,6 @@ static void work_is_bounded(void **state)
     assert_int_equal(grammar_next(grammar, grammar_start(grammar), 'a'), GRAMMAR_DEAD);
     grammar_destroy(grammar);
 }
-
-/* ------------------------------------------------------------------ tokens */
 
 enum { TOKENS = 700 };
 

@@ -227,7 +227,8 @@ static void test_wrong_requests(void **state)
         { INPUT("[1,3]", "FP32", ",\"data\":[1,2,\"3\"]"), "expected a number" },
         { INPUT("[1,3]", "FP32", ",\"data\":[1,2,01]"), "expected ','" },
         { INPUT("[1,3]", "FLOAT", ",\"data\":[1,2,3]"), "unknown datatype 'FLOAT'" },
-        { INPUT("[1,3]", "FP64", ",\"data\":[1,2,0.1]"), "expects FP32, in which element 2, 0.1, is not exact: send FP32" },
+        { INPUT("[1,3]", "FP64", ",\"data\":[1,2,0.1]"), "expects FP32, in which element 2, 0.1, is not exact: send "
+                                                         "FP32" },
         { INPUT("[1,3]", "BYTES", ",\"data\":[\"1\",\"2\",\"3\"]"), "is BYTES, but the model expects FP32" },
         { INPUT("[1,4]", "FP32", ",\"data\":[1,2,3,4]"), "the model expects [-1,3]" },
         { INPUT("[3]", "FP32", ",\"data\":[1,2,3]"), "the model expects [-1,3]" },
@@ -239,7 +240,8 @@ static void test_wrong_requests(void **state)
         { INPUT("[1,3]", "FP32", ",\"parameters\":{\"binary_data_size\":12}"), "0 bytes of binary data are left" },
         { INPUT("[1,3]", "FP32", ",\"parameters\":{\"shared_memory_region\":\"a\"}"), "shared memory" },
         { INPUT("[1,3]", "FP16", ",\"data\":[1,2,3]"), "cannot be sent as JSON" },
-        { "{\"inputs\":[{\"name\":\"z\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}", "no input 'z'; it has x" },
+        { "{\"inputs\":[{\"name\":\"z\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}",
+          "no input 'z'; it has x" },
         { "{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]},"
           "{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
           "given twice" },

@@ -156,8 +156,6 @@ static void test_statistics(void **state)
     grpc_expect(grpc_port, SERVICE "ModelStatistics", &call, 5, "no such model");
 }
 
-/* ------------------------------------------------------------------ trace and log settings */
-
 static uint32_t traces(void)
 {
     char path[128], text[65536];

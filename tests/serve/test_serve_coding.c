@@ -213,8 +213,6 @@ static void test_outputs(void **state)
     assert_non_null(strstr(expanded, "[2.0,4.0,6.0,2.0"));
 }
 
-/* ------------------------------------------------------------------ gRPC */
-
 /* Appends a request of model `twice` as a compressed message. */
 static void add_coded(grpc_call *call, int bits, size_t rows)
 {

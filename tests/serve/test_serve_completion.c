@@ -680,7 +680,8 @@ static void test_many_embeddings(void **state)
 }
 
 /* "Unwanted!" is [CLS] un ##want ##ed ! [SEP]. */
-/* Asks for the vectors of one text a request, of changing lengths, and of two. Returns NULL, or the text of a wrong answer. */
+/* Asks for the vectors of one text a request, of changing lengths, and of two. Returns NULL, or the text of a wrong
+ * answer. */
 static void *ask_vectors(void *user)
 {
     const int first = *(const int *)user;

@@ -1,5 +1,5 @@
-/* Any number of connections on any number of threads: each gets all its replies, also if as many connections are ready as
- * one call of epoll_wait() returns (256), and if all clients connect at once. */
+/* Any number of connections on any number of threads: each gets all its replies, also if as many connections are ready
+ * as one call of epoll_wait() returns (256), and if all clients connect at once. */
 #include "client.h"
 #include <signal.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ typedef struct exchange_text {
 
 static const char *const requests[] = {
     "GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n", /* answered by the thread of the connection */
-    "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 81\r\n\r\n" /* waits if all runners run */
+    /* waits if all runners run */
+    "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 81\r\n\r\n"
     "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1.25,2.25,3.25]}]}",
 };
 
@@ -54,7 +55,8 @@ static void expect_replies(int fd, const exchange_text *text, uint32_t count, ui
     }
 }
 
-/* Each connection sends requests and gets their replies, all connections at once; half of them send several at a time. */
+/* Each connection sends requests and gets their replies, all connections at once; half of them send several at a
+ * time. */
 static void ask_all(const int *fds, uint32_t count, const exchange_text *text)
 {
     char several[PIPELINED * 512];
@@ -106,8 +108,8 @@ static void test_all_are_answered(void **state)
         try_threads(threads[i]);
 }
 
-/* Connections that wait to be accepted do not wait for a request each. The server is stopped until all wait and one request
- * behind them, which asks how many are open. */
+/* Connections that wait to be accepted do not wait for a request each. The server is stopped until all wait and one
+ * request behind them, which asks how many are open. */
 static void test_all_are_accepted_at_once(void **state)
 {
     enum { WAITING = 200 };

@@ -239,8 +239,6 @@ static void test_with_requests(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ readiness messages and sockets of systemd */
-
 static int notified = -1;
 
 /* Expects the next message that the server sends to its supervisor. */

@@ -170,8 +170,6 @@ static void test_full_disk_of_the_trace(void **state)
     assert_int_equal(serving_close(&server), 0);
 }
 
-/* ------------------------------------------------------------------ files of a served model */
-
 static void overwrite(const char *path, off_t bytes)
 {
     int fd = open(path, O_WRONLY);
@@ -215,7 +213,8 @@ static void damage(const char *path, int kind)
     }
 }
 
-/* A file that is damaged or exchanged does not change the served model, does not replace it, and a good one then does. */
+/* A file that is damaged or exchanged does not change the served model, does not replace it, and a good one then
+ * does. */
 static void test_swapped_files(void **state)
 {
     enum { KINDS = 8 };

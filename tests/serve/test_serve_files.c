@@ -25,8 +25,6 @@ static picture_data pictures[PICTURES];
 #define COLOURS "/v2/models/colours/infer"
 #define PRE "decode,resize:cover=4x4,crop:4,normalise:unit"
 
-/* ------------------------------------------------------------------ the models */
-
 static void save(const char *name, struct wire *wire)
 {
     char path[256];
@@ -145,8 +143,6 @@ static int end(void **state)
     return serving_close(&server);
 }
 
-/* ------------------------------------------------------------------ requests */
-
 static void send_file(const char *path, const char *type, const void *data, size_t bytes, struct answer *answer)
 {
     char headers[96];
@@ -205,8 +201,6 @@ static void expect_binary(const char *path, const char *shape, const picture_dat
     if (answer.code != code || strstr(answer.body, part) == NULL)
         fail_msg("%s %s: %d %s, expected %d %s", path, shape, answer.code, answer.body, code, part);
 }
-
-/* ------------------------------------------------------------------ the tests */
 
 static void test_metadata(void **state)
 {

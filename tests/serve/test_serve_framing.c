@@ -48,8 +48,6 @@ static void freeze(void)
  * timeout nor its grace time ends it. */
 #define LONG_TIMEOUT "--receive-timeout-ms", "3600000", "--grace-ms", "3600000"
 
-/* ------------------------------------------------------------------ framing */
-
 /* Reads to the end of the connection. Returns the number of bytes; -1: it was reset. */
 static ssize_t read_all(int fd, char *text, size_t room)
 {
@@ -217,8 +215,6 @@ static void test_expect(void **state)
     (void)close(fd);
 }
 
-/* ------------------------------------------------------------------ half-closed clients */
-
 static int ask_spin(const char *turns)
 {
     char body[256], text[512];
@@ -273,8 +269,6 @@ static void test_half_closed(void **state)
     wait_for("inlay_runs", 0);
     wait_for("inlay_http_requests", 1);
 }
-
-/* ------------------------------------------------------------------ many connections */
 
 /* All connections are ready at once, because the server is stopped meanwhile: each gets its answer. */
 static void all_at_once(uint32_t count)
@@ -346,8 +340,6 @@ static void test_slow_headers_give_way(void **state)
         (void)close(slow[i]);
     (void)close(busy);
 }
-
-/* ------------------------------------------------------------------ the end */
 
 /* Connections that wait to be accepted when SIGTERM arrives, and requests on open ones, are answered. */
 static void test_sigterm_resets_nothing(void **state)

@@ -68,8 +68,6 @@ static void expect(const char *path, grpc_call *call, int status, const char *pa
     grpc_expect(grpc_port, path, call, status, part);
 }
 
-/* ------------------------------------------------------------------ the tests */
-
 static int start(void **state)
 {
     static const char *const flags[] = {

@@ -52,8 +52,6 @@ static int end(void **state)
     return serving_close(&server);
 }
 
-/* ------------------------------------------------------------------ padding */
-
 /* Sends rows of 1, 2, 3 ... with a mask that excludes the last element of each row. */
 static int ask_padded(uint32_t rows, uint32_t length)
 {
@@ -106,7 +104,8 @@ static long runs_of(const char *model, long *requests)
     return strtol(at + strlen("\"execution_count\":"), NULL, 10);
 }
 
-/* The rows of each group fill a batch (max_batch is 6); batch_delay_us is long enough to join them on a busy machine. */
+/* The rows of each group fill a batch (max_batch is 6); batch_delay_us is long enough to join them on a busy
+ * machine. */
 static void test_lengths_are_joined(void **state)
 {
     long requests, runs;
@@ -157,8 +156,6 @@ static void test_unpadded_models(void **state)
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\n", 0644);
     client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 200, "");
 }
-
-/* ------------------------------------------------------------------ deadlines */
 
 /* A request that may wait ten seconds for a batch runs before its client's deadline. */
 static void test_deadline_ends_the_wait(void **state)
@@ -217,8 +214,6 @@ static void test_deadline_in_a_sequence(void **state)
     (void)close(second);
     wait_for("inlay_runs", 0);
 }
-
-/* ------------------------------------------------------------------ sequences and new files */
 
 static void add(const char *id, const char *how, int x, int code, const char *sum)
 {

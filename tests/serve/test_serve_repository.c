@@ -140,8 +140,6 @@ static void test_many_versions(void **state)
     expect(AS_ADMIN, "POST", "/v2/repository/models/many/unload", "", 200, "");
 }
 
-/* ------------------------------------------------------------------ concurrent requests */
-
 struct requester {
     const char *path;
     uint32_t rounds, number;

@@ -1,5 +1,5 @@
-/* A new version of a model beside the served one: it is promoted or dropped by the rules, and clients of the served version
- * notice nothing. */
+/* A new version of a model beside the served one: it is promoted or dropped by the rules, and clients of the served
+ * version notice nothing. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
 #include <fcntl.h>
@@ -204,8 +204,6 @@ static int end(void **state)
     return 0;
 }
 
-/* ------------------------------------------------------------------ decisions */
-
 static void test_the_same_model_is_promoted(void **state)
 {
     char text[32768];
@@ -289,7 +287,8 @@ static void test_a_failing_candidate_is_dropped(void **state)
 
 #define NEGATIVE7 "{\"inputs\":[{\"name\":\"x\",\"shape\":[7],\"datatype\":\"FP32\",\"data\":[-4,1,1,1,1,1,1]}]}"
 
-/* The candidate accepts the request and its run fails: the stable version answers, and the failure is the candidate's. */
+/* The candidate accepts the request and its run fails: the stable version answers, and the failure is the
+ * candidate's. */
 static void test_a_run_that_fails(void **state)
 {
     (void)state;
@@ -429,8 +428,6 @@ static void test_figures(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
-/* ------------------------------------------------------------------ load, polls, workers */
-
 struct client {
     atomic_bool *stop;
     atomic_uint *wrong;
@@ -455,8 +452,8 @@ static void *ask(void *user)
     return NULL;
 }
 
-/* Clients that leave no pause: copies are dropped, and no request fails or gets the shadow's outputs. The folder is polled;
- * a dropped version stays dropped until its files change. */
+/* Clients that leave no pause: copies are dropped, and no request fails or gets the shadow's outputs. The folder is
+ * polled; a dropped version stays dropped until its files change. */
 static void test_a_shadow_under_load(void **state)
 {
     enum { CLIENTS = 4 };
@@ -500,7 +497,8 @@ static void test_a_shadow_under_load(void **state)
 
 #define STUCK "rollout_percent: 100\nwarmup: 0\noptions: [\"providers=stuck,reference\"]\n" RULES
 
-/* Starts a server with one runner and the models `held` and `late`, whose new versions may have runs that do not end. */
+/* Starts a server with one runner and the models `held` and `late`, whose new versions may have runs that do not
+ * end. */
 static void begin_stuck(void)
 {
     static const char *const flags[] = { "--runners",      "1",           "--plugin-dirs",

@@ -1,4 +1,5 @@
-/* What a server does by default against clients that are hostile or too many: bounds of memory, browsers, guessed tokens. */
+/* What a server does by default against clients that are hostile or too many: bounds of memory, browsers, guessed
+ * tokens. */
 #include "grpc_client.h"
 #include <arpa/inet.h>
 #include <signal.h>
@@ -89,8 +90,6 @@ static void test_numbers(void **state)
     (void)snprintf(body, sizeof body, form, "3e38");
     client_expect(&server, "POST", "/v2/models/twice/infer", "", body, 200, "[2.0,4.0,Infinity]");
 }
-
-/* ------------------------------------------------------------------ connections */
 
 /* The server with the port of admin_port. */
 static struct serving admin_of_log(void)
@@ -222,8 +221,6 @@ static void test_warning(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ max_inflight_bytes */
-
 /* Begins a request whose body is `sent` bytes of `length`. */
 static int begin_body(size_t length, size_t sent)
 {
@@ -291,8 +288,6 @@ static void test_inflight_bytes(void **state)
     grpc_expect(port, SERVICE "ServerLive", &call, 0, "");
     wait_for(&server, "inlay_inflight_bytes", 0);
 }
-
-/* ------------------------------------------------------------------ browsers */
 
 static int code_of(const char *method, const char *target, const char *host, const char *more, const char *body)
 {
@@ -368,8 +363,6 @@ static void test_origins(void **state)
     }
     assert_true(client_metric(&server, "inlay_refused_total{reason=\"origin\"}") == 4);
 }
-
-/* ------------------------------------------------------------------ tokens */
 
 static double seconds_now(void)
 {

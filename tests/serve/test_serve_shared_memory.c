@@ -199,8 +199,6 @@ static void test_texts(void **state)
     expect("POST", REGIONS "/unregister", "", 200, "");
 }
 
-/* ------------------------------------------------------------------ gRPC */
-
 static void call_region(const char *method, const char *name, uint64_t offset, uint64_t bytes, int status,
                         const char *part, grpc_call *call)
 {
@@ -320,8 +318,6 @@ static void test_grpc(void **state)
     assert_true(regions != NULL && regions->n_regions == 0);
     protobuf_c_message_free_unpacked(&regions->base, NULL);
 }
-
-/* ------------------------------------------------------------------ perf_analyzer --shared-memory=system */
 
 /* An object for a region, as perf_analyzer makes one for each tensor. */
 static float *make_object(const char *name, char *out_key, size_t bytes)

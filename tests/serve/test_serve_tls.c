@@ -270,8 +270,8 @@ static bool is_common(gnutls_cipher_algorithm_t cipher)
            cipher == GNUTLS_CIPHER_CHACHA20_POLY1305;
 }
 
-/* Every cipher suite of TLS 1.2 that GnuTLS knows, one at a time, for keys of both kinds: those with forward secrecy and
- * authenticated encryption are accepted, all others are refused. */
+/* Every cipher suite of TLS 1.2 that GnuTLS knows, one at a time, for keys of both kinds: those with forward secrecy
+ * and authenticated encryption are accepted, all others are refused. */
 static void test_cipher_suites(void **state)
 {
     static const char *const flags[] = { "--tls-cert", "FOLDER/server.pem", "--tls-key", "FOLDER/server.key", NULL };
@@ -343,8 +343,8 @@ static bool calls(grpc_client *client)
     return call.status == 0;
 }
 
-/* SIGHUP: new connections get the new certificate, and the open one is still answered. A key that does not belong to the
- * certificate changes nothing. Also with workers, whose supervisor passes the signal on. */
+/* SIGHUP: new connections get the new certificate, and the open one is still answered. A key that does not belong to
+ * the certificate changes nothing. Also with workers, whose supervisor passes the signal on. */
 static void test_new_certificates(void **state)
 {
     static const char *const flags[] = { "--grpc-port",       "0",         "--tls-cert",

@@ -1,5 +1,5 @@
-/* Tools in /v1/chat/completions and /v1/responses: calls that a model makes by itself and calls that it has to make, whole
- * and as events; requests that are refused. Each model generates a fixed text, independent of the prompt. */
+/* Tools in /v1/chat/completions and /v1/responses: calls that a model makes by itself and calls that it has to make,
+ * whole and as events; requests that are refused. Each model generates a fixed text, independent of the prompt. */
 #include "client.h"
 #include <jansson.h>
 #include <stdlib.h>

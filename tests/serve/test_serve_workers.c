@@ -157,8 +157,6 @@ static void test_only_worker_restarts(void **state)
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
 }
 
-/* ------------------------------------------------------------------ figures and limits of all workers */
-
 static void wait_for_metric(const struct serving *serving, const char *name, double value)
 {
     const struct timespec pause = { 0, 5000000 };
@@ -238,8 +236,8 @@ static void stop_worker(long pid)
     }
 }
 
-/* One worker holds 18000 bytes of an unfinished body: the other one refuses 4000 more, as --max-inflight-bytes is 20000.
- * While one of them is stopped, the other one accepts all connections. */
+/* One worker holds 18000 bytes of an unfinished body: the other one refuses 4000 more, as --max-inflight-bytes is
+ * 20000. While one of them is stopped, the other one accepts all connections. */
 static void test_inflight_bytes(void **state)
 {
     static char body[18000];
@@ -274,8 +272,6 @@ static void test_inflight_bytes(void **state)
     wait_for_ready(&alone, 3);
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
 }
-
-/* ------------------------------------------------------------------ the folder */
 
 /* Sends requests on new connections, so that they reach both workers, until 20 in a row get the code. */
 static void wait_for_model(const char *path, int code, const char *part)

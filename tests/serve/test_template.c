@@ -1,5 +1,5 @@
-/* Templates in the Jinja language: constructions of published chat templates, in words of our own, with the results that
- * Jinja's and transformers' documentation states; mistakes and their messages; limits. */
+/* Templates in the Jinja language: constructions of published chat templates, in words of our own, with the results
+ * that Jinja's and transformers' documentation states; mistakes and their messages; limits. */
 #include "serve/template/template.h"
 #include <stdlib.h>
 #include <string.h>

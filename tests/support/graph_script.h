@@ -9,7 +9,8 @@
  *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
  *     y = If(c) then:Neg(x) else:Add(x,z) branches of one node each, which read values from outside
  *     y = ms.QLinearMul(...)              an operator of com.microsoft; tr. is ai.onnx.preview.training
- *     -> w, v                             outputs; "=> w, v" declares no type for them, "-> w : 2,3" a shape for one (- is a scalar)
+ *     -> w, v                             outputs; "=> w, v" declares no type for them, "-> w : 2,3" a shape for one (-
+ *     is a scalar)
  *
  * Attributes are integers, floats (with a point), lists of either (with a comma, "axes=1," is a list of one), words,
  * lists of words ("xs='a,b"), or numbers as a tensor ("value=#2.5" float, "value=#2" int64). "_" is an omitted

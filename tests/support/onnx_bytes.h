@@ -57,8 +57,6 @@ static inline void onnx_message(onnx_bytes *bytes, uint32_t field, const onnx_by
     bytes->overflow |= message->overflow;
 }
 
-/* ------------------------------------------------------------------ ONNX */
-
 static inline void onnx_names(onnx_bytes *node, uint32_t field, const char *list)
 {
     while (*list != '\0') {

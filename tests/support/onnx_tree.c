@@ -35,8 +35,6 @@ bool tree_is_ints(const tree_field *field)
            (field->message == MSG_TENSOR && field->number == 7) || (field->message == MSG_SPARSE && field->number == 3);
 }
 
-/* ------------------------------------------------------------------ memory; the test aborts if there is none */
-
 static void *abort_if_null(void *memory)
 {
     if (memory == NULL)
@@ -115,8 +113,6 @@ size_t tree_list(tree_field *field, tree_field **fields, tree_field **parents, s
     return count;
 }
 
-/* ------------------------------------------------------------------ reading */
-
 struct reader {
     const uint8_t *at, *end;
 };
@@ -186,8 +182,6 @@ tree_field *tree_read(const uint8_t *data, size_t bytes)
     tree_destroy(field);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ writing */
 
 static size_t varint_size(uint64_t v)
 {

@@ -24,8 +24,6 @@ struct rig {
     struct wire model; /* the session reads from it */
 };
 
-/* ------------------------------------------------------------------ ONNX messages that model_writer.h does not have */
-
 /* Begins an AttributeProto of a node; type is AttributeProto.type. */
 static inline wire_mark rig_attr_begin(struct wire *wire, const char *name, int type)
 {
@@ -97,8 +95,6 @@ static inline void rig_list_value(struct wire *wire, uint32_t field, const char 
     wire_end(wire, type);
     wire_end(wire, value);
 }
-
-/* ------------------------------------------------------------------ sessions */
 
 /* Creates session options from pairs of name and value, ended by NULL; options may be NULL. Unless an option of the
  * cache is set, all tests share the default cache folder. Its size is limited to 1 MiB, because each session that packs

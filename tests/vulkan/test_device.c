@@ -283,8 +283,8 @@ static void memory_is_apart(void **state)
     rig_close(&b);
 }
 
-/* Sessions open and close repeatedly: first while another session keeps the device open, then with a device that each of
- * them reopens. */
+/* Sessions open and close repeatedly: first while another session keeps the device open, then with a device that each
+ * of them reopens. */
 static void many_sessions(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Memory that Vulkan devices share through file descriptors: between two providers, and with the program. Both sides are
- * the same physical device, opened twice: opaque descriptors are for one device and driver only. */
+/* Memory that Vulkan devices share through file descriptors: between two providers, and with the program. Both sides
+ * are the same physical device, opened twice: opaque descriptors are for one device and driver only. */
 #include "vulkan_case.h"
 #include <dirent.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-/* Option watchdog with a provider that computes one element wrong (drifting.c): named, shut out, reported with a model. */
+/* Option watchdog with a provider that computes one element wrong (drifting.c): named, shut out, reported with a
+ * model. */
 #include "cmocka_all.h"
 #include "graph_script.h"
 #include <math.h>
@@ -255,8 +256,6 @@ static void finds_nothing_in_right_results(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ with other features of sessions */
-
 static void *run_often(void *user)
 {
     struct rig rig = *(const struct rig *)user;
@@ -346,8 +345,6 @@ static void child_of_fork_runs_without(void **state)
     assert_true(info_of(&rig).checked > 0);
     rig_close(&rig);
 }
-
-/* ------------------------------------------------------------------ options */
 
 static void reads_shares(void **state)
 {

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-/* ------------------------------------------------------------------ devices */
-
 typedef struct device_list {
     inlay_device_fn device;
     void *user;
@@ -62,8 +60,6 @@ inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn dev
     plugin_set_destroy(set);
     return status;
 }
-
-/* ------------------------------------------------------------------ values */
 
 inlay_status session_device(const inlay_session *session, const char *name, const struct provider **out,
                             inlay_diag *diag)

@@ -35,8 +35,6 @@ inlay_status inlay_context_keep_rows(inlay_context *context, const inlay_rows_in
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ changes of rows */
-
 static inlay_status check_row(const inlay_context *context, const inlay_row *row, uint32_t i, inlay_diag *diag)
 {
     const context_rows *rows = row->context != NULL ? &row->context->rows : NULL;
@@ -146,8 +144,6 @@ int64_t inlay_context_row_length(const inlay_context *context, uint32_t row)
 {
     return row < context->rows.count ? context->rows.lengths[row] : 0;
 }
-
-/* ------------------------------------------------------------------ tokens */
 
 static inlay_status bind_numbers(inlay_context *context, uint32_t input, int64_t columns, int64_t *numbers,
                                  inlay_diag *diag)

@@ -88,8 +88,6 @@ static bool may_have_rows(const inlay_session *session, const inlay_rows_info *i
     return !grows || info->mask != INLAY_NONE;
 }
 
-/* ------------------------------------------------------------------ short runs */
-
 static bool keep_in(struct trial *trial, inlay_status status)
 {
     if (status == INLAY_OUT_OF_MEMORY || status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED ||

@@ -10,8 +10,6 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ inputs */
-
 /* Does the value's memory overlap a bound output, to which the run may write? */
 static bool overlaps_output(const inlay_context *context, const inlay_value *value)
 {
@@ -84,8 +82,9 @@ static bool change_version(inlay_context *context, session_version *version, str
     return true;
 }
 
-/* Changes to the latest program: of other weights, or compiled in the background. The context keeps its program while it
- * measures. It also keeps that of the background while it keeps states, and if there is no memory for another runner. */
+/* Changes to the latest program: of other weights, or compiled in the background. The context keeps its program while
+ * it measures. It also keeps that of the background while it keeps states, and if there is no memory for another
+ * runner. */
 static void change_program(inlay_context *context)
 {
     struct program *latest = __atomic_load_n(&context->session->main, __ATOMIC_ACQUIRE);
@@ -131,8 +130,6 @@ void context_find_ready(inlay_context *context)
         context->runner->in.ready = context->ready;
     }
 }
-
-/* ------------------------------------------------------------------ running */
 
 static inlay_status gather_inputs(inlay_context *context, inlay_diag *diag)
 {

@@ -41,8 +41,6 @@ void inlay_session_destroy(inlay_session *session)
     session_close(session);
 }
 
-/* ------------------------------------------------------------------ properties */
-
 uint32_t inlay_session_input_count(const inlay_session *session)
 {
     return session->model->main->input_count;
@@ -132,8 +130,6 @@ inlay_status inlay_session_update(inlay_session *session, uint32_t count, const 
 
     return status == INLAY_OK ? session_update(session, count, names, values, diag) : status;
 }
-
-/* ------------------------------------------------------------------ memory */
 
 inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_info *out_info)
 {

@@ -28,8 +28,6 @@ agree_metric agree_metric_find(const char *name)
     return metric;
 }
 
-/* ------------------------------------------------------------------ adding a sample */
-
 static void read_doubles(const inlay_tensor_view *view, int64_t from, int64_t count, double *out)
 {
     if (view->dtype == INLAY_FLOAT) {
@@ -142,8 +140,6 @@ static void read_symbol(text_reader *reader, int64_t symbol)
     reader->last = symbol;
 }
 
-/* ------------------------------------------------------------------ texts */
-
 /* Probability of a text under CTC: the sum over all ways to spread its symbols over the rows, with blanks between. */
 struct ctc {
     double *alpha; /* [2 * length + 1] states: blank, first symbol, blank, second symbol ...; normalised to sum 1 */
@@ -209,8 +205,6 @@ static double text_distance(const inlay_tensor_view *want, const inlay_tensor_vi
     free(ctc[1].alpha);
     return good ? isfinite(difference) ? difference * difference / (1 + difference * difference) : 1 : -1;
 }
-
-/* ------------------------------------------------------------------ rows */
 
 /* Does the metric use the divergence of rows of probabilities? */
 static bool diverges(agree_metric metric)
@@ -369,8 +363,6 @@ void agree_merge(struct agree *into, const struct agree *from)
     into->score_squares += from->score_squares;
     into->scored += from->scored;
 }
-
-/* ------------------------------------------------------------------ results */
 
 /* Wilson's interval of a share; z is the half width in standard deviations. */
 static agree_score wilson(double share, double samples, double z)

@@ -59,8 +59,6 @@ void cache_folder_touch(int fd)
     (void)futimens(fd, NULL);
 }
 
-/* ------------------------------------------------------------------ limits */
-
 typedef struct cached_file {
     char *name;
     uint64_t bytes;

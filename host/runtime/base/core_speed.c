@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time slices are short, so that another process rarely preempts all of them; the shortest counts. Together, those of the
- * first measurement are long enough for the CPU to switch to the clock rate of its wide registers. */
+/* Time slices are short, so that another process rarely preempts all of them; the shortest counts. Together, those of
+ * the first measurement are long enough for the CPU to switch to the clock rate of its wide registers. */
 enum { CHAINS = 10, ROUNDS = 2000, SLICES = 24 };
 /* Bytes that a slice reads: of a buffer that stays in the cache of the first level, and of one that only the second
  * level holds. */
@@ -197,8 +197,6 @@ void core_speed_measure(inlay_speed *out)
     out->memory_bytes = measure_memory(memory, NEAR_BYTES);
     free(memory);
 }
-
-/* ------------------------------------------------------------------ the speed in use */
 
 static inlay_speed in_use;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,5 +1,5 @@
-/* base/core_speed.h - the speed of one core of this machine (inlay.speed/1), and compared with the reference core of cost
- * models. */
+/* base/core_speed.h - the speed of one core of this machine (inlay.speed/1), and compared with the reference core of
+ * cost models. */
 #ifndef BASE_CORE_SPEED_H
 #define BASE_CORE_SPEED_H
 #include "inlay/extensions.h"
@@ -7,8 +7,8 @@
 
 enum { CORE_ALIGN = 64 };
 
-/* The speed of a core. Measured at the first call in the process, in less than a millisecond, unless core_speed_use() has
- * set it. It does not change afterwards. Any thread. */
+/* The speed of a core. Measured at the first call in the process, in less than a millisecond, unless core_speed_use()
+ * has set it. It does not change afterwards. Any thread. */
 const inlay_speed *core_speed(void);
 /* Sets the speed, as a machine profile has it, unless it is already known. NULL: measures it. Any thread. */
 void core_speed_use(const inlay_speed *known);

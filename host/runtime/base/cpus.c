@@ -44,8 +44,8 @@ static uint32_t cpus_of_quota(long long quota, long long period)
     return (uint32_t)((quota + period - 1) / period);
 }
 
-/* The smallest value in this file of the process's control group and of its parents (cgroup v2); 0 = none. value() reads
- * it from a line; 0: no limit. */
+/* The smallest value in this file of the process's control group and of its parents (cgroup v2); 0 = none. value()
+ * reads it from a line; 0: no limit. */
 static uint64_t least_in_groups(const char *name, uint64_t (*value)(const char *line))
 {
     char group[512] = "", path[1024], line[128];
@@ -86,7 +86,8 @@ static uint64_t bytes_of_line(const char *line)
     return strtoull(line, NULL, 10); /* "max": 0 */
 }
 
-/* The smallest quota of the process's control groups, or of a container whose root is mounted (v1), in CPUs; 0 = none. */
+/* The smallest quota of the process's control groups, or of a container whose root is mounted (v1), in CPUs; 0 =
+ * none. */
 static uint32_t cpus_by_cgroup(void)
 {
     char line[128];

@@ -29,14 +29,14 @@ bool element_is_float(inlay_dtype dtype);
  * a bool is value != 0. False for dtypes of fewer than 8 bits, 8-bit floats, complex numbers and strings. */
 bool element_put(inlay_dtype dtype, void *data, int64_t index, int64_t value);
 
-/* Writes a number as element `index` of packed data, rounded to nearest. False unless the dtype is float, double, float16
- * or bfloat16. */
+/* Writes a number as element `index` of packed data, rounded to nearest. False unless the dtype is float, double,
+ * float16 or bfloat16. */
 bool element_put_number(inlay_dtype dtype, void *data, int64_t index, double value);
 
 /* Whether element_convert() knows both types: bool, integers of at least 8 bits, floats of at least 16. */
 bool element_converts(inlay_dtype from, inlay_dtype to);
-/* Converts count elements as long as nothing is lost. Returns their number: less than count if the element at that index
- * has no equal in `to`. A NaN stays a NaN; only 0 and 1 become a bool. element_converts() holds. */
+/* Converts count elements as long as nothing is lost. Returns their number: less than count if the element at that
+ * index has no equal in `to`. A NaN stays a NaN; only 0 and 1 become a bool. element_converts() holds. */
 int64_t element_convert(inlay_dtype from, const void *source, inlay_dtype to, void *target, int64_t count);
 
 /* The tolerance for results of a type whose kernels may round differently: two steps of a type of less than 32 bits. */

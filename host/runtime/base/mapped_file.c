@@ -33,8 +33,6 @@ file_id file_id_of(const struct stat *st)
                       .changed = { st->st_ctim.tv_sec, st->st_ctim.tv_nsec } };
 }
 
-/* ------------------------------------------------------------------ the signal */
-
 bool mapped_file_repair(int code, const void *address)
 {
     const uintptr_t at = (uintptr_t)address;
@@ -79,8 +77,6 @@ static void install(void)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGBUS, &action, NULL);
 }
-
-/* ------------------------------------------------------------------ records */
 
 /* A record that no other thread uses; NULL: out of memory. */
 static mapped_file *claim(void)

@@ -13,8 +13,6 @@ enum { MOST_LINKS = 40, MOST_NAMES = 1000, NAME_BYTES = 200, COPY_BYTES = 1 << 1
 
 static int standard_output = STDOUT_FILENO; /* descriptor that /dev/stdout names */
 
-/* ------------------------------------------------------------------ names of files */
-
 /* The open descriptor that path names; -1: none. The kernel presents descriptors as links, which must not be followed:
  * the link of a pipe is not a path, and a file's position belongs to the descriptor. */
 static int descriptor_of(const char *path)
@@ -83,8 +81,6 @@ bool output_target(const char *path, char target[PATH_MAX])
 
     return follow_links(path, target, &descriptor) && descriptor < 0 && (stat(target, &st) != 0 || S_ISREG(st.st_mode));
 }
-
-/* ------------------------------------------------------------------ opening */
 
 /* Does a write of `bytes` bytes at the position of fd stay within RLIMIT_FSIZE? The limit applies to regular files
  * only. */
@@ -265,8 +261,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ closing */
-
 /* Copies all of `from`, from its beginning. */
 static bool copy_all(int from, int to)
 {
@@ -408,8 +402,6 @@ inlay_status output_move_file(output_file *out, const char *path, const char *fr
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ the streams of a program */
 
 static const char *program = "inlay";
 static output_file printed; /* standard output */

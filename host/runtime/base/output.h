@@ -35,8 +35,8 @@ INLAY_NODISCARD inlay_status output_open_stream(output_file *out, const char *pa
 INLAY_NODISCARD inlay_status output_move_file(output_file *out, const char *path, const char *from, inlay_diag *diag);
 
 /* Writes all bytes to a descriptor of an output or of another file. On failure returns false and sets errno. If the
- * file would exceed RLIMIT_FSIZE, where write() raises a signal, nothing is written and errno is EFBIG. A signal handler
- * may call it. */
+ * file would exceed RLIMIT_FSIZE, where write() raises a signal, nothing is written and errno is EFBIG. A signal
+ * handler may call it. */
 bool output_write(int fd, const void *data, uint64_t bytes);
 
 /* Publishes the outputs under their names; `second` may be NULL. No file changes before both are complete. On failure
@@ -52,8 +52,6 @@ inlay_status output_failed(const output_file *out, inlay_diag *diag);
 
 /* Follows the links of path into target. False if it is neither a regular file nor a name for a new one. */
 bool output_target(const char *path, char target[PATH_MAX]);
-
-/* ------------------------------------------------------------------ the streams of a program */
 
 /* main() calls this first. Opens closed descriptors among 0 to 2, so that no other file gets their numbers; makes a
  * write beyond RLIMIT_FSIZE an error instead of a signal; and closes standard output at exit. If printed text could not

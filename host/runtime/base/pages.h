@@ -23,8 +23,8 @@ static inline void pages_large(void *memory, uint64_t bytes)
 #endif
 }
 
-/* Gives the pages that are completely within [data, data + bytes) of a file mapping back. They stay in the system's cache
- * of the file, and later accesses map them again. */
+/* Gives the pages that are completely within [data, data + bytes) of a file mapping back. They stay in the system's
+ * cache of the file, and later accesses map them again. */
 static inline void pages_unmap(const void *data, uint64_t bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) / page * page;

@@ -1,5 +1,5 @@
-/* base/provider_calls.h - calls of a provider with the request structs of inlay/plugin.h. table and state are those of a
- * wrapped provider (plugin/guard.h) or of the plugin itself. */
+/* base/provider_calls.h - calls of a provider with the request structs of inlay/plugin.h. table and state are those of
+ * a wrapped provider (plugin/guard.h) or of the plugin itself. */
 #ifndef BASE_PROVIDER_CALLS_H
 #define BASE_PROVIDER_CALLS_H
 #include "inlay/plugin.h"

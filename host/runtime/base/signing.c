@@ -121,8 +121,6 @@ static const char *shown(const struct place *place, const char *name, char out[S
     return out;
 }
 
-/* ------------------------------------------------------------------ files */
-
 static inlay_status add_file(struct place *place, const char *name, inlay_diag *diag)
 {
     signed_file *file;
@@ -291,8 +289,6 @@ static bool hash_of_files(const struct place *place, char text[DIGEST_TEXT])
     to_hex(digest, text);
     return true;
 }
-
-/* ------------------------------------------------------------------ the envelope */
 
 /* Reads a regular file, a key or a signature. *out is owned by the caller: free(out->data). */
 static inlay_status read_file(const char *path, gnutls_datum_t *out, inlay_diag *diag)
@@ -485,8 +481,6 @@ inlay_status signing_write(const char *path, const char *const *others, uint32_t
     place_deinit(&place);
     return status;
 }
-
-/* ------------------------------------------------------------------ the check */
 
 static inlay_status damaged(const struct place *place, const char *what, inlay_diag *diag)
 {

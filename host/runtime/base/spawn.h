@@ -26,7 +26,7 @@ typedef struct spawn_args {
 int spawn_start(const spawn_args *args, pid_t *out_child);
 
 /* Waits for a child that was started with own_group. Kills its group after `seconds` (0 = never), or once cancelled()
- * (may be NULL) returns true. Returns its exit code, 128 + the signal that ended it, or SPAWN_TIMED_OUT. SPAWN_LOST: the
- * exit code is unknown, because the application ignores SIGCHLD or has waited for the child. */
+ * (may be NULL) returns true. Returns its exit code, 128 + the signal that ended it, or SPAWN_TIMED_OUT. SPAWN_LOST:
+ * the exit code is unknown, because the application ignores SIGCHLD or has waited for the child. */
 int spawn_wait(pid_t child, double seconds, bool (*cancelled)(void));
 #endif

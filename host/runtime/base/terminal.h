@@ -3,8 +3,8 @@
 #define BASE_TERMINAL_H
 #include <stdbool.h>
 
-/* Returns the width of text written to file descriptor fd: COLUMNS of the environment, or else the terminal's, or else 80.
- * Always at least 20. */
+/* Returns the width of text written to file descriptor fd: COLUMNS of the environment, or else the terminal's, or else
+ * 80. Always at least 20. */
 int terminal_columns(int fd);
 /* Whether file descriptor fd is a terminal that can show colours, and NO_COLOR is not set. */
 bool terminal_has_colours(int fd);

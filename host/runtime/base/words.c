@@ -70,8 +70,6 @@ void say_column(const explain_sink *sink, const char *text, int columns)
         say(sink, "%*s", columns - width, "");
 }
 
-/* ------------------------------------------------------------------ numbers */
-
 /* A number of billionths of a unit: "s" or "J". */
 static const char *format_billionths(double number, const char *sign, const char *unit, char text[FORMATTED_BYTES])
 {
@@ -126,8 +124,6 @@ const char *format_bytes(uint64_t bytes, char text[FORMATTED_BYTES])
     (void)snprintf(text, FORMATTED_BYTES, "%.*f %s", x < 99.95 ? 1 : 0, x, names[unit]);
     return text;
 }
-
-/* ------------------------------------------------------------------ JSON */
 
 static void begin_item(json_out *json, const char *key)
 {

@@ -35,7 +35,7 @@ static inline const char *plural(uint64_t count, const char *one, const char *ma
     return count == 1 ? one : many;
 }
 
-/* ------------------------------------------------------------------ JSON
+/* JSON.
  *
  *     json_out j = { .sink = sink };
  *     json_open(&j, NULL, '{', false);

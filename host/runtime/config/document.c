@@ -12,8 +12,6 @@
 
 enum { MAX_KEY = 128 };
 
-/* ------------------------------------------------------------------ the schema */
-
 typedef struct pair_row {
     char *key;
     char *value;
@@ -97,8 +95,6 @@ static const struct {
 #include "config/options.def"
 #undef OPTION
 };
-
-/* ------------------------------------------------------------------ errors of libcyaml */
 
 struct yaml_error {
     char text[256];
@@ -230,8 +226,6 @@ static void report_error(struct mistakes *mistakes, const tree_node *entry, cyam
                       yaml_error->text[0] != '\0' ? yaml_error->text : cyaml_strerror(error));
 }
 
-/* ------------------------------------------------------------------ from rows to settings */
-
 struct reader {
     struct arena *arena;
     struct mistakes *mistakes;
@@ -361,8 +355,6 @@ static inlay_status add_rows(struct reader *reader, const tree_node *entry, uint
         return add(reader, entry->key, value, entry->key_line);
     }
 }
-
-/* ------------------------------------------------------------------ entries */
 
 /* Refuses a key without a value anywhere in the entry: it is probably a mistake. */
 static bool is_complete(struct mistakes *mistakes, const tree_node *node, const char *key)

@@ -11,8 +11,6 @@
 
 enum { MAX_FILE_BYTES = 1 << 20, READ_BYTES = 4096 };
 
-/* ------------------------------------------------------------------ reading a file */
-
 /* Settings name plugins, which are code: only root and the user may write them. */
 static inlay_status check_file(int fd, struct mistakes *mistakes)
 {
@@ -83,8 +81,6 @@ static inlay_status read_file(struct arena *arena, struct mistakes *mistakes, ch
     return status;
 }
 
-/* ------------------------------------------------------------------ paths in files */
-
 /* Resolves a path of a file: "~/" is the user's home, a relative path is relative to the folder of the file. NULL:
  * out of memory. */
 static char *resolve_path(struct arena *arena, const char *file, const char *home, const char *path)
@@ -130,8 +126,6 @@ static const char *resolve(struct arena *arena, const document_setting *setting,
     }
     return text != NULL ? text : "";
 }
-
-/* ------------------------------------------------------------------ files */
 
 static struct mistakes mistakes_in(const inlay_options *options, const char *path, inlay_diag *diag)
 {
@@ -248,8 +242,6 @@ inlay_status config_load_standard(inlay_options *options, const char *system_fil
     return status != INLAY_OK ? status : other;
 }
 
-/* ------------------------------------------------------------------ environment */
-
 /* Sets "A=1,B=2" from INLAY_OPTION; each item is PROVIDER.NAME=VALUE. */
 static inlay_status set_provider_options(inlay_options *options, char *list, struct mistakes *mistakes)
 {
@@ -332,8 +324,6 @@ inlay_status config_load_environment(inlay_options *options, config_variable_fn 
     }
     return mistakes.count > 0 ? mistakes.status : INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ inlay.h */
 
 static const char *process_variable(const char *name)
 {

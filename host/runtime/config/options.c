@@ -23,8 +23,6 @@ static const struct {
 #undef OPTION
 };
 
-/* ------------------------------------------------------------------ reading */
-
 const char *options_text(const inlay_options *options, uint32_t option)
 {
     return options != NULL && options->values[option].count > 0 ? options->values[option].items[0].text
@@ -66,8 +64,6 @@ bool options_pair(const inlay_options *options, uint32_t option, uint32_t i, opt
         *out_pair = split_pair(text);
     return text != NULL;
 }
-
-/* ------------------------------------------------------------------ lifecycle */
 
 inlay_status options_create(inlay_options **out_options, inlay_diag *diag)
 {
@@ -136,8 +132,6 @@ inlay_status options_copy(const inlay_options *options, inlay_options **out_copy
         options_destroy(copy);
     return status;
 }
-
-/* ------------------------------------------------------------------ names and checks */
 
 uint32_t options_find(const char *name)
 {
@@ -258,8 +252,6 @@ inlay_status options_check(const char *name, const char *value, inlay_diag *diag
         return strchr(name, '.') != NULL ? INLAY_OK : fail_unknown(name, diag);
     return check_value(option, value, diag);
 }
-
-/* ------------------------------------------------------------------ setting */
 
 static bool value_init(option_value *value, const char *text, uint32_t source, const char *origin)
 {
@@ -487,8 +479,6 @@ inlay_status options_set_int(inlay_options *options, const char *name, int64_t v
     (void)snprintf(text, sizeof text, "%lld", (long long)value);
     return options_set(options, name, text, diag);
 }
-
-/* ------------------------------------------------------------------ queries */
 
 /* Appends up to `bytes` bytes of the array to text, of which `at` are written, and returns the length of the whole. */
 static size_t append_text(char *text, size_t bytes, size_t at, const char *separator, const char *item)

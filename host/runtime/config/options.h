@@ -92,8 +92,6 @@ inlay_status options_set_as(inlay_options *options, const char *name, const char
 INLAY_NODISCARD inlay_status options_set_item(inlay_options *options, const char *name, const char *value,
                                               inlay_diag *diag);
 
-/* ------------------------------------------------------------------ the functions of inlay.h, without the prefix */
-
 INLAY_NODISCARD inlay_status options_create(inlay_options **out_options, inlay_diag *diag);
 /* A copy of the values, without origins, settings of providers and functions. *out_copy is NULL if options is NULL. */
 INLAY_NODISCARD inlay_status options_copy(const inlay_options *options, inlay_options **out_copy, inlay_diag *diag);

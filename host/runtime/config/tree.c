@@ -5,8 +5,6 @@
 
 enum { MAX_DEPTH = 8, MAX_NODES = 65536, MAX_LOGGED = 100 };
 
-/* ------------------------------------------------------------------ mistakes */
-
 inlay_status mistake(struct mistakes *mistakes, uint32_t line, inlay_status status, const char *format, ...)
 {
     inlay_diag text = INLAY_DIAG_INIT, whole = INLAY_DIAG_INIT;
@@ -33,8 +31,6 @@ inlay_status mistake_no_memory(struct mistakes *mistakes)
 {
     return mistake(mistakes, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
 }
-
-/* ------------------------------------------------------------------ building the tree */
 
 /* A list or mapping that is not closed yet. */
 struct level {
@@ -154,8 +150,6 @@ static void close_level(struct builder *builder)
 {
     names_deinit(&builder->levels[--builder->depth].keys);
 }
-
-/* ------------------------------------------------------------------ events */
 
 /* The anchor and the tag of an event, if it has them. */
 static void find_anchor_and_tag(const yaml_event_t *event, const char **out_anchor, const char **out_tag)

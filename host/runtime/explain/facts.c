@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ accessors */
-
 const char *facts_provider_name(const struct facts *facts, uint32_t index)
 {
     return index < facts->provider_count ? facts->session->providers[index].name : "host";
@@ -117,8 +115,6 @@ uint32_t facts_cheapest_other(const facts_graph *graph, uint32_t node, uint32_t 
     return best;
 }
 
-/* ------------------------------------------------------------------ nodes: offers, refusals, choice */
-
 /* Turns the counts of the nodes into offsets of their lists; returns the length of all offer lists. */
 static size_t assign_offsets(facts_node *nodes, uint32_t node_count)
 {
@@ -179,8 +175,6 @@ static bool list_offers_and_refusals(struct facts *facts, facts_graph *graph)
         }
     return true;
 }
-
-/* ------------------------------------------------------------------ regions */
 
 /* The executions of bodies: as measured; otherwise the slower branch of an If, and the known trip count of loops. */
 static void set_body_times(const facts_graph *graph, facts_region *region)
@@ -348,8 +342,6 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
     return graph->regions != NULL;
 }
 
-/* ------------------------------------------------------------------ stretches */
-
 /* Sums the bytes of values that enter and leave regions [first, first + count), each value once. mark holds, per
  * value, the number of the stretch that last counted it. */
 static void find_border(facts_graph *graph, facts_stretch *stretch, uint32_t number, uint32_t *mark)
@@ -409,8 +401,6 @@ static bool gather_stretches(struct facts *facts, facts_graph *graph)
     return true;
 }
 
-/* ------------------------------------------------------------------ graphs */
-
 /* A session with a saved plan has computed prices only for the plan's offers; this computes the others. */
 static const struct partition *price_remaining_offers(struct facts *facts, const facts_graph *graph)
 {
@@ -459,8 +449,6 @@ static bool gather_graph(struct facts *facts, const struct program *program, fac
     *out = graph;
     return true;
 }
-
-/* ------------------------------------------------------------------ sums */
 
 double facts_repeated_ns(const facts_graph *graph, double ns, double once_ns)
 {

@@ -13,8 +13,6 @@
 #include "partition/cost/cost.h"
 #include "session/session.h"
 
-/* ------------------------------------------------------------------ the runner-up */
-
 enum {
     RUNNER_UP_NONE = 0,     /* no other provider supports any of the nodes */
     RUNNER_UP_ESTIMATE = 1, /* from the other offers alone, without the copies and region changes that would follow */
@@ -33,8 +31,6 @@ typedef struct facts_runner_up {
     bool offers_differ;  /* by more than 1 %: with an extra_ns of 0, other nodes move, too */
     const char *why;     /* if it is faster: why it was not chosen; otherwise NULL */
 } facts_runner_up;
-
-/* ------------------------------------------------------------------ one graph */
 
 typedef struct facts_graph facts_graph;
 
@@ -105,8 +101,6 @@ struct facts_graph {
     uint32_t region_count, partition_count;
 };
 
-/* ------------------------------------------------------------------ the session */
-
 /* Nodes that one provider refused for the same reason. */
 typedef struct facts_refusals {
     uint32_t provider, code;
@@ -164,8 +158,6 @@ void facts_destroy(struct facts *facts); /* NULL is a no-op */
 /* Finds the runner-up of every stretch; runner_up.c explains which are exact. */
 INLAY_NODISCARD inlay_status facts_find_runner_ups(struct facts *facts, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ why not (why_not.c) */
-
 /* Why an assignment that costs less was not chosen. other: the graph assigned with `winner` excluded from the nodes
  * [node_count], which `rival` runs there. A text in the arena of facts; NULL: out of memory. */
 const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other,
@@ -174,15 +166,11 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
 /* Does the provider precede the other one in the order of preference? */
 bool facts_precedes(const struct facts *facts, uint32_t provider, uint32_t other);
 
-/* ------------------------------------------------------------------ kernels (kernels.c) */
-
 /* Queries the kernels of all regions from their providers, at the shapes of the prices. A region that cannot be
  * specialized for these shapes is skipped. */
 INLAY_NODISCARD inlay_status facts_find_kernels(struct facts *facts, inlay_diag *diag);
 /* "model", "timed", "only one", "option". */
 const char *facts_kernel_reason(uint32_t reason);
-
-/* ------------------------------------------------------------------ what if (what_if.c) */
 
 /* Nodes that would move from one provider to another. */
 typedef struct facts_move {
@@ -211,8 +199,6 @@ INLAY_NODISCARD inlay_status facts_what_if(struct facts *facts, const char *cons
 /* The assignments that each objective would lead to: *out [OBJECTIVE_COUNT], under the session's other rules. */
 INLAY_NODISCARD inlay_status facts_objectives(struct facts *facts, facts_outcome ***out, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ one node (answers.c) */
-
 /* One provider's answer for a node, and the result of running the node there. */
 typedef struct facts_answer {
     uint32_t provider;
@@ -233,8 +219,6 @@ typedef struct facts_answer {
  * result of running the node on each other provider that offers it, with one run of the partitioner for each. */
 INLAY_NODISCARD inlay_status facts_evaluate_node(struct facts *facts, const facts_graph *graph, uint32_t node,
                                                  bool evaluate, facts_answer **out, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ accessors and sums */
 
 /* Does the pattern, a glob for names or "op:GLOB" for operators, match the node? */
 bool facts_matches(const char *pattern, const inlay_node_info *node);

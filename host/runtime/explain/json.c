@@ -18,8 +18,6 @@ static void write_known_ns(json_out *json, const char *key, double ns)
         json_number(json, key, ns);
 }
 
-/* ------------------------------------------------------------------ values and nodes */
-
 void json_value(json_out *json, const char *key, const facts_graph *graph, uint32_t value, bool more)
 {
     const inlay_value_info *info = &graph->program->graph->values[value].info;
@@ -125,8 +123,6 @@ static void write_node(struct json_writer *json_writer, const facts_graph *graph
     }
     json_close(json);
 }
-
-/* ------------------------------------------------------------------ regions, stretches, copies */
 
 static void write_graph(struct json_writer *json_writer, const char *key, const facts_graph *graph);
 
@@ -272,8 +268,6 @@ static void write_graph(struct json_writer *json_writer, const char *key, const 
     json_close(json);
     json_close(json);
 }
-
-/* ------------------------------------------------------------------ session */
 
 static void write_providers(struct json_writer *json_writer)
 {

@@ -109,8 +109,6 @@ inlay_status facts_find_kernels(struct facts *facts, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ text */
-
 static void text_graph(const struct facts *facts, const facts_graph *graph, const explain_view *view,
                        uint32_t *io_shown)
 {

@@ -20,8 +20,6 @@ static bool touches_node(const facts_graph *graph, const partition_copy *copy, u
     return graph->program->graph->values[copy->value].info.producer == node;
 }
 
-/* ------------------------------------------------------------------ text */
-
 static void say_neighbour(const explain_sink *sink, const struct facts *facts, const facts_graph *graph, uint32_t node)
 {
     say(sink, "%s ", facts_node_info(graph, node)->op_type.data);
@@ -232,8 +230,6 @@ inlay_status text_nodes(struct facts *facts, const char *pattern, const explain_
         say(view->sink, "\nand %" PRIu32 " other nodes (--all shows them)\n", found - limit);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ JSON */
 
 static void write_value(json_out *json, const struct facts *facts, const facts_graph *graph, uint32_t value,
                         bool output)

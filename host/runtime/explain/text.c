@@ -6,8 +6,6 @@
 
 enum { SHOWN_REFUSALS = 12, SHOWN_COPIES = 20, SHOWN_NAMES = 3, SHOWN_SIZES = 6, NAMES_ALL = 1000000 };
 
-/* ------------------------------------------------------------------ the head */
-
 /* The assumed sizes of symbolic dimensions. */
 static void say_assumed(const struct text_page *page)
 {
@@ -184,8 +182,6 @@ static void say_objectives(const struct text_page *page, const explain_view *vie
     }
     say(page->sink, "\n");
 }
-
-/* ------------------------------------------------------------------ copies, refusals, files */
 
 static void say_endpoint(const struct text_page *page, const facts_graph *graph, uint32_t node, const char *outside)
 {

@@ -16,8 +16,6 @@ struct scenario {
     struct arena scratch;      /* of the choices */
 };
 
-/* ------------------------------------------------------------------ rules */
-
 static const char *nth_provider(const void *ctx, uint32_t i)
 {
     return facts_provider_name(ctx, i);
@@ -150,8 +148,6 @@ static inlay_status make_rules(struct scenario *scenario, const char *const *rul
     return status;
 }
 
-/* ------------------------------------------------------------------ assignment */
-
 /* The offers of the graph, priced for another number of threads if the rules change it. */
 static const struct partition *offers_at_threads(struct scenario *scenario, const facts_graph *graph,
                                                  const partition_request *request)
@@ -191,8 +187,6 @@ static inlay_status assign_again(struct scenario *scenario, uint32_t index, bool
     *out_possible = status == INLAY_OK;
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ result */
 
 /* Adds up the graphs, bodies before the graph that contains them. */
 static void add_up(struct scenario *scenario, double *totals, double *energies, facts_outcome *out)

@@ -31,8 +31,6 @@ static inlay_status no_memory(const struct binder *binder, const struct graph *g
     return graph_fail(graph, NULL, NULL, INLAY_OUT_OF_MEMORY, binder->diag, "out of memory while binding operators");
 }
 
-/* ------------------------------------------------------------------ schemas */
-
 static inlay_str str_of(const char *text)
 {
     return (inlay_str){ text, strlen(text) };
@@ -106,8 +104,6 @@ static inlay_status schema_for(struct binder *binder, const struct graph *graph,
     model->schemas[model->schema_count++] = *out;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ operators */
 
 /* The imported version of a domain, 0 = none. A file without any opset imports uses version 1 of ai.onnx. */
 static int64_t imported(const struct binder *binder, const char *domain)
@@ -229,8 +225,6 @@ static bool is_function(const struct binder *binder, const graph_node *node)
     }
     return false;
 }
-
-/* ------------------------------------------------------------------ inputs, outputs, attributes */
 
 static inlay_status check_inputs(const struct binder *binder, const struct graph *graph, const graph_node *node)
 {
@@ -495,8 +489,6 @@ static inlay_status fill_defaults(const struct binder *binder, const struct grap
     node->info.attr_stride = sizeof *list;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ nodes, graphs, the model */
 
 static inlay_status bind_node(struct binder *binder, struct graph *graph, graph_node *node)
 {

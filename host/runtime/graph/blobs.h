@@ -3,6 +3,7 @@
 #define GRAPH_BLOBS_H
 #include "graph/graph.h"
 
-/* Frees a block of graph_blob_alloc() that nothing refers to any more. Blocks in files stay until the model is freed. */
+/* Frees a block of graph_blob_alloc() that nothing refers to any more. Blocks in files stay until the model is
+ * freed. */
 void graph_blob_free(graph_model *model, const void *data);
 #endif

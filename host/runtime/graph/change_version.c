@@ -77,8 +77,6 @@ static const inlay_attr_info *explicit_attr(const graph_node *node, const char *
     return NULL;
 }
 
-/* ------------------------------------------------------------------ attributes */
-
 static bool same_default(const op_attr *a, const op_attr *b)
 {
     if (a->has_default != b->has_default)
@@ -248,8 +246,6 @@ static bool has_required(struct conversion *conversion)
     return true;
 }
 
-/* ------------------------------------------------------------------ inputs and outputs */
-
 static bool value_fits(struct conversion *conversion, const op_formal *formal, uint32_t value_index, const char *what,
                        uint32_t i)
 {
@@ -305,8 +301,6 @@ static bool values_fit(struct conversion *conversion)
             return false;
     return true;
 }
-
-/* ------------------------------------------------------------------ conversion */
 
 static bool has_same_semantics(struct conversion *conversion)
 {

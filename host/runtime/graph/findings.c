@@ -16,8 +16,6 @@ static const struct {
 #undef FAULT
 };
 
-/* ------------------------------------------------------------------ paths */
-
 /* The node of the parent graph that owns this body, and the index of the body. */
 static const graph_node *owner_of(const struct graph *body, uint32_t *out_index)
 {
@@ -78,8 +76,6 @@ static void add_graph(char *text, size_t bytes, const struct graph *graph)
         (void)snprintf(part, sizeof part, ".attribute[?@.name=='%.64s'].g", node->bodies[index].attr);
     add_text(text, bytes, part);
 }
-
-/* ------------------------------------------------------------------ the list */
 
 enum { MAX_FINDINGS = 1000 };
 
@@ -201,8 +197,6 @@ bool graph_continue_after_error(graph_model *model, const struct graph *graph, c
     *status = INLAY_OK;
     return true;
 }
-
-/* ------------------------------------------------------------------ declarations */
 
 static bool matches_declared(const graph_value *value)
 {

@@ -20,8 +20,6 @@ static inlay_status no_memory(const struct finisher *finisher)
                       "out of memory while ordering %u nodes", finisher->graph->node_count);
 }
 
-/* ------------------------------------------------------------------ names */
-
 static bool set_name(struct graph *graph, graph_node *node, const char *name)
 {
     node->info.name.data = name;
@@ -60,8 +58,6 @@ static inlay_status name_nodes(struct finisher *finisher)
     names_deinit(&table);
     return ok ? INLAY_OK : no_memory(finisher);
 }
-
-/* ------------------------------------------------------------------ producers */
 
 static inlay_status mark_list(struct finisher *finisher, const uint32_t *list, uint32_t count, uint32_t flag,
                               const char *what)
@@ -186,8 +182,6 @@ static inlay_status check_uses(struct finisher *finisher)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ captures */
-
 /* Lists the outer values that the bodies of a node use, each once. finisher->marks[value] == stamp: already listed. */
 static inlay_status list_captures(struct finisher *finisher, graph_node *node, uint32_t stamp)
 {
@@ -244,8 +238,6 @@ static inlay_status finish_bodies(struct finisher *finisher)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ order */
 
 /* The node that produces the k-th value that a node reads (inputs, then captures); INLAY_NONE if no node does. */
 static uint32_t producer_of(const struct graph *graph, const graph_node *node, uint32_t k)

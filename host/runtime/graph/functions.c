@@ -105,8 +105,6 @@ static inlay_status check_budget(const struct inliner *in, const struct graph *g
                       "inlining function '%.64s' takes more than %zu MiB", fn->name, MAX_INLINED_BYTES >> 20);
 }
 
-/* ------------------------------------------------------------------ copies */
-
 /* *out = the value of the calling graph for a value of the function's body; adds one if necessary. */
 static inlay_status map_value(struct expansion *expansion, uint32_t value, uint32_t *out)
 {
@@ -315,8 +313,6 @@ static struct graph *copy_graph(const struct expansion *expansion, const struct 
     }
     return graph;
 }
-
-/* ------------------------------------------------------------------ expansion */
 
 static inlay_status append(const struct inliner *in, struct graph *graph, graph_node *node)
 {

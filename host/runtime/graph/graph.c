@@ -109,8 +109,6 @@ inlay_status graph_fail(const struct graph *graph, const graph_node *node, const
     return code;
 }
 
-/* ------------------------------------------------------------------ the model */
-
 graph_model *graph_model_create(void)
 {
     graph_model *model = calloc(1, sizeof *model);
@@ -358,8 +356,6 @@ uint32_t graph_symbol(graph_model *model, const char *name)
     return model->symbol_count++;
 }
 
-/* ------------------------------------------------------------------ graphs, values, nodes */
-
 struct graph *graph_create(graph_model *model, struct graph *parent, const char *name)
 {
     struct graph *graph = arena_alloc(&model->arena, sizeof *graph);
@@ -517,8 +513,6 @@ inlay_status graph_set_constant(struct graph *graph, uint32_t value, inlay_dtype
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ attributes */
-
 const inlay_attr_info *graph_attr(const graph_node *node, const char *name)
 {
     size_t bytes = strlen(name);
@@ -595,8 +589,6 @@ inlay_status graph_set_attr_string(struct graph *graph, graph_node *node, const 
     return set_named(graph, node, name, (inlay_attr_info){ .kind = INLAY_ATTR_STRING, .s = { copy, strlen(value) } });
 }
 
-/* ------------------------------------------------------------------ default values of inputs */
-
 inlay_status graph_freeze_defaults(struct graph *graph)
 {
     uint32_t kept = 0;
@@ -617,8 +609,6 @@ inlay_status graph_freeze_defaults(struct graph *graph)
     graph->input_count = kept;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ properties of nodes and values */
 
 bool graph_node_is_host(const struct graph *graph, const graph_node *node)
 {
@@ -650,8 +640,6 @@ bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b)
             return false;
     return true;
 }
-
-/* ------------------------------------------------------------------ dimensions that users name */
 
 /* The axis of an input that a name such as "x:0" or "batch" means; INLAY_NONE: none. */
 static uint32_t axis_of(const inlay_value_info *input, bool first, const char *name, size_t bytes)

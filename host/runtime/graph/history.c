@@ -37,8 +37,6 @@ uint32_t graph_op_since_minor(const graph_node *node)
     return node->made_by != NULL ? UINT32_MAX : 0;
 }
 
-/* ------------------------------------------------------------------ recording */
-
 /* The graph's history, with room for all of its values. NULL: no pass runs, or out of memory. */
 static graph_history *history_of(struct graph *graph)
 {
@@ -161,8 +159,6 @@ void history_restore(struct graph *graph, const graph_saved *saved)
     memcpy(graph->values, saved->values, saved->value_count * sizeof *graph->values);
     graph->value_count = saved->value_count;
 }
-
-/* ------------------------------------------------------------------ undoing */
 
 struct undo_state {
     struct graph *graph;

@@ -44,8 +44,6 @@ static inlay_status one_line(inlay_status status, inlay_diag *diag)
     return status;
 }
 
-/* ------------------------------------------------------------------ one node */
-
 inlay_status graph_infer_node(graph_model *model, const graph_node *node, const inlay_value_info *const *in,
                               inlay_value_info *const *out, struct arena *scratch, inlay_diag *diag)
 {
@@ -78,8 +76,6 @@ inlay_status graph_infer_node(graph_model *model, const graph_node *node, const 
         status = node->row->infer(&infer);
     return one_line(status, diag);
 }
-
-/* ------------------------------------------------------------------ types */
 
 static void set_type(graph_value *value, const op_value_type *type)
 {
@@ -179,8 +175,6 @@ static inlay_status check_outputs(struct inference *inf, struct graph *graph, co
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ graphs */
 
 /* Implements graph_infer_detached_node(), also for nodes with bodies, whose outputs get their types and shapes from the
  * bodies. */

@@ -72,8 +72,6 @@ static const graph_value *body_output(const struct graph *body, uint32_t output)
     return &body->values[body->outputs[output]];
 }
 
-/* ------------------------------------------------------------------ combined shapes */
-
 static bool same_shape(const inlay_value_info *a, const inlay_value_info *b)
 {
     if (a->rank != b->rank)
@@ -157,8 +155,6 @@ static void forget_shape(graph_value *value)
     value->info.dims = NULL;
 }
 
-/* ------------------------------------------------------------------ If */
-
 static inlay_status infer_if(struct inference *inf, struct graph *graph, const graph_node *node)
 {
     inlay_status status = INLAY_OK;
@@ -197,8 +193,6 @@ static inlay_status infer_if(struct inference *inf, struct graph *graph, const g
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ carried values */
 
 /* Infers a body whose outputs from .. from + count - 1 become its inputs first .. first + count - 1 in the next
  * iteration. The inputs have the initial types when called, and types that hold for all iterations afterwards. */
@@ -272,8 +266,6 @@ static inlay_status check_counts(const struct inference *inf, const struct graph
                       body->input_count, body->output_count);
 }
 
-/* ------------------------------------------------------------------ Loop */
-
 static bool is_true(const inlay_value_info *value)
 {
     return value->data != NULL && value->data_bytes > 0 && value->dtype == INLAY_BOOL &&
@@ -342,8 +334,6 @@ static inlay_status infer_loop(struct inference *inf, struct graph *graph, const
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ Scan */
 
 static int64_t axis_of(const graph_node *node, const char *attr, uint32_t i)
 {
@@ -419,8 +409,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ SequenceMap */
-
 static void set_element_input(const struct graph *body, uint32_t i, const graph_value *from)
 {
     graph_value *value = &body->values[body->inputs[i]];
@@ -457,8 +445,6 @@ static inlay_status infer_sequence_map(struct inference *inf, struct graph *grap
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ dispatch */
 
 inlay_status infer_bodies(struct inference *inf, struct graph *graph, const graph_node *node)
 {

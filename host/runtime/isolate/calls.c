@@ -1,8 +1,7 @@
-/* isolate/calls.c - what all calls of an isolated provider need: a channel, arguments, and graphs in the shared memory. */
+/* isolate/calls.c - what all calls of an isolated provider need: a channel, arguments, and graphs in the shared
+ * memory. */
 #include "base/memory.h"
 #include "isolate/proxy.h"
-
-/* ------------------------------------------------------------------ calls */
 
 inlay_status proxy_begin(isolate_proxy *self, proxy_call *out, inlay_diag *diag)
 {
@@ -53,8 +52,6 @@ void proxy_free_arguments(isolate_proxy *self, isolate_arena *arena)
     isolate_arena_deinit(arena);
     (void)pthread_mutex_unlock(&self->process.lock);
 }
-
-/* ------------------------------------------------------------------ graphs */
 
 inlay_status proxy_enter_graph(isolate_proxy *self, const inlay_graph *graph, isolate_graph **out, inlay_diag *diag)
 {

@@ -1,6 +1,6 @@
-/* isolate/constants.h - the constants of graphs in the shared memory of an isolated provider. A constant is copied once,
- * however many graphs contain it. Its pages are given back to the system when no call and no compiled region reads it;
- * its address stays reserved as long as a graph refers to it. The caller locks. */
+/* isolate/constants.h - the constants of graphs in the shared memory of an isolated provider. A constant is copied
+ * once, however many graphs contain it. Its pages are given back to the system when no call and no compiled region
+ * reads it; its address stays reserved as long as a graph refers to it. The caller locks. */
 #ifndef ISOLATE_CONSTANTS_H
 #define ISOLATE_CONSTANTS_H
 #include "inlay/plugin.h"

@@ -23,8 +23,6 @@ static bool reserve(isolate_proxy *self, isolate_heap *heap, proxy_copy *copy, u
     return copy->data != NULL;
 }
 
-/* ------------------------------------------------------------------ tensors */
-
 /* Bytes of the tensor's elements, at most those of its buffer. */
 static size_t bytes_of(const inlay_tensor_arg *tensor)
 {
@@ -117,8 +115,6 @@ static inlay_status read_outputs(const proxy_instance *instance, const proxy_fra
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the call */
 
 struct execution {
     isolate_proxy *self;

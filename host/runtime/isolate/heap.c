@@ -10,8 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ mapping */
-
 /* Where to map: far from where Linux places programs, libraries and stacks, so that the other process can map there as
  * well. ThreadSanitizer permits only some ranges. */
 #if defined(__SANITIZE_THREAD__) || INLAY_NOTE_FEATURE(thread_sanitizer)
@@ -89,8 +87,6 @@ void isolate_heap_deinit(isolate_heap *heap)
     *heap = (isolate_heap){ .fd = -1 };
 }
 
-/* ------------------------------------------------------------------ pages */
-
 static size_t whole_pages(size_t bytes)
 {
     return bytes == 0 ? ISOLATE_PAGE : (bytes + ISOLATE_PAGE - 1) / ISOLATE_PAGE * ISOLATE_PAGE;
@@ -153,8 +149,6 @@ void isolate_heap_drop(void *data, size_t bytes)
     if (isolate_heap_drops(bytes))
         (void)madvise(data, whole_pages(bytes), MADV_REMOVE);
 }
-
-/* ------------------------------------------------------------------ arenas */
 
 struct isolate_chunk {
     isolate_chunk *next;

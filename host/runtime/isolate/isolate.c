@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ open and close */
-
 static void take_extensions(void *ctx, const isolate_channel *channel, const char *outbox)
 {
     isolate_proxy *self = ctx;
@@ -110,8 +108,6 @@ bool isolate_may_restart(void *state)
 {
     return isolate_process_may_run(&((isolate_proxy *)state)->process);
 }
-
-/* ------------------------------------------------------------------ the plug-in */
 
 static const inlay_provider functions = {
     .struct_size = sizeof functions,

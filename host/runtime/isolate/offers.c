@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ what the process reports */
-
 /* Where the records of assess go. */
 struct receiver {
     isolate_proxy *self;
@@ -148,8 +146,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ assess */
-
 static bool uses_strings(const inlay_graph *graph, const uint32_t *values, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -283,7 +279,8 @@ static void add_record(isolate_proxy *self, proxy_record *record)
     (void)pthread_mutex_unlock(&self->process.lock);
 }
 
-/* A graph that is assessed again (the model is opened once more) shares the record, so that records do not accumulate. */
+/* A graph that is assessed again (the model is opened once more) shares the record, so that records do not
+ * accumulate. */
 inlay_status proxy_assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
     isolate_proxy *self = state;
@@ -308,8 +305,6 @@ inlay_status proxy_assess(void *state, const inlay_assess_request *request, inla
     (void)pthread_mutex_unlock(&self->renew_lock);
     return status == INLAY_DEVICE_LOST ? refuse_all(request, diag) : status;
 }
-
-/* ------------------------------------------------------------------ cookies */
 
 static proxy_record *find_record(isolate_proxy *self, uint64_t cookie)
 {
@@ -346,8 +341,6 @@ inlay_status proxy_cookies(isolate_proxy *self, proxy_call *call, const uint64_t
     return status;
 }
 
-/* ------------------------------------------------------------------ costs */
-
 /* The arguments of a call that are freed when it has returned. */
 static isolate_arena begin_arguments(isolate_proxy *self)
 {
@@ -355,9 +348,9 @@ static isolate_arena begin_arguments(isolate_proxy *self)
     return (isolate_arena){ .heap = &self->process.arguments };
 }
 
-/* Lets the provider of an isolated process price offers of a graph: a call of KIND (ISOLATE_COST or ISOLATE_COST_REGION)
- * with the packed REQUEST. Frees ARENA and leaves the graph. COOKIES: [count], of the offers here; OUT_COOKIES: [count],
- * where the request has those of the process. */
+/* Lets the provider of an isolated process price offers of a graph: a call of KIND (ISOLATE_COST or
+ * ISOLATE_COST_REGION) with the packed REQUEST. Frees ARENA and leaves the graph. COOKIES: [count], of the offers here;
+ * OUT_COOKIES: [count], where the request has those of the process. */
 static inlay_status price(isolate_proxy *self, isolate_graph *graph, isolate_arena *arena, uint32_t kind,
                           const void *request, const uint64_t *cookies, uint32_t count, uint64_t *out_cookies,
                           inlay_cost *out_cost, inlay_diag *diag)

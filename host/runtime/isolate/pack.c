@@ -11,8 +11,6 @@ static bool has_constant(const inlay_value_info *value)
            value->dtype != INLAY_STRING;
 }
 
-/* ------------------------------------------------------------------ the key */
-
 static uint64_t hash_text(uint64_t hash, inlay_str text)
 {
     return hash_bytes(text.data, text.bytes, hash);
@@ -47,8 +45,6 @@ uint64_t isolate_graph_key(const inlay_graph *graph)
     }
     return hash;
 }
-
-/* ------------------------------------------------------------------ copies */
 
 static inlay_str copy_text(isolate_arena *arena, inlay_str text)
 {

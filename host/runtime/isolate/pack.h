@@ -21,8 +21,8 @@ isolate_graph *isolate_graph_create(isolate_constants *constants, const inlay_gr
 void isolate_graph_destroy(isolate_constants *constants, isolate_graph *graph);
 
 /* Copies planning values [count], parallel to the values of the graph `known`. The data of a large constant is left out
- * if it is not in the shared memory. wanted (may be NULL): [count] values other than 0 are copied; of the others only the
- * type is stated. NULL if values is NULL, or if arena->failed. */
+ * if it is not in the shared memory. wanted (may be NULL): [count] values other than 0 are copied; of the others only
+ * the type is stated. NULL if values is NULL, or if arena->failed. */
 inlay_value_state *isolate_pack_states(isolate_arena *arena, const isolate_graph *known, const uint8_t *wanted,
                                        const inlay_value_state *values, uint32_t count, uint32_t stride);
 #endif

@@ -23,8 +23,6 @@ enum {
     SLICE_NS = 2000000 /* time between two looks at the process and at the caller */
 };
 
-/* ------------------------------------------------------------------ the end of a process */
-
 static void describe_end(isolate_process *process, const siginfo_t *info, const char *reason)
 {
     const char *name = info->si_code != CLD_EXITED ? sigabbrev_np(info->si_status) : NULL;
@@ -134,8 +132,6 @@ bool isolate_process_may_run(isolate_process *process)
     (void)pthread_mutex_unlock(&process->lock);
     return may;
 }
-
-/* ------------------------------------------------------------------ calls */
 
 isolate_channel *isolate_channel_take(isolate_process *process, uint32_t generation)
 {
@@ -259,8 +255,6 @@ inlay_status isolate_channel_call(isolate_process *process, isolate_channel *cha
     own.struct_size = sizeof own;
     return forward_plugin_error(&(boundary_call){ NULL, NULL }, channel->status, &own, diag);
 }
-
-/* ------------------------------------------------------------------ start */
 
 inlay_status isolate_process_init(isolate_process *process, const char *helper, const char *name, int file,
                                   inlay_diag *diag)

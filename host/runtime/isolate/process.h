@@ -55,8 +55,8 @@ INLAY_NODISCARD inlay_status isolate_process_init(isolate_process *process, cons
 void isolate_process_deinit(isolate_process *process);
 
 /* Starts the process unless it runs, with a first call (DESCRIBE, CREATE). first (may be NULL) gets the channel and the
- * outbox of that call after it has succeeded. Returns the status of the call, or INLAY_DEVICE_LOST if the process ended,
- * or may not be started again. *out_generation: that of the running process. */
+ * outbox of that call after it has succeeded. Returns the status of the call, or INLAY_DEVICE_LOST if the process
+ * ended, or may not be started again. *out_generation: that of the running process. */
 INLAY_NODISCARD inlay_status isolate_process_start(isolate_process *process, uint32_t call, const isolate_start *start,
                                                    void (*first)(void *ctx, const isolate_channel *channel,
                                                                  const char *outbox),
@@ -68,8 +68,8 @@ void isolate_channel_give(isolate_process *process, isolate_channel *channel);
 /* Gives the next call an outbox; *out_box is its address. */
 INLAY_NODISCARD inlay_status isolate_channel_outbox(isolate_process *process, isolate_channel *channel,
                                                     const char **out_box, inlay_diag *diag);
-/* Makes a call and returns its status; the caller has set the members of the channel. INLAY_DEVICE_LOST: the process has
- * ended; diag (may be NULL) says how. */
+/* Makes a call and returns its status; the caller has set the members of the channel. INLAY_DEVICE_LOST: the process
+ * has ended; diag (may be NULL) says how. */
 inlay_status isolate_channel_call(isolate_process *process, isolate_channel *channel, uint32_t generation,
                                   uint32_t call, const void *request, const isolate_wait *wait, inlay_diag *diag);
 /* Is there a process, or may it be started again? */

@@ -99,8 +99,6 @@ typedef struct proxy_instance {
     proxy_frame *frames; /* unused ones; guarded by process.lock */
 } proxy_instance;
 
-/* ------------------------------------------------------------------ calls.c */
-
 /* A call in progress. */
 typedef struct proxy_call {
     isolate_channel *channel;
@@ -126,8 +124,6 @@ INLAY_NODISCARD inlay_status proxy_enter_graph(isolate_proxy *self, const inlay_
 void proxy_leave_graph(isolate_proxy *self, isolate_graph *graph, bool keep);
 void proxy_release_graph(isolate_proxy *self, isolate_graph *graph);
 
-/* ------------------------------------------------------------------ offers.c */
-
 inlay_status proxy_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
 inlay_status proxy_cost(void *state, const inlay_cost_request *request, inlay_cost *out_cost, inlay_diag *diag);
 inlay_status proxy_cost_region(void *state, const inlay_region_cost_request *request, inlay_cost *out_cost,
@@ -136,8 +132,6 @@ inlay_status proxy_cost_region(void *state, const inlay_region_cost_request *req
 INLAY_NODISCARD inlay_status proxy_cookies(isolate_proxy *self, proxy_call *call, const uint64_t *cookies,
                                            uint32_t count, uint64_t *out, inlay_diag *diag);
 void proxy_free_records(isolate_proxy *self);
-
-/* ------------------------------------------------------------------ regions.c */
 
 inlay_status proxy_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                            inlay_diag *diag);
@@ -149,15 +143,11 @@ void proxy_release_instance(void *state, inlay_compiled *compiled, inlay_instanc
 INLAY_NODISCARD inlay_status proxy_revive(isolate_proxy *self, proxy_call *call, proxy_instance *instance,
                                           inlay_diag *diag);
 
-/* ------------------------------------------------------------------ frames.c */
-
-/* Takes an unused frame of the instance, or creates one; NULL: out of memory. Before the first run, drops constants that
- * nothing reads any more. */
+/* Takes an unused frame of the instance, or creates one; NULL: out of memory. Before the first run, drops constants
+ * that nothing reads any more. */
 proxy_frame *proxy_take_frame(isolate_proxy *self, proxy_instance *instance, const inlay_exec_args *args);
 void proxy_give_frame(isolate_proxy *self, proxy_instance *instance, proxy_frame *frame);
 void proxy_free_frames(isolate_proxy *self, proxy_instance *instance);
-
-/* ------------------------------------------------------------------ execute.c */
 
 inlay_status proxy_execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
                            const inlay_exec_args *args);

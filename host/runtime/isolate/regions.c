@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ copies of requests */
-
 static bool add_constant(proxy_compiled *region, const inlay_graph *graph, uint32_t value)
 {
     isolate_constant *constant = region->graph->constants[value];
@@ -91,8 +89,6 @@ static bool pack_compile(isolate_proxy *self, proxy_compiled *region, const inla
     };
     return !arena->failed && list_values(region, request);
 }
-
-/* ------------------------------------------------------------------ compile */
 
 static void free_region(isolate_proxy *self, proxy_compiled *region)
 {
@@ -245,8 +241,6 @@ void proxy_release_compiled(void *state, inlay_compiled *compiled)
     release_remote(state, ISOLATE_RELEASE_COMPILED, region->generation, (isolate_release){ region->remote, 0 });
     free_region(state, region);
 }
-
-/* ------------------------------------------------------------------ specialize */
 
 /* Withholds the data of large constants that the region does not keep: their pages may be dropped during the call. */
 static void withhold_dropped(const proxy_compiled *region, inlay_value_state *values, uint32_t count)

@@ -23,8 +23,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Descriptors of the process. Its arguments are "--serve-provider", then in hexadecimal: address and size of the results
- * and of the arguments, and the size of isolate_header, which differs between builds with different layouts. */
+/* Descriptors of the process. Its arguments are "--serve-provider", then in hexadecimal: address and size of the
+ * results and of the arguments, and the size of isolate_header, which differs between builds with different layouts. */
 enum { ISOLATE_SOCKET_FD = 3, ISOLATE_RESULTS_FD = 4, ISOLATE_ARGUMENTS_FD = 5, ISOLATE_FILE_FD = 6 };
 /* Exit codes of the process in addition to those of the provider. */
 enum { ISOLATE_EXIT_MAPPING = 71 /* an address is in use */, ISOLATE_EXIT_LAYOUT = 72 /* another layout */ };
@@ -94,8 +94,8 @@ typedef struct isolate_release {
     uint64_t compiled, instance;
 } isolate_release;
 
-/* Arguments of EXECUTE. args.outputs and their dims are in the results. run, cancel, diag, workspace and binding are set
- * by the process. */
+/* Arguments of EXECUTE. args.outputs and their dims are in the results. run, cancel, diag, workspace and binding are
+ * set by the process. */
 typedef struct isolate_execute {
     inlay_exec_args args;
     uint64_t compiled, instance;
@@ -143,7 +143,7 @@ typedef struct isolate_header {
     isolate_channel channels[ISOLATE_CHANNELS];
 } isolate_header;
 
-/* ------------------------------------------------------------------ records in an outbox
+/* Records in an outbox.
  *
  * Numbers and texts without alignment. A reader that runs out of bytes reads zeros and sets failed. */
 
@@ -216,8 +216,6 @@ static inline const char *isolate_get_text(isolate_reader *reader)
     }
     return text;
 }
-
-/* ------------------------------------------------------------------ waiting, in futex.c */
 
 /* Replaces the state, and wakes the other side if it sleeps. */
 void isolate_set_state(isolate_channel *channel, uint32_t state);

@@ -52,8 +52,6 @@ static bool stop(void *ctx)
     return report_progress(ctx, "measuring");
 }
 
-/* ------------------------------------------------------------------ kernels */
-
 /* The point of the same kernel from an earlier pass; NULL: none. */
 static calibrate_point *find_earlier_point(const struct calibration *calibration, uint32_t provider_index,
                                            const calibrate_point *point)
@@ -414,8 +412,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ links */
-
 static inlay_status time_link(struct calibration *calibration, const partition_provider *provider, uint32_t domain,
                               bool to_device, profile_copy *out)
 {
@@ -464,8 +460,6 @@ static inlay_status time_links(struct calibration *calibration, const partition_
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ the profile */
 
 static bool is_timed_now(const struct calibration *calibration, uint32_t threads)
 {
@@ -554,8 +548,6 @@ static inlay_status make_profile(struct calibration *calibration, const cost_pro
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ calibration */
 
 static inlay_status read_threads(struct calibration *calibration, const inlay_calibrate_options *what)
 {

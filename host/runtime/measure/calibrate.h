@@ -51,7 +51,8 @@ typedef struct calibrate_point {
 } calibrate_point;
 
 /* Fits lines and factors to the points of one provider; the results live in the arena. Afterwards the ns of
- * `point` is the price of a node in a region, if that is known, and that of `alone` excludes values that enter and leave. */
+ * `point` is the price of a node in a region, if that is known, and that of `alone` excludes values that enter and
+ * leave. */
 INLAY_NODISCARD inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena *arena,
                                            profile_provider *out, inlay_diag *diag);
 #endif

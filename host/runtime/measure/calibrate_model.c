@@ -26,8 +26,6 @@ const calibrate_case *calibrate_case_at(uint32_t i)
     return &cases[i];
 }
 
-/* ------------------------------------------------------------------ inputs */
-
 struct model_builder {
     struct graph *graph;
     inlay_dtype dtype;
@@ -173,8 +171,6 @@ static inlay_status make_input(struct model_builder *model_builder, const char *
     return make_tensor(model_builder, value, word, model_builder->dtype);
 }
 
-/* ------------------------------------------------------------------ attributes */
-
 static inlay_status set_attr(struct graph *graph, graph_node *node, char *word)
 {
     char *mark = word + strcspn(word, ":=@'"), kind = *mark;
@@ -191,8 +187,6 @@ static inlay_status set_attr(struct graph *graph, graph_node *node, char *word)
         return graph_set_attr_string(graph, node, word, mark + 1);
     return graph_set_attr_ints(graph, node, word, list, read_dims(mark + 1, list));
 }
-
-/* ------------------------------------------------------------------ the model */
 
 /* The opset for a row: 17, or the first one with its operator. */
 static int64_t opset_of(const char *op)

@@ -41,8 +41,6 @@ struct bench {
     inlay_diag *diag;
 };
 
-/* ------------------------------------------------------------------ caches */
-
 static void touch(const inlay_buffer *buffer)
 {
     if (buffer->handle != 0 && buffer->domain == INLAY_DOMAIN_HOST)
@@ -69,8 +67,6 @@ static uint64_t prepare_caches(struct bench *bench)
     touch(&bench->workspace);
     return switches;
 }
-
-/* ------------------------------------------------------------------ memory */
 
 static void fill_random(inlay_dtype dtype, void *data, uint64_t bytes, uint64_t seed)
 {
@@ -117,8 +113,6 @@ static inlay_status bytes_of(const struct bench *bench, uint32_t value, uint64_t
     *out_bytes = bytes;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the region */
 
 static bool in_offer(const partition_offer *offer, uint32_t node)
 {
@@ -283,8 +277,6 @@ static inlay_status specialize(struct bench *bench, inlay_specialize_request *re
     return status;
 }
 
-/* ------------------------------------------------------------------ arguments */
-
 static inlay_status make_input(struct bench *bench, uint32_t i)
 {
     const inlay_value_state *state = &bench->job->values[bench->inputs[i]];
@@ -363,8 +355,6 @@ static inlay_status make_args(struct bench *bench, const inlay_specialize_reques
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
@@ -517,8 +507,6 @@ done:
     release(bench);
     return status;
 }
-
-/* ------------------------------------------------------------------ kernels */
 
 typedef struct kernel_call {
     bool (*stop)(void *ctx);

@@ -4,8 +4,6 @@
 #include "measure/measure.h"
 #include "threads/run.h"
 
-/* ------------------------------------------------------------------ caches, measure_caches.c */
-
 enum { MEASURE_SWEEP_MIN = 32 << 20 }; /* bytes: more than any cache of one core */
 
 /* Reads a byte of every line. */
@@ -13,10 +11,8 @@ void measure_read_through(const char *memory, size_t bytes);
 /* Each thread of the run reads `bytes` of the sweep's memory, at most sweep->bytes. */
 void measure_sweep_run(const measure_sweep *sweep, const inlay_run *run, size_t bytes);
 
-/* ------------------------------------------------------------------ buffers, copies, measure_copies.c */
-
-/* Allocates memory of a domain, of the host or of a device; free it with measure_buffer_free. alignment: a power of two,
- * or 0 for that of the domain. */
+/* Allocates memory of a domain, of the host or of a device; free it with measure_buffer_free. alignment: a power of
+ * two, or 0 for that of the domain. */
 INLAY_NODISCARD inlay_status measure_buffer(const partition_provider *provider, uint32_t domain, uint64_t bytes,
                                             uint64_t alignment, inlay_buffer *out, inlay_diag *diag);
 void measure_buffer_free(const partition_provider *provider, inlay_buffer *buffer); /* handle 0 is a no-op */

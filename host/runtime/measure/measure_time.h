@@ -19,9 +19,9 @@ enum { MEASURE_RETRY_FACTOR = 4 };
 enum { MEASURE_SHORTEST = 0 }; /* instead of a quantile */
 
 /* Reports the quantile 1/at_quantile of the calm runs, after one warm-up run: 2 is the median; 4 is the lower
- * quartile, for several threads, which seldom start at the same moment; MEASURE_SHORTEST: the shortest calm run. If no run was calm, reports the shortest run.
- * out->calm is true if enough runs were calm. Returns the status of the run, or INLAY_CANCELLED if the plan's stop
- * returns true. */
+ * quartile, for several threads, which seldom start at the same moment; MEASURE_SHORTEST: the shortest calm run. If no
+ * run was calm, reports the shortest run. out->calm is true if enough runs were calm. Returns the status of the run, or
+ * INLAY_CANCELLED if the plan's stop returns true. */
 INLAY_NODISCARD inlay_status measure_runs(measure_fn run, void *ctx, const measure_plan *plan, uint32_t at_quantile,
                                           struct measurement *out, inlay_diag *diag);
 #endif

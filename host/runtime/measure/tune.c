@@ -38,8 +38,6 @@ bool tune_stop(void *ctx)
     return tuning->stopped || seconds() > tuning->end;
 }
 
-/* ------------------------------------------------------------------ sizes */
-
 static inlay_status price_graph(struct tuning *tuning, tuned_graph *tuned)
 {
     const struct program *program = tuned->program;
@@ -160,8 +158,6 @@ static bool depends_on_data(const struct program *program)
                 return true;
     return false;
 }
-
-/* ------------------------------------------------------------------ measuring */
 
 /* The context of the timings of kernels within a region (inlay.kernels/1). The provider itself uses these timings, also
  * in later sessions. */
@@ -300,8 +296,6 @@ static inlay_status measure_all_kernels(struct tuning *tuning)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ tuning */
 
 static inlay_status tune(struct tuning *tuning)
 {

@@ -52,8 +52,6 @@ static double seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-/* ------------------------------------------------------------------ programs */
-
 static bool uses(const struct program *program, uint32_t provider)
 {
     for (uint32_t i = 0; i < program->parts.region_count; i++)
@@ -99,8 +97,6 @@ static double offered_ns(const struct program *program, uint32_t provider)
     }
     return ns;
 }
-
-/* ------------------------------------------------------------------ alternatives */
 
 static void alternative_destroy(struct comparison *comparison, struct alternative *alternative)
 {
@@ -159,8 +155,6 @@ static bool compile(struct comparison *comparison, struct alternative *alternati
         comparison->status = status;
     return status == INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ timing */
 
 static int ascending(const void *a, const void *b)
 {
@@ -265,8 +259,6 @@ static bool compare(struct comparison *comparison, struct alternative *present, 
     comparison->runs[comparison->run_count++] = other->run;
     return true;
 }
-
-/* ------------------------------------------------------------------ choosing */
 
 /* Marks what runs without the provider, or with it alone, leave out in addition to `present`. False: there is nothing
  * to compare. */

@@ -39,8 +39,6 @@ static inlay_status time_variants(struct tuning *tuning, struct program *before,
     return status == INLAY_OK || status == INLAY_DEVICE_LOST ? status : INLAY_UNSUPPORTED;
 }
 
-/* ------------------------------------------------------------------ inputs */
-
 /* Uses the caller's inputs, and zeros for missing ones, at the sizes that are priced. False: they cannot be created. */
 static bool make_inputs(struct tuning *tuning, inlay_value **inputs)
 {
@@ -62,8 +60,6 @@ static bool make_inputs(struct tuning *tuning, inlay_value **inputs)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ changes */
 
 bool tune_equal_regions(const struct program *a, const struct program *b)
 {
@@ -153,8 +149,6 @@ static bool raise_changed(struct tuning *tuning, const struct program *before, c
     qsort(tuning->list.records, tuning->list.count, sizeof *tuning->list.records, cost_key_order);
     return true;
 }
-
-/* ------------------------------------------------------------------ attempts */
 
 /* Assigns the model with the new measurements. *out_program is NULL if nothing changes or the assignment fails.
  * Equal regions may still run by other kernels. */

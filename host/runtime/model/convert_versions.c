@@ -29,8 +29,6 @@ static bool convert_to_row(struct graph *graph, graph_node *node, const op_row *
     return row != NULL && node->schema != NULL && graph_change_version(graph, node, row, false, out_why);
 }
 
-/* ------------------------------------------------------------------ functions */
-
 static const graph_function *find_function(const graph_model *model, const char *name)
 {
     for (uint32_t i = 0; i < model->function_count; i++)

@@ -178,8 +178,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ entry point */
-
 static const struct {
     prescan_root root;
     const ProtobufCMessageDescriptor *message;

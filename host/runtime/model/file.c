@@ -44,8 +44,8 @@ static inlay_status read_all(int fd, file_map *out, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Maps a file at an address that is no multiple of a large page. Otherwise the system may map 2 MiB for each access to a
- * part of the file that is in its cache as a large page, and the headers of tensors between the weights bring most of
+/* Maps a file at an address that is no multiple of a large page. Otherwise the system may map 2 MiB for each access to
+ * a part of the file that is in its cache as a large page, and the headers of tensors between the weights bring most of
  * the model into memory. */
 static void *map_file(int fd, size_t bytes)
 {
@@ -193,8 +193,6 @@ uint64_t file_copy_left(const model_load_options *options, const graph_model *mo
 
     return bytes > model->copied_bytes ? bytes - model->copied_bytes : 0;
 }
-
-/* ------------------------------------------------------------------ external data */
 
 /* Resolves all symbolic links of location. path (PATH_MAX bytes) receives the result relative to the folder, which is
  * opened as *out_dir. open_below() then opens this path without following links, so that it fails if a link has

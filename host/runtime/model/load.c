@@ -40,8 +40,6 @@ static void *blob_alloc(void *ctx, size_t bytes)
     return graph_blob_alloc(ctx, bytes);
 }
 
-/* ------------------------------------------------------------------ the model */
-
 static inlay_status load_opsets(const struct loader *loader, size_t count, Onnx__Opset *const *protos,
                                 graph_opset **out, uint32_t *out_count)
 {
@@ -287,8 +285,6 @@ done:
     arena_deinit(&parsed);
     return status;
 }
-
-/* ------------------------------------------------------------------ entry points */
 
 /* Loads from a mapped file, which is transferred to the model. */
 static inlay_status load_map(file_map *map, const char *what, const char *path, const char *dir,

@@ -5,8 +5,6 @@
 #include "model/prescan.h"
 #include "onnx.pb-c.h"
 
-/* ------------------------------------------------------------------ files (file.c) */
-
 typedef struct file_map {
     const uint8_t *bytes;
     size_t count;
@@ -41,8 +39,6 @@ INLAY_NODISCARD inlay_status external_open(external_files *files, const char *lo
                                            inlay_diag *diag);
 void external_deinit(external_files *files);
 
-/* ------------------------------------------------------------------ tensors (tensor.c) */
-
 /* The sources of a tensor's elements, and the allocators for its memory. */
 typedef struct tensor_source {
     const uint8_t *file; /* the offsets of Onnx__Tensor.place refer to it */
@@ -69,8 +65,6 @@ INLAY_NODISCARD inlay_status tensor_read_sparse(const tensor_source *source, con
 INLAY_NODISCARD inlay_status tensor_read_entries(const tensor_source *source, const Onnx__SparseTensor *proto,
                                                  inlay_tensor_view *values, inlay_tensor_view *indices,
                                                  inlay_tensor_view *dense, bool *out_ascending, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ graphs (load*.c) */
 
 struct loader {
     graph_model *model;

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ inputs, initializers, outputs */
-
 /* Sets the members of a value from its declaration. */
 static inlay_status declare(struct loader *loader, const struct graph *graph, const Onnx__ValueInfo *proto,
                             uint32_t value_index, bool as_fact)
@@ -212,8 +210,6 @@ static inlay_status load_value_infos(struct loader *loader, struct scope *scope,
     return status;
 }
 
-/* ------------------------------------------------------------------ nodes */
-
 static int64_t opset_of(const struct loader *loader, const char *domain)
 {
     for (uint32_t i = 0; i < loader->opset_count; i++)
@@ -315,8 +311,6 @@ inlay_status load_graph(struct loader *loader, struct scope *scope, const Onnx__
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ functions */
 
 static inlay_status load_formals(struct loader *loader, struct scope *scope, const Onnx__Function *proto)
 {

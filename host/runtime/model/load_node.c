@@ -128,16 +128,14 @@ inlay_status load_attr(struct loader *loader, const struct graph *graph, const g
     status = read_value(loader, proto, kind, out);
     if (status != INLAY_OK)
         return fail_attr(loader, graph, node, name, status);
-    /* A sparse Constant (Constant-11) becomes a dense one here, so that other code needs no special case. Some exporters
-     * put the sparse tensor into the attribute "value", which ONNX Runtime accepts. */
+    /* A sparse Constant (Constant-11) becomes a dense one here, so that other code needs no special case. Some
+     * exporters put the sparse tensor into the attribute "value", which ONNX Runtime accepts. */
     if (kind == KIND_SPARSE_TENSOR && (strcmp(name, "sparse_value") == 0 || is_constant_value(node, name))) {
         out->kind = INLAY_ATTR_TENSOR;
         out->name = (inlay_str){ "value", 5 };
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ bodies */
 
 static inlay_status load_body(struct loader *loader, struct scope *scope, const graph_node *node, const char *attr,
                               const Onnx__Graph *proto, bool in_list, graph_body *out)
@@ -213,8 +211,6 @@ static inlay_status load_type_attr(struct loader *loader, struct scope *scope, g
     type->info.dims = type->declared_dims;
     return status;
 }
-
-/* ------------------------------------------------------------------ nodes */
 
 static inlay_status check_names(struct loader *loader, const struct scope *scope, const graph_node *node,
                                 const Onnx__Node *proto)

@@ -22,8 +22,6 @@ static uint32_t nth_read(const graph_node *node, uint32_t k)
     return k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
 }
 
-/* ------------------------------------------------------------------ selection of nodes */
-
 static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *diag)
 {
     const struct graph *graph = model->main;
@@ -190,8 +188,6 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the results of these nodes are not used");
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the cut */
 
 /* Copies dims of another model, with symbols of this one. NULL: out of memory. */
 static const inlay_dim *copy_dims(graph_model *model, const graph_model *from, const inlay_dim *dims, uint32_t rank)

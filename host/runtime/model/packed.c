@@ -68,8 +68,6 @@ static uint64_t read_u64(const uint8_t *at)
     return read_u32(at) | (uint64_t)read_u32(at + 4) << 32;
 }
 
-/* ------------------------------------------------------------------ planes */
-
 static void join_two(const uint8_t *const *from, size_t n, uint8_t *restrict to)
 {
     const uint8_t *low = from[0], *high = from[1];
@@ -119,8 +117,6 @@ static void join(const uint8_t *const *from, size_t bytes, size_t planes, uint8_
                 to[planes * i + p] = from[p][i];
     memcpy(to + n * planes, from[planes - 1] + n, bytes - n * planes);
 }
-
-/* ------------------------------------------------------------------ chunks */
 
 /* Decompresses a zstd frame with the worker's decompressor. */
 static bool unpack_frame(const struct unpack_job *job, uint32_t worker, const uint8_t *stored, size_t stored_bytes,

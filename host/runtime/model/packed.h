@@ -30,8 +30,8 @@
 enum { PACKED_HEADER = 32, PACKED_ENTRY = 16, PACKED_MAX_CHUNK = 16 << 20, PACKED_MAX_PLANES = 8 };
 enum { PACKED_AS_IS, PACKED_ZSTD, PACKED_TABLE };
 enum { PACKED_TABLE_SIZE = 256 }; /* elements of the table of method 2 */
-/* A file may expand to at most PACKED_FREE_BYTES + PACKED_RATIO times its size, so that a small file cannot exhaust memory.
- * Writers respect this limit. */
+/* A file may expand to at most PACKED_FREE_BYTES + PACKED_RATIO times its size, so that a small file cannot exhaust
+ * memory. Writers respect this limit. */
 #define PACKED_RATIO UINT64_C(128)
 #define PACKED_FREE_BYTES (UINT64_C(64) << 20)
 

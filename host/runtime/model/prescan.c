@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ the tables */
-
 /* clang-format off */
 typedef enum message {
     MODEL, OPSET, ENTRY, GRAPH, NODE, ATTRIBUTE, FUNCTION, TENSOR, SPARSE_TENSOR, VALUE_INFO, TYPE, TENSOR_TYPE,
@@ -56,7 +54,8 @@ static const struct field node_fields[] = {
 static const struct field attribute_fields[] = {
     { 1, TEXT, 0, "name" }, { 2, FLOAT, 0, "f" }, { 3, VARINT, 0, "i" }, { 4, BYTES, 0, "s" },
     { 5, ONE, TENSOR, "t" }, { 6, ONE, GRAPH, "g" }, { 7, LIST, WIRE_32, "floats" },
-    { 8, LIST, WIRE_VARINT, "ints" }, { 9, LIST, WIRE_BYTES, "strings" }, { 10, MANY, TENSOR, "tensors" }, { 11, MANY, GRAPH, "graphs" },
+    { 8, LIST, WIRE_VARINT, "ints" }, { 9, LIST, WIRE_BYTES, "strings" }, { 10, MANY, TENSOR, "tensors" },
+    { 11, MANY, GRAPH, "graphs" },
     { 14, ONE, TYPE, "tp" }, { 15, MANY, TYPE, "type_protos" }, { 20, VARINT, 0, "type" },
     { 21, TEXT, 0, "ref_attr_name" }, { 22, ONE, SPARSE_TENSOR, "sparse_tensor" },
     { 23, MANY, SPARSE_TENSOR, "sparse_tensors" }, { 1000, DROP, 0, "place" }, ENDS
@@ -144,8 +143,6 @@ static const struct field *find_field(message kind, uint64_t number)
         field++;
     return field->number == 0 ? NULL : field;
 }
-
-/* ------------------------------------------------------------------ the scan */
 
 enum { DEPTH_CAP = 1000, LENGTH_BYTES = 5 };
 

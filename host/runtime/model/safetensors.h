@@ -1,7 +1,7 @@
 /* model/safetensors.h - files of named tensors in the safetensors format of Hugging Face.
  *
- * A file is the size of its header in 8 bytes, little-endian, the header, and the data. The header is a JSON object: for
- * each tensor its name with dtype, shape and data_offsets, the range of its bytes in the data. */
+ * A file is the size of its header in 8 bytes, little-endian, the header, and the data. The header is a JSON object:
+ * for each tensor its name with dtype, shape and data_offsets, the range of its bytes in the data. */
 #ifndef MODEL_SAFETENSORS_H
 #define MODEL_SAFETENSORS_H
 #include "graph/graph.h"

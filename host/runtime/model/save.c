@@ -11,8 +11,6 @@
 enum { EXTERNAL_PIECE = 4 << 20 };
 #define MAX_MODEL_BYTES (UINT64_C(2) << 30) /* protobuf parsers limit a message to 2 GiB */
 
-/* ------------------------------------------------------------------ files */
-
 static bool write_external(const struct saver *saver, int fd)
 {
     static uint8_t zeros[EXTERNAL_ALIGN]; /* never modified; not const, so that it takes no space in the library file */
@@ -87,8 +85,6 @@ done:
     free(data_path);
     return status;
 }
-
-/* ------------------------------------------------------------------ the model */
 
 static void put_opset(struct wire *wire, uint32_t field, const graph_opset *opset)
 {

@@ -13,7 +13,7 @@ struct writer {
     const char **value_names; /* [value_count] */
 };
 
-/* ------------------------------------------------------------------ names
+/* Names.
  *
  * In a file, a body refers to an outer value by its name. So a value that represents an outer one is written with the
  * outer name. If inlining has created an inner value with the same name, the inner value is renamed. */
@@ -72,8 +72,6 @@ static const char *domain_text(const char *domain)
 {
     return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
 }
-
-/* ------------------------------------------------------------------ types */
 
 static void put_tensor_type(const struct writer *out, bool sparse, inlay_dtype dtype, uint32_t rank,
                             const inlay_dim *dims)
@@ -170,8 +168,6 @@ static void put_value_info(const struct writer *out, uint32_t field, uint32_t in
     wire_raw(wire, value->extra.data, (size_t)value->extra.bytes);
     wire_end(wire, mark);
 }
-
-/* ------------------------------------------------------------------ attributes */
 
 /* Are all bits of element i zero? */
 static bool is_zero(const inlay_tensor_view *view, uint64_t i)
@@ -333,8 +329,6 @@ static inlay_status put_attributes(const struct writer *out, const graph_node *n
         b = put_body(out, node, b, &status);
     return status;
 }
-
-/* ------------------------------------------------------------------ nodes, graphs */
 
 static inlay_status put_nodes(const struct writer *out, uint32_t field)
 {

@@ -53,8 +53,6 @@ static const struct {
     [INLAY_UINT2] = { INT32_DATA, 1 },        [INLAY_INT2] = { INT32_DATA, 1 },
 };
 
-/* ------------------------------------------------------------------ entries */
-
 /* Iterates over the entries in the places of one field. */
 struct cursor {
     const uint8_t *file;
@@ -108,8 +106,6 @@ static bool cursor_next(struct cursor *cursor, size_t width, uint64_t *out)
     cursor->at += width;
     return true;
 }
-
-/* ------------------------------------------------------------------ payloads */
 
 struct payload {
     uint64_t field; /* the field that is not empty; 0 = none */
@@ -206,8 +202,6 @@ static inlay_status borrow_or_copy(const tensor_source *source, const uint8_t *d
     out->data = copy;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ storage forms */
 
 static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor *proto, int64_t count,
                                  inlay_tensor_view *out, inlay_diag *diag)
@@ -381,8 +375,6 @@ inlay_status tensor_read(const tensor_source *source, const Onnx__Tensor *proto,
         out->data = out->dims; /* no elements, but NULL would mean that they are unknown */
     return status;
 }
-
-/* ------------------------------------------------------------------ sparse */
 
 /* Copies element `from` of source to element `to` of target, both packed. */
 static void copy_element(inlay_dtype dtype, void *target, uint64_t to, const void *source, uint64_t from)

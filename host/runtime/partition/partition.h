@@ -10,8 +10,9 @@
  * - the launches of regions;
  *
  * for energy, the same with each time multiplied by the power of the provider's device; for memory, the bytes of packed
- * weights and of all values in each memory domain that they are in. It is minimised within the user's rules and the memory of each device. Prices are uncertain: a provider replaces another one that
- * precedes it by k places in the user's order only if it is cheaper by k times the error of either price (cost.h). */
+ * weights and of all values in each memory domain that they are in. It is minimised within the user's rules and the
+ * memory of each device. Prices are uncertain: a provider replaces another one that precedes it by k places in the
+ * user's order only if it is cheaper by k times the error of either price (cost.h). */
 #ifndef PARTITION_PARTITION_H
 #define PARTITION_PARTITION_H
 #include "graph/graph.h"
@@ -186,11 +187,11 @@ typedef struct partition_rules {
     const char *const *requires; /* [require_count] each of these providers runs at least one node */
     const partition_limit *limits; /* [limit_count] hard limits of device memory; other devices: the domain's size */
     uint32_t pin_count, forbid_count, require_count, limit_count;
-    uint32_t max_partitions; /* maximum number of partitions; 0 = unlimited */
-    bool no_cpu;             /* no node runs on a provider whose device is a CPU */
+    uint32_t max_partitions;   /* maximum number of partitions; 0 = unlimited */
+    bool no_cpu;               /* no node runs on a provider whose device is a CPU */
     uint64_t max_weight_bytes; /* of a region in host memory; 0 = unlimited */
-    bool single_nodes;       /* each region is one node: offers for several nodes are ignored, and none are merged */
-    const char *saved_plan;  /* path of a plan written by `inlay partition --save`; NULL = none */
+    bool single_nodes;         /* each region is one node: offers for several nodes are ignored, and none are merged */
+    const char *saved_plan;    /* path of a plan written by `inlay partition --save`; NULL = none */
     /* [provider_count] 1 = measured runs of the model are faster without the provider (cost_is_left_out): it runs
      * only nodes that no other provider offers, and those of rules that name it; NULL = none. Saved plans ignore it. */
     const uint8_t *left_out;
@@ -286,7 +287,7 @@ INLAY_NODISCARD inlay_status partition_all(partition_job *jobs, uint32_t count, 
 INLAY_NODISCARD inlay_status partition_again(const partition_request *request, const struct partition *base,
                                              struct arena *arena, struct partition *out, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ saved plans (saved.c)
+/* Saved plans (saved.c).
  *
  * JSON: the provider of each node, by name, for the main graph and every body, with the expected prices, and the
  * conditions: the hash of each graph, plugins with their builds, threads. A plan is followed by node names, so it may

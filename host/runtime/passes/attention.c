@@ -65,8 +65,6 @@ static inlay_status find_keys(struct rewrite *rewrite, uint32_t kt, double *scal
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ groups of heads */
-
 /* Finds the value that [batch, heads, length, size] repeats along the heads: Reshape(Expand(Unsqueeze(value))) through
  * [batch, groups, repeats, length, size]. INLAY_NONE: not a repetition. */
 static uint32_t before_repeat(const struct rewrite *rewrite, uint32_t value, int64_t *out_repeats)
@@ -102,8 +100,6 @@ static uint32_t before_repeat(const struct rewrite *rewrite, uint32_t value, int
     *out_repeats = rewrite_dim(info, 2);
     return from;
 }
-
-/* ------------------------------------------------------------------ the pattern */
 
 /* The Softmax that produces p, optionally through Where(IsNaN(p), 0, p) (*guarded); NULL if it has other readers. */
 static graph_node *find_softmax(const struct rewrite *rewrite, uint32_t p, bool *guarded)
@@ -248,8 +244,6 @@ static inlay_status keep_operands_scaled(struct rewrite *rewrite, uint32_t value
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ near misses */
-
 /* Follows element-wise operators and views back from value to a node of that operator. NULL: there is none, or it is
  * more than *visits nodes away. */
 static const graph_node *find_behind(const struct rewrite *rewrite, uint32_t value, const char *op, uint32_t *visits)
@@ -305,8 +299,6 @@ static const char *why_no_scores(const struct rewrite *rewrite, uint32_t value)
         return "a mask has no axis of keys, more axes than the scores, another type, or is not constant where it hides";
     return "its scores are changed by more than constant factors and masks";
 }
-
-/* ------------------------------------------------------------------ matching */
 
 /* reshape: the reader of the transposed product if the visit is at that Reshape; otherwise NULL. */
 static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, const graph_node *reshape)

@@ -29,8 +29,6 @@ uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t value, doubl
     return value;
 }
 
-/* ------------------------------------------------------------------ matching */
-
 /* Returns true if `value` can be the result of a mask on these scores: same type and sizes except for the last axis,
  * which ends up as the number of keys. *rows_open is set if the number of rows is not proven equal. */
 static bool matches_scores(const struct rewrite *rewrite, uint32_t scores, uint32_t value, bool *rows_open)
@@ -229,8 +227,6 @@ uint32_t attention_scores(struct rewrite *rewrite, uint32_t value, attention_mas
     *masks = (attention_masks){ .count = 0 };
     return find_unmasked_scores(rewrite, value, false, masks);
 }
-
-/* ------------------------------------------------------------------ combining */
 
 /* Inserts a node with one output. INLAY_NONE: out of memory. */
 static uint32_t insert(struct rewrite *rewrite, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,

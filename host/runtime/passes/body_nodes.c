@@ -149,8 +149,6 @@ void body_nodes_drop(struct graph *graph, const bool *drop, uint32_t count)
     graph->node_count = kept;
 }
 
-/* ------------------------------------------------------------------ building nodes and bodies */
-
 graph_node *make_node(node_maker *maker, struct graph *graph, const char *domain, const char *op, int64_t opset,
                       const uint32_t *inputs, uint32_t input_count, uint32_t output_count)
 {

@@ -27,7 +27,7 @@ bool body_nodes_copy_value(body_nodes *nodes, uint32_t value, uint32_t output);
  * the removal is not recorded in the history and cannot be undone. */
 void body_nodes_drop(struct graph *graph, const bool *drop, uint32_t count);
 
-/* ------------------------------------------------------------------ building nodes and bodies
+/* Building nodes and bodies.
  *
  * For passes that replace a node by several nodes, possibly with bodies. A failed allocation sets `failed`, which the
  * pass checks once at the end. INLAY_NONE as an input is safe and gives an unusable node. */

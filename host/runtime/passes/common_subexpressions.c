@@ -43,8 +43,6 @@ static void add_entry(expression_table *table, uint64_t hash, graph_node *node, 
     table->heads[bucket] = table->count++;
 }
 
-/* ------------------------------------------------------------------ equality */
-
 static bool same_node(struct rewrite *rewrite, const graph_node *a, const graph_node *b)
 {
     if (a->row != b->row || a->custom != b->custom || a->info.input_count != b->info.input_count ||
@@ -71,8 +69,6 @@ static bool same_constant(const struct rewrite *rewrite, uint32_t a, uint32_t b)
            (first->data == second->data || first->data_bytes == 0 ||
             (first->data_bytes <= SMALL_BYTES && memcmp(first->data, second->data, (size_t)first->data_bytes) == 0));
 }
-
-/* ------------------------------------------------------------------ the visit */
 
 /* Nodes that only bodies tell apart may be as many as there are nodes: hashes what the bodies capture and run. */
 static uint64_t hash_bodies(const struct rewrite *rewrite, const graph_node *node, uint64_t hash)

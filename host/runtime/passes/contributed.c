@@ -40,8 +40,6 @@ inlay_status pass_contributed(pass_ctx *ctx, bool *out_changed)
     return rewrite_each_graph(ctx, match, out_changed);
 }
 
-/* ------------------------------------------------------------------ activations */
-
 static uint32_t gelu(subgraph_builder *builder, uint32_t input, bool tanh)
 {
     uint32_t output = emit_op(builder, "Gelu", 20, input);
@@ -116,8 +114,6 @@ uint32_t contributed_activation(subgraph_builder *builder, const char *name, uin
     return output;
 }
 
-/* ------------------------------------------------------------------ renamed operators */
-
 void decompose_renamed(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "mode", "padding_mode", "align_corners", "upper", NULL };
@@ -191,7 +187,8 @@ void decompose_sample(subgraph_builder *builder)
     builder_set_output(builder, 0, emit_op(builder, "Identity", 13, builder_input(builder, 0)));
 }
 
-/* Windows of `size` elements along an axis, `step` apart. The axis holds the windows, a new last axis their elements. */
+/* Windows of `size` elements along an axis, `step` apart. The axis holds the windows, a new last axis their
+ * elements. */
 void decompose_unfold_tensor(subgraph_builder *builder)
 {
     const uint32_t input = builder_input(builder, 0), rank = builder_rank(builder, input);
@@ -243,8 +240,6 @@ void decompose_image_scaler(subgraph_builder *builder)
     }
     builder_set_output(builder, 0, output);
 }
-
-/* ------------------------------------------------------------------ normalisations */
 
 void decompose_simplified_layer_norm(subgraph_builder *builder)
 {

@@ -137,8 +137,6 @@ static uint32_t emit_attention(subgraph_builder *builder, const attention_operan
     return emit_op(builder, "MatMul", 13, scores, operands->v);
 }
 
-/* ------------------------------------------------------------------ masks */
-
 /* The lowest finite number of a float type, as the score of a hidden key. */
 static double lowest_score(inlay_dtype dtype)
 {
@@ -233,8 +231,6 @@ static void add_mask(subgraph_builder *builder, attention_operands *operands, ui
                       emit_number(builder, dtype, hidden));
     operands->bias = operands->bias == INLAY_NONE ? bias : emit_op(builder, "Add", 14, operands->bias, bias);
 }
-
-/* ------------------------------------------------------------------ MultiHeadAttention */
 
 /* Element `at` along the given axis, which is removed. */
 static uint32_t gather_part(subgraph_builder *builder, uint32_t value, int64_t at, int64_t axis)
@@ -441,8 +437,6 @@ void decompose_decoder_masked_attention(subgraph_builder *builder)
     builder_set_output(builder, 2, present_v);
 }
 
-/* ------------------------------------------------------------------ Attention, QAttention */
-
 /* Splits one product [batch, rows, columns] into queries, keys and values by head. given: number of columns of each;
  * NULL: equal parts. wide: number of columns; -1: unknown. */
 static void split_product(subgraph_builder *builder, attention_operands *operands, uint32_t all, const int64_t *given,
@@ -514,8 +508,6 @@ void decompose_attention(subgraph_builder *builder)
                                        emit_op(builder, "Unsqueeze", 13, operands.v, emit_list(builder, 0)), 0));
 }
 
-/* ------------------------------------------------------------------ RotaryEmbedding */
-
 static uint32_t emit_rotary(subgraph_builder *builder, uint32_t input, uint32_t cosines, uint32_t sines,
                             uint32_t positions, bool interleaved, int64_t size, int64_t count)
 {
@@ -577,8 +569,6 @@ void decompose_rotary_embedding(subgraph_builder *builder)
             builder, 0,
             emit_rotary(builder, input, cosines, sines, positions, interleaved, size, rank == 3 ? count : 0));
 }
-
-/* ------------------------------------------------------------------ GroupQueryAttention */
 
 /* Repeats each head of keys or values for `times` heads of queries. */
 static uint32_t repeat_heads(subgraph_builder *builder, uint32_t value, int64_t times, int64_t count)

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ matrix multiplications */
-
 /* An operand of FusedMatMul. trans swaps the last two axes. batch: the first axis holds the rows and is moved behind
  * the batch axes first. */
 static uint32_t operand(subgraph_builder *builder, uint32_t input, bool trans, bool batch)
@@ -184,8 +182,6 @@ void decompose_c_dist(subgraph_builder *builder)
     builder_set_output(builder, 0, output);
 }
 
-/* ------------------------------------------------------------------ convolutions */
-
 static const char *const conv_attributes[] = { "auto_pad",      "dilations",         "group",
                                                "kernel_shape",  "output_shape",      "output_padding",
                                                "pads",          "strides",           "ceil_mode",
@@ -360,8 +356,6 @@ void decompose_conv_transpose_dynamic_pads(subgraph_builder *builder)
     builder_set_output(builder, 0, output);
 }
 
-/* ------------------------------------------------------------------ scales and zero points */
-
 /* Turns a vector of one element into a scalar; other values are returned unchanged. */
 static uint32_t squeeze_single(subgraph_builder *builder, uint32_t value)
 {
@@ -406,8 +400,6 @@ void decompose_quantize_linear(subgraph_builder *builder)
         emit_attr_int(builder, "axis", axis);
     builder_set_output(builder, 0, output);
 }
-
-/* ------------------------------------------------------------------ recurrent operators */
 
 /* Reshapes a scale or zero point of each matrix, [directions], or of each column, [directions, columns], to broadcast
  * over [directions, rows, columns]. */

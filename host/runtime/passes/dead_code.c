@@ -32,8 +32,8 @@ static const uint8_t *mark_reads(pass_ctx *ctx, const struct graph *body)
     return marks;
 }
 
-/* Removes captures that the body, which has been cleaned already, does not read. A check keeps those that no node of the
- * outer graph computes. Sets *changed if there were any. */
+/* Removes captures that the body, which has been cleaned already, does not read. A check keeps those that no node of
+ * the outer graph computes. Sets *changed if there were any. */
 static inlay_status prune_captures(pass_ctx *ctx, const struct graph *outer, graph_node *node, bool *changed)
 {
     bool any = false;

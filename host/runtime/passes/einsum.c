@@ -37,8 +37,6 @@ struct contraction {
     struct term batch, rows, columns, sum;
 };
 
-/* ------------------------------------------------------------------ equations */
-
 static bool has(const struct term *term, char letter)
 {
     return strchr(term->letters, letter) != NULL;
@@ -185,8 +183,6 @@ static bool sort_letters(struct contraction *contraction)
            has_exactly(&contraction->in[1], &contraction->batch, &contraction->columns, &contraction->sum);
 }
 
-/* ------------------------------------------------------------------ nodes */
-
 /* Inserts a node with one output and, if attr is given, a list attribute. INLAY_NONE: out of memory. */
 static uint32_t emit(const struct contraction *contraction, const char *op, const uint32_t *inputs, uint32_t count,
                      const char *attr, const int64_t *ints, uint32_t int_count)
@@ -297,8 +293,6 @@ static uint32_t emit_reshape(const struct contraction *contraction, uint32_t val
     inputs[1] = rewrite_constant_ints(contraction->rewrite, sizes->dims, sizes->count);
     return inputs[1] == INLAY_NONE ? INLAY_NONE : emit(contraction, "Reshape", inputs, 2, NULL, NULL, 0);
 }
-
-/* ------------------------------------------------------------------ the three lowerings */
 
 /* Operand k with its letters in the order of `want`; letters that it lacks become axes of size 1. */
 static uint32_t emit_broadcastable(const struct contraction *contraction, uint32_t k, const struct term *want)

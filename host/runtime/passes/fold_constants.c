@@ -91,7 +91,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ cache of folded nodes
+/* Cache of folded nodes.
  *
  * The branches of an If often contain the same node with the same weights at one address. */
 
@@ -162,8 +162,6 @@ static void cache_result(pass_ctx *ctx, const struct graph *graph, const graph_n
     if (folded->node != NULL && folded->inputs != NULL && folded->result.dims != NULL)
         ctx->folded = folded;
 }
-
-/* ------------------------------------------------------------------ folding */
 
 /* Releases large inputs from memory. A later reader brings their pages back from the file. */
 static void release_inputs(const struct graph *graph, const graph_node *node)
@@ -347,7 +345,7 @@ static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *no
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ chains with large values
+/* Chains with large values.
  *
  * A node whose result is too large to be kept, such as Expand, may be part of a chain of constant nodes whose end is
  * small, or is what a run reads: then only the end becomes a constant, and the values before it are freed. A large end
@@ -524,8 +522,6 @@ done:
     arena_deinit(&arena);
     return status;
 }
-
-/* ------------------------------------------------------------------ the passes */
 
 static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool weights, bool *changed)
 {

@@ -1,12 +1,12 @@
-/* Multiplies rows with matrices of a constant that are chosen by index, such as the experts of a mixture, without a copy
- * of the matrices (GatherMatMul of ai.inlay, which also multiplies rows of the same matrix together):
+/* Multiplies rows with matrices of a constant that are chosen by index, such as the experts of a mixture, without a
+ * copy of the matrices (GatherMatMul of ai.inlay, which also multiplies rows of the same matrix together):
  *
  *     MatMul(x, Gather(W, i))                    ->  GatherMatMul(x, W, i)                          W [E, K, N]
  *     MatMul(x, Transpose(Gather(W, i)))         ->  GatherMatMul(x, W, i), transposed              W [E, N, K]
  *     MatMul(Gather(W, i), column x)             ->  the same of the row x, whose result is a column
  *
- * for axis 0, x [..., M, K] and i [...]. GatherND with one index is such a Gather. A Cast of the chosen matrices to float
- * is dropped, since the products read other types, too. */
+ * for axis 0, x [..., M, K] and i [...]. GatherND with one index is such a Gather. A Cast of the chosen matrices to
+ * float is dropped, since the products read other types, too. */
 #include "passes/rewrite.h"
 
 static const char GATHERED_DOMAIN[] = "ai.inlay";

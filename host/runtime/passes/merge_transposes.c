@@ -1,5 +1,5 @@
-/* Merges nested Transposes into one, or none if they cancel out. A Transpose between views that merge axes before it and
- * split them again after it becomes a Transpose of all axes:
+/* Merges nested Transposes into one, or none if they cancel out. A Transpose between views that merge axes before it
+ * and split them again after it becomes a Transpose of all axes:
  *
  *     Reshape(Transpose(Reshape(k, [-1, length, size]), perm 0 2 1), [batch, heads, size, length])
  *     Transpose(k, perm 0 1 3 2)                                          k: [batch, heads, length, size]
@@ -24,8 +24,6 @@ bool transpose_perm(const graph_node *node, uint32_t rank, int64_t *out)
         out[d] = perm != NULL ? perm[d] : (int64_t)(rank - 1 - d);
     return true;
 }
-
-/* ------------------------------------------------------------------ nested Transposes */
 
 static inlay_status match_transpose(struct rewrite *rewrite, graph_node *node)
 {
@@ -61,8 +59,6 @@ static inlay_status match_transpose(struct rewrite *rewrite, graph_node *node)
         return rewrite_no_memory(rewrite);
     return rewrite_replace_node(rewrite, node, new_node);
 }
-
-/* ------------------------------------------------------------------ views around a Transpose */
 
 /* The axes of a value without those of size 1, which a view may move anywhere. */
 struct axes {
@@ -161,8 +157,8 @@ static bool find_permutation(const struct axes *input, const struct axes *merged
 }
 
 /* Finds the shape that a view before the Transpose must make, and the permutation that leads from it to `output`, if a
- * Transpose permutes `merged` with `perm` and a view only splits axes of the result. One size may be unknown (-1). An axis
- * of size 1 stays next to the axis that it follows. */
+ * Transpose permutes `merged` with `perm` and a view only splits axes of the result. One size may be unknown (-1). An
+ * axis of size 1 stays next to the axis that it follows. */
 static bool find_split(const struct axes *merged, const int64_t *perm, const struct axes *output, int64_t *out_shape,
                        int64_t *out_perm)
 {

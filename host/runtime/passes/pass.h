@@ -24,7 +24,7 @@ typedef struct pass_ctx {
     /* Evaluates constant nodes. It is a callback because providers are chosen in a later stage. NULL: no folding. */
     pass_fold_fn fold;
     void *fold_ctx;
-    uint64_t fold_max_bytes;  /* a folded constant may exceed the size of its inputs by this much */
+    uint64_t fold_max_bytes; /* a folded constant may exceed the size of its inputs by this much */
     /* Of constant values above fold_max_bytes: the largest, and the sum of those that were folded because a run reads
      * them, which may not exceed it. Both start at 0. */
     uint64_t large_most, large_folded;
@@ -90,8 +90,6 @@ bool pass_is_gradient(const graph_node *node);
 /* Finds the DequantizeLinear and Cast nodes of constant low-bit weights that a provider reads packed, so that they must
  * not be folded (packed_weights.c). Returns flags [node_count] in the arena; NULL: none, or out of memory. */
 bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *graph, struct arena *arena);
-
-/* ------------------------------------------------------------------ helpers for passes */
 
 /* Returns true if the rewrite limit allows one more rewrite. A pass checks this before each rewrite and counts it with
  * pass_count. */

@@ -26,8 +26,6 @@ static bool are_symmetric(const struct rewrite *rewrite, const struct quant *wei
     return true;
 }
 
-/* ------------------------------------------------------------------ convolutions */
-
 /* The activations between the convolution and Q, as bounds of the quantized integers. */
 struct bounds {
     int64_t low, high;
@@ -261,8 +259,6 @@ static inlay_status match_data_movement(struct rewrite *rewrite, graph_node *nod
         rewrite_make_node(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
     return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
-
-/* ------------------------------------------------------------------ matrix multiplications */
 
 /* The weights as [K, N], transposed if necessary. */
 static uint32_t transpose_weights(struct rewrite *rewrite, const struct quant *weights, bool trans, int64_t k,

@@ -12,8 +12,6 @@ inlay_status rewrite_no_memory(const struct rewrite *rewrite)
     return no_memory(rewrite->ctx->diag, "to optimise graph '%s' (pass %s)", rewrite->graph->name, rewrite->ctx->pass);
 }
 
-/* ------------------------------------------------------------------ use counts of a visit */
-
 /* Grows the arrays to hold all values of the graph. On failure they stay unchanged. */
 static bool reserve_values(struct rewrite *rewrite)
 {
@@ -244,8 +242,6 @@ inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bool *out_changed)
 {
     return rewrite_graph(ctx, ctx->model->main, fn, out_changed);
 }
-
-/* ------------------------------------------------------------------ queries */
 
 uint32_t rewrite_input(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
 {
@@ -488,8 +484,6 @@ const int64_t *rewrite_attr_ints(const graph_node *node, const char *name, uint3
     return has ? attribute->ints : NULL;
 }
 
-/* ------------------------------------------------------------------ changes */
-
 graph_node *rewrite_make_node(struct rewrite *rewrite, const char *op_type, int64_t opset, const graph_node *like,
                               const uint32_t *inputs, uint32_t input_count, uint32_t output_count)
 {
@@ -536,7 +530,8 @@ void rewrite_set_input(const struct rewrite *rewrite, graph_node *new_node, uint
     }
 }
 
-/* Infers the nodes inserted during this visit. Nodes with bodies, and nodes whose inference fails, get unknown outputs. */
+/* Infers the nodes inserted during this visit. Nodes with bodies, and nodes whose inference fails, get unknown
+ * outputs. */
 static bool infer_inserted(struct rewrite *rewrite)
 {
     for (uint32_t i = rewrite->first_inserted; i < rewrite->graph->node_count; i++) {

@@ -21,8 +21,8 @@
  * A rewrite cannot change the type, rank or size of a value that remains in the graph. rewrite_replace_node,
  * rewrite_replace_by_values and rewrite_forward first infer the replacement and leave the graph unchanged if its type
  * or shape provably differs (type_guard.h). Such a difference is a bug in the pass: builds with INLAY_CHECKS abort. The
- * graph is left unchanged as well if the inference of a new node fails, except by rewrite_replace_by_values: no provider
- * runs the node that it decomposes, so the next inference reports the error.
+ * graph is left unchanged as well if the inference of a new node fails, except by rewrite_replace_by_values: no
+ * provider runs the node that it decomposes, so the next inference reports the error.
  * Unknown ranks, unknown sizes and symbols prove nothing, so a pattern that depends on them must check them itself
  * (rewrite_keeps_rank). Nodes of the graph are never edited: a copy with other inputs or attributes replaces them. */
 #ifndef PASSES_REWRITE_H
@@ -54,8 +54,6 @@ typedef inlay_status (*rewrite_fn)(struct rewrite *rewrite, graph_node *node);
 
 /* Calls fn for the nodes of the main graph and of all bodies, including nodes that have bodies. */
 INLAY_NODISCARD inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bool *out_changed);
-
-/* ------------------------------------------------------------------ queries */
 
 /* Input i of the node; INLAY_NONE if omitted or past the last. */
 uint32_t rewrite_input(const struct rewrite *rewrite, const graph_node *node, uint32_t i);
@@ -110,8 +108,6 @@ double rewrite_attr_float(const graph_node *node, const char *name, double other
 /* Compares a string attribute; a missing attribute is "". */
 bool rewrite_attr_is(const graph_node *node, const char *name, const char *text);
 const int64_t *rewrite_attr_ints(const graph_node *node, const char *name, uint32_t *out_count);
-
-/* ------------------------------------------------------------------ changes */
 
 /* Creates a node that is not in the graph yet. opset is the version of ai.onnx, 0 = the model's. Inputs (INLAY_NONE =
  * omitted) are counted as readers once the node is in the graph. NULL: out of memory. */

@@ -42,8 +42,6 @@ static uint32_t emit_integers(search_decomposition *search, const int64_t *value
     return make_constant(&search->maker, search->graph, INLAY_INT64, 1, count, values, (size_t)count * sizeof *values);
 }
 
-/* ------------------------------------------------------------------ supported forms */
-
 /* The declared size of axis d of a graph input; -1: none. */
 static int64_t declared_dim(const struct graph *graph, uint32_t input, uint32_t d)
 {
@@ -153,8 +151,6 @@ static bool is_supported(search_decomposition *search)
     return search->beams && search->encoder != NULL &&
            (kind == 1 ? is_encoder_decoder(search) : kind == 2 && is_whisper_model(search));
 }
-
-/* ------------------------------------------------------------------ before the Loop */
 
 static uint32_t input(const graph_node *node, uint32_t i)
 {
@@ -297,8 +293,6 @@ static bool emit_initial_values(search_decomposition *search, uint32_t *go, uint
     return !search->maker.failed;
 }
 
-/* ------------------------------------------------------------------ the Loop */
-
 /* Turns the decoder into the loop body: iteration, condition, the decoder's inputs, the state. */
 static bool make_loop_body(search_decomposition *search)
 {
@@ -382,8 +376,6 @@ static graph_node *emit_loop(search_decomposition *search, uint32_t go, const ui
         ((uint32_t *)(uintptr_t)loop->info.outputs)[i] = INLAY_NONE;
     return loop;
 }
-
-/* ------------------------------------------------------------------ after the Loop */
 
 static bool emit_search_end(search_decomposition *search, const graph_node *loop, uint32_t first_scores)
 {

@@ -41,8 +41,6 @@ uint32_t emitted_output(const subgraph_builder *builder, uint32_t i)
     return builder->status != INLAY_OK ? INLAY_NONE : builder->last->info.outputs[i];
 }
 
-/* ------------------------------------------------------------------ attributes */
-
 void emit_attr_int(subgraph_builder *builder, const char *name, int64_t value)
 {
     if (builder->status == INLAY_OK &&
@@ -87,8 +85,6 @@ void emit_attr_copies(subgraph_builder *builder, const char *const *names)
             (void)fail(builder, INLAY_OK);
     }
 }
-
-/* ------------------------------------------------------------------ values */
 
 inlay_dtype builder_dtype(const subgraph_builder *builder, uint32_t value)
 {

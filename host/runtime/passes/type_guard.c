@@ -48,8 +48,6 @@ inlay_status type_guard_constant(struct graph *graph, uint32_t value, inlay_dtyp
     return status;
 }
 
-/* ------------------------------------------------------------------ nodes that replace a node */
-
 typedef struct kept_value {
     uint32_t value;
     graph_value was;
@@ -134,8 +132,6 @@ inlay_status type_guard_nodes(struct graph *graph, uint32_t first, const graph_n
                ? inlay_fail(diag, status, "no memory to infer the replacement of a node of graph '%s'", graph->name)
                : INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ checked at the next inference */
 
 typedef struct type_guard_expected {
     struct type_guard_expected *next;

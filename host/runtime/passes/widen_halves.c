@@ -53,8 +53,8 @@ static uint32_t float_source(const struct rewrite *rewrite, uint32_t value)
                : INLAY_NONE;
 }
 
-/* Returns true if the types of all inputs are known. Those of nodes that a pass of this round has made follow before the
- * next round. */
+/* Returns true if the types of all inputs are known. Those of nodes that a pass of this round has made follow before
+ * the next round. */
 static bool has_typed_inputs(const struct rewrite *rewrite, const graph_node *node)
 {
     for (uint32_t i = 0; i < node->info.input_count; i++) {

@@ -151,8 +151,8 @@ static inline void plan_ref(struct plan *plan)
 void plan_unref(struct plan *plan); /* NULL is a no-op */
 /* Keeps a cached plan until the program is destroyed or plan_drop_idle(). */
 void plan_pin(struct plan *plan);
-/* Drops the cached plans that no run uses, of the program, its bodies and its fallbacks, and frees the memory that is kept
- * for creating the next plan. pinned: also drops the plans of plan_pin(). Any thread, also during runs. */
+/* Drops the cached plans that no run uses, of the program, its bodies and its fallbacks, and frees the memory that is
+ * kept for creating the next plan. pinned: also drops the plans of plan_pin(). Any thread, also during runs. */
 void plan_drop_idle(struct program *prog, bool pinned);
 
 /* Host memory that a run of the plan needs: the slab, and the outputs of known size. */

@@ -31,8 +31,8 @@ typedef struct program_env {
     uint64_t (*room)(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over);
     void *room_ctx;
     struct weight_stream
-        *stream; /* reads weights while the model runs (plan/stream/stream.h); NULL: all stay in memory */
-    bool without_failed;        /* option device_failure: repeat runs without a device that failed */
+        *stream;         /* reads weights while the model runs (plan/stream/stream.h); NULL: all stay in memory */
+    bool without_failed; /* option device_failure: repeat runs without a device that failed */
     uint64_t device_timeout_ms; /* time after which a device that does not finish its work counts as hung; 0 = never */
     uint32_t priority;          /* option priority: INLAY_PRIORITY_* of runs that state none, and of device memory */
     uint32_t power;             /* option power: INLAY_POWER_* of runs that state none */
@@ -256,7 +256,7 @@ const struct run_timings *program_timings(struct program *program, const partiti
  * and values during a run. */
 uint64_t program_expected_bytes(const struct program *program, uint32_t first);
 
-/* ------------------------------------------------------------------ constant folding
+/* Constant folding.
  *
  * Runs a compiled region on host tensors, waits, and leaves the outputs in memory of the caller's arena. Constants and
  * shape arithmetic are folded this way. With an owner, outputs of GRAPH_LARGE_CONSTANT bytes and more are blobs of that

@@ -17,8 +17,6 @@
 void (*crash_on_enter)(const crash_scene *scene);
 void (*crash_restart)(void);
 
-/* ------------------------------------------------------------------ addresses */
-
 enum { RANGES = 128 };
 static struct range {
     uintptr_t begin, end;
@@ -99,8 +97,6 @@ static uintptr_t program_counter(const void *context)
 #endif
 }
 
-/* ------------------------------------------------------------------ the line */
-
 static const struct {
     int signal;
     const char *name;
@@ -176,8 +172,6 @@ static void report(const crash_scene *scene, const char *signal_name, bool file_
         crash_restart();
 }
 
-/* ------------------------------------------------------------------ signals */
-
 /* Forwards the signal to the previous handler. Returning from a handler repeats a faulting instruction, so the
  * default action is taken at the fault itself. A signal from kill() or raise() must be raised again. */
 static void forward(int number, siginfo_t *info, void *context, const struct sigaction *old)
@@ -223,8 +217,6 @@ static void handle(int number, siginfo_t *info, void *context)
         (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     forward(number, info, context, &before[index]);
 }
-
-/* ------------------------------------------------------------------ alternate signal stacks */
 
 enum { STACK_BYTES = 64 * 1024 };
 static pthread_key_t stack_key;

@@ -3,10 +3,10 @@
  * Each thread has a record of the plugin call that it is in: the scene. Slow calls set and restore it as a whole. The
  * run loop sets it once a run and then stores one pointer per step, from which a signal handler derives the call, the
  * provider and the node. Where handlers are installed, a crash writes one line that names the plugin, the call and the
- * node, writes a mark, with which the plugin is not loaded for that model (plugin/verdict.h), and forwards the signal to
- * the previous handler. A core dump, a debugger or a sanitizer then sees the crash as if this handler did not exist. A
- * SIGBUS at a mapped file says nothing about the plugin that reads it: see base/mapped_file.h for files of models; for
- * other files the line is written, but no mark.
+ * node, writes a mark, with which the plugin is not loaded for that model (plugin/verdict.h), and forwards the signal
+ * to the previous handler. A core dump, a debugger or a sanitizer then sees the crash as if this handler did not exist.
+ * A SIGBUS at a mapped file says nothing about the plugin that reads it: see base/mapped_file.h for files of models;
+ * for other files the line is written, but no mark.
  *
  * A crash in this process cannot be undone: the plugin may have died holding locks or within malloc, so nothing here
  * jumps out of a signal handler. The probe (plugin/probe.h) finds most faults beforehand, in a process that may die.

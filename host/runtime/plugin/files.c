@@ -40,8 +40,8 @@ static bool is_isolated(const char *isolate, const char *providers)
     return false;
 }
 
-/* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced is another file, and
- * so is one that is isolated. */
+/* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced is another file,
+ * and so is one that is isolated. */
 static plugin_module *registry_find(const plugin_search *search, const struct stat *st)
 {
     plugin_module *module;

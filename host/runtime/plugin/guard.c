@@ -461,8 +461,6 @@ const struct plugin_module *provider_module(const inlay_provider *table, const v
     return table->execute == guard_execute ? ((const struct guard *)state)->module : NULL;
 }
 
-/* ------------------------------------------------------------------ operators */
-
 static inlay_status guard_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
 {
     const guard_operator *guard = ctx;

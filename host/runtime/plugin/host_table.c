@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ log */
-
 struct listener {
     plugin_log_fn log;
     void *user;
@@ -84,8 +82,6 @@ static void table_log(void *ctx, uint32_t level, const char *text)
         listeners[i].log(listeners[i].user, level, text != NULL ? text : "");
     (void)pthread_mutex_unlock(&log_mutex);
 }
-
-/* ------------------------------------------------------------------ runs */
 
 static inlay_status table_poll(void *ctx, inlay_run *run)
 {

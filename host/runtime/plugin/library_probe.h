@@ -1,4 +1,5 @@
-/* plugin/library_probe.h - tests a library that a provider is about to load, in the probe process. Private to this folder.
+/* plugin/library_probe.h - tests a library that a provider is about to load, in the probe process. Private to this
+ * folder.
  *
  * A provider with an option LIBRARY_OPTION loads the code of a file in create: the probe of its plugin, which opens it
  * with default options, does not reach that code. So the host first opens it with the session's options in the probe

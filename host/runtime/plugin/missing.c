@@ -31,8 +31,6 @@ static void append(struct message *message, const char *format, ...)
     message->used += length > 0 ? (size_t)length : 0;
 }
 
-/* ------------------------------------------------------------------ candidates for suggestions */
-
 static const char *domain_at(const void *ctx, uint32_t i)
 {
     const plugin_set *set = ctx;
@@ -58,8 +56,6 @@ static const char *operator_at(const void *ctx, uint32_t i)
 
     return in_domain(domain, i) ? plugin_set_operator(domain->set, i)->op_type : "";
 }
-
-/* ------------------------------------------------------------------ the three cases */
 
 /* Writes the versions of an operator, such as "2, 5"; returns the lowest, 0 if there is no version. */
 static uint32_t list_versions(const domain_filter *domain, const char *op_type, char *text, size_t bytes)

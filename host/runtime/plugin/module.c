@@ -39,8 +39,6 @@ static inlay_status reserved_is_set(const char *owner, const char *name, inlay_d
                       INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
 }
 
-/* ------------------------------------------------------------------ providers */
-
 /* Copies the options from the plugin's stride into this host's structs, and checks them: names, kinds, defaults. */
 static inlay_status adopt_options(plugin_module *module, plugin_provider *provider, inlay_diag *diag)
 {
@@ -191,8 +189,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ operators */
-
 static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw, inlay_diag *diag)
 {
     struct arena scratch = { 0 };
@@ -257,8 +253,6 @@ inlay_status module_adopt_operators(const plugin_module *module, const inlay_ope
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ the plugin */
 
 static inlay_status adopt_parts(plugin_module *module, inlay_diag *diag)
 {

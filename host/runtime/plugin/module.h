@@ -24,9 +24,9 @@ typedef struct plugin_module {
 INLAY_NODISCARD inlay_status module_open(plugin_module *module, inlay_plugin_open_fn open_plugin, inlay_diag *diag);
 /* Checks and copies the description. */
 INLAY_NODISCARD inlay_status module_adopt(plugin_module *module, const inlay_plugin *raw, inlay_diag *diag);
-/* In module_file.c, like the next two functions: maps the admitted file, calls its entry and checks its description, also against its note. path is the name for
- * messages. The new module has no reference yet. On failure diag has the reason; at most the mapping remains. The
- * lifecycle lock is held, as for the next function and module_unload(). */
+/* In module_file.c, like the next two functions: maps the admitted file, calls its entry and checks its description,
+ * also against its note. path is the name for messages. The new module has no reference yet. On failure diag has the
+ * reason; at most the mapping remains. The lifecycle lock is held, as for the next function and module_unload(). */
 inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
                          inlay_diag *diag);
 /* As module_load(), but the code of the file runs in processes of the helper inlay-probe only. */

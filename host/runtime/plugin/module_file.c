@@ -44,8 +44,8 @@ static const char *provider_name(const void *ctx, uint32_t i)
     return module->providers[i].table.name;
 }
 
-/* Ends the loading of MODULE, whose providers and operators are known if STATUS is INLAY_OK: compares them with the note
- * of its file. Unloads the module on failure. */
+/* Ends the loading of MODULE, whose providers and operators are known if STATUS is INLAY_OK: compares them with the
+ * note of its file. Unloads the module on failure. */
 static inlay_status finish(plugin_module *module, const struct admission *admission, inlay_status status,
                            plugin_module **out_module, inlay_diag *diag)
 {

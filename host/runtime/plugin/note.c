@@ -90,8 +90,6 @@ static inlay_status check_header(const GElf_Ehdr *header, uint64_t file_bytes, i
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ notes */
-
 static inlay_status take_note(const char *data, size_t bytes, note_facts *out, inlay_diag *diag)
 {
     uint32_t struct_bytes, at;
@@ -160,8 +158,6 @@ static inlay_status take_notes(Elf *elf, const GElf_Phdr *segment, note_facts *o
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ dynamic section */
-
 /* The file offset of a virtual address; UINT64_MAX if no segment holds it. */
 static uint64_t offset_of(Elf *elf, size_t headers, uint64_t address)
 {
@@ -226,8 +222,6 @@ static void take_libraries(int fd, Elf *elf, size_t headers, const GElf_Phdr *se
             take_library(name, out);
     }
 }
-
-/* ------------------------------------------------------------------ the file */
 
 static inlay_status read_segments(int fd, Elf *elf, uint64_t file_bytes, note_facts *out, inlay_diag *diag)
 {
@@ -299,8 +293,6 @@ inlay_status note_read(int fd, uint64_t file_bytes, note_facts *out, inlay_diag 
     (void)elf_end(elf);
     return status;
 }
-
-/* ------------------------------------------------------------------ comparison with the host */
 
 static const char *sanitizer_text(uint32_t bits)
 {

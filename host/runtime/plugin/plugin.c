@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ registry */
-
 static plugin_module *registry; /* loaded files */
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER, lifecycle_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -91,8 +89,6 @@ void registry_release(plugin_module *module)
     lifecycle_unlock();
 }
 
-/* ------------------------------------------------------------------ sets */
-
 inlay_status plugin_set_add_file(plugin_set *set, const plugin_file *file, inlay_diag *diag)
 {
     if (!ARENA_GROW(&set->arena, set->files, set->file_count))
@@ -160,8 +156,6 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
     lifecycle_unlock();
     return status;
 }
-
-/* ------------------------------------------------------------------ accessors of the set */
 
 /* The better one for a model: best, or op if it has the name and a higher version that is not above opset. */
 static const inlay_operator *better_operator(const inlay_operator *best, const inlay_operator *op, const char *domain,

@@ -141,8 +141,6 @@ const inlay_operator *plugin_find_operator(const inlay_operator *operators, uint
  * or the operator has no such version. set is a plugin_set; this is graph_operators.missing. */
 void plugin_set_missing(void *set, const char *domain, const char *op_type, int64_t opset, char *text, size_t bytes);
 
-/* ------------------------------------------------------------------ open providers */
-
 /* An open provider. Read-only. The functions in table are the host's wrappers, which record the current call
  * (plugin/crash.h) and call the plugin's functions. They accept only this provider's state. */
 struct provider {
@@ -217,8 +215,6 @@ INLAY_NODISCARD inlay_status provider_parse_options(const char *provider_name, c
                                                     uint32_t count, const provider_setting *settings,
                                                     uint32_t setting_count, inlay_option_value *values,
                                                     inlay_diag *diag);
-
-/* ------------------------------------------------------------------ the host table */
 
 /* The functions of the host that every plugin gets. */
 const inlay_host *host_table(void);

@@ -16,8 +16,6 @@
 
 extern char **environ;
 
-/* ------------------------------------------------------------------ the helper */
-
 /* Whether the helper at path may be started; otherwise diag has the reason. */
 static bool is_usable(const char *path, char helper[PATH_MAX], struct stat *st, inlay_diag *diag)
 {
@@ -56,8 +54,6 @@ inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag)
     }
     return INLAY_NOT_FOUND;
 }
-
-/* ------------------------------------------------------------------ the child */
 
 /* Spawns the helper in a new process group with default signals, /dev/null on 0, 1 and 2, the pipe on 3, and no
  * other open file. All signals are blocked until the helper unblocks them: a terminal sends Ctrl-C to our group
@@ -107,8 +103,6 @@ static int64_t now_ms(void)
 {
     return (int64_t)(clock_ns() / 1000000);
 }
-
-/* ------------------------------------------------------------------ the helper's report */
 
 struct report {
     char line[VERDICT_TEXT]; /* the line being received */
@@ -182,8 +176,6 @@ static bool wait_for_helper(pid_t pid, int fd, int64_t deadline, struct report *
             return false;
     }
 }
-
-/* ------------------------------------------------------------------ the verdict */
 
 static const char *signal_text(int number)
 {

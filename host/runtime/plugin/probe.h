@@ -33,9 +33,9 @@ struct probe {
  * the reason. */
 INLAY_NODISCARD inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag);
 
-/* Starts a probe of the file. settings: options of its provider, "NAME=VALUE", ended by NULL; NULL: the defaults. Several
- * probes may run at a time. INLAY_OK: *out must be passed to probe_finish or probe_abandon. Otherwise the probe could
- * not be started; diag has the reason. */
+/* Starts a probe of the file. settings: options of its provider, "NAME=VALUE", ended by NULL; NULL: the defaults.
+ * Several probes may run at a time. INLAY_OK: *out must be passed to probe_finish or probe_abandon. Otherwise the probe
+ * could not be started; diag has the reason. */
 INLAY_NODISCARD inlay_status probe_start(const char *helper, const char *path, char *const *settings, uint32_t limit_ms,
                                          struct probe *out, inlay_diag *diag);
 /* Waits for the process, at most until limit_ms after its start, and derives the verdict from how it ended. */

@@ -40,8 +40,8 @@ enum { MAX_OPERATORS = 4096 }; /* of an open provider */
 static open_provider *opened;    /* guarded by the registry's lock, like references, lost and hung of each */
 static uint32_t next_domain = 1; /* ids are never reused; 0 is the host's; guarded by the lifecycle lock */
 
-/* Returns the values as text "a=1;b=x;", and the time limit of an isolated provider, to be freed by the caller; NULL: out
- * of memory. */
+/* Returns the values as text "a=1;b=x;", and the time limit of an isolated provider, to be freed by the caller; NULL:
+ * out of memory. */
 static char *make_key(const inlay_option_value *values, uint32_t count, uint64_t limit_ms)
 {
     char *text = NULL;
@@ -165,8 +165,9 @@ static inlay_status list_operators(open_provider *provider, inlay_diag *diag)
     return status;
 }
 
-/* Has the process forked since the provider opened a device, or started the process of an isolated provider? These belong
- * to the parent process only: the child does not use, share or close them. A provider without domains has no device. */
+/* Has the process forked since the provider opened a device, or started the process of an isolated provider? These
+ * belong to the parent process only: the child does not use, share or close them. A provider without domains has no
+ * device. */
 static bool belongs_to_parent(const open_provider *provider)
 {
     return provider->forks != fork_count &&
@@ -478,8 +479,6 @@ const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_in
     registry_unlock();
     return found;
 }
-
-/* ------------------------------------------------------------------ enumeration of devices */
 
 typedef struct device_call {
     plugin_device_fn device;

@@ -14,8 +14,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ owners and modes */
-
 static inlay_status check_owner(const char *what, const char *path, const struct stat *st, inlay_diag *diag)
 {
     uid_t user = geteuid();
@@ -118,8 +116,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the mapped file */
-
 struct mapping {
     unsigned major, minor;
     unsigned long inode;
@@ -178,8 +174,6 @@ inlay_status trust_mapped(int fd, const void *address, const void *lowest, inlay
                       "the loaded file is not the one that was checked: it was replaced in between, or an older file "
                       "of this name is still loaded in this process; restart the process");
 }
-
-/* ------------------------------------------------------------------ the list of sums */
 
 static inlay_status hash_file(int fd, char hex[65], inlay_diag *diag)
 {

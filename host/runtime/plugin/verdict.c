@@ -21,7 +21,7 @@ static int64_t lasts_seconds(verdict_kind kind)
     return kind == VERDICT_CRASHED ? DAY_SECONDS : kind == VERDICT_HUNG ? HUNG_SECONDS : INT64_MAX;
 }
 
-/* ------------------------------------------------------------------ in this process
+/* In this process.
  *
  * A fixed table of the last verdicts. A file whose verdict was evicted is probed again. */
 enum { MAX_CACHED = 64, SWEEP_THRESHOLD = 256 };
@@ -81,8 +81,6 @@ static void store_cached(const verdict_key *key, const struct verdict *verdict)
     (void)pthread_mutex_unlock(&cached_mutex);
 }
 
-/* ------------------------------------------------------------------ keys */
-
 /* File names may contain line breaks; a key must not. */
 static void replace_line_breaks(char *text)
 {
@@ -109,8 +107,6 @@ void verdict_key_init(verdict_key *key, const char *dir, const char *path, const
     if (dir != NULL && dir[0] != '\0' && strlen(dir) < PATH_MAX)
         (void)snprintf(key->file, sizeof key->file, "%s/%016llx.verdict", dir, (unsigned long long)hash_path(clean));
 }
-
-/* ------------------------------------------------------------------ files */
 
 static size_t append(char *text, size_t at, const char *more)
 {
@@ -298,7 +294,7 @@ void verdict_keep(const verdict_key *key, const struct verdict *verdict)
     }
 }
 
-/* ------------------------------------------------------------------ crashes with a model
+/* Crashes with a model.
  *
  * A mark is a verdict whose key has one more line, "model IDENTITY". The functions are called by a signal handler. */
 

@@ -6,9 +6,9 @@
  * kept in this process. A file that is malformed or whose checksum is wrong is ignored. If a folder has more than 256
  * entries, verdicts on deleted files are removed.
  *
- * A probe that found a crash is believed for a day, one that hung for ten minutes: the machine may have been the reason.
- * Such a verdict on a plugin of the host's own folder is never stored, so that no single event takes it from all programs
- * of a user.
+ * A probe that found a crash is believed for a day, one that hung for ten minutes: the machine may have been the
+ * reason. Such a verdict on a plugin of the host's own folder is never stored, so that no single event takes it from
+ * all programs of a user.
  *
  * Crashes with a model, in the process of a program, are kept beside the verdict: up to CRASH_MARKS files, one for each
  * model, which count for a day. The plugin is not loaded for these models, and with CRASH_MARKS of them for none.
@@ -47,8 +47,6 @@ void verdict_find(const verdict_key *key, struct verdict *out);
 void verdict_keep(const verdict_key *key, const struct verdict *verdict);
 /* Deletes every verdict and mark on the file at path (without links). True if one was known. */
 bool verdict_forget(const char *dir, const char *path);
-
-/* ------------------------------------------------------------------ crashes with a model */
 
 enum { CRASH_MARKS = 3 };
 

@@ -3,8 +3,6 @@
 #include "inlay/check.h"
 #include <stdio.h>
 
-/* ------------------------------------------------------------------ JSON */
-
 void profile_json(const profile_report *report, const explain_sink *sink)
 {
     json_out json = { .sink = sink };
@@ -77,7 +75,7 @@ void profile_json(const profile_report *report, const explain_sink *sink)
     say(sink, "\n");
 }
 
-/* ------------------------------------------------------------------ Chrome's trace events
+/* Chrome's trace events.
  *
  * One process with a track for each provider, one for copies, one for each worker of parallel loops, and a counter of
  * the memory in use. Times are in microseconds. */
@@ -184,7 +182,7 @@ void profile_trace(const profile_report *report, const explain_sink *sink)
     say(sink, "\n");
 }
 
-/* ------------------------------------------------------------------ ONNX Runtime's events
+/* ONNX Runtime's events.
  *
  * An array of Chrome's trace events, one per line, that tools for ONNX Runtime's profiles read: category "Session" for
  * runs, and "Node" for kernels, with the name NODE_kernel_time and the arguments op_name and provider. */
@@ -235,7 +233,7 @@ void profile_ort(const profile_report *report, const explain_sink *sink)
     say(sink, "\n");
 }
 
-/* ------------------------------------------------------------------ folded stacks
+/* Folded stacks.
  *
  * "graph;provider;operator;node nanoseconds", the input of flame graph scripts. If a provider reports the
  * kernels of a region, their frames are within the frame of the region; the region's own time excludes them. */

@@ -126,8 +126,6 @@ double profile_roofline(const profile_report *report, const profile_row *row)
     return minimum / seconds;
 }
 
-/* ------------------------------------------------------------------ work of a step */
-
 static bool has_node(const partition_offer *offer, uint32_t node)
 {
     for (uint32_t i = 0; i < offer->node_count; i++)
@@ -208,8 +206,6 @@ static uint64_t live_bytes(const profile_event *event)
     }
     return sum;
 }
-
-/* ------------------------------------------------------------------ rows */
 
 /* Do two events belong to the same row: the same step of a program, or copies of the same value to the same domain? */
 static bool same_row(const profile_event *a, const profile_event *b)

@@ -58,8 +58,6 @@ struct adapter {
     uint32_t index;
 };
 
-/* ------------------------------------------------------------------ names */
-
 static void split(const char *name, size_t bytes, struct parts *out)
 {
     size_t begin = 0;
@@ -114,8 +112,6 @@ static uint32_t needed_parts(const struct parts *module)
             return module->count - (i - 1);
     return module->count > 1 ? module->count - 1 : module->count;
 }
-
-/* ------------------------------------------------------------------ multiplications of the model */
 
 /* The constant from which value is computed without changing its elements much: through Transpose, DequantizeLinear and
  * Cast. INLAY_NONE: none. *out_direct: it is the value itself. */
@@ -242,8 +238,6 @@ static inlay_status find_target(struct adding *adding, const struct adapter *ada
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ the configuration */
-
 /* Whether a key of rank_pattern or alpha_pattern, the last parts of a module's name, fits the module. */
 static bool fits(const char *key, const char *module)
 {
@@ -325,8 +319,6 @@ static inlay_status find_files(const struct adding *adding, const char *path, st
                    slash != NULL ? (int)(slash - adapter->path) + 1 : 0, adapter->path);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ factors */
 
 static inlay_status tensor_fail(const struct adding *adding, const struct adapter *adapter, const char *tensor,
                                 const char *what)
@@ -477,8 +469,6 @@ done:
     json_decref(adapter.config);
     return status;
 }
-
-/* ------------------------------------------------------------------ the graph */
 
 /* Adds the input, which chooses no adapter by default. */
 static inlay_status add_input(struct adding *adding, uint32_t *out_value)

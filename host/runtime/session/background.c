@@ -118,8 +118,6 @@ inlay_status session_background_prepare(inlay_session *session, inlay_diag *diag
     return program_finish(&session->main, diag);
 }
 
-/* ------------------------------------------------------------------ the thread */
-
 static void *compile_later(void *user)
 {
     struct session_background *background = user;

@@ -58,8 +58,6 @@ struct work {
     uint32_t count;
 };
 
-/* ------------------------------------------------------------------ files of memos */
-
 static int compare_entries(const void *a, const void *b)
 {
     const memo_entry *first = a, *second = b;
@@ -145,8 +143,6 @@ static void save(const struct work *work, struct memo *memo)
         cache_folder_trim(work->folder, suffix, folder_bytes, MAX_FILES);
 }
 
-/* ------------------------------------------------------------------ constants to hash */
-
 /* The memo of a file; NULL: too many files. */
 static struct memo *memo_of(struct work *work, const file_id *id)
 {
@@ -211,8 +207,6 @@ static bool collect(struct work *work, struct graph *graph)
     return true;
 }
 
-/* ------------------------------------------------------------------ hashing */
-
 static bool hash_batch(const struct work *work, uint32_t begin, uint32_t end, hash_job *jobs)
 {
     INLAY_CHECK(begin < end && end <= work->count);
@@ -272,8 +266,6 @@ uint32_t hash_constants(struct graph *graph, const char *folder, int64_t now)
     free(work.list);
     return work.count;
 }
-
-/* ------------------------------------------------------------------ the same memory */
 
 /* The hashes of constants, by their addresses. */
 struct known {

@@ -21,8 +21,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ progress */
-
 static inlay_status compile_progress(void *ctx, const char *what, uint32_t steps)
 {
     inlay_session *session = ctx;
@@ -40,8 +38,6 @@ static void log_line(void *ctx, uint32_t level, const char *text)
     if (session->log != NULL)
         session->log(session->log_user, level, text);
 }
-
-/* ------------------------------------------------------------------ plugins and providers */
 
 static const inlay_option *find_option(const inlay_session *session, const char *name, const char *option)
 {
@@ -326,8 +322,6 @@ static inlay_status open_providers(inlay_session *session, const inlay_options *
     return status == INLAY_OK ? check_settings(session, options, diag) : status;
 }
 
-/* ------------------------------------------------------------------ inputs and outputs */
-
 /* Does the file name an axis of an input so? Inference makes up the names of other symbols. */
 static bool is_of_file(const struct graph *graph, uint32_t symbol)
 {
@@ -342,8 +336,8 @@ static bool is_of_file(const struct graph *graph, uint32_t symbol)
     return false;
 }
 
-/* Axis d of a declared shape. As in ONNX Runtime, a size that inference found replaces a name, and the name of an input's
- * axis replaces nothing but an axis without a name. */
+/* Axis d of a declared shape. As in ONNX Runtime, a size that inference found replaces a name, and the name of an
+ * input's axis replaces nothing but an axis without a name. */
 static inlay_dim declared_dim(const struct graph *graph, const graph_value *value, uint32_t rank, uint32_t d)
 {
     const inlay_dim none = { .kind = INLAY_DIM_UNKNOWN };
@@ -428,8 +422,6 @@ inlay_status session_describe(inlay_session *session, inlay_diag *diag)
         return no_memory(diag, "for a session");
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ creation and destruction */
 
 /* The default limit is the physical memory. The system overcommits memory, and a process that uses too much is killed,
  * so a run that needs more is refused. */

@@ -29,8 +29,6 @@ static __attribute__((constructor)) void guard_lock(void)
     fork_guard(&idle_lock);
 }
 
-/* ------------------------------------------------------------------ contexts */
-
 void session_context_enter(inlay_session *session, session_context *context)
 {
     if ((__atomic_fetch_add(&context->users, 1, __ATOMIC_ACQ_REL) & TRIMMING) == 0)
@@ -140,8 +138,6 @@ inlay_status session_trim(inlay_session *session, inlay_diag *diag)
     heap_trim();
     return status;
 }
-
-/* ------------------------------------------------------------------ idle sessions */
 
 /* Trims the contexts that have been idle for long enough. Returns the time at which the next one is due; 0: no context
  * has anything to give back, until the next run ends. */

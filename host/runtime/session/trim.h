@@ -1,5 +1,5 @@
-/* session/trim.h - gives memory back that runs have left behind, on request (inlay_session_trim()) or when contexts were
- * idle for a time (option idle_trim_ms).
+/* session/trim.h - gives memory back that runs have left behind, on request (inlay_session_trim()) or when contexts
+ * were idle for a time (option idle_trim_ms).
  *
  * A context is trimmed by another thread only while no call uses its runner: each such call is between
  * session_context_enter() and session_context_leave(). */

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ the tensors */
-
 static inlay_status copy_value(const char *name, const inlay_value *given, inlay_value **out, inlay_diag *diag)
 {
     const inlay_value *items = given;
@@ -87,8 +85,6 @@ static inlay_status gather_weights(session_version *version, const session_versi
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the model */
 
 static bool is_initializer(const graph_value *value)
 {
@@ -239,8 +235,6 @@ static inlay_status load_model(const inlay_session *session, session_version *ve
         status = place_weight(version->model, version->weights[i], diag);
     return status;
 }
-
-/* ------------------------------------------------------------------ the program */
 
 static inlay_status make_program(inlay_session *session, session_version *version, inlay_diag *diag)
 {

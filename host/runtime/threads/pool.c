@@ -1,6 +1,6 @@
-/* A worker has one word, `state`, through which its claimer posts a call, withdraws it, and waits for its end. On a busy
- * machine the word costs nothing: to a worker that waits for a CPU a call is posted by a store, and withdrawn by another
- * one.
+/* A worker has one word, `state`, through which its claimer posts a call, withdraws it, and waits for its end. On a
+ * busy machine the word costs nothing: to a worker that waits for a CPU a call is posted by a store, and withdrawn by
+ * another one.
  *
  * Placement. The kernel often wakes a thread on the CPU of the thread that wakes it. In a virtual machine it does so
  * nearly always, because a halted CPU looks as if the hypervisor had taken it away. The worker then waits until its
@@ -47,8 +47,6 @@ struct pool_worker {
 
 static struct pool_worker *workers;                 /* atomic: all, never freed */
 static _Thread_local struct pool_worker *preferred; /* the first worker that this thread claimed last */
-
-/* ------------------------------------------------------------------ placement */
 
 /* The k-th allowed CPU after `cpu`; -1 = there are fewer others. */
 static int cpu_after(int cpu, uint32_t k, const cpu_set_t *allowed)
@@ -111,8 +109,6 @@ static void leave_callers_cpu(const struct pool_worker *worker)
     if (sched_setaffinity(0, sizeof one, &one) == 0)
         (void)sched_setaffinity(0, sizeof allowed, &allowed);
 }
-
-/* ------------------------------------------------------------------ the worker */
 
 /* Spins while the state is `old`, for at most POOL_SPIN_NS. */
 static void spin(const uint32_t *state, uint32_t old)
@@ -190,8 +186,6 @@ static struct pool_worker *add_worker(void)
         ;
     return worker;
 }
-
-/* ------------------------------------------------------------------ teams */
 
 /* Appends unclaimed workers from `from` on, up to `until`, to the team. */
 static void claim(pool_team *team, struct pool_worker *from, const struct pool_worker *until)

@@ -26,7 +26,8 @@ struct inlay_run {
     uint32_t priority;      /* INLAY_PRIORITY_* */
     uint32_t power;         /* INLAY_POWER_* */
     uint32_t watched;       /* 1: the run has a deadline or may be cancelled, and its loops poll for both (threads.c) */
-    /* Receives the times of the kernels of a region, see inlay_ext_steps; may be NULL. name: NULL, or that of the work. */
+    /* Receives the times of the kernels of a region, see inlay_ext_steps; may be NULL. name: NULL, or that of the
+     * work. */
     void (*part)(void *ctx, uint32_t node, const char *name, uint64_t begin_ns, uint64_t end_ns);
     void *part_ctx;
     run_spans *spans; /* receives the times of workers; usually NULL */

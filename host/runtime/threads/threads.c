@@ -13,8 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* ------------------------------------------------------------------ the budget */
-
 static uint32_t budget;
 static pthread_once_t budget_once = PTHREAD_ONCE_INIT;
 
@@ -69,8 +67,6 @@ static void give_back(uint32_t count)
     (void)before;
     INLAY_CHECK(before >= count);
 }
-
-/* ------------------------------------------------------------------ the loop */
 
 /* The ranges of a loop that one worker starts with. A worker gets the same part of every loop of the same count, so
  * that it finds the data of the previous loop in its core's cache. A worker that finishes early takes ranges of
@@ -137,7 +133,7 @@ static int64_t ranges_taken(const struct loop *loop)
     return taken;
 }
 
-/* ------------------------------------------------------------------ times of loops
+/* Times of loops.
  *
  * Tables of the time that loops took, or would have taken, on one thread. The upper 32 bits of an entry identify the
  * loop by its function and length, the lower 32 bits are ns. Loops with the same index replace each other. All threads
@@ -163,7 +159,7 @@ static void loop_time_store(uint64_t *table, uint32_t size, uint64_t key, double
     __atomic_store_n(&table[(key >> 32) % size], key << 32 | stored, __ATOMIC_RELAXED);
 }
 
-/* ------------------------------------------------------------------ long loops
+/* Long loops.
  *
  * A run that is cancelled or past its deadline should end within milliseconds, but one range of a large GEMM may take
  * 100 ms. So a long range is executed in slices, and the run is polled before each slice. The time of a loop is known
@@ -284,7 +280,7 @@ static void call_worker(void *user, uint32_t worker)
 
 enum { RANGES_PER_WORKER = 4 }; /* enough to balance the load if some workers are slower or start later */
 
-/* ------------------------------------------------------------------ a sleeping team
+/* A sleeping team.
  *
  * Waking workers takes their caller about ten microseconds for each, and they arrive tens of microseconds later. That
  * is too long for a model that takes microseconds and runs rarely. So if a worker sleeps, the caller starts the loop

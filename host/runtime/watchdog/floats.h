@@ -8,8 +8,8 @@
 double floats_unit(inlay_dtype dtype);
 int64_t floats_count(const inlay_value_info *info); /* of a value with fixed sizes */
 int64_t floats_view_count(const inlay_tensor_view *view);
-/* Marks of floats with which kernels may differ: so small that a CPU may flush it to 0; at most -1e18; at least 1e18, or
- * NaN (float16: 1e4). Squares of large floats overflow. */
+/* Marks of floats with which kernels may differ: so small that a CPU may flush it to 0; at most -1e18; at least 1e18,
+ * or NaN (float16: 1e4). Squares of large floats overflow. */
 enum { FLOATS_TINY = 1, FLOATS_NEGATIVE = 2, FLOATS_LARGE = 4 };
 uint8_t floats_marks(inlay_dtype dtype, const void *data, int64_t count);
 /* Types with a unit only: replaces elements by their absolute values. */

@@ -9,8 +9,6 @@
 
 enum { NOISY_RUNS = 4 };
 
-/* ------------------------------------------------------------------ one output */
-
 static bool same_shape(const inlay_value_info *want, const inlay_tensor_view *got)
 {
     bool same = want->rank == got->rank && want->dtype == got->dtype && want->data_bytes == got->bytes;
@@ -67,8 +65,6 @@ static void judge_output(const inlay_value_info *want, uint32_t value, const inl
     (void)element_number(want->dtype, got->data, found.at, &out->got, NULL);
     out->bound = atol + rtol * fabs(out->want);
 }
-
-/* ------------------------------------------------------------------ a piece */
 
 /* Values that are those of `from` until they are computed. */
 static bool begin_values(piece_values *values, const struct piece *piece, const piece_values *from)

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ values */
-
 bool piece_values_init(piece_values *values, const struct graph *graph)
 {
     *values = (piece_values){ .infos = malloc(((size_t)graph->value_count + 1) * sizeof *values->infos),
@@ -107,11 +105,11 @@ bool piece_may_overflow(const struct piece *piece, const uint8_t *inexact, const
     return false;
 }
 
-/* ------------------------------------------------------------------ noise
+/* Noise.
  *
  * A kernel that is right computes the exact result for slightly different inputs, and rounds it. So each float input of
- * a node that rounds is changed by NOISE units of its last place, with random signs, and so is each result. The error of
- * a sum also grows with the magnitude of its terms, which the same node computes from the absolute values of its
+ * a node that rounds is changed by NOISE units of its last place, with random signs, and so is each result. The error
+ * of a sum also grows with the magnitude of its terms, which the same node computes from the absolute values of its
  * inputs. */
 
 enum { NOISE = 16, NOISE_HALF = 2, SUM_UNITS = 4, RESULT_UNITS = 8, STEP_SHARE = 8 };
@@ -180,8 +178,6 @@ static void restore_inputs(const graph_node *node, piece_values *values, changed
     program_folder_deinit(&changed->folder);
     arena_deinit(&changed->arena);
 }
-
-/* ------------------------------------------------------------------ nodes */
 
 /* Infers the outputs of the node from the sizes of its inputs. */
 static inlay_status infer(const struct piece *piece, const graph_node *node, piece_values *values, struct arena *arena,

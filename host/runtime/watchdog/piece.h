@@ -19,7 +19,8 @@ struct piece {
 
 /* Marks of values that providers may round differently: by the node that computes the value, or by an earlier one. */
 enum { PIECE_INEXACT = 1, PIECE_ROUNDS = 2 };
-/* Classifies the nodes. inexact [value_count], initially 0: receives the marks of their outputs. *out_why: if skipped, the reason, a constant text; *out_node: the node that it is about. */
+/* Classifies the nodes. inexact [value_count], initially 0: receives the marks of their outputs. *out_why: if skipped,
+ * the reason, a constant text; *out_node: the node that it is about. */
 enum piece_kind piece_classify(const struct piece *piece, uint8_t *inexact, const char **out_why,
                                const graph_node **out_node);
 

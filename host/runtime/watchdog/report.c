@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ regions */
-
 /* Is the value between two regions of another type than in the model? */
 static bool has_other_types(const program_step *step)
 {
@@ -69,8 +67,6 @@ void region_watch_deinit(region_watch *region)
 {
     free(region->inexact);
 }
-
-/* ------------------------------------------------------------------ the node that is wrong */
 
 /* The tensors of a sample: sets the inputs in values; got: [output_count] the outputs. */
 static bool open_sample(const struct sample *sample, piece_values *values, inlay_tensor_view *got)
@@ -161,8 +157,6 @@ static bool find_node(const report_request *request, const region_watch *region,
     }
     return false;
 }
-
-/* ------------------------------------------------------------------ the report */
 
 /* The name of the kernel that computes a node. */
 typedef struct kernel_name {

@@ -54,8 +54,6 @@ static void add(uint64_t *counter, uint64_t more)
     (void)__atomic_add_fetch(counter, more, __ATOMIC_RELAXED);
 }
 
-/* ------------------------------------------------------------------ taking samples: on the threads of runs */
-
 static region_watch *find_region(struct watchdog *watchdog, const struct program *program, const program_step *step)
 {
     region_watch *region;
@@ -80,8 +78,8 @@ static uint64_t processor_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* May the checks use more time now? The process cannot have used enough before watchdog->refused_until_ns, so until then
- * its time is not read, which would take as long as a small region. The lock is held. */
+/* May the checks use more time now? The process cannot have used enough before watchdog->refused_until_ns, so until
+ * then its time is not read, which would take as long as a small region. The lock is held. */
 static bool has_time(struct watchdog *watchdog)
 {
     const uint64_t now = clock_ns();
@@ -112,8 +110,8 @@ static bool start(struct watchdog *watchdog)
     return watchdog->started;
 }
 
-/* Returns whether an execution of the region is wanted. The lock is held. The first one always is, so that a kernel that
- * is wrong in every run is found soon. */
+/* Returns whether an execution of the region is wanted. The lock is held. The first one always is, so that a kernel
+ * that is wrong in every run is found soon. */
 static bool wants(struct watchdog *watchdog, const struct program *program, const program_step *step)
 {
     region_watch *region = find_region(watchdog, program, step);
@@ -181,8 +179,6 @@ static void end_sample(void *ctx, struct sample *taken, bool complete)
     else
         add(&watchdog->info.dropped, 1);
 }
-
-/* ------------------------------------------------------------------ judging samples: on the thread */
 
 static void use_idle_processors(void)
 {
@@ -268,8 +264,6 @@ static void *judge_samples(void *user)
             return NULL;
     }
 }
-
-/* ------------------------------------------------------------------ the session's side */
 
 inlay_status watchdog_create(const watchdog_settings *settings, struct watchdog **out_watchdog, inlay_diag *diag)
 {

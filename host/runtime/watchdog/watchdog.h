@@ -1,7 +1,8 @@
 /* watchdog/watchdog.h - option watchdog: computes a share of the executions of regions again on provider `reference`.
  *
  * A run copies the tensors of a chosen execution (exec/loop/sample.h) into a queue of a few entries. A thread of the
- * lowest priority judges them (judge.h), reports what is wrong (report.h), and excludes the provider for these nodes. */
+ * lowest priority judges them (judge.h), reports what is wrong (report.h), and excludes the provider for these
+ * nodes. */
 #ifndef WATCHDOG_WATCHDOG_H
 #define WATCHDOG_WATCHDOG_H
 #include "exec/loop/sample.h"

@@ -87,8 +87,6 @@ void board_process_ended(struct board *board, uint32_t process, uint64_t cpu_us)
         clear(&ended->models[i], offsetof(board_model, stats));
 }
 
-/* ------------------------------------------------------------------ models */
-
 /* A process that crashes loses its lock of the file. */
 static void lock_file(struct board *board, short type)
 {
@@ -164,8 +162,6 @@ void board_remove_model(struct board *board, uint32_t index)
     INLAY_CHECK(atomic_load(&board_own_model(board, index)->loaded) > 0);
     (void)atomic_fetch_sub(&board_own_model(board, index)->loaded, 1);
 }
-
-/* ------------------------------------------------------------------ sums */
 
 /* Adds figures to those of a local object. */
 static void add_figures(void *local, const void *shared, size_t bytes)

@@ -13,8 +13,8 @@ coding coding_accepted(const char *list);
 bool coding_is_accepted(const char *list, coding which);
 /* Appends the coded data. false: out of memory. */
 bool coding_compress(coding which, const void *data, size_t bytes, struct strbuf *to);
-/* Decodes data, and passes it to take() in parts; false from take() ends it. INLAY_INVALID_ARGUMENT: it is not valid, or
- * not complete, or more data follows. */
+/* Decodes data, and passes it to take() in parts; false from take() ends it. INLAY_INVALID_ARGUMENT: it is not valid,
+ * or not complete, or more data follows. */
 INLAY_NODISCARD inlay_status coding_expand(coding which, const void *data, size_t bytes,
                                            bool (*take)(void *user, const void *part, size_t part_bytes), void *user,
                                            inlay_diag *diag);

@@ -17,7 +17,7 @@ struct guard {
     } entries[GUARD_SETS][GUARD_WAYS];
 };
 
-/* Counts a wrong token of this client at the time `now_ns`. Returns the delay of the reply in milliseconds: none for the
- * first three of a minute without pause, then 50, 100, ... up to GUARD_MAX_DELAY_MS. Any thread. */
+/* Counts a wrong token of this client at the time `now_ns`. Returns the delay of the reply in milliseconds: none for
+ * the first three of a minute without pause, then 50, 100, ... up to GUARD_MAX_DELAY_MS. Any thread. */
 uint32_t guard_failed(struct guard *guard, const struct sockaddr *client, uint64_t now_ns);
 #endif

@@ -88,8 +88,6 @@ bool reader_member(json_reader *reader, json_text *key)
     return true;
 }
 
-/* ------------------------------------------------------------------ strings */
-
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -198,8 +196,6 @@ bool reader_string(json_reader *reader, json_text *out)
 {
     return read_string(reader, out, true);
 }
-
-/* ------------------------------------------------------------------ numbers and words */
 
 static bool digits(json_reader *reader)
 {
@@ -335,8 +331,6 @@ bool reader_end(json_reader *reader)
     }
     return reader->error == NULL;
 }
-
-/* ------------------------------------------------------------------ conversion of numbers */
 
 bool text_to_uint64(json_text number, uint64_t *out)
 {

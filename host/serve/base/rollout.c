@@ -10,8 +10,6 @@
 enum { OCTAVE = 8, FIRST_OCTAVE = 8 }; /* buckets of a doubling; the first bucket ends at 2^FIRST_OCTAVE ns */
 #define IGNORED_NS 1e5                 /* candidates are not called slower for less: threads wake up that late */
 
-/* ------------------------------------------------------------------ rules */
-
 static const char *const modes[] = { "off", "canary", "shadow" };
 
 const char *rollout_mode_name(rollout_mode mode)
@@ -93,8 +91,6 @@ uint64_t rollout_chosen(const rollout_rules *rules, uint64_t n)
     return (uint64_t)floor((double)n * rules->percent / 100 + 1e-9);
 }
 
-/* ------------------------------------------------------------------ figures */
-
 void rollout_times_add(rollout_times *times, uint64_t ns)
 {
     double octaves = ns > 0 ? log2((double)ns) - FIRST_OCTAVE : 0;
@@ -127,8 +123,6 @@ double rollout_difference(const rollout_rules *rules, const struct agree *output
 {
     return rules->metric == AGREE_auto ? agree_relative(output) : agree_result(output).value;
 }
-
-/* ------------------------------------------------------------------ decision */
 
 static bool holds(const rollout_rules *rules, double value)
 {

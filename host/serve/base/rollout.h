@@ -1,5 +1,5 @@
-/* serve/base/rollout.h - a new version of a model beside the one that is served: its rules, its figures, and the decision
- * that follows from both.
+/* serve/base/rollout.h - a new version of a model beside the one that is served: its rules, its figures, and the
+ * decision that follows from both.
  *
  * Some of the requests without a version run on both versions: with ROLLOUT_CANARY, the new one (the candidate) answers
  * them and the served one (the stable one) runs a copy; with ROLLOUT_SHADOW it is the other way round. The figures are
@@ -77,7 +77,7 @@ uint64_t rollout_chosen(const rollout_rules *rules, uint64_t n);
 double rollout_difference(const rollout_rules *rules, const struct agree *output);
 /* The name of the metric. */
 const char *rollout_metric_name(const rollout_rules *rules);
-/* Decides as soon as the rules permit it: drops the candidate once it cannot be promoted any more. Writes one sentence to
- * reason [ROLLOUT_REASON_BYTES]. */
+/* Decides as soon as the rules permit it: drops the candidate once it cannot be promoted any more. Writes one sentence
+ * to reason [ROLLOUT_REASON_BYTES]. */
 rollout_state rollout_decide(const rollout_rules *rules, const rollout_figures *figures, char *reason);
 #endif

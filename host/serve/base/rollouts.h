@@ -1,6 +1,6 @@
 /* serve/base/rollouts.h - the rollouts of all models, in the memory that the processes of a server share, so that they
- * split requests together, add up one set of figures and come to one decision. A rollout is known by the model's name and
- * by `key`, the state of the candidate's files. */
+ * split requests together, add up one set of figures and come to one decision. A rollout is known by the model's name
+ * and by `key`, the state of the candidate's files. */
 #ifndef SERVE_ROLLOUTS_H
 #define SERVE_ROLLOUTS_H
 #include "serve/base/board.h"
@@ -22,7 +22,8 @@ typedef struct rollout_record {
 
 /* Begins a rollout, or joins the one with the same name and key; a decided one is begun again only if `again`.
  * *out_index: of its record; *out_state: of the rollout. begun: name, key, versions, rules and names of outputs; if the
- * rollout is joined, its rules are set to those that it began with. INLAY_LIMIT_EXCEEDED: BOARD_ROLLOUTS models have one. */
+ * rollout is joined, its rules are set to those that it began with. INLAY_LIMIT_EXCEEDED: BOARD_ROLLOUTS models have
+ * one. */
 INLAY_NODISCARD inlay_status rollouts_begin(struct board *board, rollout_record *begun, bool again, uint32_t *out_index,
                                             rollout_state *out_state, inlay_diag *diag);
 /* Copies the record of the model; false: there is none. */

@@ -82,8 +82,8 @@ static inline void server_release(struct server *server, uint64_t bytes)
 }
 
 /* Counts bytes of a copy of a request, which already has `own`: all copies together have at most a quarter of
- * max_inflight_bytes in addition to it, so that requests are not refused because of copies. false: they have more, and the
- * bytes are not counted. A copy that is alone is not refused. Any thread. */
+ * max_inflight_bytes in addition to it, so that requests are not refused because of copies. false: they have more, and
+ * the bytes are not counted. A copy that is alone is not refused. Any thread. */
 static inline bool server_hold_copy(struct server *server, uint64_t own, uint64_t bytes)
 {
     uint64_t total = atomic_fetch_add_explicit(&server->copied_bytes, bytes, memory_order_relaxed) + bytes,

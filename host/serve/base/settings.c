@@ -70,8 +70,6 @@ int64_t settings_int(const struct settings *settings, int setting)
     return strtoll(settings_text(settings, setting), NULL, 10);
 }
 
-/* ------------------------------------------------------------------ one setting */
-
 static inlay_status check_value(const setting_row *row, const char *value, const char *origin, inlay_diag *diag)
 {
     char *end;
@@ -148,8 +146,6 @@ static inlay_status read_file(struct settings *settings, const char *path, inlay
     yaml_free(&schema, data);
     return status;
 }
-
-/* ------------------------------------------------------------------ flags */
 
 static struct argp_option flags[SETTING_COUNT + MAX_OPTIONS + 11];
 static char flag_names[SETTING_COUNT + MAX_OPTIONS][64];

@@ -86,8 +86,6 @@ completion_state completion_take(struct completion *completion, struct strbuf *t
     return state;
 }
 
-/* ------------------------------------------------------------------ generation */
-
 static bool make_room(completion_choice *choice, size_t count)
 {
     int64_t *more;

@@ -26,8 +26,6 @@ void completion_choice_deinit(completion_choice *choice)
     log_deinit(&choice->log);
 }
 
-/* ------------------------------------------------------------------ log probabilities */
-
 /* ln(sum of e^logit). */
 static double log_sum(const float *logits, size_t count)
 {
@@ -195,8 +193,6 @@ static void write_logprobs(const struct completion *completion, struct strbuf *t
     }
     log_deinit(log);
 }
-
-/* ------------------------------------------------------------------ replies and events */
 
 /* Writes the first members of a reply or of a stream's event. */
 static void write_head(const struct completion *completion, struct strbuf *to)

@@ -19,8 +19,6 @@ static bool read_model(void *user, json_t *value, body_error *error)
     return request->model != NULL || body_fail(error, "not a text");
 }
 
-/* ------------------------------------------------------------------ prompts and messages */
-
 static bool add_prompt(completion_request *request, const json_t *value, body_error *error)
 {
     completion_prompt *prompt;
@@ -101,8 +99,6 @@ static bool read_stops(void *user, json_t *value, body_error *error)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ numbers */
 
 static bool read_count(const json_t *value, uint32_t least, uint32_t most, uint32_t *out, body_error *error)
 {
@@ -221,8 +217,6 @@ static bool read_bias(void *user, json_t *value, body_error *error)
     request->sampler.bias = request->bias;
     return true;
 }
-
-/* ------------------------------------------------------------------ the form of the reply */
 
 /* Of chats: true or false. Of completions: the number of most probable tokens. */
 static bool read_logprobs(void *user, json_t *value, body_error *error)

@@ -45,8 +45,8 @@ typedef struct completion_request {
     struct sampler sampler;
 } completion_request;
 
-/* Reads the exchange's body into *request, whose `chat` and `response` are set. false: *error says why; the caller frees the request
- * in both cases. */
+/* Reads the exchange's body into *request, whose `chat` and `response` are set. false: *error says why; the caller
+ * frees the request in both cases. */
 bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error);
 void completion_request_deinit(completion_request *request);
 #endif

@@ -49,8 +49,6 @@ static void release(struct exchange *exchange)
     free(embedding);
 }
 
-/* ------------------------------------------------------------------ the request */
-
 static bool read_model(void *user, json_t *value, body_error *error)
 {
     struct embedding *embedding = user;
@@ -159,8 +157,6 @@ static bool tokenize(struct exchange *exchange, struct embedding *embedding)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ vectors */
 
 /* Makes the vector of a text of those of its tokens. sums: [size] scratch. */
 static void pool(const text_model *model, const float *tokens, size_t count, size_t size, double *sums, float *out)

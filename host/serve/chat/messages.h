@@ -6,7 +6,8 @@
 enum { MAX_MESSAGES = 4096 };
 
 /* Adds the messages of a chat, or the items of a response (items: of type message, function_call or
- * function_call_output), to the array `to`. Parts of a text are joined; the arguments of a tool's call become an object.
+ * function_call_output), to the array `to`. Parts of a text are joined; the arguments of a tool's call become an
+ * object.
  * false: *error names the message. */
 bool messages_read(json_t *to, json_t *value, bool items, body_error *error);
 /* Adds a message of the role. false: out of memory. */

@@ -128,8 +128,6 @@ void response_write(struct completion *completion, struct strbuf *to)
     write_response(completion, to, NULL);
 }
 
-/* ------------------------------------------------------------------ events */
-
 static void begin_event(struct completion *completion, const char *type)
 {
     strbuf_format(&completion->out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%u", type, type,

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ forms */
-
 /* The first form whose signs the template has is its form; the last one is that of all others. */
 static const tool_form forms[] = {
     { .signs = { "[TOOL_CALLS]", "[ARGS]" },
@@ -87,8 +85,6 @@ bool tool_form_has(const tool_form *form, const char *text, size_t bytes)
             return true;
     return false;
 }
-
-/* ------------------------------------------------------------------ tools */
 
 static bool is_name(const char *name)
 {
@@ -236,8 +232,6 @@ void tool_set_deinit(tool_set *set)
     json_decref(set->list);
 }
 
-/* ------------------------------------------------------------------ the grammar of calls */
-
 /* A part of the form: its white space may be missing. */
 static grammar_node part(struct grammar *grammar, const char *text)
 {
@@ -307,8 +301,6 @@ struct grammar *tool_set_grammar(const tool_set *set, const tool_form *form, bod
     grammar_destroy(grammar);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ calls */
 
 static bool is_white(char c)
 {

@@ -22,8 +22,6 @@ const tool_form *tool_form_of(const char *chat_template);
 /* Whether the text of a special token is a part of the form, and so of the answer. */
 bool tool_form_has(const tool_form *form, const char *text, size_t bytes);
 
-/* ------------------------------------------------------------------ tools */
-
 typedef enum tool_choice { TOOLS_AUTO, TOOLS_NONE, TOOLS_REQUIRED } tool_choice;
 
 struct tool {
@@ -51,8 +49,6 @@ bool tool_set_is_used(const tool_set *set);
 /* The texts of calls of the allowed tools. NULL: *error says why. */
 struct grammar *tool_set_grammar(const tool_set *set, const tool_form *form, body_error *error);
 void tool_set_deinit(tool_set *set);
-
-/* ------------------------------------------------------------------ calls */
 
 typedef struct tool_call {
     char name[TOOL_NAME_BYTES], id[40];

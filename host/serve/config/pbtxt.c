@@ -32,8 +32,6 @@ INLAY_PRINTF(2, 3) static inlay_status mistake(const text_reader *reader, const 
     return inlay_fail(reader->diag, INLAY_INVALID_ARGUMENT, "%s:%u: %s", reader->to->path, reader->line, text);
 }
 
-/* ------------------------------------------------------------------ words */
-
 /* Skips white space and comments. Returns the next character; 0 at the end. */
 static char peek(text_reader *reader)
 {
@@ -142,8 +140,6 @@ static inlay_status read_string(text_reader *reader, const char *name, char **ou
     return status;
 }
 
-/* ------------------------------------------------------------------ values */
-
 static inlay_status read_integer(text_reader *reader, const ProtobufCFieldDescriptor *field, void *to)
 {
     bool is_wide = field->type == PROTOBUF_C_TYPE_INT64 || field->type == PROTOBUF_C_TYPE_UINT64,
@@ -249,8 +245,6 @@ static inlay_status read_value(text_reader *reader, const ProtobufCFieldDescript
         return read_integer(reader, field, to);
     }
 }
-
-/* ------------------------------------------------------------------ fields */
 
 static const pbtxt_place *place_of(const struct pbtxt *text, const void *message, const char *field)
 {
@@ -360,8 +354,6 @@ static inlay_status read_fields(text_reader *reader, ProtobufCMessage *message, 
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ files */
 
 inlay_status pbtxt_parse(const char *text, size_t bytes, const char *path, const ProtobufCMessageDescriptor *type,
                          struct pbtxt *out_text, inlay_diag *diag)

@@ -27,8 +27,6 @@ static const uint8_t field_bytes[FIELD_COUNT] = {
 #undef FIELD_BYTES
 };
 
-/* ------------------------------------------------------------------ replies */
-
 /* The type of an error in OpenAI's API. */
 static const char *error_type(int code)
 {
@@ -197,8 +195,6 @@ void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
                                     memory_order_relaxed);
 }
 
-/* ------------------------------------------------------------------ header */
-
 struct exchange *exchange_create(struct server *server, struct connection *connection, void (*resume)(front_task *task))
 {
     struct exchange *exchange = calloc(1, sizeof *exchange);
@@ -254,8 +250,6 @@ void exchange_add_field(struct exchange *exchange, const char *name, size_t name
         return;
     }
 }
-
-/* ------------------------------------------------------------------ body */
 
 /* The request would exceed max_inflight_bytes: drops its body. */
 static void refuse_body(struct exchange *exchange)
@@ -387,8 +381,6 @@ void exchange_expand(struct exchange *exchange)
     if (exchange->code == 0 && status != INLAY_OK)
         exchange_fail_diag(exchange, &diag);
 }
-
-/* ------------------------------------------------------------------ between threads, and the end */
 
 void exchange_suspend(struct exchange *exchange)
 {

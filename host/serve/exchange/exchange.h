@@ -108,8 +108,6 @@ static inline const char *exchange_field_get(const struct exchange *exchange, ex
     return exchange->field_at[which] > 0 ? exchange->field_text.data + exchange->field_at[which] - 1 : NULL;
 }
 
-/* ------------------------------------------------------------------ for the routes */
-
 /* Sets the reply {"error": text}, or the error object of OpenAI's API for its paths. */
 void exchange_fail(struct exchange *exchange, int code, const char *text);
 /* The same with the name of the wrong parameter ("" or NULL = none) and OpenAI's code of the error (NULL = none). */
@@ -130,16 +128,14 @@ INLAY_NODISCARD inlay_status exchange_hold_more(struct exchange *exchange, uint6
 void exchange_encode(struct exchange *exchange);
 /* Another thread has the request until exchange_wake(). Called by the connection's thread. */
 void exchange_suspend(struct exchange *exchange);
-/* Suspends the request until its model is loaded: repository_acquire() has said that it is deferred. Then done() gets the
- * exchange, on the loader's thread. */
+/* Suspends the request until its model is loaded: repository_acquire() has said that it is deferred. Then done() gets
+ * the exchange, on the loader's thread. */
 void exchange_load_model(struct exchange *exchange, const char *name, size_t name_bytes, uint64_t version,
                          void (*done)(void *user, const inlay_diag *failure));
 /* For done(): sets job.model. false: the reply says why there is none. */
 bool exchange_take_model(struct exchange *exchange, const inlay_diag *failure);
 /* Any thread; from here the exchange may be freed. */
 void exchange_wake(struct exchange *exchange);
-
-/* ------------------------------------------------------------------ for the protocols */
 
 typedef struct exchange_reply {
     int code;

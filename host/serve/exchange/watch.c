@@ -20,8 +20,6 @@ struct watch {
     uint32_t quiet_ticks; /* used by the thread only: since when less memory has been needed, see give_back_memory() */
 };
 
-/* ------------------------------------------------------------------ cancellation */
-
 void watch_add(struct watch *watch, struct exchange *exchange)
 {
     INLAY_CHECK(!exchange->watched);
@@ -55,8 +53,6 @@ void watch_cancel(struct watch *watch, struct exchange *exchange)
     exchange->job.finish(&exchange->job, &diag, NULL, 0);
 }
 
-/* ------------------------------------------------------------------ the thread */
-
 static void publish_model(void *user, const repository_entry *entry)
 {
     struct server *server = user;
@@ -76,8 +72,8 @@ void watch_publish(struct server *server)
     repository_each(server->repository, publish_model, server);
 }
 
-/* After requests whose bodies took more than TRIM_BYTES together, the allocator keeps the memory for later ones. If those
- * have needed less than a quarter of it for TRIM_TICKS, gives it back to the system. */
+/* After requests whose bodies took more than TRIM_BYTES together, the allocator keeps the memory for later ones. If
+ * those have needed less than a quarter of it for TRIM_TICKS, gives it back to the system. */
 static void give_back_memory(struct watch *watch)
 {
     struct server *server = watch->server;

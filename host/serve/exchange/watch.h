@@ -1,4 +1,5 @@
-/* serve/exchange/watch.h - cancels requests whose client has disconnected; the thread that ends those whose deadline has passed. */
+/* serve/exchange/watch.h - cancels requests whose client has disconnected; the thread that ends those whose deadline
+ * has passed. */
 #ifndef SERVE_WATCH_H
 #define SERVE_WATCH_H
 #include "serve/exchange/exchange.h"

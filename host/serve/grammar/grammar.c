@@ -131,8 +131,6 @@ void grammar_destroy(struct grammar *grammar)
     free(grammar);
 }
 
-/* ------------------------------------------------------------------ expressions */
-
 static grammar_node add_node(struct grammar *grammar, grammar_expression value)
 {
     if (grammar == NULL)
@@ -266,8 +264,6 @@ grammar_node grammar_refer(struct grammar *grammar, uint32_t rule)
     return add_node(grammar, (grammar_expression){ .kind = NODE_RULE, .first = rule });
 }
 
-/* ------------------------------------------------------------------ the program */
-
 static uint32_t add_step(struct grammar *grammar, program_step value)
 {
     if (grammar->step_count == MAX_STEPS) {
@@ -359,8 +355,6 @@ static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t ne
     grammar->nesting--;
     return first;
 }
-
-/* ------------------------------------------------------------------ states */
 
 /* Whether the position is new. */
 static bool mark_seen(struct grammar *grammar, machine_position value)

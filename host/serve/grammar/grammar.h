@@ -28,8 +28,6 @@ enum { GRAMMAR_WHY_BYTES = 200 };
 struct grammar *grammar_create(void);
 void grammar_destroy(struct grammar *grammar); /* NULL is a no-op */
 
-/* ------------------------------------------------------------------ expressions; each may be used several times */
-
 grammar_node grammar_empty(struct grammar *grammar);
 /* A single byte from low to high. */
 grammar_node grammar_byte(struct grammar *grammar, uint8_t low, uint8_t high);
@@ -50,8 +48,6 @@ grammar_node grammar_refer(struct grammar *grammar, uint32_t rule);
 
 /* Ends the construction. false: `why` (GRAMMAR_WHY_BYTES bytes) says why the grammar cannot be used. */
 bool grammar_finish(struct grammar *grammar, char *why);
-
-/* ------------------------------------------------------------------ the machine; one thread at a time */
 
 /* The state of the empty text. */
 uint32_t grammar_start(const struct grammar *grammar);

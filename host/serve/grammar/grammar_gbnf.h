@@ -1,5 +1,5 @@
-/* serve/grammar/grammar_gbnf.h - grammars in GBNF, the form that llama-server reads: rules `name ::= ...` of "texts", [classes],
- * names, (groups), |, *, +, ?, {n,m} and # comments. The language is the rule `root`. */
+/* serve/grammar/grammar_gbnf.h - grammars in GBNF, the form that llama-server reads: rules `name ::= ...` of "texts",
+ * [classes], names, (groups), |, *, +, ?, {n,m} and # comments. The language is the rule `root`. */
 #ifndef SERVE_GRAMMAR_GBNF_H
 #define SERVE_GRAMMAR_GBNF_H
 #include "serve/grammar/grammar.h"

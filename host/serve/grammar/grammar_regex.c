@@ -32,8 +32,6 @@ static bool fail(const regex_reader *reader, const char *what)
     return false;
 }
 
-/* ------------------------------------------------------------------ sets of characters */
-
 static bool add_range(const regex_reader *reader, char_set *set, uint32_t low, uint32_t high)
 {
     if (set->count == MAX_RANGES)
@@ -136,8 +134,6 @@ static grammar_node set_node(const regex_reader *reader, const char_set *set)
             (reader->in_json ? json_chars : grammar_chars)(reader->grammar, set->ranges[i].low, set->ranges[i].high));
     return all;
 }
-
-/* ------------------------------------------------------------------ the expression */
 
 static bool read_hex(regex_reader *reader, int digits, uint32_t *out)
 {

@@ -58,8 +58,6 @@ static grammar_node blank(schema_reader *reader)
     return regex(reader, "(?: |\\n {0,20})?");
 }
 
-/* ------------------------------------------------------------------ texts and numbers */
-
 static grammar_node string_of(schema_reader *reader, uint32_t least, uint32_t most)
 {
     grammar_node character = regex(reader, "[^\"\\\\\\x00-\\x1f]|\\\\[\"\\\\/bfnrt]|"
@@ -214,8 +212,6 @@ static bool strings(schema_reader *reader, json_t *schema, grammar_node *out)
     return true;
 }
 
-/* ------------------------------------------------------------------ any value */
-
 /* "[" item, item ... "]", or the same with members and braces. */
 static grammar_node list_of(schema_reader *reader, const char *open, grammar_node item, const char *close,
                             uint32_t least, uint32_t most)
@@ -265,8 +261,6 @@ static grammar_node any_value(schema_reader *reader)
     make_value(reader);
     return grammar_refer(reader->grammar, reader->value);
 }
-
-/* ------------------------------------------------------------------ schemas */
 
 static bool read_schema(schema_reader *reader, json_t *schema, grammar_node *out);
 

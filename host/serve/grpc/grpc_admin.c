@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ models */
-
 static void load_finished(void *user, const inlay_diag *diag)
 {
     struct call *call = user;
@@ -51,8 +49,6 @@ void grpc_unload(struct call *call, const uint8_t *message, size_t bytes)
 {
     change_model(call, message, bytes, false);
 }
-
-/* ------------------------------------------------------------------ statistics */
 
 static uint64_t get(const atomic_uint_fast64_t *from)
 {
@@ -188,8 +184,6 @@ void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes)
         call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
     call_release(name);
 }
-
-/* ------------------------------------------------------------------ settings */
 
 static bool change_trace(struct call *call, const Inference__TraceSettings *request, const char *name)
 {

@@ -81,8 +81,6 @@ void call_destroy(struct call *call)
     free(call);
 }
 
-/* ------------------------------------------------------------------ header */
-
 /* Reads a grpc-timeout, 1 to 8 digits and a unit, as nanoseconds; 0: it is invalid. */
 static uint64_t read_timeout(const char *text, size_t bytes)
 {
@@ -145,8 +143,6 @@ void call_header(struct call *call, const char *name, size_t name_bytes, const c
     else if (is_name(name, name_bytes, "authorization") && value_bytes < sizeof call->authorization)
         memcpy(call->authorization, value, value_bytes);
 }
-
-/* ------------------------------------------------------------------ output */
 
 static nghttp2_nv retry_field(const struct call *call, char *seconds, size_t room)
 {
@@ -290,8 +286,6 @@ void call_end(struct call *call, int status, const char *text)
     else
         send_status(call);
 }
-
-/* ------------------------------------------------------------------ messages */
 
 void call_pack(struct call *call, const ProtobufCMessage *message)
 {

@@ -23,8 +23,6 @@ static void release(struct call *call)
     call->decoded = NULL;
 }
 
-/* ------------------------------------------------------------------ outputs */
-
 /* The parts of a reply, freed together. */
 typedef struct reply_parts {
     Inference__InferReply reply;
@@ -230,8 +228,6 @@ static inlay_status write_reply(struct call *call, const infer_output *outputs, 
     parts_deinit(&parts, count);
     return good && !call->reply.failed ? INLAY_OK : no_memory(diag, "for the reply");
 }
-
-/* ------------------------------------------------------------------ the run */
 
 static void fail(struct call *call, const inlay_diag *diag)
 {

@@ -4,8 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* ------------------------------------------------------------------ characters */
-
 /* Sets of characters, one bit each. */
 typedef struct character_set {
     uint32_t bits[8];
@@ -82,8 +80,6 @@ static bool fail(http1_head *head, int status, const char *error)
     head->error = error;
     return false;
 }
-
-/* ------------------------------------------------------------------ request line (section 3) */
 
 /* uri-host [ ":" port ] (RFC 9110, section 7.2; RFC 3986, section 3.2). */
 static bool is_authority(const char *text, size_t bytes)
@@ -201,8 +197,6 @@ static bool read_request_line(http1_head *head, const char *data, size_t at, siz
     return read_version(head, second + 1, end - (size_t)(second - data) - 1) &&
            read_target(head, data, target, (size_t)(second - data));
 }
-
-/* ------------------------------------------------------------------ framing (section 6) */
 
 /* A list of codings would have to be decoded; only "chunked", once and last, is supported (sections 6.1, 7). */
 static bool read_transfer_encoding(http1_head *head, const char *value, size_t bytes)
@@ -348,8 +342,6 @@ static bool finish(http1_head *head)
     head->keep_alive = !head->closes && (head->minor > 0 || head->keeps);
     return true;
 }
-
-/* ------------------------------------------------------------------ lines (section 2.2) */
 
 typedef enum line_end { LINE_MORE, LINE_COMPLETE, LINE_BAD } line_end;
 

@@ -10,8 +10,6 @@ static const char *const list_names[1] = { "files" };
 
 const inlay_str files_example = { "P6 2 1 255\n\x01\x02\x03\xff\x80\x40", 17 };
 
-/* ------------------------------------------------------------------ what clients see */
-
 bool files_is_list(const inlay_io_info *io)
 {
     return io->dim_names == list_names;
@@ -52,8 +50,6 @@ inlay_status files_describe(struct model *model, inlay_diag *diag)
         (void)describe_rows(&model->outputs[k], &model->file_outputs[k]);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ requests */
 
 /* Makes the tensor, the bytes of a file, the list of that file. */
 static inlay_status take_one(infer_tensor *tensor, inlay_diag *diag)
@@ -113,8 +109,6 @@ inlay_status files_take(infer_tensor *tensor, inlay_diag *diag)
                           tensor->name, (unsigned long long)tensor->count, FILES_MAX);
     return tensor->is_text ? decode(tensor, diag) : INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 inlay_status files_init(const struct model *model, struct file_rows *rows, inlay_diag *diag)
 {

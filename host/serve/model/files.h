@@ -1,9 +1,9 @@
 /* serve/model/files.h - models that read a file: a picture or a sound.
  *
  * `inlay pipe` makes them: their only input is the bytes of one file, UINT8 with the axis `file_bytes`. Clients see a
- * list of files instead, BYTES [-1], and outputs with one row for each file. A run of the server runs the model once for
- * each file, so that files of a request may have any sizes. The outputs of these runs are the rows of one tensor: where
- * their size is known, the model writes into the row itself. */
+ * list of files instead, BYTES [-1], and outputs with one row for each file. A run of the server runs the model once
+ * for each file, so that files of a request may have any sizes. The outputs of these runs are the rows of one tensor:
+ * where their size is known, the model writes into the row itself. */
 #ifndef SERVE_FILES_H
 #define SERVE_FILES_H
 #include "serve/model/model.h"
@@ -29,8 +29,8 @@ struct file_rows {
 INLAY_NODISCARD inlay_status files_describe(struct model *model, inlay_diag *diag);
 /* Whether an input, of a model or of an ensemble, is a list of files. */
 bool files_is_list(const inlay_io_info *io);
-/* Accepts every form in which a client may send files: BYTES of the shape [n] or [n,1], in JSON as base64; or UINT8, the
- * bytes of one. */
+/* Accepts every form in which a client may send files: BYTES of the shape [n] or [n,1], in JSON as base64; or UINT8,
+ * the bytes of one. */
 INLAY_NODISCARD inlay_status files_take(infer_tensor *tensor, inlay_diag *diag);
 /* A small picture, for warming up. */
 extern const inlay_str files_example;

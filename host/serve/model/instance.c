@@ -54,8 +54,6 @@ void instance_deinit(const struct model *model, struct instance *instance)
     *instance = (struct instance){ .context = NULL };
 }
 
-/* ------------------------------------------------------------------ runs */
-
 inlay_status instance_bind(const struct model *model, struct instance *instance, uint32_t k, inlay_value *value,
                            inlay_diag *diag)
 {
@@ -98,8 +96,6 @@ inlay_value *instance_output(const struct model *model, const struct instance *i
         return files_output(instance->context, instance->rows, k);
     return inlay_context_output(instance->context, k);
 }
-
-/* ------------------------------------------------------------------ generated inputs */
 
 uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims)
 {

@@ -12,8 +12,6 @@
 
 enum { CHOSEN_BATCH = 4 }; /* max_batch of models that gain by batches, if no setting says otherwise */
 
-/* ------------------------------------------------------------------ inputs and outputs */
-
 static inlay_status read_io(struct model *model, inlay_diag *diag)
 {
     model->input_count = inlay_session_input_count(model->session);
@@ -58,8 +56,8 @@ static bool is_batchable(const struct model *model)
     return axis != NULL && model->output_count > 0;
 }
 
-/* Whether the server may choose max_batch, if no setting does: the check of the rows needs inputs of known sizes that it can
- * make, and requests of states and texts are not batched here. */
+/* Whether the server may choose max_batch, if no setting does: the check of the rows needs inputs of known sizes that
+ * it can make, and requests of states and texts are not batched here. */
 static bool may_choose_batch(const struct model *model)
 {
     bool may = model->batchable && model->settings.warmup && model->state_count == 0 && model->text == NULL &&
@@ -72,8 +70,6 @@ static bool may_choose_batch(const struct model *model)
     }
     return may;
 }
-
-/* ------------------------------------------------------------------ instances */
 
 static inlay_status make_instances(struct model *model, inlay_diag *diag)
 {
@@ -92,8 +88,6 @@ static inlay_status make_instances(struct model *model, inlay_diag *diag)
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ warm-up */
 
 /* Size of the first axis of a batchable model, and of the padded axis. */
 typedef struct warm_size {
@@ -143,8 +137,9 @@ static bool is_worth(const struct model *model, struct instance *instance)
            row_check(model, instance, model->settings.max_batch);
 }
 
-/* Times runs of 1, 2, 4 ... rows, up to four times the best batch size, in a context that is not kept: it has memory for
- * more rows than batches will have. No size is the best if the server chooses max_batch and batches are not worth it. */
+/* Times runs of 1, 2, 4 ... rows, up to four times the best batch size, in a context that is not kept: it has memory
+ * for more rows than batches will have. No size is the best if the server chooses max_batch and batches are not worth
+ * it. */
 static void measure_batches(struct model *model, int64_t length)
 {
     enum { TIMES = 3, LONG_RUN_NS = 10000000 }; /* longer runs would delay the load, and gain less */
@@ -170,8 +165,8 @@ static void measure_batches(struct model *model, int64_t length)
     instance_deinit(model, &instance);
 }
 
-/* The first run at a shape builds its plan, so do it before requests wait: for one row, and for a batch where batches take
- * less time per row. Failures are ignored: zeros may be invalid.
+/* The first run at a shape builds its plan, so do it before requests wait: for one row, and for a batch where batches
+ * take less time per row. Failures are ignored: zeros may be invalid.
  */
 static void warm_all(struct model *model)
 {
@@ -192,8 +187,6 @@ static void warm_all(struct model *model)
                 return;
     }
 }
-
-/* ------------------------------------------------------------------ loading */
 
 uint64_t model_file_bytes(const char *path, bool whole_folder)
 {
@@ -440,8 +433,6 @@ void model_unref(struct model *model)
     free(model);
 }
 
-/* ------------------------------------------------------------------ checks of requests */
-
 static void format_shape(char *text, size_t bytes, uint32_t rank, const int64_t *dims)
 {
     size_t used = (size_t)snprintf(text, bytes, "[");
@@ -481,8 +472,8 @@ static inlay_status check_input(const struct model *model, infer_request *reques
 
     tensor->input = find_io(model->inputs, model->input_count, tensor->name);
     if (tensor->input == INLAY_NONE)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'; it has %s", model->name, tensor->name,
-                          input_names(model, wanted, sizeof wanted));
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'; it has %s", model->name,
+                          tensor->name, input_names(model, wanted, sizeof wanted));
     io = &model->inputs[tensor->input];
     if (files_is_list(io)) {
         status = files_take(tensor, diag);

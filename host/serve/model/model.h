@@ -212,8 +212,8 @@ typedef inlay_status (*model_input_fn)(const struct model *model, uint32_t k, co
 INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, struct instance *instance,
                                                     model_input_fn make, const void *user, inlay_diag *diag);
 
-/* row_check.c: whether each row of a batch of 2 to `rows` rows has the bits that it has alone, for pseudo-random inputs of
- * a batchable model whose other axes are fixed. */
+/* row_check.c: whether each row of a batch of 2 to `rows` rows has the bits that it has alone, for pseudo-random inputs
+ * of a batchable model whose other axes are fixed. */
 bool row_check(const struct model *model, struct instance *instance, uint32_t rows);
 
 /* model.c and run.c */

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ config.yaml */
-
 inlay_status padding_set_sizes(padding_config *config, const char *text, inlay_diag *diag)
 {
     for (const char *at = text; at != NULL;) {
@@ -39,8 +37,6 @@ inlay_status padding_set_value(padding_config *config, const char *text, inlay_d
     config->values[config->value_count++].value = value;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ the padded axis */
 
 /* Index of the axis in an input or output; 0: none. The first axis is never padded: it has the rows. */
 static uint32_t find_axis(const inlay_io_info *io, const char *axis)
@@ -151,8 +147,6 @@ void padding_deinit(struct padding *padding)
     free(padding->values);
     *padding = (struct padding){ .axis = NULL };
 }
-
-/* ------------------------------------------------------------------ requests */
 
 void padding_choose(struct job *job)
 {

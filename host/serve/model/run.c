@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ inputs */
-
 static inlay_status bind(const struct model *model, struct instance *instance, uint32_t input,
                          const infer_tensor *tensor, const int64_t *dims, void *data, uint64_t bytes, inlay_diag *diag)
 {
@@ -73,8 +71,6 @@ static inlay_status bind_inputs(const struct model *model, struct instance *inst
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ outputs */
 
 static inlay_status read_output(const struct model *model, const struct instance *instance, uint32_t k,
                                 infer_output *output, inlay_diag *diag)
@@ -150,8 +146,6 @@ static inlay_status slice_outputs(const struct model *model, struct instance *in
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ the run */
 
 /* Time limit of the run: the latest deadline of its jobs; 0 = none, since one of the jobs has none. */
 static uint64_t time_left(const struct instance *instance, uint32_t count, uint64_t now)

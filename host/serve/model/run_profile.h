@@ -1,6 +1,7 @@
 /* serve/model/run_profile.h - the times of the steps of one run, for the spans of sampled requests.
  *
- * Only runs with a request that wants it (is_profiled) are profiled. The sampled requests of a batch share the profile. */
+ * Only runs with a request that wants it (is_profiled) are profiled. The sampled requests of a batch share the
+ * profile. */
 #ifndef SERVE_RUN_PROFILE_H
 #define SERVE_RUN_PROFILE_H
 #include "serve/model/model.h"

@@ -18,7 +18,8 @@ typedef struct text_model {
     uint32_t end_count;
     inlay_rows_info rows; /* of a decoder: how texts share a run */
     void *
-        runner; /* what runs the model on texts: of schedule/decoding.c, drafting.c or encoding.c; NULL: no text so far */
+        /* what runs the model on texts: of schedule/decoding.c, drafting.c or encoding.c; NULL: no text so far */
+        runner;
     void (*close_runner)(void *runner);   /* set with it */
     token_index *index;                   /* of the texts of tokens, made for the first text of a given form */
     size_t context;                       /* most tokens of a text, by config.json; 0: unknown */

@@ -11,8 +11,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ bytes */
-
 static void note_bytes(atomic_uint_fast64_t *total, ssize_t count)
 {
     if (count > 0)
@@ -63,8 +61,6 @@ void connection_watch(struct connection *connection, uint32_t events)
     (void)epoll_ctl(connection->thread->epoll, EPOLL_CTL_MOD, connection->fd, &event);
 }
 
-/* ------------------------------------------------------------------ state */
-
 void connection_set_turn(struct connection *connection, connection_turn turn)
 {
     if (turn != CONNECTION_SERVER) /* before other threads read it */
@@ -87,8 +83,6 @@ bool connection_is_trusted(struct connection *connection)
     }
     return connection->trusted;
 }
-
-/* ------------------------------------------------------------------ end */
 
 void connection_destroy(struct connection *connection)
 {
@@ -117,8 +111,6 @@ void connection_close(struct connection *connection)
     if (connection->protocol == NULL || connection->protocol->close(connection))
         connection_destroy(connection);
 }
-
-/* ------------------------------------------------------------------ events */
 
 static bool continue_handshake(struct connection *connection)
 {

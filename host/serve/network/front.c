@@ -26,8 +26,6 @@ enum {
     QUIET_NS = 100000000, /* a client that is about to send its next request does so in this time */
 };
 
-/* ------------------------------------------------------------------ connections */
-
 /* Adds the connections that were accepted to the thread's list and its epoll. */
 static void take_incoming(struct front_thread *thread)
 {
@@ -55,8 +53,6 @@ static void take_incoming(struct front_thread *thread)
             connection_event(at, 0); /* begins HTTP/2, which sends first */
     }
 }
-
-/* ------------------------------------------------------------------ the threads */
 
 /* Applies what other threads have requested. false: the thread has to end. */
 static bool apply_requests(struct front_thread *thread)
@@ -121,7 +117,8 @@ static int timeout_ms(const struct front_thread *thread)
                                                                     : tick_ms(thread);
 }
 
-/* Accepts the connections that wait: with one at a time, each would wait for the requests of all connections before it. */
+/* Accepts the connections that wait: with one at a time, each would wait for the requests of all connections before
+ * it. */
 static void accept_all(struct front *front, const listener_socket *listener)
 {
     for (uint32_t i = 0; i < MAX_EVENTS && front_accept(front, listener); i++)
@@ -177,8 +174,6 @@ static void *run_thread(void *user)
     (void)atomic_fetch_sub(&thread->front->running, 1);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ start */
 
 static uint32_t thread_count(const struct settings *settings)
 {
@@ -327,8 +322,6 @@ inlay_status front_start(struct server *server, bool (*open)(struct connection *
     *out_front = front;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ shutdown */
 
 static void request(struct front *front, bool goaway, bool cancel, bool stop)
 {

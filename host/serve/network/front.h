@@ -1,8 +1,8 @@
 /* serve/network/front.h - the network front: one epoll loop for all connections, REST and gRPC, HTTP/1.1 and HTTP/2.
  *
  * `serve_threads` threads run the loop. Each connection belongs to one of them, which receives its requests, sends its
- * replies and frees it; no other thread touches it. While a run keeps a thread busy, a spare one takes its place. A request that waits for another thread (a run, a load) is handed
- * back by front_wake(). */
+ * replies and frees it; no other thread touches it. While a run keeps a thread busy, a spare one takes its place. A
+ * request that waits for another thread (a run, a load) is handed back by front_wake(). */
 #ifndef SERVE_FRONT_H
 #define SERVE_FRONT_H
 #include "inlay/status.h"

@@ -1,5 +1,4 @@
-/* serve/network/front_internal.h - shared by the files of the front: its listeners, its threads, and its connections.
- * */
+/* serve/network/front_internal.h - shared by the files of the front: its listeners, threads and connections. */
 #ifndef SERVE_FRONT_INTERNAL_H
 #define SERVE_FRONT_INTERNAL_H
 #include "serve/network/connection.h"

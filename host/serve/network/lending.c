@@ -30,8 +30,6 @@ struct loan {
 static _Thread_local struct front_thread *serving; /* the loop of this thread; NULL: none, or it is lent */
 static _Thread_local struct loan lent;
 
-/* ------------------------------------------------------------------ the turn */
-
 void lending_begin(struct front_thread *thread)
 {
     uint64_t turn;
@@ -63,8 +61,6 @@ bool lending_yield(struct front_thread *thread)
     (void)pthread_mutex_unlock(&thread->lock);
     return waits;
 }
-
-/* ------------------------------------------------------------------ lending */
 
 bool front_lend(void)
 {
@@ -106,8 +102,6 @@ void front_take_back(void)
     (void)pthread_mutex_unlock(&thread->lock);
     connection->missed_goaway = connection->missed_cancel = false;
 }
-
-/* ------------------------------------------------------------------ spare threads */
 
 static bool is_overdue(struct front_thread *thread, uint64_t now)
 {

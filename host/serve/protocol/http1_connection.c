@@ -50,8 +50,6 @@ struct http1_connection {
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"; /* of HTTP/2: RFC 9113, section 3.4 */
 static const char continues[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-/* ------------------------------------------------------------------ output */
-
 typedef enum sent_state { SENT_ALL, SENT_PART, SENT_FAILED } sent_state;
 
 static sent_state send_pending(struct connection *connection)
@@ -179,8 +177,6 @@ static bool reply(struct connection *connection)
     connection_set_turn(connection, CONNECTION_CLIENT);
     return sent == SENT_PART;
 }
-
-/* ------------------------------------------------------------------ input */
 
 /* Answers a request whose rest cannot be read: the connection ends. */
 static bool refuse(struct connection *connection, int code, const char *error)
@@ -444,8 +440,6 @@ static bool receive(struct connection *connection)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ events */
 
 /* A FIN is all that the server sees of a client that closed its socket and of one that only sends no more. The first
  * answers anything with a reset. RFC 9110, section 15.2.1, lets the server send 100 (Continue) at any time, and clients

@@ -5,8 +5,8 @@
  * RFC 9113, section 5.1, lets a server close the connection then, which would end all other calls on it. The bytes of
  * the client pass through here.
  *
- * Also counts frames that ask for nothing, which nghttp2 takes without limit: DATA without bytes, PRIORITY, WINDOW_UPDATE
- * and unknown types. */
+ * Also counts frames that ask for nothing, which nghttp2 takes without limit: DATA without bytes, PRIORITY,
+ * WINDOW_UPDATE and unknown types. */
 #ifndef SERVE_HTTP2_FILTER_H
 #define SERVE_HTTP2_FILTER_H
 #include <stddef.h>

@@ -11,8 +11,6 @@
 
 enum { MAX_REPLY_FIELDS = 16, NAME_BYTES = 40 };
 
-/* ------------------------------------------------------------------ reply */
-
 /* Copies the next bytes of the body: of the exchange's reply, or of events in call->out. */
 static ssize_t read_body(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                          nghttp2_data_source *source, void *user)
@@ -80,8 +78,6 @@ static void send_reply(struct call *call)
     (void)nghttp2_submit_response(call->session, call->stream, fields, count,
                                   reply.is_head_only || (!reply.streams && reply.body_bytes == 0) ? NULL : &provider);
 }
-
-/* ------------------------------------------------------------------ request */
 
 static void resume(front_task *task)
 {

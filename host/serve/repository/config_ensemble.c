@@ -190,8 +190,6 @@ static inlay_status place_steps(step_list *list, inlay_diag *diag)
     return status;
 }
 
-/* ------------------------------------------------------------------ inputs and outputs of the ensemble */
-
 static inlay_status add_inputs(const struct pbtxt *text, struct ensemble *ensemble, inlay_diag *diag)
 {
     const Inference__ModelConfig *file = (const void *)text->message;

@@ -13,8 +13,6 @@ static bool is_one_of(const char *text, const char *first, const char *second)
     return text[0] == '\0' || strcmp(text, first) == 0 || strcmp(text, second) == 0;
 }
 
-/* ------------------------------------------------------------------ settings */
-
 /* An ensemble has steps instead of a file. */
 static inlay_status take_ensemble(const struct pbtxt *text, model_config *config, inlay_diag *diag)
 {
@@ -181,8 +179,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ inputs and outputs */
-
 static Inference__DataType data_type_of(inlay_dtype dtype)
 {
     static const struct {
@@ -284,8 +280,6 @@ static inlay_status check_file(const struct pbtxt *text, const struct model *mod
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ the complete configuration */
 
 /* A new message, which its owner's release frees; NULL: out of memory. */
 static void *new_message(const ProtobufCMessageDescriptor *type)

@@ -266,8 +266,6 @@ inlay_status folder_read(const char *path, const char *name, struct folder *out_
     return status;
 }
 
-/* ------------------------------------------------------------------ changes */
-
 static uint64_t mix(uint64_t sum, uint64_t value)
 {
     sum = (sum ^ value) * UINT64_C(0x9e3779b97f4a7c15);
@@ -285,8 +283,6 @@ static uint64_t mix_file(uint64_t sum, const char *path)
     sum = mix(sum, (uint64_t)st.st_mtim.tv_sec);
     return mix(sum, (uint64_t)st.st_mtim.tv_nsec);
 }
-
-/* ------------------------------------------------------------------ adapters */
 
 static const char ADAPTER_FILE[] = "adapter_model.safetensors";
 

@@ -19,13 +19,14 @@ struct folder {
     uint32_t count;
 };
 
-/* Reads the folder, or the single file. Entries that are not models are skipped. name: of the only model, which may also
- * be the folder itself (VERSION/model.onnx or model.onnx in it); "" = each model has the name of its file or folder. */
+/* Reads the folder, or the single file. Entries that are not models are skipped. name: of the only model, which may
+ * also be the folder itself (VERSION/model.onnx or model.onnx in it); "" = each model has the name of its file or
+ * folder. */
 INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, struct folder *out_folder,
                                          inlay_diag *diag);
 void folder_deinit(struct folder *folder);
-/* The LoRA adapters of a version: the folders in VERSION/adapters of the model's folder, or else in adapters, that have an
- * adapter_model.safetensors. */
+/* The LoRA adapters of a version: the folders in VERSION/adapters of the model's folder, or else in adapters, that have
+ * an adapter_model.safetensors. */
 struct folder_adapters {
     char **names; /* [count] owned, in order */
     uint32_t count;
@@ -34,7 +35,8 @@ struct folder_adapters {
 INLAY_NODISCARD inlay_status folder_adapters_find(const found_model *model, uint64_t version,
                                                   struct folder_adapters *out, inlay_diag *diag);
 void folder_adapters_deinit(struct folder_adapters *adapters);
-/* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx. false: there is none. */
+/* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx. false: there is
+ * none. */
 bool folder_draft(const found_model *model, uint64_t version, char path[4200]);
 /* A hash of inode, size and modification time of the configuration, the models, the adapters and the draft model of a
  * version, or of all (0); never 0. */

@@ -23,8 +23,8 @@ struct loader {
     struct changes changes;
 };
 
-/* Whether the server ends, and has not loaded the model of the task: another request has waited for the same load, which
- * was stopped. */
+/* Whether the server ends, and has not loaded the model of the task: another request has waited for the same load,
+ * which was stopped. */
 static bool is_stopped(const struct loader *loader, const load_task *task)
 {
     struct model *model;

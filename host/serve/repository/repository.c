@@ -99,8 +99,6 @@ void repository_close(struct repository *repository)
     free(repository);
 }
 
-/* ------------------------------------------------------------------ loading */
-
 static bool is_wanted(const found_model *model, const model_config *config, uint32_t i)
 {
     if (config->all_versions || !model->is_folder)

@@ -22,18 +22,19 @@ void repository_close(struct repository *repository);
 
 /* Loads all models and logs each that cannot be loaded. */
 void repository_load_all(struct repository *repository);
-/* The number of versions that are ready; *out_failed: of those that could not be loaded and have no older model, or lack a
- * provider whose plugin is in quarantine. */
+/* The number of versions that are ready; *out_failed: of those that could not be loaded and have no older model, or
+ * lack a provider whose plugin is in quarantine. */
 uint32_t repository_ready(struct repository *repository, uint32_t *out_failed);
 /* Reads the folder of this model again and loads the versions that its config selects; they replace the loaded ones. If
  * a version fails, the old one stays. Slow; one call at a time. INLAY_NOT_FOUND: no such model. */
 INLAY_NODISCARD inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag);
-/* The same because the files of the model have changed: a version that a rollout has dropped stays dropped while its files
- * stay as they were. */
+/* The same because the files of the model have changed: a version that a rollout has dropped stays dropped while its
+ * files stay as they were. */
 INLAY_NODISCARD inlay_status repository_load_changed(struct repository *repository, const char *name, inlay_diag *diag);
 INLAY_NODISCARD inlay_status repository_unload(struct repository *repository, const char *name, inlay_diag *diag);
 
-/* A reference to the model, or NULL. version 0 = the latest loaded one that is not the candidate of a rollout. Any thread.
+/* A reference to the model, or NULL. version 0 = the latest loaded one that is not the candidate of a rollout. Any
+ * thread.
  */
 struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version);
 
@@ -44,8 +45,8 @@ struct model *repository_acquire(struct repository *repository, const char *name
 /* Loads a deferred version, and unloads others if memory requires it. version 0 = the latest. As repository_load(). */
 INLAY_NODISCARD inlay_status repository_load_deferred(struct repository *repository, const char *name, uint64_t version,
                                                       inlay_diag *diag);
-/* When repository_load_deferred() should be called: 0 = now; otherwise, loading the version now would unload a model that
- * a request has loaded shortly before, so that the two could replace each other with every request. */
+/* When repository_load_deferred() should be called: 0 = now; otherwise, loading the version now would unload a model
+ * that a request has loaded shortly before, so that the two could replace each other with every request. */
 uint64_t repository_load_at(struct repository *repository, const char *name, uint64_t version);
 /* Returns the model that has the request's sequence: `model`, or a replaced one that still has the sequence. Takes the
  * reference to `model` and returns a reference. version 0 = the request has no version. */

@@ -37,8 +37,6 @@ struct repository {
     pthread_mutex_t loading; /* held during a load: one at a time */
 };
 
-/* ------------------------------------------------------------------ repository_entries.c */
-
 /* Returns the entry of that version, which is added if missing; NULL: out of memory. The caller holds the lock. */
 struct entry *repository_entry_of(struct repository *repository, const char *name, uint64_t version);
 
@@ -52,10 +50,8 @@ void repository_set_failed(struct repository *repository, const char *name, uint
  * it. */
 typedef enum load_reason { LOAD_START, LOAD_REQUESTED, LOAD_CHANGED, LOAD_DEFERRED } load_reason;
 
-/* ------------------------------------------------------------------ repository_rollout.c; the caller holds `loading` */
-
-/* What becomes of a version that is about to be loaded: it is served, it begins as candidate, or it is not loaded since it
- * is part of a rollout already or was dropped. state: of its files. */
+/* What becomes of a version that is about to be loaded: it is served, it begins as candidate, or it is not loaded since
+ * it is part of a rollout already or was dropped. state: of its files. */
 typedef enum rollout_role { ROLE_SERVED, ROLE_CANDIDATE, ROLE_NONE } rollout_role;
 rollout_role repository_rollout_role(struct repository *repository, const rollout_rules *rules, const char *name,
                                      uint64_t version, uint64_t state, load_reason reason);
@@ -63,28 +59,26 @@ rollout_role repository_rollout_role(struct repository *repository, const rollou
 struct model *repository_rollout_pin(struct repository *repository, const char *name);
 void repository_rollout_unpin(struct model *stable); /* NULL is a no-op */
 /* Begins the rollout of a loaded version beside `stable`; takes the reference to the candidate. keeps_stable: the
- * configuration selects the other one, too. *out_role may be another role, since another process has decided; ROLE_SERVED:
- * the caller keeps the reference. */
+ * configuration selects the other one, too. *out_role may be another role, since another process has decided;
+ * ROLE_SERVED: the caller keeps the reference. */
 INLAY_NODISCARD inlay_status repository_rollout_begin(struct repository *repository, struct model *stable,
                                                       struct model *candidate, bool keeps_stable, load_reason reason,
                                                       rollout_role *out_role, inlay_diag *diag);
-/* Whether that version stays although the configuration does not select it: it is the stable one of a rollout, or of one
- * whose candidate was dropped and has not changed. */
+/* Whether that version stays although the configuration does not select it: it is the stable one of a rollout, or of
+ * one whose candidate was dropped and has not changed. */
 bool repository_rollout_keeps(struct repository *repository, const found_model *model, uint64_t version);
-/* Serves or unloads the candidate of one rollout that has been decided. false: there is none. *out_promoted: the name of
- * its model if it is served now, owned by the caller; otherwise NULL. */
+/* Serves or unloads the candidate of one rollout that has been decided. false: there is none. *out_promoted: the name
+ * of its model if it is served now, owned by the caller; otherwise NULL. */
 bool repository_rollout_finish(struct repository *repository, char **out_promoted);
 /* Drops the candidate of the model, if it is this version (0 = any). */
 void repository_rollout_cancel(struct repository *repository, const char *name, uint64_t version, const char *reason);
-
-/* ------------------------------------------------------------------ repository_memory.c */
 
 /* Unloads other models until `needed` more bytes fit. */
 void repository_make_room(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
 /* A request has loaded the version, which took `ns`: other requests do not replace it for a while. */
 void repository_hold(struct repository *repository, const char *name, uint64_t version, uint64_t ns);
-/* Unloads a model if the loaded ones have grown beyond the limit: one that has no live sequences and is not the only one
- * that could be unloaded. */
+/* Unloads a model if the loaded ones have grown beyond the limit: one that has no live sequences and is not the only
+ * one that could be unloaded. */
 void repository_trim(struct repository *repository);
 /* At the start, defers a version that does not fit until a request names it, since nothing is unloaded for it. true: it
  * is deferred. */

@@ -31,8 +31,8 @@ uint64_t repository_bytes(struct repository *repository)
     return bytes;
 }
 
-/* Whether the first model is unloaded before the second one: the least recently used one; those with live sequences come
- * last. */
+/* Whether the first model is unloaded before the second one: the least recently used one; those with live sequences
+ * come last. */
 static bool goes_first(const struct entry *entry, const struct entry *other)
 {
     bool live = sequences_live(entry->loaded), other_live = sequences_live(other->loaded);

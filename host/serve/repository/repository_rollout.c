@@ -50,8 +50,6 @@ struct rollout *repository_rollout(struct repository *repository, const struct m
     return NULL;
 }
 
-/* ------------------------------------------------------------------ roles */
-
 /* Whether the version is loaded with files in that state. */
 static bool is_loaded(struct repository *repository, const char *name, uint64_t version, uint64_t state)
 {
@@ -97,8 +95,6 @@ bool repository_rollout_keeps(struct repository *repository, const found_model *
                 record.key == folder_state(model, record.version);
     return keeps;
 }
-
-/* ------------------------------------------------------------------ begin */
 
 struct model *repository_rollout_pin(struct repository *repository, const char *name)
 {
@@ -231,10 +227,8 @@ inlay_status repository_rollout_begin(struct repository *repository, struct mode
     return no_memory(diag, "for a rollout");
 }
 
-/* ------------------------------------------------------------------ end */
-
-/* Removes the rollout of the model from the list; the caller gets its reference. NULL: there is none, or its candidate is
- * another version. */
+/* Removes the rollout of the model from the list; the caller gets its reference. NULL: there is none, or its candidate
+ * is another version. */
 static struct rollout *take(struct repository *repository, const char *name, uint64_t version)
 {
     struct rollout *taken = NULL;

@@ -37,8 +37,6 @@ uint32_t datatype_bytes(inlay_dtype dtype)
     return inlay_dtype_bits(dtype) / 8;
 }
 
-/* ------------------------------------------------------------------ from JSON */
-
 static bool store_signed(int64_t value, inlay_dtype dtype, void *out, uint64_t i)
 {
     switch (dtype) {
@@ -175,8 +173,6 @@ inlay_status datatype_read_json(json_text value, inlay_dtype dtype, uint64_t cou
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ to JSON */
-
 /* JSON has no NaN and no infinity. This writes what Python's json module reads, as Triton does (kWriteNanAndInfFlag of
  * RapidJSON); null, which KServe's runtimes in Python write, would lose which of the three it was. */
 static void write_real(struct strbuf *to, double value, int digits)
@@ -254,8 +250,6 @@ inlay_status datatype_write_json(struct strbuf *to, inlay_dtype dtype, uint64_t 
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ raw bytes */
 
 inlay_status datatype_split_bytes(const char *data, uint64_t bytes, uint64_t count, inlay_str *out, const char *name,
                                   inlay_diag *diag)

@@ -130,10 +130,11 @@ inlay_status infer_convert(infer_request *request, infer_tensor *tensor, inlay_d
         return status;
     done = element_convert(tensor->dtype, tensor->data, dtype, made.data, (int64_t)tensor->count);
     if (done < (int64_t)tensor->count) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "input '%s' is %s, but the model expects %s, in which element %lld, %s, is not exact: send %s",
-                            tensor->name, datatype_name(tensor->dtype), datatype_name(dtype), (long long)done,
-                            element_text(tensor->dtype, tensor->data, done, text, sizeof text), datatype_name(dtype));
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                       "input '%s' is %s, but the model expects %s, in which element %lld, %s, is not exact: send %s",
+                       tensor->name, datatype_name(tensor->dtype), datatype_name(dtype), (long long)done,
+                       element_text(tensor->dtype, tensor->data, done, text, sizeof text), datatype_name(dtype));
         free(made.data);
         return status;
     }
@@ -143,8 +144,6 @@ inlay_status infer_convert(infer_request *request, infer_tensor *tensor, inlay_d
     *tensor = made;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ copies */
 
 /* Bytes of elements with their texts. */
 static uint64_t data_bytes(inlay_dtype dtype, uint64_t count, const void *data)

@@ -283,8 +283,6 @@ static bool read_request(struct parse *parse)
     return reader_end(&parse->reader);
 }
 
-/* ------------------------------------------------------------------ tensors */
-
 static inlay_status check_draft(const infer_request *request, uint32_t i, const struct draft *draft, inlay_diag *diag)
 {
     const infer_tensor *tensor = &request->inputs[i];

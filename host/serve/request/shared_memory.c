@@ -150,8 +150,6 @@ inlay_status shared_memory_each(struct shared_memory *shared, const char *name,
                : inlay_fail(diag, INLAY_NOT_FOUND, "no shared memory region '%s' is registered", name);
 }
 
-/* ------------------------------------------------------------------ tensors */
-
 /* The region of a tensor, which is inside it. The caller holds the lock. */
 static inlay_status find_part(const struct shared_memory *shared, const infer_region *part, const char *tensor,
                               const struct region **out, inlay_diag *diag)

@@ -76,8 +76,6 @@ static void count(const struct rollout *rollout, copy_end end)
     board_unlock(rollout->board);
 }
 
-/* ------------------------------------------------------------------ the first run */
-
 /* The request gets another model. */
 static void change_model(struct job *job, struct model *model)
 {
@@ -159,8 +157,6 @@ bool trial_retry(struct server *server, struct job *job, const inlay_diag *failu
     job->is_retry = true;
     return fall_back(job, &diag) == INLAY_OK && sched_submit(server->sched, job, suspend, user) != SCHED_FULL;
 }
-
-/* ------------------------------------------------------------------ the comparison */
 
 /* The name of an output is that of a model of the rollout, which lives as long. */
 static uint32_t index_of(const struct model *model, const char *name)
@@ -286,8 +282,6 @@ static void finish_copy(struct job *job, const inlay_diag *failure, const infer_
     destroy(trial);
 }
 
-/* ------------------------------------------------------------------ between the runs */
-
 /* Copies the outputs of the first run. false: out of memory, or copies have too much of it. */
 static bool keep_outputs(struct trial *trial, const infer_output *outputs, uint32_t output_count)
 {
@@ -333,8 +327,8 @@ void trial_keep(struct job *job, const inlay_diag *failure, const infer_output *
                                                                                                          : REST_DROPPED;
 }
 
-/* Copies the request and submits it to the other version, which has the trial then. false: there is no copy; *out_refused:
- * because the other version does not accept the request. */
+/* Copies the request and submits it to the other version, which has the trial then. false: there is no copy;
+ * *out_refused: because the other version does not accept the request. */
 static bool submit_copy(struct trial *trial, const struct job *first, bool *out_refused)
 {
     struct model *other = trial->by_candidate ? trial->rollout->stable : trial->rollout->candidate;

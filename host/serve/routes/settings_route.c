@@ -39,8 +39,6 @@ static void fail_json(struct exchange *exchange, const json_reader *reader, cons
         exchange_fail(exchange, HTTP_BAD_REQUEST, text);
 }
 
-/* ------------------------------------------------------------------ trace */
-
 /* Reads a text, a number, an array of these, or null. Numbers are copied, since they cannot be terminated in place. */
 static bool read_values(json_reader *reader, const char *values[MAX_VALUES], char numbers[MAX_VALUES][32],
                         uint32_t *count)
@@ -124,8 +122,6 @@ void answer_trace(struct exchange *exchange)
     strbuf_text(&exchange->reply, "}");
     exchange->code = HTTP_OK;
 }
-
-/* ------------------------------------------------------------------ log */
 
 static bool read_log_value(json_reader *reader, log_setting *out)
 {

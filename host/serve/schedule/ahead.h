@@ -22,7 +22,7 @@ typedef struct ahead_record {
 void ahead_add_run(ahead_cost *cost, uint32_t ahead, double ns);
 /* A run has read this number of guesses of the text, of which the first `right` were right. */
 void ahead_add_guesses(ahead_record *record, uint32_t ahead, uint32_t right);
-/* Returns how many of `found` guesses the next run should read to generate the most tokens per unit of time. guess_ns: the
- * time to make one guess. */
+/* Returns how many of `found` guesses the next run should read to generate the most tokens per unit of time. guess_ns:
+ * the time to make one guess. */
 uint32_t ahead_best(const ahead_cost *cost, ahead_record *record, uint32_t found, double guess_ns);
 #endif

@@ -2,8 +2,6 @@
 #include "inlay/check.h"
 #include "serve/model/text.h"
 
-/* ------------------------------------------------------------------ memory */
-
 static size_t longest(const struct lane *lane)
 {
     size_t tokens = 0;
@@ -58,8 +56,6 @@ bool decoder_drop_prefixes(struct decoder *decoder, inlay_status status)
     decoder->drops++;
     return true;
 }
-
-/* ------------------------------------------------------------------ texts */
 
 void decoder_add(struct decoder *decoder, decoding_text *text)
 {

@@ -52,8 +52,6 @@ struct decoder {
     uint64_t began;          /* texts so far */
 };
 
-/* ------------------------------------------------------------------ memory */
-
 /* Bytes of the states of `rows` texts in one context, of which the longest has `tokens`. */
 uint64_t decoder_bytes(const struct decoder *decoder, uint64_t rows, uint64_t tokens);
 
@@ -68,8 +66,6 @@ uint64_t decoder_prefix_limit(const struct decoder *decoder);
 
 /* Whether a failure may be due to the memory of earlier texts' states, which are then dropped. */
 bool decoder_drop_prefixes(struct decoder *decoder, inlay_status status);
-
-/* ------------------------------------------------------------------ texts */
 
 /* Puts the text after those that wait. */
 void decoder_add(struct decoder *decoder, decoding_text *text);

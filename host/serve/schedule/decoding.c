@@ -24,8 +24,6 @@ static void submit_queue(struct decoder *decoder, struct lane *queue)
     }
 }
 
-/* ------------------------------------------------------------------ steps, under the lock */
-
 /* Takes the texts whose states outgrow kv_memory out of the lane, the latest first; the last one of all ends. Returns
  * whether it took one. */
 static bool shrink(struct lane *lane, inlay_row *rows)
@@ -150,8 +148,8 @@ static struct lane *next_steps(struct decoder *decoder)
     return queue;
 }
 
-/* Whether the lane's run, which has failed, may succeed if it is repeated: without guesses, or with the memory of earlier
- * texts' states. */
+/* Whether the lane's run, which has failed, may succeed if it is repeated: without guesses, or with the memory of
+ * earlier texts' states. */
 static bool may_repeat(struct lane *lane, const inlay_diag *failure)
 {
     const inlay_status status = failure != NULL ? failure->code : INLAY_OK;
@@ -229,8 +227,6 @@ static void finish_draft(void *user)
     submit_queue(decoder, queue);
     model_unref(model);
 }
-
-/* ------------------------------------------------------------------ the decoder of a model */
 
 static void decoder_close(void *runner)
 {

@@ -12,8 +12,8 @@
  *
  * A run of a single text may read guesses of its next tokens, too: those that followed its last tokens earlier in the
  * text. Then the next token is chosen as ever by the logits of the last token. As long as it is the one guessed, the
- * logits of the guess choose the token after it; the states of wrong guesses are dropped. If a draft model belongs to the
- * model, it guesses while only one text is generated (drafting.h). */
+ * logits of the guess choose the token after it; the states of wrong guesses are dropped. If a draft model belongs to
+ * the model, it guesses while only one text is generated (drafting.h). */
 #ifndef SERVE_DECODING_H
 #define SERVE_DECODING_H
 #include "serve/model/model.h"
@@ -22,7 +22,8 @@
 
 typedef struct decoding_text decoding_text;
 
-/* A text. Its owner sets the first part; the functions are called under the model's lock of texts, one after another. */
+/* A text. Its owner sets the first part; the functions are called under the model's lock of texts, one after
+ * another. */
 struct decoding_text {
     struct job *request;   /* of its request: deadline_ns, received_ns, cancelled; in no queue itself */
     const int64_t *tokens; /* [count] at first the prompt */
@@ -33,8 +34,8 @@ struct decoding_text {
     /* Chooses the next token by the logits [words] of the last one, and adds it to the tokens. false: the text is
      * complete, or diag says why it cannot continue. */
     bool (*choose)(decoding_text *text, const float *logits, size_t words, inlay_diag *diag);
-    /* Guesses token `index` of those that follow by the logits [words] of another model, without any other effect. NULL:
-     * the text has no guesses. -1: out of memory. */
+    /* Guesses token `index` of those that follow by the logits [words] of another model, without any other effect.
+     * NULL: the text has no guesses. -1: out of memory. */
     int64_t (*guess)(decoding_text *text, const float *logits, size_t words, uint32_t index);
     /* The text has ended: failure is NULL if it is complete, or if no memory was left for more tokens. */
     void (*end)(decoding_text *text, const inlay_diag *failure);

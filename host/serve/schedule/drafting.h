@@ -1,8 +1,8 @@
 /* serve/schedule/drafting.h - guesses of the next tokens of a text by a draft model: a smaller decoder with the same
  * tokenizer, whose runs are jobs of the scheduler like any other.
  *
- * A drafter has one row of states, of the text for which it guessed last. The caller holds the lock of the model's texts,
- * except where stated. */
+ * A drafter has one row of states, of the text for which it guessed last. The caller holds the lock of the model's
+ * texts, except where stated. */
 #ifndef SERVE_DRAFTING_H
 #define SERVE_DRAFTING_H
 #include "serve/schedule/ahead.h"

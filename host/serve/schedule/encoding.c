@@ -37,8 +37,6 @@ struct encoder {
     uint32_t batch_count;
 };
 
-/* ------------------------------------------------------------------ the texts of a run */
-
 static int by_length(const void *left, const void *right)
 {
     const encoding_text *a = *(encoding_text *const *)left, *b = *(encoding_text *const *)right;
@@ -101,8 +99,6 @@ static bool take_group(struct encoder *encoder, struct batch *batch)
     return true;
 }
 
-/* ------------------------------------------------------------------ inputs */
-
 static void add_input(struct batch *batch, const char *name, uint32_t input, int64_t *data)
 {
     const size_t count = batch->rows * batch->longest;
@@ -156,8 +152,6 @@ static bool make_inputs(struct batch *batch, inlay_diag *diag)
     batch->job.bytes = 0;
     return model_check(&batch->job, diag) == INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 /* The last texts of requests, linked by next: end() is to be called when the lock is released. */
 static void take_result(encoding_text *text, const float *vectors, size_t count, size_t size, const inlay_diag *failure,
@@ -287,8 +281,6 @@ static void finish_run(struct job *job, const inlay_diag *failure, const infer_o
     (void)pthread_mutex_unlock(&encoder->lock);
     go_on(encoder, queue, ended);
 }
-
-/* ------------------------------------------------------------------ the encoder of a model */
 
 static void encoder_close(void *runner)
 {

@@ -1,8 +1,8 @@
 /* serve/schedule/encoding.h - runs an embedding model on texts, those of all requests of the model together.
  *
  * The texts of a run have similar lengths: at most a quarter of its tokens is padding, which the mask hides. A run has
- * the text that waits longest, and those of similar length. A model without a mask or without a symbolic batch axis runs
- * each text alone. */
+ * the text that waits longest, and those of similar length. A model without a mask or without a symbolic batch axis
+ * runs each text alone. */
 #ifndef SERVE_ENCODING_H
 #define SERVE_ENCODING_H
 #include "serve/model/model.h"
@@ -27,8 +27,8 @@ struct encoding_text {
     uint64_t rows;       /* texts of its run */
 };
 
-/* Runs the texts of a request, linked by next. INLAY_BUSY: max_queue texts wait already. From here on another thread may
- * end the texts. */
+/* Runs the texts of a request, linked by next. INLAY_BUSY: max_queue texts wait already. From here on another thread
+ * may end the texts. */
 INLAY_NODISCARD inlay_status encoding_add(struct sched *sched, struct model *model, encoding_text *texts,
                                           inlay_diag *diag);
 #endif

@@ -24,8 +24,8 @@ static inlay_row row_of(const struct lane *lane, uint32_t row, const decoding_te
     return (inlay_row){ .context = lane->sequence.instance.context, .length = (int64_t)text->read, .row = row };
 }
 
-/* A run has read tokens of the prompt of the lane's only text: if they were the last ones, texts that are alike and later
- * texts may continue from its states. */
+/* A run has read tokens of the prompt of the lane's only text: if they were the last ones, texts that are alike and
+ * later texts may continue from its states. */
 static void end_reading(struct lane *lane)
 {
     const decoding_text *text = lane->texts[0];
@@ -40,8 +40,8 @@ static void end_reading(struct lane *lane)
     lane->reads = false;
 }
 
-/* Chooses the next token of a text by the logits of its last one, and while it is the one guessed, the token after it by
- * those of the guess. logits: [1 + lane->ahead, words]. */
+/* Chooses the next token of a text by the logits of its last one, and while it is the one guessed, the token after it
+ * by those of the guess. logits: [1 + lane->ahead, words]. */
 static bool choose_ahead(const struct lane *lane, decoding_text *text, const float *logits, size_t words,
                          inlay_diag *diag)
 {

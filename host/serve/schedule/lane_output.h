@@ -1,5 +1,5 @@
-/* serve/schedule/lane_output.h - what the output of a lane's run changes: the tokens and rows of its texts. Everything is
- * called under the decoder's lock. */
+/* serve/schedule/lane_output.h - what the output of a lane's run changes: the tokens and rows of its texts. Everything
+ * is called under the decoder's lock. */
 #ifndef SERVE_LANE_OUTPUT_H
 #define SERVE_LANE_OUTPUT_H
 #include "serve/schedule/decoder.h"
@@ -8,7 +8,7 @@
 void lane_find_rows(const struct lane *lane, inlay_row *rows);
 
 /* The lane's run has succeeded: chooses the next token of each text that has read its prompt, unless the run does not
- * tell which of its guesses are right. Texts that end leave the lane. Writes the rows of the others; returns whether they
- * are not those of the lane's states any more. */
+ * tell which of its guesses are right. Texts that end leave the lane. Writes the rows of the others; returns whether
+ * they are not those of the lane's states any more. */
 bool lane_take_output(struct lane *lane, const infer_output *output, inlay_row *rows);
 #endif

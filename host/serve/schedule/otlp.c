@@ -53,8 +53,6 @@ struct otlp {
     bool failing; /* the thread only: the last message was not taken */
 };
 
-/* ------------------------------------------------------------------ records */
-
 static bool read_hex(const char *text, uint32_t bytes, uint8_t *out)
 {
     static const char digits[] = "0123456789abcdef";
@@ -169,8 +167,6 @@ void otlp_add(struct otlp *otlp, struct job *job, const char *traceparent, uint6
     count(otlp, SPANS_DROPPED, 1);
 }
 
-/* ------------------------------------------------------------------ messages */
-
 static void write_hex(struct strbuf *to, const uint8_t *bytes, uint32_t number)
 {
     static const char digits[] = "0123456789abcdef";
@@ -193,8 +189,8 @@ static void write_id(struct strbuf *to, uint64_t id)
     write_hex(to, bytes, SPAN_BYTES);
 }
 
-/* wall_ns: what a time by clock_ns() lacks to one since 1970. The caller adds the span's end. Without formats, which would
- * take most of the time. */
+/* wall_ns: what a time by clock_ns() lacks to one since 1970. The caller adds the span's end. Without formats, which
+ * would take most of the time. */
 static void write_span(struct strbuf *to, const span_record *record, uint32_t part, uint32_t parent, const char *name,
                        uint64_t start, uint64_t end, uint64_t wall_ns)
 {
@@ -332,8 +328,6 @@ static void write_message(struct strbuf *to, const span_record *records, uint32_
     strbuf_text(to, "]}]}]}");
 }
 
-/* ------------------------------------------------------------------ sending */
-
 static int open_connection(const struct otlp *otlp)
 {
     const struct addrinfo wanted = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
@@ -461,8 +455,6 @@ static void *serve(void *user)
     }
     return NULL;
 }
-
-/* ------------------------------------------------------------------ start and end */
 
 /* Splits http://HOST[:PORT][/PATH]. */
 static bool read_endpoint(struct otlp *otlp, const char *endpoint)

@@ -42,8 +42,6 @@ struct sched {
     bool stop;
 };
 
-/* ------------------------------------------------------------------ selection, under the lock */
-
 /* The model to run next; NULL: none until *out_wake_at. */
 static struct model *pick(struct sched *sched, uint64_t now, uint64_t *out_wake_at)
 {
@@ -111,8 +109,8 @@ static double smooth(double mean, double value)
 
 /* Number of threads for a run that begins now, so that active runs, and those that can start soon, have separate CPUs:
  * threads of one run wait for each other, and longer if other runs need the CPUs. Clients between two requests are not
- * seen, so the mean of the runs before counts, too. The spare run gets what one more request would get, but takes nothing
- * from those that follow. */
+ * seen, so the mean of the runs before counts, too. The spare run gets what one more request would get, but takes
+ * nothing from those that follow. */
 static uint32_t share_of(struct sched *sched, bool is_spare)
 {
     uint32_t active = sched->active + is_spare, runs;
@@ -196,8 +194,6 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
         (void)pthread_cond_signal(&sched->spare_work);
 }
 
-/* ------------------------------------------------------------------ threads */
-
 /* Notes by when the run of these jobs should have ended. */
 static void set_until(struct instance *instance, uint32_t count)
 {
@@ -274,9 +270,8 @@ static void *runner(void *user)
     return NULL;
 }
 
-/* ------------------------------------------------------------------ extra threads */
-
-/* A model that has requests and no run while the run of each runner has taken LONG_NS; NULL: none until *out_wake_at. */
+/* A model that has requests and no run while the run of each runner has taken LONG_NS; NULL: none until
+ * *out_wake_at. */
 static struct model *pick_starved(struct sched *sched, uint64_t now, uint64_t *out_wake_at)
 {
     struct model *best = NULL;
@@ -338,8 +333,6 @@ static void *extra_runner(void *user)
     (void)pthread_mutex_unlock(&sched->lock);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ spare jobs */
 
 /* Removes the spare job at *at from the list. */
 static struct job *take_spare(struct sched *sched, struct job **at)
@@ -455,8 +448,6 @@ void sched_destroy(struct sched *sched)
     free(sched->threads);
     free(sched);
 }
-
-/* ------------------------------------------------------------------ requests */
 
 /* Whether neither waiting nor batching would help, and the run is shorter than waking a thread for it. Not if another
  * run of the model was expected to be and is not. */

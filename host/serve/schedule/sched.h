@@ -5,17 +5,17 @@
  *
  * Of the models that have a request and an idle instance, the next is the one whose first request has the best level,
  * and among those the one with the least run time so far. If all runners have been busy with their runs for some
- * milliseconds, a model that has requests and no run gets an extra thread, so that the long runs of one model do not stop
- * the others. There are at most as many of these as runners. A model with dynamic batching waits until it has the best
- * batch size, or until its first request has waited for batch_delay_us. */
+ * milliseconds, a model that has requests and no run gets an extra thread, so that the long runs of one model do not
+ * stop the others. There are at most as many of these as runners. A model with dynamic batching waits until it has the
+ * best batch size, or until its first request has waited for batch_delay_us. */
 #ifndef SERVE_SCHED_H
 #define SERVE_SCHED_H
 #include "serve/model/model.h"
 
 struct sched;
 
-/* Called around a run on the thread that received the request: lend() before it, since it may take longer than expected;
- * take_back() after it, unless lend() returned false. */
+/* Called around a run on the thread that received the request: lend() before it, since it may take longer than
+ * expected; take_back() after it, unless lend() returned false. */
 typedef struct sched_lending {
     bool (*lend)(void);
     void (*take_back)(void);
@@ -33,11 +33,12 @@ typedef enum sched_result {
 /* suspend(user) is called before the job can be finished by another thread. */
 sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user);
 
-/* A job whose results no client gets. It runs alone, on a separate thread, and begins only while no request waits and a runner is
- * idle. No request waits for the end of its run, unless it needs its instance. As soon as requests need all runners, or
- * its instance, the run is asked to stop, which fails the job with INLAY_BUSY. Its deadline limits its wait, not its run.
- * false: requests wait, or many such jobs; the caller keeps the job. Otherwise finish is called on the separate thread, or
- * by sched_expire(), sched_end() or sched_destroy(). */
+/* A job whose results no client gets. It runs alone, on a separate thread, and begins only while no request waits and a
+ * runner is idle. No request waits for the end of its run, unless it needs its instance. As soon as requests need all
+ * runners, or its instance, the run is asked to stop, which fails the job with INLAY_BUSY. Its deadline limits its
+ * wait, not its run.
+ * false: requests wait, or many such jobs; the caller keeps the job. Otherwise finish is called on the separate thread,
+ * or by sched_expire(), sched_end() or sched_destroy(). */
 bool sched_submit_spare(struct sched *sched, struct job *job);
 /* Whether sched_submit_spare() would take a job now. */
 bool sched_has_room(struct sched *sched);

@@ -74,8 +74,6 @@ void trace_destroy(struct trace *trace)
     free(trace);
 }
 
-/* ------------------------------------------------------------------ settings */
-
 static inlay_status take_level(const struct trace *trace, const char *text, int64_t *out, inlay_diag *diag)
 {
     if (strcmp(text, "TENSORS") == 0)
@@ -208,8 +206,6 @@ void trace_read(struct trace *trace, const char *name, trace_setting out[TRACE_S
     out[5] = (trace_setting){ .key = "trace_mode", .value = "triton" };
 }
 
-/* ------------------------------------------------------------------ requests */
-
 /* Whether the request is sampled. The caller holds the lock. */
 static bool is_due(struct trace *trace, const struct model *model)
 {
@@ -233,8 +229,8 @@ static void write_timestamp(struct strbuf *to, const char *name, uint64_t ns, bo
     strbuf_format(to, "{\"name\":\"%s\",\"ns\":%llu}%s", name, (unsigned long long)ns, last ? "" : ",");
 }
 
-/* Overwrites the end of the array with the record, which ends in the same way. false: the disk is full; the array remains as
- * it was, since its end is written where it has been before. */
+/* Overwrites the end of the array with the record, which ends in the same way. false: the disk is full; the array
+ * remains as it was, since its end is written where it has been before. */
 static bool write_record(const struct trace *trace, const struct strbuf *record)
 {
     static const char tail[] = "\n]\n";

@@ -27,7 +27,8 @@ typedef struct template_tree template_tree;
 INLAY_NODISCARD inlay_status template_open(const char *form, template_tree **out_tree, inlay_diag *diag);
 void template_close(template_tree *tree); /* NULL is a no-op */
 /* Several threads may render the same tree. The caller frees *out_text. INLAY_UNSUPPORTED and INLAY_LIMIT_EXCEEDED as
- * above, also of time. INLAY_INVALID_ARGUMENT: the template called raise_exception(); the message is the exception's. */
+ * above, also of time. INLAY_INVALID_ARGUMENT: the template called raise_exception(); the message is the
+ * exception's. */
 INLAY_NODISCARD inlay_status template_render(const template_tree *tree, const template_variable *variables,
                                              size_t count, char **out_text, inlay_diag *diag);
 #endif

@@ -58,8 +58,6 @@ bool parser_want_sign(struct parser *parser, const char *sign)
     return parser_take_sign(parser, sign) || parser_unexpected(parser);
 }
 
-/* ------------------------------------------------------------------ expressions */
-
 static struct node *read_unary(struct parser *parser, bool with_filters);
 
 /* Expressions separated by commas up to the sign. Those of arguments may have names. */

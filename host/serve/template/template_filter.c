@@ -14,8 +14,6 @@ static bool fail(const filter_call *call, const char *what)
     return machine_fail(call->machine, INLAY_UNSUPPORTED, what, call->name->text, call->name->count);
 }
 
-/* ------------------------------------------------------------------ values */
-
 static bool filter_length(const filter_call *call, struct value *value)
 {
     size_t count;
@@ -90,8 +88,6 @@ static bool filter_attr(const filter_call *call, struct value *value)
     return true;
 }
 
-/* ------------------------------------------------------------------ numbers */
-
 static bool filter_number(const filter_call *call, struct value *value)
 {
     bool whole = value_is(call->name, "int");
@@ -144,8 +140,6 @@ static bool filter_round(const filter_call *call, struct value *value)
     *value = real_value(number / scale);
     return true;
 }
-
-/* ------------------------------------------------------------------ lists */
 
 /* The attribute "a.b.0" of a value. */
 static struct value attribute_of(struct machine *machine, const struct value *from, const struct value *path)
@@ -486,8 +480,6 @@ static bool filter_map(const filter_call *call, struct value *value)
     *value = list_value(list, value->count);
     return list != NULL && good;
 }
-
-/* ------------------------------------------------------------------ texts */
 
 static bool filter_indent(const filter_call *call, struct value *value)
 {

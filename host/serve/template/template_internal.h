@@ -15,8 +15,6 @@ enum {
     TEMPLATE_ARGUMENTS = 16
 };
 
-/* ------------------------------------------------------------------ values */
-
 typedef enum value_kind {
     VALUE_UNDEFINED,
     VALUE_NONE,
@@ -71,8 +69,6 @@ struct arguments {
     struct value names[TEMPLATE_ARGUMENTS]; /* UNDEFINED: by position */
     uint32_t count;
 };
-
-/* ------------------------------------------------------------------ the tree */
 
 typedef enum node_kind {
     NODE_TEXT,
@@ -142,8 +138,6 @@ struct node {
     struct node *other; /* statements of else */
     struct node *next;
 };
-
-/* ------------------------------------------------------------------ the machine */
 
 struct variable {
     struct value name, value;

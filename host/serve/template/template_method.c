@@ -8,8 +8,6 @@ static bool fail(struct machine *machine, const char *what, const struct value *
     return machine_fail(machine, INLAY_UNSUPPORTED, what, name->text, name->count);
 }
 
-/* ------------------------------------------------------------------ changes of texts */
-
 /* Removes the characters of `set`, or white space, at the ends of a text. */
 static struct value strip(struct value text, const struct value *set, bool left, bool right)
 {
@@ -114,8 +112,6 @@ bool value_change_text(struct machine *machine, const struct value *name, struct
         return fail(machine, "the arguments of", name);
     return replace(machine, text, first, second, argument_number(arguments, 2, "count", -1));
 }
-
-/* ------------------------------------------------------------------ methods of texts */
 
 static bool add_part(struct machine *machine, struct value **list, size_t *count, struct value part)
 {
@@ -301,8 +297,6 @@ static bool call_text(struct machine *machine, const struct value *name, struct 
     return true;
 }
 
-/* ------------------------------------------------------------------ methods of maps and lists */
-
 /* keys(), values(), items(), get(). */
 static bool call_map(struct machine *machine, const struct value *name, struct value *map,
                      const struct arguments *arguments, bool *known)
@@ -373,8 +367,6 @@ bool value_method(struct machine *machine, const struct value *name, struct valu
     }
     return known || fail(machine, "the method", name);
 }
-
-/* ------------------------------------------------------------------ functions */
 
 /* Pairs from a map, a namespace, a list of pairs, and named arguments. */
 static bool make_space(struct machine *machine, const struct arguments *arguments, struct value_space *out)

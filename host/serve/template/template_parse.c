@@ -9,8 +9,6 @@ static bool want_close(struct parser *parser)
     return true;
 }
 
-/* ------------------------------------------------------------------ statements */
-
 /* Statements up to a block tag with one of the words, which is not consumed, or up to the end (words NULL). */
 static bool read_statements(struct parser *parser, const char *const *words, struct node **out);
 

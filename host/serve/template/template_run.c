@@ -26,8 +26,6 @@ static bool push(struct machine *machine, struct frame *parent)
     return true;
 }
 
-/* ------------------------------------------------------------------ expressions */
-
 static bool evaluate_arguments(struct machine *machine, const struct node *list, struct arguments *out)
 {
     out->count = 0;
@@ -160,8 +158,6 @@ static bool compare(struct machine *machine, const struct node *node, struct val
     *out = bool_value(holds);
     return true;
 }
-
-/* ------------------------------------------------------------------ calls */
 
 /* Runs the statements; *out is the text that they write. */
 static outcome capture(struct machine *machine, const struct node *body, struct value *out)
@@ -336,8 +332,6 @@ static bool evaluate(struct machine *machine, const struct node *node, struct va
     machine_leave(machine);
     return good;
 }
-
-/* ------------------------------------------------------------------ statements */
 
 /* Sets one name, or each of several to an element of the value. */
 static bool assign(struct machine *machine, const struct node *target, struct value given)
@@ -530,8 +524,6 @@ static outcome run(struct machine *machine, const struct node *statements)
     }
     return how;
 }
-
-/* ------------------------------------------------------------------ a template */
 
 static bool set_variables(struct machine *machine, const template_variable *variables, size_t count)
 {

@@ -39,8 +39,6 @@ static bool is_next(const struct lexer *lexer, const char *text)
     return (size_t)(lexer->end - lexer->at) >= bytes && memcmp(lexer->at, text, bytes) == 0;
 }
 
-/* ------------------------------------------------------------------ texts */
-
 /* The text before a tag, which begins at `to`. Statements and comments remove the spaces before them on their line; `-`
  * removes all white space before the tag, `+` none. */
 static bool add_text(struct lexer *lexer, const char *to, bool block, char mark)
@@ -124,8 +122,6 @@ static bool read_raw(struct lexer *lexer, bool *out_raw)
     }
     return fail(lexer, "a raw without endraw", 0);
 }
-
-/* ------------------------------------------------------------------ words and signs */
 
 static bool is_letter(char c)
 {

@@ -240,8 +240,6 @@ bool value_elements(struct machine *machine, struct value *value)
     return list != NULL;
 }
 
-/* ------------------------------------------------------------------ JSON */
-
 static bool from_array(struct machine *machine, json_t *json, struct value *out)
 {
     size_t count = json_array_size(json);

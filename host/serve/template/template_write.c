@@ -134,8 +134,6 @@ bool value_text(struct machine *machine, const struct value *value, struct value
     return machine_take(machine, &text, out) && good;
 }
 
-/* ------------------------------------------------------------------ JSON */
-
 /* all: escapes characters beyond ASCII, too. */
 static void write_string(struct strbuf *to, const struct value *text, bool all)
 {

@@ -6,8 +6,6 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ control flow */
-
 static inlay_status walk(struct collector *collector, uint32_t part);
 
 /* Adds a branch: captures use the items of the outer graph, and results are copied to the node's outputs. */
@@ -109,8 +107,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ regions */
-
 static inlay_status add_run(struct collector *collector, uint32_t part, const program_step *run)
 {
     const partition_region *region = run->region;
@@ -172,8 +168,6 @@ static inlay_status walk(struct collector *collector, uint32_t part)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ the collection */
 
 static inlay_status add_inputs(struct collector *collector)
 {

@@ -56,8 +56,6 @@ inlay_status collect_copy(struct collector *collector, uint32_t from, uint32_t t
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ values */
-
 /* Was the symbol found in an input before input `at`, or in a dimension of that one before `before`? */
 static bool is_listed(const struct graph *graph, uint32_t symbol, uint32_t at, uint32_t before)
 {

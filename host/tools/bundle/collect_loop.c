@@ -5,8 +5,6 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ scan outputs */
-
 /* Assigns the scan outputs of the node, which collect a result of each iteration: [iterations, ...]. */
 static inlay_status add_scan_outputs(struct collector *collector, const program_step *step, uint32_t part,
                                      loop_items *out)
@@ -73,8 +71,6 @@ static inlay_status append_scans(struct collector *collector, const loop_items *
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ loop state */
 
 static inlay_status add_loop_state(struct collector *collector, uint32_t part, loop_items *out)
 {

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ used values */
-
 static void mark_used(struct emitter *emitter, uint32_t part, uint32_t value)
 {
     if (value != INLAY_NONE)
@@ -42,8 +40,6 @@ static bool number_values(struct emitter *emitter)
     }
     return emitter->value != NULL && emitter->values != NULL;
 }
-
-/* ------------------------------------------------------------------ regions and steps */
 
 static void put_place(struct emitter *emitter, uint32_t item)
 {
@@ -127,8 +123,6 @@ static void put_steps(struct emitter *emitter)
     }
     (void)fprintf(emitter->to, "    { .kind = 0 } };\n\n");
 }
-
-/* ------------------------------------------------------------------ inputs, outputs, packed weights */
 
 /* Writes the header of a .npy file of the type and shape, version 1.0; returns its length. */
 static uint32_t npy_header(const inlay_value_info *value, char *out, size_t bytes)

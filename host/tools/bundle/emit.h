@@ -77,9 +77,9 @@ INLAY_NODISCARD inlay_status bundle_emit_header(FILE *to, const bundle_collectio
 INLAY_NODISCARD inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *collection,
                                                 const bundle_names *names, bundle_facts *facts, inlay_diag *diag);
 
-/* emit_module.c: the files of a WebAssembly module. The source defines its exports (runtime/wasm/module.h); the types are
- * declarations of TypeScript for runtime/wasm/load.mjs. weights_bytes: size of a separate file of weights, or 0. The
- * caller checks ferror(). */
+/* emit_module.c: the files of a WebAssembly module. The source defines its exports (runtime/wasm/module.h); the types
+ * are declarations of TypeScript for runtime/wasm/load.mjs. weights_bytes: size of a separate file of weights, or 0.
+ * The caller checks ferror(). */
 INLAY_NODISCARD inlay_status bundle_emit_module(FILE *to, const bundle_collection *collection,
                                                 const bundle_names *names, uint64_t weights_bytes, inlay_diag *diag);
 INLAY_NODISCARD inlay_status bundle_emit_types(FILE *to, const bundle_collection *collection, inlay_diag *diag);

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ constants */
-
 static uint64_t put_data(struct emitter *emitter, const void *data, uint64_t bytes)
 {
     static const char zeros[64];
@@ -65,8 +63,6 @@ void emit_values_of(struct emitter *emitter, const char *name, uint32_t first, u
     put_indices(emitter->to, emitter, part, list, count);
     (void)fprintf(emitter->to, " };\n");
 }
-
-/* ------------------------------------------------------------------ nodes */
 
 static bool is_plain(const inlay_attr_info *attribute)
 {
@@ -199,8 +195,6 @@ static bool put_nodes(struct emitter *emitter, uint32_t part)
     (void)fprintf(emitter->to, "    { .since_version = 0 } };\n");
     return arrays != NULL;
 }
-
-/* ------------------------------------------------------------------ values */
 
 /* Instead of an offset. */
 enum { NO_DATA = -1, LEFT_OUT = -2 };

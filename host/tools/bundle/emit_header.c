@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ names */
-
 static bool is_taken(const char *const *list, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -79,8 +77,6 @@ const char *bundle_c_type(inlay_dtype dtype)
         return NULL;
     }
 }
-
-/* ------------------------------------------------------------------ the header */
 
 void bundle_write_parameters(FILE *to, const struct graph *graph, const bundle_names *names)
 {

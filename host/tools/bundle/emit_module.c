@@ -1,5 +1,5 @@
-/* The files of a WebAssembly module in addition to its model: the description of its inputs and outputs, for the wrapper
- * in JavaScript and for TypeScript. */
+/* The files of a WebAssembly module in addition to its model: the description of its inputs and outputs, for the
+ * wrapper in JavaScript and for TypeScript. */
 #include "bundle/emit.h"
 #include "base/memory.h"
 #include <jansson.h>

@@ -11,8 +11,6 @@
 enum { MAX_ARGS = 128 };
 #define HEADER "made.h" /* in the job's folder */
 
-/* ------------------------------------------------------------------ sources */
-
 /* Writes the assembly that includes the constants and packed weights as bytes (.incbin). */
 static inlay_status write_assembly(struct maker *maker, bool prepares)
 {
@@ -93,8 +91,6 @@ static inlay_status write_sources(struct maker *maker, bool first, bool prepares
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ compiling and linking */
 
 static inlay_status compile(struct maker *maker, const char *source, const char *object)
 {
@@ -281,8 +277,6 @@ done:
     arena_deinit(&arena);
     return status;
 }
-
-/* ------------------------------------------------------------------ making a bundle */
 
 static inlay_status report_progress(const struct maker *maker, double fraction, const char *what)
 {

@@ -55,8 +55,8 @@ static bool read_report(struct maker *maker, uint32_t level, pack_report *out)
     return true;
 }
 
-/* Marks the constants that a step other than a region reads: a copy, for instance of a constant that is an output, or of
- * the initial state of a Loop. */
+/* Marks the constants that a step other than a region reads: a copy, for instance of a constant that is an output, or
+ * of the initial state of a Loop. */
 static void mark_copied(struct maker *maker, const bundle_operation *operation)
 {
     for (uint32_t i = 0; i < operation->in_count; i++)
@@ -102,7 +102,7 @@ static bool find_unread(struct maker *maker, const unsigned char *fates)
     return maker->facts.unread != NULL;
 }
 
-/* ------------------------------------------------------------------ selection of packed weights
+/* Selection of packed weights.
  *
  * Either a constant is in the program, or all weights packed from it are, at every level. Packed weights that are in
  * the program in addition to their constant only make the start faster. */
@@ -311,7 +311,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ memory of runs
+/* Memory of runs.
  *
  * For one report: its packs, and the constants that are also read unpacked. */
 
@@ -339,8 +339,6 @@ static bool count_memory(struct maker *maker, const pack_report *report)
     maker->job->memory_bytes = bytes > maker->job->memory_bytes ? bytes : maker->job->memory_bytes;
     return good;
 }
-
-/* ------------------------------------------------------------------ reports */
 
 /* Reads the reports of `count` runs, one for each level. Returns their number; 0: one could not be read. */
 static uint32_t read_reports(struct maker *maker, uint32_t count, pack_report *list, uint64_t *levels)

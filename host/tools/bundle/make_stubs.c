@@ -23,8 +23,6 @@ static void write_native(const struct maker *maker, FILE *file)
     (void)fprintf(file, "    .section .note.GNU-stack,\"\",%%progbits\n");
 }
 
-/* ------------------------------------------------------------------ WebAssembly: the types of functions must match */
-
 static const char *wasm_type(char letter)
 {
     return letter == 'i' ? "i32" : letter == 'I' ? "i64" : letter == 'f' ? "f32" : letter == 'F' ? "f64" : "v128";
@@ -38,8 +36,8 @@ static void write_types(FILE *file, const char *letters, size_t count)
     (void)fputc(')', file);
 }
 
-/* A function that calls `calls`, with the address of a zero byte and the name of the part unless `plain`, or of the name
- * alone, and returns `result`. */
+/* A function that calls `calls`, with the address of a zero byte and the name of the part unless `plain`, or of the
+ * name alone, and returns `result`. */
 static void write_wasm_stub(FILE *file, const provider_part *part, const char *calls, bool plain, uint32_t offset,
                             int result)
 {

@@ -12,8 +12,6 @@
 #define WEIGHTS "whole.weights"
 enum { GAP = 64 }; /* zero bytes after the constants, and after the packed weights */
 
-/* ------------------------------------------------------------------ weights */
-
 uint64_t maker_weights_bytes(const struct maker *maker)
 {
     return maker->job->data_bytes + 2 * (uint64_t)GAP;
@@ -58,8 +56,6 @@ static bool append(struct maker *maker, const char *folder, const char *name, si
         (void)fclose(from);
     return good;
 }
-
-/* ------------------------------------------------------------------ the module and its other files */
 
 inlay_status maker_link_wasm(struct maker *maker, bool is_module, const char *output)
 {

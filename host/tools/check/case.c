@@ -45,8 +45,6 @@ bool case_attr(op_case *entry, const inlay_attr_info *attr)
     return true;
 }
 
-/* ------------------------------------------------------------------ elements */
-
 static float random_float(uint64_t *state)
 {
     return (float)((double)(random_bits(state) >> 40) / (double)(1 << 23) * 2.0 - 2.0);
@@ -181,8 +179,6 @@ inlay_status case_fill(op_case *entry, uint64_t seed)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ text */
-
 static size_t add(char *text, size_t bytes, size_t used, const char *format, ...)
 {
     va_list args;
@@ -248,8 +244,6 @@ char *case_text(const op_case *entry, char *text, size_t bytes)
         used = add_attr(text, bytes, used, &entry->attrs[i]);
     return text;
 }
-
-/* ------------------------------------------------------------------ the graph */
 
 inlay_status case_import(const op_case *entry, graph_model *model)
 {

@@ -61,8 +61,6 @@ char *case_text(const op_case *entry, char *text, size_t bytes);
 void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,
                           struct arena *arena);
 
-/* ------------------------------------------------------------------ the graph */
-
 typedef struct case_instance {
     graph_model *model;
     inlay_graph snapshot;

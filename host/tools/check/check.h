@@ -75,8 +75,6 @@ typedef struct check_progress {
 /* File descriptors of a child. */
 enum { CHECK_PROGRESS_FD = 3, CHECK_REPORT_FD = 4 };
 
-/* ------------------------------------------------------------------ parent.c */
-
 typedef struct check_summary {
     uint32_t counts[CHECK_RESULTS];
 } check_summary;
@@ -86,20 +84,16 @@ typedef struct check_summary {
 INLAY_NODISCARD inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_line_fn say, void *user,
                                           check_summary *out_summary, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ ort_ep.c */
-
 /* Texts that the arguments refer to. */
 typedef struct check_ort_ep_texts {
     char plugin[PATH_MAX + 32], option[PATH_MAX + 16];
 } check_ort_ep_texts;
 
-/* Makes args check the library of an ONNX Runtime execution provider, which the plugin ort_ep opens. Heap use of its runs
- * is a warning: ONNX Runtime's interface permits it. texts lives as long as args. No code of the library runs.
+/* Makes args check the library of an ONNX Runtime execution provider, which the plugin ort_ep opens. Heap use of its
+ * runs is a warning: ONNX Runtime's interface permits it. texts lives as long as args. No code of the library runs.
  * INLAY_INVALID_ARGUMENT: it is no such library; INLAY_NOT_FOUND: it does not exist, or the plugin is not installed. */
 INLAY_NODISCARD inlay_status check_through_ort_ep(check_args *args, const char *library, check_ort_ep_texts *texts,
                                                   inlay_diag *diag);
-
-/* ------------------------------------------------------------------ child.c */
 
 /* The compiles of the plugin in this process, see engines.h. */
 struct check_compiles {
@@ -163,8 +157,6 @@ void check_warn(struct check *check, const char *name, const char *subject, cons
 INLAY_PRINTF(4, 5)
 void check_rule(struct check *check, const char *expected, const char *fix, const char *format, ...);
 
-/* ------------------------------------------------------------------ crash.c */
-
 /* Installs handlers for fatal signals, which describe the crash in *shared and end the process. */
 void crash_install_handlers(check_progress *shared);
 /* Describes the addresses in [from, from + bytes) for the report of a crash: "past the end of the workspace".
@@ -183,8 +175,6 @@ struct crash_hold {
 /* One at a time, by one thread. Between the two calls the pages are inaccessible until a thread stops at them. */
 void crash_hold_begin(struct crash_hold *here);
 void crash_hold_end(struct crash_hold *here);
-
-/* ------------------------------------------------------------------ the groups */
 
 #define GROUP(name, doc, left_out) void check_group_##name(struct check *c);
 #include "check/groups.def"

@@ -79,8 +79,6 @@ bool check_unit(struct check *check, const char *format, ...)
     return true;
 }
 
-/* ------------------------------------------------------------------ lines */
-
 /* Names come from the plugin: characters that are not printable ASCII become '?'. */
 static void plain(char *text)
 {
@@ -163,8 +161,6 @@ void check_rule(struct check *check, const char *expected, const char *fix, cons
     put(check, CHECK_FAIL, "rules", check->progress->subject, expected, fix, format, args);
     va_end(args);
 }
-
-/* ------------------------------------------------------------------ the group */
 
 /* Makes the private folder the working directory. */
 static void enter_work_folder(const check_args *args)

@@ -87,8 +87,6 @@ void coverage_report(const struct coverage *coverage, struct check *check, const
                    coverage->compared);
 }
 
-/* ------------------------------------------------------------------ the plan */
-
 struct plan {
     struct check *check;
     const struct fixture *fixture;

@@ -44,8 +44,6 @@ bool engines_may_compile(struct check *check, const loaded_provider *provider)
     return false;
 }
 
-/* ------------------------------------------------------------------ the cache */
-
 inlay_status engines_fingerprint(const loaded_provider *provider, inlay_fingerprint *out, inlay_diag *diag)
 {
     *out = (inlay_fingerprint){ .struct_size = sizeof *out };

@@ -31,8 +31,6 @@ enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0], QUICK_SHAPES = 6 };
 static const char *const second[] = { "()", "5", "3,1", "1,1,1", "2,3,5" };
 enum { SECOND_COUNT = sizeof second / sizeof second[0] };
 
-/* ------------------------------------------------------------------ reading recipes */
-
 struct generator {
     const case_source *source;
     const case_range *range;
@@ -163,8 +161,6 @@ static const char *read_attr(op_case *entry, const char *at)
     return case_attr(entry, &attribute) ? skip(at) : NULL;
 }
 
-/* ------------------------------------------------------------------ one case */
-
 static void emit_case(struct generator *generator, op_case *entry)
 {
     entry->random = generator->source->random;
@@ -247,8 +243,6 @@ static void generate_uniform(struct generator *generator, const char *first, con
     generate_from_recipe(generator, &(struct recipe){ .outputs = outputs, .inputs = text, .attrs = "" }, false);
 }
 
-/* ------------------------------------------------------------------ shapes */
-
 static bool grows(const char *inputs)
 {
     return strchr(inputs, 'n') != NULL;
@@ -287,7 +281,7 @@ static void generate_shapes(struct generator *generator, bool few)
         generate_uniform(generator, "3,5", second[i], false);
 }
 
-/* ------------------------------------------------------------------ examples at other sizes
+/* Examples at other sizes.
  *
  * Equal sizes of an example stay equal, so that dependent shapes still match. Either all sizes change, or only
  * the sizes of one value. */
@@ -379,8 +373,6 @@ static void generate_from_examples(struct generator *generator)
                     generate_resized(generator, example, example->inputs[i].dims[d], resizes[resize]);
     }
 }
-
-/* ------------------------------------------------------------------ types */
 
 static bool allows(const op_type_param *param, inlay_dtype dtype)
 {
@@ -497,8 +489,6 @@ void generate_cases(const case_source *source, const case_range *range, case_fn 
         }
     }
 }
-
-/* ------------------------------------------------------------------ operators */
 
 static void *schema_alloc(void *ctx, size_t bytes)
 {

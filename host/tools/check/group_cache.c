@@ -55,8 +55,6 @@ static void fail(struct cache_test *test, const char *expected, const char *fix,
     check_fail(test->check, "cache", test->provider->name, expected, fix, "%s: %.400s", what, got);
 }
 
-/* ------------------------------------------------------------------ the fingerprint */
-
 /* out: [INLAY_MAX_FINGERPRINT_BYTES] */
 static bool read_fingerprint(struct cache_test *test, const loaded_provider *provider, char *out, uint64_t *out_bytes)
 {
@@ -100,8 +98,6 @@ static bool check_fingerprint(struct cache_test *test)
              "fingerprint", "it was another one in the process of group 'open'");
     return !test->failed;
 }
-
-/* ------------------------------------------------------------------ blobs */
 
 /* Compiles a graph for some threads with the probe's blob and runs it with the elements of a case. */
 static inlay_status run_graph(struct cache_test *test, const case_instance *built, uint32_t threads,

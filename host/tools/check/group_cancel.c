@@ -122,8 +122,6 @@ static bool try_source(void *user, const case_source *source)
     return search->best_ms < ENOUGH_MS;
 }
 
-/* ------------------------------------------------------------------ cancelling */
-
 struct canceller {
     uint32_t word;   /* the flag that cancels the run */
     double after_ms; /* delay before the flag is set */

@@ -31,8 +31,6 @@ static void fail(struct control_test *test, const char *expected, const char *fi
     check_fail(test->check, "control", test->provider->name, expected, fix, "%s", got);
 }
 
-/* ------------------------------------------------------------------ extensions by name */
-
 static const void *find_extension(const struct control_test *test, const char *name)
 {
     const inlay_provider *table = test->provider->table;
@@ -64,8 +62,6 @@ static void check_names(struct control_test *test)
     }
     check_phase(test->check, "the checker");
 }
-
-/* ------------------------------------------------------------------ inlay.control/1 */
 
 static inlay_status control(const struct control_test *test, const inlay_ext_control *table, uint32_t action,
                             inlay_diag *diag)
@@ -131,8 +127,6 @@ static void check_control(struct control_test *test)
     harness_result_deinit(&want);
 }
 
-/* ------------------------------------------------------------------ compiles that are cancelled */
-
 /* Every function of the requests may be NULL. */
 static void check_bare(struct control_test *test)
 {
@@ -175,8 +169,6 @@ static void check_cancelled(struct control_test *test)
              "%llu blocks after %d cancelled compiles, most allocated at offset %s of the file",
              (unsigned long long)left, CANCELLED_COMPILES, at);
 }
-
-/* ------------------------------------------------------------------ the group */
 
 static bool take_case(void *user, op_case *entry)
 {

@@ -13,8 +13,6 @@
 
 enum { BYTES = 4096 + 64, BUFFERS = 3, GATE_MS = 20, PATIENCE_MS = 10000 };
 
-/* ------------------------------------------------------------------ list and description */
-
 typedef struct device_count {
     struct check *check;
     const inlay_provider *provider;
@@ -148,8 +146,6 @@ static inlay_domain_info check_description(struct check *check, const loaded_pro
     return domains[0];
 }
 
-/* ------------------------------------------------------------------ copies and fences of other providers */
-
 struct device_test {
     struct check *check;
     device_link link;
@@ -273,8 +269,6 @@ static void check_failed_fence(struct device_test *test)
     timeline_destroy(done.timeline);
     timeline_destroy(gate.timeline);
 }
-
-/* ------------------------------------------------------------------ mapped and shared memory */
 
 /* Writes through a mapping of a buffer; the device must read the same bytes. */
 static void check_map(struct device_test *test)

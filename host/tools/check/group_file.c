@@ -58,8 +58,6 @@ static void check_header(const elf_file *file)
         check_pass(file->check, "file", "type", "a shared object for this machine");
 }
 
-/* ------------------------------------------------------------------ symbols */
-
 static void check_symbols(const elf_file *file)
 {
     GElf_Shdr header;
@@ -103,8 +101,6 @@ static void check_symbols(const elf_file *file)
                    "call the host through the table that inlay_plugin_open receives, and link the kit statically",
                    "it needs %s", wanted);
 }
-
-/* ------------------------------------------------------------------ the dynamic section */
 
 static void check_path(const elf_file *file, const char *kind, const char *path)
 {
@@ -166,8 +162,6 @@ static void check_dynamic(const elf_file *file)
     else
         check_pass(file->check, "file", "relocations", "none in code");
 }
-
-/* ------------------------------------------------------------------ segments */
 
 static void check_segments(const elf_file *file)
 {

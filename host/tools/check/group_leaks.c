@@ -83,8 +83,6 @@ static void release_cases(struct selected_cases *selected)
     }
 }
 
-/* ------------------------------------------------------------------ cycles */
-
 /* Compiles, specialises, runs and releases a case. The statuses do not matter here. */
 static void run_case(const struct selected_cases *selected, const loaded_provider *provider, uint32_t i)
 {
@@ -197,8 +195,6 @@ static void check_cycles(const struct selected_cases *selected, uint32_t index, 
         report_libraries(selected->check, subject, in_use, heap_in_use(), cycles);
     report_process(selected->check, subject, &before, &after, cycles);
 }
-
-/* ------------------------------------------------------------------ loops of one call */
 
 /* A loop over one function of the provider. */
 struct call_loop {
@@ -367,8 +363,6 @@ static void check_loops(const struct selected_cases *selected, uint32_t index, c
     check_phase(selected->check, "the checker");
 }
 
-/* ------------------------------------------------------------------ failing allocations */
-
 static void check_failures(const struct selected_cases *selected, uint32_t index, const char *name)
 {
     heap_counts left;
@@ -388,8 +382,6 @@ static void check_failures(const struct selected_cases *selected, uint32_t index
     left = heap_read_counts();
     report_heap(selected->check, subject, &left, (uint32_t)n < 8 ? (uint32_t)n + 1 : 8);
 }
-
-/* ------------------------------------------------------------------ unloading */
 
 /* A thread that runs a case, and ends after the plugin was unmapped: destructors of thread-local variables run then. */
 struct survivor {

@@ -1,5 +1,5 @@
-/* Device buffers at their limits: requests that are too large, hints of later hosts, copies of different sizes, mappings
- * of a part of a buffer, and imported file descriptors. */
+/* Device buffers at their limits: requests that are too large, hints of later hosts, copies of different sizes,
+ * mappings of a part of a buffer, and imported file descriptors. */
 #include "base/provider_calls.h"
 #include "check/harness.h"
 #include "threads/fence.h"
@@ -55,8 +55,6 @@ static void release(struct memory_test *test, inlay_buffer *buffer)
     buffer->handle = 0;
 }
 
-/* ------------------------------------------------------------------ allocation */
-
 static void check_limits(struct memory_test *test)
 {
     static const uint64_t sizes[] = { UINT64_C(1) << 62, UINT64_MAX - 10, UINT64_MAX };
@@ -92,8 +90,6 @@ static void check_hints(struct memory_test *test)
     if (status == INLAY_OK)
         release(test, &buffer);
 }
-
-/* ------------------------------------------------------------------ copies */
 
 /* Copies min(source.bytes, target.bytes) bytes, also to an offset; the elements have the stride of a later host. */
 static void check_sizes(struct memory_test *test, const inlay_buffer *whole)
@@ -151,8 +147,6 @@ static void check_sizes(struct memory_test *test, const inlay_buffer *whole)
     }
 }
 
-/* ------------------------------------------------------------------ mappings */
-
 static void check_map(struct memory_test *test, const inlay_buffer *whole)
 {
     const inlay_provider *table = test->link.provider->table;
@@ -185,8 +179,6 @@ static void check_map(struct memory_test *test, const inlay_buffer *whole)
              "add offset to the address; copy the contents if access has INLAY_MAP_READ", "%s",
              same ? "the buffer has other contents after unmap" : "the mapping has other bytes");
 }
-
-/* ------------------------------------------------------------------ imported file descriptors */
 
 static int count_files(void)
 {
@@ -238,8 +230,6 @@ static bool import_file(struct memory_test *test, uint32_t ownership)
     }
     return status != INLAY_UNSUPPORTED;
 }
-
-/* ------------------------------------------------------------------ the group */
 
 static void try_domain(struct memory_test *test)
 {

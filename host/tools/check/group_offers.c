@@ -62,8 +62,6 @@ static bool take_source(void *user, const case_source *source)
     return pool->count < MAX_POOL;
 }
 
-/* ------------------------------------------------------------------ graphs */
-
 /* Changes a copy of a case at random and returns how much of its shapes the graph states (CASE_SIZES ...). The caller
  * skips cases that the host then refuses. */
 static uint32_t mutate(op_case *entry, uint64_t *state)
@@ -143,8 +141,6 @@ static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t
     graph_model_destroy(model);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ answers */
 
 struct assessment {
     const inlay_graph *graph;
@@ -281,8 +277,6 @@ static inlay_status collect_refusal(void *ctx, const inlay_refusal *refusal)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ one graph */
 
 struct offer_check {
     struct check *check;

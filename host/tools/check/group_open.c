@@ -58,8 +58,6 @@ static void check_size(struct check *check, const char *subject, uint64_t size, 
                    (unsigned long long)stride, (unsigned long long)size);
 }
 
-/* ------------------------------------------------------------------ providers */
-
 static void check_option(struct check *check, const char *subject, const inlay_provider *provider, uint32_t index)
 {
     const inlay_option *option = INLAY_AT(inlay_option, provider->options, provider->option_stride, index);
@@ -208,8 +206,6 @@ static void check_provider(struct check *check, const loaded_plugin *plugin, uin
                (unsigned long long)provider->struct_size);
 }
 
-/* ------------------------------------------------------------------ operators */
-
 static void *parse_alloc(void *ctx, size_t bytes)
 {
     return arena_alloc(ctx, bytes);
@@ -257,8 +253,6 @@ static void check_operator(struct check *check, const loaded_plugin *plugin, uin
                        "it is listed twice");
     }
 }
-
-/* ------------------------------------------------------------------ the plugin */
 
 static void check_plugin_table(struct check *check, const loaded_plugin *plugin)
 {

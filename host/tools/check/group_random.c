@@ -53,8 +53,6 @@ struct walk {
     bool is_known;                     /* the provider knows the operator */
 };
 
-/* ------------------------------------------------------------------ traits */
-
 static bool is_default(const op_attr *formal, const inlay_attr_info *attr)
 {
     if (!formal->has_default)
@@ -176,8 +174,6 @@ static void report_source(const struct walk *walk, const char *subject)
     (void)put_traits(walk, false, text, sizeof text, used);
     check_pass(walk->check, "random", subject, "%s", text);
 }
-
-/* ------------------------------------------------------------------ one case */
 
 INLAY_PRINTF(5, 6)
 static void report_failure(struct walk *walk, const op_case *entry, const char *expected, const char *fix,
@@ -393,8 +389,6 @@ static bool visit(struct walk *walk, op_case *entry)
     walk->pool[at] = *entry;
     return true;
 }
-
-/* ------------------------------------------------------------------ the walk */
 
 static bool take_seed(void *user, op_case *entry)
 {

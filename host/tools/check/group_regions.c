@@ -11,8 +11,6 @@
 
 enum { REGIONS = 400, QUICK_REGIONS = 60 };
 
-/* ------------------------------------------------------------------ offers */
-
 static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
 {
     struct regions *regions = ctx;
@@ -168,8 +166,6 @@ static bool choose_region(struct regions *regions, const inlay_graph *graph)
     }
     return inside >= 2;
 }
-
-/* ------------------------------------------------------------------ the region */
 
 static bool is_listed(const uint32_t *list, uint32_t count, uint32_t value)
 {

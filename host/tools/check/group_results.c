@@ -122,8 +122,6 @@ static bool run(struct tally *tally, const struct harness *harness, const harnes
     return status == INLAY_OK && result->fault[0] == '\0';
 }
 
-/* ------------------------------------------------------------------ further runs on the same provider */
-
 static void compare_variant(struct tally *tally, const struct harness *harness, const harness_options *options,
                             const harness_result *want, const char *what, const char *fix)
 {

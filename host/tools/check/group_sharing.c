@@ -49,8 +49,6 @@ static void fail(struct sharing *test, const char *expected, const char *fix, co
     check_fail(test->check, "sharing", test->subject, expected, fix, "%s", got);
 }
 
-/* ------------------------------------------------------------------ cases */
-
 static bool take_case(void *user, op_case *entry)
 {
     struct sharing *test = user;
@@ -131,8 +129,6 @@ static bool run_as_expected(struct sharing *test, const struct harness *harness,
     return !test->failed;
 }
 
-/* ------------------------------------------------------------------ two instances of a region */
-
 static void check_two_instances(struct sharing *test, const case_source *source)
 {
     const char *fix = "let specialize write to the instance only: all instances share the compiled region";
@@ -168,8 +164,6 @@ static void check_two_instances(struct sharing *test, const case_source *source)
     }
     drop_case(&test->cases[0]);
 }
-
-/* ------------------------------------------------------------------ a run in the middle of another one */
 
 struct held_run {
     const struct harness *harness;
@@ -265,8 +259,6 @@ static void check_interrupted(struct sharing *test, const case_source *source)
     drop_case(found);
 }
 
-/* ------------------------------------------------------------------ two open providers */
-
 /* Other values of the options: the next number, the other word. Texts and fractions keep their values. */
 static void choose_options(const struct sharing *test, char text[CHECK_OPTIONS][128], check_args *args)
 {
@@ -354,8 +346,6 @@ static void check_open_twice(struct sharing *test, const case_source *source)
     harness_result_deinit(&want);
     drop_case(found);
 }
-
-/* ------------------------------------------------------------------ the group */
 
 static bool try_source(void *user, const case_source *source)
 {

@@ -69,8 +69,6 @@ static bool find_expected(struct values *values, const struct harness *harness, 
     return false;
 }
 
-/* ------------------------------------------------------------------ other values in the same memory */
-
 static void check_reuse(struct values *values, const struct harness *harness)
 {
     op_case other;
@@ -104,8 +102,6 @@ static void check_reuse(struct values *values, const struct harness *harness)
         case_deinit(&other);
     }
 }
-
-/* ------------------------------------------------------------------ special values */
 
 static void report_flushed(struct values *values, const op_case *entry, const char *got)
 {
@@ -156,8 +152,6 @@ static void check_special(struct values *values, const struct harness *harness)
     case_deinit(&entry);
 }
 
-/* ------------------------------------------------------------------ constants */
-
 static void check_constant(struct values *values, const struct harness *harness, uint32_t input,
                            const harness_result *want)
 {
@@ -202,8 +196,6 @@ static void check_constants(struct values *values, const struct harness *harness
             check_constant(values, harness, i, want);
 }
 
-/* ------------------------------------------------------------------ cancelled runs */
-
 /* A cancelled run returns INLAY_CANCELLED, or INLAY_OK with a complete result. in_loops: it is cancelled when its first
  * parallel loop begins; otherwise before execute. */
 static void check_cancelled(struct values *values, const struct harness *harness, const harness_result *want,
@@ -234,8 +226,6 @@ static void check_cancelled(struct values *values, const struct harness *harness
     harness_result_deinit(&got);
 }
 
-/* ------------------------------------------------------------------ the price */
-
 /* The cost of an offer depends on the arguments only, so that assignments are the same in every process. */
 static void check_price(struct values *values, const struct harness *harness)
 {
@@ -255,8 +245,6 @@ static void check_price(struct values *values, const struct harness *harness)
         return;
     }
 }
-
-/* ------------------------------------------------------------------ one case */
 
 /* Runs all checks of a case. False: it is not offered, or does not run. */
 static bool try_form(struct values *values, const op_case *entry)
@@ -306,8 +294,6 @@ static bool try_case(void *user, op_case *entry)
         }
     return values->cases < most && values->failures == 0;
 }
-
-/* ------------------------------------------------------------------ sizes */
 
 static bool try_size(void *user, op_case *entry)
 {

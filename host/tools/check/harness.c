@@ -11,8 +11,6 @@
 
 enum { ALIGN = 64, MAX_WORKSPACE = 1 << 30, MAX_ALIGN = 1 << 21 };
 
-/* ------------------------------------------------------------------ assess and cost */
-
 static inlay_status take_offer(void *ctx, const inlay_offer *offer)
 {
     harness_answer *answer = ctx;
@@ -84,8 +82,6 @@ inlay_status harness_cost(const loaded_provider *provider, const case_instance *
     *out = (inlay_cost){ .struct_size = sizeof *out };
     return provider->table->cost(provider->state, &request, out, &diag);
 }
-
-/* ------------------------------------------------------------------ compile */
 
 void harness_check_answer(struct check *check, const loaded_provider *provider, const char *function,
                           inlay_status status, const inlay_diag *diag)
@@ -263,8 +259,6 @@ static inlay_status compile(struct harness *harness, inlay_diag *diag)
         constants_settle(&harness->constants, harness->constant_decisions);
     return status;
 }
-
-/* ------------------------------------------------------------------ specialize */
 
 /* Validates the output plans and the workspace that specialize returned. */
 static inlay_status check_plans(const struct harness *harness, inlay_diag *diag)

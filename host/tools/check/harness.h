@@ -15,7 +15,7 @@
 #include "check/loaded.h"
 #include "check/shown.h"
 
-/* ------------------------------------------------------------------ memory of a device
+/* Memory of a device.
  *
  * A tensor inside a larger buffer of the provider, with a margin on both sides. */
 
@@ -49,8 +49,6 @@ INLAY_NODISCARD inlay_status device_tensor_fill(device_link *link, const device_
 INLAY_NODISCARD inlay_status device_tensor_read(device_link *link, const device_tensor *tensor, struct arena *arena,
                                                 void **out_data, bool *out_damaged, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ assess and cost */
-
 enum { HARNESS_REFUSED, HARNESS_OFFERED, HARNESS_SILENT, HARNESS_FAILED };
 typedef struct harness_answer {
     uint32_t kind; /* HARNESS_REFUSED ... */
@@ -72,8 +70,6 @@ uint32_t harness_default_domain(const loaded_provider *provider);
 /* Reports a failure of the plugin whose status is not one of inlay/status.h, or that has no message. */
 void harness_check_answer(struct check *check, const loaded_provider *provider, const char *function,
                           inlay_status status, const inlay_diag *diag);
-
-/* ------------------------------------------------------------------ the harness */
 
 /* Several nodes of a graph, compiled as one. */
 typedef struct harness_region {

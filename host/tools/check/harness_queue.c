@@ -9,7 +9,7 @@
 
 enum { GARBAGE = 0x7f };
 
-/* ------------------------------------------------------------------ inputs that are still being copied
+/* Inputs that are still being copied.
  *
  * As in a host with several devices, copies and execute are queued behind a fence (the gate) that is signalled later.
  * The source of a copy holds garbage until then, so a provider that does not wait computes with garbage. */
@@ -126,8 +126,6 @@ void gate_close(struct run_state *run, struct gate *gate)
     timeline_destroy(gate->open.timeline);
     run->wait_count = 0;
 }
-
-/* ------------------------------------------------------------------ fences of others */
 
 static void pause_ms(long ms)
 {

@@ -29,8 +29,6 @@ void run_phase(const struct run_state *run, const char *what)
         check_phase(run->harness->check, what);
 }
 
-/* ------------------------------------------------------------------ devices */
-
 /* Creates the buffer of a tensor: the host memory itself, or a device buffer with a copy of its content. */
 inlay_status run_place_buffer(struct run_state *run, uint32_t index, uint32_t domain, const struct guarded *host,
                               inlay_buffer *out, inlay_diag *diag)
@@ -66,8 +64,6 @@ static void free_tensor(struct run_state *run, size_t index)
         call_free(provider->table, provider->state, &run->device[index].whole);
     run->device[index] = (device_tensor){ .margin = 0 };
 }
-
-/* ------------------------------------------------------------------ hooks of the run */
 
 inlay_status run_allocate_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
@@ -107,8 +103,6 @@ char *run_allocate_string(void *ctx, uint64_t bytes)
     (void)pthread_mutex_unlock(&run->lock);
     return text;
 }
-
-/* ------------------------------------------------------------------ before */
 
 static size_t element_alignment(inlay_dtype dtype)
 {
@@ -214,8 +208,6 @@ static void protect_inputs(struct run_state *run, bool read_only)
     }
 }
 
-/* ------------------------------------------------------------------ after */
-
 static inlay_status collect_output(struct run_state *run, uint32_t out_index, inlay_diag *diag)
 {
     harness_output *out = &run->result->out[out_index];
@@ -317,8 +309,6 @@ static void release(struct run_state *run)
     timeline_destroy(run->link.timeline);
     (void)pthread_mutex_destroy(&run->lock);
 }
-
-/* ------------------------------------------------------------------ the run */
 
 /* Writes the elements of the next case into the same buffers. */
 static inlay_status replace_inputs(struct run_state *run, inlay_diag *diag)

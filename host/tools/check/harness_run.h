@@ -53,15 +53,11 @@ INLAY_NODISCARD inlay_status run_place_buffer(struct run_state *run, uint32_t in
 inlay_status run_allocate_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out);
 char *run_allocate_string(void *ctx, uint64_t bytes);
 
-/* ------------------------------------------------------------------ harness_call.c */
-
 /* Calls execute once, with the waits, the binding and the workspace that the options ask for, and waits for the
  * work. */
 INLAY_NODISCARD inlay_status run_call(struct run_state *run, inlay_diag *diag);
 /* Releases the arguments of the last call. */
 void run_call_release(struct run_state *run);
-
-/* ------------------------------------------------------------------ harness_queue.c */
 
 /* Inputs that are still being copied when execute is called. */
 struct gate {

@@ -186,8 +186,6 @@ static void counted_free(void *memory)
     free(memory);
 }
 
-/* ------------------------------------------------------------------ the table of imports */
-
 struct hook {
     const char *name;
     void (*function)(void);

@@ -238,8 +238,6 @@ void loaded_destroy(loaded_provider *provider)
     *provider = (loaded_provider){ 0 };
 }
 
-/* ------------------------------------------------------------------ fixtures */
-
 bool loaded_is_whole(const inlay_operator *op)
 {
     return op->op_type != NULL && op->domain != NULL && op->signature != NULL;

@@ -18,8 +18,8 @@ typedef struct loaded_plugin {
     struct arena arena;
 } loaded_plugin;
 
-/* Calls dlopen and inlay_plugin_open and copies the description. isolated: the code of the file runs in a process of its
- * own, and handle and open are NULL. INLAY_INVALID_ARGUMENT: the description is missing or inconsistent. */
+/* Calls dlopen and inlay_plugin_open and copies the description. isolated: the code of the file runs in a process of
+ * its own, and handle and open are NULL. INLAY_INVALID_ARGUMENT: the description is missing or inconsistent. */
 INLAY_NODISCARD inlay_status loaded_open(const char *path, bool isolated, loaded_plugin *out, inlay_diag *diag);
 /* Calls shutdown, and dlclose if the plugin allows it. The caller has destroyed the providers. */
 void loaded_close(loaded_plugin *plugin);
@@ -40,8 +40,6 @@ INLAY_NODISCARD inlay_status loaded_create(const loaded_plugin *plugin, uint32_t
                                            loaded_provider *out, inlay_diag *diag);
 /* Calls quiesce and destroy; no-op on a provider that was not created. */
 void loaded_destroy(loaded_provider *provider);
-
-/* ------------------------------------------------------------------ plugins and providers of a group */
 
 enum { FIXTURE_PLUGINS = 3, FIXTURE_PROVIDERS = 16 };
 struct fixture {

@@ -38,8 +38,6 @@ static uint32_t below(const struct change *change, uint32_t count)
 
 #define PICK(change, list) ((list)[below(change, sizeof(list) / sizeof((list)[0]))])
 
-/* ------------------------------------------------------------------ sizes */
-
 /* A random input that is present, and has dims if `sized` is set. NULL: none was found. */
 static case_tensor *pick_input(const struct change *change, bool sized)
 {
@@ -149,8 +147,6 @@ static void change_rank(const struct change *change)
     }
 }
 
-/* ------------------------------------------------------------------ inputs */
-
 /* Changes one of the fixed elements, such as an axis, a size or a scale. */
 static void change_given(const struct change *change)
 {
@@ -246,8 +242,6 @@ static void change_constant(const struct change *change)
     if (tensor != NULL && tensor->dtype != INLAY_STRING)
         tensor->constant = !tensor->constant;
 }
-
-/* ------------------------------------------------------------------ attributes */
 
 static uint32_t rank_of(const op_case *entry)
 {
@@ -383,8 +377,6 @@ static void change_attr(const struct change *change)
     if (schema->attr_count > 0)
         set_attr(change, &schema->attrs[below(change, schema->attr_count)]);
 }
-
-/* ------------------------------------------------------------------ the case */
 
 /* Copies what the case borrows. */
 static bool own(op_case *entry)

@@ -1,4 +1,5 @@
-/* `inlay plugin-check --ort-ep`: the library of an ONNX Runtime execution provider is checked through the plugin ort_ep. */
+/* `inlay plugin-check --ort-ep`: the library of an ONNX Runtime execution provider is checked through the plugin
+ * ort_ep. */
 #include "check/check.h"
 #include "check/process.h"
 #include "plugin/plugin.h"

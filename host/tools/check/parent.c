@@ -61,8 +61,6 @@ static void report_line(const struct supervisor *supervisor, const check_line *l
     supervisor->report_line(supervisor->user, line);
 }
 
-/* ------------------------------------------------------------------ starting */
-
 /* Moves a descriptor to HIGH_FD or above, so that assigning the fixed numbers in the child overwrites none of them. */
 static int high_fd(int fd)
 {
@@ -174,8 +172,6 @@ static void finish(struct child *child)
     }
 }
 
-/* ------------------------------------------------------------------ reading the report */
-
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -259,8 +255,6 @@ static inlay_status wait_until_closed(const struct supervisor *supervisor, struc
         }
     }
 }
-
-/* ------------------------------------------------------------------ the end of a child */
 
 /* Reads the last line that the child printed: sanitizers and failed assertions describe the defect there. */
 static void read_last_output(const struct child *child, char *text, size_t bytes)
@@ -391,8 +385,6 @@ static inlay_status run_group(const struct supervisor *supervisor, const char *g
                                                .got = "the rest of this group: the plugin crashed too often" });
     return status;
 }
-
-/* ------------------------------------------------------------------ the folder of the children */
 
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place)
 {

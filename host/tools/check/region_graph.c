@@ -12,8 +12,6 @@ uint32_t region_roll(struct regions *regions, uint32_t sides)
     return (uint32_t)(random_bits(&regions->state) % sides);
 }
 
-/* ------------------------------------------------------------------ nodes that run alone */
-
 /* Runs a case by itself. False: it is invalid, refused, or fails; then *out needs no deinitialisation. */
 static bool run_alone(struct regions *regions, const op_case *entry, harness_result *out, uint32_t *out_flags)
 {
@@ -69,8 +67,6 @@ bool region_take_source(void *user, const case_source *source)
     generate_cases(source, &range, take_case, regions);
     return regions->count < MAX_POOL;
 }
-
-/* ------------------------------------------------------------------ connecting nodes */
 
 /* Can the input read any float value? Constants and inputs with fixed elements cannot. */
 static bool is_connectable(const case_tensor *tensor)
@@ -182,8 +178,6 @@ void region_drop_parts(struct regions *regions)
         harness_result_deinit(&regions->parts[j].result);
     regions->part_count = 0;
 }
-
-/* ------------------------------------------------------------------ the graph */
 
 static void set_input(graph_node *node, uint32_t input, uint32_t value)
 {

@@ -36,8 +36,6 @@ struct assignment {
     char path[300];      /* of the temporary plan file */
 };
 
-/* ------------------------------------------------------------------ plans of sessions */
-
 static inlay_status read_plan(const inlay_session *session, json_t **out, inlay_diag *diag)
 {
     struct strbuf text = { 0 };
@@ -171,8 +169,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ mixed runs */
-
 /* Adds one offer for each node of the unit, on the provider that the base plan assigns to it. */
 static bool add_base(const struct assignment *assignment, const struct unit *unit, json_t *offers)
 {
@@ -266,8 +262,6 @@ static void keep_only(struct assignment *assignment, uint32_t from, uint32_t to)
     for (uint32_t unit = 0; unit < assignment->count; unit++)
         assignment->units[unit].kept = unit >= from && unit < to;
 }
-
-/* ------------------------------------------------------------------ the search */
 
 /* A run in which the units [low, high) are kept differs. Finds the last unit of their shortest prefix that differs. */
 static inlay_status find_last(struct assignment *assignment, uint32_t low, uint32_t high, uint32_t *out_unit,
@@ -407,8 +401,6 @@ done:
     free(whole);
     return status;
 }
-
-/* ------------------------------------------------------------------ the result */
 
 static const struct graph *find_graph(const struct program *program, const char *path)
 {

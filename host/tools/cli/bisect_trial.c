@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ runs */
-
 void trial_end(struct trial *trial)
 {
     inlay_context_destroy(trial->context);
@@ -107,8 +105,6 @@ done:
         trial_end(out);
     return status;
 }
-
-/* ------------------------------------------------------------------ differences */
 
 inlay_status trial_compare(const struct search *search, const struct trial *a, const struct trial *b, uint32_t first,
                            struct difference *out, inlay_diag *diag)

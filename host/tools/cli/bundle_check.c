@@ -53,8 +53,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ inputs */
-
 enum { AS_RUN, WHOLE_RANGE, ENDS, DRAWS };
 
 /* Changes a random input to the kind of the draw. Integers of 8 and 16 bits are numbers, and zero points among them;
@@ -101,8 +99,6 @@ done:
     feed_deinit(&feed);
     return status;
 }
-
-/* ------------------------------------------------------------------ outputs */
 
 /* Compares output `index`. */
 static inlay_status compare(struct check *check, uint32_t index, bundle_check *out)

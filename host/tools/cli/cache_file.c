@@ -26,8 +26,6 @@ static bool folder_for(const inlay_options *options, const char *kind, char *tex
     return config_cache_folder(options, kind, text, bytes);
 }
 
-/* ------------------------------------------------------------------ export */
-
 /* Writes and hashes the same bytes; with to == NULL it only hashes. */
 struct sink {
     FILE *to;
@@ -202,8 +200,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ import */
-
 static inlay_status open_file(const char *path, FILE **out_file, inlay_diag *diag)
 {
     *out_file = fopen(path, "re");
@@ -251,8 +247,8 @@ static void read_machine(const json_t *head, cache_file_machine *out)
     out->threads = threads < 0 || threads > 4096 ? 0 : (uint32_t)threads;
 }
 
-/* Reads the heads of all parts; with `whole`, compares the parts with their checksums. Fails if a part is damaged, or if
- * no part can be used here. */
+/* Reads the heads of all parts; with `whole`, compares the parts with their checksums. Fails if a part is damaged, or
+ * if no part can be used here. */
 static inlay_status survey(FILE *from, const char *path, bool whole, cache_file_facts *out, inlay_diag *diag)
 {
     inlay_diag *reasons = calloc(CACHE_FILE_PARTS, sizeof *reasons);
@@ -414,8 +410,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ costs of another machine */
-
 inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out, inlay_diag *diag)
 {
     char costs[PATH_MAX];
@@ -465,8 +459,6 @@ done:
     close_file(from, &part);
     return status;
 }
-
-/* ------------------------------------------------------------------ check and merge */
 
 inlay_status cache_file_check(const char *path, cache_file_facts *out, inlay_diag *diag)
 {

@@ -36,8 +36,6 @@ void cache_part_deinit(cache_part *part)
     part->head = NULL;
 }
 
-/* ------------------------------------------------------------------ reading */
-
 /* Reads the first line of a part. */
 static inlay_status read_line(FILE *from, const char *path, cache_part *part, unsigned long *out_head_bytes,
                               inlay_diag *diag)

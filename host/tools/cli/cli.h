@@ -61,15 +61,11 @@ int cli_exit_code(inlay_status status);
 /* Prints json to stdout and releases it. NULL (no memory) prints an error line. Returns code, or CLI_FAILED. */
 int cli_print_json(const cli_common *common, json_t *json, int code);
 
-/* ------------------------------------------------------------------ restart.c */
-
 /* Enables crash reports for plugins, and prepares to start the program again; argv is the argument of main(). */
 void cli_restart_init(int argc, char **argv);
 /* While on, a crash in a plugin that can be quarantined starts the program again. The caller must not have printed to
  * stdout or read from stdin. */
 void cli_restart_allow(bool on);
-
-/* ------------------------------------------------------------------ progress.c */
 
 /* From this call on, Ctrl-C sets *cli_cancel() instead of ending the process; a second Ctrl-C ends it. */
 void cli_catch_interrupt(void);
@@ -82,8 +78,6 @@ bool cli_cancelled(void);
 int cli_progress(void *user, double fraction, const char *what);
 void cli_progress_enable(bool on);
 void cli_progress_clear(void); /* before other output */
-
-/* ------------------------------------------------------------------ the verbs */
 
 #define VERB(name, summary) int cmd_##name(int argc, char **argv);
 #include "cli/verbs.def"

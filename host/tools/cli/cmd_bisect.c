@@ -36,8 +36,6 @@ struct against {
     uint32_t count;
 };
 
-/* ------------------------------------------------------------------ search for the rewrite */
-
 /* The optimiser's report on one rewrite. */
 typedef struct found_rewrite {
     uint64_t number; /* from 1; 0: none */
@@ -102,8 +100,6 @@ static inlay_status find_rewrite(struct search *search, const struct trial *good
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ the verdict */
 
 struct verdict {
     const char *stage; /* "none", "pass", "region", "node", "nodes", "rounding" */

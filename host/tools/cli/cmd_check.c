@@ -51,8 +51,6 @@ static void count_graph(const struct graph *graph, struct counts *counts)
     }
 }
 
-/* ------------------------------------------------------------------ output */
-
 static uint32_t count_errors(const graph_model *model)
 {
     uint32_t count = 0;

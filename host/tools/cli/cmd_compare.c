@@ -30,8 +30,10 @@ static const char doc[] =
     "  custom:COMMAND   the number printed by COMMAND, run with the folders of A's and B's outputs (.npy)\n\n"
     "--data DIR contains <input>.npy or .pb for each input, or such folders, or .npz files, each with one or several "
     "samples; FILE.npz has an array for each input, with one sample, or with several along an additional axis or the "
-    "batch axis; each row of FILE.csv or FILE.csv:COLUMN,... is a sample; for a model with one input that takes pictures, "
-    "sound or texts, each such file is one. Without --data, inputs are random, as for inlay run. If the bound is violated, a few samples are run "
+    "batch axis; each row of FILE.csv or FILE.csv:COLUMN,... is a sample; for a model with one input that takes "
+    "pictures, "
+    "sound or texts, each such file is one. Without --data, inputs are random, as for inlay run. If the bound is "
+    "violated, a few samples are run "
     "again to find the first value that differs.\n\n"
     "Examples:\n"
     "  inlay compare model.onnx small.onnx --data samples/ --at-least 0.99\n"
@@ -99,8 +101,6 @@ static const cli_option own_options[] = {
     CLI_TWO_MODELS(compare_args, models),
     { 0 },
 };
-
-/* ------------------------------------------------------------------ pairs */
 
 /* Both values are numeric tensors. Shapes are compared after a run. */
 static bool is_comparable(const inlay_io_info *a, const inlay_io_info *b)
@@ -171,8 +171,6 @@ static inlay_status find_pairs(struct comparison *comparison, uint32_t own, inla
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 /* Before the first sample: replaces a share of rows by the cosine if all samples together have too few rows. */
 static void fit_metric(const struct comparison *comparison, struct pair *pair, const inlay_tensor_view *view)
@@ -266,8 +264,6 @@ static inlay_status open_both(struct comparison *comparison, uint32_t *out_own, 
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ output */
 
 static json_t *pair_json(const char *name, const struct agree *agree, const char *mismatch)
 {
@@ -392,8 +388,6 @@ static int report(const struct comparison *comparison)
                 comparison->args->metric == AGREE_kl ? "at most" : "at least", comparison->args->at_least);
     return all_hold ? CLI_OK : CLI_FAILED;
 }
-
-/* ------------------------------------------------------------------ the first difference */
 
 static void end_runs(struct comparison *comparison)
 {

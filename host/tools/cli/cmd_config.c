@@ -32,8 +32,6 @@ typedef struct show_args {
     bool yaml, schema;
 } show_args;
 
-/* ------------------------------------------------------------------ the table */
-
 static bool is_plain(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
@@ -97,8 +95,6 @@ static void print_table(const inlay_options *options, const show_args *args)
         (void)printf("  %s\n", setting.origin);
     }
 }
-
-/* ------------------------------------------------------------------ YAML */
 
 /* A folder as an absolute path, because a file cannot refer to the working directory. */
 static void print_path(const char *path, size_t bytes)
@@ -174,8 +170,6 @@ static void print_yaml(const inlay_options *options, const show_args *args)
     }
 }
 
-/* ------------------------------------------------------------------ JSON */
-
 static json_t *text_json(const char *text)
 {
     json_t *json = json_string(text);
@@ -197,8 +191,6 @@ static json_t *settings_json(const inlay_options *options, const show_args *args
     }
     return json_pack("{s:o}", "settings", list);
 }
-
-/* ------------------------------------------------------------------ JSON schema */
 
 static json_t *one_of(json_t *first, json_t *second)
 {
@@ -303,8 +295,6 @@ static json_t *schema_json(void)
                      properties, "patternProperties", "^[A-Za-z][A-Za-z0-9_-]*(#[A-Za-z0-9_-]+)?\\.[a-z][a-z0-9_]*$",
                      any_scalar(), "additionalProperties", 0);
 }
-
-/* ------------------------------------------------------------------ inlay config check */
 
 typedef struct check_args {
     const char **files; /* [file_count] */
@@ -420,8 +410,6 @@ static int check(int argc, char **argv)
     free(args.files);
     return code;
 }
-
-/* ------------------------------------------------------------------ the verb */
 
 static error_t take_name(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {

@@ -64,8 +64,6 @@ static bool finish(void *user, struct argp_state *state)
     return !args->list;
 }
 
-/* ------------------------------------------------------------------ fixes */
-
 struct fix_result {
     uint32_t count; /* findings that were fixed */
     uint64_t bytes; /* size of the written file */
@@ -123,8 +121,6 @@ done:
     scratch_remove(&scratch);
     return status;
 }
-
-/* ------------------------------------------------------------------ output */
 
 static const char *node_of(const doctor_finding *finding)
 {

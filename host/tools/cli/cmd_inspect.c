@@ -74,8 +74,6 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-/* ------------------------------------------------------------------ counting */
-
 /* Adds an entry for the node; merge_ops() counts those of the same operator. */
 static void count_op(struct summary *summary, const graph_node *node)
 {
@@ -178,8 +176,6 @@ static struct summary summarize(const graph_model *model)
     return summary;
 }
 
-/* ------------------------------------------------------------------ types of inputs and outputs */
-
 static const char *kind_text(uint32_t kind)
 {
     static const char *const kinds[] = { "?", "tensor", "sequence", "optional", "map" };
@@ -254,8 +250,6 @@ static json_t *value_to_json(const graph_model *model, const graph_value *value)
         (void)json_object_set_new(json, "has_default", json_true());
     return json;
 }
-
-/* ------------------------------------------------------------------ output */
 
 static void write_out(void *ctx, const char *text, size_t bytes)
 {

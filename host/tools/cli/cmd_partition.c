@@ -43,8 +43,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the table */
-
 static const char *text_at(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));

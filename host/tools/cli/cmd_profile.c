@@ -55,8 +55,6 @@ static bool finish(void *user, struct argp_state *state)
     return false;
 }
 
-/* ------------------------------------------------------------------ runs */
-
 /* Runs for the given time, at most `runs` times, after two warm-up runs. *out_best_ms is the shortest time in
  * milliseconds. */
 static inlay_status run_for(inlay_context *context, bool profiled, double seconds, uint32_t runs, double *out_best_ms,
@@ -80,7 +78,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the peak of the machine
+/* The peak of the machine.
  *
  * A matrix multiplication that fits in the caches gives the peak of operations, a sum of tensors that does not fit
  * gives the peak of bytes. Both use the same providers and threads as the profile. */
@@ -219,8 +217,6 @@ static void measure_peaks(const inlay_options *from, inlay_profile_options *out)
     out->peak_half_flops_per_s = halves > 0 ? 2.0 * 512 * 512 * 512 / halves : 0;
     out->peak_bytes_per_s = sum > 0 ? 3.0 * (16 << 20) * sizeof(float) / sum : 0;
 }
-
-/* ------------------------------------------------------------------ files */
 
 static void write_file(void *user, const char *text, size_t bytes)
 {

@@ -238,8 +238,6 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-/* ------------------------------------------------------------------ output */
-
 static json_t *report_json(const struct quantize_flags *command, const quantize_report *report)
 {
     json_t *layers = json_array();

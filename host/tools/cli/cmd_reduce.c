@@ -41,8 +41,6 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-/* ------------------------------------------------------------------ attempts */
-
 struct reduce_search {
     const reduce_args *args;
     const struct scratch *scratch;
@@ -147,8 +145,6 @@ static reduce_answer try_part(void *ctx, const uint32_t *list, uint32_t count, i
     search->left = count;
     return REDUCE_FAILS;
 }
-
-/* ------------------------------------------------------------------ the search */
 
 /* All nodes that can be removed. Constant nodes are excluded: they are kept with their consumers. */
 static inlay_status list_nodes(struct reduce_search *search, struct reduction *reduction, inlay_diag *diag)

@@ -123,8 +123,6 @@ static bool is_random(case_state *state)
     return state->kind == RANDOM;
 }
 
-/* ------------------------------------------------------------------ one data set */
-
 static uint32_t count_files(const char *dir, const char *what)
 {
     char path[4096];
@@ -204,8 +202,6 @@ done:
     arena_deinit(&arena);
     return status;
 }
-
-/* ------------------------------------------------------------------ one case */
 
 /* Creates one session and runs all data sets. *out_created: was the session created? */
 static inlay_status run_sets(test_run *run, case_state *state, bool *out_created, inlay_diag *diag)

@@ -303,8 +303,6 @@ void cli_common_deinit(cli_common *common)
     *common = (cli_common){ 0 };
 }
 
-/* ------------------------------------------------------------------ sessions */
-
 static void print_log(void *user, uint32_t level, const char *text)
 {
     static const char *const words[] = { "error", "warning", "info", "debug" };
@@ -364,8 +362,6 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
                 folder);
     return status;
 }
-
-/* ------------------------------------------------------------------ failures */
 
 int cli_exit_code(inlay_status status)
 {

@@ -24,8 +24,6 @@ static const char *text_of(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
-/* ------------------------------------------------------------------ times of nodes */
-
 /* The time of the node according to the chosen offer. */
 static double chosen_ns(const json_t *node)
 {
@@ -93,8 +91,6 @@ static void assign_times(struct doctor *doctor, const struct graph *graph, const
                          times, measured);
 }
 
-/* ------------------------------------------------------------------ the opset */
-
 /* Finds operators that the model expands, because they are newer than its opset, and that the optimiser has fused. */
 static void check_opset(struct doctor *doctor, const json_t *nodes)
 {
@@ -125,8 +121,6 @@ static void check_opset(struct doctor *doctor, const json_t *nodes)
                          (int)json_integer_value(json_object_get(entry, "since")));
     json_decref(seen);
 }
-
-/* ------------------------------------------------------------------ regions */
 
 static graph_node *find_node(const struct graph *graph, const char *name)
 {
@@ -227,8 +221,6 @@ static void check_split(struct doctor *doctor, const json_t *graph, size_t at, d
     }
 }
 
-/* ------------------------------------------------------------------ attention */
-
 struct near_misses {
     struct doctor *doctor;
     json_t *times; /* as collect_times() collects them for the main graph */
@@ -264,8 +256,6 @@ static inlay_status find_spelled_attention(struct doctor *doctor, const char *pa
     args.user = &near;
     return inlay_optimize(path, common->options, &args, diag);
 }
-
-/* ------------------------------------------------------------------ all costs */
 
 inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const struct feed *given, double seconds,
                                cli_common *common, doctor_costs *out, inlay_diag *diag)

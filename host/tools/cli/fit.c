@@ -27,8 +27,6 @@ typedef struct fit_line {
     size_t bytes;
 } fit_line;
 
-/* ------------------------------------------------------------------ lines that are no table */
-
 /* Columns of UTF-8 text: continuation bytes have none, nor have the sequences of colours, ESC [ ... m. */
 static int columns_of(const char *text, size_t bytes)
 {
@@ -78,8 +76,6 @@ static void wrap(fit_line line, int left, int width, FILE *to)
     (void)fprintf(to, "%.*s", (int)lead, line.text);
     wrap_words(line, lead, (int)lead, left, width, to);
 }
-
-/* ------------------------------------------------------------------ tables */
 
 /* A part of all lines of a table between columns that are blank in each of them. */
 struct segment {
@@ -429,8 +425,6 @@ static void print_table(struct table *table, int width, bool colours, FILE *to)
     }
 }
 
-/* ------------------------------------------------------------------ text */
-
 static fit_line *lines_of(const char *text, size_t bytes, size_t *out_count)
 {
     const char *end = text + bytes;
@@ -506,8 +500,6 @@ void fit_text(const char *text, size_t bytes, int width, bool colours, FILE *to)
     }
     free(lines);
 }
-
-/* ------------------------------------------------------------------ standard output */
 
 static int collected = -1; /* the file behind descriptor 1 while output is collected */
 static int real = -1;      /* the descriptor that it replaced */

@@ -10,7 +10,10 @@ error_t feed_take_input(const cli_option *option, void *field, char *arg, struct
 
     (void)option;
     if (strchr(arg, '=') == NULL)
-        argp_failure(state, CLI_USAGE, 0, "--input %s: expected NAME=FILE.npy, .npz, .pb or .csv, NAME=1,2,3 or NAME=random", arg);
+        argp_failure(state, CLI_USAGE, 0,
+                     "--input %s: expected NAME=FILE.npy, .npz, .pb or .csv, NAME=1,2,3 or "
+                     "NAME=random",
+                     arg);
     if (!LIST_GROW(feed->specs, feed->spec_count))
         return ENOMEM;
     feed->specs[feed->spec_count++] = arg;

@@ -38,8 +38,6 @@ static void note(quant_report *report, int kind, const char *name, uint64_t coun
     report->found[kind].bytes += bytes;
 }
 
-/* ------------------------------------------------------------------ helpers */
-
 static bool is_op(const graph_node *node, const char *op_type)
 {
     return strcmp(node->info.op_type.data, op_type) == 0;
@@ -69,8 +67,6 @@ static int64_t elements_of(const inlay_value_info *value)
         count *= value->dims[d].value; /* the loader has checked them */
     return count;
 }
-
-/* ------------------------------------------------------------------ each kind */
 
 static bool is_half(float x)
 {
@@ -233,8 +229,6 @@ bool quant_inspect(const graph_model *model, quant_report *out)
         note(out, QUANT_UNUSED, out->unused[i].node, 1, 0);
     return ok;
 }
-
-/* ------------------------------------------------------------------ output */
 
 void quant_print(const quant_report *report)
 {

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ stages */
-
 /* State of stages_find(). */
 struct finder {
     const json_t *main; /* main graph of the explanation */
@@ -141,8 +139,6 @@ void stages_deinit(struct stages *stages)
     free(stages->list);
     *stages = (struct stages){ 0 };
 }
-
-/* ------------------------------------------------------------------ globs */
 
 void stages_free_names(char **names, uint32_t count)
 {

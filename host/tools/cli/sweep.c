@@ -13,8 +13,6 @@ enum { MOST_CANDIDATES = 3 };             /* that are measured again */
 /* If the median of a batch exceeds the latency limit by this factor, larger batches are skipped. */
 #define HOPELESS 1.2
 
-/* ------------------------------------------------------------------ points */
-
 static uint32_t axis_of(const sweep_args *args, sweep_role role)
 {
     for (uint32_t i = 0; i < args->axis_count; i++)
@@ -68,8 +66,6 @@ static bool is_hopeless(const struct sweep *sweep, const sweep_point *point)
     }
     return false;
 }
-
-/* ------------------------------------------------------------------ one point */
 
 static inlay_status point_options(const sweep_args *args, const sweep_point *point, const cli_common *common,
                                   inlay_options **out, inlay_diag *diag)
@@ -164,8 +160,6 @@ done:
     inlay_options_destroy(own.options);
     return status;
 }
-
-/* ------------------------------------------------------------------ the search */
 
 /* Finds the model's name of each dimension that is swept. */
 static inlay_status find_symbols(sweep_args *args, inlay_diag *diag)

@@ -21,8 +21,6 @@ static uint32_t count_equals(const struct sweep *sweep)
     return count;
 }
 
-/* ------------------------------------------------------------------ the table */
-
 static void print_table(const struct sweep *sweep)
 {
     const sweep_args *args = sweep->args;
@@ -69,8 +67,6 @@ static void print_best(const struct sweep *sweep)
         (void)printf("its interval overlaps with that of %u other point%s; increase --seconds to tell them apart\n",
                      count_equals(sweep), count_equals(sweep) == 1 ? "" : "s");
 }
-
-/* ------------------------------------------------------------------ JSON, CSV */
 
 static json_t *point_json(const struct sweep *sweep, const sweep_point *point)
 {
@@ -134,8 +130,6 @@ static inlay_status write_csv(const struct sweep *sweep, inlay_diag *diag)
     }
     return output_commit(&file, NULL, diag);
 }
-
-/* ------------------------------------------------------------------ the page */
 
 /* Do the points belong to the same curve: are they equal on all axes except the first? */
 static bool same_curve(const struct sweep *sweep, const sweep_point *left, const sweep_point *right)

@@ -75,8 +75,6 @@ static void print_row(const types_table *table, const types_row *row)
     (void)puts(" |");
 }
 
-/* ------------------------------------------------------------------ queries */
-
 /* Does an optimiser pass expand the operator into others? */
 static bool is_expanded(const case_source *source)
 {

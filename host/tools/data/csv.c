@@ -32,8 +32,6 @@ const char *csv_columns(const char *path)
     return end != NULL && *end == ':' ? end + 1 : NULL;
 }
 
-/* ------------------------------------------------------------------ reading */
-
 struct reader {
     const char *path;
     char *at; /* the text of the file, which ends in NUL; quoted cells are shortened in place */
@@ -203,8 +201,6 @@ inlay_status csv_read(const char *path, const char *const *names, uint32_t name_
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ values */
 
 /* The names of the columns, or their number, for messages. */
 static const char *columns_text(const csv_table *table, char *text, size_t bytes)

@@ -83,8 +83,6 @@ void dataset_close(struct dataset *dataset)
     free(dataset);
 }
 
-/* ------------------------------------------------------------------ arrays of one source */
-
 static bool dims_fit(const int64_t *dims, const int64_t *declared, uint32_t rank)
 {
     for (uint32_t i = 0; i < rank; i++)
@@ -380,8 +378,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ listing sources */
-
 static bool holds_inputs(const struct dataset *dataset, const char *dir)
 {
     struct arena arena = { 0 };
@@ -535,8 +531,6 @@ done:
     dataset_close(dataset);
     return status;
 }
-
-/* ------------------------------------------------------------------ loading */
 
 static inlay_status load_random(struct dataset *dataset, uint32_t i, inlay_value **values, inlay_diag *diag)
 {

@@ -24,8 +24,6 @@ void feed_deinit(struct feed *feed)
     *feed = (struct feed){ 0 };
 }
 
-/* ------------------------------------------------------------------ random contents */
-
 /* The mean of three uniform numbers: bell-shaped, in [-1, 1]. */
 static float next_float(uint64_t *state)
 {
@@ -81,8 +79,6 @@ void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
             memcpy(at, &integer, bytes); /* little-endian */
     }
 }
-
-/* ------------------------------------------------------------------ making inputs */
 
 /* An input to make. */
 struct request {

@@ -4,7 +4,7 @@
 #include "base/sha256.h"
 #include "inlay/inlay.h"
 
-/* Adds kind, type, shape and elements of a value; all NaN count as equal. Elements in memory that the host cannot access
- * are left out. value may be NULL: no value. */
+/* Adds kind, type, shape and elements of a value; all NaN count as equal. Elements in memory that the host cannot
+ * access are left out. value may be NULL: no value. */
 void value_hash(struct sha256 *sha256, const inlay_value *value);
 #endif

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* ------------------------------------------------------------------ one number */
-
 /* Parses a text without a terminating NUL. *out_whole: it is an integer of at most 64 bits, *out_integer, which is 2^64
  * larger if *out_above. */
 static bool parse_number(const char *text, size_t bytes, double *out, bool *out_whole, int64_t *out_integer,
@@ -80,8 +78,6 @@ const char *literal_put(const char *text, size_t bytes, inlay_dtype dtype, void 
         return NULL;
     return dtype == INLAY_BOOL ? "is neither true nor false" : whole ? "is out of range" : "is no integer";
 }
-
-/* ------------------------------------------------------------------ lists */
 
 /* An element of a list: a part of the source, or for a string with escapes a copy in `texts`. */
 struct element {

@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ files */
-
 inlay_status value_from_datum(const model_datum *datum, inlay_dtype dtype, inlay_value **out_value, inlay_diag *diag)
 {
     inlay_value **items = NULL;
@@ -266,8 +264,6 @@ inlay_status value_save(const char *dir, const inlay_io_info *info, const inlay_
     return status;
 }
 
-/* ------------------------------------------------------------------ text */
-
 char *value_type_text(const inlay_value *value, char *text, size_t bytes)
 {
     uint32_t kind = inlay_value_kind(value);
@@ -287,8 +283,6 @@ char *value_type_text(const inlay_value *value, char *text, size_t bytes)
     }
     return text;
 }
-
-/* ------------------------------------------------------------------ contents */
 
 struct statistics {
     double min, max, mean;

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ metadata */
-
 inlay_status change_metadata(graph_model *model, const char *key, const char *value, inlay_diag *diag)
 {
     graph_property *list;
@@ -42,8 +40,6 @@ inlay_status change_metadata(graph_model *model, const char *key, const char *va
     model->metadata_count = kept;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ names */
 
 bool change_has_name(const struct graph *graph, const char *name)
 {
@@ -104,8 +100,6 @@ inlay_status change_output_name(graph_model *model, const char *from, const char
 {
     return rename_value(model, model->main->outputs, model->main->output_count, "output", from, to, diag);
 }
-
-/* ------------------------------------------------------------------ sizes */
 
 /* The dimensions to fix: those of a symbol, or one axis of one value. */
 struct dim_target {
@@ -195,8 +189,6 @@ inlay_status change_dim(graph_model *model, const char *name, int64_t size, inla
     return graph_no_dim(model, "NAME or INPUT:AXIS", name, strlen(name), diag);
 }
 
-/* ------------------------------------------------------------------ constants */
-
 /* Parses one number of that type; false: not such a number. */
 static bool read_number(const char *text, inlay_dtype dtype, void *out, uint64_t *out_bytes)
 {
@@ -262,8 +254,6 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
     graph->input_count--;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ inputs that select branches */
 
 /* Whether the value depends on no input, or on *found only, which is set to the first one. */
 static bool depends_on_one(const struct graph *graph, uint32_t value, uint32_t depth, uint32_t *found)

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ lines */
-
 struct range {
     uint32_t a, a_end, b, b_end;
 };
@@ -188,8 +186,6 @@ static bool compare_parts(struct diff *diff, const lines_part *left, const lines
     return !comparison.failed;
 }
 
-/* ------------------------------------------------------------------ weights */
-
 static bool same_shape(const inlay_value_info *left, const inlay_value_info *right)
 {
     if (left->dtype != right->dtype || left->rank != right->rank || left->data_bytes != right->data_bytes ||
@@ -250,8 +246,6 @@ static bool compare_weights(struct diff *diff, const struct graph *left, const s
     names_deinit(&names);
     return ok && diff->weights != NULL;
 }
-
-/* ------------------------------------------------------------------ whole models */
 
 inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay_diag *diag)
 {

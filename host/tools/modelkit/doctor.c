@@ -34,8 +34,6 @@ const char *doctor_severity_text(doctor_severity severity)
     return severity == DOCTOR_ERROR ? "error" : severity == DOCTOR_WARNING ? "warning" : "note";
 }
 
-/* ------------------------------------------------------------------ findings */
-
 /* Replaces control characters of names, because a finding is one line. */
 static void make_line(char *text)
 {
@@ -83,8 +81,6 @@ doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph
     doctor->count++;
     return finding;
 }
-
-/* ------------------------------------------------------------------ helpers of the parts */
 
 static void count_read(struct readers *readers, uint32_t value, graph_node *node)
 {

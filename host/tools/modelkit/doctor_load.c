@@ -97,8 +97,6 @@ static bool is_fault(const graph_finding *error, graph_fault fault)
     return strcmp(error->code, code) == 0;
 }
 
-/* ------------------------------------------------------------------ files */
-
 /* Is the external file that the message names a pointer of Git LFS? */
 static bool external_is_pointer(const char *path, const char *text)
 {
@@ -140,8 +138,6 @@ static doctor_kind external_kind(const char *path, const char *text)
     return strstr(text, "external data has length") != NULL ? DOCTOR_EXTERNAL_WRONG : DOCTOR_EXTERNAL_MISSING;
 }
 
-/* ------------------------------------------------------------------ all errors */
-
 /* The kind of an error that has no code, from its message: the layers below report only text. */
 static doctor_kind kind_of_text(const char *path, const char *text)
 {
@@ -149,12 +145,9 @@ static doctor_kind kind_of_text(const char *path, const char *text)
         const char *words;
         doctor_kind kind;
     } rows[] = {
-        { "ir_version", DOCTOR_OPSET_TOO_NEW },
-        { "Git LFS pointer", DOCTOR_NOT_ONNX },
-        { "is empty", DOCTOR_NOT_ONNX },
-        { "the file is truncated", DOCTOR_FILE_CUT },
-        { "not an ONNX model", DOCTOR_NOT_ONNX },
-        { "must have the same type", DOCTOR_WRONG_TYPE },
+        { "ir_version", DOCTOR_OPSET_TOO_NEW },   { "Git LFS pointer", DOCTOR_NOT_ONNX },
+        { "is empty", DOCTOR_NOT_ONNX },          { "the file is truncated", DOCTOR_FILE_CUT },
+        { "not an ONNX model", DOCTOR_NOT_ONNX }, { "must have the same type", DOCTOR_WRONG_TYPE },
         { " takes ", DOCTOR_WRONG_TYPE }, /* "input 0 (X) is bfloat16; Conv-11 takes float there" */
     };
 

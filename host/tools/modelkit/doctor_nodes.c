@@ -9,8 +9,6 @@ enum {
     MOST_TRIPS = 64           /* largest trip count of a Loop that is worth unrolling */
 };
 
-/* ------------------------------------------------------------------ training mode */
-
 static bool is_true(const struct graph *graph, uint32_t value)
 {
     inlay_tensor_view view;
@@ -58,8 +56,6 @@ static void check_batch_norm(struct doctor *doctor, struct graph *graph, graph_n
             doctor, DOCTOR_TRAINING_BATCH_NORM, graph, node, INLAY_NONE,
             "BatchNormalization uses mean and variance of the batch: the model was exported in training mode");
 }
-
-/* ------------------------------------------------------------------ casts */
 
 /* The exact range of a number type; {0}: not a number. */
 typedef struct number_type {
@@ -150,8 +146,6 @@ static void check_cast(struct doctor *doctor, struct graph *graph, graph_node *n
     }
 }
 
-/* ------------------------------------------------------------------ loops and constants */
-
 /* Is the value true in every iteration of the Loop? */
 static bool stays_true(const struct graph *body, uint32_t value)
 {
@@ -232,8 +226,6 @@ static doctor_finding *report_matching(struct doctor *doctor, struct graph *grap
     }
     return finding;
 }
-
-/* ------------------------------------------------------------------ wide types */
 
 static bool is_wide(const struct graph *graph, uint32_t value, inlay_dtype dtype, int64_t least, bool open)
 {

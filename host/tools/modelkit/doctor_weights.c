@@ -13,8 +13,6 @@ static bool is_constant(const struct graph *graph, uint32_t value)
     return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
-/* ------------------------------------------------------------------ unused, listed as inputs */
-
 static void check_unused(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     for (uint32_t value = 0; value < graph->value_count; value++) {
@@ -55,8 +53,6 @@ static void check_inputs(struct doctor *doctor, struct graph *graph)
         finding->can_fix = large == all; /* a small one may be an intended option */
 }
 
-/* ------------------------------------------------------------------ equal ones */
-
 void doctor_check_duplicates(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     uint32_t *list = arena_array(&graph->model->arena, (size_t)graph->value_count + 1, sizeof *list), count = 0;
@@ -96,8 +92,6 @@ void doctor_check_duplicates(struct doctor *doctor, struct graph *graph, const s
         }
     }
 }
-
-/* ------------------------------------------------------------------ not finite */
 
 /* The first element that is NaN (in weights: or infinite), INT64_MAX if there is none; *out_count is their number. */
 static int64_t find_broken(const inlay_tensor_view *view, bool weight, int64_t *out_count)
@@ -152,8 +146,6 @@ static void check_finite(struct doctor *doctor, struct graph *graph, uint32_t va
                          graph->values[value].info.name.data, (long long)first);
 }
 
-/* ------------------------------------------------------------------ 64 bits */
-
 /* Do all readers of value accept int32? */
 static bool reads_as_index(const struct graph *graph, uint32_t value)
 {
@@ -201,8 +193,6 @@ static void check_integers(struct doctor *doctor, struct graph *graph, uint32_t 
         finding->can_fix = reads_as_index(graph, value);
     }
 }
-
-/* ------------------------------------------------------------------ channels of zeros */
 
 static bool is_zero(const char *at, uint64_t bytes)
 {

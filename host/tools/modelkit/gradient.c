@@ -14,8 +14,6 @@
 /* Limit of the nodes visited for all Gradients of a graph: each expansion may double the graph for the next one. */
 enum { MOST_NODES = 1 << 18 };
 
-/* ------------------------------------------------------------------ one Gradient */
-
 /* Resolves the values that attribute `name` lists; the Gradient's inputs from `first` on replace them. */
 static inlay_status resolve_names(struct gradient *gradient, const char *name, uint32_t first, bool by,
                                   uint32_t *out_count, inlay_diag *diag)

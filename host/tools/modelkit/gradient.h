@@ -8,8 +8,6 @@
 /* Replaces each Gradient by the operators that compute it; for passes_set_gradient(). */
 INLAY_NODISCARD inlay_status gradient_expand(pass_ctx *ctx, bool *out_changed);
 
-/* ------------------------------------------------------------------ between the two files */
-
 enum { GRADIENT_TERMS = 3 }; /* terms of a rule: one for each of the first inputs */
 
 struct gradient {

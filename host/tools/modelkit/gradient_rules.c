@@ -39,8 +39,6 @@ static const struct letter {
     { 'L', 1, 13, "Log" },   { 'R', 1, 13, "Sqrt" },    { 'S', 1, 7, "Sin" },    { 'X', 1, 13, "Sigmoid" },
 };
 
-/* ------------------------------------------------------------------ new nodes */
-
 static uint32_t op(struct gradient *gradient, const char *name, int64_t opset, uint32_t left, uint32_t right)
 {
     return make_value(&gradient->maker, gradient->graph, name, opset, (const uint32_t[]){ left, right },
@@ -259,8 +257,6 @@ static uint32_t compute(struct gradient *gradient, const char *term)
     }
     return stack[0];
 }
-
-/* ------------------------------------------------------------------ one node */
 
 static void add_derivative(struct gradient *gradient, uint32_t value, uint32_t by)
 {

@@ -9,8 +9,6 @@
 
 enum { SHOWN = 8 }; /* larger tensors are represented by their hash */
 
-/* ------------------------------------------------------------------ text that grows */
-
 /* A line under construction. finish() releases it. */
 struct text {
     FILE *to;
@@ -37,8 +35,6 @@ static char *finish(struct text *text, struct arena *arena)
         *character = (unsigned char)*character < ' ' || *character == 0x7f ? '?' : *character;
     return copy;
 }
-
-/* ------------------------------------------------------------------ types, tensors, attributes */
 
 static void put_dims(FILE *to, const graph_model *model, uint32_t rank, const inlay_dim *dims)
 {
@@ -181,8 +177,6 @@ char *lines_attributes(struct arena *arena, const graph_node *node)
     put_attrs(text.to, node);
     return finish(&text, arena);
 }
-
-/* ------------------------------------------------------------------ the model */
 
 static lines_part *add_part(struct lines *lines, const char *title)
 {

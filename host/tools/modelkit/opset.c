@@ -35,8 +35,6 @@ static bool number_to_input(struct conversion *conversion, const char *attr, uin
     return true;
 }
 
-/* ------------------------------------------------------------------ operators */
-
 static bool raise_axes(struct conversion *conversion)
 {
     const bool early = strcmp(conversion_op(conversion), "Squeeze") == 0 ||

@@ -62,8 +62,6 @@ static uint32_t float_constant(struct conversion *conversion, const char *suffix
     return edit_float(conversion->editor, conversion_name(conversion), suffix, (float)value);
 }
 
-/* ------------------------------------------------------------------ activations */
-
 static bool expand_hard_swish(struct conversion *conversion)
 {
     const uint32_t input = conversion_input(conversion, 0);
@@ -145,8 +143,6 @@ static bool expand_gelu(struct conversion *conversion)
                       add_op(conversion, "_half", "Mul", input, conversion_number(conversion, "_by", 0.5)), output);
 }
 
-/* ------------------------------------------------------------------ comparisons, types, shapes */
-
 static bool expand_or_equal(struct conversion *conversion, const char *strict)
 {
     const uint32_t a = conversion_input(conversion, 0), b = conversion_input(conversion, 1);
@@ -205,8 +201,6 @@ static bool expand_shape(struct conversion *conversion)
         graph_set_attr_ints(conversion->editor->graph, conversion->node, "axes", &axis, 1) != INLAY_OK;
     return true;
 }
-
-/* ------------------------------------------------------------------ normalizations */
 
 /* Adds the mean over the axes from `axis` on, which are kept with size 1. */
 static uint32_t mean_from(struct conversion *conversion, const char *suffix, uint32_t input, int64_t axis,

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ constants that become attributes */
-
 /* Element i of an integer constant. */
 static int64_t int_at(const inlay_value_info *info, int64_t i)
 {
@@ -80,8 +78,6 @@ static bool float_to_attr(struct conversion *conversion, uint32_t i, const char 
         graph_set_attr_float(conversion->editor->graph, conversion->node, attr, number) != INLAY_OK;
     return true;
 }
-
-/* ------------------------------------------------------------------ operators */
 
 static bool lower_axes(struct conversion *conversion)
 {
@@ -541,8 +537,6 @@ static bool lower_scatter(struct conversion *conversion)
         conversion->node->info.op_type = (inlay_str){ "Scatter", 7 };
     return true;
 }
-
-/* ------------------------------------------------------------------ the conversions by operator */
 
 static bool takes_axes(const char *op)
 {

@@ -28,8 +28,6 @@ bool conversion_is_one_of(const char *op, const char *const *names, size_t count
     return false;
 }
 
-/* ------------------------------------------------------------------ attributes */
-
 const inlay_attr_info *conversion_stated(const graph_node *node, const char *name)
 {
     for (uint32_t i = 0; i < node->own_attr_count; i++)
@@ -62,8 +60,6 @@ void conversion_drop_attr(struct conversion *conversion, const char *name)
     node->info.attrs = list;
     node->info.attr_count = node->own_attr_count = kept;
 }
-
-/* ------------------------------------------------------------------ inputs and outputs */
 
 uint32_t conversion_input(const struct conversion *conversion, uint32_t i)
 {

@@ -45,19 +45,13 @@ uint32_t conversion_take_output(struct conversion *conversion, const char *suffi
 /* Does the attribute have that text? otherwise: the result if it is not stated. */
 bool conversion_is_text(const graph_node *node, const char *attr, const char *text, bool otherwise);
 
-/* ------------------------------------------------------------------ opset_fit.c */
-
 /* Makes negative axes, which opset 11 introduced, non-negative. */
 bool conversion_lower_axes(struct conversion *conversion);
 /* Do all inputs have the shape of the first? */
 bool conversion_has_one_shape(struct conversion *conversion);
 
-/* ------------------------------------------------------------------ opset_lower.c */
-
 /* Converts the node to the earlier opset. False: conversion->why holds the reason. */
 bool conversion_lower(struct conversion *conversion);
-
-/* ------------------------------------------------------------------ opset_expand.c */
 
 /* Replaces the node by several operators of the earlier opset, which lacks this operator. False: not possible
  * (conversion->why may hold the reason). */

@@ -34,8 +34,6 @@ const char *const pipe_steps[] = {
     NULL,
 };
 
-/* ------------------------------------------------------------------ words of a step */
-
 inlay_status pipe_fail(pipe_chain *chain, const char *format, ...)
 {
     char text[384];
@@ -153,8 +151,6 @@ inlay_status pipe_file(pipe_chain *chain, const char *path, inlay_str *out)
     *out = (inlay_str){ text, bytes > 0 ? (uint64_t)bytes : 0 };
     return status;
 }
-
-/* ------------------------------------------------------------------ the graph */
 
 uint32_t pipe_value(pipe_chain *chain, const char *name)
 {
@@ -352,8 +348,6 @@ void pipe_target_sides(const pipe_chain *chain, int64_t out[2])
         out[i] = side > 0 ? side : 0;
     }
 }
-
-/* ------------------------------------------------------------------ steps */
 
 static const pipe_step *find_step(const char *name)
 {

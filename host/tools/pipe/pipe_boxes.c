@@ -22,8 +22,6 @@ struct detector {
     uint32_t logits;  /* the output with the scores of classes, if boxes and scores are separate; or INLAY_NONE */
 };
 
-/* ------------------------------------------------------------------ metadata */
-
 static const char *property(const pipe_chain *chain, const char *key)
 {
     for (uint32_t i = 0; i < chain->model->metadata_count; i++)
@@ -114,8 +112,6 @@ static inlay_status read_metadata(pipe_chain *chain, struct detector *detector)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ shapes */
-
 static int64_t size_of(const pipe_chain *chain, uint32_t value, uint32_t axis)
 {
     const graph_value *info = &chain->graph->values[value];
@@ -194,8 +190,8 @@ static uint32_t find_masks(const pipe_chain *chain)
     return INLAY_NONE;
 }
 
-/* Whether the first of two outputs [1, queries, 4] and [1, queries, classes] has the boxes. With four classes, the names
- * tell. */
+/* Whether the first of two outputs [1, queries, 4] and [1, queries, classes] has the boxes. With four classes, the
+ * names tell. */
 static bool has_boxes(const pipe_chain *chain, uint32_t first, uint32_t second)
 {
     return size_of(chain, first, 2) == 4 &&
@@ -331,10 +327,8 @@ static inlay_status read_shape(pipe_chain *chain, struct detector *detector, con
     return check_extra(chain, detector, width);
 }
 
-/* ------------------------------------------------------------------ nodes */
-
-/* Separate boxes and logits become one list: scores by softmax if a class more than there are labels means "none", else by
- * the logistic function. */
+/* Separate boxes and logits become one list: scores by softmax if a class more than there are labels means "none", else
+ * by the logistic function. */
 static inlay_status join_logits(pipe_chain *chain, struct detector *detector)
 {
     const bool target_has_boxes = has_boxes(chain, chain->target, detector->logits);

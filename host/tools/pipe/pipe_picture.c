@@ -171,8 +171,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ numbers */
-
 struct preset {
     const char *name;
     float mean[3], deviation[3];

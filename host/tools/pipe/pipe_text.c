@@ -3,8 +3,6 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ audio */
-
 static inlay_status want_sound(pipe_chain *chain)
 {
     static const int64_t dims[2] = { 1, -1 };
@@ -71,8 +69,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ text */
-
 inlay_status pipe_text_attr(pipe_chain *chain, graph_node *node, const char *name, inlay_str text)
 {
     const inlay_attr_info attribute = { .name = { name, strlen(name) }, .kind = INLAY_ATTR_STRING, .s = text };
@@ -136,8 +132,6 @@ static inlay_status tokenize(pipe_chain *chain)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ after the model */
 
 static inlay_status want_numbers(pipe_chain *chain)
 {

@@ -18,8 +18,6 @@ struct trial {
     float *factors; /* [channels]; NULL: all are 1 */
 };
 
-/* ------------------------------------------------------------------ factors */
-
 /* Powers of the mean magnitude, normalised to geometric mean 1. */
 static void find_factors(const struct trial *trial, const float *squares, double power)
 {
@@ -56,8 +54,6 @@ static void scale_known(const struct trial *trial, const weight_inputs *from, fl
                 (j < p ? 1 / (scale * trial->factors[from->order != NULL ? from->order[p] : p]) : scale);
         }
 }
-
-/* ------------------------------------------------------------------ trials */
 
 /* Copies evenly spread rows of the layer times the factors: [rows, channels]. */
 static int64_t pick_rows(const struct trial *trial, const struct layer *layer, float *out)

@@ -18,8 +18,6 @@ float balance_factor(float activation, float weight)
     return factor < 1.0F / 64 ? 1.0F / 64 : factor > 64 ? 64 : factor;
 }
 
-/* ------------------------------------------------------------------ values that can be balanced */
-
 static bool is_op(const graph_node *node, const char *op)
 {
     return node != NULL && strcmp(node->info.op_type.data, op) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0;
@@ -180,8 +178,6 @@ static void find_values(struct balancing *balancing)
     }
 }
 
-/* ------------------------------------------------------------------ largest magnitudes */
-
 static void note_largest(struct balanced *balanced, const inlay_tensor_view *view, int64_t count)
 {
     const uint32_t axis = balanced->axis != INLAY_NONE ? balanced->axis : view->rank - 1;
@@ -233,8 +229,6 @@ done:
     inlay_options_destroy(tapped);
     return status;
 }
-
-/* ------------------------------------------------------------------ scaling */
 
 /* Divides or multiplies the constant by the factors of its channels along the axis. */
 static void scale(struct balancing *balancing, uint32_t constant, uint32_t axis, const float *factors, bool divide)
@@ -309,8 +303,6 @@ static void balance(struct balancing *balancing, const struct balanced *balanced
     }
     free(factors);
 }
-
-/* ------------------------------------------------------------------ interface */
 
 void balancing_begin(struct balancing *balancing, graph_model *model, const layer_list *list)
 {

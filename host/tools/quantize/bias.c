@@ -45,8 +45,6 @@ bool bias_correction(const struct layer *layer, const float *weights, const int8
     return true;
 }
 
-/* ------------------------------------------------------------------ place of the bias */
-
 static double factor_of(const graph_node *node, const char *name)
 {
     const inlay_attr_info *attribute = graph_attr(node, name);

@@ -18,8 +18,6 @@ struct pass {
     inlay_diag *diag;
 };
 
-/* ------------------------------------------------------------------ passes */
-
 static void add_bounds(tensor_range *range, const float *input, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -216,8 +214,6 @@ void calibration_end(struct calibration *calibration)
     arena_deinit(&calibration->arena);
     *calibration = (struct calibration){ 0 };
 }
-
-/* ------------------------------------------------------------------ methods */
 
 static float bin_edge(const tensor_range *range, int bin)
 {

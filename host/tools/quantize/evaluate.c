@@ -33,8 +33,6 @@ struct cached_outputs {
     uint64_t bytes; /* size of the file */
 };
 
-/* ------------------------------------------------------------------ sessions */
-
 static bool is_one_of(const char *name, const char *const *names)
 {
     for (; names != NULL && *names != NULL; names++)
@@ -210,8 +208,6 @@ inlay_status subject_reopen(struct subject *subject, const char *path, const inl
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ agreement */
 
 bool evaluate_view(const inlay_value *value, inlay_tensor_view *out)
 {
@@ -451,8 +447,6 @@ const char *verdict_describe(const struct verdict *verdict, const char *what, st
                         verdict->score.high);
 }
 
-/* ------------------------------------------------------------------ the metric for text */
-
 /* Counts rows, and rows whose most probable symbol is 0. False: the output has no such rows. */
 static bool count_blanks(const inlay_value *value, uint64_t *rows, uint64_t *blanks)
 {
@@ -502,8 +496,6 @@ done:
     samples_release(set, values);
     return status;
 }
-
-/* ------------------------------------------------------------------ time */
 
 inlay_status evaluate_time(const struct samples *set, const struct subject *a, const struct subject *b, double budget_s,
                            double *out_a_ms, double *out_b_ms, inlay_diag *diag)

@@ -5,8 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ products */
-
 enum { WIDE = 16, TALL = 8 }; /* tile held in registers */
 typedef float lanes __attribute__((vector_size(WIDE * sizeof(float))));
 
@@ -63,8 +61,6 @@ static void add_product(const struct blockmul *blockmul)
         add_rest(blockmul, i, 0, blockmul->columns);
 }
 
-/* ------------------------------------------------------------------ eight bits */
-
 /* Are all weights of the channel multiples of the scale, up to rounding of the last bits? */
 static inline bool are_multiples(const float *weights, int64_t outer, int64_t step, int64_t inner, float scale)
 {
@@ -113,8 +109,6 @@ static void round_bytes(const float *weights, int64_t outer, int64_t channels, i
             }
     }
 }
-
-/* ------------------------------------------------------------------ four bits */
 
 enum { SHRINKS = 12, REFINEMENTS = 2 }; /* widths of the range that are tried; refinements of each */
 

@@ -41,8 +41,6 @@ static uint32_t rank_of(const struct layer *layer)
     return layer->graph->values[layer->weight].info.rank;
 }
 
-/* ------------------------------------------------------------------ float16 */
-
 /* Converts all weights to float16; false: one does not fit (LOW_BIT_EXACT: is not represented exactly). */
 static bool convert_float16(const struct rewrite *rewrite, uint16_t *out)
 {
@@ -80,8 +78,6 @@ static uint32_t make_float16(struct rewrite *rewrite)
     return out;
 }
 
-/* ------------------------------------------------------------------ 8 bits */
-
 uint32_t low_bit_int8(struct editor *editor, const struct layer *layer, const float *weights, int8_weights *out_bytes,
                       layer_form *form)
 {
@@ -111,8 +107,6 @@ uint32_t low_bit_int8(struct editor *editor, const struct layer *layer, const fl
     form->bytes = (uint64_t)layer->count + (uint64_t)channels * sizeof *scales;
     return out;
 }
-
-/* ------------------------------------------------------------------ 4 bits */
 
 void nibbles_free(struct nibbles *nibbles)
 {
@@ -447,8 +441,6 @@ static void replace_product(struct rewrite *rewrite)
     edit_int(rewrite->editor, node, "bits", 4);
     edit_int(rewrite->editor, node, "block_size", rewrite->how->block);
 }
-
-/* ------------------------------------------------------------------ all layers */
 
 bool low_bit_is_matrix(const struct layer *layer)
 {

@@ -94,8 +94,6 @@ static void find_sets(struct choice *choice)
     }
 }
 
-/* ------------------------------------------------------------------ the error of a set */
-
 /* Builds the model with those layers in 4 bits whose bits_of is 4; all others stay float. */
 static inlay_status build(const struct choice *choice, const uint8_t *bits_of, char *path)
 {
@@ -161,8 +159,6 @@ done:
     subject_close(&after);
     return status;
 }
-
-/* ------------------------------------------------------------------ the choice */
 
 /* The output error that 4 bits cause in the layer, per weight. */
 static double price_of(const struct choice *choice, uint32_t i)

@@ -32,8 +32,6 @@ struct collector {
     inlay_diag *diag;
 };
 
-/* ------------------------------------------------------------------ sums */
-
 /* Rows whose outer products are added to one matrix. */
 struct accumulation {
     struct operand *operand;
@@ -101,8 +99,6 @@ static inlay_status add_sample(struct collector *collector, const struct subject
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ factors */
 
 /* Computes rows from .. to of the inverse of r; the rows from `to` on are complete. */
 static void invert_rows(const float *r, int64_t n, int64_t from, int64_t to, float *u)
@@ -317,8 +313,6 @@ static inlay_status find_factors(void *user, int64_t begin, int64_t end, uint32_
             return INLAY_OUT_OF_MEMORY;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ rounds */
 
 static inlay_status run_round(struct collector *collector, int (*progress)(void *, double, const char *), void *user)
 {

@@ -239,8 +239,6 @@ static inlay_status pack_chunks(void *user, int64_t begin, int64_t end, uint32_t
     return good ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
-/* ------------------------------------------------------------------ the file */
-
 static size_t packed_bytes(const struct packing *packing)
 {
     size_t bytes = PACKED_HEADER + (size_t)packing->count * PACKED_ENTRY;

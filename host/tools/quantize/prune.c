@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ blocks */
-
 struct block {
     double contribution; /* squared weights times the importance of their input */
     int64_t at;          /* row * panels + panel; breaks ties */
@@ -95,8 +93,6 @@ static uint64_t bytes_left(const struct matrix *matrix)
     }
     return bytes;
 }
-
-/* ------------------------------------------------------------------ channels */
 
 struct pruning {
     struct editor editor;
@@ -299,8 +295,6 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
     }
     free(dead);
 }
-
-/* ------------------------------------------------------------------ the model */
 
 static void prune_blocks(struct editor *editor, const struct layer *layer, const prune_options *how, uint32_t i)
 {

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ which values */
-
 static bool is_op(const graph_node *node, const char *const *names, size_t count)
 {
     if (strcmp(node->info.domain.data, "ai.onnx") != 0)
@@ -149,8 +147,6 @@ inlay_status qdq_values(const struct graph *graph, const layer_list *list, struc
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ values */
-
 struct rewriting {
     struct editor *editor;
     struct graph *graph;
@@ -211,8 +207,6 @@ static void replace_readers(const struct rewriting *rewriting, uint32_t value, u
                 edit_input(node, k, rewriting->dequantized[value]);
     }
 }
-
-/* ------------------------------------------------------------------ layers */
 
 /* A bias as int32 in steps of the product of scales; INLAY_NONE: it does not fit 32 bits and stays float. */
 static uint32_t integer_bias(struct rewriting *rewriting, const struct layer *layer, const float *bias, float x_scale,

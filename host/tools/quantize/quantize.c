@@ -45,8 +45,6 @@ static inlay_status reopen_original(struct job *job)
     return subject_reopen(&job->before, job->args->model, job->plain, job->diag);
 }
 
-/* ------------------------------------------------------------------ the report */
-
 static const char *describe(const quantize_args *args, struct arena *arena)
 {
     if (args->mode == QUANTIZE_DYNAMIC)
@@ -128,8 +126,6 @@ static inlay_status keep_original(struct job *job, const char *why)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ only the weights */
 
 /* Data for low-bit weights, gathered by running the model. */
 typedef struct low_bit_context {
@@ -259,8 +255,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ zeros */
-
 static inlay_status prune_weights(struct job *job)
 {
     const quantize_args *args = job->args;
@@ -300,8 +294,6 @@ done:
     inlay_session_destroy(base);
     return status;
 }
-
-/* ------------------------------------------------------------------ integers */
 
 static inlay_status run_static_search(struct job *job)
 {
@@ -393,8 +385,6 @@ done:
     subject_close(&after);
     return status;
 }
-
-/* ------------------------------------------------------------------ entry point */
 
 /* Saves the original model to the scratch folder. */
 static inlay_status save_original(struct job *job)

@@ -21,8 +21,6 @@ static double max_time_ratio(const struct search *search)
     return search->args->must ? INFINITY : FASTER;
 }
 
-/* ------------------------------------------------------------------ the base */
-
 static inlay_status make_base(struct search *search)
 {
     inlay_session *session = NULL;
@@ -78,8 +76,6 @@ done:
     arena_deinit(&arena);
     return status;
 }
-
-/* ------------------------------------------------------------------ the search */
 
 /* Runs the candidate on all samples: is it faster than floats, and does it agree? */
 static inlay_status evaluate_final(struct search *search, const struct candidate *candidate, bool *out_agrees,

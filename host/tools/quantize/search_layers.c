@@ -11,8 +11,6 @@
 enum { MOST_RETRIED = 12 };            /* float layers that are tried with integers again */
 static const double LEAST_GAIN = 0.02; /* minimum gain of a layer, relative to its time with floats */
 
-/* ------------------------------------------------------------------ gains */
-
 /* Computes the gain of each layer: its time with floats minus its time with integers. If no kernel has the layer's
  * name, the gain is the layer's share of the total gain. The gain has a small minimum, because the neighbours of the
  * layer exchange integers through it. */
@@ -80,8 +78,6 @@ static int by_price(const void *a, const void *b)
                                      : (left->layer > right->layer) - (left->layer < right->layer);
 }
 
-/* ------------------------------------------------------------------ the ranking */
-
 inlay_status search_rank(struct search *search, const struct candidate *candidate, struct ranking *out)
 {
     bool *only = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *only);
@@ -112,8 +108,6 @@ inlay_status search_rank(struct search *search, const struct candidate *candidat
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ sets */
 
 static void set_floats(const struct search *search, const struct ranking *ranking, uint32_t count, bool *stays_float)
 {

@@ -72,18 +72,12 @@ uint32_t search_count_floats(const struct search *search, const struct candidate
 /* Records a candidate for the report; false: out of memory. */
 bool search_note_point(struct search *search, const char *what, const struct verdict *verdict, double ms);
 
-/* ------------------------------------------------------------------ search_ranges.c */
-
 /* Finds the best method for all values together, and whether bias correction helps; candidate->method is allocated from
  * the search's arena. */
 INLAY_NODISCARD inlay_status search_ranges(struct search *search, struct candidate *candidate, struct verdict *out);
 
-/* ------------------------------------------------------------------ search_tables.c */
-
 /* Quantizes the embedding tables of the result to 8 bits where the agreement holds and runs do not get slower. */
 INLAY_NODISCARD inlay_status search_tables(struct search *search);
-
-/* ------------------------------------------------------------------ search_layers.c */
 
 /* Cost in agreement and gain in time of a layer with integers. */
 typedef struct layer_cost {

@@ -45,8 +45,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ value by value */
-
 static bool is_unlike(const qdq_range *a, const qdq_range *b)
 {
     const float width = a->high - a->low;

@@ -48,8 +48,6 @@ static inlay_status report_progress(struct search *search, const char *what)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ descriptions */
-
 uint32_t search_count_floats(const struct search *search, const struct candidate *candidate)
 {
     uint32_t count = 0;
@@ -110,8 +108,6 @@ bool search_note_point(struct search *search, const char *what, const struct ver
     return true;
 }
 
-/* ------------------------------------------------------------------ agreement */
-
 bool search_holds(const struct search *search, const struct verdict *verdict)
 {
     return verdict_holds(verdict, search->args->goal, search->args->sure);
@@ -131,8 +127,6 @@ bool search_is_good(const struct search *search, const struct verdict *verdict)
         least += (1 - least) * MARGIN;
     return verdict_holds(verdict, least, search->args->sure);
 }
-
-/* ------------------------------------------------------------------ building */
 
 qdq_range search_range(const struct search *search, uint32_t i, uint32_t method)
 {
@@ -295,8 +289,6 @@ inlay_status search_attempt(struct search *search, const struct candidate *candi
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ the most informative samples */
 
 typedef struct sample_error {
     uint32_t sample;

@@ -19,8 +19,6 @@ struct stats {
     time_t saved;
 };
 
-/* ------------------------------------------------------------------ the key: model, samples and metric */
-
 static inlay_status hash_file(const char *path, uint64_t *io_hash, inlay_diag *diag)
 {
     static char block[1 << 16];
@@ -63,8 +61,6 @@ static inlay_status make_key(const char *model, const struct samples *set, agree
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ the file */
 
 static json_t *new_root(const char *key)
 {
@@ -147,8 +143,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ verdicts */
-
 /* JSON has no infinity and NaN: such a verdict is not stored. */
 void stats_add_verdict(struct stats *stats, uint64_t digest, const struct verdict *verdict)
 {
@@ -187,8 +181,6 @@ bool stats_verdict(const struct stats *stats, uint64_t digest, struct verdict *o
     return out->metric < AGREE_METRIC_COUNT;
 }
 
-/* ------------------------------------------------------------------ gains */
-
 bool stats_gains(const struct stats *stats, const char *const *names, uint32_t count, double *out)
 {
     for (uint32_t i = 0; stats != NULL && i < count; i++) {
@@ -206,8 +198,6 @@ void stats_add_gain(struct stats *stats, const char *name, double ns)
     if (stats != NULL && json_object_set_new(json_object_get(stats->root, "gains"), name, json_real(ns)) == 0)
         stats->changed = true;
 }
-
-/* ------------------------------------------------------------------ ranges */
 
 void stats_add_ranges(struct stats *stats, const struct calibration *calibration)
 {

@@ -11,8 +11,6 @@ void weights_bytes(const float *weights, int64_t outer, int64_t channels, int64_
     KERNEL_BEST(quantize_loops)->round_bytes(weights, outer, channels, inner, limit, out, scales);
 }
 
-/* ------------------------------------------------------------------ four bits */
-
 float weights_storable(float scale, bool halves)
 {
     uint32_t bits;

@@ -16,8 +16,6 @@ static const char style[] =
 
 enum { WIDTH = 800, HEIGHT = 360, LEFT = 60, RIGHT = 20, TOP = 36, BOTTOM = 40 };
 
-/* ------------------------------------------------------------------ Pareto front */
-
 static bool is_better(const quantize_report *report, double first, double second)
 {
     return report->agreement.metric == AGREE_kl ? first < second : first > second;
@@ -42,8 +40,6 @@ static int by_time(const void *left, const void *right)
 
     return (first->ms > second->ms) - (first->ms < second->ms);
 }
-
-/* ------------------------------------------------------------------ the drawing */
 
 struct frame {
     double low_ms, high_ms, low, high; /* ranges of the axes */
@@ -150,8 +146,6 @@ static void draw(FILE *out, const quantize_report *report)
         "class=\"front\"></i>no other is both faster and closer</span><span><i class=\"rest\"></i>others</span></p>\n",
         out);
 }
-
-/* ------------------------------------------------------------------ the page */
 
 /* The point that stands for all with its name: the chosen one, or else the fastest. *out_count is their number. */
 static const quantize_point *point_of_name(const quantize_report *report, const char *what, uint32_t *out_count)

@@ -79,8 +79,6 @@ static void append(struct writer *writer, json_t *array, json_t *value)
         writer->failed = true;
 }
 
-/* ------------------------------------------------------------------ constants */
-
 /* Adds range, mean and histogram of evenly spaced elements. */
 static void put_statistics(struct writer *writer, json_t *json, inlay_dtype dtype, const void *data, int64_t count)
 {
@@ -183,8 +181,6 @@ static void put_constant_node(struct writer *writer, json_t *json, const graph_n
         data_json(writer, value->tensor->dtype, value->tensor->data, value->tensor->bytes, count));
 }
 
-/* ------------------------------------------------------------------ values */
-
 static void put_type(struct writer *writer, json_t *json, const graph_model *model, const graph_value *value)
 {
     static const char *const kinds[] = { NULL, NULL, "sequence", "optional", "map" };
@@ -261,8 +257,6 @@ static json_t *indexes_json(struct graph_writer *graph, const uint32_t *values, 
         append(graph->writer, list, value_json_index(graph, values[i]));
     return list;
 }
-
-/* ------------------------------------------------------------------ nodes and graphs */
 
 static json_t *graph_json(struct writer *writer, const struct graph *graph, const struct graph *typed,
                           const char *path);

@@ -23,8 +23,6 @@ const page_script page_profile = { "inlay profile",
                                    { page_profile_html, page_graph_html },
                                    { page_profile_js, page_graph_js } };
 
-/* ------------------------------------------------------------------ the frame */
-
 void page_text(FILE *to, const char *text, size_t columns)
 {
     for (size_t i = 0; text[i] != '\0'; i++) {
@@ -141,8 +139,6 @@ inlay_status page_script_convert(const page_script *page, const char *from, cons
     json_decref(facts);
     return status;
 }
-
-/* ------------------------------------------------------------------ curves */
 
 enum { WIDTH = 900, HEIGHT = 340, LEFT = 70, RIGHT = 20, TOP = 30, BOTTOM = 45 };
 static const char *const colors[] = { "#2a6fdb", "#c2410c", "#1a7f37", "#8250df",

@@ -227,8 +227,6 @@ static inlay_status run_attend(const cpu_native *native, const cpu_state *state,
     return state->host->parallel_for(state->host->ctx, run, count, grain, run_range, &call);
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 /* Reads an operand in place if the elements of a row are contiguous, otherwise as a row-major copy. */
 static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, struct strides *strides)
 {

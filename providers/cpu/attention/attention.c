@@ -73,8 +73,6 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
            (!op->attention.own || mask_fits(in[4], INLAY_BOOL, in[0], in[1], why));
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 static inlay_status check_mask(const cpu_build *build, uint32_t input)
 {
     const cpu_op *op = build->op;

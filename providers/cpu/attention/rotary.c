@@ -22,8 +22,6 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
            cpu_known_rank(kit_input(node, 2), positions != NULL ? 2 : 3, positions != NULL ? 2 : 3, "input 2", why);
 }
 
-/* ------------------------------------------------------------------ the step */
-
 typedef struct rotary_step {
     cpu_native native;
     int64_t batch, heads, length, size, half;
@@ -90,8 +88,6 @@ static inlay_status run_rotary(const cpu_native *native, const cpu_state *state,
         return run_range(&call, 0, count, 0);
     return state->host->parallel_for(state->host->ctx, run, count, grain, run_range, &call);
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 /* Sets the sizes. An input of rank 3 has all heads in one row. */
 static inlay_status plan(const cpu_build *build, rotary_step *step)

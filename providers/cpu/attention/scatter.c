@@ -22,8 +22,6 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* ------------------------------------------------------------------ the step */
-
 typedef struct scatter_step {
     cpu_native native;
     int64_t batch, heads, rows, size;
@@ -58,8 +56,6 @@ static inlay_status run_scatter(const cpu_native *native, const cpu_state *state
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 static inlay_status check(const cpu_build *build)
 {

@@ -14,8 +14,6 @@ uint32_t kernel_find(const char *name)
     return KERNEL_COUNT;
 }
 
-/* ------------------------------------------------------------------ the choice */
-
 static void insert(kernel_choice *choice, uint32_t at, uint8_t kernel, double ns)
 {
     for (uint32_t i = choice->count; i > at; i--) {

@@ -52,8 +52,8 @@ typedef enum kernel_id {
     KERNEL_GROUPS,
     KERNEL_GEMM,
     KERNEL_GEMM_TERMS, /* the same by matrix tiles of bfloat16 (terms.h) */
-    KERNEL_PACKED, /* from here on: matrix multiplications */
-    KERNEL_TERMS,  /* the same by matrix tiles of bfloat16 (terms.h) */
+    KERNEL_PACKED,     /* from here on: matrix multiplications */
+    KERNEL_TERMS,      /* the same by matrix tiles of bfloat16 (terms.h) */
     KERNEL_SPARSE,
     KERNEL_BATCHED,
     /* low-bit weights, by mode of nbits_mode; assigned by their lowering, never chosen among others */
@@ -159,9 +159,9 @@ void kernel_packs_note(const cpu_build *build, uint8_t kernel);
 /* Appends the choice to the instance. */
 inlay_status kernel_remember(cpu_build *build, const kernel_choice *choice);
 
-/* Models of time (kernels_price.c, kernels/model.c): nanoseconds on KERNEL_THREADS threads, independent of the instance's threads. The
- * choice must not depend on the number of threads, because the kernel determines the order of additions, and results
- * are bit-identical for any number of threads. */
+/* Models of time (kernels_price.c, kernels/model.c): nanoseconds on KERNEL_THREADS threads, independent of the
+ * instance's threads. The choice must not depend on the number of threads, because the kernel determines the order of
+ * additions, and results are bit-identical for any number of threads. */
 enum { KERNEL_THREADS = 2, GATE_ELEMENTS = 16 };
 /* Time of the group's fused Sigmoids and Swishes (kernel_entry.gate_ns). */
 double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns);

@@ -93,8 +93,6 @@ kernel_conv_shape kernel_trim_conv(const kernel_conv_shape *window, int64_t *out
     return inner;
 }
 
-/* ------------------------------------------------------------------ operands */
-
 /* True if C of Gemm is a constant bias with one element for each column. */
 static bool is_row(const cpu_build *build, uint32_t value, int64_t columns)
 {

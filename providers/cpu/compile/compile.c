@@ -12,8 +12,6 @@
 #include "cpu/weights/sparse_weights.h"
 #include <stdio.h>
 
-/* ------------------------------------------------------------------ nodes */
-
 static void name_op(cpu_op *op, const inlay_node_info *info)
 {
     (void)snprintf(op->name, sizeof op->name, "%s", info->name.data);
@@ -117,8 +115,6 @@ done:
     free(order);
     return status;
 }
-
-/* ------------------------------------------------------------------ constants */
 
 /* Reports to the host which constants it may free: those that packs replace. */
 static void report_constants(inlay_compiled *compiled, const inlay_compile_request *request)
@@ -232,8 +228,6 @@ void cpu_release_compiled(void *state, inlay_compiled *compiled)
     (void)pthread_mutex_destroy(&compiled->lock);
     free(compiled);
 }
-
-/* ------------------------------------------------------------------ instances */
 
 /* True if the instance was built for these shapes. Its key lists the dims of all values. */
 static bool key_fits(const inlay_compiled *compiled, const inlay_instance *instance,

@@ -13,8 +13,8 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
 /* Reads the options of numerical precision (options.c). */
 void cpu_read_options(cpu_state *state, const inlay_create_args *args);
 
-/* The order in which the region's nodes are read, as indices into request->nodes, if it needs much less memory than that
- * of the request; otherwise, and without memory, NULL. Free it with free() (order.c). */
+/* The order in which the region's nodes are read, as indices into request->nodes, if it needs much less memory than
+ * that of the request; otherwise, and without memory, NULL. Free it with free() (order.c). */
 uint32_t *cpu_order_nodes(const inlay_compile_request *request);
 
 inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_state *values, uint32_t stride,
@@ -26,8 +26,8 @@ void cpu_instance_destroy(inlay_instance *instance);
 bool cpu_reads_empty_input(const cpu_build *build);
 inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group);
 
-/* Extension inlay.control/1, and the list of regions that it trims (trim.c). cpu_region_unlist() does nothing for a region
- * that was not listed. */
+/* Extension inlay.control/1, and the list of regions that it trims (trim.c). cpu_region_unlist() does nothing for a
+ * region that was not listed. */
 void cpu_region_list(inlay_compiled *compiled);
 void cpu_region_unlist(inlay_compiled *compiled);
 inlay_status cpu_control(void *state, inlay_control_args *args, inlay_diag *diag);

@@ -198,7 +198,8 @@ static void find_fft(const cpu_op *op, const struct sizes *sizes, op_work *work)
     work->winograd = work->dense = false;
 }
 
-/* The number of filter taps that are computed along an axis: kernels skip taps that are in the padding for all pixels. */
+/* The number of filter taps that are computed along an axis: kernels skip taps that are in the padding for all
+ * pixels. */
 static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
 {
     const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->first, axis + 2),

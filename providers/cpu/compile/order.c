@@ -1,5 +1,5 @@
-/* The order in which a region's nodes are read. Files of some tools list the branches of a network by turns, so that the
- * tensors of all of them are live at once. Reading one branch after another needs less memory. */
+/* The order in which a region's nodes are read. Files of some tools list the branches of a network by turns, so that
+ * the tensors of all of them are live at once. Reading one branch after another needs less memory. */
 #include "cpu/compile/compile.h"
 #include "inlay/check.h"
 

@@ -42,8 +42,6 @@ static int by_size(const void *first, const void *second)
     return first_ns < second_ns ? -1 : first_ns > second_ns;
 }
 
-/* ------------------------------------------------------------------ runs */
-
 /* An instance, its workspace, and the time of each step in each run. */
 typedef struct timed_instance {
     inlay_instance *instance;
@@ -131,8 +129,6 @@ static double timed_ns(const timed_instance *timed, uint32_t op)
     qsort(sums, timed->runs, sizeof *sums, by_size);
     return sums[timed->runs / 4];
 }
-
-/* ------------------------------------------------------------------ times */
 
 static kernel_timing *find(tuning_job *tuning, const uint64_t key[2])
 {
@@ -277,8 +273,6 @@ done:
     free(tuning.list);
     return status;
 }
-
-/* ------------------------------------------------------------------ listing */
 
 /* The reason why a Winograd kernel was rejected, or any other remark on the choice. */
 static const char *say_why(const cpu_state *state, const kernel_choice *choice, char *text, size_t bytes)

@@ -71,8 +71,6 @@ void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *
     }
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 static void describe_layer(const cpu_build *build, const cpu_group *group, kernel_layer *layer)
 {
     const cpu_op *op = build->op;

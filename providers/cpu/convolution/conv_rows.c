@@ -154,8 +154,6 @@ static inlay_status run_conv_rows(const cpu_native *native, const cpu_state *sta
                      : state->host->parallel_for(state->host->ctx, run, units, 1, conv_units, &call);
 }
 
-/* ------------------------------------------------------------------ condition and lowering */
-
 /* Chooses the output rows of a unit and the buffer sizes. false: the buffers are too small for one row. */
 static bool cut(conv_rows *rows)
 {

@@ -1,4 +1,5 @@
-/* Fast Fourier transforms of blocks, see fft_blocks.h. Vectors run across the columns, so that all lanes have the same factor. */
+/* Fast Fourier transforms of blocks, see fft_blocks.h. Vectors run across the columns, so that all lanes have the same
+ * factor. */
 #include "cpu/convolution/fft_blocks.h"
 #include "simd/vec.h"
 #include <math.h>
@@ -43,8 +44,6 @@ VEC_INLINE complex_vec factor(const fft_block *block, int64_t i)
 {
     return (complex_vec){ vec_set(block->factors[2 * i]), vec_set(block->factors[2 * i + 1]) };
 }
-
-/* ------------------------------------------------------------------ transforms of columns */
 
 /* One step for four rows, `quarter` apart, by factors w, w^2 and w^3; lone: they are 1. */
 VEC_INLINE void four(const bool inverse, const bool lone, float *x, int64_t quarter, const complex_vec *w)
@@ -138,8 +137,6 @@ static void columns_inverse(const fft_block *block, float *x, int64_t rows, int6
             radix_4(true, block, x, row, rows, points);
     }
 }
-
-/* ------------------------------------------------------------------ blocks */
 
 /* Where column `column` of a row begins: its real part. */
 VEC_INLINE int64_t at_column(int64_t column)

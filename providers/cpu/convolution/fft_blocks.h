@@ -1,12 +1,12 @@
 /* fft_blocks.h - inner loops of convolutions by the fast Fourier transform.
  *
  * A block is a matrix [rows][columns] of complex numbers. All instruction sets use the same layout: a row consists of
- * records of the real parts, then the imaginary parts, of FFT_LANES columns. A row has an odd number of records, so that
- * the rows do not share a few sets of the cache.
+ * records of the real parts, then the imaginary parts, of FFT_LANES columns. A row has an odd number of records, so
+ * that the rows do not share a few sets of the cache.
  *
  * The transform of a block is in [columns][rows]: both axes are transformed down the columns, with a transposition
- * between. The elements of an axis stay in the order in which decimation in frequency leaves them, since products do not
- * depend on it, and the inverse (decimation in time) begins with that order.
+ * between. The elements of an axis stay in the order in which decimation in frequency leaves them, since products do
+ * not depend on it, and the inverse (decimation in time) begins with that order.
  *
  * The block of a signal of one dimension holds rows * columns consecutive samples. Its transform needs one more
  * multiplication, by `twist`, between the axes. */

@@ -89,8 +89,6 @@ static int64_t blocks_of(const fft_slice *slice, int64_t pair)
     return 2 * (slice->first + pair) + 1 < slice->conv->cut.blocks ? 2 : 1;
 }
 
-/* ------------------------------------------------------------------ the guard */
-
 typedef struct cell_tally {
     float total, energy, least; /* sums of magnitudes and squares; the smallest sum of a cell */
     bool many;
@@ -169,8 +167,6 @@ static inlay_status test_pairs(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ transforms */
-
 /* Copies n numbers to the real (part 0) or imaginary parts of a block, from position row * columns + column on. */
 static void place(const fft_block *block, float *x, int64_t position, int part, const float *from, int64_t n)
 {
@@ -226,8 +222,6 @@ static void transform_filter(const fft_conv *conv, const float *weights, float *
         place(&conv->block, x, row * conv->block.columns, 0, weights + row * width, width);
     conv->set->forward(&conv->block, x, width < conv->block.columns ? width : conv->block.columns, to);
 }
-
-/* ------------------------------------------------------------------ results */
 
 static float bias_of(const fft_slice *slice, int64_t output)
 {
@@ -405,8 +399,6 @@ static inlay_status compute_outputs(void *user, int64_t begin, int64_t end, uint
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ execution */
 
 static fft_slice slice_of(const fft_conv *conv, void *const *args, int64_t number)
 {

@@ -19,8 +19,6 @@ enum {
     MOST_SPECTRA_FLOATS = 1 << 24 /* of one pair */
 };
 
-/* ------------------------------------------------------------------ division into blocks */
-
 static bool is_line(const kernel_conv_shape *window)
 {
     return window->height == 1 && window->out_height == 1 && window->kernel[0] == 1;
@@ -101,8 +99,6 @@ bool fft_runs(const cpu_build *build, const kernel_layer *layer, const char **ou
                                         : "option winograd forbids convolution by FFT";
     return build->state->winograd;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 static void make_factors(fft_conv *conv)
 {

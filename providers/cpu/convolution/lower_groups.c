@@ -142,8 +142,6 @@ static inlay_status run_group_conv(const cpu_native *native, const cpu_state *st
     return state->host->parallel_for(state->host->ctx, run, units, grain, group_conv_units, &call);
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 /* The layout [taps][channels] if groups have one channel, otherwise panels of [group][out /
  * TILE_WIDTH][window][in][TILE_WIDTH]. */
 static bool weights_layout(const tensor_layout *weights, bool thin, tensor_layout *layout)

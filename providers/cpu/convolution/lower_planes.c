@@ -181,8 +181,6 @@ static inlay_status run_planes(const cpu_native *native, const cpu_state *state,
     return state->host->parallel_for(state->host->ctx, run, units, grain, run_range, &call);
 }
 
-/* ------------------------------------------------------------------ condition and lowering */
-
 bool planes_is_long(const kernel_conv_shape *window)
 {
     /* One row of taps and several channels: the other loop is as fast, and its copies are smaller. */

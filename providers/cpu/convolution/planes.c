@@ -127,8 +127,6 @@ KERNEL_PART(void, plane_rows, const planes_rows *r)
     any_kernel(r);
 }
 
-/* ------------------------------------------------------------------ kernels of many taps */
-
 /* Vectors of several output rows at once, and of a single one. */
 enum { LONG_VECTORS = VEC_REGISTERS >= 32 ? 4 : 2, LONE_VECTORS = 8 };
 

@@ -35,8 +35,8 @@ typedef struct planes_rows {
 
 typedef struct plane_set {
     void (*rows)(const planes_rows *r);
-    /* The same for kernels of many taps. Each row of a kernel is summed for itself, in chains; the sums do not depend on
-     * the number of output rows at once. */
+    /* The same for kernels of many taps. Each row of a kernel is summed for itself, in chains; the sums do not depend
+     * on the number of output rows at once. */
     void (*long_rows)(const planes_rows *r);
     /* output[i] = input[i * step], i < n. */
     void (*every)(const float *input, int64_t step, float *output, int64_t n);

@@ -5,7 +5,7 @@
 #include "cpu/convolution/tile_set.h"
 #include "inlay/check.h"
 
-/* ------------------------------------------------------------------ products
+/* Products.
  *
  * The sums of a block stay in registers, together with the weights of one element and the element itself. Larger
  * tiles are divided into blocks. */
@@ -251,8 +251,6 @@ static void multiply(const tile_product *p, int rows)
 }
 #endif
 
-/* ------------------------------------------------------------------ functions of the epilogue */
-
 VEC_INLINE void rows_of(const sgemm_fn fn, float alpha, float *c, int64_t c_row, int64_t rows, int64_t columns)
 {
     const vec k = vec_set(-1.44269504f * alpha);
@@ -282,7 +280,7 @@ static bool function(const sgemm_post *post, float *c, int64_t c_row, int64_t ro
     return true;
 }
 
-/* ------------------------------------------------------------------ Winograd's transforms
+/* Winograd's transforms.
  *
  * F(4x4, 3x3) with the points 0, +-A, +-B and infinity, F(2x2, 3x3) with 0, +-1 and infinity. A and B minimize the
  * error: about 1.5e-6 of the largest result for 256 channels, where the direct sum has 1e-6. */

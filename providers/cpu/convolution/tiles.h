@@ -135,8 +135,8 @@ inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel
                                 const tile_epilogue *epilogue, const cpu_place **places, uint32_t count);
 /* Replaces the input by a channels-last copy with a border of zeros; *window gets the size of the copy. */
 inlay_status tiles_add_border(cpu_build *build, kernel_conv_shape *window, cpu_place *input);
-/* A direct convolution that reads no pixel outside of its input. Offsets and steps count floats of the input. The weights
- * are panels [channels / TILE_WIDTH][tap_rows][tap_columns][depth][TILE_WIDTH]. */
+/* A direct convolution that reads no pixel outside of its input. Offsets and steps count floats of the input. The
+ * weights are panels [channels / TILE_WIDTH][tap_rows][tap_columns][depth][TILE_WIDTH]. */
 typedef struct tiles_window {
     int64_t images, rows, columns, channels; /* of the output */
     tile_image in, out;                      /* in: for one step of the output */

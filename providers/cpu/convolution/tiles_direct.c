@@ -8,8 +8,6 @@
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/read.h"
 
-/* ------------------------------------------------------------------ the border */
-
 /* Copies an image of any layout into a channels-last one with a border. */
 struct border {
     cpu_native native;
@@ -81,8 +79,6 @@ static inlay_status run_border(const cpu_native *native, const cpu_state *state,
         return border_rows(&call, 0, rows, 0);
     return state->host->parallel_for(state->host->ctx, run, rows, grain, border_rows, &call);
 }
-
-/* ------------------------------------------------------------------ the convolution */
 
 struct direct {
     cpu_native native;
@@ -226,8 +222,6 @@ static void divide(struct direct *direct, uint32_t threads)
     direct->chunk = division.chunk;
     direct->fetch = tiles <= FETCHING_TILES;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 inlay_status tiles_add_border(cpu_build *build, kernel_conv_shape *window, cpu_place *input)
 {

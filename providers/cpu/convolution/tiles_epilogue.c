@@ -13,14 +13,10 @@ const tile_set *tiles_of_cpu(void)
     return KERNEL_BEST(tiles);
 }
 
-/* ------------------------------------------------------------------ layouts */
-
 bool tiles_panel_layout(const tensor_layout *weights, tensor_layout *layout)
 {
     return layout_blocks(layout, (uint32_t)weights->rank, weights->dims, weights->rank == 4 ? "Acdb32a" : "Acb32a");
 }
-
-/* ------------------------------------------------------------------ epilogue */
 
 bool tiles_fuse_clamp(const cpu_unary *unary, tile_epilogue *epilogue)
 {

@@ -54,8 +54,6 @@ struct sample {
     float y[KINDS][(TILE_ALPHA - 2) * (TILE_ALPHA - 2)][SAMPLE];
 };
 
-/* ------------------------------------------------------------------ choice of the channels */
-
 static inlay_status measure_outputs(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct sample *sample = user;
@@ -144,8 +142,6 @@ static void pick_outputs(struct sample *sample)
     }
 }
 
-/* ------------------------------------------------------------------ operands */
-
 static void gather_weights(const struct sample *sample)
 {
     for (int64_t output = 0; output < SAMPLE; output++) {
@@ -196,8 +192,6 @@ static void make_inputs(const struct sample *sample)
     sample->input[LONE * count + lone] = BRIGHT_PIXEL;
     sample->input[INNER * count + (2 * sample->points + sample->points / 2) * sample->in + lone] = BRIGHT_PIXEL;
 }
-
-/* ------------------------------------------------------------------ execution */
 
 static void add_chunk(const struct sample *sample, int64_t first, int64_t count)
 {
@@ -253,8 +247,6 @@ static void run_kernels(struct sample *sample)
         sample->set->window_out(&back);
     }
 }
-
-/* ------------------------------------------------------------------ comparison with double */
 
 /* The result of one test image. */
 typedef struct test_image {

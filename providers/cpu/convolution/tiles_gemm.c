@@ -35,8 +35,6 @@ typedef struct gemm_call {
     sgemm_post posts[CPU_MAX_POSTS + 3];
 } gemm_call;
 
-/* ------------------------------------------------------------------ execution */
-
 static sgemm_post *append_post(gemm_call *call, sgemm_fn fn)
 {
     sgemm_post *post = &call->posts[call->job.post_count];
@@ -295,8 +293,6 @@ static inlay_status run_gemm(const cpu_native *native, const cpu_state *state, i
         return body(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, body, &call);
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 /* Panels [out / width][window][in][width]. */
 static bool panel_layout(const kernel_layer *layer, tensor_layout *packed, sgemm_job *job)

@@ -85,8 +85,6 @@ static float *failed_windows(const winograd_conv *conv, const float *v)
     return (float *)(uintptr_t)v + (conv->v_step + conv->m_step) * conv->points * conv->points;
 }
 
-/* ------------------------------------------------------------------ the guard */
-
 /* Within these bounds neither a transform nor a product can overflow, and underflow is negligible. */
 static const float MIN_SUM = 1e-16F, MAX_SUM = 1e16F; /* squares of values within the bounds are normal numbers */
 
@@ -144,8 +142,6 @@ static bool window_passes(const winograd_conv *conv, const float *const *x, weig
     return passes(conv, at, rows, columns);
 }
 
-/* ------------------------------------------------------------------ the three steps, for some windows of a block */
-
 static void transform_in(const window_call *call, float *v, int64_t begin, int64_t end)
 {
     static const float zeros[TILE_CHANNELS];
@@ -174,8 +170,6 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
         conv->set->window_in(pixels, conv->in, conv->points, v + i * conv->v_line, conv->v_step);
     }
 }
-
-/* ------------------------------------------------------------------ direct sums */
 
 enum { GROUP = 4, PART = SUM_TERMS / 9, TAPS = 9 }; /* neighbouring results; channels at a time */
 
@@ -336,8 +330,6 @@ static void transform_out(const window_call *call, const float *v, float *m, int
     }
 }
 
-/* ------------------------------------------------------------------ execution */
-
 static void select_block(window_call *call, int64_t block)
 {
     const winograd_conv *conv = call->conv;
@@ -413,8 +405,6 @@ static inlay_status run_winograd(const cpu_native *native, const cpu_state *stat
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 enum {
     NEAR_BYTES = 640 * 1024,     /* of V and M together, with the weights also in the second-level cache */
@@ -520,8 +510,6 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
             conv->epilogue.posts[post].arg += MORE;
     return cpu_emit_native(build, &conv->native, places, operand_count + MORE);
 }
-
-/* ------------------------------------------------------------------ weights */
 
 bool tiles_winograd_layout(int64_t points, int64_t in, int64_t out, tensor_layout *packed)
 {

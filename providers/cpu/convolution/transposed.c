@@ -9,8 +9,6 @@
 enum { WIDE_CHANNELS = 8, UNIT_FLOATS = 64 * 1024, UNITS_PER_THREAD = 4 };
 #define NS_OF_WORK 0.02 /* for one multiplication */
 
-/* ------------------------------------------------------------------ parsing */
-
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     uint32_t given = 0;
@@ -23,8 +21,6 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     op->window.sized = kit_attr_ints(node->info, "output_shape", &given) != NULL && given > 0;
     return true;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 /* Sets the number of units, and what each of them reads and multiplies. */
 static void cut(struct sums *sums)
@@ -48,8 +44,8 @@ static int64_t fewer_channels(const struct sums *sums)
     return half > sums->out ? half / sums->out * sums->out : half;
 }
 
-/* Chooses units whose products fit into UNIT_FLOATS and which keep all threads busy. Neighbouring units of `thin` repeat
- * products, so these units are not made small. */
+/* Chooses units whose products fit into UNIT_FLOATS and which keep all threads busy. Neighbouring units of `thin`
+ * repeat products, so these units are not made small. */
 static void choose_units(struct sums *sums, uint32_t threads)
 {
     const axis_terms *axis = &sums->axes[sums->axis];

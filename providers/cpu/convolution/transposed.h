@@ -9,8 +9,8 @@
 void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends);
 /* Parses the attributes and weights that Conv and ConvTranspose share; false: refused. */
 bool cpu_parse_window_op(const kit_node *node, cpu_op *op, kit_refusal *why);
-/* Fails if the weights of the op being lowered are not a constant of this region: a DequantizeLinear of constants may be
- * in another region. */
+/* Fails if the weights of the op being lowered are not a constant of this region: a DequantizeLinear of constants may
+ * be in another region. */
 inlay_status cpu_check_weights(const cpu_build *build);
 
 enum { TRANSPOSED_MAX_POSTS = 4 };
@@ -29,8 +29,8 @@ uint32_t transposed_fuse_posts(const cpu_group *group, transposed_epilogue *out)
 void transposed_apply_epilogue(const transposed_epilogue *epilogue, const struct sgemm_kernel *kernel, float *output,
                                int64_t n);
 
-/* Kernels that are a multiple of the stride, as one convolution for each residue modulo the stride (transposed_phases.c).
- * *out_done is false, and nothing was emitted, for others. */
+/* Kernels that are a multiple of the stride, as one convolution for each residue modulo the stride
+ * (transposed_phases.c). *out_done is false, and nothing was emitted, for others. */
 inlay_status transposed_lower_phases(cpu_build *build, const cpu_group *group, bool *out_done);
 /* Row-major images (transposed_planes.c). *out_done is false, and nothing was emitted, for other layouts. */
 inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, bool *out_done);

@@ -1,7 +1,7 @@
-/* ConvTranspose-1..22 without dilation whose kernel is a multiple of its stride, as direct convolutions (tiles_direct.c).
- * For a stride s, the outputs at positions p, p + s, p + 2s, ... along an axis (phase p) read the same kernel / s taps at
- * neighbouring inputs. So each phase is a convolution with stride 1, whose results are s positions apart, and no products
- * are stored and summed. */
+/* ConvTranspose-1..22 without dilation whose kernel is a multiple of its stride, as direct convolutions
+ * (tiles_direct.c). For a stride s, the outputs at positions p, p + s, p + 2s, ... along an axis (phase p) read the
+ * same kernel / s taps at neighbouring inputs. So each phase is a convolution with stride 1, whose results are s
+ * positions apart, and no products are stored and summed. */
 #include "cpu/convolution/tiles.h"
 #include "cpu/convolution/transposed.h"
 #include "cpu/elementwise/elementwise.h"

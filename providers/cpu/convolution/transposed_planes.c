@@ -173,8 +173,6 @@ static inlay_status run_transposed(const cpu_native *native, const cpu_state *st
     return state->host->parallel_for(state->host->ctx, run, units, 1, transposed_units, &call);
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 /* Sets the sizes of units of `rows` output rows, with as many channels as fit; false: not even one does. */
 static bool fit_unit(transposed_plan *plan, int64_t rows)
 {

@@ -3,8 +3,6 @@
 #include "cpu/convolution/sum_loops.h"
 #include "inlay/check.h"
 
-/* ------------------------------------------------------------------ terms of an output pixel */
-
 uint64_t sums_terms_bytes(const axis_terms *axis)
 {
     return ((uint64_t)axis->out + 1) * sizeof(int64_t) +
@@ -46,8 +44,6 @@ char *sums_fill_terms(axis_terms *axis, int64_t positions, bool thin, char *memo
     axis->max_terms = max_terms;
     return memory;
 }
-
-/* ------------------------------------------------------------------ units */
 
 typedef struct sum_call {
     const struct sums *sums;
@@ -144,8 +140,6 @@ static void multiply_thin(const sum_call *call, const sum_unit *unit, float *pro
     multiply_positions(call, unit, from, end, 0, call->weights, columns, columns, products, columns);
 }
 
-/* ------------------------------------------------------------------ sums of channel vectors */
-
 static void sum_wide(const sum_call *call, const sum_unit *unit)
 {
     const struct sums *sums = call->sums;
@@ -186,8 +180,6 @@ static void sum_wide(const sum_call *call, const sum_unit *unit)
                 transposed_apply_epilogue(&sums->epilogue, sums->kernel, row_from, output - row_from);
         }
 }
-
-/* ------------------------------------------------------------------ sums along rows */
 
 /* output[i * stride] += input[i * step] */
 static void add_strided(float *output, int64_t stride, const float *input, int64_t step, int64_t n)
@@ -237,8 +229,6 @@ static void sum_thin(const sum_call *call, const sum_unit *unit)
                 transposed_apply_epilogue(&sums->epilogue, sums->kernel, output + low, high - low);
             }
 }
-
-/* ------------------------------------------------------------------ the step */
 
 static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {

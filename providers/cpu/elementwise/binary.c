@@ -9,8 +9,6 @@
 OPTIONAL_IF_CALLED(cpu_binary_at);
 OPTIONAL_IF_CALLED(cpu_binary_row);
 
-/* ------------------------------------------------------------------ the loop */
-
 enum { LOOP_AXES = CPU_MAX_RANK };
 
 /* y[i] = f(x0[..], x1[..]). The axes are ordered by the strides of y, outermost first; strides count elements. */
@@ -111,8 +109,6 @@ static inlay_status run_loop(const cpu_native *native, const cpu_state *state, i
     return state->host->parallel_for(state->host->ctx, run, loop->rows, grain, run_rows, &call);
 }
 
-/* ------------------------------------------------------------------ axes of the loop */
-
 /* An axis of the result in memory, and the strides of all three tensors along it. */
 struct axis {
     int64_t size, y, x0, x1;
@@ -180,8 +176,6 @@ static struct loop make_loop(element_function function, const tensor_layout *x0,
     loop.rank = count;
     return loop;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 bool cpu_has_dims(const tensor_layout *layout, uint32_t rank, const int64_t *dims)
 {

@@ -7,8 +7,6 @@
 #include <float.h>
 #include <math.h>
 
-/* ------------------------------------------------------------------ reading */
-
 /* Clip-6 has attributes whose defaults are the largest finite numbers. Clip-11 has inputs; an omitted one is no bound.
  */
 static bool clip_bounds(const kit_node *node, cpu_unary *unary, kit_refusal *why)
@@ -125,8 +123,6 @@ static bool parse_unary(const kit_node *node, cpu_op *op, kit_refusal *why)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 static inlay_status lower_unary(cpu_build *build, const cpu_group *group)
 {

@@ -3,8 +3,6 @@
 #define CPU_ELEMENTWISE_H
 #include "cpu/region/build.h"
 
-/* ------------------------------------------------------------------ unary functions */
-
 /* The loop of a unary function (functions.c): output[i] = f(input[i]); output may be input. */
 typedef void (*cpu_row_fn)(const float *input, float *output, int64_t n, float alpha, float beta);
 cpu_row_fn cpu_row_of(const cpu_unary *unary);
@@ -32,8 +30,6 @@ bool cpu_is_gelu(const cpu_unary *unary);
 struct sgemm_post;
 /* The function as an epilogue of built-in GEMMs (dense.c); false: they do not have it. */
 bool cpu_function_of(const cpu_unary *unary, struct sgemm_post *out);
-
-/* ------------------------------------------------------------------ binary functions (binary.c) */
 
 /* A row of n elements: output[i] = function(p[i], q[i * step]); output may be p. step is 0 or 1. */
 void cpu_binary_row(element_function function, const float *x0, const float *x1, float *output, int64_t n,

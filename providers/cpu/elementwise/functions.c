@@ -138,8 +138,6 @@ void cpu_apply(const sgemm_kernel *kernel, const cpu_unary *unary, float *output
         cpu_row_of(unary)(output, output, n, unary->alpha, unary->beta);
 }
 
-/* ------------------------------------------------------------------ the step */
-
 struct functions {
     cpu_native native;
     cpu_unary unary;

@@ -72,8 +72,6 @@ static bool parse_pad(const kit_node *node, cpu_op *op, kit_refusal *why)
            parse_pads(node, op, why);
 }
 
-/* ------------------------------------------------------------------ the step */
-
 /* The axes of the target, outermost first. Axes inside the innermost padded axis are merged into `block` contiguous
  * elements at each position of it. */
 typedef struct pad_step {
@@ -222,8 +220,6 @@ static inlay_status run_pad(const cpu_native *native, const cpu_state *state, in
         return pad_range(&call, 0, step->rows, 0);
     return state->host->parallel_for(state->host->ctx, run, step->rows, grain, pad_range, &call);
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 /* Sorts the axes of layout by stride, outermost first. */
 static void order_axes(const tensor_layout *layout, uint32_t *order)

@@ -72,8 +72,6 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     return read_scales(node, input->rank, op, why);
 }
 
-/* ------------------------------------------------------------------ the loop */
-
 typedef struct resize_loop {
     cpu_native native;
     bool copies;      /* mode nearest */
@@ -115,8 +113,6 @@ static inlay_status run_loop(const cpu_native *native, const cpu_state *state, i
         return run_range(&call, 0, loop->plan.rows, 0);
     return state->host->parallel_for(state->host->ctx, run, loop->plan.rows, grain, run_range, &call);
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 static resize_axis axis_of(const cpu_build *build, uint32_t d)
 {

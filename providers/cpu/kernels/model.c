@@ -57,8 +57,6 @@ static double tile_vectors(const kernel_conv_shape *window, int64_t depth)
     return even ? (double)(window->out / TILE_WIDTH * 2) + narrow[(last + 7) / 8] : (double)vectors_of(window);
 }
 
-/* ------------------------------------------------------------------ built-in kernels */
-
 double kernel_tiles_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     const kernel_conv_shape *window = &layer->window;

@@ -31,8 +31,6 @@ typedef struct window_weights {
     bool used, mixed[CHOICES]; /* mixed: some of the convolutions read them packed for another algorithm, too */
 } window_weights;
 
-/* ------------------------------------------------------------------ the region's part of the limit */
-
 /* Bytes of a float constant of 3x3 windows; 0: another constant. */
 static double window_bytes(const inlay_graph *graph, uint32_t value)
 {
@@ -63,8 +61,6 @@ uint64_t kernel_pack_share(const inlay_compiled *compiled, const inlay_graph *gr
     share = excess * (own / all);
     return share < (double)INT64_MAX ? (uint64_t)share : INT64_MAX;
 }
-
-/* ------------------------------------------------------------------ the choice */
 
 static bool is_present(const window_weights *weights, uint32_t choice)
 {

@@ -42,8 +42,6 @@ static double work_ns(const kernel_gemm_shape *product, double rate)
     return larger(flops / rate, stream) / KERNEL_THREADS;
 }
 
-/* ------------------------------------------------------------------ by a constant matrix (packed weights) */
-
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
@@ -55,8 +53,6 @@ double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const ke
     (void)build, (void)group;
     return START_NS + LOOP_NS + work_ns(&layer->gemm, BUILTIN_FLOPS_PER_NS);
 }
-
-/* ------------------------------------------------------------------ by its terms */
 
 bool kernel_terms_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
@@ -75,8 +71,6 @@ double kernel_terms_ns(const cpu_build *build, const cpu_group *group, const ker
     return START_NS + LOOP_NS +
            larger(terms_ns(product->m, product->n, product->k, build->state->strict), stream) / KERNEL_THREADS;
 }
-
-/* ------------------------------------------------------------------ without its zeros */
 
 /* Not with option reproducible: sums that skip zeros are added in another order, and the order for one row differs from
  * that for several rows. */
@@ -105,8 +99,6 @@ double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const ke
     return START_NS + LOOP_NS +
            larger(flops / (is_sparse24 ? SPARSE24_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KERNEL_THREADS;
 }
-
-/* ------------------------------------------------------------------ by a computed matrix */
 
 bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {

@@ -5,7 +5,8 @@
 #include "cpu/convolution/tiles.h"
 
 static const double TRANSFORM_NS = 0.25; /* one transformed number of low-bit weights */
-/* Minimum share of kernel taps inside the image for Winograd's algorithm, which multiplies by the zeros of the border. */
+/* Minimum share of kernel taps inside the image for Winograd's algorithm, which multiplies by the zeros of the
+ * border. */
 static const double LEAST_INSIDE = 0.7;
 
 bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer)

@@ -66,7 +66,8 @@ size_t cpu_type_bytes(element_type type);
 /* A float layout by its tag: axes from the outermost, then blocks from the outermost, such as
  * "aBcd16b". Axes are padded to whole blocks. false: no valid layout for these dims. */
 bool layout_blocks(tensor_layout *layout, uint32_t rank, const int64_t *dims, const char *tag);
-/* Copies elements of 4 bytes from one layout to another, with zeros as padding, if they are few. false: they are not, and nothing was done. */
+/* Copies elements of 4 bytes from one layout to another, with zeros as padding, if they are few. false: they are not,
+ * and nothing was done. */
 bool layout_copy(const tensor_layout *from, const void *source, const tensor_layout *to, void *target);
 /* Copies the block [dims] from index `first` in both, of any size; padding is not written. */
 bool layout_copy_part(const tensor_layout *from, const void *source, const tensor_layout *to, void *target,

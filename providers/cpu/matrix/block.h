@@ -22,9 +22,9 @@ VEC_INLINE vec block_line(const block_source *source, const int v, const int vec
     return full || v + 1 < vectors ? vec_load(b + v * VEC_LANES) : vec_load_some(source->part, b + v * VEC_LANES);
 }
 
-/* block_sum() for one row whose sums take all registers. Each vector of weights is loaded where it is used, and the loop
- * is not unrolled: in an unrolled loop Clang alternates between several rows of the weights, which takes twice as long
- * if they are not in a cache. */
+/* block_sum() for one row whose sums take all registers. Each vector of weights is loaded where it is used, and the
+ * loop is not unrolled: in an unrolled loop Clang alternates between several rows of the weights, which takes twice as
+ * long if they are not in a cache. */
 VEC_INLINE void block_row(const int vectors, const bool full, block_source *source, int64_t count, const int lines,
                           const int64_t near, vec *sum)
 {

@@ -215,8 +215,6 @@ static const sgemm_tile_fn tiles_1[] = { CELLS_12(CELL, 1) }, tiles_2[] = { CELL
                            tiles_3[] = { CELLS_8(CELL, 3) }, tiles_4[] = { CELLS_6(CELL, 4) };
 #undef CELL
 
-/* ------------------------------------------------------------------ functions of the epilogue */
-
 #define FUNCTION(name, expression)                                                                                     \
     KERNEL_PART(void, name, const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)               \
     {                                                                                                                  \
@@ -319,10 +317,8 @@ static void post_block(const sgemm_post *post, float *c, int64_t c_row, int64_t 
     functions[post->fn](post, c, c_row, rows, cols);
 }
 
-/* ------------------------------------------------------------------ attention */
-
-/* e^x for x up to 0, 1 ulp; NaN is kept. It is 0 where it would be subnormal (masked scores), because a CPU takes a hundred
- * times as long for subnormal results. */
+/* e^x for x up to 0, 1 ulp; NaN is kept. It is 0 where it would be subnormal (masked scores), because a CPU takes a
+ * hundred times as long for subnormal results. */
 VEC_INLINE vec exp_of(vec x)
 {
     const vec integer = vec_set(12582912); /* 1.5 * 2^23: floats of this size have no fraction */

@@ -33,8 +33,6 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ------------------------------------------------------------------ packs */
-
 int64_t terms_panels(int64_t n)
 {
     return ceil_div(n, TERMS_WIDTH);
@@ -204,8 +202,6 @@ static void join_row(const uint32_t *panel, int64_t k, int64_t k_count, bool fit
         out[j] = fits ? float_of(third) + float_of(second) + float_of(first) : float_of(first | second >> 16);
     }
 }
-
-/* ------------------------------------------------------------------ products */
 
 /* Sizes are rounded up to those of tiles. Each run makes the terms of A. */
 double terms_ns(int64_t m, int64_t n, int64_t k, bool strict)

@@ -1,5 +1,5 @@
-/* BatchNormalization of row-major or channels-last images in one pass, limited by memory bandwidth. Other layouts become
- * row-major. */
+/* BatchNormalization of row-major or channels-last images in one pass, limited by memory bandwidth. Other layouts
+ * become row-major. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/normalization/row_loops.h"
 #include "cpu/region/build.h"

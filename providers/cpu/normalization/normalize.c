@@ -6,8 +6,6 @@
 #include "cpu/normalization/norm_loops.h"
 #include "cpu/weights/read.h"
 
-/* ------------------------------------------------------------------ batch normalisation */
-
 static bool parse_batch(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0);
@@ -26,8 +24,6 @@ static bool parse_batch(const kit_node *node, cpu_op *op, kit_refusal *why)
 const cpu_family cpu_normalize = {
     .name = "batch normalisation", .parse = parse_batch, .lower = cpu_lower_batch, .takes_posts = true
 };
-
-/* ------------------------------------------------------------------ rows */
 
 /* Rows of n elements, normalised by built-in loops. They round like the single operators that exporters emit for
  * LayerNormalization and RMSNormalization (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for the latter Mul by the
@@ -117,8 +113,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ layer normalisation */
-
 /* True if the scale or bias has the dims of the normalised axes. A dimension that is not known may be 1 (broadcast) and
  * is refused. */
 static bool covers_row(const kit_node *node, uint32_t input, int64_t axis, kit_refusal *why)
@@ -152,8 +146,6 @@ static bool parse_layer(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 const cpu_family cpu_layer_norm = { .name = "layer normalisation", .parse = parse_layer, .lower = lower_rows };
 
-/* ------------------------------------------------------------------ with a residual before it */
-
 static bool is_vector(const kit_node *node, uint32_t i)
 {
     return kit_input(node, i) == NULL || (kit_is_constant(node, i) && kit_input(node, i)->rank == 1);
@@ -179,8 +171,6 @@ static bool parse_skip(const kit_node *node, cpu_op *op, kit_refusal *why)
 }
 
 const cpu_family cpu_skip_norm = { .name = "normalisation of a sum", .parse = parse_skip, .lower = NULL };
-
-/* ------------------------------------------------------------------ RMS normalisation */
 
 const cpu_family cpu_rms_norm = { .name = "normalisation by the mean square",
                                   .parse = parse_layer,

@@ -48,8 +48,6 @@ static const struct kind *kind_of(const char *op_type)
     return &kinds[i];
 }
 
-/* ------------------------------------------------------------------ reading */
-
 /* The reduced axes as a bit mask; they must be constant. Old versions of the operators have an attribute, new ones an
  * input. */
 static bool reduced_axes(const kit_node *node, uint32_t rank, uint32_t *out, kit_refusal *why)
@@ -104,8 +102,6 @@ float cpu_reduce_empty(const cpu_op *op)
 {
     return kind_of(op->row->op_type)->empty_result;
 }
-
-/* ------------------------------------------------------------------ the step */
 
 /* Reduces `count` blocks of n rows with `inner` columns along n; inner 1: `count` rows of n elements. */
 struct reduction {
@@ -172,8 +168,6 @@ static inlay_status run_reduction(const cpu_native *native, const cpu_state *sta
         return reduce_range(&call, 0, items, 0);
     return state->host->parallel_for(state->host->ctx, run, items, grain, reduce_range, &call);
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 /* True if the reduced axes of a dense input are adjacent in memory and the other axes are in their order, so that the
  * result is row-major. Axes of size 1 are ignored. *count, *n, *inner: elements of the axes outside, of and inside the

@@ -8,8 +8,8 @@
 #define ROWS_INLINE                                                                                                    \
     static inline __attribute__((always_inline)) /* inlined into loops that are compiled for several instruction sets */
 
-/* result = the terms of i = 0 ... n - 1, joined by `op`, in 16 chains: element i belongs to chain i modulo 16. The order is
- * the same on each instruction set, and compilers vectorise the chains. */
+/* result = the terms of i = 0 ... n - 1, joined by `op`, in 16 chains: element i belongs to chain i modulo 16. The
+ * order is the same on each instruction set, and compilers vectorise the chains. */
 #define ROWS_JOIN(T, result, op, start, n, term)                                                                       \
     do {                                                                                                               \
         enum { CHAINS_ = 16 };                                                                                         \

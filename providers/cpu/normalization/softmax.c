@@ -72,8 +72,6 @@ static inlay_status run_softmax(const cpu_native *native, const cpu_state *state
     return state->host->parallel_for(state->host->ctx, run, softmax->items, grain, softmax_range, &call);
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;

@@ -67,8 +67,6 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ offers */
-
 /* Forwards the answers of a part to the host's sink. */
 struct relay {
     const inlay_assess_sink *to;
@@ -163,8 +161,6 @@ static inlay_status cost(void *state_, const inlay_cost_request *request, inlay_
     return status;
 }
 
-/* ------------------------------------------------------------------ regions */
-
 /* Offers of operators do not merge, so each of them is compiled alone. */
 static inlay_status compile(void *state_, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
@@ -243,8 +239,6 @@ static inlay_status execute(void *state_, inlay_compiled *compiled, inlay_instan
 
     return state->parts[part].execute(state->states[part], inner, instance, args);
 }
-
-/* ------------------------------------------------------------------ tables of functions */
 
 static inlay_status list_kernels(void *state_, const inlay_kernel_list *request, inlay_diag *diag)
 {

@@ -1,6 +1,6 @@
 /* MaxPool and AveragePool of row-major images in one to three dimensions (ONNX MaxPool-1..22, AveragePool-1..22),
- * without a change of layout. The slices of a window are combined first, to a plane in scratch memory, then its rows, by
- * contiguous vectors, then the columns of the result. NaN is propagated. */
+ * without a change of layout. The slices of a window are combined first, to a plane in scratch memory, then its rows,
+ * by contiguous vectors, then the columns of the result. NaN is propagated. */
 #include "cpu/pooling/pool.h"
 #include "cpu/pooling/pool_lanes.h"
 #include "cpu/pooling/pool_loops.h"

@@ -220,8 +220,6 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
     return run_loop(state, run, units, ns, dense->batch == 1 ? one_product : many_products, &call);
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 /* Sets the strides of operand `other` along rows and columns of the output; false: its shape is not supported. */
 static bool operand_of(const cpu_build *build, uint32_t other, uint32_t out, sgemm_post *post)
 {

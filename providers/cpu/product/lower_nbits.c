@@ -368,8 +368,6 @@ static inlay_status run_nbits(const cpu_native *native, const cpu_state *state, 
                       packed_units, &call);
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 static uint64_t reserve(uint64_t *bytes, uint64_t more)
 {
     const uint64_t at = *bytes;

@@ -37,8 +37,6 @@ static void add_operand(const cpu_op *op, cpu_group *group)
     group->post_count++;
 }
 
-/* ------------------------------------------------------------------ kernels */
-
 static uint32_t bias_of(const cpu_op *op, const cpu_group *group)
 {
     return op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;

@@ -3,13 +3,9 @@
 #define CPU_PRODUCT_H
 #include "cpu/choice/kernels.h"
 
-/* ------------------------------------------------------------------ operands (operands.c) */
-
 /* An operand of a batched GEMM with `rank` axes; trans: the last two are transposed. The current layout if it is dense
  * and one of these two axes is contiguous, otherwise row-major. */
 inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bool trans, cpu_place *out);
-
-/* ------------------------------------------------------------------ lowerings */
 
 /* The constant matrix of a GEMM: floats (sgemm.h), terms for matrix tiles (terms.h), or without its zeros (sparse.h,
  * sparse24.h). */

@@ -5,8 +5,6 @@
 #include "simd/vec_int.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ tiles */
-
 /* Bytes of the weights of one step for a vector of sums. */
 enum { LINE_BYTES = INT_QUADS ? sizeof(ivec) : sizeof(ivec) / 2 };
 
@@ -144,8 +142,6 @@ static void widen(const uint8_t *input, int64_t n, bool flip, int16_t *output)
 }
 #endif
 
-/* ------------------------------------------------------------------ pixels of few channels */
-
 static void interleave(const uint8_t *input, int64_t step, int64_t channels, int64_t pixels, uint8_t *output)
 {
     const uint8_t *row[4];
@@ -159,8 +155,6 @@ static void interleave(const uint8_t *input, int64_t step, int64_t channels, int
         for (int64_t c = 0; c < 4; c++)
             output[4 * i + c] = row[c][i];
 }
-
-/* ------------------------------------------------------------------ quotients */
 
 /* x / scale, exactly rounded: two Newton steps with fused multiply-add. */
 VEC_INLINE vec quotient(vec x, vec scale, vec inverse)

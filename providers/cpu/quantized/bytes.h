@@ -60,8 +60,6 @@ inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32
 inlay_status bytes_run_product(const bytes_product *product, const cpu_state *state, inlay_run *run, uint32_t threads,
                                const void *x, const void *w, const bytes_results *results);
 
-/* ------------------------------------------------------------------ shared by tiled and depthwise convolutions */
-
 enum {
     BYTES_X,
     BYTES_W,

@@ -1,4 +1,5 @@
-/* bytes_results.h - the results of sums of a tile (byte_ending), for kernels that are compiled for an instruction set. */
+/* bytes_results.h - the results of sums of a tile (byte_ending), for kernels that are compiled for an instruction
+ * set. */
 #ifndef CPU_BYTES_RESULTS_H
 #define CPU_BYTES_RESULTS_H
 #include "cpu/quantized/byte_set.h"

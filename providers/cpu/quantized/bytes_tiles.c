@@ -1,8 +1,8 @@
 /* The kernel byte_tiles (byte_set.h) over the tiles of one implementation (simd/tile.h).
  *
- * A row of the input is a row of a tile; a row of the packed weights, the quads of some columns, is one too. So both are
- * loaded where they are, except the end of an input row that does not fill a tile: it is copied and padded with zeros,
- * so that it does not matter what tiles of weights contain there. */
+ * A row of the input is a row of a tile; a row of the packed weights, the quads of some columns, is one too. So both
+ * are loaded where they are, except the end of an input row that does not fill a tile: it is copied and padded with
+ * zeros, so that it does not matter what tiles of weights contain there. */
 #include "cpu/quantized/bytes_results.h"
 #include "inlay/check.h"
 #include "simd/tile.h"
@@ -18,8 +18,8 @@ typedef struct row_ends {
     _Alignas(64) uint8_t bytes[MOST_ROWS][TILE_BYTES];
 } row_ends;
 
-/* Adds a step of up to QUADS quads: rows of the input from x, `step` bytes apart, by columns of the weights from w. Rows
- * are multiplied by several panels and stay in the first-level cache; the weights pass through it. */
+/* Adds a step of up to QUADS quads: rows of the input from x, `step` bytes apart, by columns of the weights from w.
+ * Rows are multiplied by several panels and stay in the first-level cache; the weights pass through it. */
 VEC_INLINE void add_step(tile_file *s, const bool tall, const bool wide, const bool is_signed, const uint8_t *x,
                          int64_t step, const int8_t *w, int64_t line)
 {

@@ -3,8 +3,6 @@
 #include "inlay/check.h"
 #include "simd/vec_int.h"
 
-/* ------------------------------------------------------------------ four rows of a column */
-
 #if defined(KERNEL_IS_avx512)
 /* Vectors of sums of a block; each of the four vectors of quads belongs to one of them. */
 enum { SUMS = 4 };
@@ -325,8 +323,6 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
 EACH_3(CELL)
 #undef CELL
 #endif
-
-/* ------------------------------------------------------------------ windows */
 
 /* width, stride: those of the window if pixels share columns; 0: any, and each pixel loads its own columns. pixels: in
  * half blocks, half of the window's pixels. */

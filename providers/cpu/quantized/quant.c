@@ -5,8 +5,6 @@
 #include "simd/vecmath.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ parsing */
-
 /* QuantizeLinear and DequantizeLinear. */
 static bool parse_linear(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -31,8 +29,6 @@ static bool parse_dynamic(const kit_node *node, cpu_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "input 0 is not float");
     return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 struct linear {
     cpu_native native;
@@ -147,8 +143,6 @@ static inlay_status lower_quantize(cpu_build *build, const cpu_group *group)
     return status != INLAY_OK || done ? status : lower_linear(build, group);
 }
 
-/* ------------------------------------------------------------------ Clip of bytes */
-
 static bool read_bound(const inlay_value_info *value, int32_t otherwise, float *out)
 {
     *out = (float)otherwise;
@@ -174,8 +168,6 @@ static bool parse_clip(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 const cpu_family cpu_byte_clip = { .name = "bounds", .parse = parse_clip, .lower = lower_linear };
 
-/* ------------------------------------------------------------------ Cast of integer sums */
-
 static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)op;
@@ -183,8 +175,6 @@ static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
 }
 
 const cpu_family cpu_int_cast = { .name = "conversion", .parse = parse_cast, .lower = lower_linear };
-
-/* ------------------------------------------------------------------ DynamicQuantizeLinear */
 
 struct dynamic {
     cpu_native native;

@@ -6,8 +6,6 @@
 #include "cpu/quantized/byte_set.h"
 #include "cpu/region/build.h"
 
-/* ------------------------------------------------------------------ parsing */
-
 bool q_is_bytes(const inlay_value_info *value); /* uint8 or int8 */
 /* Is the value a constant float scale above 0, of 1 or `most` elements? */
 bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why);
@@ -29,8 +27,6 @@ uint32_t cpu_bias_of(const cpu_op *add);
 /* Adds the cost of an operator of integers.def. */
 void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost);
 
-/* ------------------------------------------------------------------ groups */
-
 /* Moves op `next`, the only reader of the group's output, into the group if it adds a bias to the integers, or converts
  * them into a type that the group's kernel can write. */
 void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
@@ -39,8 +35,6 @@ void cpu_fuse_final_quantize(const cpu_build *build, uint32_t next, uint8_t *tak
 /* Groups each QuantizeLinear with the functions of dequantized values before it. at: [op_count], indexed by the group's
  * last op. */
 inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_group *at);
-
-/* ------------------------------------------------------------------ lowering */
 
 /* The place of the value in a layout without gaps; `as`: the layout that it must have, NULL = any. */
 inlay_status q_read_dense(cpu_build *build, uint32_t value, const tensor_layout *as, cpu_place *out);
@@ -60,8 +54,6 @@ INLAY_NODISCARD inlay_status q_shift(cpu_build *build, uint32_t value, uint8_t z
 /* Emits the chain of functions that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: not a
  * chain. */
 inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_done);
-
-/* ------------------------------------------------------------------ loops */
 
 static inline void q_dequantize(float *output, const void *input, bool is_signed, int64_t n, float scale, float zero)
 {

@@ -15,8 +15,6 @@ OPTIONAL_WITH(cpu_takes_bias_cast, CPU_BYTE_FAMILIES);
 OPTIONAL_WITH(cpu_takes_bias_view, CPU_BYTE_FAMILIES);
 OPTIONAL_WITH(cpu_takes_bias, CPU_BYTE_FAMILIES);
 
-/* ------------------------------------------------------------------ supported nodes */
-
 bool cpu_takes_bias_cast(const kit_node *node)
 {
     const inlay_value_info *input = kit_input(node, 0), *output = kit_output(node, 0);
@@ -51,8 +49,6 @@ bool cpu_takes_bias(const kit_node *node)
     return bias->dims[axis].kind == INLAY_DIM_FIXED && bias->dims[axis].value == sums->dims[1].value &&
            cpu_known_count(bias) == sums->dims[1].value;
 }
-
-/* ------------------------------------------------------------------ the Cast */
 
 static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -97,8 +93,6 @@ done:
 }
 
 const cpu_family cpu_bias_cast = { .name = "conversion of a bias", .parse = parse_cast, .lower = lower_cast };
-
-/* ------------------------------------------------------------------ the Add */
 
 static bool parse_bias(const kit_node *node, cpu_op *op, kit_refusal *why)
 {

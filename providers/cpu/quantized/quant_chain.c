@@ -42,8 +42,6 @@ struct chain {
 enum { STEP = 16 }; /* the first slot of steps */
 _Static_assert((int)MOST_LEAVES <= (int)STEP, "slots of leaves precede those of steps");
 
-/* ------------------------------------------------------------------ finding chains */
-
 static uint32_t maker_of(const cpu_build *build, uint32_t value)
 {
     if (value == INLAY_NONE || build->compiled->values[value].constant != INLAY_NONE ||
@@ -199,8 +197,6 @@ inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_gro
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ running */
-
 /* Is the chain a sum or product of two tensors of bytes, perhaps with bounds, without float overflow? Sets
  * chain->pair. */
 static bool find_pair(struct chain *chain)
@@ -303,8 +299,6 @@ static inlay_status run_chain(const cpu_native *native, const cpu_state *state, 
         return run_tiles(&call, 0, chain->count, 0);
     return state->host->parallel_for(state->host->ctx, run, chain->count, grain, run_tiles, &call);
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_done)
 {

@@ -103,8 +103,6 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     return cpu_parse_window(node, input->rank - 2, op, why) && bytes_offers_conv(node, op, why);
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     bool done = false;

@@ -220,8 +220,6 @@ static inlay_status run_depthwise(const cpu_native *native, const cpu_state *sta
     return state->host->parallel_for(state->host->ctx, run, units, 1, depthwise_units, &call);
 }
 
-/* ------------------------------------------------------------------ weights */
-
 /* Bytes of a packed weight. */
 static int64_t weight_bytes(const byte_set *set)
 {
@@ -304,8 +302,6 @@ bool bytes_pack_depthwise(const tensor_layout *plain, const void *source, const 
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 /* Chooses the strip so that its tables fit, and parts and blocks so that threads finish together and few tables are
  * built twice. */

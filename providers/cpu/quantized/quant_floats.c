@@ -7,8 +7,6 @@
 #include "cpu/weights/read.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ supported posts */
-
 /* Is it a float tensor with one element, or with one per channel? */
 static bool is_scalar_or_per_channel(const cpu_build *build, const cpu_group *group, uint32_t other)
 {
@@ -79,8 +77,6 @@ bool bytes_takes_posts(const cpu_build *build, const cpu_group *group)
             return false;
     return true;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 /* Element i of a constant, or its only one. */
 static inlay_status number_at(cpu_build *build, uint32_t value, int64_t i, float *out)
@@ -212,8 +208,6 @@ inlay_status bytes_result(cpu_build *build, const bytes_case *layer, cpu_place *
     layout.type = all ? cpu_type(build, layer->group->out) : ELEMENT_FLOAT;
     return all ? cpu_result_place(build, layer->group->out, &layout, out) : cpu_new_place(build, &layout, out);
 }
-
-/* ------------------------------------------------------------------ running */
 
 void bytes_finish(const bytes_floats *floats, void *const *args, float *c, int64_t pixel, int64_t rows, int64_t column,
                   int64_t columns, void *output, int64_t y_pixel)

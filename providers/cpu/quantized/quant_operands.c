@@ -8,8 +8,6 @@ OPTIONAL_WITH(cpu_takes_any, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product")
 OPTIONAL_WITH(cpu_takes_bytes, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 OPTIONAL_WITH(cpu_takes_int32_cast, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 
-/* ------------------------------------------------------------------ supported nodes */
-
 bool cpu_takes_any(const kit_node *node)
 {
     (void)node;
@@ -46,8 +44,6 @@ bool cpu_takes_int32_cast(const kit_node *node)
             is_biased_sum(node, input));
 }
 
-/* ------------------------------------------------------------------ parsing */
-
 bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why)
 {
     int64_t count = value != NULL ? cpu_known_count(value) : -1;
@@ -82,8 +78,6 @@ bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, con
     *out = value->dtype == INLAY_INT8 ? *(const int8_t *)value->data : *(const uint8_t *)value->data;
     return true;
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 inlay_status q_no_memory(const cpu_build *build)
 {

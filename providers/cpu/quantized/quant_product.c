@@ -1,6 +1,6 @@
 /* MatMulInteger-10 and QLinearMatMul-10..21 with a constant matrix: a GEMM of bytes (quant_rows.c). The zero point of
- * the left operand is in the initial values of the sums, a scale and a bias in the kernel's results (byte_ending). A loop
- * over results that are in the cache corrects for zero points of the weights, and does a function, a sum, and the
+ * the left operand is in the initial values of the sums, a scale and a bias in the kernel's results (byte_ending). A
+ * loop over results that are in the cache corrects for zero points of the weights, and does a function, a sum, and the
  * quantization of QLinearMatMul or of a QuantizeLinear.
  *
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
@@ -71,8 +71,6 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
                           "the zero point of the matrix is not a constant, or is per row");
     return !is_linear(op) || parse_scales(node, op, weights->dims[1].value, why);
 }
-
-/* ------------------------------------------------------------------ the epilogue */
 
 enum { ZERO_ARG = 1u << 0, SCALE_ARG = 1u << 1, BIAS_ARG = 1u << 2, ADDED_ARG = 1u << 3 };
 
@@ -201,8 +199,6 @@ static inlay_status run_tail(const cpu_native *native, const cpu_state *state, i
                 arrays + 2 * tail->product.room);
     return bytes_run_product(&tail->product, state, run, threads, args[0], args[1], &results);
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 /* Computes the scales of QLinearMatMul's result into tail->scales. */
 static inlay_status fill_scales(cpu_build *build, struct tail *tail, int64_t n)

@@ -13,8 +13,6 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(bytes_pack_tiles, "cpu_int8_conv cpu_int8_product");
 
-/* ------------------------------------------------------------------ the kernel loop */
-
 struct direct {
     cpu_native native;
     const byte_set *set;
@@ -275,8 +273,6 @@ static inlay_status run_direct(const cpu_native *native, const cpu_state *state,
     return state->host->parallel_for(state->host->ctx, run, units, 1, direct_units, &call);
 }
 
-/* ------------------------------------------------------------------ weights */
-
 bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tensor_layout *layout)
 {
     const int64_t parts = set->width == 64 ? 4 : set->wide ? 2 : 1;
@@ -351,8 +347,6 @@ bool bytes_pack_tiles(const tensor_layout *plain, const void *source, const tens
     return true;
 }
 
-/* ------------------------------------------------------------------ supported convolutions */
-
 enum { X_ZERO = 2, W = 3, W_SCALE = 4 };
 
 static bool is_linear(const cpu_op *op)
@@ -421,8 +415,6 @@ bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                       "without AVX-512 VNNI scales of sums must be below 1");
 }
-
-/* ------------------------------------------------------------------ lowering */
 
 /* Computes the offsets of taps, and chooses how the input is widened: whole rows, or windows. */
 static void find_taps(struct direct *direct, const kernel_conv_shape *window, int64_t pixel, bool merged)

@@ -83,8 +83,6 @@ void cpu_recurrent_release(cpu_op *op)
     op->recurrent.prepared = NULL;
 }
 
-/* ------------------------------------------------------------------ the run */
-
 struct layer {
     cpu_native native;
     const kit_kernel *kernel;
@@ -207,8 +205,6 @@ static inlay_status run_layer(const cpu_native *native, const cpu_state *state, 
     return layer->kernel->run(&call);
 }
 
-/* ------------------------------------------------------------------ lowering */
-
 /* Describes a value as a tensor without data, with its dims in `dims`. value INLAY_NONE: the tensor is omitted. */
 static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dims)
 {
@@ -222,8 +218,6 @@ static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dim
     tensor.dtype = build->compiled->values[value].type == ELEMENT_INT32 ? INLAY_INT32 : INLAY_FLOAT;
     return tensor;
 }
-
-/* ------------------------------------------------------------------ low-bit weights */
 
 /* The layout of W or R in panels; false: the sizes do not match the layer. */
 static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t input, tensor_layout *packed)
@@ -391,8 +385,6 @@ done:
     free(layer);
     return status;
 }
-
-/* ------------------------------------------------------------------ cost */
 
 void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *request, const inlay_node_info *info,
                         inlay_cost *cost)

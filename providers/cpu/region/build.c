@@ -17,8 +17,6 @@ int64_t cpu_count(const cpu_build *build, uint32_t value)
     return count;
 }
 
-/* ------------------------------------------------------------------ buffers and places */
-
 static inlay_status add_buffer(cpu_build *build, cpu_buffer buffer, uint32_t *out)
 {
     inlay_instance *instance = build->instance;
@@ -105,8 +103,6 @@ bool cpu_is_last_use(const cpu_build *build, uint32_t value)
     return buffer->kind == CPU_WORK && buffer->pending == 1 && build->uses[value] == 1 &&
            (buffer->copy_of == INLAY_NONE || build->uses[buffer->copy_of] == 0);
 }
-
-/* ------------------------------------------------------------------ steps */
 
 static inlay_status add_arg(cpu_build *build, cpu_step *step, const cpu_place *place)
 {

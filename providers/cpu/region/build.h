@@ -15,8 +15,8 @@ cpu_scratch *cpu_scratch_open(cpu_scratch **spare); /* NULL: out of memory */
 void *cpu_scratch_take(cpu_scratch *scratch, size_t count, size_t element);
 void *cpu_scratch_take_zeroed(cpu_scratch *scratch, size_t count, size_t element);
 void cpu_scratch_close(cpu_scratch **spare, cpu_scratch *scratch); /* NULL is a no-op */
-/* Makes room for one more element, which is not initialised. array is the address of a pointer to elements of the arena,
- * which may move; count elements are in use. false: out of memory. */
+/* Makes room for one more element, which is not initialised. array is the address of a pointer to elements of the
+ * arena, which may move; count elements are in use. false: out of memory. */
 bool cpu_scratch_grow(cpu_scratch *scratch, void *array, uint32_t count, uint32_t *capacity, size_t element);
 /* Frees the arena at *spare. */
 void cpu_scratch_drop(cpu_scratch **spare);
@@ -158,8 +158,6 @@ static inline element_type cpu_type(const cpu_build *build, uint32_t value)
 {
     return build->compiled->values[value].type;
 }
-
-/* ------------------------------------------------------------------ building (build.c) */
 
 /* The number of elements of the value. */
 int64_t cpu_count(const cpu_build *build, uint32_t value);

@@ -192,8 +192,6 @@ inlay_status cpu_emit_copy(cpu_build *build, const cpu_place *from, const cpu_pl
     return emit_move(build, &axes, from, to);
 }
 
-/* ------------------------------------------------------------------ places by copies */
-
 inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const tensor_layout *layout, cpu_place *out)
 {
     const cpu_place from = *place; /* out may be place */

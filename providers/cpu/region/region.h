@@ -67,8 +67,6 @@ typedef struct cpu_state {
         *regions; /* all compiled regions (compile/trim.c); NULL in bundles: a region has one instance */
 } cpu_state;
 
-/* ------------------------------------------------------------------ operators */
-
 /* An elementwise function y = function(x; alpha, beta). An elementwise operator is one or two of them. */
 typedef struct cpu_unary {
     element_function function;
@@ -252,8 +250,6 @@ bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b);
 #undef X
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t cpu_first_out(const cpu_op *op);
-
-/* ------------------------------------------------------------------ a compiled region */
 
 /* A packed copy of a constant. */
 typedef struct cpu_pack {

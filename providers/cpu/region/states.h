@@ -1,7 +1,7 @@
 /* states.h - in-place states (inlay.states/1): a Concat of the state of the previous run with new rows. The host keeps
- * the state in one buffer with spare capacity, so only the new rows are written, after the old ones (attention/append.c).
- * GroupQueryAttention also writes the new rows at the end of each sequence of the batch, which may be shorter than the
- * state. */
+ * the state in one buffer with spare capacity, so only the new rows are written, after the old ones
+ * (attention/append.c). GroupQueryAttention also writes the new rows at the end of each sequence of the batch, which
+ * may be shorter than the state. */
 #ifndef CPU_STATES_H
 #define CPU_STATES_H
 #include "cpu/region/build.h"

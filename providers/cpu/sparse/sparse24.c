@@ -78,8 +78,6 @@ bool sparse24_pack(const sparse_packed_weights *weights, float *target)
     return true;
 }
 
-/* ------------------------------------------------------------------ matrices stored as values and indexes */
-
 /* The value of an entry, and its position in the matrix. */
 static float read_entry(const sparse_entries *entries, int64_t i, int64_t *out_k, int64_t *out_j)
 {
@@ -122,8 +120,6 @@ bool sparse24_entries_pack(const sparse_entries *entries, float *target)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ GEMM */
 
 static const sparse24_set *set_of_cpu(void)
 {

@@ -42,8 +42,8 @@ typedef struct sparse24_set {
 
 KERNEL_INSTANCES(sparse24_set, fours)
 
-/* Is this GEMM at least 1.2 times as fast as a dense one? One row is (measured: 2.2 times). Two to four rows are if B is
- * larger than the caches (1.35 times); in the caches a dense B is read faster than positions select elements. */
+/* Is this GEMM at least 1.2 times as fast as a dense one? One row is (measured: 2.2 times). Two to four rows are if B
+ * is larger than the caches (1.35 times); in the caches a dense B is read faster than positions select elements. */
 static inline bool sparse24_pays(double rows, double k, double n)
 {
     const double far = 8.0 * 1024 * 1024; /* elements */

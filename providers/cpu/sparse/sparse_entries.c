@@ -91,8 +91,6 @@ double sparse_entries_share(const sparse_entries *entries)
     return zeros < SPARSE_LEAST_ZEROS * SPARSE_SAMPLE ? 1 : 1 - (double)zeros / SPARSE_SAMPLE;
 }
 
-/* ------------------------------------------------------------------ counting and filling blocks */
-
 /* A pass over all entries, which counts the blocks or fills them. */
 struct walk {
     const sparse_entries *entries;

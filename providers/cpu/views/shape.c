@@ -4,8 +4,6 @@
 #include "cpu/views/concat.h"
 #include "cpu/weights/read.h"
 
-/* ------------------------------------------------------------------ views */
-
 /* Shape inference has set the output's shape; only the ranks are checked here. */
 static bool parse_view(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -47,8 +45,6 @@ static inlay_status lower_view(cpu_build *build, const cpu_group *group)
 }
 
 const cpu_family cpu_view = { .name = "view", .parse = parse_view, .lower = lower_view };
-
-/* ------------------------------------------------------------------ transposes */
 
 static bool parse_transpose(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -94,8 +90,6 @@ done:
 }
 
 const cpu_family cpu_transpose = { .name = "transpose", .parse = parse_transpose, .lower = lower_transpose };
-
-/* ------------------------------------------------------------------ concatenation */
 
 static bool parse_concat(const kit_node *node, cpu_op *op, kit_refusal *why)
 {

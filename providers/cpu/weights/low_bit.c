@@ -13,8 +13,6 @@ OPTIONAL_WITH(low_bit_mark_packed, "cpu_narrow");
 OPTIONAL_WITH(low_bit_read, "cpu_narrow");
 OPTIONAL_WITH(low_bit_read_pack, "cpu_narrow");
 
-/* ------------------------------------------------------------------ supported nodes */
-
 static bool is_op(const inlay_node_info *node, const char *op_type)
 {
     return strcmp(node->op_type.data, op_type) == 0 && strcmp(node->domain.data, "ai.onnx") == 0;
@@ -131,8 +129,6 @@ bool low_bit_is_constant(const inlay_graph *graph, uint32_t value, double *out_b
     return false;
 }
 
-/* ------------------------------------------------------------------ in a region */
-
 /* Makes the value a constant of the region, if its shape is known. false: out of memory. */
 static bool make_constant(inlay_compiled *compiled, const inlay_graph *graph, uint32_t value,
                           const struct low_bit_constant *narrow)
@@ -223,8 +219,6 @@ void low_bit_mark_packed(inlay_compiled *compiled)
                 compiled->constants[compiled->values[op->in[i]].constant].repacked_ops++;
     }
 }
-
-/* ------------------------------------------------------------------ reading */
 
 /* args: weights [out, in, 3, 3] with contiguous outputs, and the transformed weights. */
 typedef struct window_step {

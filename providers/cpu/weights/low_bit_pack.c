@@ -497,8 +497,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the run */
-
 /* low_bit_dequantize for types that unfold.h does not support. */
 static void unfold_by_conversion(const pack_head *head, int64_t first, int64_t last, float *out)
 {

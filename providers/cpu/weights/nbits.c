@@ -36,8 +36,6 @@ VEC_INLINE void store_tile(const nbits_tile *tile, vec total[][VECTORS], vec sum
     }
 }
 
-/* ------------------------------------------------------------------ floats */
-
 /* The table of vec_pick: the values of the codes minus `zero`. */
 static inline void make_table(int bits, float zero, float *table)
 {
@@ -214,8 +212,6 @@ static void unfold(const nbits_tile *tile, float *out, int64_t out_row)
     else
         unfold_bits(tile, 2, out, out_row);
 }
-
-/* ------------------------------------------------------------------ integers */
 
 #if defined(INTS_BYTES) || defined(INTS_WORDS)
 

@@ -12,8 +12,6 @@ OPTIONAL_WITH(cpu_takes_nbits_weights, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits
 
 enum { AXES = 2, MAX_TRANSPOSES = 2 /* between DequantizeLinear and GEMM */ };
 
-/* ------------------------------------------------------------------ supported nodes */
-
 static uint8_t bits_of(inlay_dtype dtype, bool *out_signed)
 {
     *out_signed = dtype == INLAY_INT4 || dtype == INLAY_INT2 || dtype == INLAY_INT8;
@@ -157,8 +155,6 @@ static bool parse_weights(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* ------------------------------------------------------------------ MatMulNBits */
-
 bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *info = kit_input(node, 0), *value_info = kit_input(node, 1), *scale = kit_input(node, 2);
@@ -197,8 +193,6 @@ bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     op->size = kit_attr_int(node->info, "accuracy_level", 0);
     return cpu_known_rank(info, 1, 6, "input 0", why);
 }
-
-/* ------------------------------------------------------------------ in a region */
 
 static cpu_constant *constant_of(const inlay_compiled *compiled, uint32_t value)
 {
@@ -356,8 +350,6 @@ const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_sha
     return op;
 }
 
-/* ------------------------------------------------------------------ packs */
-
 static inlay_status read_pack(cpu_build *build, const cpu_nbits *nbits, uint32_t value, uint32_t what,
                               const int64_t *steps, int64_t bytes, cpu_place *out)
 {
@@ -388,8 +380,6 @@ inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *pla
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ weights that another region reads */
 
 struct unfolded {
     cpu_native native;

@@ -78,8 +78,6 @@ bool pack_replaces(const inlay_compiled *compiled, const cpu_constant *constant)
            (pack_to_unpack(constant) != NULL || (compiled->state->regions == NULL && constant->packs != NULL));
 }
 
-/* ------------------------------------------------------------------ packs in the host's cache */
-
 typedef struct pack_words {
     int64_t word[12 + 6 * TENSOR_MAX_RANK];
     uint32_t count;

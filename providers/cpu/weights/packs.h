@@ -4,8 +4,8 @@
 #define CPU_PACKS_H
 #include "cpu/region/build.h"
 
-/* Packs weights of layout `plain` if layout is the packed layout of its kernel; otherwise returns false. run: the run whose
- * threads may help, or NULL. */
+/* Packs weights of layout `plain` if layout is the packed layout of its kernel; otherwise returns false. run: the run
+ * whose threads may help, or NULL. */
 typedef bool (*cpu_packer)(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
                            const tensor_layout *layout, void *target);
 /* The packers, one for each kind of kernel, terminated by NULL (kernels/packers.c). */
@@ -28,8 +28,8 @@ bool cpu_constant_has_pack(const cpu_constant *constant, const tensor_layout *la
 uint64_t cpu_constant_excess(const cpu_constant *constant);
 /* Frees the packs that were made for the timing of kernels, whose instances are destroyed. Under compiled->lock. */
 void cpu_constant_drop_trials(cpu_constant *constant);
-/* Frees the packs that no instance reads and that can be made again, except as many as fit into *inout_spare bytes, from
- * which their size is subtracted. Returns the number of bytes freed. Under compiled->lock. */
+/* Frees the packs that no instance reads and that can be made again, except as many as fit into *inout_spare bytes,
+ * from which their size is subtracted. Returns the number of bytes freed. Under compiled->lock. */
 uint64_t cpu_constant_trim(cpu_constant *constant, uint64_t *inout_spare);
 
 /* Frees a pack. NULL is a no-op. */
@@ -37,21 +37,21 @@ void pack_destroy(cpu_pack *pack);
 /* A pack from which the original can be restored, because its layout only moves all elements; NULL: none. Originals are
  * dropped only if there is one: another shape may need another pack. */
 const cpu_pack *pack_to_unpack(const cpu_constant *constant);
-/* Whether the original is not needed again: it is not read unpacked, and it can be restored from a pack, or there are no
- * further instances. */
+/* Whether the original is not needed again: it is not read unpacked, and it can be restored from a pack, or there are
+ * no further instances. */
 bool pack_replaces(const inlay_compiled *compiled, const cpu_constant *constant);
 /* Allocates pack->data: in the host's cache if possible, otherwise with malloc. *out_known: the cache had the
  * pack already, so data is filled. */
 inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
                            bool *out_known, inlay_diag *diag);
 /* Memory in the host's cache for `bytes` that depend only on the constant and the key, whose first word is its
- * content_hash. *out_known: it is filled; otherwise the caller fills it and calls keep() of the extension. NULL: there is
- * no cache. What compile finds out about a constant's elements must be stored so, because a program of `inlay bundle`
- * does not contain the elements of packed constants. */
+ * content_hash. *out_known: it is filled; otherwise the caller fills it and calls keep() of the extension. NULL: there
+ * is no cache. What compile finds out about a constant's elements must be stored so, because a program of `inlay
+ * bundle` does not contain the elements of packed constants. */
 void *cpu_constant_fact(const inlay_compiled *compiled, const cpu_constant *constant, const uint64_t *key,
                         uint32_t key_count, uint64_t bytes, bool *out_known);
-/* Copies a part of both tensors to another layout, large ones on the host's threads. dims and first: the part; NULL: all
- * elements, and zeros as the padding of blocks. false: there is no copy between these layouts. */
+/* Copies a part of both tensors to another layout, large ones on the host's threads. dims and first: the part; NULL:
+ * all elements, and zeros as the padding of blocks. false: there is no copy between these layouts. */
 bool weights_reorder_part(const cpu_state *state, const tensor_layout *from, const void *source,
                           const tensor_layout *to, void *target, const int64_t *dims, const int64_t *first);
 #endif

@@ -87,8 +87,8 @@ inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out)
     return read_raw(build, value, out);
 }
 
-/* Recomputes the strides of axes with one element, which are arbitrary after views: image kernels step by the stride that
- * the axis would have with more elements. */
+/* Recomputes the strides of axes with one element, which are arbitrary after views: image kernels step by the stride
+ * that the axis would have with more elements. */
 static void normalize_strides(tensor_layout *layout)
 {
     const element_type type = layout->type;

@@ -139,8 +139,6 @@ bool sparse_pack_weights(const tensor_layout *plain, const void *source, const t
     return count >= 0 ? sparse_pack(&weights, count, target) : count != OTHER && sparse24_pack(&weights, target);
 }
 
-/* ------------------------------------------------------------------ constants that the model stores sparse */
-
 bool sparse_pack_entries(const cpu_constant *constant, const tensor_layout *plain, const tensor_layout *layout,
                          void *target)
 {
@@ -234,8 +232,6 @@ void sparse_make_constants(inlay_compiled *compiled)
         op->silent = value->output == INLAY_NONE;
     }
 }
-
-/* ------------------------------------------------------------------ costs */
 
 /* A cache of shares. A sample touches most pages of a matrix, so a cost that is computed after packing would bring the
  * original back into memory. A word holds 48 bits of the content hash and 16 bits for the share, so that no lock is

@@ -16,8 +16,8 @@ bool sparse24_matrix_of(cpu_build *build, const cpu_op *op);
 void sparse_layout(const tensor_layout *plain, int64_t count, tensor_layout *layout);
 /* A packer (packs.h) for these layouts. */
 bool sparse_pack_weights(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
-/* For a constant that the model stores sparse, as values and indices: packs it without making it dense (false: layout is
- * not one of these layouts), or makes it dense in memory that the caller frees. */
+/* For a constant that the model stores sparse, as values and indices: packs it without making it dense (false: layout
+ * is not one of these layouts), or makes it dense in memory that the caller frees. */
 bool sparse_pack_entries(const cpu_constant *constant, const tensor_layout *plain, const tensor_layout *layout,
                          void *target);
 INLAY_NODISCARD inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag *diag);

@@ -125,8 +125,6 @@ static void unfold(const unfold_codes *codes, int64_t first, int64_t last, float
         unfold_bits(codes, 4, true, first, last, out);
 }
 
-/* ------------------------------------------------------------------ products */
-
 /* The position in a product: groups from `block` on, rows from `row` on. */
 struct slice {
     const unfold_product *product;

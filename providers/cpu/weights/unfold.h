@@ -27,8 +27,8 @@ typedef struct unfold_codes {
 
 /* A few rows by columns of a row-major matrix of codes:
  *     y[r][j] = start[j] + sum over k of x[r][k] * W[k][j]     j < blocks * UNFOLD_LANES
- * Groups [first + k * step, + blocks) are row k of W. All rows of W have the scales and zero points of row 0, so sums of
- * code - zero are scaled once. */
+ * Groups [first + k * step, + blocks) are row k of W. All rows of W have the scales and zero points of row 0, so sums
+ * of code - zero are scaled once. */
 typedef struct unfold_product {
     const unfold_codes *codes;
     int64_t first, step, depth;

@@ -232,8 +232,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ measurements, cached by the host */
-
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
                                    int64_t points, winograd_measure *measure, const winograd_accuracy **out_trust,
                                    inlay_diag *diag)

@@ -26,8 +26,8 @@ uint64_t winograd_accuracy_bytes(int64_t in);
  * of memory. */
 typedef bool winograd_measure(const cpu_state *state, const tensor_layout *plain, const void *source, int64_t points,
                               winograd_accuracy *out);
-/* The accuracy of Winograd's convolution with `points` points (4, 6, FFT_POINTS) and these weights. It is measured once and stored
- * with the packs. *out_trust lives as long as the constant. Under compiled->lock (weights.c). */
+/* The accuracy of Winograd's convolution with `points` points (4, 6, FFT_POINTS) and these weights. It is measured once
+ * and stored with the packs. *out_trust lives as long as the constant. Under compiled->lock (weights.c). */
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
                                    int64_t points, winograd_measure *measure, const winograd_accuracy **out_trust,
                                    inlay_diag *diag);

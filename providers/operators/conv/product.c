@@ -11,7 +11,7 @@ enum {
     STAGE_LIMIT = 64 * 1024 * 1024 /* bytes staged together, at least one image */
 };
 
-/* ------------------------------------------------------------------ packing a panel
+/* Packing a panel.
  *
  * The columns of a panel are output positions. Consecutive positions of an output row are a run; the elements that they
  * read at one tap are adjacent in the staged input. Runs are copied in whole vectors. The elements that are copied
@@ -66,8 +66,6 @@ static void pack_positions(const gemm_operand *self, int64_t batch, int64_t line
         to += rounded * width * plan->stage.bytes;
     }
 }
-
-/* ------------------------------------------------------------------ plan */
 
 static bool is_direct(const conv_geometry *geometry)
 {
@@ -194,8 +192,6 @@ inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_
     operand->matrix_stride = filters * depth;
     return gemm_pack_constant(node, input, kernel, kernel->mr, operand, attrs->group, filters, depth, out_pack, diag);
 }
-
-/* ------------------------------------------------------------------ run */
 
 /* Fills a tile of float or double sums with the bias of each row. */
 static void fill_bias(void *user, const gemm_tile *tile)

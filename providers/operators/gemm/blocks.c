@@ -11,8 +11,6 @@ enum {
     SLACK = 64                 /* bytes after packed columns, see gemm_pack_fn */
 };
 
-/* ------------------------------------------------------------------ kernels */
-
 /* A program of `inlay bundle` may lack the sets that it does not use, so only the i-th set is read. */
 const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
 {
@@ -46,8 +44,6 @@ static const gemm_kernel *engine_kernel(const gemm_engine *self, uint32_t type)
     return gemm_kernel_best(type);
 }
 const gemm_engine blocked_engine = { engine_kernel };
-
-/* ------------------------------------------------------------------ sizes */
 
 /* Whether B is read unpacked. Packing pays off only for more than a few panels of A. */
 static bool reads_in_place(const gemm_job *job)
@@ -124,8 +120,6 @@ double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *size)
         ns += size->n * size->k * (size->b_along ? 0.4 : 0.1) * (double)(int64_t)(1 + size->m * line / TILE_A_BYTES);
     return ns > memory ? ns : memory;
 }
-
-/* ------------------------------------------------------------------ one tile */
 
 /* One block of k of one tile, with its panels. */
 typedef struct k_block {

@@ -4,8 +4,6 @@
 #include "simd/convert.h"
 #include "operators/gemm.h"
 
-/* ------------------------------------------------------------------ sizes */
-
 int64_t gemm_depth(const gemm_kernel *kernel, int64_t k)
 {
     int64_t most = kernel->depth;
@@ -52,8 +50,6 @@ bool gemm_workspace(const gemm_job *job, uint32_t threads, uint64_t *out_bytes)
 {
     return !__builtin_mul_overflow(job->thread_bytes, (uint64_t)(threads > 0 ? threads : 1), out_bytes);
 }
-
-/* ------------------------------------------------------------------ one tile */
 
 void gemm_run_tile(const gemm_job *job, gemm_tile *tile, void *workspace)
 {
@@ -102,8 +98,6 @@ void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, vo
     job->c_stride = job->n;
     job->c_batch_stride = job->m * job->n;
 }
-
-/* ------------------------------------------------------------------ all tiles */
 
 /* Runs tile `index`; tiles of a column stripe are consecutive. */
 static void run_tile(const gemm_job *job, int64_t batch, int64_t index, char *workspace)

@@ -45,8 +45,6 @@ static void release(void *state)
     free(layer);
 }
 
-/* ------------------------------------------------------------------ attributes */
-
 static inlay_status find_activation(inlay_str name, uint32_t *out, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < ACT_COUNT; i++)
@@ -128,8 +126,6 @@ static bool is_plain(const recurrent_state *state)
             return false;
     return !(state->cell == CELL_LSTM && state->input_forget);
 }
-
-/* ------------------------------------------------------------------ weights */
 
 static bool reserve(uint64_t *at, uint64_t *total, uint64_t count, uint64_t bytes)
 {
@@ -235,8 +231,6 @@ bool recurrent_read_cell(const char *op_type, bool linear_before_reset, recurren
     return false;
 }
 
-/* ------------------------------------------------------------------ prepare */
-
 /* Whether the input is a constant of `count` elements, or omitted. */
 static bool is_known(const kit_node *node, uint32_t input, int64_t count)
 {
@@ -333,8 +327,6 @@ done:
     release(state);
     return status;
 }
-
-/* ------------------------------------------------------------------ shapes */
 
 static inlay_status check_shapes(const recurrent_state *state, const kit_plan *plan, recurrent_plan *layer,
                                  inlay_diag *diag)
@@ -501,8 +493,6 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ cost */
 
 #define CALL_NS 60.0
 

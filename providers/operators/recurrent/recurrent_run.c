@@ -99,8 +99,6 @@ static int64_t state_at(const recurrent_plan *plan, bool batch_first, int64_t d,
     return (batch_first ? sample * plan->directions + d : d * plan->batch + sample) * plan->hidden;
 }
 
-/* ------------------------------------------------------------------ a unit */
-
 static void set_unit_pointers(struct unit *unit, char *memory)
 {
     const recurrent_plan *plan = unit->call->plan;
@@ -293,8 +291,6 @@ static void end_step(struct unit *unit, int64_t step)
     unit->projected += unit->active;
 }
 
-/* ------------------------------------------------------------------ concurrent units */
-
 static char *memory_of_unit(const recurrent_call *call, int64_t index)
 {
     const recurrent_plan *plan = call->plan;
@@ -331,8 +327,6 @@ static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t w
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ sequential steps, panels shared by threads */
 
 enum { SHARE_PROJECTION, SHARE_STEP, SHARE_CANDIDATE };
 struct shared_step {

@@ -45,8 +45,6 @@ static void release(void *state)
     free(mel);
 }
 
-/* ------------------------------------------------------------------ the mel scale */
-
 /* Slaney's scale is linear below 1000 Hz and logarithmic above; HTK's is 2595 log10(1 + f / 700). */
 static double mel_of(double hz, bool htk)
 {
@@ -102,8 +100,6 @@ static bool make_filters(mel_state *state, double rate, double low, double high,
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ frames */
 
 /* Arguments of the parallel loop over frames. */
 struct job {
@@ -185,8 +181,6 @@ static int64_t frames_of(int64_t samples, int64_t n_fft, int64_t hop, bool centr
 
     return drop_last && frames > 0 ? frames - 1 : frames;
 }
-
-/* ------------------------------------------------------------------ MelSpectrogram */
 
 static bool drops_last(const inlay_node_info *node)
 {

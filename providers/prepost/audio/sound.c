@@ -10,8 +10,6 @@
 #include <threads.h>
 #endif
 
-/* ------------------------------------------------------------------ WAV */
-
 enum { PCM = 1, FLOATS = 3, A_LAW = 6, MU_LAW = 7, EXTENSIBLE = 0xfffe };
 
 struct wav {
@@ -133,8 +131,6 @@ static inlay_status decode_wav(const uint8_t *bytes, size_t count, struct sound 
         out->samples[i] = sample_at(&wav, wav.data + i * (wav.bits / 8));
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ other formats */
 
 #ifdef SNDFILE_SONAME
 /* The functions of libsndfile that are used, without the prefix sf_. The library loads eight others, so it is opened
@@ -286,8 +282,6 @@ inlay_status sound_decode(const uint8_t *bytes, size_t count, struct sound *out,
     *out = (struct sound){ 0 };
     return status;
 }
-
-/* ------------------------------------------------------------------ channels and rates */
 
 void sound_mix(struct sound *sound)
 {

@@ -26,8 +26,6 @@ struct box {
     int32_t class, index; /* index of the prediction: of boxes with equal scores the first one is better */
 };
 
-/* ------------------------------------------------------------------ candidates */
-
 /* Predictions as rows of a matrix: element k of prediction i is data[i * row + k * column]. */
 struct predictions {
     const float *data;
@@ -169,8 +167,6 @@ static inlay_status collect(const boxes_state *state, const struct predictions *
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ suppression */
-
 static float area(const struct box *box)
 {
     const float width = box->x1 - box->x0, height = box->y1 - box->y0;
@@ -189,7 +185,8 @@ static float overlap(const struct box *a, const struct box *b)
     return all > 0 ? shared / all : 0;
 }
 
-/* The overlap of rotated boxes: 1 minus Hellinger's distance of the normal distributions that have the boxes' moments. */
+/* The overlap of rotated boxes: 1 minus Hellinger's distance of the normal distributions that have the boxes'
+ * moments. */
 static float rotated_overlap(const struct box *p, const struct box *q)
 {
     double a[2], b[2], c[2];
@@ -258,8 +255,6 @@ static void unframe(struct box *box, bool rotated, const float *place)
     box->y0 = within((box->y0 - place[2]) / place[0], place[4]);
     box->y1 = within((box->y1 - place[2]) / place[0], place[4]);
 }
-
-/* ------------------------------------------------------------------ the operator */
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {

@@ -119,8 +119,6 @@ static void write_pixel(int space, const uint8_t rgba[4], uint8_t *output)
         output[3] = rgba[3];
 }
 
-/* ------------------------------------------------------------------ the operator */
-
 typedef struct colour_state {
     int from, to;
 } colour_state;

@@ -17,8 +17,6 @@ static const inlay_tensor_view file_view[] = { FILE_VIEW };
 static const inlay_tensor_view bgr_view[] = { PREPOST_VIEW(bgr, picture_dims, INLAY_UINT8) };
 static const inlay_tensor_view rgb_view[] = { PREPOST_VIEW(rgb, picture_dims, INLAY_UINT8) };
 
-/* ------------------------------------------------------------------ DecodeImage */
-
 static inlay_status infer_decode(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const bool grey = strcmp(kit_attr_string(in->node, "color_space", "bgr"), "grey") == 0;
@@ -69,8 +67,6 @@ const prepost_operator prepost_decode_image = {
                 .prepare = prepare_decode,
                 .run = decode_run },
 };
-
-/* ------------------------------------------------------------------ EncodeImage */
 
 typedef struct encode_state {
     picture_order order;

@@ -7,8 +7,6 @@
 static const char *const layouts[] = { "nchw", "nhwc" };
 enum { MAX_CHANNELS = 16 };
 
-/* ------------------------------------------------------------------ NormalizeImage */
-
 /* The attributes of NormalizeImage. table holds the result for each of the 256 values of a byte. */
 typedef struct normalize_state {
     bool planes, batch;
@@ -186,8 +184,6 @@ const prepost_operator prepost_normalize_image = {
                 .run = run_normalize },
 };
 
-/* ------------------------------------------------------------------ ImageFromPlanes */
-
 static inlay_status infer_planes(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
@@ -274,8 +270,6 @@ const prepost_operator prepost_image_from_planes = {
                 .shape = shape_planes,
                 .run = run_planes },
 };
-
-/* ------------------------------------------------------------------ CropImage */
 
 static inlay_status infer_crop(void *ctx, inlay_infer *in, inlay_diag *diag)
 {

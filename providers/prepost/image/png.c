@@ -129,8 +129,6 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     return status;
 }
 
-/* ------------------------------------------------------------------ writing */
-
 struct writer {
     picture_file *out;
     inlay_diag *diag;

@@ -10,8 +10,6 @@ const char *const resample_filters[RESAMPLE_FILTERS] = {
     "nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"
 };
 
-/* ------------------------------------------------------------------ filters */
-
 static double sinc(double x)
 {
     x *= acos(-1.0);
@@ -150,8 +148,6 @@ uint64_t resample_scratch(const struct resample *resample, inlay_dtype dtype)
 
     return both ? kit_bytes(dtype, resample->vertical.in * resample->horizontal.out * resample->channels) : 0;
 }
-
-/* ------------------------------------------------------------------ loops */
 
 struct job {
     const struct resample *resample;

@@ -8,8 +8,6 @@ static const char *const fits[] = { "stretch", "inside", "cover" };
 enum { STRETCH, INSIDE, COVER };
 enum { MAX_SIDE = 1 << 20 };
 
-/* ------------------------------------------------------------------ sizes */
-
 /* Returns a * b / c, rounded, at least 1. */
 static int64_t times(int64_t a, int64_t b, int64_t c)
 {
@@ -101,8 +99,6 @@ static int filter_of(const inlay_node_info *node)
 {
     return prepost_word(kit_attr_string(node, "filter", "bilinear"), resample_filters, RESAMPLE_FILTERS);
 }
-
-/* ------------------------------------------------------------------ ResizeImage */
 
 /* Attributes are borrowed, so the state keeps copies of those that target_size() needs in run and shape. */
 typedef struct resize_state {
@@ -253,8 +249,6 @@ const prepost_operator prepost_resize_image = {
                 .shape = shape_resize,
                 .run = run_resize },
 };
-
-/* ------------------------------------------------------------------ Letterbox */
 
 /* Size and position of the image within the letterbox. */
 struct frame {

@@ -3,8 +3,6 @@
 #include "inlay/check.h"
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ BertTokenizer */
-
 static inlay_status infer_bert(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_dim dims[1] = { prepost_open() };
@@ -113,8 +111,6 @@ const prepost_operator prepost_bert_tokenizer = {
                 .release = tokens_release,
                 .run = run_bert },
 };
-
-/* ------------------------------------------------------------------ SentencepieceTokenizer */
 
 static inlay_status infer_spm(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -226,8 +222,6 @@ const prepost_operator prepost_sentencepiece_tokenizer = {
                 .release = tokens_release,
                 .run = run_spm },
 };
-
-/* ------------------------------------------------------------------ SentencepieceDecoder */
 
 static inlay_status infer_pieces(void *ctx, inlay_infer *in, inlay_diag *diag)
 {

@@ -65,8 +65,6 @@ bool model_add_merge(struct model *model, const char *left, size_t left_bytes, c
     return true;
 }
 
-/* ------------------------------------------------------------------ merging */
-
 /* A symbol of the word, in a doubly linked list. id is -1 where no token has its characters. A symbol that was merged
  * into its left neighbour has no bytes. */
 struct symbol {

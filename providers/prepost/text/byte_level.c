@@ -1,4 +1,5 @@
-/* byte_level.c - onnxruntime-extensions' tokenizers with byte-level BPE: GPT2Tokenizer, RobertaTokenizer, CLIPTokenizer.
+/* byte_level.c - onnxruntime-extensions' tokenizers with byte-level BPE: GPT2Tokenizer, RobertaTokenizer,
+ * CLIPTokenizer.
  */
 #include "prepost/text/tokens.h"
 #include "inlay/check.h"
@@ -7,8 +8,6 @@
 #include <stdlib.h>
 
 static const int64_t one_dims[] = { 1 };
-
-/* ------------------------------------------------------------------ GPT2Tokenizer */
 
 static inlay_status prepare_gpt2(const kit_node *node, void **out_state, inlay_diag *diag)
 {
@@ -60,8 +59,6 @@ const prepost_operator prepost_gpt2_tokenizer = {
                 .run = tokens_run_rows },
 };
 
-/* ------------------------------------------------------------------ RobertaTokenizer */
-
 static inlay_status prepare_roberta(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     void *made = NULL;
@@ -110,8 +107,6 @@ const prepost_operator prepost_roberta_tokenizer = {
                 .release = tokens_release,
                 .run = tokens_run_rows },
 };
-
-/* ------------------------------------------------------------------ CLIPTokenizer */
 
 /* Writes a JSON string. Text that is not valid UTF-8 is written unchanged; the reader of the file then reports it. */
 static void put_json(FILE *to, const char *text, size_t bytes)

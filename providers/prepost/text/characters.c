@@ -165,8 +165,6 @@ bool is_other(uint32_t c)
                                                               UC_CATEGORY_MASK_Co | UC_CATEGORY_MASK_Cs);
 }
 
-/* ------------------------------------------------------------------ bytes as characters */
-
 static bool stands_for_itself(unsigned b)
 {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;

@@ -27,8 +27,6 @@ struct hypothesis {
     int32_t new_letter; /* letter of a new candidate; -1 for a prefix that exists already */
 };
 
-/* ------------------------------------------------------------------ scores */
-
 static double log_add(double a, double b)
 {
     const double most = a > b ? a : b, least = a > b ? b : a;
@@ -54,8 +52,6 @@ static double log_of(float score, int kind, double log_total)
 {
     return kind == PROBABILITIES ? (score > 0 ? log((double)score) : -HUGE_VAL) : score - log_total;
 }
-
-/* ------------------------------------------------------------------ text */
 
 /* The letter of a class. Classes follow the lines of the alphabet, which has no line for the blank. A class beyond the
  * last line is a space. */
@@ -88,8 +84,6 @@ static inlay_status put_text(const kit_call *call, int64_t row, const int64_t *c
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ greedy: the best class of each step */
-
 static inlay_status greedy_decode(const kit_call *call, int64_t row, const float *input, int64_t steps, int64_t classes,
                                   int64_t blank, int64_t *text)
 {
@@ -114,13 +108,12 @@ static inlay_status greedy_decode(const kit_call *call, int64_t row, const float
     return put_text(call, row, text, count, blank);
 }
 
-/* ------------------------------------------------------------------ prefix beam search */
-
 struct search {
     struct prefix *prefixes; /* [steps * beam + 1], the first prefix_count are in use */
     int32_t prefix_count;
     struct hypothesis *beam; /* [beam] the prefixes before the step, of which beam_count are set */
-    /* [beam * (MAX_LETTERS + 1)] the candidates after the step: the prefixes of `beam` in the same order, then new ones */
+    /* [beam * (MAX_LETTERS + 1)] the candidates after the step: the prefixes of `beam` in the same order, then new
+     * ones */
     struct hypothesis *next;
     int64_t beam_count, next_count;
     int64_t *letters; /* [MAX_LETTERS] the best letters of the step, of which letter_count are set */
@@ -268,8 +261,6 @@ static inlay_status beam_decode(const kit_call *call, int64_t row, const float *
         ((float *)call->out[1].data)[row] = (float)exp(total(&search.beam[0]));
     return put_text(call, row, text, count, blank);
 }
-
-/* ------------------------------------------------------------------ the operator */
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {

@@ -1,4 +1,5 @@
-/* decoders.c - onnxruntime-extensions' BpeDecoder and BertTokenizerDecoder: convert ids to text with lists of tokens. */
+/* decoders.c - onnxruntime-extensions' BpeDecoder and BertTokenizerDecoder: convert ids to text with lists of
+ * tokens. */
 #include "prepost/text/lines.h"
 #include "prepost/text/tokens.h"
 #include "inlay/check.h"
@@ -71,8 +72,6 @@ static char *copy_of(const kit_node *node, const char *attr, const char *otherwi
 
     return copy != NULL ? memcpy(copy, from, bytes) : NULL;
 }
-
-/* ------------------------------------------------------------------ BpeDecoder */
 
 enum { CHARACTERS = 1024 };
 typedef struct bpe_state {
@@ -210,8 +209,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ BertTokenizerDecoder */
-
 enum { SPECIAL = 4, UNKNOWN = SPECIAL, SUFFIX, TEXTS };
 typedef struct bert_state {
     struct lines *words;
@@ -346,8 +343,6 @@ done:
     free(text.data);
     return status;
 }
-
-/* ------------------------------------------------------------------ shapes, examples and operators */
 
 static inlay_status infer_texts(void *ctx, inlay_infer *in, inlay_diag *diag)
 {

@@ -1,6 +1,6 @@
 /* hash.c - onnxruntime-extensions' StringToHashBucketFast: FarmHash's Fingerprint64, which has the same value on every
- * CPU. StringToHashBucket is not supported: it uses FarmHash's Hash64, whose values depend on the CPU. Functions are named
- * after those of FarmHash. */
+ * CPU. StringToHashBucket is not supported: it uses FarmHash's Hash64, whose values depend on the CPU. Functions are
+ * named after those of FarmHash. */
 #include "prepost/prepost.h"
 #include "inlay/check.h"
 
@@ -135,8 +135,6 @@ static uint64_t fingerprint(const unsigned char *s, uint64_t n)
     INLAY_CHECK(s == last && left == 0);
     return hash_len_16(hash_len_16(pair.a, w.a, mul) + shift_mix(y) * k0 + z, hash_len_16(pair.b, w.b, mul) + x, mul);
 }
-
-/* ------------------------------------------------------------------ the operator */
 
 static inlay_status infer_hash(void *ctx, inlay_infer *in, inlay_diag *diag)
 {

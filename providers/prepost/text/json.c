@@ -2,8 +2,6 @@
 #include "prepost/text/json_parts.h"
 #include "inlay/check.h"
 
-/* ------------------------------------------------------------------ pre-tokenizers */
-
 static int behaviour_of(const json_t *step)
 {
     static const char *const names[] = {
@@ -111,8 +109,6 @@ static inlay_status read_pretokenizer(const struct source *source, const json_t 
             &(struct pretokenizer){ .kind = SPLIT_DIGITS, .max_digits = json_flag(step, "individual_digits", false) });
     return fail_unsupported(source, "pre_tokenizer", type);
 }
-
-/* ------------------------------------------------------------------ models */
 
 static inlay_status read_words(const struct source *source, const json_t *words)
 {
@@ -260,8 +256,6 @@ static inlay_status read_added(const struct source *source, const json_t *list)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ post-processors: tokens before and after a text */
-
 static inlay_status put_around(const struct source *source, bool behind, int64_t id)
 {
     text_tokenizer *tokenizer = source->tokenizer;
@@ -379,8 +373,6 @@ done:
     json_decref(root);
     return status;
 }
-
-/* ------------------------------------------------------------------ GPT-2's vocab.json and merges.txt */
 
 inlay_status read_bpe(text_tokenizer *tokenizer, const char *vocab, size_t vocab_bytes, const char *merges,
                       size_t merges_bytes, inlay_diag *diag)

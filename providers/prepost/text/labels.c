@@ -42,8 +42,6 @@ struct lines *lines_create(const inlay_node_info *node, const char *attr, size_t
     return lines;
 }
 
-/* ------------------------------------------------------------------ TopKLabels */
-
 typedef struct top_state {
     int64_t k;
     struct lines labels; /* last, see lines.h */

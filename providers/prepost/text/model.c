@@ -47,8 +47,6 @@ void model_free(struct model *model)
     free(model->merges);
 }
 
-/* ------------------------------------------------------------------ WordPiece */
-
 static size_t characters_of(const char *text, size_t bytes)
 {
     size_t count = 0;

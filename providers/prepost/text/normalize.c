@@ -169,7 +169,7 @@ static void append_squeezed(const char *text, size_t bytes, text_buf *out)
         out->count--;
 }
 
-/* ------------------------------------------------------------------ SentencePiece's map of characters
+/* SentencePiece's map of characters.
  *
  * A double-array trie of 32-bit units (Darts). Its values are offsets of the replacement texts, which follow the trie.
  * The longest match wins. */
@@ -231,8 +231,6 @@ static const char *append_mapped(const struct normalizer *normalizer, const char
     }
     return NULL;
 }
-
-/* ------------------------------------------------------------------ one step */
 
 bool normalizer_set_charsmap(struct normalizer *normalizer, const uint8_t *bytes, size_t count)
 {

@@ -16,8 +16,6 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
                                                : 60 * count + 5000);
 }
 
-/* ------------------------------------------------------------------ NegPos */
-
 static inlay_status infer_both(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
@@ -42,8 +40,6 @@ static inlay_status run_negpos(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ Inverse */
 
 static inlay_status infer_inverse(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -124,8 +120,6 @@ static inlay_status run_inverse(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ STFT, StftNorm */
 
 enum { MAX_FFT = 1 << 20 };
 
@@ -245,8 +239,6 @@ static inlay_status run_stft_norm(const kit_call *call)
 {
     return run_any_stft(call, true);
 }
-
-/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t one_dims[] = { 1 }, four_dims[] = { 4 }, square_dims[] = { 2, 2 }, sound_dims[] = { 1, 4 };
 static const int64_t parts_dims[] = { 1, 3, 3, 2 }, norm_dims[] = { 1, 3, 3 }, four[] = { 4 }, two[] = { 2 };

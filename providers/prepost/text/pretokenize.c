@@ -135,8 +135,6 @@ static size_t word_clip(const struct reader *reader, bool *keep)
     return skip(reader, 0, kind, reader->bytes);
 }
 
-/* ------------------------------------------------------------------ by classes of characters */
-
 /* The class of a character: 0 is dropped, 1 is a word by itself, 2 and 3 form words with neighbours of their class. */
 static int class_of(const struct pretokenizer *pretokenizer, uint32_t ch)
 {
@@ -197,8 +195,8 @@ static void by_pattern(const struct pretokenizer *pretokenizer, const char *text
     }
 }
 
-/* Splits at each `mark`. `behaviour` (DELIMITER_*): the mark is dropped, is a word by itself, or belongs to the previous
- * or the next word. */
+/* Splits at each `mark`. `behaviour` (DELIMITER_*): the mark is dropped, is a word by itself, or belongs to the
+ * previous or the next word. */
 static void split_at_text(int behaviour, const char *mark, const char *text, size_t from, size_t bytes, text_spans *out)
 {
     const size_t n = strlen(mark), end = from + bytes;
@@ -228,8 +226,6 @@ static void split_at_text(int behaviour, const char *mark, const char *text, siz
     }
     spans_add(out, start, end - start);
 }
-
-/* ------------------------------------------------------------------ steps that change the text */
 
 /* Replaces each byte by the character that stands for it in byte-level BPE. */
 static void spell_bytes(const struct pretokenizer *pretokenizer, const text_spans *in, text_spans *out)

@@ -1,5 +1,5 @@
-/* ragged.c - onnxruntime-extensions' operators on ragged tensors: concatenated lists, and the index of the first value of
- * each list. RaggedTensorToSparse, RaggedTensorToDense, StringRaggedTensorToDense; SegmentExtraction. */
+/* ragged.c - onnxruntime-extensions' operators on ragged tensors: concatenated lists, and the index of the first value
+ * of each list. RaggedTensorToSparse, RaggedTensorToDense, StringRaggedTensorToDense; SegmentExtraction. */
 #include "prepost/prepost.h"
 #include "inlay/check.h"
 
@@ -32,8 +32,6 @@ static inlay_status check_starts(const kit_call *call, const kit_tensor *starts,
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ RaggedTensorToSparse */
 
 static inlay_status infer_sparse(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -72,8 +70,6 @@ static inlay_status run_sparse(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ RaggedTensorToDense, StringRaggedTensorToDense */
 
 /* The two operators have inputs 2 and 3 in opposite order: the value for missing elements, and the starts of the lists.
  */
@@ -131,8 +127,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ SegmentExtraction */
-
 static inlay_status infer_segments(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_dim dims[2] = { prepost_open(), prepost_fixed(2) };
@@ -174,8 +168,6 @@ static inlay_status run_segments(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 }, four_dims[] = { 4 },
                      six_dims[] = { 6 };

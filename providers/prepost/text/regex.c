@@ -74,8 +74,6 @@ static uint64_t step_size(const struct finder *finder, inlay_str text, uint64_t 
     return size;
 }
 
-/* ------------------------------------------------------------------ replacing */
-
 /* A text that grows as it is appended to. */
 struct buffer {
     char *data;
@@ -131,8 +129,8 @@ static bool append_re2(struct buffer *buffer, const struct finder *finder, inlay
     return good;
 }
 
-/* Appends the replacement: $n and $nn are groups, $& the match, $` and $' the text before and after it, $$ a dollar, and
- * other characters are unchanged. */
+/* Appends the replacement: $n and $nn are groups, $& the match, $` and $' the text before and after it, $$ a dollar,
+ * and other characters are unchanged. */
 static bool append_ecma(struct buffer *buffer, const struct finder *finder, inlay_str text, inlay_str rewrite)
 {
     const PCRE2_SIZE *at = finder->pcre->get_ovector_pointer(finder->match);
@@ -162,8 +160,8 @@ static bool append_ecma(struct buffer *buffer, const struct finder *finder, inla
     return good;
 }
 
-/* RE2 ignores an empty match where the previous match ended. std::regex accepts it, and after an empty match searches for
- * one that is not empty at the same position. */
+/* RE2 ignores an empty match where the previous match ended. std::regex accepts it, and after an empty match searches
+ * for one that is not empty at the same position. */
 static inlay_status replace(struct finder *finder, inlay_str text, inlay_str rewrite, bool all, struct buffer *buffer)
 {
     const PCRE2_SIZE *found = finder->pcre->get_ovector_pointer(finder->match);
@@ -227,8 +225,6 @@ done:
     finder_close(&finder);
     return status;
 }
-
-/* ------------------------------------------------------------------ splitting */
 
 struct piece {
     uint64_t begin, end;
@@ -356,8 +352,6 @@ static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_
     *out_state = state;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ shapes, examples and operators */
 
 static inlay_status infer_replace(void *ctx, inlay_infer *in, inlay_diag *diag)
 {

@@ -4,10 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ tables */
-
-/* A line "left TAB right" of the attribute `map`. `numbers` are the integers of the right part for StringToVector and of
- * the left part for VectorToString. */
+/* A line "left TAB right" of the attribute `map`. `numbers` are the integers of the right part for StringToVector and
+ * of the left part for VectorToString. */
 struct map_row {
     inlay_str text, other;  /* the key; the right part of the line */
     const int64_t *numbers; /* [width] */
@@ -226,8 +224,6 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     prepost_cost(cost, count >= 0, 200.0 * (count >= 0 ? (double)count : 16) + 500);
 }
 
-/* ------------------------------------------------------------------ StringMapping */
-
 static inlay_status infer_mapping(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
@@ -254,8 +250,6 @@ static inlay_status run_mapping(const kit_call *call)
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ StringToVector, VectorToString */
 
 static inlay_status infer_to_vector(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -328,8 +322,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ SegmentSum */
-
 static inlay_status infer_sum(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
@@ -373,8 +365,6 @@ static inlay_status run_sum(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t three_dims[] = { 3 }, vectors_dims[] = { 3, 2 }, four_dims[] = { 4 }, pairs_dims[] = { 3, 2 };
 static const int64_t rows_dims[] = { 4, 2 };

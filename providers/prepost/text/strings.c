@@ -5,8 +5,6 @@
 
 enum { MAX_RANK = 32 };
 
-/* ------------------------------------------------------------------ shared functions */
-
 /* Output 0 has the shape of input 0. */
 static inlay_status infer_same_shape(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -70,7 +68,7 @@ static uint64_t write_character(char *to, uint32_t code)
     return bytes;
 }
 
-/* ------------------------------------------------------------------ StringUpper, StringLower, StringStrip,
+/* StringUpper, StringLower, StringStrip,.
  * StringLength */
 
 /* StringUpper maps the bytes of ASCII. */
@@ -169,9 +167,8 @@ static inlay_status run_length(const kit_call *call)
     return status;
 }
 
-/* ------------------------------------------------------------------ StringConcat, StringEqual */
-
-/* The shape of both inputs after numpy-style broadcasting. strides[k][d] is 0 where input k is broadcast along axis d. */
+/* The shape of both inputs after numpy-style broadcasting. strides[k][d] is 0 where input k is broadcast along axis
+ * d. */
 static inlay_status broadcast_shapes(const kit_call *call, uint32_t *out_rank, int64_t *dims,
                                      int64_t strides[2][MAX_RANK])
 {
@@ -280,8 +277,6 @@ static inlay_status run_equal(const kit_call *call)
     return for_each_pair(call, equal);
 }
 
-/* ------------------------------------------------------------------ StringJoin */
-
 static inlay_status run_join(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0];
@@ -333,8 +328,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ StringSplit */
-
 static bool is_in(char c, inlay_str set)
 {
     return set.bytes > 0 && memchr(set.data, c, set.bytes) != NULL;
@@ -373,8 +366,8 @@ done:
     return status;
 }
 
-/* Splits all texts: counts the pieces, and writes their rows and columns to `places` and the pieces to `to` unless these
- * are NULL. */
+/* Splits all texts: counts the pieces, and writes their rows and columns to `places` and the pieces to `to` unless
+ * these are NULL. */
 static inlay_status split(const kit_call *call, int64_t *places, inlay_str *to, int64_t *out_count, int64_t *out_most)
 {
     const inlay_str *texts = call->in[0].data, sep = *(const inlay_str *)call->in[1].data;
@@ -427,8 +420,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ MaskedFill */
-
 static inlay_status run_masked(const kit_call *call)
 {
     const inlay_str *string = call->in[0].data;
@@ -451,8 +442,6 @@ static inlay_status run_masked(const kit_call *call)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 }, places_dims[] = { 3, 2 };
 static const int64_t axis_0[] = { 0 };

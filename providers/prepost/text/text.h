@@ -1,6 +1,6 @@
-/* text.h - tokenizers: convert text to tokens and back, with the files that models are published with: tokenizer.json of
- * Hugging Face's tokenizers (byte-level BPE, BPE, WordPiece, Unigram), vocab.txt of BERT, vocab.json with merges.txt of
- * GPT-2, and SentencePiece's .model (Unigram and BPE).
+/* text.h - tokenizers: convert text to tokens and back, with the files that models are published with: tokenizer.json
+ * of Hugging Face's tokenizers (byte-level BPE, BPE, WordPiece, Unigram), vocab.txt of BERT, vocab.json with merges.txt
+ * of GPT-2, and SentencePiece's .model (Unigram and BPE).
  *
  * A tokenizer is immutable: any number of threads may use it concurrently. */
 #ifndef TEXT_H
@@ -12,8 +12,8 @@
 
 typedef struct text_tokenizer text_tokenizer;
 
-/* Opens a tokenizer.json, a SentencePiece model or a vocab.txt of BERT; the first bytes of the file decide which. A file
- * that uses an unsupported feature is refused, and `diag` names the feature. */
+/* Opens a tokenizer.json, a SentencePiece model or a vocab.txt of BERT; the first bytes of the file decide which. A
+ * file that uses an unsupported feature is refused, and `diag` names the feature. */
 inlay_status text_open(const char *file, size_t bytes, text_tokenizer **out, inlay_diag *diag);
 /* Opens GPT-2's vocab.json and merges.txt. */
 inlay_status text_open_bpe(const char *vocab, size_t vocab_bytes, const char *merges, size_t merges_bytes,
@@ -33,8 +33,8 @@ typedef struct text_ids {
     int64_t *list;
     size_t count, room;
 } text_ids;
-/* Encodes a text. `special` adds the tokens that the file puts before and after a text ([CLS] ... [SEP]). Bytes that are
- * not valid UTF-8 are encoded as U+FFFD. */
+/* Encodes a text. `special` adds the tokens that the file puts before and after a text ([CLS] ... [SEP]). Bytes that
+ * are not valid UTF-8 are encoded as U+FFFD. */
 inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size_t bytes, bool special, text_ids *out,
                          inlay_diag *diag);
 /* Decodes ids to text; the caller frees *out. `skip` skips special tokens. Ids without a token are skipped, too. */

@@ -3,8 +3,6 @@
 #include "inlay/check.h"
 #include <stdio.h>
 
-/* ------------------------------------------------------------------ added tokens */
-
 bool add_token(text_tokenizer *tokenizer, const added_token *added)
 {
     added_token *more = realloc(tokenizer->added, (tokenizer->added_count + 1) * sizeof *more);
@@ -55,8 +53,8 @@ static bool at_character(const char *text, size_t bytes, size_t at)
     return at == bytes || ((unsigned char)text[at] & 0xc0) != 0x80;
 }
 
-/* The longest added token at `at`; NULL if there is none. A file may have tokens that are not valid UTF-8. They must not
- * match a part of a character, because the rest of the text would not be valid UTF-8. */
+/* The longest added token at `at`; NULL if there is none. A file may have tokens that are not valid UTF-8. They must
+ * not match a part of a character, because the rest of the text would not be valid UTF-8. */
 static const added_token *added_at(const text_tokenizer *tokenizer, bool normalized, const char *text, size_t bytes,
                                    size_t at)
 {
@@ -70,8 +68,6 @@ static const added_token *added_at(const text_tokenizer *tokenizer, bool normali
     }
     return NULL;
 }
-
-/* ------------------------------------------------------------------ encoding */
 
 struct encoder {
     const text_tokenizer *tokenizer;
@@ -187,8 +183,6 @@ inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size
                            encoder.why != NULL ? encoder.why : "no memory for the tokens");
 }
 
-/* ------------------------------------------------------------------ decoding */
-
 /* The byte of a token such as "<0x0A>" of a vocabulary with byte fallback; -1 if the token is another one. */
 static int byte_token(const struct model *model, int64_t id)
 {
@@ -303,8 +297,6 @@ size_t text_vocabulary_size(const text_tokenizer *tokenizer)
 {
     return tokenizer->model.vocabulary.count;
 }
-
-/* ------------------------------------------------------------------ opening and closing */
 
 static inlay_status create(text_tokenizer **out, inlay_diag *diag)
 {

@@ -1,13 +1,11 @@
-/* tokenizer_parts.h - the parts of a tokenizer: normalizers, pre-tokenizers, model, vocabulary. Shared by the files that
- * implement text.h, and private to them. */
+/* tokenizer_parts.h - the parts of a tokenizer: normalizers, pre-tokenizers, model, vocabulary. Shared by the files
+ * that implement text.h, and private to them. */
 #ifndef TOKENIZER_PARTS_H
 #define TOKENIZER_PARTS_H
 #include "prepost/text/text.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ------------------------------------------------------------------ text */
 
 /* A text that grows as it is appended to. `failed` is set when an allocation fails, and stays set. */
 typedef struct text_buf {
@@ -43,8 +41,6 @@ bool is_punctuation(uint32_t c); /* ASCII's, and \p{P} */
 bool is_mark(uint32_t c, bool nonspacing_only);
 bool is_other(uint32_t c); /* \p{C} without unassigned characters */
 
-/* ------------------------------------------------------------------ vocabulary */
-
 struct token {
     const char *text; /* owned by the vocabulary */
     uint32_t bytes;
@@ -70,8 +66,6 @@ static inline uint32_t hash_more(uint32_t hash, unsigned char byte)
 }
 int64_t vocabulary_find_hashed(const struct vocabulary *vocabulary, uint32_t hash, const char *text, size_t bytes);
 void vocabulary_free(struct vocabulary *vocabulary);
-
-/* ------------------------------------------------------------------ normalizers */
 
 enum {
     NORMALIZE_FORM,
@@ -102,8 +96,6 @@ bool normalizer_set_charsmap(struct normalizer *normalizer, const uint8_t *bytes
 /* Applies a normalizer; returns NULL, or an error message. */
 const char *normalizer_apply(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out);
 void normalizer_free(struct normalizer *normalizer);
-
-/* ------------------------------------------------------------------ pre-tokenizers: split a text into words */
 
 enum {
     SPLIT_GPT2,
@@ -136,10 +128,9 @@ struct pretokenizer {
     int prepend;         /* SPLIT_METASPACE: put a mark before the text */
     char *pattern;       /* SPLIT_TEXT: the delimiter; SPLIT_METASPACE: the mark that replaces spaces; owned */
 };
-/* Splits the spans of `in` into those of `out`, which must be empty. `first`: the spans begin at the start of the text. */
+/* Splits the spans of `in` into those of `out`, which must be empty. `first`: the spans begin at the start of the
+ * text. */
 void pretokenize(const struct pretokenizer *pretokenizer, const text_spans *in, text_spans *out, bool first);
-
-/* ------------------------------------------------------------------ models: split a word into tokens */
 
 struct merge {
     uint32_t left, right, merged, rank; /* ids; rank UINT32_MAX: a free entry */
@@ -163,8 +154,8 @@ struct model {
 /* Sets byte_ids from the vocabulary. */
 void model_find_byte_tokens(struct model *model);
 bool ids_push(text_ids *ids, int64_t id);
-/* Adds a merge of two tokens; *out_known is false if the vocabulary lacks one of them or the merged token. False if there
- * is no memory. model_reserve_merges() must have been called with at least the number of merges. */
+/* Adds a merge of two tokens; *out_known is false if the vocabulary lacks one of them or the merged token. False if
+ * there is no memory. model_reserve_merges() must have been called with at least the number of merges. */
 bool model_add_merge(struct model *model, const char *left, size_t left_bytes, const char *right, size_t right_bytes,
                      uint32_t rank, bool *out_known);
 bool model_reserve_merges(struct model *model, size_t merges);
@@ -176,8 +167,6 @@ bool unigram_encode(const struct model *model, const char *text, size_t bytes, t
  * *after_unknown: the previous token was the unknown one; the function updates it. */
 bool append_unknown(const struct model *model, const char *text, size_t bytes, text_ids *out, bool *after_unknown);
 void model_free(struct model *model);
-
-/* ------------------------------------------------------------------ the tokenizer */
 
 enum { MAX_STEPS = 16, MAX_AFFIX = 8 };
 enum { DECODE_PLAIN, DECODE_BYTES, DECODE_WORDPIECE, DECODE_METASPACE };

@@ -104,8 +104,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ Tokenize */
-
 static inlay_status infer_tokenize(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
@@ -231,8 +229,6 @@ const prepost_operator prepost_tokenize = {
                 .run = run_tokenize },
 };
 
-/* ------------------------------------------------------------------ HfJsonTokenizer */
-
 inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
@@ -304,8 +300,6 @@ const prepost_operator prepost_json_tokenizer = {
                 .release = tokens_release,
                 .run = tokens_run_rows },
 };
-
-/* ------------------------------------------------------------------ Detokenize */
 
 static inlay_status infer_detokenize(void *ctx, inlay_infer *in, inlay_diag *diag)
 {

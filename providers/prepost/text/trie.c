@@ -28,8 +28,6 @@ static void release(void *state)
     free(trie);
 }
 
-/* ------------------------------------------------------------------ reading */
-
 static int digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -62,8 +60,8 @@ static size_t put_utf8(char *to, uint32_t c)
     return 4;
 }
 
-/* Reads Python's repr() of a str or of bytes: 'a\n', "it's", b'\xff'. Writes at most as many bytes as it reads; false if
- * the text is not such a literal. */
+/* Reads Python's repr() of a str or of bytes: 'a\n', "it's", b'\xff'. Writes at most as many bytes as it reads; false
+ * if the text is not such a literal. */
 static bool read_python_literal(const char *from, size_t bytes, char *to, size_t *out_bytes)
 {
     const bool raw = bytes > 0 && from[0] == 'b';
@@ -207,8 +205,6 @@ static inlay_status prepare_trie(const kit_node *node, void **out_state, inlay_d
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ TrieTokenizer */
-
 /* The entries [low, high) have the same first `depth` bytes. Returns the index of the first entry whose next byte is at
  * least `byte`; `high` if there is none. */
 static size_t lower_bound(const struct trie *trie, size_t low, size_t high, size_t depth, int byte)
@@ -320,8 +316,6 @@ static inlay_status infer_trie_tokenizer(void *ctx, inlay_infer *in, inlay_diag 
     return prepost_set(in, 0, input->rank + 1, dims);
 }
 
-/* ------------------------------------------------------------------ TrieDetokenizer */
-
 static bool is_utf8(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes;) {
@@ -397,8 +391,6 @@ static inlay_status infer_trie_detokenizer(void *ctx, inlay_infer *in, inlay_dia
         return INLAY_OK;
     return input->rank > 1 ? prepost_set(in, 0, input->rank - 1, input->dims) : prepost_set(in, 0, 1, &one);
 }
-
-/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t two_dims[] = { 2 }, ids_dims[] = { 2, 3 }, ids[] = { 4, 2, 0, 3, 5, 6 };
 static const inlay_str texts[] = { PREPOST_STR("aba"), PREPOST_STR("b\xc3\xa9\n") };

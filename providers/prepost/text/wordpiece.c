@@ -115,8 +115,9 @@ static bool starts_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-/* Splits a word into pieces: at each position it takes the longest piece that matches, as BERT does. If no piece matches,
- * the unknown token is appended and the rest of the word is dropped. `room` has space for the suffix indicator and the word. */
+/* Splits a word into pieces: at each position it takes the longest piece that matches, as BERT does. If no piece
+ * matches, the unknown token is appended and the rest of the word is dropped. `room` has space for the suffix indicator
+ * and the word. */
 static bool add_word(const piece_state *state, const char *word, size_t bytes, char *room, struct piece_list *out)
 {
     const size_t lead = strlen(state->suffix);

@@ -1,4 +1,5 @@
-/* Requests to open providers, or TRIM to the session, each on one of libuv's threads, because SUSPEND waits for runs. */
+/* Requests to open providers, or TRIM to the session, each on one of libuv's threads, because SUSPEND waits for
+ * runs. */
 #include "addon.h"
 #include <stdlib.h>
 

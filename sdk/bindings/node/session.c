@@ -39,8 +39,6 @@ void session_give_context(struct session *session, inlay_context *context)
     inlay_context_destroy(context);
 }
 
-/* ------------------------------------------------------------------ creation */
-
 typedef struct create_job {
     napi_async_work work;
     napi_deferred deferred;
@@ -160,8 +158,6 @@ napi_value session_create(napi_env env, napi_callback_info info)
     create_complete(env, napi_cancelled, job);
     return promise;
 }
-
-/* ------------------------------------------------------------------ description and release */
 
 struct session *session_of(napi_env env, napi_value value)
 {

@@ -55,8 +55,6 @@ OrtStatus *ort_SessionGetOverridableInitializerCount(const OrtSession *session, 
     return NULL;
 }
 
-/* ------------------------------------------------------------------ names and types */
-
 enum { INPUT, OVERRIDABLE, OUTPUT };
 
 static OrtStatus *find_info(const OrtSession *session, int which, size_t index, inlay_io_info *out)
@@ -131,8 +129,6 @@ OrtStatus *ort_SessionGetOverridableInitializerName(const OrtSession *session, s
     return give_name(session, OVERRIDABLE, index, allocator, value);
 }
 
-/* ------------------------------------------------------------------ memory of inputs and outputs */
-
 static OrtStatus *check_capacity(size_t capacity, uint32_t count, const char *what)
 {
     if (capacity < count)
@@ -187,8 +183,6 @@ OrtStatus *ort_SessionGetEpDeviceForOutputs(const OrtSession *session, const Ort
         outputs_ep_devices[i] = ort_cpu_device();
     return NULL;
 }
-
-/* ------------------------------------------------------------------ metadata */
 
 /* Reads the description of the graph, which inlay does not keep, from the model's bytes. */
 static bool read_graph_doc(OrtKeyValuePairs *to, const void *data, size_t bytes)
@@ -398,8 +392,6 @@ OrtStatus *ort_ModelMetadataGetCustomMetadataMapKeys(const OrtModelMetadata *mod
     *num_keys = (int64_t)count;
     return NULL;
 }
-
-/* ------------------------------------------------------------------ compatibility of compiled models */
 
 /* Providers of ONNX Runtime that compile models write such an entry of the model's metadata for each provider. */
 static OrtStatus *find_compatibility(const void *data, size_t bytes, const char *ep_type, OrtAllocator *allocator,

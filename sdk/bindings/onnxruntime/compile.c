@@ -30,8 +30,6 @@ struct OrtModelCompilationOptions {
     void *locate_state;
 };
 
-/* ------------------------------------------------------------------ options */
-
 void ort_ReleaseModelCompilationOptions(OrtModelCompilationOptions *input)
 {
     if (input == NULL)
@@ -218,8 +216,6 @@ OrtStatus *ort_ModelCompilationOptions_SetWeightlessEnabled(OrtModelCompilationO
     ORT_NEED(model_compile_options);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ compilation */
 
 /* A compilation: models in memory are files of a temporary folder meanwhile. */
 struct job {

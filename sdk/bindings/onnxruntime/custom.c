@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ registered operators
+/* Registered operators.
  *
  * A registration lasts as long as the process. So an operator is registered with its signature only, and only once;
  * each session has its own kernels for the operator. */
@@ -55,8 +55,6 @@ ALL(OPEN)
 #define NAME(n) open_##n,
 static const inlay_plugin_open_fn entries[MOST_BATCHES] = { ALL(NAME) };
 
-/* ------------------------------------------------------------------ shape inference */
-
 /* The operators of the session that this thread is creating; NULL: none. */
 static _Thread_local const ort_custom *being_created;
 
@@ -76,8 +74,6 @@ static inlay_status infer(void *ctx, inlay_infer *infer_, inlay_diag *diag)
     (void)ctx;
     return op != NULL ? ort_custom_infer((void *)(uintptr_t)op, infer_, diag) : INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ registration of operators */
 
 /* Sets *out to the operator if it is already registered. Fails if an operator with the same name but another signature
  * is registered: the model would be ambiguous. */
@@ -192,8 +188,6 @@ static OrtStatus *register_new(const ort_custom *custom)
         remove_batch(batch);
     return failed;
 }
-
-/* ------------------------------------------------------------------ the operators of a session */
 
 static OrtStatus *collect_operators(const OrtSessionOptions *options, ort_custom *custom)
 {

@@ -69,8 +69,6 @@ const OrtCustomOp *ort_custom_match(const ort_custom *custom, const inlay_node_i
 /* The entry point of the plugin with the provider. */
 inlay_status ort_provider_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ attributes */
-
 struct OrtOpAttr {
     char *name;
     OrtOpAttrType type;
@@ -84,8 +82,6 @@ struct OrtOpAttr {
 OrtOpAttr *ort_attr_copy(const inlay_attr_info *attr);
 /* A copy of an attribute; the copy of a tensor holds a reference to it. */
 OrtStatus *ort_attr_clone(const OrtOpAttr *attribute, OrtOpAttr **out);
-
-/* ------------------------------------------------------------------ kernels */
 
 struct OrtKernelInfo {
     uint32_t references;

@@ -10,8 +10,6 @@
 /* ONNX Runtime demands that smaller initializers be copied, so that shape inference can read them. */
 enum { LEAST_EXTERNAL_BYTES = 128 };
 
-/* ------------------------------------------------------------------ inputs and outputs */
-
 OrtStatus *ort_CreateValueInfo(const char *name, const OrtTypeInfo *type_info, OrtValueInfo **value_info)
 {
     OrtValueInfo *info;
@@ -54,8 +52,6 @@ OrtStatus *ort_GetValueInfoTypeInfo(const OrtValueInfo *value_info, const OrtTyp
     *type_info = value_info->type;
     return NULL;
 }
-
-/* ------------------------------------------------------------------ nodes */
 
 void ort_ReleaseNode(OrtNode *node)
 {
@@ -149,8 +145,6 @@ OrtStatus *ort_CreateNode(const char *operator_name, const char *domain_name, co
         *node = made;
     return failed;
 }
-
-/* ------------------------------------------------------------------ graphs and models */
 
 OrtStatus *ort_CreateGraph(OrtGraph **graph)
 {
@@ -317,8 +311,6 @@ OrtStatus *ort_AddGraphToModel(OrtModel *model, OrtGraph *graph)
     return NULL;
 }
 
-/* ------------------------------------------------------------------ writing */
-
 static void put_values(ort_writer *graph, uint32_t field, OrtValueInfo *const *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -394,7 +386,7 @@ OrtStatus *ort_model_write(const OrtModel *model, void **out_data, size_t *out_b
     return finish(&file, out_data, out_bytes);
 }
 
-/* ------------------------------------------------------------------ extending a model
+/* Extending a model.
  *
  * A session for editing keeps the file's bytes. Each model that is applied replaces them by an extended copy. */
 

@@ -17,8 +17,6 @@ struct OrtThreadingOptions {
 static OrtEnv the_env = { .logger = { .level = ORT_LOGGING_LEVEL_WARNING, .id = "inlay" } };
 static pthread_mutex_t env_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ------------------------------------------------------------------ log */
-
 const OrtLogger *ort_default_logger(void)
 {
     return &the_env.logger;
@@ -47,8 +45,6 @@ void ort_log_accepted(const char *name)
     if (!known)
         ort_log(&the_env.logger, ORT_LOGGING_LEVEL_INFO, line);
 }
-
-/* ------------------------------------------------------------------ the environment */
 
 static OrtStatus *make_env(OrtLoggingFunction fn, void *param, OrtLoggingLevel level, const char *id, int threads,
                            OrtEnv **out)
@@ -118,8 +114,6 @@ void ort_ReleaseEnv(OrtEnv *env)
     (void)pthread_mutex_unlock(&env_lock);
 }
 
-/* ------------------------------------------------------------------ threads for all sessions */
-
 OrtStatus *ort_CreateThreadingOptions(OrtThreadingOptions **out)
 {
     ORT_NEED(out);
@@ -146,7 +140,7 @@ int ort_threading_options_threads(const OrtThreadingOptions *options)
     return options != NULL ? options->intra_threads : 0;
 }
 
-/* ------------------------------------------------------------------ providers and devices
+/* Providers and devices.
  *
  * Programs look for the CPU provider, which every build has. Which providers of inlay run a session is configured in
  * inlay. */

@@ -3,8 +3,8 @@
  *
  * A library exports CreateEpFactories and ReleaseEpFactory. A factory, which the library defines, lists the devices
  * that it supports and creates an OrtEp for a session; the runtime passes tables of functions (OrtApi, OrtEpApi).
- * `ort_version_supported` of a struct is the version that the library was compiled for: members of later versions do not
- * exist. A number after a member is the version that added this member and the next ones. */
+ * `ort_version_supported` of a struct is the version that the library was compiled for: members of later versions do
+ * not exist. A number after a member is the version that added this member and the next ones. */
 #ifndef ORT_EP_TYPES_H
 #define ORT_EP_TYPES_H
 #include "types.h"

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ options */
-
 static OrtStatus *add(OrtSessionOptions *options, const char *name, const OrtValue *value, bool external)
 {
     char *copy;
@@ -118,8 +116,6 @@ void ort_initializers_release(OrtSessionOptions *options)
     free(options->initializers);
     free(options->files);
 }
-
-/* ------------------------------------------------------------------ the copy of the model */
 
 enum { LOCATION_EXTERNAL = 1, MOST_RANK = 32 };
 

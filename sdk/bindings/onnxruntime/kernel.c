@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ the node */
-
 OrtTypeInfo *ort_type_of_value(const inlay_value_info *value)
 {
     static const uint32_t kinds[] = { [INLAY_VALUE_TENSOR] = INLAY_KIND_TENSOR,
@@ -109,8 +107,6 @@ void ort_ReleaseKernelInfo(OrtKernelInfo *info)
     free(info->op_type);
     free(info);
 }
-
-/* ------------------------------------------------------------------ attributes */
 
 static OrtStatus *find_attr(const OrtKernelInfo *info, const char *name, OrtOpAttrType type, const OrtOpAttr **out)
 {
@@ -238,8 +234,6 @@ OrtStatus *ort_KernelInfoGetAttribute_tensor(const OrtKernelInfo *info, const ch
     *out = ort_value_ref(attribute->tensor);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ other properties of a node */
 
 OrtStatus *ort_KernelInfo_GetInputCount(const OrtKernelInfo *info, size_t *out)
 {
@@ -374,8 +368,6 @@ OrtStatus *ort_KernelInfoGetAllocator(const OrtKernelInfo *info, OrtMemType mem_
     *out = ort_allocator();
     return NULL;
 }
-
-/* ------------------------------------------------------------------ a run */
 
 OrtStatus *ort_KernelContext_GetInputCount(const OrtKernelContext *context, size_t *out)
 {

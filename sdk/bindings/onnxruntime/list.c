@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ sequences and maps */
-
 static OrtStatus *keep_items(OrtValue *list, const OrtValue *const *in, size_t count)
 {
     INLAY_CHECK(list->items == NULL);

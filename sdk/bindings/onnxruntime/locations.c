@@ -1,5 +1,5 @@
-/* SetOutputModelGetInitializerLocationFunc: the program decides for each initializer of a compiled model whether it is in
- * the model or in a file, which the program writes. */
+/* SetOutputModelGetInitializerLocationFunc: the program decides for each initializer of a compiled model whether it is
+ * in the model or in a file, which the program writes. */
 #include "wire.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,8 +18,6 @@ struct OrtLoraAdapter {
     size_t count;
 };
 
-/* ------------------------------------------------------------------ FlatBuffers */
-
 struct flat {
     const unsigned char *data; /* [bytes] */
     uint64_t bytes;
@@ -75,8 +73,6 @@ static bool find_vector(const struct flat *flat, uint64_t table, uint32_t field,
     *out_at = at + sizeof *out_count;
     return *out_count <= (flat->bytes - *out_at) / element;
 }
-
-/* ------------------------------------------------------------------ reading */
 
 static OrtStatus *malformed(void)
 {
@@ -206,8 +202,6 @@ OrtStatus *ort_CreateLoraAdapter(const char *adapter_file_path, OrtAllocator *al
     free(data);
     return failed;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 OrtStatus *ort_RunOptionsAddActiveLoraAdapter(OrtRunOptions *options, const OrtLoraAdapter *adapter)
 {

@@ -17,8 +17,6 @@ struct OrtPrepackedWeightsContainer {
     char unused;
 };
 
-/* ------------------------------------------------------------------ the allocator */
-
 static void *allocate(OrtAllocator *self, size_t bytes)
 {
     (void)self;
@@ -165,8 +163,6 @@ OrtStatus *ort_ReleaseSharedAllocator(OrtEnv *env, const OrtEpDevice *ep_device,
     return NULL;
 }
 
-/* ------------------------------------------------------------------ memory descriptions */
-
 static OrtStatus *make_info(const OrtMemoryInfo *from, const char *name, OrtMemoryInfo **out)
 {
     ORT_NEED(name);
@@ -292,8 +288,6 @@ uint32_t ort_MemoryInfoGetVendorId(const OrtMemoryInfo *ptr)
     return ptr->vendor;
 }
 
-/* ------------------------------------------------------------------ settings of arenas, which have no effect */
-
 OrtStatus *ort_CreateArenaCfg(size_t max_mem, int arena_extend_strategy, int initial_chunk_size_bytes,
                               int max_dead_bytes_per_chunk, OrtArenaCfg **out)
 {
@@ -353,8 +347,6 @@ void ort_ReleasePrepackedWeightsContainer(OrtPrepackedWeightsContainer *containe
 {
     free(container);
 }
-
-/* ------------------------------------------------------------------ files */
 
 OrtStatus *ort_read_file(const char *path, void **out_data, size_t *out_bytes)
 {

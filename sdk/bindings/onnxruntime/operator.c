@@ -25,8 +25,6 @@ struct OrtOp {
     struct variant *variants;
 };
 
-/* ------------------------------------------------------------------ the model of a variant */
-
 /* An input or output of a graph: a tensor of that type and of any shape. */
 static void put_port(ort_writer *graph, uint32_t field, const char *name, inlay_dtype type)
 {
@@ -76,8 +74,6 @@ static void put_model(ort_writer *file, const OrtOp *op, const inlay_dtype *type
     ort_put_number(&import, OPSET_VERSION, op->version);
     ort_put_message(file, MODEL_OPSET, &import);
 }
-
-/* ------------------------------------------------------------------ operators */
 
 void ort_ReleaseOp(OrtOp *op)
 {
@@ -149,8 +145,6 @@ OrtStatus *ort_CreateOp(const OrtKernelInfo *info, const char *op_name, const ch
         *ort_op = op;
     return failed;
 }
-
-/* ------------------------------------------------------------------ calls */
 
 static OrtStatus *type_of(const OrtOp *op, const OrtValue *value, const char *what, size_t index, inlay_dtype *out)
 {

@@ -209,8 +209,6 @@ OrtStatus *ort_AddFreeDimensionOverrideByName(OrtSessionOptions *options, const 
     return ort_pairs_set(&options->dims, dim_name, text) ? NULL : ort_no_memory();
 }
 
-/* ------------------------------------------------------------------ providers */
-
 OrtStatus *ort_SessionOptionsAppendExecutionProvider(OrtSessionOptions *options, const char *provider_name,
                                                      const char *const *provider_options_keys,
                                                      const char *const *provider_options_values, size_t num_keys)
@@ -260,8 +258,6 @@ OrtStatus *ort_SessionOptionsAppendExecutionProvider_V2(OrtSessionOptions *sessi
     ORT_NEED(ep_devices);
     return NULL; /* GetEpDevices lists only the CPU */
 }
-
-/* ------------------------------------------------------------------ libraries of custom operators */
 
 OrtStatus *ort_AddCustomOpDomain(OrtSessionOptions *options, OrtCustomOpDomain *custom_op_domain)
 {
@@ -317,8 +313,6 @@ OrtStatus *ort_EnableOrtCustomOps(OrtSessionOptions *options)
     ORT_NEED(options);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ options of a run */
 
 OrtStatus *ort_CreateRunOptions(OrtRunOptions **out)
 {

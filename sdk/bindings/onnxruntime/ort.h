@@ -34,8 +34,6 @@
 const OrtApi *ort_table(void);
 const OrtApiBase *ort_base(void);
 
-/* ------------------------------------------------------------------ failures */
-
 struct OrtStatus {
     OrtErrorCode code;
     char text[];
@@ -63,8 +61,6 @@ OrtStatus *ort_from(inlay_status status, const inlay_diag *diag);
             return failed_;                                                                                            \
     } while (0)
 
-/* ------------------------------------------------------------------ strings and lists of strings */
-
 struct OrtKeyValuePairs {
     size_t count;
     char **keys, **values;
@@ -83,8 +79,6 @@ OrtStatus *ort_fill_text(const char *text, char *out, size_t *size);
 /* Replaces *text by a copy. */
 bool ort_set_text(char **text, const char *value);
 
-/* ------------------------------------------------------------------ log */
-
 struct OrtLogger {
     OrtLoggingFunction fn; /* NULL: standard error */
     void *param;
@@ -98,8 +92,6 @@ const OrtLogger *ort_default_logger(void);
 /* Number of threads of sessions that do not set one; 0: all. */
 int ort_env_threads(void);
 int ort_threading_options_threads(const OrtThreadingOptions *options);
-
-/* ------------------------------------------------------------------ devices */
 
 struct OrtHardwareDevice {
     OrtHardwareDeviceType type;
@@ -120,8 +112,6 @@ struct OrtEpDevice {
 };
 const OrtEpDevice *ort_cpu_device(void);
 
-/* ------------------------------------------------------------------ memory */
-
 struct OrtMemoryInfo {
     char name[64];
     OrtAllocatorType type;
@@ -136,8 +126,6 @@ extern const OrtMemoryInfo ort_cpu_memory; /* of the default allocator and of ou
 OrtAllocator *ort_allocator(void);
 /* The contents of a regular file, in memory from malloc. */
 OrtStatus *ort_read_file(const char *path, void **out_data, size_t *out_bytes);
-
-/* ------------------------------------------------------------------ types */
 
 inlay_dtype ort_dtype(ONNXTensorElementDataType type); /* INLAY_UNDEFINED: no counterpart */
 ONNXTensorElementDataType ort_type_of(inlay_dtype dtype);
@@ -181,8 +169,6 @@ OrtTypeInfo *ort_type_new(uint32_t inlay_kind, OrtTensorTypeAndShapeInfo *shape)
 OrtTypeInfo *ort_type_of_io(const inlay_io_info *io);
 OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type);
 
-/* ------------------------------------------------------------------ values */
-
 typedef struct ort_sparse ort_sparse;
 typedef struct ort_string_object ort_string_object;
 struct OrtValue {
@@ -191,9 +177,9 @@ struct OrtValue {
     inlay_value *value;          /* the value that runs use; NULL: maps, sparse tensors, values without content */
     const OrtMemoryInfo *memory; /* borrowed, or &info */
     OrtMemoryInfo info;
-    inlay_str *strings; /* [count] of a writable string tensor, which owns the texts */
+    inlay_str *strings;         /* [count] of a writable string tensor, which owns the texts */
     ort_string_object *objects; /* [count] the texts as C++ objects, which then own them; NULL: never requested */
-    OrtValue **items;   /* [item_count] of sequences and optionals created by programs; of maps: keys, values */
+    OrtValue **items;           /* [item_count] of sequences and optionals created by programs; of maps: keys, values */
     size_t item_count;
     ort_sparse *sparse;
     inlay_dtype element; /* element type of an empty optional or sequence */
@@ -221,8 +207,6 @@ OrtTensorTypeAndShapeInfo *ort_sparse_shape(const OrtValue *value);
 /* Converts to and from the dense form that runs use. The sparse form has one linear index per element. */
 OrtStatus *ort_sparse_to_dense(const ort_sparse *sparse, inlay_value **out);
 OrtStatus *ort_sparse_of_dense(const inlay_value *dense, OrtValue **out);
-
-/* ------------------------------------------------------------------ options */
 
 /* A tensor in place of the model's initializer of that name. */
 typedef struct ort_initializer {
@@ -287,8 +271,6 @@ typedef struct ort_parameter {
 } ort_parameter;
 const ort_parameter *ort_adapter_parameters(const OrtLoraAdapter *adapter, size_t *out_count);
 
-/* ------------------------------------------------------------------ sessions */
-
 typedef struct ort_custom ort_custom; /* custom operators of a session, see custom.h */
 enum { ORT_MOST_IDLE = 64 };
 struct OrtSession {
@@ -348,8 +330,6 @@ void ort_model_unmap(ort_model_bytes *model);
 OrtStatus *ort_metadata_empty(OrtModelMetadata **out);
 /* Frees what assignment.c has read. */
 void ort_assignment_free(OrtSession *session);
-
-/* ------------------------------------------------------------------ models that programs build (editor.c) */
 
 /* Writes the model as an ONNX file in memory from malloc. */
 OrtStatus *ort_model_write(const OrtModel *model, void **out_data, size_t *out_bytes);

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ creation and release */
-
 static uint32_t find(const uint32_t *list, uint32_t count, uint32_t value)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -88,8 +86,6 @@ void ort_ports_deinit(ort_ports *ports)
     free(ports->output_types);
     *ports = (ort_ports){ 0 };
 }
-
-/* ------------------------------------------------------------------ a run */
 
 static const inlay_tensor_arg *arg_at(const inlay_tensor_arg *list, const inlay_exec_args *args, uint32_t index)
 {

@@ -15,8 +15,6 @@ typedef struct custom_kernel {
     ort_ports ports;
 } custom_kernel;
 
-/* ------------------------------------------------------------------ creation and release */
-
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
@@ -41,8 +39,6 @@ static void destroy(void *state)
 {
     free(state);
 }
-
-/* ------------------------------------------------------------------ assess, cost */
 
 static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
@@ -81,8 +77,6 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     out->confidence = INLAY_CONFIDENCE_GUESS;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ compile */
 
 static void release_compiled(void *state, inlay_compiled *compiled)
 {
@@ -146,8 +140,6 @@ static void release_instance(void *state, inlay_compiled *compiled, inlay_instan
     (void)state, (void)compiled, (void)instance;
 }
 
-/* ------------------------------------------------------------------ execute */
-
 static OrtStatus *compute(const void *user, OrtKernelContext *context)
 {
     const custom_kernel *kernel = user;
@@ -164,8 +156,6 @@ static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instanc
     (void)instance;
     return ort_ports_run(&kernel->ports, provider->host, args, compute, kernel);
 }
-
-/* ------------------------------------------------------------------ the plugin */
 
 inlay_status ort_provider_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {

@@ -1,5 +1,5 @@
-/* Releases sessions that a program may still run. ONNX Runtime's Java classes release a session in close(), during runs of
- * other threads, too; a run that begins afterwards gets an error instead of freed memory. */
+/* Releases sessions that a program may still run. ONNX Runtime's Java classes release a session in close(), during runs
+ * of other threads, too; a run that begins afterwards gets an error instead of freed memory. */
 #include "ort.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -61,8 +61,8 @@ void ort_session_leave(OrtSession *session)
     uncount(session);
 }
 
-/* Waits for runs of other threads, which may use memory and libraries that the program frees next. A run cannot wait for
- * itself, nor for one that may wait for it. */
+/* Waits for runs of other threads, which may use memory and libraries that the program frees next. A run cannot wait
+ * for itself, nor for one that may wait for it. */
 void ort_ReleaseSession(OrtSession *session)
 {
     const uint32_t flags = depth > 0 ? RELEASED | ORPHANED : RELEASED;
@@ -86,8 +86,8 @@ OrtValue *ort_value_alloc(void)
     return calloc(1, sizeof(OrtValue));
 }
 
-/* Frees the struct of a released value after many others were released. Until then, a run that gets it finds that it has
- * no references: Java's run() does not check that an input was not closed. */
+/* Frees the struct of a released value after many others were released. Until then, a run that gets it finds that it
+ * has no references: Java's run() does not check that an input was not closed. */
 void ort_value_free(OrtValue *value)
 {
     enum { MOST_VALUES = 8192 };

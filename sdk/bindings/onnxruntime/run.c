@@ -7,8 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-/* ------------------------------------------------------------------ contexts */
-
 static OrtStatus *take_context(OrtSession *session, inlay_context **out)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -32,8 +30,6 @@ static void give_context(OrtSession *session, inlay_context *context)
     (void)pthread_mutex_unlock(&session->lock);
     inlay_context_destroy(context);
 }
-
-/* ------------------------------------------------------------------ inputs */
 
 /* key: of maps. */
 static const char *type_text(uint32_t kind, inlay_dtype key, inlay_dtype dtype, char *text, size_t bytes)
@@ -152,8 +148,6 @@ static bool is_unfed(const OrtSession *session, const char *name, const ort_feed
     return index != INLAY_NONE;
 }
 
-/* ------------------------------------------------------------------ outputs */
-
 /* True for a string tensor created by the program: the output's strings are copied to it. */
 static bool is_copied(const OrtValue *fetch)
 {
@@ -266,8 +260,6 @@ static OrtStatus *collect(OrtSession *session, inlay_context *context, const fet
     return NULL;
 }
 
-/* ------------------------------------------------------------------ profiles */
-
 static void write_piece(void *user, const char *text, size_t bytes)
 {
     (void)fwrite(text, 1, bytes, user);
@@ -339,8 +331,6 @@ OrtStatus *ort_SessionGetProfilingStartTimeNs(const OrtSession *session, uint64_
     *out = session->profile_start_ns;
     return NULL;
 }
-
-/* ------------------------------------------------------------------ the run */
 
 /* Reads the run's entry `key`, one of the words: *out is the number of the word. Without the entry it is unchanged. */
 static OrtStatus *read_word(const OrtRunOptions *options, const char *key, const char *const *words, uint32_t *out)
@@ -518,8 +508,6 @@ OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_
         return run_adapted(session, options, feeds, feed_count, wanted, fetches, fetch_count);
     return run_feeds(session, options, feeds, feed_count, wanted, fetches, fetch_count);
 }
-
-/* ------------------------------------------------------------------ runs by name */
 
 OrtStatus *ort_find_input(const OrtSession *session, const char *name, uint32_t *out)
 {

@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ options of inlay */
-
 /* State shared with the callbacks while a session is created. */
 struct creation {
     const OrtSessionOptions *options;
@@ -172,8 +170,6 @@ static OrtStatus *make_options(struct creation *creation)
         status = inlay_options_set(creation->to, "external_dir", folder, &diag);
     return status == INLAY_OK ? apply_options(creation) : ort_from(status, &diag);
 }
-
-/* ------------------------------------------------------------------ creation and release */
 
 static void make_logger(const OrtSessionOptions *options, OrtLogger *out)
 {
@@ -533,8 +529,6 @@ OrtStatus *ort_CreateSessionFromArrayWithPrepackedWeightsContainer(
     (void)prepacked_weights_container;
     return ort_CreateSessionFromArray(env, model_data, model_data_length, options, out);
 }
-
-/* ------------------------------------------------------------------ models that programs build or extend */
 
 OrtStatus *ort_CreateSessionFromModel(const OrtEnv *env, const OrtModel *model, const OrtSessionOptions *options,
                                       OrtSession **out)

@@ -115,8 +115,6 @@ OrtStatus *ort_CreateSparseTensorWithValuesAsOrtValue(const OrtMemoryInfo *info,
     return failed;
 }
 
-/* ------------------------------------------------------------------ filling */
-
 static OrtStatus *check_empty(const ort_sparse *sparse)
 {
     if (sparse->format != ORT_SPARSE_UNDEFINED)
@@ -291,8 +289,6 @@ OrtStatus *ort_UseBlockSparseIndices(OrtValue *ort_value, const int64_t *indices
     return set_blocks(sparse, indices_shape, indices_shape_len, indices_data, false);
 }
 
-/* ------------------------------------------------------------------ queries */
-
 OrtStatus *ort_GetSparseTensorFormat(const OrtValue *ort_value, OrtSparseFormat *out)
 {
     ort_sparse *sparse;
@@ -365,8 +361,6 @@ OrtStatus *ort_GetSparseTensorIndices(const OrtValue *ort_value, OrtSparseIndice
     *indices_ = indices->data;
     return NULL;
 }
-
-/* ------------------------------------------------------------------ dense form */
 
 /* Sets linear[values_count] to the linear indices of a tensor in CSR form. */
 static OrtStatus *expand_rows(const ort_sparse *sparse, int64_t *linear)

@@ -99,8 +99,6 @@ void ort_ReleaseStatus(OrtStatus *status)
         free(status);
 }
 
-/* ------------------------------------------------------------------ strings */
-
 bool ort_set_text(char **text, const char *value)
 {
     char *copy = value != NULL ? strdup(value) : NULL;
@@ -136,8 +134,6 @@ OrtStatus *ort_fill_text(const char *text, char *out, size_t *size)
     memcpy(out, text, bytes);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ key-value pairs */
 
 const char *ort_pairs_get(const OrtKeyValuePairs *pairs, const char *key)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* std::string of libstdc++, in which ONNX Runtime's library for Linux and the programs that use its elements agree. Such
- * programs may assign to it: they release its memory by operator delete, which is free(). */
+/* std::string of libstdc++, in which ONNX Runtime's library for Linux and the programs that use its elements agree.
+ * Such programs may assign to it: they release its memory by operator delete, which is free(). */
 struct ort_string_object {
     char *data; /* local, or from malloc */
     size_t bytes;

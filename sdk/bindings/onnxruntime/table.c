@@ -93,8 +93,6 @@ static const any_fn table[] = {
 };
 _Static_assert(sizeof table / sizeof table[0] == 426, "the table of version 30 has 426 entries");
 
-/* ------------------------------------------------------------------ further tables */
-
 #define ENTRY(returns, name, params) (any_fn) ort_##name,
 static const any_fn editor_table[] = {
 #include "editor.def"
@@ -135,8 +133,6 @@ const OrtEpApi *ort_GetEpApi(void)
 {
     return (const OrtEpApi *)(const void *)absent_table;
 }
-
-/* ------------------------------------------------------------------ access to the table */
 
 const OrtApi *ort_table(void)
 {

@@ -56,8 +56,6 @@ const char *ort_type_text(inlay_dtype dtype)
     }
 }
 
-/* ------------------------------------------------------------------ element type and shape */
-
 static void free_names(char **names, size_t rank)
 {
     for (size_t i = 0; names != NULL && i < rank; i++)
@@ -232,8 +230,6 @@ bool ort_TensorTypeAndShape_HasShape(const OrtTensorTypeAndShapeInfo *info)
 {
     return info != NULL && info->has_shape;
 }
-
-/* ------------------------------------------------------------------ types of values */
 
 static OrtTypeInfo *tensor_type(OrtTensorTypeAndShapeInfo *shape)
 {
@@ -442,8 +438,6 @@ OrtStatus *ort_GetOptionalContainedTypeInfo(const OrtOptionalTypeInfo *optional_
     ORT_NEED(out);
     return give_copy(optional_type_info->contained, out);
 }
-
-/* ------------------------------------------------------------------ types of models that programs build */
 
 static OrtStatus *make_tensor_type(ONNXType type, const OrtTensorTypeAndShapeInfo *from, OrtTypeInfo **out)
 {

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ creation and release */
-
 OrtStatus *ort_value_bare(ONNXType type, OrtValue **out)
 {
     *out = ort_value_alloc();
@@ -99,8 +97,6 @@ static OrtStatus *check_tensor(const int64_t *shape, size_t rank, ONNXTensorElem
     return NULL;
 }
 
-/* ------------------------------------------------------------------ memory of the program's allocator */
-
 typedef struct held_memory {
     struct DLManagedTensor tensor; /* first */
     OrtAllocator *allocator;
@@ -179,8 +175,6 @@ static OrtStatus *hold_memory(OrtAllocator *allocator, void *memory, const int64
     }
     return failed;
 }
-
-/* ------------------------------------------------------------------ creating tensors */
 
 OrtStatus *ort_CreateTensorAsOrtValue(OrtAllocator *allocator, const int64_t *shape, size_t shape_len,
                                       ONNXTensorElementDataType type, OrtValue **out)
@@ -262,8 +256,6 @@ OrtStatus *ort_CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator *deleter, v
     ORT_TRY(check_capacity(bytes, p_data, p_data_len));
     return hold_memory(deleter, p_data, shape, shape_len, type, out);
 }
-
-/* ------------------------------------------------------------------ queries */
 
 /* Returns the tensor of a value, or an error. */
 static OrtStatus *tensor_of(const OrtValue *value, inlay_value **out)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ writing */
-
 void ort_put_attr(ort_writer *node, const OrtOpAttr *attribute)
 {
     /* AttributeProto.type and the field of the value, by kind */
@@ -106,8 +104,6 @@ void ort_put_type(ort_writer *writer, uint32_t field, const OrtTypeInfo *type)
     }
     ort_put_message(writer, field, &message);
 }
-
-/* ------------------------------------------------------------------ reading */
 
 static bool read_varint(const unsigned char **at, const unsigned char *end, uint64_t *out)
 {

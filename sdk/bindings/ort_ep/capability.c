@@ -30,8 +30,6 @@ struct search {
     size_t answer_count;
 };
 
-/* ------------------------------------------------------------------ one node */
-
 /* Strings, sequences and maps are left to the runtime: a group could begin or end at them. */
 static OrtStatus *has_tensors(const ep_runtime *runtime, const ep_values *values, bool *out)
 {
@@ -122,8 +120,6 @@ static OrtStatus *ask_node(struct search *from, const OrtNode *node, const ep_va
     ep_model_destroy(model);
     return failed;
 }
-
-/* ------------------------------------------------------------------ groups */
 
 /* Records which nodes compute the values. producers: the index of the node that computes a value of names. */
 static OrtStatus *connect(struct search *from, const ep_values *values, const ep_names *names, const size_t *producers)
@@ -296,8 +292,6 @@ static OrtStatus *offer_parts(struct search *from, OrtEpGraphSupportInfo *suppor
     ep_names_deinit(&names);
     return failed;
 }
-
-/* ------------------------------------------------------------------ the graph */
 
 /* Offers each EPContext node of this provider alone. *out_found: there is one. */
 static OrtStatus *offer_contexts(const struct search *from, OrtEpGraphSupportInfo *support, bool *out_found)

@@ -32,8 +32,6 @@ struct fused {
     struct run *idle; /* guarded by lock */
 };
 
-/* ------------------------------------------------------------------ runs */
-
 static void run_destroy(struct run *old)
 {
     if (old == NULL)
@@ -84,8 +82,6 @@ static void return_run(struct fused *node, struct run *used)
     node->idle = used;
     (void)pthread_mutex_unlock(&node->lock);
 }
-
-/* ------------------------------------------------------------------ inputs and outputs */
 
 static OrtStatus *read_shape(const ep_runtime *runtime, const OrtValue *value, struct shape *out,
                              inlay_dtype *out_dtype)
@@ -265,8 +261,6 @@ static OrtStatus *compute(OrtNodeComputeInfo *base, void *state, OrtKernelContex
     return_run(node, with);
     return failed;
 }
-
-/* ------------------------------------------------------------------ compiling */
 
 static void fused_destroy(struct fused *node)
 {

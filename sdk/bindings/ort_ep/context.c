@@ -16,8 +16,6 @@ struct editor {
 
 #define SEPARATE_SUFFIX ".inlay.onnx"
 
-/* ------------------------------------------------------------------ options */
-
 static OrtStatus *copy_entry(const ep_runtime *runtime, const OrtKeyValuePairs *entries, const char *key, char **out)
 {
     const char *value = runtime->api->GetKeyValue(entries, key);
@@ -43,8 +41,6 @@ void ep_context_deinit(struct ep *self)
     free(self->context.path);
     free(self->context.prefix);
 }
-
-/* ------------------------------------------------------------------ attributes */
 
 /* The attribute's bytes, malloc, with a NUL behind them; *out is NULL if the node has none. */
 static OrtStatus *read_text(const ep_runtime *runtime, const OrtNode *node, const char *name, char **out,
@@ -99,8 +95,6 @@ OrtStatus *ep_context_is_own(const ep_runtime *runtime, const OrtNode *node, boo
     return NULL;
 }
 
-/* ------------------------------------------------------------------ files next to the model */
-
 /* The path of a file in the folder of another one; malloc. */
 static char *path_beside(const char *path, const char *file)
 {
@@ -140,8 +134,6 @@ static OrtStatus *write_beside(const struct ep *self, const OrtGraph *graph, con
     free(target);
     return failed;
 }
-
-/* ------------------------------------------------------------------ writing nodes */
 
 static OrtStatus *names_of(const ep_runtime *runtime, const ep_values *values, const char ***out)
 {
@@ -225,8 +217,6 @@ OrtStatus *ep_context_write(const struct ep *self, const OrtGraph *graph, const 
     return failed;
 }
 
-/* ------------------------------------------------------------------ reading nodes */
-
 /* Opens the file that a node names, which must be in the folder of the model. */
 static OrtStatus *open_beside(const struct ep *self, const OrtGraph *graph, const char *file, ep_model *model)
 {
@@ -279,8 +269,6 @@ OrtStatus *ep_context_read(const struct ep *self, const OrtGraph *graph, const O
         *out = model;
     return failed;
 }
-
-/* ------------------------------------------------------------------ compatibility */
 
 /* The text of all models that this version compiles. They are ONNX files, which later versions read, too. */
 #define COMPATIBILITY_PREFIX "inlay "

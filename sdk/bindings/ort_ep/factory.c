@@ -13,8 +13,6 @@ struct factory {
     ep_runtime runtime;
 };
 
-/* ------------------------------------------------------------------ statuses and log */
-
 OrtStatus *ep_fail(const ep_runtime *runtime, OrtErrorCode code, const char *what, const char *text)
 {
     char message[1024];
@@ -60,8 +58,6 @@ static void log_line(void *user, uint32_t level, const char *text)
 
     ep_log(user, level < 4 ? levels[level] : ORT_LOGGING_LEVEL_VERBOSE, text);
 }
-
-/* ------------------------------------------------------------------ the provider of a session */
 
 static const char *name_of(const OrtEp *base)
 {
@@ -147,8 +143,6 @@ static OrtStatus *create_ep(OrtEpFactory *base, const OrtHardwareDevice *const *
         *out = &self->base;
     return failed;
 }
-
-/* ------------------------------------------------------------------ the factory */
 
 static const char *factory_name(const OrtEpFactory *base)
 {

@@ -11,8 +11,6 @@ enum { PROBE_BYTES = 1024 };
 /* The text of a model has the constants up to this size. */
 enum { TEXT_BYTES = 4096 };
 
-/* ------------------------------------------------------------------ lists of the runtime */
-
 #define EP_LIST(name, owner, type, list, count_of, fill)                                                               \
     OrtStatus *name(const ep_runtime *runtime, const owner *from, list *out)                                           \
     {                                                                                                                  \
@@ -31,8 +29,6 @@ EP_LIST(ep_node_outputs, OrtNode, OrtValueInfo, ep_values, Node_GetNumOutputs, N
 static EP_LIST(graph_inputs, OrtGraph, OrtValueInfo, ep_values, Graph_GetNumInputs,
                Graph_GetInputs) static EP_LIST(graph_initializers, OrtGraph, OrtValueInfo, ep_values,
                                                Graph_GetNumInitializers, Graph_GetInitializers)
-
-    /* ------------------------------------------------------------------ types */
 
     static OrtStatus *tensor_info(const ep_runtime *runtime, const OrtValueInfo *info,
                                   const OrtTensorTypeAndShapeInfo **out)
@@ -133,8 +129,6 @@ static OrtStatus *put_value(const ep_runtime *runtime, ort_writer *graph, uint32
     ort_put_message(graph, field, &value);
     return failed;
 }
-
-/* ------------------------------------------------------------------ tensors */
 
 /* The elements of a tensor, and the fields of its TensorProto before them. */
 typedef struct tensor_part {
@@ -249,8 +243,6 @@ static OrtStatus *put_initializer(const ep_runtime *runtime, graph_parts *graph,
     graph->large[graph->large_count++] = part;
     return NULL;
 }
-
-/* ------------------------------------------------------------------ nodes */
 
 static OrtStatus *put_body(const ep_runtime *runtime, ort_writer *to, uint32_t field, const OrtGraph *body);
 
@@ -455,8 +447,6 @@ static OrtStatus *put_body(const ep_runtime *runtime, ort_writer *to, uint32_t f
     free(initializers.items);
     return failed;
 }
-
-/* ------------------------------------------------------------------ the file */
 
 static OrtStatus *add_names(const ep_runtime *runtime, ep_names *names, const ep_values *values, bool produced)
 {

@@ -1,8 +1,8 @@
 /* ort_ep.h - inlay as an execution provider (EP) of ONNX Runtime 1.23 and later.
  *
  * factory.c answers the library's two symbols and creates one ep for each session. The ep is asked twice: capability.c
- * says which nodes inlay runs, compute.c makes an inlay session of each group of nodes and runs it. Both write the nodes
- * as an ONNX file in memory (model.c), which is the only form in which inlay takes a model. */
+ * says which nodes inlay runs, compute.c makes an inlay session of each group of nodes and runs it. Both write the
+ * nodes as an ONNX file in memory (model.c), which is the only form in which inlay takes a model. */
 #ifndef ORT_EP_H
 #define ORT_EP_H
 #include "inlay/inlay.h"
@@ -22,7 +22,8 @@ typedef struct ep_runtime {
     uint32_t version; /* 30 of 1.30.0 */
 } ep_runtime;
 
-/* A model in memory, with the session that runs it. Shared by the ep, which finds it by its text, and the fused node. */
+/* A model in memory, with the session that runs it. Shared by the ep, which finds it by its text, and the fused
+ * node. */
 typedef struct ep_model {
     ort_writer text; /* the graph without large initializers: two models of an ep with the same text are the same */
     ort_writer file; /* the ONNX file; the session reads weights from it */
@@ -65,8 +66,6 @@ static inline inlay_dtype ep_dtype(ONNXTensorElementDataType type)
     return type > 0 && type <= ORT_FLOAT4E2M1 ? type : INLAY_UNDEFINED;
 }
 
-/* ------------------------------------------------------------------ names.c */
-
 /* Values by name. Names are borrowed. */
 typedef struct ep_name {
     const char *name;
@@ -83,8 +82,6 @@ ep_name *ep_names_add(ep_names *names, const char *name, const OrtValueInfo *inf
 /* NULL: there is none. */
 ep_name *ep_names_find(const ep_names *names, const char *name);
 void ep_names_deinit(ep_names *names);
-
-/* ------------------------------------------------------------------ model.c */
 
 /* A list that the runtime fills. */
 typedef struct ep_values {
@@ -122,8 +119,6 @@ OrtStatus *ep_model_create(const struct ep *self, const ep_group *group, ep_mode
 /* NULL is a no-op. */
 void ep_model_destroy(ep_model *model);
 
-/* ------------------------------------------------------------------ context.c */
-
 /* Reads the session's options; ep_context_deinit releases them, also after a failure. */
 OrtStatus *ep_context_options(struct ep *self, const OrtKeyValuePairs *entries);
 void ep_context_deinit(struct ep *self);
@@ -139,16 +134,12 @@ const char *ep_context_compatibility(OrtEp *base, const OrtGraph *graph);
 OrtStatus *ep_context_validate(OrtEpFactory *base, const OrtHardwareDevice *const *devices, size_t device_count,
                                const char *info, OrtCompiledModelCompatibility *out);
 
-/* ------------------------------------------------------------------ profile.c */
-
 /* OrtEp, of version 25. */
 OrtStatus *ep_create_profiler(OrtEp *base, OrtEpProfilerImpl **out);
 /* Whether a run on this thread is to be profiled, by the next function instead of inlay_context_run(). */
 bool ep_profile_wanted(void);
 /* Runs and reports the steps of the run. name: of the fused node. */
 inlay_status ep_profile_run(inlay_context *context, const char *name, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ capability.c, compute.c */
 
 OrtStatus *ep_get_capability(OrtEp *base, const OrtGraph *graph, OrtEpGraphSupportInfo *support);
 OrtStatus *ep_compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fused_nodes, size_t count,

@@ -45,8 +45,6 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ------------------------------------------------------------------ runs */
-
 bool ep_profile_wanted(void)
 {
     return depth > 0;
@@ -104,8 +102,6 @@ inlay_status ep_profile_run(inlay_context *context, const char *name, inlay_diag
     (void)inlay_context_profile(context, 0, 0, NULL); /* later runs are not slowed down */
     return status;
 }
-
-/* ------------------------------------------------------------------ the runtime's calls */
 
 static void release(OrtEpProfilerImpl *base)
 {

@@ -336,8 +336,6 @@ typedef struct inlay_ext_control {
     inlay_status (*control)(void *state, inlay_control_args *args, inlay_diag *diag);
 } inlay_ext_control;
 
-/* ------------------------------------------------------------------ schemas of operators; since 1.1 */
-
 /* How often a declared input or output may occur in a node; VARIADIC: all values have one type, VARIADIC_MIXED: their
  * types may differ. */
 enum { INLAY_FORMAL_SINGLE = 0, INLAY_FORMAL_OPTIONAL = 1, INLAY_FORMAL_VARIADIC = 2, INLAY_FORMAL_VARIADIC_MIXED = 3 };

@@ -69,8 +69,6 @@ extern "C" {
  * the result: computing *out_extra takes about 50 us on a virtual machine. Thread-safe. */
 uint32_t kit_isa(uint32_t *out_extra);
 
-/* ------------------------------------------------------------------ a node, before the run */
-
 /* A node in supports, cost and prepare. Borrowed for the call. */
 typedef struct kit_node {
     const inlay_host *host;
@@ -98,8 +96,8 @@ const void *kit_constant_unaligned(const kit_node *node, uint32_t i);
  * call->in[i].data is NULL in run. Only in prepare. */
 void kit_drop_constant(const kit_node *node, uint32_t i);
 
-/* States that run reads the elements of constant input i with memcpy: they may be misaligned, and the host need not copy
- * a constant that the model's file does not align. For kernels that read a few rows of a large constant. Only in
+/* States that run reads the elements of constant input i with memcpy: they may be misaligned, and the host need not
+ * copy a constant that the model's file does not align. For kernels that read a few rows of a large constant. Only in
  * prepare. */
 void kit_accept_unaligned(const kit_node *node, uint32_t i);
 
@@ -169,8 +167,6 @@ static inline const int64_t *kit_attr_ints(const inlay_node_info *node, const ch
     return has ? a->ints : NULL;
 }
 
-/* ------------------------------------------------------------------ a call */
-
 /* A tensor of a run. data is NULL if and only if an optional input or output is omitted (dtype is then
  * INLAY_UNDEFINED), the constant was dropped, or the output has yet to be allocated with kit_alloc_output. */
 typedef struct kit_tensor {
@@ -232,8 +228,6 @@ static inline uint64_t kit_bytes(inlay_dtype dtype, int64_t count)
 {
     return ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
 }
-
-/* ------------------------------------------------------------------ a kernel */
 
 /* Flags of kernels. */
 enum {
@@ -334,8 +328,6 @@ typedef struct kit_provider {
      * INLAY_PROVIDER_FLUSHES_DENORMALS; or 0 */
     uint32_t flags;
 } kit_provider;
-
-/* ------------------------------------------------------------------ the plugin */
 
 /* A plugin built with the kit: a provider, operators, or both. */
 typedef struct kit_plugin {

@@ -82,8 +82,6 @@ typedef struct inlay_note {
     uint32_t text_bytes;
 } inlay_note;
 
-/* ------------------------------------------------------------------ facts from the compiler */
-
 /* A plugin may define these three before it includes this header; see inlay_note. */
 #ifndef INLAY_NOTE_OLDEST_MINOR
 #define INLAY_NOTE_OLDEST_MINOR 0u
@@ -166,8 +164,6 @@ typedef struct inlay_note {
 #endif
 #define INLAY_NOTE_ISA_EXTRA                                                                                           \
     (INLAY_NOTE_VNNI | INLAY_NOTE_BF16 | INLAY_NOTE_FP16 | INLAY_NOTE_VBMI | INLAY_NOTE_AVXVNNI | INLAY_NOTE_AMX)
-
-/* ------------------------------------------------------------------ the note itself */
 
 /* Clang's AddressSanitizer would append a red zone to the note, which would make it invalid. */
 #if defined(__clang__)

@@ -1,7 +1,7 @@
 /* inlay/plugin.h - the plugin ABI, version 1. This header is the manual.
  *
- * Most authors do not fill in these structs by hand: the kit (inlay/kit.h) turns a table of kernels into a provider, and
- * samples/provider_skeleton is one to copy. This header is for those who need more than the kit offers.
+ * Most authors do not fill in these structs by hand: the kit (inlay/kit.h) turns a table of kernels into a provider,
+ * and samples/provider_skeleton is one to copy. This header is for those who need more than the kit offers.
  *
  * Terms (all of them are in sdk/docs/pages/glossary.md):
  *     plugin         a shared object with providers, custom operators or both. It exports one symbol,
@@ -34,7 +34,8 @@
  *                           plugin that stays loaded may be opened again
  *
  * Each inlay_plugin_open that succeeded is followed by one shutdown, unless the host cannot use the description because
- * its major version differs or it is too short. A plugin may be opened a second time before shutdown, with the same host
+ * its major version differs or it is too short. A plugin may be opened a second time before shutdown, with the same
+ * host
  * table: for instance when only the time stamp of its file has changed.
  *
  * Before the first of these calls, the host reads the plugin's ELF note (inlay/note.h) and loads a file that it has not
@@ -91,8 +92,8 @@
  * resource limits, timers, rand(), options of malloc, locked memory, prctl(); name, CPU affinity, nice value and
  * scheduling class of threads that it did not start; stdin, stdout and stderr, to which it prints nothing (use
  * inlay_host.log). It writes files only in inlay_create_args.cache_dir, in temporary folders, and where an option of
- * the user says so. It does not fork and calls neither exit nor abort. It starts threads in create or later and joins them
- * in destroy. It relies on no thread-local variable between calls, as the host calls from any thread, and with
+ * the user says so. It does not fork and calls neither exit nor abort. It starts threads in create or later and joins
+ * them in destroy. It relies on no thread-local variable between calls, as the host calls from any thread, and with
  * INLAY_PLUGIN_DLCLOSE leaves none with a destructor, which would run after it is unmapped. C++ exceptions are caught
  * within the plugin. `inlay plugin-check` detects many violations of this rule.
  *
@@ -119,11 +120,11 @@
  *    version may give them a meaning for which 0 means as before. The one use of
  *    a version: before a plugin sets such a field, or a new low bit, it compares inlay_host.abi_minor with the minor
  *    version that introduced it.
- *  - Numbers of kinds, reasons, actions and similar enumerations are added, too. A plugin that gets an unknown one treats a hint
- *    (priority, power, usage, lifetime) as 0, and returns INLAY_UNSUPPORTED if it gets an unknown request (an action, a
- *    kind of memory). The host treats an unknown inlay_cost.confidence as MODEL, an unknown verdict as RECOMPILE, an
- *    unknown answer in inlay_compile_request.constants as COPIED, and an unknown inlay_output_plan.kind as KNOWN. It
- *    refuses a plugin with an unknown kind of option.
+ *  - Numbers of kinds, reasons, actions and similar enumerations are added, too. A plugin that gets an unknown one
+ *    treats a hint (priority, power, usage, lifetime) as 0, and returns INLAY_UNSUPPORTED if it gets an unknown request
+ *    (an action, a kind of memory). The host treats an unknown inlay_cost.confidence as MODEL, an unknown verdict as
+ *    RECOMPILE, an unknown answer in inlay_compile_request.constants as COPIED, and an unknown inlay_output_plan.kind
+ *    as KNOWN. It refuses a plugin with an unknown kind of option.
  *  - Constants. The constants of these headers are enumerators of anonymous enums, so that they have no type of their
  *    own; every field that holds one has a fixed width. Generators of bindings may choose another type for an anonymous
  *    enum (bindgen: u32). All values fit into int32_t: convert them to the type of the field, which is int32_t for
@@ -167,7 +168,7 @@ extern "C" {
 #define INLAY_EXPORT
 #endif
 
-/* ------------------------------------------------------------------ the graph that a plugin sees
+/* The graph that a plugin sees.
  *
  * A flat, read-only snapshot of a graph: values, and nodes in topological order, both identified by index. It contains
  * no subgraphs: the host runs If, Loop and Scan, and each body is a separate graph, except for providers that request
@@ -317,7 +318,7 @@ static inline const inlay_value_info *inlay_graph_value(const inlay_graph *graph
     return value == INLAY_NONE ? NULL : INLAY_AT(inlay_value_info, graph->values, graph->value_stride, value);
 }
 
-/* ------------------------------------------------------------------ functions of the host
+/* Functions of the host.
  *
  * One table for the whole lifetime of the plugin. */
 
@@ -422,8 +423,6 @@ typedef struct inlay_host {
     uint32_t (*fence_query)(void *ctx, inlay_fence fence, inlay_status *out_status);
 } inlay_host;
 
-/* ------------------------------------------------------------------ options */
-
 /* Types of options. */
 enum {
     INLAY_OPTION_BOOL = 1,   /* 0/1, false/true, no/yes, off/on */
@@ -456,8 +455,6 @@ typedef struct inlay_option_value {
     uint32_t kind;   /* INLAY_OPTION_* */
     uint32_t is_set; /* 1: set explicitly; 0: the default */
 } inlay_option_value;
-
-/* ------------------------------------------------------------------ offers and refusals */
 
 /* Memory domain of a value at the boundary of an offer. Values without a placement are in the provider's default
  * domain, inlay_provider.default_domain. The domain ids of a provider are those that inlay_create_args.first_domain
@@ -568,8 +565,6 @@ typedef struct inlay_assess_request {
     const inlay_assess_sink *sink; /* receives offers and refusals */
 } inlay_assess_request;
 
-/* ------------------------------------------------------------------ cost */
-
 /* Origin of a cost: a rough guess, a model of the kernel's time, or a measurement. */
 enum { INLAY_CONFIDENCE_GUESS = 0, INLAY_CONFIDENCE_MODEL = 1, INLAY_CONFIDENCE_MEASURED = 2 };
 
@@ -588,9 +583,9 @@ typedef struct inlay_cost {
      * mostly changes of layout. */
     double enter_ns;
     double leave_ns;
-    /* For a provider with INLAY_PROVIDER_REFERENCE_CORE, whose ns does not depend on this CPU: the expected time on this
-     * CPU, for reports. INLAY_EXT_SPEED in extensions.h has the speed of its cores. 0: not known; the host estimates
-     * it. */
+    /* For a provider with INLAY_PROVIDER_REFERENCE_CORE, whose ns does not depend on this CPU: the expected time on
+     * this CPU, for reports. INLAY_EXT_SPEED in extensions.h has the speed of its cores. 0: not known; the host
+     * estimates it. */
     double local_ns;
 } inlay_cost;
 
@@ -638,8 +633,6 @@ typedef struct inlay_region_cost_request {
     uint32_t max_threads; /* as in inlay_cost_request */
     uint32_t reserved;
 } inlay_region_cost_request;
-
-/* ------------------------------------------------------------------ compile, specialize, execute */
 
 /* What compile did with a constant. */
 enum {
@@ -839,8 +832,6 @@ typedef struct inlay_copy_request {
     uint32_t own_wait_count;
 } inlay_copy_request;
 
-/* ------------------------------------------------------------------ domains */
-
 /* Flags of memory domains. */
 enum {
     INLAY_DOMAIN_HOST_VISIBLE = 1u << 0, /* buffer_map returns an address */
@@ -944,8 +935,6 @@ typedef struct inlay_export_request {
     uint32_t reserved;
 } inlay_export_request;
 
-/* ------------------------------------------------------------------ providers */
-
 /* Flags of devices. */
 enum {
     INLAY_DEVICE_UNIFIED = 1u << 0 /* the device shares the host's memory */
@@ -998,8 +987,8 @@ enum {
     /* Estimated costs refer to a reference core, independently of this CPU. It performs 320 float operations per
      * nanosecond if the instruction-set level is AVX-512, 160 if it is AVX2, otherwise 80. The host compares these
      * costs unchanged, so that assignments are the same on every CPU of one level. When it reports a time, it uses
-     * inlay_cost.local_ns, or scales the cost of nodes with more than two float operations per byte to the speed of this
-     * CPU. */
+     * inlay_cost.local_ns, or scales the cost of nodes with more than two float operations per byte to the speed of
+     * this CPU. */
     INLAY_PROVIDER_REFERENCE_CORE = 1u << 16,
     /* compile may be called by several threads at once also for regions of one graph; the host builds up to
      * intra_threads engines at a time. For compilers that use one thread or few; hosts may ignore it */
@@ -1186,7 +1175,7 @@ typedef struct inlay_provider {
     uint32_t reserved;
 } inlay_provider;
 
-/* ------------------------------------------------------------------ operators
+/* Operators.
  *
  * A plugin with custom operators states the schema of each in one line:
  *
@@ -1250,8 +1239,6 @@ typedef struct inlay_operator {
     const inlay_op_example *examples; /* [example_count]; optional */
     uint32_t example_count, example_stride;
 } inlay_operator;
-
-/* ------------------------------------------------------------------ the plugin */
 
 /* Flags of plugins. */
 enum {

@@ -47,8 +47,6 @@ static int ORT_API_CALL many(const OrtCustomOp *op)
     return 1000000;
 }
 
-/* ------------------------------------------------------------------ creation of a kernel */
-
 static void attributes(const OrtKernelInfo *info)
 {
     int64_t count = 0;
@@ -150,8 +148,6 @@ static OrtStatusPtr ORT_API_CALL create(const OrtCustomOp *op, const OrtApi *tab
         USE(ReleaseKernelInfo, copy);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ a run of the kernel */
 
 static void ORT_API_CALL add_part(void *user, size_t i)
 {

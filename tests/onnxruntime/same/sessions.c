@@ -70,8 +70,6 @@ static const onnx_bytes *model(void)
     return &file;
 }
 
-/* ------------------------------------------------------------------ information about a session */
-
 static void print_text(char *text)
 {
     print_line("'%s'", text != NULL ? text : "(none)");
@@ -247,8 +245,6 @@ void sessions(void)
     USE(ReleaseSessionOptions, session_options);
     files(model());
 }
-
-/* ------------------------------------------------------------------ runs */
 
 static OrtValue *input(float *data)
 {

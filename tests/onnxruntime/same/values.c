@@ -162,8 +162,6 @@ void types(void)
     }
 }
 
-/* ------------------------------------------------------------------ memory */
-
 static int held;
 
 static void *ORT_API_CALL own_alloc(OrtAllocator *self, size_t bytes)

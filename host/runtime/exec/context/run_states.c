@@ -88,8 +88,6 @@ uint32_t run_states_of_input(const program_env *env, uint32_t i)
     return INLAY_NONE;
 }
 
-/* ------------------------------------------------------------------ rows */
-
 /* Copies the first `rows` rows of each block along the axis, from blocks of from_rows to blocks of to_rows. `to` may
  * equal `from` if its blocks are not longer. */
 static void copy_rows(const inlay_value *value, uint32_t axis, char *to, int64_t to_rows, const char *from,
@@ -154,8 +152,6 @@ static inlay_status set_room(const run_states *states, struct slot *slot, uint32
     slot->room = room;
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ before a run */
 
 /* The size of a symbol in this run according to the bound inputs; -1: no input has it. */
 static int64_t symbol_size(const run_states *states, const run_value *in, uint32_t symbol)
@@ -286,8 +282,6 @@ inlay_status run_states_bind(run_states *states, struct runner *runner, run_valu
     return status;
 }
 
-/* ------------------------------------------------------------------ after a run */
-
 /* Makes the output of the run the current value of the state. */
 static inlay_status commit_state(run_states *states, uint32_t k, const struct runner *runner, inlay_diag *diag)
 {
@@ -355,8 +349,6 @@ inlay_status run_states_commit(run_states *states, struct runner *runner, inlay_
         states->min_rows = 0;
     return status;
 }
-
-/* ------------------------------------------------------------------ between runs */
 
 int64_t run_states_length(const run_states *states)
 {
@@ -440,8 +432,6 @@ bool run_states_fixed(const run_states *states)
             return true;
     return false;
 }
-
-/* ------------------------------------------------------------------ rows of several contexts */
 
 /* Copies a row of state k to row `to_row` of `count` in `to`, whose memory has capacity for to_rows. */
 static void copy_joined(const states_row *row, uint32_t k, bool at_end, inlay_value *to, int64_t to_rows,
@@ -555,8 +545,6 @@ inlay_status run_states_join(run_states *states, bool at_end, const states_row *
     free(joined);
     return status;
 }
-
-/* ------------------------------------------------------------------ single states */
 
 inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value, inlay_diag *diag)
 {

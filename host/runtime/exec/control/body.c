@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ bodies */
-
 inlay_status body_runner(host_call *call, uint32_t body, struct runner **out_runner)
 {
     uint32_t index = (uint32_t)(call->step->plan->step - call->runner->prog->steps);
@@ -70,8 +68,6 @@ inlay_status body_arity(const host_call *call, const struct graph *graph, uint32
                       call->node->info.op_type.data, call->node->info.name.data, graph->input_count,
                       graph->output_count, inputs, outputs);
 }
-
-/* ------------------------------------------------------------------ stacking results */
 
 static char *stack_bytes(const struct stack *stack)
 {
@@ -223,8 +219,6 @@ inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool
                    reverse ? stack->count - 1 - i : i, inner, false);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ loops */
 
 inlay_status loop_run(struct loop *loop)
 {

@@ -4,8 +4,6 @@
 #define EXEC_BODY_H
 #include "exec/control/host_node.h"
 
-/* ------------------------------------------------------------------ bodies */
-
 /* Returns the runner of a body, and creates it on first use; the context owns it. */
 INLAY_NODISCARD inlay_status body_runner(host_call *call, uint32_t body, struct runner **out_runner);
 /* The index of the body in attribute `attr`; INLAY_NONE: no such attribute. */
@@ -17,8 +15,6 @@ void pass_output(host_call *call, uint32_t output, const struct runner *body, ui
 /* INLAY_INVALID_MODEL unless the body has this number of inputs and outputs. */
 INLAY_NODISCARD inlay_status body_arity(const host_call *call, const struct graph *graph, uint32_t inputs,
                                         uint32_t outputs);
-
-/* ------------------------------------------------------------------ stacking results */
 
 /* The results of iterations, concatenated along a new axis. */
 struct stack {
@@ -39,8 +35,6 @@ void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t
  * the tensor will be, or INLAY_NONE. */
 INLAY_NODISCARD inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool reverse,
                                        uint32_t value, inlay_value **out_value);
-
-/* ------------------------------------------------------------------ loops */
 
 struct loop {
     host_call *call;
@@ -76,13 +70,11 @@ INLAY_NODISCARD inlay_status loop_run(struct loop *loop);
 void loop_deinit(struct loop *loop);
 /* Turns the results of the body into inputs of the next iteration, and appends scan outputs to their stacks. */
 INLAY_NODISCARD inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t first_output);
-/* For zero iterations: sets the shape of one result of scan output `scan` to that of a first iteration on loop->in, with 0
- * for sizes that depend on data. output: its index among the outputs of the body. */
+/* For zero iterations: sets the shape of one result of scan output `scan` to that of a first iteration on loop->in,
+ * with 0 for sizes that depend on data. output: its index among the outputs of the body. */
 void loop_set_inferred_shape(struct loop *loop, uint32_t scan, uint32_t output);
 /* Makes the current carried values outputs of the node. */
 INLAY_NODISCARD inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input);
-
-/* ------------------------------------------------------------------ Scan, scan.c */
 
 INLAY_NODISCARD inlay_status run_scan(host_call *call);  /* Scan-9 and later */
 INLAY_NODISCARD inlay_status run_scan8(host_call *call); /* with a batch axis */

@@ -30,8 +30,6 @@ static inlay_status read_bool(const host_call *call, const run_value *value, con
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ If */
-
 static inlay_status run_if(host_call *call)
 {
     inlay_status status;
@@ -59,8 +57,6 @@ done:
     loop_deinit(&loop);
     return status;
 }
-
-/* ------------------------------------------------------------------ Loop */
 
 static inlay_status run_loop(host_call *call)
 {
@@ -122,8 +118,6 @@ done:
     loop_deinit(&loop);
     return status;
 }
-
-/* ------------------------------------------------------------------ SequenceMap */
 
 static inlay_status map_collect(host_call *call, const struct loop *loop, inlay_value **items, int64_t at,
                                 int64_t length)

@@ -46,8 +46,6 @@ static inlay_status set_output(host_call *call, inlay_status status, inlay_value
     return status;
 }
 
-/* ------------------------------------------------------------------ ZipMap */
-
 /* Converts each row of X to a map whose keys are the class labels. */
 static inlay_status run_zip(host_call *call)
 {
@@ -89,8 +87,6 @@ done:
     value_unref(values);
     return status;
 }
-
-/* ------------------------------------------------------------------ elements */
 
 /* A result of shape [1, count]. Numbers are written to the result; strings are copied to it when all are known. */
 struct row {
@@ -183,8 +179,6 @@ static inlay_status read_map(const host_call *call, const inlay_value **out_keys
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ CastMap */
-
 static int by_key(const void *a, const void *b, void *keys)
 {
     const int64_t x = ((const int64_t *)keys)[*(const int64_t *)a], y = ((const int64_t *)keys)[*(const int64_t *)b];
@@ -235,8 +229,6 @@ static inlay_status run_cast(host_call *call)
     free(order);
     return row_end(call, status, &row);
 }
-
-/* ------------------------------------------------------------------ DictVectorizer */
 
 static bool is_key(const inlay_value *keys, int64_t i, const inlay_attr_info *words, uint32_t word)
 {

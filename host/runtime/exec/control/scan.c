@@ -174,7 +174,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ Scan-8
+/* Scan-8.
  *
  * Inputs have a leading batch axis, and each batch entry has its own sequence length. Each entry is scanned
  * separately. */

@@ -76,8 +76,6 @@ static inlay_status read_sequence(const host_call *call, inlay_value **out_list)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ sequences */
-
 static inlay_status run_empty(host_call *call)
 {
     const inlay_attr_info *attribute = graph_attr(call->node, "dtype");
@@ -196,8 +194,6 @@ static inlay_status run_length(host_call *call)
 
     return status == INLAY_OK ? set_scalar_output(call, INLAY_INT64, &list->count) : status;
 }
-
-/* ------------------------------------------------------------------ split and concat */
 
 /* A tensor viewed as [outer, axis, inner bytes]. */
 typedef struct axis_view {
@@ -388,8 +384,6 @@ done:
     value_unref(out);
     return status;
 }
-
-/* ------------------------------------------------------------------ optionals, identity */
 
 static inlay_status run_optional(host_call *call)
 {

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ device values of one run */
-
 typedef struct resident_owner {
     const program_env *env;
     uint32_t provider, reserved;
@@ -200,8 +198,6 @@ inlay_status read_in_domain(struct runner *runner, struct bound *bound, uint32_t
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ prefetch */
-
 /* Each copy waits for the previous one, so one timeline is sufficient for all of them. */
 void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index)
 {
@@ -267,8 +263,6 @@ inlay_status prefetch_wait(struct runner *runner, struct bound *bound, uint32_t 
     return status;
 }
 
-/* ------------------------------------------------------------------ eviction */
-
 void release_device_values(struct runner *runner, inlay_value **list)
 {
     for (uint32_t k = 0; k < runner->prog->graph->output_count; k++) {
@@ -278,8 +272,6 @@ void release_device_values(struct runner *runner, inlay_value **list)
         list[k] = NULL;
     }
 }
-
-/* ------------------------------------------------------------------ residency of outputs, shared memory */
 
 uint32_t producing_domain(const struct program *program, uint32_t value)
 {

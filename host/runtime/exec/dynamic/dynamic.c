@@ -31,8 +31,6 @@ typedef struct dynamic_call {
     inlay_diag *diag;
 } dynamic_call;
 
-/* ------------------------------------------------------------------ sizing */
-
 static bool info_from_value(const run_value *value, inlay_value_info *info, struct arena *arena)
 {
     inlay_dim *dims = arena_array(arena, (size_t)value->rank + 1, sizeof *dims);
@@ -226,8 +224,6 @@ static inlay_status size_step(dynamic_call *call, run_value *in)
     return status;
 }
 
-/* ------------------------------------------------------------------ memory */
-
 static bool on_device(const dynamic_call *call)
 {
     return call->domain != INLAY_DOMAIN_HOST;
@@ -356,8 +352,6 @@ static inlay_status bind_workspace(dynamic_call *call, inlay_exec_args *args)
     args->workspace = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
     return status;
 }
-
-/* ------------------------------------------------------------------ devices */
 
 static inlay_fence next_fence(dynamic_call *call)
 {

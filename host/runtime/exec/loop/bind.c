@@ -311,7 +311,7 @@ static void add_patch(struct binder *binder, uint32_t place, inlay_buffer *targe
         binder->bound->ports.patches[binder->bound->ports.patch_count++] = (struct patch){ place, target };
 }
 
-/* ------------------------------------------------------------------ dependencies between steps
+/* Dependencies between steps.
  *
  * A step waits for the asynchronous steps that write its inputs. Places may share bytes, so a step that writes bytes
  * also waits for the asynchronous steps that read or wrote them before. */

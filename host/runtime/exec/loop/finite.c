@@ -71,8 +71,6 @@ static value_facts *facts_of(struct finite_check *check, const struct program *p
     return known->values;
 }
 
-/* ------------------------------------------------------------------ scanning */
-
 /* Defines all_finite_<level>(), which returns whether all elements are finite, and their range. False also for types
  * without such a loop. */
 #define DEFINE_ALL_FINITE(level)                                                                                       \
@@ -189,8 +187,6 @@ static inlay_status scan_value(struct runner *runner, const run_value *value, va
     return status;
 }
 
-/* ------------------------------------------------------------------ the inputs and outputs of a step */
-
 /* Output `k` of a step that has just run. The step knows where it wrote it; a value with a place in memory may be moved
  * from there later. */
 static run_value output_of(const struct bound *bound, const bound_step *step, uint32_t k)
@@ -255,8 +251,6 @@ static bool is_given(const struct graph *graph, uint32_t value)
     return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0 ||
            (graph->parent == NULL && graph->values[value].info.producer == INLAY_NONE);
 }
-
-/* ------------------------------------------------------------------ the message */
 
 typedef struct message_text {
     char text[400]; /* leaves room for the node's source in inlay_diag.text */

@@ -24,8 +24,6 @@ void runner_set(struct runner *runner, struct bound *bound, uint32_t value_index
     }
 }
 
-/* ------------------------------------------------------------------ before the steps */
-
 void runner_bind_inputs(struct runner *runner, struct bound *bound, const run_value *inputs)
 {
     const struct graph *graph = runner->prog->graph;
@@ -272,8 +270,6 @@ uint32_t runner_output_key(const struct runner *runner, plan_input *out)
     }
     return any ? count : 0;
 }
-
-/* ------------------------------------------------------------------ after the steps */
 
 /* Creates an object for output k from its current value: in host memory, unless the caller wants it in another
  * domain. */

@@ -21,8 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ bound plans */
-
 /* Returns the bound plan for the shapes in runner->in.key, and binds one if there is none. */
 static inlay_status find_bound(struct runner *runner, uint32_t count, struct bound **out_bound, inlay_diag *diag)
 {
@@ -56,8 +54,6 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
     *out_bound = runner->plans.kept[slot];
     return status;
 }
-
-/* ------------------------------------------------------------------ a run */
 
 /* Waits for the fences of the caller's values. Only stream-aware providers may wait for work that is submitted later;
  * for all others the host waits here. */
@@ -431,8 +427,6 @@ bool runner_output_shape(struct runner *runner, const run_value *inputs, uint32_
     plan_unref(plan);
     return known;
 }
-
-/* ------------------------------------------------------------------ create and destroy */
 
 inlay_status runner_create(struct program *prog, run_shared *shared, struct runner **out_runner, inlay_diag *diag)
 {

@@ -10,8 +10,8 @@
 INLAY_NODISCARD inlay_status runner_create(struct program *prog, run_shared *shared, struct runner **out_runner,
                                            inlay_diag *diag);
 void runner_destroy(struct runner *runner);
-/* Frees what the runner keeps for later runs: bound plans, the slab, the runners of bodies and of fallback programs, and
- * earlier memory of outputs; with `outputs` also the results of the last run. The next run binds a plan again. Not
+/* Frees what the runner keeps for later runs: bound plans, the slab, the runners of bodies and of fallback programs,
+ * and earlier memory of outputs; with `outputs` also the results of the last run. The next run binds a plan again. Not
  * during a run. In release.c, like runner_destroy(). */
 void runner_trim(struct runner *runner, bool outputs);
 

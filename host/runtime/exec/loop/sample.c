@@ -11,9 +11,8 @@
 
 enum { SAMPLE_ALIGN = 64 };
 
-/* ------------------------------------------------------------------ the choice */
-
-/* Steps between two chosen ones: uniform, with a mean of 1 / rate, so that the choice follows no period of the model. */
+/* Steps between two chosen ones: uniform, with a mean of 1 / rate, so that the choice follows no period of the
+ * model. */
 static uint64_t draw(struct sampler *sampler)
 {
     const double share = (double)(random_bits(&sampler->seed) >> 11) * 0x1p-53;
@@ -49,8 +48,6 @@ void sampler_mark(struct sampler *sampler, struct bound *bound)
     }
     sampler->skip -= count;
 }
-
-/* ------------------------------------------------------------------ copies */
 
 /* Tensor i of the step's region: its inputs, then its outputs. False: it is not a tensor of numbers. */
 static bool tensor_of(const struct bound *bound, const bound_step *step, uint32_t i, run_value *out)

@@ -1,7 +1,7 @@
 /* exec/loop/sample.h - copies of the inputs and outputs of single executions of regions, for option watchdog.
  *
- * Before a run, sampler_mark() chooses steps at random; the loop passes a marked step to sample_step(), which copies its
- * inputs, runs it, and copies its outputs. All other steps run as without the option. */
+ * Before a run, sampler_mark() chooses steps at random; the loop passes a marked step to sample_step(), which copies
+ * its inputs, runs it, and copies its outputs. All other steps run as without the option. */
 #ifndef EXEC_SAMPLE_H
 #define EXEC_SAMPLE_H
 #include "exec/run/run.h"

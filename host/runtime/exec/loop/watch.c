@@ -67,8 +67,6 @@ inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ medians over runs */
-
 /* Times of one step, copy or whole run, one entry per run. */
 struct series {
     float *ns;      /* [TIMINGS_KEPT] nanoseconds per run, a ring of the latest runs */

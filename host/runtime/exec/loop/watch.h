@@ -1,9 +1,9 @@
 /* exec/loop/watch.h - per-step events of a run, for profilers and measurements.
  *
  * A hook receives an event with begin and end for every step of every program of a run, bodies included. The run loop
- * of runner.c is not affected: a run with a hook, or with option check_finite, uses watch_walk() instead, which waits for
- * the device after each step, so that the measured time belongs to the step. The collector below computes medians over
- * runs, for `inlay explain --measure`. */
+ * of runner.c is not affected: a run with a hook, or with option check_finite, uses watch_walk() instead, which waits
+ * for the device after each step, so that the measured time belongs to the step. The collector below computes medians
+ * over runs, for `inlay explain --measure`. */
 #ifndef EXEC_WATCH_H
 #define EXEC_WATCH_H
 #include "base/clock.h"
@@ -32,8 +32,6 @@ typedef struct watch_hook {
 /* Runs the steps of the bound plan; after each, calls runner->shared->hook if there is one, and checks its results if
  * runner->shared->finite is set. Otherwise equivalent to steps_walk(). */
 INLAY_NODISCARD inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ medians over runs */
 
 enum { TIMINGS_KEPT = 64 }; /* runs that count: the latest ones */
 

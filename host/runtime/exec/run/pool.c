@@ -40,7 +40,8 @@ void run_shared_drop(run_shared *shared)
 }
 
 /* Before an allocation of `bytes` bytes: frees tensors of the pool, the largest first, and then the workspace if it is
- * idle, so that idle memory does not make the session larger than what its runs had in use at any time, plus a little. */
+ * idle, so that idle memory does not make the session larger than what its runs had in use at any time, plus a
+ * little. */
 static void limit_idle(run_tensors *tensors, uint64_t bytes, bool workspace_idle)
 {
     const uint64_t idle = workspace_idle ? tensors->workspace_room : 0;

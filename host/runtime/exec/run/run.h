@@ -69,8 +69,6 @@ typedef struct run_shared {
     const run_calls *calls;
 } run_shared;
 
-/* ------------------------------------------------------------------ memory reuse, pool.c */
-
 /* Frees the tensors of the pool, and the workspace unless a dynamic step is using it. */
 void run_shared_drop(run_shared *shared);
 /* The workspace of the dynamic step that runs next: at least `bytes` bytes at a multiple of alignment, valid until the
@@ -90,8 +88,6 @@ INLAY_NODISCARD inlay_status pool_value(run_shared *shared, const run_value *val
                                         inlay_diag *diag);
 /* Takes over the reference and returns the tensor to the pool if that was the last one. NULL is a no-op. */
 void pool_give(run_shared *shared, inlay_value *value);
-
-/* ------------------------------------------------------------------ bound plans and runners */
 
 /* A step, ready to be called. */
 struct bound_step {
@@ -276,8 +272,6 @@ struct runner {
     runner_fallback fallback;
 };
 
-/* ------------------------------------------------------------------ observed shapes, observed_shapes.c */
-
 /* Allocates the entries for shapes that the plan does not know. False: out of memory. */
 bool observed_shapes_create(struct bound *bound, uint32_t value_count);
 /* Records the current shape of the value. */
@@ -291,8 +285,6 @@ inlay_value_state *observed_states(const struct runner *runner, struct arena *ar
 /* The runner of `program`: `runner` itself or one of its bodies, recursively. NULL: that program did not run. runner
  * may be NULL. */
 const struct runner *runner_of(const struct runner *runner, const struct program *program);
-
-/* ------------------------------------------------------------------ location of values, locate.c */
 
 /* The buffer of a slab place as `domain` addresses it. runner may be NULL if the place is not in the runner's slab. */
 inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *place,

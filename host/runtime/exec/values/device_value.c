@@ -96,8 +96,6 @@ inlay_status value_create_on(const struct provider *provider, uint32_t priority,
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ memory shared by host and device */
-
 static void free_shared_memory(void *owner, inlay_value *value)
 {
     device_owner *device = owner;
@@ -217,8 +215,6 @@ const struct provider *value_device(const inlay_value *value)
 {
     return value->free_memory == free_device_memory ? ((const device_owner *)value->owner)->provider : NULL;
 }
-
-/* ------------------------------------------------------------------ host memory imported by a device */
 
 /* Imports the memory of a value on another device. */
 static inlay_status import_from(const struct provider *owner, const inlay_value *value, const link_end *to,

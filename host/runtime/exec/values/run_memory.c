@@ -32,8 +32,8 @@ static void *heap_block(uint64_t bytes, uint64_t alignment)
 
 #if defined(__linux__) && !defined(WITH_ASAN)
 /* Blocks of at least this size are mapped, and unmapped when they are given back. malloc would keep them: once a larger
- * block was freed, it places blocks of up to 32 MiB in the heap, and tensors that grow from step to step do not fit into
- * the gaps that their predecessors leave. AddressSanitizer checks accesses of blocks of malloc only. */
+ * block was freed, it places blocks of up to 32 MiB in the heap, and tensors that grow from step to step do not fit
+ * into the gaps that their predecessors leave. AddressSanitizer checks accesses of blocks of malloc only. */
 static const uint64_t mapped_bytes = 4 << 20;
 
 static void *map_block(uint64_t bytes, uint64_t alignment)

@@ -9,21 +9,15 @@
 #define PARTITION_ASSIGN_H
 #include "partition/search/search.h"
 
-/* ------------------------------------------------------------------ partition.c */
-
 /* Forms the regions of the same choice again after the boundary placements of the request have changed: updates copies
  * and their prices. */
 INLAY_NODISCARD inlay_status partition_form_again(const partition_job *job, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ region_prices.c */
 
 /* Asks providers for the prices of their regions (inlay_provider.cost_region), and distributes them over the offers of
  * the regions. *out_changed: some price changed; the partition then has its offers, but no choice. INLAY_OUT_OF_MEMORY:
  * nothing else is lost. */
 INLAY_NODISCARD inlay_status partition_price_regions(const partition_request *request, struct partition *partition,
                                                      bool *out_changed);
-
-/* ------------------------------------------------------------------ regions.c */
 
 /* Forms the regions of the choice, with their boundaries, copies and memory. */
 INLAY_NODISCARD inlay_status partition_form_regions(struct problem *problem, const uint32_t *choice,

@@ -23,8 +23,6 @@ static inlay_status session_no_memory(const struct session_graphs *session)
     return no_memory(session->diag, "to partition graph '%s'", session->common->graph->name);
 }
 
-/* ------------------------------------------------------------------ names in rules */
-
 static const char *provider_at(const void *ctx, uint32_t i)
 {
     return ((const partition_request *)ctx)->providers[i].name;
@@ -117,8 +115,6 @@ static inlay_status check_names(const struct session_graphs *session)
 done:
     return status;
 }
-
-/* ------------------------------------------------------------------ partitioning each graph */
 
 /* The device memory of the provider that one graph needs. Weights are resident, and a context holds the slabs of all
  * graphs. It is limited so that the sum over all graphs does not overflow. */
@@ -262,8 +258,6 @@ static inlay_status follow_each(struct session_graphs *session)
     return status;
 }
 
-/* ------------------------------------------------------------------ max_partitions */
-
 /* Gives every graph the minimum of one partition, and a share of the rest in proportion to its unlimited number. */
 static inlay_status share_partitions(struct session_graphs *session)
 {
@@ -300,8 +294,6 @@ static inlay_status share_partitions(struct session_graphs *session)
     }
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ require */
 
 static bool runs_something(const struct session_graphs *session, const char *name)
 {

@@ -71,8 +71,6 @@ static uint8_t *find_leaving_values(const struct graph *graph, const uint32_t *r
     return leaves;
 }
 
-/* ------------------------------------------------------------------ regions */
-
 static int by_number(const void *a, const void *b)
 {
     uint32_t input = *(const uint32_t *)a, output = *(const uint32_t *)b;
@@ -127,8 +125,6 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
     partition->partition_count = schedule->partitions;
     return true;
 }
-
-/* ------------------------------------------------------------------ copies */
 
 /* The first region that reads the value in that domain; INLAY_NONE: the caller of the graph. A value that only passes
  * through host memory is copied for the first reader in the final domain. */
@@ -228,8 +224,6 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
     }
     return partition->copies != NULL;
 }
-
-/* ------------------------------------------------------------------ energy and memory */
 
 static bool knows_power(const struct problem *problem)
 {

@@ -22,8 +22,6 @@ static const char *hash_text(uint64_t hash, char text[20])
     return text;
 }
 
-/* ------------------------------------------------------------------ writing */
-
 /* The index of an offer among those of its provider with the same nodes, which identifies it in a plan. */
 static uint32_t variant_of(const struct partition *partition, uint32_t offer)
 {
@@ -118,8 +116,6 @@ inlay_status partition_plan_save(const partition_job *jobs, uint32_t count, part
         write(user, "\n", 1);
     return ok ? INLAY_OK : no_memory(diag, "to save the plan");
 }
-
-/* ------------------------------------------------------------------ reading */
 
 /* The text of a member; "" if it is not a string. */
 static const char *text_of(const json_t *object, const char *key)
@@ -224,8 +220,6 @@ bool saved_plan_names(const saved_plan *plan, const char *path, names_table *out
     }
     return added;
 }
-
-/* ------------------------------------------------------------------ following */
 
 struct follower {
     const saved_plan *plan;

@@ -50,8 +50,6 @@ const char *cost_source_name(uint32_t source)
     return source < sizeof names / sizeof names[0] ? names[source] : "none";
 }
 
-/* ------------------------------------------------------------------ the book */
-
 uint64_t cost_identity_of(const partition_provider *provider)
 {
     inlay_fingerprint device = { .struct_size = sizeof device };
@@ -262,8 +260,6 @@ static const book_provider *find_book_provider(const cost_book *book, const part
     return NULL;
 }
 
-/* ------------------------------------------------------------------ nodes without cost */
-
 /* Returns whether the node is shape arithmetic with known inputs, which the planner computes. */
 static bool is_folded(const cost_question *question, const inlay_node_info *node)
 {
@@ -291,8 +287,6 @@ static bool costs_nothing(const cost_question *question)
         return false;
     return is_among(node->op_type.data, "Reshape Flatten Squeeze Unsqueeze Identity") || is_folded(question, node);
 }
-
-/* ------------------------------------------------------------------ prices */
 
 /* Minimum relative error of prices by source, compared with other prices of the same source. Systematic errors of the
  * providers' models cancel in comparisons, so these errors are smaller than those against measured times. */
@@ -539,8 +533,6 @@ double cost_launch_ns(const cost_book *book, const partition_provider *provider)
 
     return known_provider != NULL ? known_provider->launch_ns : 0;
 }
-
-/* ------------------------------------------------------------------ copies */
 
 /* Returns whether the host and the device share memory, so that no copy is needed. */
 static bool is_unified(const partition_provider *provider, uint32_t k)

@@ -1,8 +1,8 @@
 /* partition/cost/cost.h - expected times of kernels and copies on this machine, in nanoseconds.
  *
  * A price is taken from the best available source: a measurement of the compiled kernel (`inlay tune`, an earlier run),
- * the provider's own model scaled by the machine profile (`inlay tune --machine`), or the provider's model alone. The source
- * is stored with the price, for `inlay explain`. */
+ * the provider's own model scaled by the machine profile (`inlay tune --machine`), or the provider's model alone. The
+ * source is stored with the price, for `inlay explain`. */
 #ifndef PARTITION_COST_H
 #define PARTITION_COST_H
 #include "partition/partition.h"
@@ -122,7 +122,7 @@ double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, co
  * node. */
 double cost_launch_ns(const cost_book *book, const partition_provider *provider);
 
-/* ------------------------------------------------------------------ shapes (cost_shapes.c)
+/* Shapes (cost_shapes.c).
  *
  * Prices need sizes for symbolic dimensions. They are taken, in this order, from: the shapes of real inputs, if known;
  * the user's assumptions (option assume, NAME=N); the symbol's bounds, if they leave one size; names with a known

@@ -43,8 +43,6 @@ uint32_t cost_kind_of(const inlay_cost *model)
     return model->flops > 2 * bytes ? COST_DENSE : COST_STREAM;
 }
 
-/* ------------------------------------------------------------------ access to a node */
-
 typedef struct node_view {
     const inlay_graph *graph;
     const inlay_node_info *node;
@@ -94,8 +92,6 @@ static double product(const inlay_value_state *state, uint32_t begin, uint32_t e
         elements *= (double)state->dims[d];
     return elements;
 }
-
-/* ------------------------------------------------------------------ variants */
 
 static uint32_t convolution(const node_view *view, uint32_t weight)
 {

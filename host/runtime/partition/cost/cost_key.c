@@ -39,8 +39,6 @@ uint64_t cost_identity(const char *name, const char *build_id, const void *devic
     return hash_u64(hash, settings_hash);
 }
 
-/* ------------------------------------------------------------------ attributes */
-
 static void mix_tensor(cost_key *key, const inlay_tensor_view *view)
 {
     mix(key, (uint64_t)view->dtype);
@@ -98,8 +96,6 @@ static void mix_attrs(cost_key *key, const inlay_node_info *node)
     mix(key, sum.word[0]);
     mix(key, sum.word[1]);
 }
-
-/* ------------------------------------------------------------------ values */
 
 /* The node of the offer that computes the value: 1 + its index in the offer; 0: none. */
 static uint32_t maker_in(const cost_question *question, uint32_t value)
@@ -217,8 +213,6 @@ cost_key cost_key_of(const cost_question *question)
     return key;
 }
 
-/* ------------------------------------------------------------------ measurements by providers */
-
 cost_key cost_key_of_timing(const partition_provider *provider, const void *key, uint64_t key_bytes)
 {
     cost_key hashed = { { provider->identity, ~provider->identity } };
@@ -228,8 +222,6 @@ cost_key cost_key_of_timing(const partition_provider *provider, const void *key,
     mix_bytes(&hashed, key, (size_t)key_bytes);
     return hashed;
 }
-
-/* ------------------------------------------------------------------ whole models */
 
 cost_key cost_key_without(const cost_whole_model *model, uint32_t left_out, uint32_t used)
 {

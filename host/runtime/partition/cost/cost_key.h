@@ -14,8 +14,8 @@
  *   through its offers.
  * - a pair of providers within a whole model, by cost_key_without(): runs were faster without the first one, in an
  *   assignment that uses the second one. The time of such a record is the number of providers that this assignment uses
- *   (0: no longer valid), so that a session recognises whether it has all of them (cost_is_left_out()). It holds for one
- *   model, the sizes of its inputs and the threads, independent of other providers. */
+ *   (0: no longer valid), so that a session recognises whether it has all of them (cost_is_left_out()). It holds for
+ *   one model, the sizes of its inputs and the threads, independent of other providers. */
 #ifndef PARTITION_COST_KEY_H
 #define PARTITION_COST_KEY_H
 #include "partition/cost/cost.h"

@@ -85,8 +85,6 @@ uint32_t profile_threads(uint32_t of_run)
     return assumed_threads > 0 ? assumed_threads : of_run;
 }
 
-/* ------------------------------------------------------------------ reading */
-
 /* A non-negative finite number; -1 otherwise. */
 static double number_at(const json_t *object, const char *key)
 {
@@ -282,8 +280,6 @@ inlay_status profile_load(const char *folder, const char *name, const cost_log *
     json_decref(json);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ writing */
 
 /* Converts nanoseconds per x to a rate; 0 = no limit. */
 static double rate(double ns_per)

@@ -1,4 +1,5 @@
-/* partition/cost/cost_profile.h - the machine profile: the results of `inlay tune --machine`, stored in costs/machine.json.
+/* partition/cost/cost_profile.h - the machine profile: the results of `inlay tune --machine`, stored in
+ * costs/machine.json.
  *
  * For each provider it has lines: a fitted time model (cost_fit.h) for a class of kernels (cost_class.h) at a thread
  * count; a factor for kernels without a line; links: the cost of copies to and from its memory domains. A provider is

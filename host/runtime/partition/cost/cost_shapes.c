@@ -34,8 +34,6 @@ void cost_sizes_deinit(cost_sizes *sizes)
     sizes->symbol_count = 0;
 }
 
-/* ------------------------------------------------------------------ symbols */
-
 /* Allocates the entries of all symbols of the model; new ones are unknown. */
 static bool reserve_symbols(cost_sizes *sizes, uint32_t count)
 {
@@ -206,8 +204,6 @@ static int64_t guess(const struct pricing *pricing, const inlay_value_info *valu
     return within_bounds(symbol, LENGTH);
 }
 
-/* ------------------------------------------------------------------ values */
-
 static inlay_dim fixed(int64_t size)
 {
     return (inlay_dim){ .value = size, .kind = INLAY_DIM_FIXED };
@@ -359,8 +355,6 @@ static bool fix_node(struct pricing *pricing, const graph_node *node)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ graphs */
 
 static bool fix_graph(struct pricing *pricing)
 {

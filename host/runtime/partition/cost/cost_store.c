@@ -31,8 +31,6 @@ void cost_store_deinit(cost_store *store)
     *store = (cost_store){ 0 };
 }
 
-/* ------------------------------------------------------------------ reading */
-
 static bool is_valid_record(const cost_record *record)
 {
     return isfinite(record->ns) && record->ns >= 0 && isfinite(record->spread) && record->spread >= 0;
@@ -97,8 +95,6 @@ const cost_record *cost_store_find(const cost_store *store, cost_key key)
     return low < store->count && memcmp(&store->records[low].key, &key, sizeof key) == 0 ? &store->records[low] : NULL;
 }
 
-/* ------------------------------------------------------------------ lists */
-
 bool cost_list_add(cost_list *list, const cost_record *record)
 {
     if (!LIST_GROW(list->records, list->count))
@@ -135,8 +131,6 @@ void cost_list_merge(cost_list *list)
     }
     list->count = written;
 }
-
-/* ------------------------------------------------------------------ writing */
 
 void cost_record_absorb(cost_record *old, const cost_record *fresh)
 {

@@ -49,8 +49,6 @@ INLAY_NODISCARD inlay_status cost_store_add(cost_store *store, const cost_record
 /* Combines a record with another one of the same key; exposed for tests. */
 void cost_record_absorb(cost_record *old, const cost_record *fresh);
 
-/* ------------------------------------------------------------------ measurements that are not stored yet */
-
 typedef struct cost_list {
     cost_record *records; /* [count] in any order; owned, to be freed */
     uint32_t count;
@@ -63,8 +61,6 @@ cost_record *cost_list_find(const cost_list *list, cost_key key);
 /* Sorts the list and combines records with equal keys: the mean of their times, and the larger of their spreads and of
  * the deviation between them. */
 void cost_list_merge(cost_list *list);
-
-/* ------------------------------------------------------------------ files of the cost folder */
 
 /* Replaces folder/name atomically, through a temporary file. *diag names the file. */
 INLAY_NODISCARD inlay_status cost_file_write(const char *folder, const char *name, const void *data, size_t bytes,

@@ -6,8 +6,6 @@
 #include "partition/cost/cost.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ nodes with bodies */
-
 static bool is_op(const graph_node *node, const char *op_type)
 {
     return strcmp(node->info.op_type.data, op_type) == 0;
@@ -96,8 +94,6 @@ double partition_iterations(const struct partition *partition, const graph_node 
     *out_known = false;
     return 1;
 }
-
-/* ------------------------------------------------------------------ domains in assigned graphs */
 
 struct finder {
     graph_tree *tree;
@@ -237,8 +233,6 @@ static uint32_t stacking_domain(const struct finder *finder, uint32_t job, const
                : domain;
 }
 
-/* ------------------------------------------------------------------ from the surrounding graph to a body */
-
 static void set_loop_boundaries(const struct finder *finder, uint32_t around, const graph_node *node,
                                 const struct graph *graph, boundary_placement *boundaries)
 {
@@ -283,8 +277,6 @@ static void set_body_boundaries(const struct finder *finder, uint32_t around, co
     if (!is_if)
         set_loop_boundaries(finder, around, node, graph, boundaries);
 }
-
-/* ------------------------------------------------------------------ from bodies to the surrounding graph */
 
 /* The domain where the If leaves its output k. */
 static uint32_t if_output_domain(const struct finder *finder, uint32_t job, const graph_node *node, uint32_t k)

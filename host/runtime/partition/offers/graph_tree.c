@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ the tree */
-
 /* A job and its graph, to be sorted by address. */
 struct sorted_graph {
     const struct graph *graph;
@@ -94,8 +92,6 @@ void graph_tree_deinit(graph_tree *tree)
 {
     arena_deinit(&tree->arena);
 }
-
-/* ------------------------------------------------------------------ places of values */
 
 /* Where the offers of one region have values. */
 struct region_domains {

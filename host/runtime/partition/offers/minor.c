@@ -9,7 +9,8 @@ _Static_assert(sizeof released_types / sizeof released_types[0] == INLAY_ABI_MIN
 
 dtype_history partition_dtypes = { released_types, INLAY_ABI_MINOR + 1 };
 
-/* Does a plugin of this minor know the type of the value? It need not know a type that the host does not know either. */
+/* Does a plugin of this minor know the type of the value? It need not know a type that the host does not know
+ * either. */
 static bool knows_type(inlay_dtype dtype, uint32_t minor)
 {
     return minor >= partition_dtypes.count || dtype < partition_dtypes.types[minor];

@@ -10,13 +10,9 @@
 #define PARTITION_OFFERS_H
 #include "partition/partition.h"
 
-/* ------------------------------------------------------------------ offers.c */
-
 /* Queries every provider; sets offers and refusals of *out. candidates: [node_count] 1 = may be offered. */
 INLAY_NODISCARD inlay_status collect_offers(const partition_request *request, const uint8_t *candidates,
                                             struct arena *arena, struct partition *out, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ bodies.c */
 
 /* Makes nodes with bodies candidates if a usable offer covers them; returns whether there are any. */
 bool partition_cover_bodies(const struct graph *graph, const struct partition *partition, const uint8_t *usable,
@@ -24,7 +20,7 @@ bool partition_cover_bodies(const struct graph *graph, const struct partition *p
 /* Makes offers of nodes with bodies unusable. */
 void partition_drop_bodies(const struct graph *graph, const struct partition *partition, uint8_t *usable);
 
-/* ------------------------------------------------------------------ graph_tree.c
+/* Graph_tree.c.
  *
  * The graphs of a session as a tree, and where their values are computed and read: each body is partitioned with regard
  * to the graph around it, and that graph with regard to its bodies. Lookups take constant or logarithmic time, so that
@@ -74,16 +70,12 @@ const tree_places *graph_tree_places(graph_tree *tree, uint32_t job);
 /* Returns whether the job's graph is a body of a node that a provider runs including its bodies. */
 bool graph_tree_is_idle(graph_tree *tree, uint32_t job);
 
-/* ------------------------------------------------------------------ body_placement.c */
-
 /* Returns whether the session has bodies and a provider with device memory, so that placements matter. */
 bool partition_has_boundaries(const partition_job *jobs, uint32_t count);
 /* Sets request.boundaries and request.iterations of the job from the surrounding graphs and from its bodies, as far as
  * these are partitioned. `final`: all of them are; the result of an If is then placed where it is read next, otherwise
  * where the branch computes it. False: out of memory. */
 bool partition_find_boundaries(graph_tree *tree, uint32_t job, bool final);
-
-/* ------------------------------------------------------------------ rules.c */
 
 /* [node_count] 1 = a provider must run the node; the host runs the others. NULL: out of memory. */
 uint8_t *partition_candidates(const struct graph *graph, struct arena *arena);
@@ -98,8 +90,6 @@ INLAY_NODISCARD inlay_status report_uncovered_node(const partition_request *requ
 /* Returns whether the rule applies to this node. */
 bool partition_matches(const node_rule *wish, const inlay_node_info *node);
 
-/* ------------------------------------------------------------------ requests */
-
 /* Returns whether the request excludes the offer. */
 static inline bool partition_is_barred(const partition_request *request, uint32_t offer)
 {
@@ -110,8 +100,6 @@ static inline bool partition_by_priority(const partition_request *request)
 {
     return request->rules != NULL && request->rules->by_priority;
 }
-
-/* ------------------------------------------------------------------ graphs */
 
 /* Number of values that a node reads, for itself or for its bodies. */
 static inline uint32_t partition_reads(const graph_node *node)

@@ -18,8 +18,6 @@ struct flow_arc {
 };
 static const uint32_t NONE = UINT32_MAX, FREE = UINT32_MAX, ROOT = UINT32_MAX - 1, ORPHAN = UINT32_MAX - 2;
 
-/* ------------------------------------------------------------------ building */
-
 static bool reserve(struct flow *flow, void **array, uint32_t count, uint32_t more, uint32_t *capacity,
                     size_t element_bytes)
 {
@@ -78,8 +76,6 @@ void flow_pair(struct flow *flow, uint32_t from, uint32_t to, int64_t cost)
     flow->arc_count += 2;
 }
 
-/* ------------------------------------------------------------------ queues */
-
 static void activate(struct flow *flow, uint32_t node)
 {
     if (flow->nodes[node].next_active != NONE)
@@ -116,8 +112,6 @@ static void make_orphan(struct flow *flow, uint32_t node)
     flow->nodes[node].parent = ORPHAN;
     flow->orphans[(flow->orphan_first + flow->orphan_count++) % flow->node_count] = node;
 }
-
-/* ------------------------------------------------------------------ growth, augmentation, adoption */
 
 /* Grows the tree of the node by its neighbours. Returns the arc from tree 0 to tree 1 where the trees meet. */
 static uint32_t grow(struct flow *flow, uint32_t node)

@@ -39,8 +39,6 @@ bool partition_groups_init(struct problem *problem)
            grouping->visited != NULL && grouping->stack != NULL && grouping->list != NULL && grouping->logged != NULL;
 }
 
-/* ------------------------------------------------------------------ cycles */
-
 static void push_producers(const struct problem *problem, uint32_t node, bool members_too)
 {
     const struct graph *graph = problem->graph;
@@ -203,8 +201,6 @@ bool dissolve_cyclic_groups(struct problem *problem, uint32_t *choice)
     return true;
 }
 
-/* ------------------------------------------------------------------ first choice */
-
 /* Returns whether `first` is a better choice than `second` for the same nodes. */
 static bool is_better(const struct problem *problem, const uint32_t *rank, uint32_t first, uint32_t second)
 {
@@ -299,8 +295,6 @@ uint32_t partition_first_choice(struct problem *problem, const uint32_t *rank, u
             assign_group(problem, problem->options.groups[i], choice);
     return missing;
 }
-
-/* ------------------------------------------------------------------ families */
 
 struct ranked {
     double gain;

@@ -62,8 +62,6 @@ double objective_offer_bytes(const struct problem *problem, uint32_t offer)
     return bytes;
 }
 
-/* ------------------------------------------------------------------ copies */
-
 uint32_t objective_owner(const struct problem *problem, uint32_t domain)
 {
     for (uint32_t provider = 0; domain >= problem->domains.memory_count && provider < problem->providers; provider++)

@@ -3,8 +3,6 @@
 #include "partition/problem/problem.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ copies */
-
 /* Returns whether a copy is direct. Copies between domains of different providers go through host memory unless the
  * providers share memory. */
 static bool is_direct(const struct problem *problem, uint32_t from, uint32_t to)
@@ -151,8 +149,6 @@ double partition_transfer_ns(const struct problem *problem, uint32_t value, part
         return problem->domains.from_host_ns[row + transfer.to];
     return direct_ns(problem, value, transfer);
 }
-
-/* ------------------------------------------------------------------ memory */
 
 /* The lifetime of a value in a domain: [first, last] in units of the schedule. */
 struct lifetime {
@@ -324,8 +320,6 @@ done:
     arena_deinit(&arena);
     return ok;
 }
-
-/* ------------------------------------------------------------------ the objective */
 
 double partition_base_price(struct problem *problem, const uint32_t *choice)
 {

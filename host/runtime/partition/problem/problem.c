@@ -37,8 +37,6 @@ static bool has_custom_placement(const struct problem *problem, const partition_
     return false;
 }
 
-/* ------------------------------------------------------------------ the graph */
-
 /* Lists the nodes that read each value, each node once. */
 static bool find_readers(struct problem *problem)
 {
@@ -104,8 +102,6 @@ static bool find_parents(struct problem *problem)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ domains */
 
 /* Returns whether the provider works in host memory, and its merged offers have a cost for values that enter or leave a
  * region. In its own device memory the copy costs more anyway. */
@@ -238,8 +234,6 @@ static bool find_domains(struct problem *problem)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ offers */
 
 /* Does the provider precede the other one in the order of preference? */
 static bool precedes(const struct problem *problem, uint32_t provider, uint32_t other)

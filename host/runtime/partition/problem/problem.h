@@ -187,8 +187,6 @@ static inline bool partition_merges(const struct problem *problem, uint32_t offe
            !problem->custom_placement[offer];
 }
 
-/* ------------------------------------------------------------------ problem.c */
-
 /* Initialises *out from the offers of the partition; memory is from scratch. usable: [offers], from the rules. False:
  * out of memory. */
 bool problem_init(struct problem *out, const partition_request *request, struct partition *partition,
@@ -199,8 +197,6 @@ uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint
 /* Sets prices.offer from prices.base and per_byte [providers] (NULL = 0), and the scale; boundary must be set
  * before. */
 void problem_set_prices(struct problem *problem, const double *per_byte);
-
-/* ------------------------------------------------------------------ objective.c */
 
 /* The objective that the rules of the request name. */
 uint32_t partition_objective(const partition_request *request);
@@ -215,8 +211,6 @@ double objective_copy_price(const struct problem *problem, uint32_t value, uint3
 bool objective_price_copies(struct problem *problem);
 /* The provider whose memory or layout the domain is; INLAY_NONE: the host. */
 uint32_t objective_owner(const struct problem *problem, uint32_t domain);
-
-/* ------------------------------------------------------------------ price.c */
 
 /* Lists the transfers of the value under this choice (an offer per node) in domains.transfers; returns their number.
  * NONE for a candidate: not chosen yet, and not counted. */
@@ -246,13 +240,9 @@ bool partition_keeps_memory(struct problem *problem, const uint32_t *choice);
 /* Computes the memory of the choice for all providers; requires partition_schedule_choice(). */
 bool partition_measure_memory(struct problem *problem, const uint32_t *choice, partition_memory *out);
 
-/* ------------------------------------------------------------------ schedule.c */
-
 bool partition_schedule_init(struct problem *problem);
 /* Orders the choice. False: groups form a cycle. thorough: tries each provider as the first one. */
 bool partition_schedule_choice(struct problem *problem, const uint32_t *choice, bool thorough);
-
-/* ------------------------------------------------------------------ region_limits.c */
 
 /* Allocates the scratch, if some offer limits its region. False: out of memory. */
 bool partition_limits_init(struct problem *problem);
@@ -261,8 +251,6 @@ bool partition_offer_keeps_limits(struct problem *problem, uint32_t offer);
 /* Divides the regions of the schedule that exceed the limits of their offers, and adds the launches. Returns whether
  * there were any. */
 bool partition_divide_regions(struct problem *problem, const uint32_t *choice);
-
-/* ------------------------------------------------------------------ groups.c */
 
 bool partition_groups_init(struct problem *problem);
 /* Rejects groups that form a cycle by themselves, with a log message. Called before options.groups is set. */

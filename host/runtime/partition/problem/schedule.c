@@ -305,8 +305,6 @@ static double order_lower_bound(const struct problem *problem)
     return least;
 }
 
-/* ------------------------------------------------------------------ connected regions */
-
 static uint32_t root_of(const partition_schedule *schedule, uint32_t unit)
 {
     while (schedule->root[unit] != unit)

@@ -70,8 +70,6 @@ static uint32_t variable_of(const struct fusion *fusion, uint32_t node)
     return node == INLAY_NONE ? INLAY_NONE : fusion->var[node];
 }
 
-/* ------------------------------------------------------------------ nodes and groups */
-
 static void add_node_terms(struct problem *problem)
 {
     struct fusion *fusion = problem->fusion;
@@ -148,8 +146,6 @@ static void add_all_group_terms(struct problem *problem)
             add_group_terms(problem, proposed, fusion->proposed, true);
     }
 }
-
-/* ------------------------------------------------------------------ copies */
 
 /* A value whose copies depend on variables. */
 struct copied {
@@ -323,8 +319,6 @@ static void add_copy_terms(struct problem *problem, uint32_t value)
         add_copy_to(problem, &copied, placement.target, mark);
 }
 
-/* ------------------------------------------------------------------ launches and boundaries */
-
 /* The cost of a region boundary between a node and its parent. */
 static double boundary_cost(const struct problem *problem, uint32_t parent_offer, uint32_t offer)
 {
@@ -368,8 +362,6 @@ static void add_boundary_term(struct problem *problem, uint32_t node)
                       to_integer(problem, e11));
     }
 }
-
-/* ------------------------------------------------------------------ fusion */
 
 /* A group is taken if all its nodes have the same value. */
 static bool group_is_complete(const struct problem *problem, uint32_t offer, bool answer)

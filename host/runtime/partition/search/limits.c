@@ -72,8 +72,6 @@ static partition_verdict store_if_better(struct bounds *bounds)
     return verdict;
 }
 
-/* ------------------------------------------------------------------ moving nodes */
-
 /* The cost of the copies around the offer's nodes; a value used by several of them counts several times. */
 static double copies_around(struct problem *problem, const uint32_t *choice, const partition_offer *offer)
 {
@@ -147,8 +145,6 @@ static double weight_of(const struct problem *problem, const partition_offer *of
     return bytes;
 }
 
-/* ------------------------------------------------------------------ memory: repair */
-
 struct eviction {
     double per_byte, bytes;
     uint32_t offer;
@@ -216,8 +212,6 @@ static bool repair(struct bounds *bounds)
     }
 }
 
-/* ------------------------------------------------------------------ a required provider */
-
 /* Assigns to the required provider the offer with the smallest loss. */
 static void force_required(struct bounds *bounds)
 {
@@ -264,8 +258,6 @@ static void force_required(struct bounds *bounds)
         }
     }
 }
-
-/* ------------------------------------------------------------------ multipliers */
 
 /* Searches with the current multipliers, and evaluates the result at true prices. */
 static partition_verdict search_again(struct bounds *bounds)
@@ -328,8 +320,6 @@ static void search_with_multipliers(struct bounds *bounds)
         verdict = search_again(bounds);
     }
 }
-
-/* ------------------------------------------------------------------ final steps */
 
 /* Assigns as many nodes as possible to one provider, for each provider: nearly the minimum number of partitions. */
 static void try_one_provider(struct bounds *bounds)

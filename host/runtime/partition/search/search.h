@@ -11,8 +11,6 @@
 #define PARTITION_SEARCH_H
 #include "partition/problem/problem.h"
 
-/* ------------------------------------------------------------------ fuse.c */
-
 /* One alternative for every node: a single offer, or a group offer that counts only if all its nodes take it (`single`
  * is then the fallback). NONE = none. */
 typedef struct partition_alternative {
@@ -27,8 +25,6 @@ void partition_alternative_of(const struct problem *problem, const uint32_t *cho
  * nothing is merged; otherwise an approximation, so evaluate the result. False: out of memory. */
 bool partition_fuse(struct problem *problem, const partition_alternative *current,
                     const partition_alternative *proposed, uint32_t *choice);
-
-/* ------------------------------------------------------------------ the other files */
 
 /* The best choice that the search finds. *uncovered is a node that no provider runs, or NONE. */
 INLAY_NODISCARD bool partition_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered);

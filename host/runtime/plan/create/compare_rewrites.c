@@ -38,8 +38,6 @@ static inlay_status try_undone(const struct programs *now, accept_fn accept, con
                                                                       : INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ rewrites in bodies */
-
 /* Undoes all rewrites in the bodies of the node, recursively. */
 static bool undo_bodies(struct program *program, const graph_node *node, struct arena *arena)
 {
@@ -122,8 +120,6 @@ done:
     arena_deinit(&all.arena);
     return status;
 }
-
-/* ------------------------------------------------------------------ rewrites that increase the cost */
 
 struct offer_query {
     const char *op_type, *domain;

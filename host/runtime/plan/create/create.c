@@ -92,8 +92,6 @@ inlay_status program_create(struct graph *graph, const program_env *env, struct 
     return status;
 }
 
-/* ------------------------------------------------------------------ in two parts */
-
 bool program_runs_on(const struct program *program, const uint8_t *providers)
 {
     bool uses = false;

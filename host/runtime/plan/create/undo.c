@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ all graphs of a model */
-
 static void list_programs(struct programs *all, struct program *program)
 {
     all->list[all->count++] = program;
@@ -72,8 +70,6 @@ static graph_node **list_nodes(const struct program *program, struct arena *aren
     return nodes;
 }
 
-/* ------------------------------------------------------------------ nodes that no provider may run */
-
 static bool was_declined(const struct program *program, uint32_t node)
 {
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
@@ -114,8 +110,6 @@ bool undo_uncovered(struct program *program)
     arena_deinit(&all.arena);
     return any;
 }
-
-/* ------------------------------------------------------------------ nodes that a saved plan names */
 
 /* Undoes rewrites of nodes that the plan names, and rewrites that created nodes that it does not name. */
 static bool undo_unplanned(struct program *program, const names_table *planned, struct arena *arena)

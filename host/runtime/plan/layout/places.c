@@ -302,8 +302,6 @@ void planner_share_place(struct planner *planner, uint32_t value, uint32_t place
     }
 }
 
-/* ------------------------------------------------------------------ outputs and offsets */
-
 uint64_t plan_alignment(const program_env *env, uint32_t domain)
 {
     const inlay_domain_info *info = plan_domain(env, domain);

@@ -9,8 +9,6 @@ enum { FOLD_MAX_BYTES = 1 << 20 }; /* larger tensors are computed in the run */
 
 /* Limits beyond any useful value: sums of sizes cannot overflow. */
 
-/* ------------------------------------------------------------------ steps */
-
 /* Runs the region now if all its inputs are known. *out_folded: whether it was run. */
 static inlay_status try_fold(struct planner *planner, const program_step *step, bool *out_folded)
 {
@@ -425,8 +423,6 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ nodes that the optimiser removed */
-
 /* Infers the shapes of a node whose results nothing reads. Values without a producer are of unknown size. */
 static inlay_status infer_removed(struct planner *planner, const graph_node *node)
 {
@@ -471,8 +467,6 @@ static inlay_status check_removed(struct planner *planner)
     arena_reset(planner->scratch);
     return status;
 }
-
-/* ------------------------------------------------------------------ plans */
 
 /* Sets types, shapes and places of inputs and captured values. */
 static inlay_status start_inputs(struct planner *planner, const plan_input *inputs, uint32_t count)

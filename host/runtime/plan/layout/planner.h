@@ -24,8 +24,6 @@ struct planner {
 /* Reports "out of memory" with the name of the graph. */
 inlay_status planner_no_memory(struct planner *planner);
 
-/* ------------------------------------------------------------------ shapes.c */
-
 /* The bytes of a value whose dims are all known; false: unknown, or overflow. */
 bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes);
 /* The same with another element type, if dtype is not INLAY_UNDEFINED. */
@@ -44,8 +42,6 @@ INLAY_NODISCARD inlay_status planner_infer_step(struct planner *planner, const p
 bool planner_copy_infos(struct planner *planner);
 /* Creates planning.first_infos and planning.first_states of the program, which all its plans start from. */
 bool planner_store_constants(struct planner *planner);
-
-/* ------------------------------------------------------------------ places.c */
 
 /* Appends a place to the plan; returns its index. */
 uint32_t planner_add_place(struct planner *planner, plan_place place);
@@ -76,13 +72,9 @@ INLAY_NODISCARD inlay_status planner_place_outputs(struct planner *planner);
  * later step waits for it (exec/loop/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
 INLAY_NODISCARD inlay_status planner_assign_offsets(struct planner *planner);
 
-/* ------------------------------------------------------------------ hoist_copies.c */
-
 /* Moves the copies of asynchronous providers to the first step where their source is ready. Call after all steps are
  * added, before offsets are assigned. */
 INLAY_NODISCARD inlay_status planner_hoist_copies(struct planner *planner);
-
-/* ------------------------------------------------------------------ concurrent_branches.c */
 
 /* Finds groups of steps that are worth running concurrently, and extends the lifetimes of their places to the whole
  * group. Call after all steps are added, before offsets are assigned. */

@@ -161,7 +161,7 @@ static bool store_info(inlay_value_info *info, struct arena *arena, inlay_value_
     return elements_to_data(info, arena) && plan_state_from_info(info, arena, state);
 }
 
-/* ------------------------------------------------------------------ shapes of the plan being created
+/* Shapes of the plan being created.
  *
  * Most shapes are as for the previous plan of the program, for example if a decoder reads one more token. So infos keep
  * their dims and elements in memory of the program (shape_room), and only nodes that read a changed value are inferred.

@@ -33,8 +33,6 @@ static uint64_t hash_head(const pack_head *head)
     return hash_bytes(head, offsetof(pack_head, hash), 0);
 }
 
-/* ------------------------------------------------------------------ reading */
-
 static bool head_fits(const pack_head *head, pack_key key, uint64_t file_bytes)
 {
     return memcmp(head->magic, magic, sizeof magic) == 0 && head->format == FORMAT && head->hash == hash_head(head) &&
@@ -111,8 +109,6 @@ void pack_file_close(pack_file *file)
     *file = (pack_file){ .map = NULL };
 }
 
-/* ------------------------------------------------------------------ writing */
-
 /* Assigns offsets: large packs start at page boundaries, so that no page of a mapping holds two of them. Returns the
  * end. */
 static uint64_t place_entries(pack_entry *entries, uint32_t count)
@@ -162,8 +158,6 @@ bool pack_file_write(const char *path, pack_key key, pack_entry *entries, const 
     free(parts);
     return good;
 }
-
-/* ------------------------------------------------------------------ writing pack by pack */
 
 bool pack_writer_begin(pack_writer *writer, const char *path)
 {

@@ -47,16 +47,16 @@ typedef struct pack_writer {
 
 /* Begins a file that will be renamed to path. False, with errno: not possible. */
 bool pack_writer_begin(pack_writer *writer, const char *path);
-/* Adds room for a pack: writable memory, which the caller unmaps with pack_writer_unmap(). NULL, with errno: the disk is
- * full, or the file cannot be written. */
+/* Adds room for a pack: writable memory, which the caller unmaps with pack_writer_unmap(). NULL, with errno: the disk
+ * is full, or the file cannot be written. */
 void *pack_writer_map(pack_writer *writer, uint64_t bytes, uint64_t *out_offset);
 void pack_writer_unmap(void *data, uint64_t bytes);
 /* The pack at data and at this offset is filled: it is written and stays mapped, read-only, without pages in memory. */
 bool pack_writer_keep(pack_writer *writer, pack_key key, void *data, uint64_t bytes, uint64_t offset);
 /* Adds a pack that is not mapped from the file. */
 bool pack_writer_add(pack_writer *writer, pack_key key, const void *data, uint64_t bytes);
-/* Ends the file: stores it under its path if `stored` and possible, otherwise deletes it. Returns whether it was stored.
- * Packs remain mapped in either case. */
+/* Ends the file: stores it under its path if `stored` and possible, otherwise deletes it. Returns whether it was
+ * stored. Packs remain mapped in either case. */
 bool pack_writer_end(pack_writer *writer, pack_key key, bool stored);
 
 /* Writes a file of packs atomically. entries: the caller sets key and bytes, offset and hash are filled in; data[i]:

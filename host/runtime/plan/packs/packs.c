@@ -28,8 +28,8 @@ struct pack {
     uint64_t bytes;
     uint32_t file; /* index into files, and index of the entry in that file */
     uint32_t entry;
-    bool fresh; /* created in this session: data is owned */
-    bool ready; /* filled, or validated */
+    bool fresh;      /* created in this session: data is owned */
+    bool ready;      /* filled, or validated */
     bool mapped;     /* fresh, in the file of the writer */
     uint64_t offset; /* there */
 };
@@ -83,8 +83,6 @@ static void log_warning(const struct packs *packs, const char *format, ...)
     packs->place.log(packs->place.log_ctx, INLAY_LOG_WARNING, text);
 }
 
-/* ------------------------------------------------------------------ the table */
-
 static uint32_t *slot_of(const struct packs *packs, const pack_key *key)
 {
     uint32_t at = (uint32_t)key->word[0] & (packs->slot_count - 1);
@@ -128,8 +126,6 @@ static struct pack *add_pack(struct packs *packs, const struct pack *entry)
     *slot_of(packs, &entry->key) = packs->count + 1;
     return &packs->list[packs->count++];
 }
-
-/* ------------------------------------------------------------------ files */
 
 static bool path_of(const struct packs *packs, int number, char *path, size_t bytes)
 {
@@ -272,8 +268,6 @@ struct packs *packs_open(const packs_place *place, uint64_t model_hash, const pa
     return packs;
 }
 
-/* ------------------------------------------------------------------ packs */
-
 static pack_key key_of(const struct packs *packs, const partition_provider *provider, const void *key,
                        uint64_t key_bytes, uint64_t bytes)
 {
@@ -326,7 +320,8 @@ static void *borrow(struct packs *lender, const pack_key *key, uint64_t bytes)
     return data;
 }
 
-/* Places a new pack in the file of streamed packs, which is begun with the first one. False: it has to be in the heap. */
+/* Places a new pack in the file of streamed packs, which is begun with the first one. False: it has to be in the
+ * heap. */
 static bool map_new(struct packs *packs, struct pack *entry)
 {
     /* If all files exist, the name is not used: the file will be deleted. */
@@ -450,8 +445,6 @@ bool packs_is_mapped(struct packs *packs, const void *data)
     return mapped;
 }
 
-/* ------------------------------------------------------------------ writing */
-
 /* Returns whether the pack belongs in the file to be written. */
 static bool is_new(const struct packs *packs, const struct pack *entry)
 {
@@ -497,8 +490,8 @@ static void write_file(struct packs *packs)
     free(data);
 }
 
-/* The writer thread. It takes no CPU from threads that wake up to compute results. Not SCHED_IDLE: packs_close() waits for
- * this thread, and on a busy machine an idle thread needs minutes for a second of work. */
+/* The writer thread. It takes no CPU from threads that wake up to compute results. Not SCHED_IDLE: packs_close() waits
+ * for this thread, and on a busy machine an idle thread needs minutes for a second of work. */
 static void *write_in_background(void *user)
 {
     const struct sched_param none = { .sched_priority = 0 };

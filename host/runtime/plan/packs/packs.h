@@ -3,8 +3,8 @@
  * A pack is identified by its creator (provider, build, settings, CPU) and by a key of the provider, which identifies
  * the content of the constant and the packed format. A pack is therefore never stale: different contents have a
  * different key. The packs of a model are in files named after its content and the providers. A session maps existing
- * files, and writes new packs to an additional one. Errors with files never fail a session. Within a process, sessions of
- * a model use the packs that the first one has in memory. */
+ * files, and writes new packs to an additional one. Errors with files never fail a session. Within a process, sessions
+ * of a model use the packs that the first one has in memory. */
 #ifndef PLAN_PACKS_H
 #define PLAN_PACKS_H
 #include "partition/partition.h"
@@ -33,9 +33,9 @@ inlay_status packs_take(struct packs *packs, const partition_provider *provider,
 void packs_keep(struct packs *packs, const void *data);
 /* Returns whether the pack at data is in a mapped file. */
 bool packs_is_mapped(struct packs *packs, const void *data);
-/* Call when no more packs will be created. Writes the new packs in a thread that gives way to others, and trims the folder
- * to its maximum size. The memory of packs must not be written afterwards; it stays valid until packs_close(), which
- * waits for the thread; packs that other sessions use stay until these are closed, too. */
+/* Call when no more packs will be created. Writes the new packs in a thread that gives way to others, and trims the
+ * folder to its maximum size. The memory of packs must not be written afterwards; it stays valid until packs_close(),
+ * which waits for the thread; packs that other sessions use stay until these are closed, too. */
 void packs_commit(struct packs *packs);
 void packs_close(struct packs *packs);
 /* In a child of fork(), for committed packs: the writer thread does not exist there. */

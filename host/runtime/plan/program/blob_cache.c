@@ -50,8 +50,6 @@ static bool path_of(const blob_slot *slot, char *path, size_t bytes)
     return length > 0 && (size_t)length < bytes;
 }
 
-/* ------------------------------------------------------------------ keys */
-
 bool blob_key(const program_env *env, const partition_provider *provider, const inlay_compile_request *request,
               region_key *out_key)
 {
@@ -67,8 +65,6 @@ bool blob_key(const program_env *env, const partition_provider *provider, const 
     }
     return region_key_of(provider, &fingerprint, request, out_key);
 }
-
-/* ------------------------------------------------------------------ reading */
 
 static const blob_head *head_of(const blob_map *file)
 {
@@ -148,8 +144,6 @@ uint64_t blob_bytes(const blob_slot *slot)
 {
     return slot->file.address != NULL ? slot->file.bytes - sizeof(blob_head) : 0;
 }
-
-/* ------------------------------------------------------------------ writing */
 
 static void drop_unfinished(blob_slot *slot)
 {
@@ -248,8 +242,6 @@ inlay_status blob_store_end(blob_slot *slot)
     cache_folder_trim(slot->env->cache_dir, suffix, slot->env->packs.max_bytes, MAX_FOLDER_FILES);
     return INLAY_OK;
 }
-
-/* ------------------------------------------------------------------ slots */
 
 /* Creates the folder if it is missing (not its parents). Other users must not be able to place blobs there. */
 static bool dir_is_good(const blob_slot *slot)

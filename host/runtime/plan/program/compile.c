@@ -18,8 +18,6 @@ static bool is_view(const graph_node *node)
            is_among(node->info.op_type.data, "Reshape Flatten Squeeze Unsqueeze Identity");
 }
 
-/* ------------------------------------------------------------------ compiling */
-
 /* Compiles the bodies of a host node. */
 static inlay_status compile_bodies(struct program *program, program_step *step, program_declined *out_declined,
                                    inlay_diag *diag)

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ one region */
-
 inlay_status region_build_begin(region_build *build, struct program *program, program_step *step, struct arena *scratch,
                                 inlay_diag *diag)
 {
@@ -167,8 +165,6 @@ inlay_status region_build_end(region_build *build, program_declined *out_decline
     return inlay_fail(diag, build->status, "can't compile %s node '%s' of graph '%s': %.300s", node->info.op_type.data,
                       node->info.name.data, program->graph->name, build->why.text);
 }
-
-/* ------------------------------------------------------------------ several regions */
 
 enum { MAX_BUILD_THREADS = 64 };
 

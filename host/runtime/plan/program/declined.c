@@ -7,8 +7,6 @@
 
 enum { MAX_SHAPES = 256 };
 
-/* ------------------------------------------------------------------ declined offers */
-
 static bool has_node(const struct program *program, const partition_offer *offer, const char *name)
 {
     for (uint32_t k = 0; k < offer->node_count; k++)
@@ -29,8 +27,6 @@ void declined_mark(const struct program *program, uint32_t step, const inlay_dia
     for (uint32_t i = 0; !found && i < region->offer_count; i++)
         offers[region->offers[i]] = 1;
 }
-
-/* ------------------------------------------------------------------ shapes */
 
 inlay_status declined_no_memory(const struct program *program, inlay_diag *diag)
 {

@@ -4,8 +4,8 @@
 #include "inlay/extensions.h"
 #include "plan/program.h"
 
-/* Calls `each` for the kernels of the step's region at these shapes ([value_count]; NULL: unknown), if its provider lists
- * them (extension inlay.kernels/1). A failure is
+/* Calls `each` for the kernels of the step's region at these shapes ([value_count]; NULL: unknown), if its provider
+ * lists them (extension inlay.kernels/1). A failure is
  * that of the list. */
 INLAY_NODISCARD inlay_status program_list_kernels(struct program *program, const program_step *step,
                                                   const inlay_value_state *values,

@@ -27,8 +27,6 @@ static void mix_bytes(key_state *key, const void *data, uint64_t bytes)
     key->hash = hash_bytes(data, (size_t)bytes, key->hash);
 }
 
-/* ------------------------------------------------------------------ values */
-
 static void mix_dim(key_state *key, const inlay_dim *dim)
 {
     const inlay_symbol_info *symbol;
@@ -100,8 +98,6 @@ static void mix_symbol_names(key_state *key)
                 mix_bytes(key, symbol->name.data, symbol->name.bytes);
             }
 }
-
-/* ------------------------------------------------------------------ the region */
 
 static void mix_node(key_state *key, const inlay_node_info *node)
 {
@@ -183,8 +179,6 @@ bool region_key_of(const partition_provider *provider, const inlay_fingerprint *
     }
     return good;
 }
-
-/* ------------------------------------------------------------------ shapes */
 
 static uint64_t hash_state(uint64_t hash, const inlay_specialize_request *request, const inlay_graph *graph,
                            uint32_t value)

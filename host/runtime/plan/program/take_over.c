@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ what providers see */
-
 static bool same_list(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count)
 {
     return a_count == b_count && (a_count == 0 || memcmp(a, b, a_count * sizeof *a) == 0);
@@ -79,8 +77,6 @@ static bool same_node(const inlay_graph *a, const inlay_graph *b, uint32_t node)
            same_bodies(first, second) && same_values(a, b, first->inputs, first->input_count) &&
            same_values(a, b, first->outputs, first->output_count);
 }
-
-/* ------------------------------------------------------------------ regions */
 
 /* Do indexes mean the same in both graphs? */
 static bool same_indexes(const inlay_graph *a, const inlay_graph *b)

@@ -35,8 +35,6 @@ void weight_stream_destroy(struct weight_stream *stream)
     free(stream);
 }
 
-/* ------------------------------------------------------------------ the weights of steps */
-
 /* The range of these bytes, a new one if necessary; INLAY_NONE: out of memory. */
 static uint32_t range_of(struct weight_stream *stream, const void *data, uint64_t bytes)
 {
@@ -147,8 +145,6 @@ void weight_stream_remove(struct weight_stream *stream, struct step_weights *wei
     free(weights->entries);
     free(weights);
 }
-
-/* ------------------------------------------------------------------ the choice of weights that stay in memory */
 
 /* The bytes of a step that do not stay in memory. */
 static uint64_t bytes_of(const struct weight_stream *stream, const struct step_weights *weights)

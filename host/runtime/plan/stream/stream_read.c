@@ -17,8 +17,6 @@
 
 enum { PIECE_BYTES = 8 << 20 }; /* read at once: a thread that stops waits for one piece */
 
-/* ------------------------------------------------------------------ pages */
-
 /* Reads the pages [from, end) of a mapping. Returns an errno. A page behind the end of a truncated file is an error
  * here, where an access would raise SIGBUS. */
 static int read_pages(char *from, char *end)
@@ -48,8 +46,6 @@ void stream_advise_random(const stream_range *range)
     if (from < end)
         (void)madvise((char *)from, end - from, MADV_RANDOM);
 }
-
-/* ------------------------------------------------------------------ room */
 
 static uint32_t distance_to(const struct weight_stream *stream, uint32_t position)
 {
@@ -144,8 +140,6 @@ int stream_load(struct weight_stream *stream, uint32_t index)
     return error;
 }
 
-/* ------------------------------------------------------------------ the thread */
-
 /* The next range in the order of the run that is absent; INLAY_NONE: none. */
 static uint32_t next_absent(const struct weight_stream *stream)
 {
@@ -209,8 +203,6 @@ void weight_stream_inherit(struct weight_stream *stream)
         stream_start(stream);
 }
 
-/* ------------------------------------------------------------------ steps */
-
 static bool is_read(const struct step_weights *weights, uint32_t i)
 {
     return weights->entries[i].use == STREAM_ALL;
@@ -252,7 +244,8 @@ static int await_range(struct weight_stream *stream, uint32_t range)
     }
     if (!present)
         return error;
-    /* The system may have taken pages, and the file may have been truncated. If neither happened, this takes no time. */
+    /* The system may have taken pages, and the file may have been truncated. If neither happened, this takes no
+     * time. */
     copy = stream->ranges[range];
     (void)pthread_mutex_unlock(&stream->lock);
     error = read_range(&copy);

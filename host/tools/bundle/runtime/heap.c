@@ -166,8 +166,6 @@ uint64_t heap_calls(void)
     return calls;
 }
 
-/* ------------------------------------------------------------------ wrapped functions of the C library */
-
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes);

@@ -34,8 +34,8 @@ static _Noreturn void report_missing(const char *name)
     _exit(5);
 }
 
-/* After an excluded part of a kernel was called, results are arbitrary. A kernel that uses them as an index may fault, or
- * not end: then the part is missing. Otherwise the run ends with the node that was being compiled or run. */
+/* After an excluded part of a kernel was called, results are arbitrary. A kernel that uses them as an index may fault,
+ * or not end: then the part is missing. Otherwise the run ends with the node that was being compiled or run. */
 static void report_fault(int signal)
 {
     const inlay_node_info *node = bundle_current_node();

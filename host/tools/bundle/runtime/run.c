@@ -55,8 +55,6 @@ uint32_t bundle_level(void);
 void bundle_limit_isa(const char *isa);
 void bundle_limit_byte_kernels(void);
 
-/* ------------------------------------------------------------------ functions of the host */
-
 static void host_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx, (void)level, (void)text;
@@ -128,8 +126,6 @@ void kit_build_id(const void *at, const char *version, char *text, size_t bytes)
     (void)at, (void)version, (void)bytes;
     text[0] = '\0';
 }
-
-/* ------------------------------------------------------------------ packed weights */
 
 /* Hashes a key to two numbers, eight bytes at a time: keys contain tables of scales, and a start hashes all of them. */
 static void make_key(const bundle_region *region, const void *key, uint64_t key_bytes, uint64_t out[2])
@@ -279,8 +275,6 @@ static const inlay_host host = {
     .align_constant = host_align_constant,
     .extension = host_extension,
 };
-
-/* ------------------------------------------------------------------ start */
 
 static void *allocate(uint64_t count, uint64_t bytes)
 {
@@ -474,8 +468,6 @@ int bundle_start(const bundle_model *model, void *arena, uint64_t bytes)
     started = status == INLAY_OK ? 1 : -1;
     return status;
 }
-
-/* ------------------------------------------------------------------ running */
 
 const inlay_node_info *bundle_current_node(void)
 {

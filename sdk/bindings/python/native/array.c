@@ -97,8 +97,6 @@ PyObject *array_over(const shared_memory *shared, inlay_dtype dtype, size_t rank
     return array;
 }
 
-/* ------------------------------------------------------------------ the type of the object below an array */
-
 static int memory_get_buffer(PyObject *object, Py_buffer *view, int flags)
 {
     memory_object *self = (memory_object *)object;
@@ -131,8 +129,6 @@ int arrays_add_types(PyObject *module)
     memory_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
     return memory_type == NULL ? -1 : PyModule_AddType(module, memory_type);
 }
-
-/* ------------------------------------------------------------------ inputs */
 
 const fed_input *fed_with(const fed_input *inputs, size_t count, const void *data)
 {

@@ -63,8 +63,6 @@ static void *handle_of(PyObject *object)
     return value;
 }
 
-/* ------------------------------------------------------------------ inputs */
-
 /* Fills *input from an OrtValue of the package, and finds its memory, which an output may be, too. Returns 0, or -1
  * with an exception. */
 static int feed_value(ort_runner_object *self, fed_input *input, PyObject *object)
@@ -143,8 +141,6 @@ static void release_inputs(ort_runner_object *self, fed_input *inputs, size_t co
     fed_release(inputs, count);
 }
 
-/* ------------------------------------------------------------------ outputs */
-
 /* Returns the object for an output, which is released or taken; NULL with an exception. An output that is an input is
  * copied, because the caller may change the input. */
 static PyObject *output(ort_runner_object *self, PyObject *owner, void *value, const fed_input *inputs, size_t count)
@@ -195,8 +191,6 @@ static PyObject *output_list(ort_runner_object *self, PyObject *owner, void **ou
     }
     return list;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 /* Runs and returns the list of results; NULL with an exception. */
 static PyObject *run_with(ort_runner_object *self, PyObject *owner, const void *options, const char **names,
@@ -296,8 +290,6 @@ static PyObject *ort_runner_run_binding(PyObject *object, PyObject *const *args,
         return NULL;
     Py_RETURN_NONE;
 }
-
-/* ------------------------------------------------------------------ the type */
 
 /* Stores the address that a dict has for the name in *out_function, a pointer to a function. Returns 0, or -1 with an
  * exception. */

@@ -64,8 +64,6 @@ static void set_error(inlay_status status, inlay_diag *diag)
     Py_XDECREF(error);
 }
 
-/* ------------------------------------------------------------------ inputs */
-
 /* Fills *input from a Value of the package. Returns 0, or -1 with an exception. */
 static int feed_value(fed_input *input, PyObject *object)
 {
@@ -178,8 +176,6 @@ static int feed_pairs(runner_object *self, PyObject *owner, PyObject *pairs, fed
     return result;
 }
 
-/* ------------------------------------------------------------------ outputs */
-
 static void unref_value(void *value)
 {
     inlay_value_unref(value);
@@ -239,8 +235,6 @@ static PyObject *outputs(runner_object *self, PyObject *owner, PyObject *wanted,
     }
     return results;
 }
-
-/* ------------------------------------------------------------------ runs */
 
 static inlay_status run_once(runner_object *self, const inlay_run_options *how, inlay_diag *diag)
 {
@@ -365,8 +359,6 @@ static PyObject *runner_run_bound(PyObject *object, PyObject *const *args, Py_ss
         return NULL;
     Py_RETURN_NONE;
 }
-
-/* ------------------------------------------------------------------ the type */
 
 static PyObject *runner_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {

@@ -72,7 +72,7 @@ const void *bundle_module_weights(void)
     return bundle_module.weights;
 }
 
-/* ------------------------------------------------------------------ files
+/* Files.
  *
  * The C library's streams are linked although nothing is printed. A module imports nothing: the linker's --wrap
  * redirects their calls of WASI to functions that fail. */

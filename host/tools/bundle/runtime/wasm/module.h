@@ -6,8 +6,8 @@
 
 enum { BUNDLE_MODULE_TENSORS = 256 }; /* most inputs and outputs together */
 
-/* description: JSON {"inputs": [{"name": "x", "type": "float", "array": "Float32Array", "dims": [1, 3]}], "outputs": [...],
- * "weights": BYTES of a separate file of weights}. weights: the memory for the contents of that file. */
+/* description: JSON {"inputs": [{"name": "x", "type": "float", "array": "Float32Array", "dims": [1, 3]}], "outputs":
+ * [...], "weights": BYTES of a separate file of weights}. weights: the memory for the contents of that file. */
 typedef struct bundle_exports {
     const bundle_model *model;
     const char *description;
