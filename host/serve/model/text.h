@@ -17,14 +17,13 @@ typedef struct text_model {
     int64_t *ends;                        /* [end_count] tokens that end a text */
     uint32_t end_count;
     inlay_rows_info rows; /* of a decoder: how texts share a run */
-    void *
-        /* what runs the model on texts: of schedule/decoding.c, drafting.c or encoding.c; NULL: no text so far */
-        runner;
-    void (*close_runner)(void *runner);   /* set with it */
-    token_index *index;                   /* of the texts of tokens, made for the first text of a given form */
-    size_t context;                       /* most tokens of a text, by config.json; 0: unknown */
-    text_pooling pooling;                 /* how the vector of a text is made of those of its tokens */
-    bool is_normalized;                   /* that vector has the length 1 */
+    /* Runs the model on texts: of schedule/decoding.c, drafting.c or encoding.c. NULL before the first text. */
+    void *runner;
+    void (*close_runner)(void *runner);   /* destroys the runner; set with it */
+    token_index *index;                   /* the vocabulary, for grammars; made for the first text with a grammar */
+    size_t context;                       /* maximum context length in tokens, by config.json; 0: unknown */
+    text_pooling pooling;                 /* how an embedding is computed from the vectors of the tokens */
+    bool is_normalized;                   /* embeddings are normalised to the length 1 */
     char *chat_template;                  /* of tokenizer_config.json or chat_template.jinja; NULL: none */
     char *tool_template;                  /* the one named tool_use, for requests with tools; NULL: chat_template */
     template_tree *chat_tree, *tool_tree; /* these templates, parsed for the first chat that needs them */

@@ -36,7 +36,7 @@ bool process_exports(const char *path, const char *function);
  * cut to fit. */
 uint32_t process_undefined(const char *path, void *handle, char *names, size_t bytes);
 
-/* Heap.c.
+/* heap.c.
  *
  * Counts the calls of malloc and related functions in the plugin by patching its import table. Calls in libraries that
  * the plugin uses are not counted. */

@@ -20,7 +20,7 @@ bool partition_cover_bodies(const struct graph *graph, const struct partition *p
 /* Makes offers of nodes with bodies unusable. */
 void partition_drop_bodies(const struct graph *graph, const struct partition *partition, uint8_t *usable);
 
-/* Graph_tree.c.
+/* graph_tree.c.
  *
  * The graphs of a session as a tree, and where their values are computed and read: each body is partitioned with regard
  * to the graph around it, and that graph with regard to its bodies. Lookups take constant or logarithmic time, so that

@@ -32,7 +32,7 @@ struct assignment {
  * owns, may be NULL. */
 INLAY_NODISCARD inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag);
 
-/* Assign.c.
+/* assign.c.
  *
  * Creates and partitions the programs of the graphs, without offers known to be declined. *out_program is also set
  * after a failure, for undo.h, unless out of memory. again: see assignment.undone. */
@@ -41,14 +41,14 @@ INLAY_NODISCARD inlay_status program_assign(struct graph *graph, const program_e
 /* Partitions the bodies of nodes that a provider was to run whole, and that the host runs now. */
 INLAY_NODISCARD inlay_status program_assign_bodies(struct program *program, inlay_diag *diag);
 
-/* Reassign.c.
+/* reassign.c.
  *
  * Marks offers in the program's partition as declined, with refusals that quote the provider, and partitions its graph
  * again. Steps of unchanged regions keep their compiled code, the others are released. After a failure the program has
  * its previous regions. */
 INLAY_NODISCARD inlay_status program_assign_without(const program_declined *declined, inlay_diag *diag);
 
-/* Compare_rewrites.c.
+/* compare_rewrites.c.
  *
  * Undoes rewrites whose original nodes some provider supports, but not their replacement, if the model is expected to
  * be faster without them by more than the error of the prices. Also restores the original bodies of a node if a
