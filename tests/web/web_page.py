@@ -3,7 +3,8 @@
 chooses, in a worker; the results of a model equal those of `inlay run`; a damaged file is an error on the page. A page that
 is isolated from other origins computes with several threads, in its main thread and in a worker.
 
-  web_page.py INLAY MAKE_MODELS PACKAGE FOLDER_OF_PAGE [SCREENSHOT.png]    exit code 77: Chromium is not installed"""
+  web_page.py INLAY MAKE_MODELS PACKAGE FOLDER_OF_PAGE [SCREENSHOT.png]    exit code 77: Chromium is not
+installed, or there is no package, because the test `web` was skipped"""
 import json
 import pathlib
 import shutil
@@ -63,6 +64,9 @@ def choose(browser, file):
 def main(inlay, make_models, package, page, screenshot=None):
     if shutil.which("chromium") is None:
         print("Chromium is not installed")
+        return 77
+    if not pathlib.Path(package, "inlay.wasm").exists():
+        print(f"there is no package in {package}: the test `web` was skipped")
         return 77
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([make_models, folder], check=True)
