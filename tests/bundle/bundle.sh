@@ -154,7 +154,8 @@ fails 2 "--memory 0.5: expected a number from 1" mlp.onnx -o none --memory 0.5
 
 # ---- precision and options of providers apply to the program, too
 does ".same and .packs_at_start == 0" winograd.onnx -o strict --precision strict # without Winograd's algorithm
-does ".same and .packs_at_start == 0" winograd.onnx -o plain --option cpu.winograd=0
+# Programs have no kernels with matrix tiles, which sessions use for this layer where the CPU has AMX.
+INLAY_ISA=avx512 does ".same and .packs_at_start == 0" winograd.onnx -o plain --option cpu.winograd=0
 does ".same and .packs_at_start > 0" winograd.onnx -o fast --precision fast
 fails 4 "precision reduced needs libdnnl" winograd.onnx -o none --precision reduced
 fails 4 "no kernels for --reproducible cpu" mlp.onnx -o none --reproducible cpu

@@ -236,8 +236,8 @@ static void guesses_that_conflict(void **state)
         rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "cache_dir",
                                                      folder.path, NULL });
         count = packs_counted(rig.session->main->packs);
-        assert_int_equal(count.made, round == 0);
-        assert_int_equal(count.found, round == 1);
+        /* With AMX, two kernels for different numbers of rows each have a pack. */
+        assert_true(round == 0 ? count.made > 0 && count.found == 0 : count.made == 0 && count.found > 0);
         rig_close(&rig);
     }
     folder_remove(&folder);

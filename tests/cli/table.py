@@ -109,8 +109,8 @@ def stage_pipes():
                [TENSOR("x", FLOAT, [1, 3, 224, 224])], [TENSOR("y", FLOAT, [1, 3])])
     graph_file("yolo.onnx", [helper.make_node("ReduceMean", ["x"], ["m"], axes=[1, 2, 3], keepdims=1),
                              helper.make_node("Squeeze", ["m", "one"], ["s"]), helper.make_node("Mul", ["s", "p"], ["y"])],
-               [TENSOR("x", FLOAT, [1, 3, 640, 640])], [TENSOR("y", FLOAT, [1, 84, 10])],
-               [("p", RNG.random((1, 84, 10), np.float32)), ("one", np.array([1]))])
+               [TENSOR("x", FLOAT, [1, 3, 640, 640])], [TENSOR("y", FLOAT, [1, 84, 8400])],
+               [("p", RNG.random((1, 84, 8400), np.float32)), ("one", np.array([1]))])
     graph_file("encoder.onnx", [helper.make_node("Relu", ["x"], ["y"])], [TENSOR("x", FLOAT, [1, 80, 3000])],
                [TENSOR("y", FLOAT, None)])
     graph_file("whisper.onnx", [helper.make_node("ArgMax", ["x"], ["y"], axis=1, keepdims=0)], [TENSOR("x", FLOAT, [1, 80, 3000])],

@@ -106,10 +106,11 @@ static bool depends_on_weights(uint32_t kernel)
     return kernel_table[kernel].points > 0;
 }
 
-/* Can a float layer choose the kernel? Kernels for low-bit weights are tested in tests/cpu/test_nbits.c. */
+/* Can a float layer choose the kernel on this CPU? Kernels for low-bit weights are tested in tests/cpu/test_nbits.c. */
 static bool is_choice(uint32_t kernel)
 {
-    return kernel_table[kernel].lower != NULL;
+    return kernel_table[kernel].lower != NULL &&
+           ((kernel != KERNEL_GEMM_TERMS && kernel != KERNEL_TERMS) || terms_of_cpu() != NULL);
 }
 
 static void every_kernel(void **state)

@@ -121,6 +121,7 @@ open.onnx --dim=batch?=1
 open.onnx --dynamic-rows=1
 outside.onnx --external-dir=elsewhere
 open.onnx --float-activations=1
+open.onnx --copy-file-bytes=100000
 open.onnx --fold-max-bytes=100000
 open.onnx --forbid=vulkan
 open.onnx --free-shapes=1

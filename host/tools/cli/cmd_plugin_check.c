@@ -82,7 +82,7 @@ static const cli_option own_options[] = {
       CLI_SET(plugin_check_args, check.no_timing) },
     { "isolate", NULL, "Check its calls in a separate process", CLI_SET(plugin_check_args, check.isolate) },
     { "may-abort", NULL,
-      "An abort when memory runs out is a warning: the allocator of the plugin's language aborts (Rust is recognised)",
+      "An abort when memory runs out is a warning, as in languages whose allocator aborts (Rust is recognised)",
       CLI_SET(plugin_check_args, check.may_abort) },
     { "time-limit", "SECONDS", "Longest call of the plugin (default: 60)",
       CLI_NUMBER(plugin_check_args, check.time_limit, 0.1, 86400) },

@@ -484,12 +484,19 @@ def is_refused_elsewhere(op, shapes, numbers):
     return (op == "EmbedLayerNormalization" and shapes == "named") or (op.startswith("QLinear") and numbers != "")
 
 
+def is_not_lowered(op, shapes, constants):
+    """Forms that the optimiser does not decompose: it needs the rank of the windows, and the layouts of the blocks."""
+    return (op == "UnfoldTensor" and shapes == "unknown") or (op == "SparseAttention" and constants and shapes != "fixed")
+
+
 def forms(case):
     for shapes, constants, numbers in [*itertools.product(SHAPES, CONSTANTS, ("",)), ("fixed", "", "other numbers")]:
         made, inputs = copy.deepcopy(case.model), dict(case.inputs)
         if numbers and (made.graph.node[0].op_type == "DynamicQuantizeLSTM" or not other_numbers(made)):
             continue # the scales of DynamicQuantizeLSTM are vectors
         if constants and not made.graph.initializer:
+            continue
+        if is_not_lowered(made.graph.node[0].op_type, shapes, constants):
             continue
         if constants:
             feed_constants(made, inputs)
