@@ -152,7 +152,7 @@ static void set_strides(const vulkan_fused_attention *attend, int64_t *out, cons
 static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *query = vulkan_input(build, op, 0), *key = vulkan_input(build, op, 1),
-                        *value = vulkan_input(build, op, 2);
+                        *value = vulkan_input(build, op, 2), *mask = vulkan_input(build, op, 3);
     const int64_t heads = query->dims[1], shared = key->dims[1], queries = query->dims[2], keys = key->dims[2],
                   depth = query->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0);
@@ -169,6 +169,9 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
     INLAY_CHECK(query->rank == 4 && key->rank == 4 && value->rank == 4);
     if (shared == 0 || heads % shared != 0 || value->dims[1] != shared || keys == 0)
         return vulkan_decline(build, op, "the number of query heads is not a multiple of the number of key heads");
+    /* ONNX pads a mask with fewer columns with -infinity; one column would be broadcast here. */
+    if (mask != NULL && (mask->rank == 0 || mask->dims[mask->rank - 1] != keys))
+        return vulkan_decline(build, op, "its mask does not have a column for each key");
     attend.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
     if (!can_attend(build, &attend))
         return vulkan_decline(build, op, "the scores of %lld keys exceed the device'strides shared memory",
@@ -186,7 +189,7 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
     if (is_inlay && vulkan_input(build, op, 4) != NULL)
         score = vulkan_add_slot(&program, OP_WHERE, vulkan_load_value(build, &program, op->info.inputs[4]),
                                 vulkan_literal(&program, 0), REG_ACC);
-    if (vulkan_input(build, op, 3) != NULL)
+    if (mask != NULL)
         score = vulkan_add_slot(&program, OP_ADD, score, vulkan_load_value(build, &program, op->info.inputs[3]), 0);
     if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
         const uint32_t ahead =
