@@ -43,7 +43,7 @@ static double decode(const small_float *format, uint32_t bits)
 static uint32_t packed_code(const void *data, int64_t index, uint32_t bits)
 {
     uint64_t bit = (uint64_t)index * bits;
-    return ((const uint8_t *)data)[bit / 8] >> (bit % 8) & ((1u << bits) - 1);
+    return (uint32_t)((const uint8_t *)data)[bit / 8] >> (bit % 8) & ((1u << bits) - 1);
 }
 
 static int64_t sign_extend(uint32_t code, uint32_t bits)
