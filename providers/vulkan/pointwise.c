@@ -95,6 +95,9 @@ static bool function_supports(const kit_node *node, const vulkan_operator *row, 
                           "an integer division by 0 must stop the run, which a shader cannot do");
     if (row->number == MOD && is_float_in && kit_attr_int(node->info, "fmod", 0) == 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "set fmod to 1", "Mod of floats requires fmod");
+    /* Compilers of shaders replace x * 0 by 0, also where x is NaN. */
+    if (kit_attr_float(node->info, "alpha", 1) == 0 || kit_attr_float(node->info, "gamma", 1) == 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "with a factor of 0, results that are NaN would be lost");
     return true;
 }
 
