@@ -260,6 +260,10 @@ static inlay_status lower_pad(vulkan_build *build, const vulkan_op *op)
     box.pad = box.fill != INLAY_NONE ? PAD_CONSTANT : PAD_ZERO;
     for (uint32_t k = PAD_EDGE; k < KIT_COUNT(modes); k++)
         box.pad = strcmp(mode, modes[k]) == 0 ? k : box.pad;
+    /* A negative pad crops the input before the other modes look for the nearest element of it. */
+    for (int64_t i = 0; box.pad != PAD_ZERO && box.pad != PAD_CONSTANT && i < pad_count; i++)
+        if (pads[i] < 0)
+            return vulkan_decline(build, op, "with negative pads, only mode constant is supported");
     return vulkan_emit_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
