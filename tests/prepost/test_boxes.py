@@ -107,7 +107,7 @@ class Boxes(unittest.TestCase):
                 self.check(self.decoded({"output0": output}, metadata), corners(box), scores, kept)
 
     def test_without_metadata(self):
-        """The number of predictions tells v8 from v5."""
+        """The number of predictions distinguishes v8 from v5."""
         box, scores = self.predictions(CELLS)
         numbers = list(map(str, range(len(NAMES))))
         self.check(self.decoded({"y": np.concatenate([box, scores], 1).T[None]}, {}), corners(box), scores,

@@ -15,12 +15,6 @@ static inline uint32_t random_rounds(uint32_t count)
 #endif
 }
 
-/* Returns a number in [0, limit), 0 if limit is 0. */
-static inline uint64_t random_below(uint64_t *seed, uint64_t limit)
-{
-    return limit == 0 ? 0 : random_bits(seed) % limit;
-}
-
 /* Returns a number in [low, high]. */
 static inline int64_t random_between(uint64_t *seed, int64_t low, int64_t high)
 {

@@ -355,7 +355,7 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
         return status;
     status = start_run(context, options, diag);
     files = graph_files_check(context->runner->prog->model, diag);
-    if (files != INLAY_OK) /* also if the run has failed: by what it read there */
+    if (files != INLAY_OK) /* also if the run failed: bytes of the file may be the cause */
         status = files;
     session_context_ran(context->session, &context->entry);
     session_leave_providers(context->session);

@@ -1,10 +1,10 @@
 /* base/mapped_file.h - files that are mapped while other programs may write to them.
  *
  * A mapping does not protect its bytes: a program that writes to the file changes them, and an access beyond the end of
- * a file that was cut short, or to a page that the disk cannot deliver, raises SIGBUS in whatever code reads there.
+ * a file that was cut short, or to a page that the disk cannot deliver, raises SIGBUS in the code that reads.
  * This file turns both into a status. The signal handler puts zeros in place of the rest of the mapping and marks it,
- * so the code that was interrupted goes on, with data that nobody may use; mapped_file_check() reports the mark, and a
- * file whose size or time differs from those at the time of mapping. Whoever has read a mapping calls it afterwards.
+ * so the interrupted code continues, with data that must not be used. mapped_file_check() reports the mark, and a file
+ * whose size or time has changed since it was mapped. Code that has read a mapping calls it afterwards.
  *
  * The handler for SIGBUS is installed with the first mapping, unless the program has one. With option crash_report the
  * handler of plugin/crash.h precedes that of the program. A SIGBUS of another cause takes its usual course. */
@@ -34,7 +34,7 @@ void mapped_file_forget(mapped_file *file);
 /* The file as it was mapped. */
 const file_id *mapped_file_id(const mapped_file *file);
 
-/* INLAY_IO_ERROR: what was read from the mapping may be wrong, since an access failed or the file has changed; diag
+/* INLAY_IO_ERROR: bytes read from the mapping may be wrong, since an access failed or the file has changed; diag
  * names the file. Fails from then on. Costs one stat(). */
 INLAY_NODISCARD inlay_status mapped_file_check(mapped_file *file, inlay_diag *diag);
 

@@ -13,4 +13,10 @@ static inline uint64_t random_bits(uint64_t *seed)
     mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
     return mixed ^ mixed >> 31;
 }
+
+/* Returns a number in [0, limit), 0 if limit is 0. */
+static inline uint64_t random_below(uint64_t *seed, uint64_t limit)
+{
+    return limit == 0 ? 0 : random_bits(seed) % limit;
+}
 #endif

@@ -207,7 +207,7 @@ typedef struct facts_answer {
     bool chosen;
     bool evaluated;         /* the graph was assigned again with this node on the provider; the result: */
     const char *impossible; /* why no such assignment exists, or NULL and: */
-    const char *obstacle;   /* the limit or rule that keeps the node away, whatever it costs; or NULL */
+    const char *obstacle;   /* the limit or rule that forbids the move at any cost; or NULL */
     double alone_ns;        /* additional time if no other node moves; INFINITY: not possible, or not known */
     double extra_ns;        /* additional time of the whole graph; negative if it is faster */
     double here_ns;         /* part of extra_ns: this node's offer, if both offers are for the node alone */

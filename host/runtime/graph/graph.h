@@ -276,8 +276,8 @@ void *graph_blob_alloc(graph_model *model, size_t bytes);
 inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes);
 /* Transfers a mapping and its watch to the model, which ends both. On failure the caller keeps them. */
 inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, mapped_file *file);
-/* INLAY_IO_ERROR: a mapped file of the model, or of model->base, has changed or cannot be read, so what was read from
- * it may be wrong. Called at the end of whatever reads constants: loading, compiling, each run. Thread-safe. */
+/* INLAY_IO_ERROR: a mapped file of the model, or of model->base, has changed or cannot be read, so bytes read from
+ * it may be wrong. Called after each step that reads constants: loading, compiling, a run. Thread-safe. */
 INLAY_NODISCARD inlay_status graph_files_check(const graph_model *model, inlay_diag *diag);
 /* Computed constants of at least this size are written directly to a block of the model; smaller ones are copied. */
 enum { GRAPH_LARGE_CONSTANT = 16 << 10 };

@@ -52,7 +52,7 @@ enum { CRASH_MARKS = 3 };
 
 typedef struct crash_marks {
     uint32_t count;          /* models that the plugin crashed with in the last day */
-    bool this_model;         /* the model asked for is one of them */
+    bool this_model;         /* the given model is one of them */
     char text[VERDICT_TEXT]; /* the reason: of that model, else of the latest; "" without marks */
 } crash_marks;
 

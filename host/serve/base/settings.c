@@ -446,7 +446,7 @@ static inlay_status set_defaults(inlay_options *options, inlay_diag *diag)
     INLAY_TRY(inlay_options_set(options, "crash_report", "1", diag));
     /* Files of models are copied over while they are served. */
     INLAY_TRY(inlay_options_set(options, "copy_file_bytes", "67108864", diag));
-    /* A request must neither take the memory of all models, nor keep what it has taken. */
+    /* A request must neither use the memory of all models, nor keep its memory afterwards. */
     (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(memory_allowed() / 8));
     INLAY_TRY(inlay_options_set(options, "max_run_bytes", bytes, diag));
     INLAY_TRY(inlay_options_set(options, "idle_trim_ms", "5000", diag));

@@ -17,6 +17,6 @@ void watch_remove(struct watch *watch, struct exchange *exchange);
 void watch_cancel(struct watch *watch, struct exchange *exchange);
 /* Stores gauges of this process in the board, where the others read them. Any thread. */
 void watch_publish(struct server *server);
-/* Whether clients are told that the server is ready: it has announced it, and no run is stuck (sched_stuck()). */
+/* Whether readiness is reported: it has announced it, and no run is stuck (sched_stuck()). */
 bool watch_is_ready(const struct server *server);
 #endif

@@ -22,8 +22,8 @@ enum {
     QUICK_RUNS = 300,   /* ... with --quick, where all operators together have QUICK_TOTAL, and each at least ... */
     QUICK_TOTAL = 12000,
     QUICK_LEAST = 40,
-    FEW_RUNS = 4,      /* with a trait, for which the walk goes on ... */
-    MOST_TRIES = 1000, /* ... so many times */
+    FEW_RUNS = 4,      /* offers with a trait that are enough */
+    MOST_TRIES = 1000, /* cases with a trait that are tried before the walk gives up on having enough offers */
     RUN_TRIES = 64,    /* tries that count as much as a run when the walk chooses a trait */
     MOST_FAILURES = 2,
     MOST_RESULT = 1 << 15, /* elements */
@@ -440,7 +440,7 @@ static bool next_case(struct walk *walk, op_case *out)
                        sets ? &walk->source->schema->attrs[trait] : NULL, &walk->state, out);
 }
 
-/* Is there something that cases have, and few or none of the offers? It is looked for a limited number of times. */
+/* Is there a trait of legal cases with fewer than FEW_RUNS offers and fewer than MOST_TRIES tries? */
 static bool lacks_trait(const struct walk *walk)
 {
     for (uint32_t t = 0; t < walk->trait_count; t++)

@@ -8,7 +8,4 @@
 /* Makes a copy of `from` with one to three random changes and new elements; attr (NULL: any) is an attribute of the
  * schema that is changed first. Free it with case_deinit(). False: no memory, or too many elements. */
 bool mutate_case(const op_case *from, const case_source *source, const op_attr *attr, uint64_t *state, op_case *out);
-
-/* A random number below `count`, which is at least 1. */
-uint32_t random_below(uint64_t *state, uint32_t count);
 #endif

@@ -19,6 +19,6 @@ bool literal_fill(const inlay_io_info *info, int64_t count, int64_t *dims, uint3
 /* Whether the text is a number, or a word that literal_put() takes for one. */
 bool literal_is_number(const char *text, size_t bytes);
 /* Writes the text of a number as element `index` of packed data: floats are rounded, integers and booleans exact.
- * Returns NULL, or what is wrong with it ("is no number"). */
+ * Returns NULL, or the fault ("is no number"). */
 const char *literal_put(const char *text, size_t bytes, inlay_dtype dtype, void *data, int64_t index);
 #endif

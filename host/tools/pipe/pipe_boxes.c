@@ -1,5 +1,5 @@
 /* pipe_boxes.c - the step boxes: finds out what kind of detector the model is, from its metadata and the shapes of its
- * outputs, and decodes that kind. What it cannot tell is refused. */
+ * outputs, and decodes that kind. An ambiguous shape is refused. */
 #include "pipe/pipe_parts.h"
 #include "inlay/check.h"
 #include <stdio.h>

@@ -274,7 +274,7 @@ static void finish(const sgemm_job *job, int64_t row, int64_t rows, int64_t at)
     }
 }
 
-/* What is known of a strip of A. */
+/* The magnitudes of a strip of A. */
 struct strip_facts {
     bool fits;
     struct evenness even; /* the largest of its rows' */

@@ -4,11 +4,11 @@
  *
  * A float is the sum of three bfloat16, its terms: 8, 8 and 8 bits. Of the nine products of the terms of two floats,
  * the six largest are added; the others are below 2^-24 of the product, as its rounding is. The sums are float, with at
- * most TERMS_CHAIN elements of k in a row. Tiles multiply so many numbers at once that this is faster than
- * multiply-adds of floats.
+ * most TERMS_CHAIN elements of k in a row. Tiles multiply bfloat16 about fifteen times as fast as
+ * multiply-adds multiply floats, so six products are faster.
  *
  * The three largest products are enough if a sum has many terms of about the same size: without the others each term
- * has a random error of 3e-6, of which little is left beside the rounding of a float sum. They are used unless
+ * has a random error of 3e-6, which is small compared with the rounding of a float sum. They are used unless
  * precision is strict (job->chain is not 0) or B has only whole numbers, if the magnitudes of the row and the column
  * are so even that the error is at most 16 times that of a float sum (TERMS_EVEN, TERMS_PEAKS; tests/cpu/test_terms.c).
  *
@@ -41,7 +41,7 @@ enum {
 enum { TERMS_EVEN = 100, TERMS_PEAKS = 10 };
 
 /* Strips of A by a part of a panel of B. Their two upper terms, [steps][2 tiles][2], and the lowest, [steps][2 tiles],
- * are apart, so that three products read nothing else. */
+ * are stored separately, so that three products read only the upper ones. */
 typedef struct terms_block {
     const uint32_t *a, *b, *b_low; /* a: each strip has its lowest terms behind the others */
     int64_t strips, steps;

@@ -10,7 +10,7 @@
 #include "cpu/quantized/quantize.h"
 #include "cpu/convolution/tiles.h"
 
-/* The kernel of tiles, if this process may use it and it is faster for so many rows, taps, quads of a tap and columns
+/* The kernel of tiles, if this process may use it and it is faster for these numbers of rows, taps, quads and columns
  * than that of the byte_set; otherwise NULL. */
 const byte_tiles *bytes_tiles_for(int64_t rows, int64_t taps, int64_t quads, int64_t columns);
 /* The text of `inlay explain` on a kernel: `text`, or why this process may not use the tiles that the CPU has. */

@@ -436,9 +436,9 @@ const prepost_operator prepost_yolo_boxes = {
         "score and class, and the names of the classes (one line of labels each). layout v8 is [1, 4 + classes, "
         "predictions], v5 [1, predictions, 5 + classes], detr [1, predictions, 4 + classes]; boxes in them are "
         "centre, width and height, scores from 0 to 1. end is [1, predictions, 6], with left, top, right, bottom, "
-        "score and class. If attribute classes says their number, further numbers of each prediction are output "
-        "extra: for points 2 or 3 key points of so many numbers; for rotated the last one is an angle, and boxes "
-        "stay centre, width and height. Among boxes of one class (agnostic: of any class) that overlap by more than "
+        "score and class. With attribute classes, further numbers of each prediction are another "
+        "output: for points 2 or 3 numbers for each key point; for rotated the last one is an angle, and boxes stay "
+        "centre, width and height. Among boxes of one class (agnostic: of any class) that overlap by more than "
         "iou only the best is kept, except of end and detr. Coordinates are multiplied by scale_x and scale_y. place, "
         "from Letterbox, maps boxes and key points back to the image.",
     .infer = infer,

@@ -91,7 +91,7 @@ bool value_is_reusable(const inlay_value *value);
 /* A list of `count` items, each of which gains a reference. */
 INLAY_NODISCARD inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items,
                                                uint32_t count, inlay_value **out_value, inlay_diag *diag);
-/* A list with the items of `list` and one more, in constant time if no other list was made of it so. */
+/* A list with the items of `list` and one more, in constant time unless another list was appended to it before. */
 INLAY_NODISCARD inlay_status value_append(const inlay_value *list, inlay_value *item, inlay_value **out_value,
                                           inlay_diag *diag);
 

@@ -40,7 +40,7 @@ static inlay_status take_pack(void *ctx, const void *key, uint64_t key_bytes, ui
     return status;
 }
 
-/* What was made from a file that has changed must not be stored: its key is of the bytes before. */
+/* A result of a file that has changed must not be stored: its key is the hash of the earlier bytes. */
 static inlay_status check_files(const build_call *call)
 {
     return graph_files_check(call->program->model, NULL);

@@ -51,7 +51,7 @@ static void *aligned_copy(struct program *program, const inlay_value_info *value
         packs_take(program->packs, NULL, key, sizeof key, value->data_bytes, &copy, &known) == INLAY_OK) {
         if (known == 0) {
             copy_constant(program, value, copy);
-            if (graph_files_check(program->model, NULL) == INLAY_OK) /* its key is of the bytes before a change */
+            if (graph_files_check(program->model, NULL) == INLAY_OK) /* the key is that of the earlier bytes */
                 packs_keep(program->packs, copy);
         }
         return copy;
