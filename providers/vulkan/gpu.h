@@ -115,14 +115,16 @@ typedef struct gpu_pipeline {
 } gpu_pipeline;
 
 /* Faults that tests inject: at the nth submission or allocation of a session (LOST, HANG, MEMORY), memory that the host
- * does not see (SEPARATE_MEMORY), or a wrong result of the nth check of the self-test (WRONG_RESULT). */
+ * does not see (SEPARATE_MEMORY), a wrong result of the nth check of the self-test (WRONG_RESULT), or a CPU driver that
+ * runs the shaders of GPUs (AS_GPU). */
 typedef enum gpu_fault {
     GPU_FAULT_NONE,
     GPU_FAULT_LOST,
     GPU_FAULT_MEMORY,
     GPU_FAULT_HANG,
     GPU_FAULT_SEPARATE_MEMORY,
-    GPU_FAULT_WRONG_RESULT
+    GPU_FAULT_WRONG_RESULT,
+    GPU_FAULT_AS_GPU
 } gpu_fault;
 
 typedef struct gpu_options {

@@ -167,6 +167,8 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *fa
                              : !have.features.shaderInt64            ? "64-bit integers in shaders"
                              : !have12.storageBuffer8BitAccess || !have11.storageBuffer16BitAccess
                                  ? "8-bit and 16-bit storage"
+                             : properties.properties.limits.maxComputeWorkGroupInvocations < 256
+                                 ? "256 invocations in a workgroup"
                              : !more.shaderSignedZeroInfNanPreserveFloat32 ? "preservation of infinity and NaN"
                                                                            : NULL;
     read_memory(vk, device, facts);
@@ -408,6 +410,8 @@ inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *
     INLAY_TRY(load_instance(device, diag));
     INLAY_TRY(choose(device, options, diag));
     device->facts.unified &= device->fault != GPU_FAULT_SEPARATE_MEMORY;
+    if (device->fault == GPU_FAULT_AS_GPU)
+        device->facts.is_cpu = device->facts.shuffles = device->facts.scalar_loads = false;
     if (device->timeout_ms == 0)
         device->timeout_ms = device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 600000 : 20000;
     INLAY_TRY(find_family(device, diag));

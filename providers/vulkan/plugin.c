@@ -27,7 +27,7 @@ static const inlay_option options[] = {
       .doc =
           "for tests: lost:N, hang:N or memory:N; the device is lost at its Nth submission, never ends it, or has no "
           "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then; "
-          "wrong:N: check N of its self-test fails" },
+          "wrong:N: check N of its self-test fails; gpu:0: a CPU driver runs the shaders of GPUs" },
 };
 
 /* Speeds assumed before measurement: a mid-range GPU, or a CPU driver. A CPU driver that no option names must not
@@ -115,7 +115,8 @@ static inlay_status read_fault(const char *text, gpu_options *open_options, inla
                                          [GPU_FAULT_MEMORY] = "memory",
                                          [GPU_FAULT_HANG] = "hang",
                                          [GPU_FAULT_SEPARATE_MEMORY] = "apart",
-                                         [GPU_FAULT_WRONG_RESULT] = "wrong" };
+                                         [GPU_FAULT_WRONG_RESULT] = "wrong",
+                                         [GPU_FAULT_AS_GPU] = "gpu" };
     char kind[8] = "";
 
     if (text == NULL || text[0] == '\0')
@@ -126,7 +127,7 @@ static inlay_status read_fault(const char *text, gpu_options *open_options, inla
     return open_options->fault != GPU_FAULT_NONE
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "option fault is '%s'; it takes lost:N, memory:N or hang:N, apart:0, or wrong:N", text);
+                            "option fault is '%s'; it takes lost:N, memory:N, hang:N, apart:0, wrong:N or gpu:0", text);
 }
 
 /* Opens the device, which takes about 50 ms. If no GPU can exist and no option names a device, the first region opens

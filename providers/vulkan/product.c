@@ -1,6 +1,8 @@
-/* Dispatches of shaders/product.comp: matrix multiplications (mat_mul.c) and convolutions (conv.c). */
+/* Dispatches of shaders/product.comp (CPU drivers) and shaders/tiles.comp (GPUs): matrix multiplications (mat_mul.c) and
+ * convolutions (conv.c). */
 #include "inlay/check.h"
 #include "vulkan/region.h"
+#include <math.h>
 
 enum { MAX_TILE_ROWS = 12 };
 
@@ -14,7 +16,7 @@ static bool shuffles(const vulkan_build *build)
 static uint32_t rows_per_strip(const vulkan_build *build, int64_t line)
 {
     const gpu_facts *facts = &build->device->facts;
-    const uint32_t most = shuffles(build) ? facts->subgroup : facts->is_cpu ? MAX_TILE_ROWS : 8;
+    const uint32_t most = shuffles(build) ? facts->subgroup : MAX_TILE_ROWS;
     uint32_t best = 1;
     double best_cost = 1e300;
 
@@ -94,6 +96,14 @@ static void use_panels(vulkan_build *build, vulkan_product *product, const vulka
     product->b_batch[2] = constant->panels.groups > 1 ? panels * product->b_panel : 0;
 }
 
+/* The flags that both shaders have. */
+static uint32_t common_flags(const vulkan_product *product)
+{
+    return (product->windows ? PRODUCT_WINDOWS : 0) | (product->padded ? PRODUCT_PADDED : 0) |
+           (product->packed ? PRODUCT_PACKED : 0) | (product->sibling_count > 0 ? PRODUCT_SIBLINGS : 0) |
+           (product->b.bytes < product->a.bytes ? PRODUCT_STRIPS_LAST : 0);
+}
+
 static uint32_t product_flags(const vulkan_build *build, const vulkan_product *product, const vulkan_program *program,
                               uint32_t width)
 {
@@ -101,15 +111,12 @@ static uint32_t product_flags(const vulkan_build *build, const vulkan_product *p
     const bool by_lane = vulkan_scalar_loads(build) && product->b.dtype == INLAY_FLOAT && product->b_column == 1 &&
                          (product->packed || product->n >= width);
 
-    return (product->windows ? PRODUCT_WINDOWS : 0) | (product->padded ? PRODUCT_PADDED : 0) |
-           (product->packed ? PRODUCT_PACKED : 0) | (by_lane ? PRODUCT_LANE_BY_LANE : 0) |
-           (facts->shuffles ? PRODUCT_SUBGROUPS : 0) | (product->sibling_count > 0 ? PRODUCT_SIBLINGS : 0) |
-           (product->b.bytes < product->a.bytes ? PRODUCT_STRIPS_LAST : 0) |
+    return common_flags(product) | (by_lane ? PRODUCT_LANE_BY_LANE : 0) | (facts->shuffles ? PRODUCT_SUBGROUPS : 0) |
            (product->n % width != 0 && (product->packed || !by_lane) ? PRODUCT_TAIL : 0) |
            (program->slot_count > 4 && build->tensors[program->result].dtype == INLAY_FLOAT ? PRODUCT_LOOPED : 0);
 }
 
-/* panels: number of panels of columns; items: number of workgroups. */
+/* panels: number of panels or tiles of columns; items: number of workgroups. */
 static void set_product_words(const vulkan_build *build, const vulkan_dispatch *dispatch, const vulkan_product *product,
                               uint64_t panels, uint64_t items)
 {
@@ -126,34 +133,99 @@ static void set_product_words(const vulkan_build *build, const vulkan_dispatch *
                      product->group);
 }
 
-/* Orders the workgroups so that the smaller operand stays in a cache. */
+/* Adds the dispatch's grid of row_tiles x column_tiles tiles for each batch. */
 static inlay_status set_grid(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product,
-                             uint32_t width)
+                             uint64_t row_tiles, uint64_t column_tiles)
 {
-    const uint32_t rows = dispatch->constants[ID_OWN], lanes = dispatch->constants[ID_OWN + 2];
-    const uint64_t strips = (uint64_t)((product->line + rows - 1) / rows * product->lines);
-    const uint32_t together = build->device->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VULKAN_WORKGROUP_SIZE / lanes;
-    const uint64_t panels = (uint64_t)(product->n + width - 1) / width;
-    const uint64_t items = (strips + together - 1) / together * panels *
-                           (uint64_t)(product->batch[0] * product->batch[1] * product->batch[2]);
+    const uint64_t items =
+        row_tiles * column_tiles * (uint64_t)(product->batch[0] * product->batch[1] * product->batch[2]);
 
-    dispatch->constants[ID_LOCAL] = lanes * together;
-    set_product_words(build, dispatch, product, panels, items);
+    set_product_words(build, dispatch, product, column_tiles, items);
     return vulkan_grid_groups(build, dispatch, items);
+}
+
+/* A CPU driver: strips of rows, and panels of columns. */
+static inlay_status set_strips(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product,
+                               const vulkan_program *program)
+{
+    const gpu_facts *facts = &build->device->facts;
+    const uint32_t width = vulkan_panel_width(facts), lanes = vulkan_panel_lanes(facts);
+    const uint32_t rows = rows_per_strip(build, product->line);
+    const uint64_t strips = (uint64_t)((product->line + rows - 1) / rows * product->lines);
+    const uint32_t together = strips >= 64 ? 8 : 1;
+
+    VULKAN_SET_CONSTANTS(dispatch, rows, vulkan_panel_columns(facts), lanes,
+                         product_flags(build, product, program, width), vulkan_size_of(product->a.dtype),
+                         vulkan_size_of(product->b.dtype));
+    dispatch->constants[ID_LOCAL] = lanes * together;
+    return set_grid(build, dispatch, product, (strips + together - 1) / together,
+                    (uint64_t)(product->n + width - 1) / width);
+}
+
+/* Tiles of a workgroup of GPU_WORKGROUP invocations: rows and columns of an invocation, invocations along rows and
+ * columns, slices of k, and steps of a slice per chunk. `speed`: rate of multiplications of a full device, relative. */
+struct tiling {
+    uint32_t rows, columns, side_rows, side_columns, slices, steps;
+    double speed;
+};
+
+/* One row is a sum over all of B, whose loads are what takes time: many invocations share k. */
+static const struct tiling tilings[] = {
+    { 8, 8, 16, 16, 1, 8, 1 },   { 4, 4, 16, 16, 1, 16, 0.75 }, { 4, 4, 8, 8, 4, 8, 0.5 },
+    { 8, 1, 1, 32, 8, 8, 0.25 }, { 4, 1, 1, 32, 8, 8, 0.125 },  { 1, 1, 1, 32, 8, 8, 0.03125 },
+};
+
+/* The tiling of least expected time: rounds of workgroups on a device of about 128 cores, times the work of a tile. */
+static const struct tiling *tiling_of(const vulkan_product *product)
+{
+    const double rows = (double)product->line * (double)product->lines,
+                 batches = (double)product->batch[0] * (double)product->batch[1] * (double)product->batch[2];
+    const struct tiling *best = NULL;
+    double best_time = 0;
+
+    for (size_t i = 0; i < KIT_COUNT(tilings); i++) {
+        const struct tiling *tiling = &tilings[i];
+        const double height = tiling->rows * tiling->side_rows, width = tiling->columns * tiling->side_columns;
+        const double tiles = ceil(rows / height) * ceil((double)product->n / width) * batches;
+        const double time = ceil(tiles / 128) * height * width / tiling->speed;
+
+        if (best == NULL || time < best_time) {
+            best = tiling;
+            best_time = time;
+        }
+    }
+    return best;
+}
+
+/* A GPU: tiles in shared memory. */
+static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product)
+{
+    const struct tiling *tiling = tiling_of(product);
+    const int64_t height = tiling->rows * tiling->side_rows, width = tiling->columns * tiling->side_columns;
+    const uint32_t how = common_flags(product) | (product->a_step != 1 ? PRODUCT_A_BY_ROWS : 0) |
+                         (product->b_column != 1 ? PRODUCT_B_BY_K : 0) |
+                         (product->out_column != 1 ? PRODUCT_OUT_BY_ROWS : 0);
+
+    INLAY_CHECK(vulkan_panel_width(&build->device->facts) % (uint32_t)width == 0);
+    VULKAN_SET_CONSTANTS(dispatch, tiling->rows, tiling->columns, tiling->side_rows,
+                         product->windows ? how | PRODUCT_A_BY_ROWS : how, vulkan_size_of(product->a.dtype),
+                         vulkan_size_of(product->b.dtype), tiling->side_columns, tiling->slices, tiling->steps);
+    dispatch->constants[ID_LOCAL] = tiling->side_rows * tiling->side_columns * tiling->slices;
+    return set_grid(build, dispatch, product, (uint64_t)((product->line * product->lines + height - 1) / height),
+                    (uint64_t)((product->n + width - 1) / width));
 }
 
 static inlay_status emit_product(vulkan_build *build, const vulkan_product *product, const vulkan_program *program)
 {
-    const gpu_facts *facts = &build->device->facts;
-    const uint32_t width = vulkan_panel_width(facts);
+    const bool is_cpu = build->device->facts.is_cpu;
     const double terms = (double)product->line * (double)product->lines * (double)product->n * (double)product->k *
                          (double)product->taps;
-    vulkan_dispatch *dispatch =
-        vulkan_add_dispatch(build, shuffles(build) ? SHADER_product_shuffled : SHADER_product, 48);
+    vulkan_dispatch *dispatch = vulkan_add_dispatch(build,
+                                                    !is_cpu           ? SHADER_tiles
+                                                    : shuffles(build) ? SHADER_product_shuffled
+                                                                      : SHADER_product,
+                                                    48);
 
-    VULKAN_SET_CONSTANTS(dispatch, rows_per_strip(build, product->line), vulkan_panel_columns(facts),
-                         vulkan_panel_lanes(facts), product_flags(build, product, program, width),
-                         vulkan_size_of(product->a.dtype), vulkan_size_of(product->b.dtype));
     vulkan_expect_flops(build, dispatch,
                         2 * terms * (double)(product->batch[0] * product->batch[1] * product->batch[2]));
     vulkan_set_input_source(build, dispatch, 0, &product->a);
@@ -169,7 +241,7 @@ static inlay_status emit_product(vulkan_build *build, const vulkan_product *prod
             vulkan_add_value_operand(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k,
                                      other->loads[k].value, false);
     }
-    return set_grid(build, dispatch, product, width);
+    return is_cpu ? set_strips(build, dispatch, product, program) : set_tiles(build, dispatch, product);
 }
 
 /* Swaps A and B if the result has a single column: neighbouring invocations compute neighbouring columns, so the rows

@@ -12,6 +12,7 @@
 static inline inlay_status vulkan_case_try(const char *script, int64_t opset, const char *op, bool vulkan,
                                            struct rig *out, inlay_diag *diag)
 {
+    const char *fault = getenv("VULKAN_CASE_FAULT"); /* "gpu:0" tests the shaders of GPUs on a CPU driver */
     char pin[96] = "op:Relu=vulkan";
     struct wire wire = { 0 };
 
@@ -22,7 +23,8 @@ static inline inlay_status vulkan_case_try(const char *script, int64_t opset, co
         return rig_try_open(&wire, (const char *const[]){ "providers", "reference", NULL }, out, diag);
     return rig_try_open(&wire,
                         (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "vulkan.device",
-                                               "auto", op != NULL ? "pin" : NULL, pin, NULL },
+                                               "auto", "vulkan.fault", fault != NULL ? fault : "",
+                                               op != NULL ? "pin" : NULL, pin, NULL },
                         out, diag);
 }
 

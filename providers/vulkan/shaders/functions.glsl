@@ -271,3 +271,12 @@ float f_fmod(float a, float b)
         return nan();
     return is_inf(b) ? a : a - b * trunc(a / b);
 }
+// GPUs divide with errors of up to 2.5 ulp, which changes a quotient that is then rounded to an integer. The remainder
+// corrects it, except where an intermediate result leaves the range of floats.
+float f_div(float a, float b)
+{
+    const float q = a / b;
+    precise const float better = fma(fma(-q, b, a), 1.0 / b, q);
+
+    return abs(better) < 3.0e38 ? better : q;
+}

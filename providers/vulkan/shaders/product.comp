@@ -17,28 +17,7 @@ layout(constant_id = ID_OWN + 2) const uint LANES = 8u;
 layout(constant_id = ID_OWN + 3) const uint HOW = 0u; // PRODUCT_
 layout(constant_id = ID_OWN + 4) const uint A_BYTES = 4u;
 layout(constant_id = ID_OWN + 5) const uint B_BYTES = 4u;
-#define HAS(flag) ((HOW & (flag)) != 0u)
-#define LINE (WORD_OWN + 0u) // consecutive rows: those of a line of an image, or all
-#define LINES (WORD_OWN + 1u)
-#define N (WORD_OWN + 2u)
-#define K (WORD_OWN + 3u) // per tap
-#define TAPS (WORD_OWN + 4u)
-#define A_ROW (WORD_OWN + 5u)
-#define A_STEP (WORD_OWN + 6u) // from k to k + 1
-#define B_STEP (WORD_OWN + 7u)
-#define B_COLUMN (WORD_OWN + 8u)
-#define B_TAP (WORD_OWN + 9u)
-#define B_PANEL (WORD_OWN + 10u)
-#define OUT_ROW (WORD_OWN + 11u)
-#define OUT_COLUMN (WORD_OWN + 12u)
-#define ALPHA (WORD_OWN + 13u)
-#define PANELS (WORD_OWN + 14u)
-#define ITEMS (WORD_OWN + 15u) // workgroups
-#define BATCH (WORD_OWN + 16u) // 3 sizes; 3 strides of A, B, and the result
-#define INPUTS (WORD_OWN + 46u) // inputs of the program of one sibling
-#define GROUP (WORD_OWN + 47u)
-#define WINDOW_WORDS (WORD_OWN + 28u)
-#include "window.glsl"
+#include "product.glsl"
 #define STEPS 8u
 #ifdef SHUFFLES
 #define POINTERS 1u // each lane loads the elements of one row, and all lanes read them from there

@@ -113,18 +113,18 @@ T op_pow(T a, T b, T c)
     return r;
 }
 #else
-OP(div, a / b) OP(reciprocal, T(1) / a)
 OP(abs, abs(a)) OP(sign, is_nan(a) ? a : a > T(0) ? T(1) : a < T(0) ? -T(1) : T(0))
 OP(sqrt, a < T(0) ? T(nan()) : sqrt(a)) OP(floor, floor(a)) OP(ceil, ceil(a))
 OP(leaky_relu, a < T(0) ? a * b : a)
 #ifdef DOUBLES
+OP(div, a / b) OP(reciprocal, T(1) / a)
 #define NUMBER(k) packDouble2x32(uvec2(word(WORD_NUMBER + 2u * k), word(WORD_NUMBER + 2u * k + 1u)))
 OP(max, is_nan(a) ? a : is_nan(b) ? b : a < b ? b : a)
 OP(min, is_nan(a) ? a : is_nan(b) ? b : b < a ? b : a)
 #else
 #define NUMBER(k) fword(WORD_NUMBER + 2u * k)
 OP(max, f_max(a, b)) OP(min, f_min(a, b)) OP(pow, f_pow(a, b)) OP(fmod, f_fmod(a, b))
-OP(exp, f_exp(a)) OP(log, f_log(a)) OP(erf, f_erf(a)) OP(round, f_round(a))
+OP(div, f_div(a, b)) OP(reciprocal, f_div(1.0, a)) OP(exp, f_exp(a)) OP(log, f_log(a)) OP(erf, f_erf(a)) OP(round, f_round(a))
 OP(sin, sine(a, false)) OP(cos, sine(a, true)) OP(tan, sine(a, false) / sine(a, true))
 OP(asin, f_asin(a)) OP(acos, f_acos(a)) OP(atan, f_atan(a))
 OP(sinh, f_sinh(a)) OP(cosh, f_cosh(a)) OP(tanh, f_tanh(a))

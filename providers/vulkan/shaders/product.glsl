@@ -1,0 +1,24 @@
+// Parameters of a matrix multiplication or convolution: product.comp and tiles.comp. HOW, the set of PRODUCT_ flags, is a
+// constant of the shader.
+#define HAS(flag) ((HOW & (flag)) != 0u)
+#define LINE (WORD_OWN + 0u) // consecutive rows: those of a line of an image, or all
+#define LINES (WORD_OWN + 1u)
+#define N (WORD_OWN + 2u)
+#define K (WORD_OWN + 3u) // per tap
+#define TAPS (WORD_OWN + 4u)
+#define A_ROW (WORD_OWN + 5u)
+#define A_STEP (WORD_OWN + 6u) // from k to k + 1
+#define B_STEP (WORD_OWN + 7u)
+#define B_COLUMN (WORD_OWN + 8u)
+#define B_TAP (WORD_OWN + 9u)
+#define B_PANEL (WORD_OWN + 10u)
+#define OUT_ROW (WORD_OWN + 11u)
+#define OUT_COLUMN (WORD_OWN + 12u)
+#define ALPHA (WORD_OWN + 13u)
+#define PANELS (WORD_OWN + 14u)
+#define ITEMS (WORD_OWN + 15u) // workgroups
+#define BATCH (WORD_OWN + 16u) // 3 sizes; 3 strides of A, B, and the result
+#define INPUTS (WORD_OWN + 46u) // inputs of the program of one sibling
+#define GROUP (WORD_OWN + 47u)
+#define WINDOW_WORDS (WORD_OWN + 28u)
+#include "window.glsl"

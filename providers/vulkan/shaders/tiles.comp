@@ -1,0 +1,185 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "program.glsl"
+
+// The same products as product.comp, for GPUs. A workgroup computes a tile of ROWS * SIDE_ROWS rows and COLUMNS *
+// SIDE_COLUMNS columns: chunks of A and B along k are copied to shared memory, and each invocation multiplies ROWS rows
+// by COLUMNS columns. SLICES groups of invocations have the same elements and divide the k of a chunk; their sums are
+// added at the end, in order. The loads of the next chunk are issued before the current one is multiplied.
+layout(constant_id = ID_OWN) const uint ROWS = 4u;
+layout(constant_id = ID_OWN + 1) const uint COLUMNS = 4u;
+layout(constant_id = ID_OWN + 2) const uint SIDE_ROWS = 16u;
+layout(constant_id = ID_OWN + 3) const uint HOW = 0u; // PRODUCT_
+layout(constant_id = ID_OWN + 4) const uint A_BYTES = 4u;
+layout(constant_id = ID_OWN + 5) const uint B_BYTES = 4u;
+layout(constant_id = ID_OWN + 6) const uint SIDE_COLUMNS = 16u;
+layout(constant_id = ID_OWN + 7) const uint SLICES = 1u;
+layout(constant_id = ID_OWN + 8) const uint STEPS = 16u; // of a slice in a chunk
+#include "product.glsl"
+
+const uint SIDES = SIDE_ROWS * SIDE_COLUMNS, THREADS = SIDES * SLICES, CHUNK = STEPS * SLICES;
+const uint TILE_ROWS = ROWS * SIDE_ROWS, TILE_COLUMNS = COLUMNS * SIDE_COLUMNS;
+// An odd distance between the lines of a tile avoids conflicts between banks.
+const uint A_LINE = TILE_ROWS + 1u, B_LINE = TILE_COLUMNS + 1u, B_TILE = CHUNK * A_LINE;
+const uint A_LOADS = (TILE_ROWS * CHUNK + THREADS - 1u) / THREADS;
+const uint B_LOADS = (TILE_COLUMNS * CHUNK + THREADS - 1u) / THREADS;
+
+shared float tile[CHUNK * (A_LINE + B_LINE)]; // the tile of A, then that of B; later the sums of all invocations
+
+float acc[ROWS * COLUMNS], next_a[A_LOADS], next_b[B_LOADS];
+uint me, first_row, first_column, panel_at, line, x_of_row;
+uint64_t a_base, b_base, row_at;
+bool inside = true; // the row of this invocation has an element at this tap
+
+// Sets the address of the row whose elements this invocation loads. Only if the loads go along rows.
+void place_row(uint tap)
+{
+    const uint row = min(first_row + me % TILE_ROWS, word(LINE) * word(LINES) - 1u);
+
+    if (HAS(PRODUCT_WINDOWS)) {
+        const uint line = row / word(LINE), oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
+        const uint kx = tap % word(WINDOW + 2u), ky = tap / word(WINDOW + 2u) % word(WINDOW + 1u),
+                   kz = tap / word(WINDOW + 2u) / word(WINDOW + 1u);
+        const int x = int(row % word(LINE) * word(STRIDE + 2u) + kx * word(DILATION + 2u)) - iword(PAD_BEGIN + 2u);
+        const int y = int(oy * word(STRIDE + 1u) + ky * word(DILATION + 1u)) - iword(PAD_BEGIN + 1u);
+        const int z = int(oz * word(STRIDE) + kz * word(DILATION)) - iword(PAD_BEGIN);
+
+        inside = x >= 0 && x < iword(IN_SIZE + 2u) && y >= 0 && y < iword(IN_SIZE + 1u) && z >= 0 && z < iword(IN_SIZE);
+        row_at = a_base + (inside ? uint64_t((z * iword(IN_SIZE + 1u) + y) * iword(IN_SIZE + 2u) + x) * A_BYTES : 0ul);
+    } else {
+        row_at = a_base + uint64_t(row * word(A_ROW)) * A_BYTES;
+    }
+}
+
+// Loads elements k to k + CHUNK of a tap; those beyond K are 0.
+void fetch(uint tap, uint k)
+{
+    if (HAS(PRODUCT_A_BY_ROWS) && k == 0u)
+        place_row(tap);
+    [[unroll]] for (uint j = 0u; j < A_LOADS; j++) {
+        const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS : e % CHUNK);
+        const uint64_t row = HAS(PRODUCT_A_BY_ROWS)
+                                 ? row_at
+                                 : a_base + uint64_t(min(first_row + e / CHUNK, word(LINE) * word(LINES) - 1u) *
+                                                     word(A_ROW)) * A_BYTES;
+
+        next_a[j] = 0.0;
+        if (s < word(K) && e < TILE_ROWS * CHUNK && (!HAS(PRODUCT_PADDED) || inside))
+            next_a[j] = load_a(unpackUint2x32(row), s * word(A_STEP));
+    }
+    [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
+        const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_B_BY_K) ? e % CHUNK : e / TILE_COLUMNS);
+        const uint column = HAS(PRODUCT_B_BY_K) ? e / CHUNK : e % TILE_COLUMNS;
+
+        next_b[j] = 0.0;
+        if (s < word(K) && e < TILE_COLUMNS * CHUNK)
+            next_b[j] = load_b(unpackUint2x32(b_base),
+                               panel_at + tap * word(B_TAP) + s * word(B_STEP) +
+                                   (HAS(PRODUCT_PACKED) ? column
+                                                        : min(first_column + column, word(N) - 1u) * word(B_COLUMN)));
+    }
+}
+
+void keep()
+{
+    [[unroll]] for (uint j = 0u; j < A_LOADS; j++) {
+        const uint e = me + j * THREADS;
+
+        if (e < TILE_ROWS * CHUNK)
+            tile[HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS * A_LINE + e % TILE_ROWS : e % CHUNK * A_LINE + e / CHUNK] =
+                next_a[j];
+    }
+    [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
+        const uint e = me + j * THREADS;
+
+        if (e < TILE_COLUMNS * CHUNK)
+            tile[B_TILE + (HAS(PRODUCT_B_BY_K) ? e % CHUNK * B_LINE + e / CHUNK
+                                               : e / TILE_COLUMNS * B_LINE + e % TILE_COLUMNS)] = next_b[j];
+    }
+}
+
+void main()
+{
+    const uint rows = word(LINE) * word(LINES);
+    const uint row_tiles = (rows + TILE_ROWS - 1u) / TILE_ROWS, column_tiles = word(PANELS);
+    const uint item = min(workgroup(), word(ITEMS) - 1u), z = item / row_tiles / column_tiles;
+    const uint row_tile = HAS(PRODUCT_STRIPS_LAST) ? item / column_tiles % row_tiles : item % row_tiles;
+    const uint column_tile = HAS(PRODUCT_STRIPS_LAST) ? item % column_tiles : item / row_tiles % column_tiles;
+    BATCHES(BATCH)
+    const uint shift = z2 * word(GROUP); // column offset: the groups before this one
+    const bool siblings = HAS(PRODUCT_SIBLINGS);
+    const uint out_push = siblings && z0 != 0u ? PUSH_OWN + 3u + z0 : PUSH_OUT;
+
+    if (siblings)
+        input_shift = z0 * word(INPUTS);
+    me = gl_LocalInvocationID.x;
+    first_row = row_tile * TILE_ROWS;
+    first_column = column_tile * TILE_COLUMNS;
+    panel_at = HAS(PRODUCT_PACKED) ? first_column / word(B_STEP) * word(B_PANEL) + first_column % word(B_STEP) : 0u;
+    a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(BATCH_AT(3u)) * A_BYTES;
+    b_base = packUint2x32(at[PUSH_OWN + 1u + (siblings ? z0 : 0u)]) + uint64_t(BATCH_AT(6u)) * B_BYTES;
+
+    // Neighbours write neighbouring elements.
+    const uint part = me % SIDES, slice = me / SIDES;
+    const bool along_rows = HAS(PRODUCT_OUT_BY_ROWS);
+    const uint u = along_rows ? part % SIDE_ROWS : part / SIDE_COLUMNS;
+    const uint v = along_rows ? part / SIDE_ROWS : part % SIDE_COLUMNS;
+    const uint row_step = along_rows ? SIDE_ROWS : 1u, own_row = along_rows ? u : u * ROWS;
+    const uint column_step = along_rows ? 1u : SIDE_COLUMNS, own_column = along_rows ? v * COLUMNS : v;
+    uint tap = 0u, k = 0u;
+    bool more;
+
+    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
+        acc[i] = 0.0;
+    fetch(0u, 0u);
+    do {
+        keep();
+        barrier();
+        k += CHUNK;
+        if (k >= word(K)) {
+            k = 0u;
+            tap++;
+        }
+        more = tap < word(TAPS);
+        if (more)
+            fetch(tap, k);
+        [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+            const uint at_a = (slice * STEPS + s) * A_LINE + own_row;
+            const uint at_b = B_TILE + (slice * STEPS + s) * B_LINE + own_column;
+            float a[ROWS], b[COLUMNS];
+
+            [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                a[i] = tile[at_a + i * row_step];
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                b[j] = tile[at_b + j * column_step];
+            [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                    acc[i * COLUMNS + j] = fma(a[i], b[j], acc[i * COLUMNS + j]);
+        }
+        barrier();
+    } while (more);
+
+    // One row at a time goes through shared memory, where the slices meet: the epilogue is compiled ROWS times, not
+    // once for each element.
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        const uint row = first_row + own_row + i * row_step;
+
+        if (SLICES > 1u && i > 0u)
+            barrier();
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+            tile[j * THREADS + me] = acc[i * COLUMNS + j];
+        if (SLICES > 1u)
+            barrier();
+        [[dont_unroll]] for (uint j = slice; j < COLUMNS; j += SLICES) {
+            const uint column = first_column + own_column + j * column_step;
+            const uint at_out = BATCH_AT(9u) + row * word(OUT_ROW) + column * word(OUT_COLUMN);
+            float sum = 0.0;
+
+            [[unroll]] for (uint t = 0u; t < SLICES; t++)
+                sum += tile[j * THREADS + t * SIDES + part];
+            program_column = shift + column;
+            if (row < rows && column < word(N))
+                store_out(at[out_push], at_out, program(at_out, sum * fword(ALPHA)));
+        }
+    }
+}
