@@ -253,7 +253,8 @@ def _converted(info: "Info", data: np.ndarray, wanted: np.dtype) -> np.ndarray:
         # compared because integers wrap.
         same = (made.astype(data.dtype) == data) & ((made < 0) == (data < 0)) | ((made != made) & (data != data))
         if wanted.kind in "iu" and data.dtype.kind == "f":  # the conversion of what is out of range is not defined
-            same &= (data >= float(np.iinfo(wanted).min)) & (data < float(np.iinfo(wanted).max) + 1)
+            wide = data.astype(np.float64)  # numpy 2 rounds the limits to the array's type: in float16, infinity
+            same &= (wide >= float(np.iinfo(wanted).min)) & (wide < float(np.iinfo(wanted).max) + 1)
         elif wanted.kind == "f" and data.dtype.kind in "iu":
             same &= np.isfinite(made) & (made < float(np.iinfo(data.dtype).max) + 1)
     if not np.all(same):

@@ -1,0 +1,248 @@
+#version 460
+#pragma use_vulkan_memory_model
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_NV_cooperative_matrix : require // gpu_matrix.c turns it into VK_KHR_cooperative_matrix
+#include "program.glsl"
+
+// The products of tiles.comp for float16 on cooperative matrices: products of SIZE x DEPTH by DEPTH x SIZE elements, which
+// a subgroup computes together, with sums in float. A subgroup has ROWS x COLUMNS of them, a workgroup SIDE_ROWS x
+// SIDE_COLUMNS subgroups, and SLICES times as many that divide the k of a chunk. Shared memory has the tiles in units of
+// eight elements along the axis in which they are contiguous in device memory.
+layout(constant_id = ID_OWN) const uint ROWS = 4u;
+layout(constant_id = ID_OWN + 1) const uint COLUMNS = 2u;
+layout(constant_id = ID_OWN + 2) const uint SIDE_ROWS = 2u;
+layout(constant_id = ID_OWN + 3) const uint HOW = 0u; // PRODUCT_
+layout(constant_id = ID_OWN + 4) const uint SIZE = 16u;
+layout(constant_id = ID_OWN + 5) const uint SUBGROUP = 32u;
+layout(constant_id = ID_OWN + 6) const uint SIDE_COLUMNS = 4u;
+layout(constant_id = ID_OWN + 7) const uint SLICES = 1u;
+layout(constant_id = ID_OWN + 8) const uint STEPS = 2u;
+layout(constant_id = ID_OWN + 9) const uint DEPTH = 16u;
+#define A_BYTES 2u
+#define B_BYTES 2u
+#include "product.glsl"
+#define matrix_a fcoopmatNV<16, gl_ScopeSubgroup, SIZE, DEPTH>
+#define matrix_b fcoopmatNV<16, gl_ScopeSubgroup, DEPTH, SIZE>
+#define sums_of_k fcoopmatNV<32, gl_ScopeSubgroup, SIZE, SIZE>
+ADDRESSED(U32x4, uvec4, 16)
+
+const uint SIDES = SIDE_ROWS * SIDE_COLUMNS, THREADS = SIDES * SLICES * SUBGROUP, CHUNK = DEPTH * STEPS * SLICES;
+const uint TILE_ROWS = ROWS * SIDE_ROWS * SIZE, TILE_COLUMNS = COLUMNS * SIDE_COLUMNS * SIZE;
+const bool A_BY_ROWS = (HOW & PRODUCT_A_BY_ROWS) != 0u, B_BY_K = (HOW & PRODUCT_B_BY_K) != 0u;
+// Units in a line of a tile, and lines; one more unit avoids conflicts between banks.
+const uint A_UNITS = (A_BY_ROWS ? TILE_ROWS : CHUNK) / 8u, A_LINES = A_BY_ROWS ? CHUNK : TILE_ROWS;
+const uint B_UNITS = (B_BY_K ? CHUNK : TILE_COLUMNS) / 8u, B_LINES = B_BY_K ? TILE_COLUMNS : CHUNK;
+const uint A_PITCH = A_UNITS + 1u, B_PITCH = B_UNITS + 1u;
+const uint A_LOADS = (A_UNITS * A_LINES + THREADS - 1u) / THREADS;
+const uint B_LOADS = (B_UNITS * B_LINES + THREADS - 1u) / THREADS;
+
+shared uvec4 tile_a[A_LINES * A_PITCH], tile_b[B_LINES * B_PITCH];
+shared float results[SIDES * SLICES * SIZE * SIZE];
+
+uvec4 next_a[A_LOADS], next_b[B_LOADS];
+uint me, first_row, first_column, panel_at, rows;
+uint64_t a_base, b_base;
+uint row_at[8]; // elements from a_base to the rows of this invocation's unit of A
+bool inside[8]; // the row has an element at this tap
+
+// Sets row_at and inside. Only if units of A go along rows: an invocation then loads the same rows of each line.
+void place_rows(uint tap)
+{
+    const uint kx = tap % word(WINDOW + 2u), ky = tap / word(WINDOW + 2u) % word(WINDOW + 1u),
+               kz = tap / word(WINDOW + 2u) / word(WINDOW + 1u);
+
+    [[unroll]] for (uint i = 0u; i < 8u; i++) {
+        const uint row = min(first_row + me % A_UNITS * 8u + i, rows - 1u);
+
+        inside[i] = true;
+        row_at[i] = row * word(A_ROW);
+        if (HAS(PRODUCT_WINDOWS)) {
+            const uint line = row / word(LINE), oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
+            const int x = int(row % word(LINE) * word(STRIDE + 2u) + kx * word(DILATION + 2u)) - iword(PAD_BEGIN + 2u);
+            const int y = int(oy * word(STRIDE + 1u) + ky * word(DILATION + 1u)) - iword(PAD_BEGIN + 1u);
+            const int z = int(oz * word(STRIDE) + kz * word(DILATION)) - iword(PAD_BEGIN);
+
+            inside[i] = x >= 0 && x < iword(IN_SIZE + 2u) && y >= 0 && y < iword(IN_SIZE + 1u) && z >= 0 &&
+                        z < iword(IN_SIZE);
+            row_at[i] = inside[i] ? uint((z * iword(IN_SIZE + 1u) + y) * iword(IN_SIZE + 2u) + x) : 0u;
+        }
+    }
+}
+
+uint packed_pair(float x, float y) { return packFloat2x16(f16vec2(float16_t(x), float16_t(y))); }
+uvec4 packed_unit(float x[8])
+{
+    return uvec4(packed_pair(x[0], x[1]), packed_pair(x[2], x[3]), packed_pair(x[4], x[5]), packed_pair(x[6], x[7]));
+}
+
+// Unit j of this invocation at element k of a tap. Elements beyond K are 0.
+uvec4 unit_of_a(uint j, uint k)
+{
+    const uint e = me + j * THREADS, unit = e % A_UNITS, line = e / A_UNITS;
+    const uint s = k + (A_BY_ROWS ? line : unit * 8u);
+    float x[8];
+
+    if (line >= A_LINES || s >= word(K))
+        return uvec4(0u);
+    if (HAS(PRODUCT_A_WIDE)) {
+        const uint row = A_BY_ROWS ? min(first_row + unit * 8u, rows - 8u) : min(first_row + line, rows - 1u);
+
+        return U32x4(unpackUint2x32(a_base)).v[(row * word(A_ROW) + s * word(A_STEP)) / 8u];
+    }
+    [[unroll]] for (uint i = 0u; i < 8u; i++) {
+        x[i] = 0.0;
+        if (A_BY_ROWS ? !HAS(PRODUCT_PADDED) || inside[i] : s + i < word(K))
+            x[i] = load_a(unpackUint2x32(a_base),
+                          A_BY_ROWS ? row_at[i] + s * word(A_STEP)
+                                    : min(first_row + line, rows - 1u) * word(A_ROW) + (s + i) * word(A_STEP));
+    }
+    return packed_unit(x);
+}
+
+uvec4 unit_of_b(uint j, uint tap, uint k)
+{
+    const uint e = me + j * THREADS, unit = e % B_UNITS, line = e / B_UNITS;
+    const uint s = k + (B_BY_K ? unit * 8u : line), base = panel_at + tap * word(B_TAP);
+    const uint column = B_BY_K ? line : unit * 8u;
+    float x[8];
+
+    if (line >= B_LINES || s >= word(K))
+        return uvec4(0u);
+    if (HAS(PRODUCT_B_WIDE)) {
+        const uint from = HAS(PRODUCT_PACKED) ? column
+                          : B_BY_K            ? min(first_column + column, word(N) - 1u) * word(B_COLUMN)
+                                              : min(first_column + column, word(N) - 8u);
+
+        return U32x4(unpackUint2x32(b_base)).v[(base + s * word(B_STEP) + from) / 8u];
+    }
+    [[unroll]] for (uint i = 0u; i < 8u; i++) {
+        const uint c = min(first_column + column + (B_BY_K ? 0u : i), word(N) - 1u);
+
+        x[i] = 0.0;
+        if (!B_BY_K || s + i < word(K))
+            x[i] = load_b(unpackUint2x32(b_base),
+                          base + (s + (B_BY_K ? i : 0u)) * word(B_STEP) + c * word(B_COLUMN));
+    }
+    return packed_unit(x);
+}
+
+void fetch(uint tap, uint k)
+{
+    if (A_BY_ROWS && !HAS(PRODUCT_A_WIDE) && k == 0u)
+        place_rows(tap);
+    [[unroll]] for (uint j = 0u; j < A_LOADS; j++)
+        next_a[j] = unit_of_a(j, k);
+    [[unroll]] for (uint j = 0u; j < B_LOADS; j++)
+        next_b[j] = unit_of_b(j, tap, k);
+}
+
+void keep()
+{
+    [[unroll]] for (uint j = 0u; j < A_LOADS; j++) {
+        const uint e = me + j * THREADS;
+
+        if (e < A_LINES * A_UNITS)
+            tile_a[e / A_UNITS * A_PITCH + e % A_UNITS] = next_a[j];
+    }
+    [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
+        const uint e = me + j * THREADS;
+
+        if (e < B_LINES * B_UNITS)
+            tile_b[e / B_UNITS * B_PITCH + e % B_UNITS] = next_b[j];
+    }
+}
+
+void main()
+{
+    rows = word(LINE) * word(LINES);
+    const uint row_tiles = (rows + TILE_ROWS - 1u) / TILE_ROWS, column_tiles = word(PANELS);
+    const uint item = min(workgroup(), word(ITEMS) - 1u), z = item / row_tiles / column_tiles;
+    const uint row_tile = HAS(PRODUCT_STRIPS_LAST) ? item / column_tiles % row_tiles : item % row_tiles;
+    const uint column_tile = HAS(PRODUCT_STRIPS_LAST) ? item % column_tiles : item / row_tiles % column_tiles;
+    BATCHES(BATCH)
+    const uint shift = z2 * word(GROUP); // column offset: the groups before this one
+    const bool siblings = HAS(PRODUCT_SIBLINGS);
+    const uint out_push = siblings && z0 != 0u ? PUSH_OWN + 3u + z0 : PUSH_OUT;
+
+    if (siblings)
+        input_shift = z0 * word(INPUTS);
+    me = gl_LocalInvocationID.x;
+    first_row = row_tile * TILE_ROWS;
+    first_column = column_tile * TILE_COLUMNS;
+    panel_at = HAS(PRODUCT_PACKED) ? first_column / word(B_STEP) * word(B_PANEL) + first_column % word(B_STEP) : 0u;
+    a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(BATCH_AT(3u)) * A_BYTES;
+    b_base = packUint2x32(at[PUSH_OWN + 1u + (siblings ? z0 : 0u)]) + uint64_t(BATCH_AT(6u)) * B_BYTES;
+
+    const uint group = me / SUBGROUP, lane = me % SUBGROUP, part = group % SIDES, slice = group / SIDES;
+    const uint own_row = part / SIDE_COLUMNS * ROWS * SIZE, own_column = part % SIDE_COLUMNS * COLUMNS * SIZE;
+    sums_of_k acc[ROWS * COLUMNS];
+    uint tap = 0u, k = 0u;
+    bool more;
+
+    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
+        acc[i] = sums_of_k(0.0);
+    fetch(0u, 0u);
+    do {
+        keep();
+        barrier();
+        k += CHUNK;
+        if (k >= word(K)) {
+            k = 0u;
+            tap++;
+        }
+        more = tap < word(TAPS);
+        if (more)
+            fetch(tap, k);
+        [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+            const uint depth = (slice * STEPS + s) * DEPTH;
+            matrix_a a[ROWS];
+            matrix_b b[COLUMNS];
+
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                const uint row = own_row + i * SIZE;
+
+                if (A_BY_ROWS)
+                    coopMatLoadNV(a[i], tile_a, depth * A_PITCH + row / 8u, A_PITCH, true);
+                else
+                    coopMatLoadNV(a[i], tile_a, row * A_PITCH + depth / 8u, A_PITCH, false);
+            }
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                const uint column = own_column + j * SIZE;
+
+                if (B_BY_K)
+                    coopMatLoadNV(b[j], tile_b, column * B_PITCH + depth / 8u, B_PITCH, true);
+                else
+                    coopMatLoadNV(b[j], tile_b, depth * B_PITCH + column / 8u, B_PITCH, false);
+            }
+            [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                    acc[i * COLUMNS + j] = coopMatMulAddNV(a[i], b[j], acc[i * COLUMNS + j]);
+        }
+        barrier();
+    } while (more);
+
+    // One matrix of each subgroup at a time goes through shared memory, where the slices meet.
+    [[unroll]] for (uint m = 0u; m < ROWS * COLUMNS; m++) {
+        if (m > 0u)
+            barrier();
+        if (HAS(PRODUCT_OUT_BY_ROWS)) // neighbours write neighbouring elements
+            coopMatStoreNV(acc[m], results, group * SIZE * SIZE, SIZE, true);
+        else
+            coopMatStoreNV(acc[m], results, group * SIZE * SIZE, SIZE, false);
+        barrier();
+        [[dont_unroll]] for (uint e = slice * SUBGROUP + lane; e < SIZE * SIZE; e += SLICES * SUBGROUP) {
+            const bool along_rows = HAS(PRODUCT_OUT_BY_ROWS);
+            const uint row = first_row + own_row + m / COLUMNS * SIZE + (along_rows ? e % SIZE : e / SIZE);
+            const uint column = first_column + own_column + m % COLUMNS * SIZE + (along_rows ? e / SIZE : e % SIZE);
+            const uint at_out = BATCH_AT(9u) + row * word(OUT_ROW) + column * word(OUT_COLUMN);
+            float sum = 0.0;
+
+            [[unroll]] for (uint t = 0u; t < SLICES; t++)
+                sum += results[(t * SIDES + part) * SIZE * SIZE + e];
+            program_column = shift + column;
+            if (row < rows && column < word(N))
+                store_out(at[out_push], at_out, program(at_out, sum * fword(ALPHA)));
+        }
+    }
+}
