@@ -1,5 +1,5 @@
 /* Computes matrix multiplications and convolutions of float16 and bfloat16 in float32, if a provider on the CPU is fast
- * at that:
+ * at that and the first provider is not on a GPU:
  *
  *     MatMul(a, b)  ->  Cast(MatMul(Cast(a), Cast(b)))        Conv, ConvTranspose, Gemm
  *
