@@ -84,6 +84,9 @@ typedef struct gpu_facts {
     bool shuffles;     /* is_cpu, and subgroups of one fixed size support shuffles */
     bool scalar_loads; /* shuffles, and a load that is uniform in a subgroup is executed once */
     bool f16, f64;
+    /* Cooperative matrices of float16 with sums in float: matrix_size x matrix_depth times matrix_depth x matrix_size.
+     * 0: none, or subgroups have several sizes. */
+    uint32_t matrix_size, matrix_depth;
     const char *missing_feature; /* a feature that the shaders require; NULL: none is missing */
     uint8_t pipeline_uuid[VK_UUID_SIZE];
 } gpu_facts;
@@ -235,6 +238,23 @@ void gpu_cache_file_name(const gpu_device *device, const char *what, char name[6
 /* The driver's pipeline cache: loads the file of an earlier process, and saves the cache if it has grown. */
 inlay_status gpu_cache_open(gpu_device *device, inlay_diag *diag);
 void gpu_cache_save(gpu_device *device);
+
+/* Cooperative matrices (gpu_matrix.c). gpu_matrix_ask() fills the features struct of the extension, for a query or
+ * (want) for opening the device, and returns what to put into the pNext chain: NULL if the device lacks the extension. */
+#define GPU_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
+enum { GPU_MATRIX_SHARED_BYTES = 32768 }; /* of shared memory, which the shader takes at most */
+typedef struct gpu_matrix_features {
+    VkBaseOutStructure base;
+    uint64_t rest;
+} gpu_matrix_features;
+void *gpu_matrix_ask(const gpu_functions *vk, VkPhysicalDevice device, bool want, gpu_matrix_features *features);
+/* Sets the sizes of matrices of a device that has answered with these features. */
+void gpu_matrix_find(const gpu_functions *vk, VkInstance instance, const gpu_matrix_features *features,
+                     gpu_facts *facts);
+/* Converts a shader from SPV_NV_cooperative_matrix to SPV_KHR_cooperative_matrix: *out has room for `count` +
+ * GPU_MATRIX_WORDS words. Returns the number of words. A shader without matrices only gains three ids. */
+enum { GPU_MATRIX_WORDS = 15 };
+uint32_t gpu_matrix_convert(const uint32_t *words, uint32_t count, uint32_t *out);
 
 /* Hash of all shaders of this build. */
 uint64_t gpu_shaders_hash(void);

@@ -92,9 +92,10 @@ static const struct {
 void gpu_describe(const gpu_facts *facts, char *out, size_t bytes)
 {
     INLAY_CHECK(facts->type <= VK_PHYSICAL_DEVICE_TYPE_CPU);
-    (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s, Vulkan %u.%u)", facts->name,
+    (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s%s, Vulkan %u.%u)", facts->name,
                    kinds[facts->type].name, (double)facts->memory_bytes / (1u << 30),
                    facts->unified ? " shared with the CPU" : "", facts->subgroup, facts->f16 ? ", f16" : "",
+                   facts->matrix_size > 0 ? ", matrices" : "",
                    VK_API_VERSION_MAJOR(facts->api_version), VK_API_VERSION_MINOR(facts->api_version));
 }
 
@@ -126,8 +127,9 @@ static void note_cpu(gpu_facts *facts, const VkPhysicalDeviceVulkan12Properties 
                           VK_API_VERSION_MAJOR(facts->driver_version) >= 26;
 }
 
-static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *facts)
+static void read_facts(gpu_functions *vk, VkInstance instance, VkPhysicalDevice device, gpu_facts *facts)
 {
+    gpu_matrix_features matrices;
     VkPhysicalDeviceVulkan12Properties more = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES };
     VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES, .pNext = &more
@@ -136,7 +138,8 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *fa
                                                     .pNext = &sizes };
     VkPhysicalDeviceProperties2 properties = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                                .pNext = &subgroup };
-    VkPhysicalDeviceVulkan12Features have12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES };
+    VkPhysicalDeviceVulkan12Features have12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                                .pNext = gpu_matrix_ask(vk, device, false, &matrices) };
     VkPhysicalDeviceVulkan11Features have11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                                 .pNext = &have12 };
     VkPhysicalDeviceFeatures2 have = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &have11 };
@@ -171,6 +174,10 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *fa
                                  ? "256 invocations in a workgroup"
                              : !more.shaderSignedZeroInfNanPreserveFloat32 ? "preservation of infinity and NaN"
                                                                            : NULL;
+    if (facts->api_version >= VK_API_VERSION_1_3 && have12.shaderFloat16 && have12.vulkanMemoryModel &&
+        have12.vulkanMemoryModelDeviceScope && sizes.minSubgroupSize == sizes.maxSubgroupSize &&
+        facts->max_shared_bytes >= GPU_MATRIX_SHARED_BYTES)
+        gpu_matrix_find(vk, instance, &matrices, facts);
     read_memory(vk, device, facts);
 }
 
@@ -197,7 +204,7 @@ static inlay_status for_each_device(gpu_device *device, gpu_found_fn found, void
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
         gpu_facts facts;
 
-        read_facts(&device->vk, all[i], &facts);
+        read_facts(&device->vk, device->instance, all[i], &facts);
         facts.number = i;
         status = found(user, &facts);
     }
@@ -259,7 +266,7 @@ static inlay_status load_instance(gpu_device *device, inlay_diag *diag)
 {
     const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                                     .pApplicationName = "inlay",
-                                    .apiVersion = VK_API_VERSION_1_2 };
+                                    .apiVersion = VK_API_VERSION_1_3 };
     const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app };
     gpu_functions *vk = &device->vk;
     void *entry = dlsym(device->library, "vkGetInstanceProcAddr");
@@ -304,7 +311,14 @@ static inlay_status find_family(gpu_device *device, inlay_diag *diag)
 static inlay_status open_device(gpu_device *device, inlay_diag *diag)
 {
     const float priority = 1.0f;
+    gpu_matrix_features matrices;
+    const bool has_matrices = device->facts.matrix_size > 0;
+    void *ask = has_matrices ? gpu_matrix_ask(&device->vk, device->facts.physical, true, &matrices) : NULL;
     VkPhysicalDeviceVulkan12Features want12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                                .pNext = ask,
+                                                .shaderFloat16 = has_matrices,
+                                                .vulkanMemoryModel = has_matrices,
+                                                .vulkanMemoryModelDeviceScope = has_matrices,
                                                 .timelineSemaphore = VK_TRUE,
                                                 .bufferDeviceAddress = VK_TRUE,
                                                 .storageBuffer8BitAccess = VK_TRUE };
@@ -319,12 +333,13 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
                                             .queueFamilyIndex = device->queue_family,
                                             .queueCount = 1,
                                             .pQueuePriorities = &priority };
-    const char *extensions[2];
+    const char *extensions[3] = { GPU_MATRIX_EXTENSION };
+    const uint32_t shared = gpu_external_find(device, &extensions[has_matrices]);
     const VkDeviceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                       .pNext = &want,
                                       .queueCreateInfoCount = 1,
                                       .pQueueCreateInfos = &queue,
-                                      .enabledExtensionCount = gpu_external_find(device, extensions),
+                                      .enabledExtensionCount = has_matrices + shared,
                                       .ppEnabledExtensionNames = extensions };
     VkResult result = device->vk.CreateDevice(device->facts.physical, &info, NULL, &device->device);
 

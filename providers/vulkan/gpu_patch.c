@@ -163,9 +163,9 @@ static uint32_t change_calls(struct module *module, const gpu_pipeline_key *key,
 
 inlay_status gpu_patch_shader(const gpu_pipeline_key *key, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
 {
-    const uint32_t *from = shaders[key->shader].words, bound = from[3];
+    const uint32_t *from = shaders[key->shader].words, bound = from[3] + 3; /* three ids of gpu_matrix_convert() */
     struct module module = { .count = (uint32_t)(shaders[key->shader].bytes / 4) };
-    const size_t most = module.count + 4 * (size_t)bound; /* at most one constant per literal */
+    const size_t most = module.count + GPU_MATRIX_WORDS + 4 * (size_t)bound; /* at most one constant per literal */
     uint32_t *tables = calloc(3 * (size_t)bound, sizeof *tables), *constants = malloc(most * sizeof *constants);
     inlay_status status = INLAY_OK;
 
@@ -174,7 +174,7 @@ inlay_status gpu_patch_shader(const gpu_pipeline_key *key, uint32_t **out, uint3
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a shader");
         goto done;
     }
-    memcpy(module.words, from, shaders[key->shader].bytes);
+    module.count = gpu_matrix_convert(from, module.count, module.words);
     module.replacement_of = tables;
     module.literal_at = tables + bound;
     module.known = tables + 2 * (size_t)bound;

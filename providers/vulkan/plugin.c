@@ -197,9 +197,9 @@ struct lister {
 /* facts: at least 128 bytes. */
 static void write_info(const gpu_facts *gpu, char *facts, inlay_device_info *out)
 {
-    (void)snprintf(facts, 128, "vulkan=%u.%u; subgroup=%u; f16=%s; f64=%s", VK_API_VERSION_MAJOR(gpu->api_version),
-                   VK_API_VERSION_MINOR(gpu->api_version), gpu->subgroup, gpu->f16 ? "yes" : "no",
-                   gpu->f64 ? "yes" : "no");
+    (void)snprintf(facts, 128, "vulkan=%u.%u; subgroup=%u; f16=%s; f64=%s; matrices=%s",
+                   VK_API_VERSION_MAJOR(gpu->api_version), VK_API_VERSION_MINOR(gpu->api_version), gpu->subgroup,
+                   gpu->f16 ? "yes" : "no", gpu->f64 ? "yes" : "no", gpu->matrix_size > 0 ? "yes" : "no");
     out->name = gpu->name;
     out->facts = facts;
     out->memory_bytes = gpu->memory_bytes;

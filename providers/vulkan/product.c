@@ -162,32 +162,39 @@ static inlay_status set_strips(vulkan_build *build, vulkan_dispatch *dispatch, c
                     (uint64_t)(product->n + width - 1) / width);
 }
 
-/* Tiles of a workgroup of GPU_WORKGROUP invocations: rows and columns of an invocation, invocations along rows and
- * columns, slices of k, and steps of a slice per chunk. `speed`: rate of multiplications of a full device, relative. */
+/* Tiles of a workgroup: rows and columns of an invocation, invocations along rows and columns, slices of k, steps of a
+ * slice per chunk; or the same of matrices and subgroups. speed: of multiplications on a full device, relative. */
 struct tiling {
     uint32_t rows, columns, side_rows, side_columns, slices, steps;
     double speed;
 };
 
 /* One row is a sum over all of B, whose loads are what takes time: many invocations share k. */
-static const struct tiling tilings[] = {
+static const struct tiling tiles[] = {
     { 8, 8, 16, 16, 1, 8, 1 },   { 4, 4, 16, 16, 1, 16, 0.75 }, { 4, 4, 8, 8, 4, 8, 0.5 },
     { 8, 1, 1, 32, 8, 8, 0.25 }, { 4, 1, 1, 32, 8, 8, 0.125 },  { 1, 1, 1, 32, 8, 8, 0.03125 },
 };
+static const struct tiling matrices[] = {
+    { 4, 2, 2, 4, 1, 2, 1 },
+    { 2, 1, 2, 4, 1, 2, 0.6 },
+    { 1, 2, 2, 1, 4, 1, 0.35 },
+};
 
-/* The tiling of least expected time: rounds of workgroups on a device of about 128 cores, times the work of a tile. */
-static const struct tiling *tiling_of(const vulkan_product *product)
+/* The tiling of least expected time: rounds of workgroups on a device of about 128 cores, times the work of a tile.
+ * size: rows of a matrix, or 1. */
+static const struct tiling *tiling_of(const struct tiling *list, size_t count, uint32_t size,
+                                      const vulkan_product *product)
 {
     const double rows = (double)product->line * (double)product->lines,
                  batches = (double)product->batch[0] * (double)product->batch[1] * (double)product->batch[2];
     const struct tiling *best = NULL;
     double best_time = 0;
 
-    for (size_t i = 0; i < KIT_COUNT(tilings); i++) {
-        const struct tiling *tiling = &tilings[i];
-        const double height = tiling->rows * tiling->side_rows, width = tiling->columns * tiling->side_columns;
-        const double tiles = ceil(rows / height) * ceil((double)product->n / width) * batches;
-        const double time = ceil(tiles / 128) * height * width / tiling->speed;
+    for (const struct tiling *tiling = list; tiling < list + count; tiling++) {
+        const double height = tiling->rows * tiling->side_rows * size,
+                     width = tiling->columns * tiling->side_columns * size;
+        const double row_tiles = ceil(rows / height), tile_count = row_tiles * ceil((double)product->n / width) * batches;
+        const double time = ceil(tile_count / 128) * height * width / tiling->speed;
 
         if (best == NULL || time < best_time) {
             best = tiling;
@@ -197,34 +204,80 @@ static const struct tiling *tiling_of(const vulkan_product *product)
     return best;
 }
 
+/* Matrix units multiply float16 only. A few rows are limited by the loads of B. */
+static bool use_matrices(const vulkan_build *build, const vulkan_product *product)
+{
+    return build->device->facts.matrix_size > 0 && product->a.dtype == INLAY_FLOAT16 &&
+           product->b.dtype == INLAY_FLOAT16 && product->line * product->lines > 8;
+}
+
+static bool are_multiples_of_8(const int64_t *list, size_t count)
+{
+    bool are = true;
+
+    for (size_t i = 0; i < count; i++)
+        are = are && list[i] % 8 == 0;
+    return are;
+}
+
+/* Whether units of eight elements can be loaded at once: PRODUCT_A_WIDE and PRODUCT_B_WIDE. how: PRODUCT_ flags. */
+static uint32_t wide_flags(const vulkan_product *product, uint32_t how)
+{
+    const int64_t rows = product->line * product->lines;
+    const bool a_by_rows = (how & PRODUCT_A_BY_ROWS) != 0, b_by_k = (how & PRODUCT_B_BY_K) != 0;
+    const int64_t a[] = { a_by_rows ? rows : product->k, a_by_rows ? product->a_step : product->a_row,
+                          product->a_batch[0],           product->a_batch[1],
+                          product->a_batch[2],           (int64_t)(product->a.place.offset / 2) };
+    const int64_t b[] = { b_by_k ? product->k : product->n, b_by_k ? product->b_column : product->b_step,
+                          product->b_batch[0],              product->b_batch[1],
+                          product->b_batch[2],              (int64_t)(product->b.place.offset / 2) };
+    const bool a_wide = !product->windows && (a_by_rows ? product->a_row : product->a_step) == 1 &&
+                        are_multiples_of_8(a, KIT_COUNT(a));
+    const bool b_wide =
+        product->packed || ((b_by_k ? product->b_step : product->b_column) == 1 && are_multiples_of_8(b, KIT_COUNT(b)));
+
+    return (a_wide ? PRODUCT_A_WIDE : 0) | (b_wide ? PRODUCT_B_WIDE : 0);
+}
+
 /* A GPU: tiles in shared memory. */
 static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product)
 {
-    const struct tiling *tiling = tiling_of(product);
-    const int64_t height = tiling->rows * tiling->side_rows, width = tiling->columns * tiling->side_columns;
-    const uint32_t how = common_flags(product) | (product->a_step != 1 ? PRODUCT_A_BY_ROWS : 0) |
+    const gpu_facts *facts = &build->device->facts;
+    const bool with_matrices = dispatch->shader == SHADER_matrices;
+    const uint32_t size = with_matrices ? facts->matrix_size : 1;
+    const struct tiling *tiling = with_matrices ? tiling_of(matrices, KIT_COUNT(matrices), size, product)
+                                                : tiling_of(tiles, KIT_COUNT(tiles), size, product);
+    const int64_t height = tiling->rows * tiling->side_rows * size,
+                  width = tiling->columns * tiling->side_columns * size;
+    const uint32_t how = common_flags(product) |
+                         (product->windows || product->a_step != 1 ? PRODUCT_A_BY_ROWS : 0) |
                          (product->b_column != 1 ? PRODUCT_B_BY_K : 0) |
                          (product->out_column != 1 ? PRODUCT_OUT_BY_ROWS : 0);
+    const uint32_t invocations = tiling->side_rows * tiling->side_columns * tiling->slices;
 
-    INLAY_CHECK(vulkan_panel_width(&build->device->facts) % (uint32_t)width == 0);
+    INLAY_CHECK(vulkan_panel_width(facts) % (uint32_t)width == 0);
     VULKAN_SET_CONSTANTS(dispatch, tiling->rows, tiling->columns, tiling->side_rows,
-                         product->windows ? how | PRODUCT_A_BY_ROWS : how, vulkan_size_of(product->a.dtype),
-                         vulkan_size_of(product->b.dtype), tiling->side_columns, tiling->slices, tiling->steps);
-    dispatch->constants[ID_LOCAL] = tiling->side_rows * tiling->side_columns * tiling->slices;
+                         with_matrices ? how | wide_flags(product, how) : how,
+                         with_matrices ? size : vulkan_size_of(product->a.dtype),
+                         with_matrices ? facts->subgroup : vulkan_size_of(product->b.dtype), tiling->side_columns,
+                         tiling->slices, tiling->steps, facts->matrix_depth);
+    dispatch->constants[ID_LOCAL] = with_matrices ? invocations * facts->subgroup : invocations;
     return set_grid(build, dispatch, product, (uint64_t)((product->line * product->lines + height - 1) / height),
                     (uint64_t)((product->n + width - 1) / width));
 }
 
+static gpu_shader shader_of(const vulkan_build *build, const vulkan_product *product)
+{
+    if (build->device->facts.is_cpu)
+        return shuffles(build) ? SHADER_product_shuffled : SHADER_product;
+    return use_matrices(build, product) ? SHADER_matrices : SHADER_tiles;
+}
+
 static inlay_status emit_product(vulkan_build *build, const vulkan_product *product, const vulkan_program *program)
 {
-    const bool is_cpu = build->device->facts.is_cpu;
     const double terms = (double)product->line * (double)product->lines * (double)product->n * (double)product->k *
                          (double)product->taps;
-    vulkan_dispatch *dispatch = vulkan_add_dispatch(build,
-                                                    !is_cpu           ? SHADER_tiles
-                                                    : shuffles(build) ? SHADER_product_shuffled
-                                                                      : SHADER_product,
-                                                    48);
+    vulkan_dispatch *dispatch = vulkan_add_dispatch(build, shader_of(build, product), 48);
 
     vulkan_expect_flops(build, dispatch,
                         2 * terms * (double)(product->batch[0] * product->batch[1] * product->batch[2]));
@@ -241,7 +294,8 @@ static inlay_status emit_product(vulkan_build *build, const vulkan_product *prod
             vulkan_add_value_operand(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k,
                                      other->loads[k].value, false);
     }
-    return is_cpu ? set_strips(build, dispatch, product, program) : set_tiles(build, dispatch, product);
+    return build->device->facts.is_cpu ? set_strips(build, dispatch, product, program)
+                                       : set_tiles(build, dispatch, product);
 }
 
 /* Swaps A and B if the result has a single column: neighbouring invocations compute neighbouring columns, so the rows

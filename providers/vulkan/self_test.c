@@ -37,6 +37,13 @@ struct check {
             __VA_ARGS__                                                                                                \
         }                                                                                                              \
     }
+#define HALVES(rows, ...)                                                                                              \
+    {                                                                                                                  \
+        INLAY_FLOAT16, rows, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t), false, (const uint16_t[])   \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
 #define I8(...) LIST(INLAY_INT8, int8_t, __VA_ARGS__)
 #define U8(...) LIST(INLAY_UINT8, uint8_t, __VA_ARGS__)
 #define I32(...) LIST(INLAY_INT32, int32_t, __VA_ARGS__)
@@ -96,9 +103,24 @@ static const struct check checks[] = {
       .want = TABLE(2, float, 14, 11, -12, -20) },
     { "sums along rows", "Softmax", 13, .in = { TABLE(2, float, 0, 0, 7, 7) },
       .want = TABLE(2, float, 0.5f, 0.5f, 0.5f, 0.5f) },
+    /* The last one: matrix units, if the device has them. */
+    { "products of half floats", "MatMul", 13,
+      .in = { HALVES(12, 0x4000, 0x0000, 0x4200, 0x0000, 0x4200, 0x4200, 0x4200, 0x4000, 0xc000, 0x3c00, 0xbc00,
+                          0x4200, 0xc000, 0xbc00, 0xc000, 0x0000, 0x3c00, 0xbc00, 0x3c00, 0x4000, 0xc000, 0x4000,
+                          0xbc00, 0xc000, 0x4200, 0xbc00, 0x3c00, 0x0000, 0xbc00, 0x3c00, 0xbc00, 0xc000, 0xbc00,
+                          0x4000, 0x4000, 0x3c00),
+              HALVES(3, 0xbc00, 0xbc00, 0xc200, 0xc200, 0xbc00, 0xbc00, 0xbc00, 0xbc00, 0x0000, 0x0000, 0xbc00,
+                          0x4000, 0x4400, 0x4400, 0xbc00) },
+      .want = HALVES(12, 0xc500, 0x4400, 0x4600, 0x4600, 0xc500, 0xc600, 0x4200, 0x4880, 0x4a00, 0xc200, 0xc200,
+                          0xc880, 0xccc0, 0xcc40, 0xbc00, 0xc200, 0x4600, 0x4900, 0x4880, 0xc400, 0x4500, 0xbc00,
+                          0xbc00, 0xc000, 0x4400, 0x0000, 0xc200, 0xc500, 0xc400, 0x3c00, 0xbc00, 0xc700, 0xca80,
+                          0xc980, 0x3c00, 0x3c00, 0xc500, 0xca80, 0xcb00, 0x0000, 0xc200, 0x0000, 0xc400, 0xc500,
+                          0xc400, 0x0000, 0x4200, 0x4500, 0x4400, 0xbc00, 0x4400, 0x3c00, 0x3c00, 0xbc00, 0x4000,
+                          0xc500, 0xc000, 0xc400, 0xc000, 0xc200) },
 };
 
-enum { CHECKS = KIT_COUNT(checks), MAX_VALUES = CHECKS * (MAX_INPUTS + 1) };
+/* WITHOUT_MATRICES: a verdict, all checks pass if matrix units are not used. */
+enum { CHECKS = KIT_COUNT(checks), MATRIX_CHECK = CHECKS - 1, WITHOUT_MATRICES = CHECKS + 1, MAX_VALUES = CHECKS * (MAX_INPUTS + 1) };
 
 /* The checks as one region, with its memory. */
 struct self_test {
@@ -342,7 +364,7 @@ done:
 /* The key of a verdict. */
 struct verdict_key {
     uint64_t shaders;
-    uint32_t vendor, driver_version;
+    uint32_t vendor, driver_version, is_cpu;
     uint8_t uuid[VK_UUID_SIZE];
     char name[GPU_NAME_BYTES];
 };
@@ -365,6 +387,19 @@ static struct verdict *find_verdict(const struct verdict_key *key)
     return &verdicts[i];
 }
 
+/* Runs all checks, and again without matrix units if their products are wrong or their shader is refused. */
+static inlay_status judge(vulkan_state *state, gpu_device *device, uint32_t *out_failed, inlay_diag *diag)
+{
+    inlay_status status = run_checks(state, device, out_failed, diag);
+
+    if (device->facts.matrix_size == 0 || (status == INLAY_OK && *out_failed != MATRIX_CHECK))
+        return status;
+    device->facts.matrix_size = 0;
+    status = run_checks(state, device, out_failed, diag);
+    *out_failed = *out_failed == CHECKS ? WITHOUT_MATRICES : *out_failed;
+    return status;
+}
+
 static inlay_status load_or_run(vulkan_state *state, gpu_device *device, struct verdict *verdict, inlay_diag *diag)
 {
     char name[64];
@@ -377,7 +412,7 @@ static inlay_status load_or_run(vulkan_state *state, gpu_device *device, struct 
     if (cached != NULL && bytes == sizeof verdict->failed) {
         verdict->failed = *cached;
     } else {
-        status = run_checks(state, device, &verdict->failed, diag);
+        status = judge(state, device, &verdict->failed, diag);
         if (status == INLAY_OK)
             kit_kept_save(state->cache_dir, name, &verdict->key, sizeof verdict->key, &verdict->failed,
                           sizeof verdict->failed);
@@ -392,7 +427,8 @@ inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_dia
     const gpu_facts *facts = &device->facts;
     struct verdict_key key = { .shaders = gpu_shaders_hash(),
                                .vendor = facts->vendor,
-                               .driver_version = facts->driver_version };
+                               .driver_version = facts->driver_version,
+                               .is_cpu = facts->is_cpu };
     uint32_t failed = CHECKS;
     inlay_status status = INLAY_OK;
 
@@ -400,7 +436,7 @@ inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_dia
     (void)snprintf(key.name, sizeof key.name, "%s", facts->name);
     if (device->fault == GPU_FAULT_WRONG_RESULT) {
         failed = device->fault_countdown < CHECKS ? device->fault_countdown : CHECKS - 1;
-    } else if (device->fault == GPU_FAULT_NONE) {
+    } else if (device->fault == GPU_FAULT_NONE || device->fault == GPU_FAULT_AS_GPU) {
         struct verdict *verdict;
 
         (void)pthread_mutex_lock(&verdicts_lock);
@@ -411,6 +447,11 @@ inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_dia
         }
         failed = status == INLAY_OK ? verdict->failed : failed;
         (void)pthread_mutex_unlock(&verdicts_lock);
+    }
+    if (status == INLAY_OK && failed == WITHOUT_MATRICES) {
+        device->facts.matrix_size = 0;
+        state->host->log(state->host->ctx, INLAY_LOG_WARNING,
+                         "vulkan: the device's matrix units give wrong products of float16, and are not used");
     }
     if (status != INLAY_OK || failed >= CHECKS)
         return status;

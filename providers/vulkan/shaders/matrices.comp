@@ -41,7 +41,9 @@ shared uvec4 tile_a[A_LINES * A_PITCH], tile_b[B_LINES * B_PITCH];
 shared float results[SIDES * SLICES * SIZE * SIZE];
 
 uvec4 next_a[A_LOADS], next_b[B_LOADS];
-uint me, first_row, first_column, panel_at, rows;
+uint me, first_row, first_column, panel_at;
+// Copies of parameters, which compilers may not keep in registers across barriers.
+uint rows, columns, k_size, taps, a_row, a_step, b_step, b_column, b_tap;
 uint64_t a_base, b_base;
 uint row_at[8]; // elements from a_base to the rows of this invocation's unit of A
 bool inside[8]; // the row has an element at this tap
@@ -56,7 +58,7 @@ void place_rows(uint tap)
         const uint row = min(first_row + me % A_UNITS * 8u + i, rows - 1u);
 
         inside[i] = true;
-        row_at[i] = row * word(A_ROW);
+        row_at[i] = row * a_row;
         if (HAS(PRODUCT_WINDOWS)) {
             const uint line = row / word(LINE), oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
             const int x = int(row % word(LINE) * word(STRIDE + 2u) + kx * word(DILATION + 2u)) - iword(PAD_BEGIN + 2u);
@@ -83,19 +85,19 @@ uvec4 unit_of_a(uint j, uint k)
     const uint s = k + (A_BY_ROWS ? line : unit * 8u);
     float x[8];
 
-    if (line >= A_LINES || s >= word(K))
+    if (line >= A_LINES || s >= k_size)
         return uvec4(0u);
     if (HAS(PRODUCT_A_WIDE)) {
         const uint row = A_BY_ROWS ? min(first_row + unit * 8u, rows - 8u) : min(first_row + line, rows - 1u);
 
-        return U32x4(unpackUint2x32(a_base)).v[(row * word(A_ROW) + s * word(A_STEP)) / 8u];
+        return U32x4(unpackUint2x32(a_base)).v[(row * a_row + s * a_step) / 8u];
     }
     [[unroll]] for (uint i = 0u; i < 8u; i++) {
         x[i] = 0.0;
-        if (A_BY_ROWS ? !HAS(PRODUCT_PADDED) || inside[i] : s + i < word(K))
+        if (A_BY_ROWS ? !HAS(PRODUCT_PADDED) || inside[i] : s + i < k_size)
             x[i] = load_a(unpackUint2x32(a_base),
-                          A_BY_ROWS ? row_at[i] + s * word(A_STEP)
-                                    : min(first_row + line, rows - 1u) * word(A_ROW) + (s + i) * word(A_STEP));
+                          A_BY_ROWS ? row_at[i] + s * a_step
+                                    : min(first_row + line, rows - 1u) * a_row + (s + i) * a_step);
     }
     return packed_unit(x);
 }
@@ -103,26 +105,26 @@ uvec4 unit_of_a(uint j, uint k)
 uvec4 unit_of_b(uint j, uint tap, uint k)
 {
     const uint e = me + j * THREADS, unit = e % B_UNITS, line = e / B_UNITS;
-    const uint s = k + (B_BY_K ? unit * 8u : line), base = panel_at + tap * word(B_TAP);
+    const uint s = k + (B_BY_K ? unit * 8u : line), base = panel_at + tap * b_tap;
     const uint column = B_BY_K ? line : unit * 8u;
     float x[8];
 
-    if (line >= B_LINES || s >= word(K))
+    if (line >= B_LINES || s >= k_size)
         return uvec4(0u);
     if (HAS(PRODUCT_B_WIDE)) {
         const uint from = HAS(PRODUCT_PACKED) ? column
-                          : B_BY_K            ? min(first_column + column, word(N) - 1u) * word(B_COLUMN)
-                                              : min(first_column + column, word(N) - 8u);
+                          : B_BY_K            ? min(first_column + column, columns - 1u) * b_column
+                                              : min(first_column + column, columns - 8u);
 
-        return U32x4(unpackUint2x32(b_base)).v[(base + s * word(B_STEP) + from) / 8u];
+        return U32x4(unpackUint2x32(b_base)).v[(base + s * b_step + from) / 8u];
     }
     [[unroll]] for (uint i = 0u; i < 8u; i++) {
-        const uint c = min(first_column + column + (B_BY_K ? 0u : i), word(N) - 1u);
+        const uint c = min(first_column + column + (B_BY_K ? 0u : i), columns - 1u);
 
         x[i] = 0.0;
-        if (!B_BY_K || s + i < word(K))
+        if (!B_BY_K || s + i < k_size)
             x[i] = load_b(unpackUint2x32(b_base),
-                          base + (s + (B_BY_K ? i : 0u)) * word(B_STEP) + c * word(B_COLUMN));
+                          base + (s + (B_BY_K ? i : 0u)) * b_step + c * b_column);
     }
     return packed_unit(x);
 }
@@ -156,6 +158,8 @@ void keep()
 void main()
 {
     rows = word(LINE) * word(LINES);
+    columns = word(N), k_size = word(K), taps = word(TAPS), a_row = word(A_ROW), a_step = word(A_STEP);
+    b_step = word(B_STEP), b_column = word(B_COLUMN), b_tap = word(B_TAP);
     const uint row_tiles = (rows + TILE_ROWS - 1u) / TILE_ROWS, column_tiles = word(PANELS);
     const uint item = min(workgroup(), word(ITEMS) - 1u), z = item / row_tiles / column_tiles;
     const uint row_tile = HAS(PRODUCT_STRIPS_LAST) ? item / column_tiles % row_tiles : item % row_tiles;
@@ -170,7 +174,7 @@ void main()
     me = gl_LocalInvocationID.x;
     first_row = row_tile * TILE_ROWS;
     first_column = column_tile * TILE_COLUMNS;
-    panel_at = HAS(PRODUCT_PACKED) ? first_column / word(B_STEP) * word(B_PANEL) + first_column % word(B_STEP) : 0u;
+    panel_at = HAS(PRODUCT_PACKED) ? first_column / b_step * word(B_PANEL) + first_column % b_step : 0u;
     a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(BATCH_AT(3u)) * A_BYTES;
     b_base = packUint2x32(at[PUSH_OWN + 1u + (siblings ? z0 : 0u)]) + uint64_t(BATCH_AT(6u)) * B_BYTES;
 
@@ -187,11 +191,11 @@ void main()
         keep();
         barrier();
         k += CHUNK;
-        if (k >= word(K)) {
+        if (k >= k_size) {
             k = 0u;
             tap++;
         }
-        more = tap < word(TAPS);
+        more = tap < taps;
         if (more)
             fetch(tap, k);
         [[unroll]] for (uint s = 0u; s < STEPS; s++) {
@@ -241,7 +245,7 @@ void main()
             [[unroll]] for (uint t = 0u; t < SLICES; t++)
                 sum += results[(t * SIDES + part) * SIZE * SIZE + e];
             program_column = shift + column;
-            if (row < rows && column < word(N))
+            if (row < rows && column < columns)
                 store_out(at[out_push], at_out, program(at_out, sum * fword(ALPHA)));
         }
     }

@@ -19,8 +19,8 @@
 #define ID_INPUT 19 /* 8 of them: type | AT_ << 8 */
 #define ID_OUT 27   /* type */
 #define ID_LOAD 28  /* 3 of them: types of the shader's own operands */
-#define ID_OWN 31   /* constants of the shader itself, 9 of them */
-#define ID_COUNT 40
+#define ID_OWN 31   /* constants of the shader itself, 10 of them */
+#define ID_COUNT 41
 
 /* Registers of a program: results of slots, inputs, literals, and the value that the shader computed. */
 #define REG_SLOT 0u
@@ -89,6 +89,8 @@
 #define PRODUCT_A_BY_ROWS 512u   /* neighbouring rows of A are contiguous */
 #define PRODUCT_B_BY_K 1024u     /* neighbouring k of B are contiguous */
 #define PRODUCT_OUT_BY_ROWS 2048u
+#define PRODUCT_A_WIDE 4096u /* eight neighbouring elements of A are aligned, and inside or outside together */
+#define PRODUCT_B_WIDE 8192u
 #define PRODUCT_SIBLINGS 128u    /* each of the first batches has its own B, inputs and result */
 
 /* Pools, and depthwise convolution. */

@@ -1,5 +1,5 @@
-// Parameters of a matrix multiplication or convolution: product.comp and tiles.comp. HOW, the set of PRODUCT_ flags, is a
-// constant of the shader.
+// Parameters of a matrix multiplication or convolution, of product.comp, tiles.comp and matrices.comp. HOW, the set of
+// PRODUCT_ flags, is a constant of the shader.
 #define HAS(flag) ((HOW & (flag)) != 0u)
 #define LINE (WORD_OWN + 0u) // consecutive rows: those of a line of an image, or all
 #define LINES (WORD_OWN + 1u)

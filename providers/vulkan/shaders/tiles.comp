@@ -19,22 +19,26 @@ layout(constant_id = ID_OWN + 8) const uint STEPS = 16u; // of a slice in a chun
 
 const uint SIDES = SIDE_ROWS * SIDE_COLUMNS, THREADS = SIDES * SLICES, CHUNK = STEPS * SLICES;
 const uint TILE_ROWS = ROWS * SIDE_ROWS, TILE_COLUMNS = COLUMNS * SIDE_COLUMNS;
-// An odd distance between the lines of a tile avoids conflicts between banks.
-const uint A_LINE = TILE_ROWS + 1u, B_LINE = TILE_COLUMNS + 1u, B_TILE = CHUNK * A_LINE;
+// The distance of lines is a multiple of 4, and 4 more than needed: this avoids most conflicts between banks.
+const uint A_LINE = (TILE_ROWS + 7u) / 4u * 4u, B_LINE = (TILE_COLUMNS + 7u) / 4u * 4u, B_TILE = CHUNK * A_LINE;
 const uint A_LOADS = (TILE_ROWS * CHUNK + THREADS - 1u) / THREADS;
 const uint B_LOADS = (TILE_COLUMNS * CHUNK + THREADS - 1u) / THREADS;
 
-shared float tile[CHUNK * (A_LINE + B_LINE)]; // the tile of A, then that of B; later the sums of all invocations
+// The tile of A, then that of B; later the sums of all invocations.
+shared vec4 tile[CHUNK * (A_LINE + B_LINE) / 4u];
+#define TILE(i) tile[(i) / 4u][(i) % 4u]
 
 float acc[ROWS * COLUMNS], next_a[A_LOADS], next_b[B_LOADS];
-uint me, first_row, first_column, panel_at, line, x_of_row;
+uint me, first_row, first_column, panel_at;
+// Copies of parameters, which compilers may not keep in registers across barriers.
+uint rows, columns, k_size, taps, a_row, a_step, b_step, b_column, b_tap;
 uint64_t a_base, b_base, row_at;
 bool inside = true; // the row of this invocation has an element at this tap
 
 // Sets the address of the row whose elements this invocation loads. Only if the loads go along rows.
 void place_row(uint tap)
 {
-    const uint row = min(first_row + me % TILE_ROWS, word(LINE) * word(LINES) - 1u);
+    const uint row = min(first_row + me % TILE_ROWS, rows - 1u);
 
     if (HAS(PRODUCT_WINDOWS)) {
         const uint line = row / word(LINE), oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
@@ -47,7 +51,7 @@ void place_row(uint tap)
         inside = x >= 0 && x < iword(IN_SIZE + 2u) && y >= 0 && y < iword(IN_SIZE + 1u) && z >= 0 && z < iword(IN_SIZE);
         row_at = a_base + (inside ? uint64_t((z * iword(IN_SIZE + 1u) + y) * iword(IN_SIZE + 2u) + x) * A_BYTES : 0ul);
     } else {
-        row_at = a_base + uint64_t(row * word(A_ROW)) * A_BYTES;
+        row_at = a_base + uint64_t(row * a_row) * A_BYTES;
     }
 }
 
@@ -60,23 +64,23 @@ void fetch(uint tap, uint k)
         const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS : e % CHUNK);
         const uint64_t row = HAS(PRODUCT_A_BY_ROWS)
                                  ? row_at
-                                 : a_base + uint64_t(min(first_row + e / CHUNK, word(LINE) * word(LINES) - 1u) *
-                                                     word(A_ROW)) * A_BYTES;
+                                 : a_base + uint64_t(min(first_row + e / CHUNK, rows - 1u) *
+                                                     a_row) * A_BYTES;
 
         next_a[j] = 0.0;
-        if (s < word(K) && e < TILE_ROWS * CHUNK && (!HAS(PRODUCT_PADDED) || inside))
-            next_a[j] = load_a(unpackUint2x32(row), s * word(A_STEP));
+        if (s < k_size && e < TILE_ROWS * CHUNK && (!HAS(PRODUCT_PADDED) || inside))
+            next_a[j] = load_a(unpackUint2x32(row), s * a_step);
     }
     [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
         const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_B_BY_K) ? e % CHUNK : e / TILE_COLUMNS);
         const uint column = HAS(PRODUCT_B_BY_K) ? e / CHUNK : e % TILE_COLUMNS;
 
         next_b[j] = 0.0;
-        if (s < word(K) && e < TILE_COLUMNS * CHUNK)
+        if (s < k_size && e < TILE_COLUMNS * CHUNK)
             next_b[j] = load_b(unpackUint2x32(b_base),
-                               panel_at + tap * word(B_TAP) + s * word(B_STEP) +
+                               panel_at + tap * b_tap + s * b_step +
                                    (HAS(PRODUCT_PACKED) ? column
-                                                        : min(first_column + column, word(N) - 1u) * word(B_COLUMN)));
+                                                        : min(first_column + column, columns - 1u) * b_column));
     }
 }
 
@@ -86,21 +90,29 @@ void keep()
         const uint e = me + j * THREADS;
 
         if (e < TILE_ROWS * CHUNK)
-            tile[HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS * A_LINE + e % TILE_ROWS : e % CHUNK * A_LINE + e / CHUNK] =
+            TILE(HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS * A_LINE + e % TILE_ROWS : e % CHUNK * A_LINE + e / CHUNK) =
                 next_a[j];
     }
     [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
         const uint e = me + j * THREADS;
 
         if (e < TILE_COLUMNS * CHUNK)
-            tile[B_TILE + (HAS(PRODUCT_B_BY_K) ? e % CHUNK * B_LINE + e / CHUNK
-                                               : e / TILE_COLUMNS * B_LINE + e % TILE_COLUMNS)] = next_b[j];
+            TILE(B_TILE + (HAS(PRODUCT_B_BY_K) ? e % CHUNK * B_LINE + e / CHUNK
+                                               : e / TILE_COLUMNS * B_LINE + e % TILE_COLUMNS)) = next_b[j];
     }
+}
+
+// Row or column i of the invocation at `own` of `side` in its tile: in groups of four neighbours, which are one load.
+uint position(uint i, uint own, uint side, const uint count)
+{
+    return count < 4u ? i * side + own : i / 4u * 4u * side + own * 4u + i % 4u;
 }
 
 void main()
 {
-    const uint rows = word(LINE) * word(LINES);
+    rows = word(LINE) * word(LINES);
+    columns = word(N), k_size = word(K), taps = word(TAPS), a_row = word(A_ROW), a_step = word(A_STEP);
+    b_step = word(B_STEP), b_column = word(B_COLUMN), b_tap = word(B_TAP);
     const uint row_tiles = (rows + TILE_ROWS - 1u) / TILE_ROWS, column_tiles = word(PANELS);
     const uint item = min(workgroup(), word(ITEMS) - 1u), z = item / row_tiles / column_tiles;
     const uint row_tile = HAS(PRODUCT_STRIPS_LAST) ? item / column_tiles % row_tiles : item % row_tiles;
@@ -115,7 +127,7 @@ void main()
     me = gl_LocalInvocationID.x;
     first_row = row_tile * TILE_ROWS;
     first_column = column_tile * TILE_COLUMNS;
-    panel_at = HAS(PRODUCT_PACKED) ? first_column / word(B_STEP) * word(B_PANEL) + first_column % word(B_STEP) : 0u;
+    panel_at = HAS(PRODUCT_PACKED) ? first_column / b_step * word(B_PANEL) + first_column % b_step : 0u;
     a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(BATCH_AT(3u)) * A_BYTES;
     b_base = packUint2x32(at[PUSH_OWN + 1u + (siblings ? z0 : 0u)]) + uint64_t(BATCH_AT(6u)) * B_BYTES;
 
@@ -124,8 +136,6 @@ void main()
     const bool along_rows = HAS(PRODUCT_OUT_BY_ROWS);
     const uint u = along_rows ? part % SIDE_ROWS : part / SIDE_COLUMNS;
     const uint v = along_rows ? part / SIDE_ROWS : part % SIDE_COLUMNS;
-    const uint row_step = along_rows ? SIDE_ROWS : 1u, own_row = along_rows ? u : u * ROWS;
-    const uint column_step = along_rows ? 1u : SIDE_COLUMNS, own_column = along_rows ? v * COLUMNS : v;
     uint tap = 0u, k = 0u;
     bool more;
 
@@ -136,22 +146,35 @@ void main()
         keep();
         barrier();
         k += CHUNK;
-        if (k >= word(K)) {
+        if (k >= k_size) {
             k = 0u;
             tap++;
         }
-        more = tap < word(TAPS);
+        more = tap < taps;
         if (more)
             fetch(tap, k);
         [[unroll]] for (uint s = 0u; s < STEPS; s++) {
-            const uint at_a = (slice * STEPS + s) * A_LINE + own_row;
-            const uint at_b = B_TILE + (slice * STEPS + s) * B_LINE + own_column;
+            const uint at_a = (slice * STEPS + s) * A_LINE, at_b = B_TILE + (slice * STEPS + s) * B_LINE;
             float a[ROWS], b[COLUMNS];
 
-            [[unroll]] for (uint i = 0u; i < ROWS; i++)
-                a[i] = tile[at_a + i * row_step];
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-                b[j] = tile[at_b + j * column_step];
+            if (ROWS < 4u)
+                [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                    a[i] = TILE(at_a + position(i, u, SIDE_ROWS, ROWS));
+            else
+                [[unroll]] for (uint i = 0u; i < ROWS; i += 4u) {
+                    const vec4 x = tile[(at_a + position(i, u, SIDE_ROWS, ROWS)) / 4u];
+
+                    a[i] = x.x, a[i + 1u] = x.y, a[i + 2u] = x.z, a[i + 3u] = x.w;
+                }
+            if (COLUMNS < 4u)
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                    b[j] = TILE(at_b + position(j, v, SIDE_COLUMNS, COLUMNS));
+            else
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
+                    const vec4 x = tile[(at_b + position(j, v, SIDE_COLUMNS, COLUMNS)) / 4u];
+
+                    b[j] = x.x, b[j + 1u] = x.y, b[j + 2u] = x.z, b[j + 3u] = x.w;
+                }
             [[unroll]] for (uint i = 0u; i < ROWS; i++)
                 [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
                     acc[i * COLUMNS + j] = fma(a[i], b[j], acc[i * COLUMNS + j]);
@@ -162,23 +185,23 @@ void main()
     // One row at a time goes through shared memory, where the slices meet: the epilogue is compiled ROWS times, not
     // once for each element.
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-        const uint row = first_row + own_row + i * row_step;
+        const uint row = first_row + position(i, u, SIDE_ROWS, ROWS);
 
         if (SLICES > 1u && i > 0u)
             barrier();
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-            tile[j * THREADS + me] = acc[i * COLUMNS + j];
+            TILE(j * THREADS + me) = acc[i * COLUMNS + j];
         if (SLICES > 1u)
             barrier();
         [[dont_unroll]] for (uint j = slice; j < COLUMNS; j += SLICES) {
-            const uint column = first_column + own_column + j * column_step;
+            const uint column = first_column + position(j, v, SIDE_COLUMNS, COLUMNS);
             const uint at_out = BATCH_AT(9u) + row * word(OUT_ROW) + column * word(OUT_COLUMN);
             float sum = 0.0;
 
             [[unroll]] for (uint t = 0u; t < SLICES; t++)
-                sum += tile[j * THREADS + t * SIDES + part];
+                sum += TILE(j * THREADS + t * SIDES + part);
             program_column = shift + column;
-            if (row < rows && column < word(N))
+            if (row < rows && column < columns)
                 store_out(at[out_push], at_out, program(at_out, sum * fword(ALPHA)));
         }
     }
