@@ -367,18 +367,20 @@ static void pages_are_returned(void **state)
     }
 }
 
-/* Bytes of this process that are pages of files. */
+/* Bytes of this process that are pages of files. Those of a tmpfs count as shared memory. */
 static uint64_t file_bytes(void)
 {
     FILE *file = fopen("/proc/self/status", "r");
-    unsigned long long kib = 0;
+    unsigned long long files = 0, shared = 0;
     char line[256];
 
     assert_non_null(file);
-    while (fgets(line, sizeof line, file) != NULL)
-        (void)sscanf(line, "RssFile: %llu", &kib);
+    while (fgets(line, sizeof line, file) != NULL) {
+        (void)sscanf(line, "RssFile: %llu", &files);
+        (void)sscanf(line, "RssShmem: %llu", &shared);
+    }
     (void)fclose(file);
-    return kib * 1024;
+    return (files + shared) * 1024;
 }
 
 /* The pages of the model's file that kernels for new sizes have read return, too; later runs read them again. */
