@@ -240,7 +240,8 @@ inlay_status gpu_cache_open(gpu_device *device, inlay_diag *diag);
 void gpu_cache_save(gpu_device *device);
 
 /* Cooperative matrices (gpu_matrix.c). gpu_matrix_ask() fills the features struct of the extension, for a query or
- * (want) for opening the device, and returns what to put into the pNext chain: NULL if the device lacks the extension. */
+ * (want) for opening the device, and returns what to put into the pNext chain: NULL if the device lacks the
+ * extension. */
 #define GPU_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
 enum { GPU_MATRIX_SHARED_BYTES = 32768 }; /* of shared memory, which the shader takes at most */
 typedef struct gpu_matrix_features {

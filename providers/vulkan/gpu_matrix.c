@@ -1,5 +1,5 @@
-/* Cooperative matrices: VK_KHR_cooperative_matrix, which has no definitions in Debian 12's vulkan.h (1.3.239), and which
- * Debian 12's glslang does not write. */
+/* Cooperative matrices: VK_KHR_cooperative_matrix, which has no definitions in the headers of Debian 12 (1.3.239), and
+ * which Debian 12's glslang does not write. */
 #include "inlay/check.h"
 #include "vulkan/gpu.h"
 #include <string.h>

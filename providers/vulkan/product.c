@@ -1,5 +1,5 @@
-/* Dispatches of shaders/product.comp (CPU drivers) and shaders/tiles.comp (GPUs): matrix multiplications (mat_mul.c) and
- * convolutions (conv.c). */
+/* Matrix multiplications (mat_mul.c) and convolutions (conv.c): dispatches of shaders/product.comp on CPU drivers, of
+ * shaders/tiles.comp and shaders/matrices.comp on GPUs. */
 #include "inlay/check.h"
 #include "vulkan/region.h"
 #include <math.h>
@@ -193,8 +193,8 @@ static const struct tiling *tiling_of(const struct tiling *list, size_t count, u
     for (const struct tiling *tiling = list; tiling < list + count; tiling++) {
         const double height = tiling->rows * tiling->side_rows * size,
                      width = tiling->columns * tiling->side_columns * size;
-        const double row_tiles = ceil(rows / height), tile_count = row_tiles * ceil((double)product->n / width) * batches;
-        const double time = ceil(tile_count / 128) * height * width / tiling->speed;
+        const double count_of_tiles = ceil(rows / height) * ceil((double)product->n / width) * batches;
+        const double time = ceil(count_of_tiles / 128) * height * width / tiling->speed;
 
         if (best == NULL || time < best_time) {
             best = tiling;

@@ -120,7 +120,8 @@ static const struct check checks[] = {
 };
 
 /* WITHOUT_MATRICES: a verdict, all checks pass if matrix units are not used. */
-enum { CHECKS = KIT_COUNT(checks), MATRIX_CHECK = CHECKS - 1, WITHOUT_MATRICES = CHECKS + 1, MAX_VALUES = CHECKS * (MAX_INPUTS + 1) };
+enum { CHECKS = KIT_COUNT(checks), MATRIX_CHECK = CHECKS - 1, WITHOUT_MATRICES = CHECKS + 1,
+      MAX_VALUES = CHECKS * (MAX_INPUTS + 1) };
 
 /* The checks as one region, with its memory. */
 struct self_test {

@@ -10,8 +10,6 @@
 #define SPARSE_FLOPS_PER_NS 120.0   /* of nonzero blocks, including the transposition of rows */
 #define SPARSE24_FLOPS_PER_NS 265.0 /* of 2:4 sparse matrices, zeros included */
 #define BATCHED_FLOPS_PER_NS 205.0
-#define TERMS_FLOPS_PER_NS 500.0
-#define SPLIT_PER_NS 8.0        /* elements of which the terms are made */
 #define LOOP_NS 1000.0          /* start and end of a parallel loop */
 #define START_NS 150.0          /* of a built-in kernel */
 #define FAR_BYTES_PER_NS 30.0   /* weights from memory */
