@@ -210,10 +210,8 @@ static bool attention_supports(const kit_node *node, const vulkan_operator *row,
         if (kit_input(node, i) == NULL || kit_input(node, i)->rank != 4)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "queries, keys and values must have four dimensions");
     for (uint32_t i = 0; i < (is_inlay_attention(row) ? 5 : 4); i++)
-        if (kit_input(node, i) != NULL && (i == 4 ? kit_input_dtype(node, i) != INLAY_BOOL
-                                                  : !vulkan_is_float(kit_input_dtype(node, i))))
-            return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "input %u is %s", i,
-                              inlay_dtype_name(kit_input_dtype(node, i)));
+        if (!vulkan_has_types(node, i, i == 4 ? VULKAN_BOOL : VULKAN_FLOATS, why))
+            return false;
     for (uint32_t i = 4; !is_inlay_attention(row) && i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "past keys or key lengths are not supported");

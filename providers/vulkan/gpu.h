@@ -85,7 +85,7 @@ typedef struct gpu_facts {
     bool scalar_loads; /* shuffles, and a load that is uniform in a subgroup is executed once */
     bool f16, f64;
     /* Cooperative matrices of float16 with sums in float: matrix_size x matrix_depth times matrix_depth x matrix_size.
-     * 0: none, or subgroups have several sizes. */
+     * 0: none, or subgroups have several sizes, or a workgroup is too small. */
     uint32_t matrix_size, matrix_depth;
     const char *missing_feature; /* a feature that the shaders require; NULL: none is missing */
     uint8_t pipeline_uuid[VK_UUID_SIZE];
@@ -243,7 +243,8 @@ void gpu_cache_save(gpu_device *device);
  * (want) for opening the device, and returns what to put into the pNext chain: NULL if the device lacks the
  * extension. */
 #define GPU_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
-enum { GPU_MATRIX_SHARED_BYTES = 32768 }; /* of shared memory, which the shader takes at most */
+/* What the shader takes at most: shared memory, and subgroups of a workgroup. */
+enum { GPU_MATRIX_SHARED_BYTES = 32768, GPU_MATRIX_SUBGROUPS = 8 };
 typedef struct gpu_matrix_features {
     VkBaseOutStructure base;
     uint64_t rest;
@@ -253,7 +254,7 @@ void *gpu_matrix_ask(const gpu_functions *vk, VkPhysicalDevice device, bool want
 void gpu_matrix_find(const gpu_functions *vk, VkInstance instance, const gpu_matrix_features *features,
                      gpu_facts *facts);
 /* Converts a shader from SPV_NV_cooperative_matrix to SPV_KHR_cooperative_matrix: *out has room for `count` +
- * GPU_MATRIX_WORDS words. Returns the number of words. A shader without matrices only gains three ids. */
+ * GPU_MATRIX_WORDS words. Returns the number of words. */
 enum { GPU_MATRIX_WORDS = 15 };
 uint32_t gpu_matrix_convert(const uint32_t *words, uint32_t count, uint32_t *out);
 

@@ -95,8 +95,8 @@ void gpu_describe(const gpu_facts *facts, char *out, size_t bytes)
     (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s%s, Vulkan %u.%u)", facts->name,
                    kinds[facts->type].name, (double)facts->memory_bytes / (1u << 30),
                    facts->unified ? " shared with the CPU" : "", facts->subgroup, facts->f16 ? ", f16" : "",
-                   facts->matrix_size > 0 ? ", matrices" : "",
-                   VK_API_VERSION_MAJOR(facts->api_version), VK_API_VERSION_MINOR(facts->api_version));
+                   facts->matrix_size > 0 ? ", matrices" : "", VK_API_VERSION_MAJOR(facts->api_version),
+                   VK_API_VERSION_MINOR(facts->api_version));
 }
 
 static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *facts)
@@ -164,19 +164,19 @@ static void read_facts(gpu_functions *vk, VkInstance instance, VkPhysicalDevice 
     note_cpu(facts, &more, subgroup.supportedOperations, sizes.minSubgroupSize == sizes.maxSubgroupSize);
     facts->f16 = have12.shaderFloat16 == VK_TRUE;
     facts->f64 = have.features.shaderFloat64 == VK_TRUE;
-    facts->missing_feature = facts->api_version < VK_API_VERSION_1_2 ? "Vulkan 1.2"
-                             : !have12.timelineSemaphore             ? "timeline semaphores"
-                             : !have12.bufferDeviceAddress           ? "buffer device addresses"
-                             : !have.features.shaderInt64            ? "64-bit integers in shaders"
-                             : !have12.storageBuffer8BitAccess || !have11.storageBuffer16BitAccess
-                                 ? "8-bit and 16-bit storage"
-                             : properties.properties.limits.maxComputeWorkGroupInvocations < 256
-                                 ? "256 invocations in a workgroup"
-                             : !more.shaderSignedZeroInfNanPreserveFloat32 ? "preservation of infinity and NaN"
-                                                                           : NULL;
+    facts->missing_feature =
+        facts->api_version < VK_API_VERSION_1_2                               ? "Vulkan 1.2"
+        : !have12.timelineSemaphore                                           ? "timeline semaphores"
+        : !have12.bufferDeviceAddress                                         ? "buffer device addresses"
+        : !have.features.shaderInt64                                          ? "64-bit integers in shaders"
+        : !have12.storageBuffer8BitAccess || !have11.storageBuffer16BitAccess ? "8-bit and 16-bit storage"
+        : properties.properties.limits.maxComputeWorkGroupInvocations < 256   ? "256 invocations in a workgroup"
+        : !more.shaderSignedZeroInfNanPreserveFloat32                         ? "preservation of infinity and NaN"
+                                                                              : NULL;
     if (facts->api_version >= VK_API_VERSION_1_3 && have12.shaderFloat16 && have12.vulkanMemoryModel &&
         have12.vulkanMemoryModelDeviceScope && sizes.minSubgroupSize == sizes.maxSubgroupSize &&
-        facts->max_shared_bytes >= GPU_MATRIX_SHARED_BYTES)
+        facts->max_shared_bytes >= GPU_MATRIX_SHARED_BYTES &&
+        GPU_MATRIX_SUBGROUPS * facts->subgroup <= properties.properties.limits.maxComputeWorkGroupInvocations)
         gpu_matrix_find(vk, instance, &matrices, facts);
     read_memory(vk, device, facts);
 }

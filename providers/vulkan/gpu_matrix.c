@@ -13,8 +13,8 @@ typedef struct matrix_features {
 typedef struct matrix_properties {
     VkStructureType type; /* 1000506001 */
     void *next;
-    uint32_t m, n, k;
-    int32_t a, b, c, result; /* VkComponentTypeKHR */
+    uint32_t rows, columns, depth;
+    int32_t type_of_a, type_of_b, type_of_c, result_type; /* VkComponentTypeKHR */
     VkBool32 saturating;
     int32_t scope; /* VkScopeKHR */
 } matrix_properties;
@@ -51,8 +51,7 @@ void gpu_matrix_find(const gpu_functions *vk, VkInstance instance, const gpu_mat
 {
     matrix_properties list[MAX_PROPERTIES];
     uint32_t count = MAX_PROPERTIES;
-    PFN_vkVoidFunction entry =
-        vk->GetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    PFN_vkVoidFunction entry = vk->GetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     get_properties_fn get_properties;
     matrix_features have;
 
@@ -64,13 +63,18 @@ void gpu_matrix_find(const gpu_functions *vk, VkInstance instance, const gpu_mat
         list[i] = (matrix_properties){ .type = (VkStructureType)PROPERTIES };
     if (get_properties(facts->physical, &count, list) < VK_SUCCESS)
         return;
-    for (uint32_t i = 0; i < count; i++)
-        if (list[i].a == FLOAT16 && list[i].b == FLOAT16 && list[i].c == FLOAT32 && list[i].result == FLOAT32 &&
-            list[i].scope == SUBGROUP_SCOPE && list[i].m == list[i].n && list[i].m <= 16 && list[i].m % 8 == 0 &&
-            list[i].k % 8 == 0 && list[i].m > facts->matrix_size) {
-            facts->matrix_size = list[i].m;
-            facts->matrix_depth = list[i].k;
+    for (uint32_t i = 0; i < count; i++) {
+        const matrix_properties *found = &list[i];
+
+        /* GPU_MATRIX_SHARED_BYTES holds for sizes up to 16, and units of eight elements divide them. */
+        if (found->type_of_a == FLOAT16 && found->type_of_b == FLOAT16 && found->type_of_c == FLOAT32 &&
+            found->result_type == FLOAT32 && found->scope == SUBGROUP_SCOPE && found->rows == found->columns &&
+            found->rows <= 16 && found->rows % 8 == 0 && found->depth <= 16 && found->depth % 8 == 0 &&
+            found->rows > facts->matrix_size) {
+            facts->matrix_size = found->rows;
+            facts->matrix_depth = found->depth;
         }
+    }
 }
 
 /* SPIR-V, by number: SPV_NV_cooperative_matrix and SPV_KHR_cooperative_matrix. */
@@ -157,8 +161,8 @@ uint32_t gpu_matrix_convert(const uint32_t *words, uint32_t count, uint32_t *out
         if (op == NV_TYPE && !has_numbers) {
             out[1] = 0x10600; /* subgroups are full from SPIR-V 1.6 on */
             for (uint32_t number = 0; number < 3; number++, used += 4)
-                memcpy(&out[used], (const uint32_t[]){ 4u << 16 | SPV_CONSTANT, ids.uint_type, ids.numbers + number,
-                                                       number },
+                memcpy(&out[used],
+                       (const uint32_t[]){ 4u << 16 | SPV_CONSTANT, ids.uint_type, ids.numbers + number, number },
                        4 * sizeof *out);
             has_numbers = true;
             to = &out[used];

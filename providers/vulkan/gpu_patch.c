@@ -174,7 +174,10 @@ inlay_status gpu_patch_shader(const gpu_pipeline_key *key, uint32_t **out, uint3
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a shader");
         goto done;
     }
-    module.count = gpu_matrix_convert(from, module.count, module.words);
+    if (key->shader == SHADER_matrices)
+        module.count = gpu_matrix_convert(from, module.count, module.words);
+    else
+        memcpy(module.words, from, shaders[key->shader].bytes);
     module.replacement_of = tables;
     module.literal_at = tables + bound;
     module.known = tables + 2 * (size_t)bound;

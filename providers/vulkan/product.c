@@ -228,11 +228,14 @@ static uint32_t wide_flags(const vulkan_product *product, uint32_t how)
     const int64_t a[] = { a_by_rows ? rows : product->k, a_by_rows ? product->a_step : product->a_row,
                           product->a_batch[0],           product->a_batch[1],
                           product->a_batch[2],           (int64_t)(product->a.place.offset / 2) };
-    const int64_t b[] = { b_by_k ? product->k : product->n, b_by_k ? product->b_column : product->b_step,
-                          product->b_batch[0],              product->b_batch[1],
-                          product->b_batch[2],              (int64_t)(product->b.place.offset / 2) };
-    const bool a_wide = !product->windows && (a_by_rows ? product->a_row : product->a_step) == 1 &&
-                        are_multiples_of_8(a, KIT_COUNT(a));
+    const int64_t b[] = { b_by_k ? product->k : product->n,
+                          b_by_k ? product->b_column : product->b_step,
+                          product->b_batch[0],
+                          product->b_batch[1],
+                          product->b_batch[2],
+                          (int64_t)(product->b.place.offset / 2) };
+    const bool a_wide =
+        !product->windows && (a_by_rows ? product->a_row : product->a_step) == 1 && are_multiples_of_8(a, KIT_COUNT(a));
     const bool b_wide =
         product->packed || ((b_by_k ? product->b_step : product->b_column) == 1 && are_multiples_of_8(b, KIT_COUNT(b)));
 
@@ -245,17 +248,17 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
     const gpu_facts *facts = &build->device->facts;
     const bool with_matrices = dispatch->shader == SHADER_matrices;
     const uint32_t size = with_matrices ? facts->matrix_size : 1;
-    const struct tiling *tiling = with_matrices ? tiling_of(matrices, KIT_COUNT(matrices), size, product)
-                                                : tiling_of(tiles, KIT_COUNT(tiles), size, product);
+    const struct tiling *tiling = tiling_of(with_matrices ? matrices : tiles,
+                                            with_matrices ? KIT_COUNT(matrices) : KIT_COUNT(tiles), size, product);
     const int64_t height = tiling->rows * tiling->side_rows * size,
                   width = tiling->columns * tiling->side_columns * size;
-    const uint32_t how = common_flags(product) |
-                         (product->windows || product->a_step != 1 ? PRODUCT_A_BY_ROWS : 0) |
+    const uint32_t how = common_flags(product) | (product->windows || product->a_step != 1 ? PRODUCT_A_BY_ROWS : 0) |
                          (product->b_column != 1 ? PRODUCT_B_BY_K : 0) |
                          (product->out_column != 1 ? PRODUCT_OUT_BY_ROWS : 0);
     const uint32_t invocations = tiling->side_rows * tiling->side_columns * tiling->slices;
 
     INLAY_CHECK(vulkan_panel_width(facts) % (uint32_t)width == 0);
+    INLAY_CHECK(!with_matrices || invocations <= GPU_MATRIX_SUBGROUPS);
     VULKAN_SET_CONSTANTS(dispatch, tiling->rows, tiling->columns, tiling->side_rows,
                          with_matrices ? how | wide_flags(product, how) : how,
                          with_matrices ? size : vulkan_size_of(product->a.dtype),

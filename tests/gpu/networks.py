@@ -156,7 +156,8 @@ def vit(folder, dtype, layers=12, width=768, heads=12):
 
 def conv(g, x, c, n, kernel, stride=1, group=1):
     w = g.weights(n, c // group, kernel, kernel, fan_in=c // group * kernel * kernel / 1.6)
-    return g.add('Conv', x, w, g.constant(0.02 * g.random(n)), strides=[stride] * 2, pads=[kernel // 2] * 4, group=group)
+    return g.add('Conv', x, w, g.constant(0.02 * g.random(n)), strides=[stride] * 2, pads=[kernel // 2] * 4,
+                 group=group)
 
 
 def resnet50(folder, dtype, batch=1):

@@ -108,6 +108,43 @@ static void convolutions(void **state)
     VULKAN_CASE_ROWS(rows, 13, 0);
 }
 
+/* Multiplications of float16, which use matrix units where a device has them. The elements are integers, so that the
+ * results are exact. */
+static void halves(void **state)
+{
+    static const int sizes[][3] = { { 9, 3, 5 },    { 16, 16, 16 },   { 67, 70, 35 },
+                                    { 64, 24, 40 }, { 200, 72, 136 }, { 130, 17, 260 } };
+    static const vulkan_case_row rows[] = {
+        { "MatMul", "x : 2,3,40,24\nw : 3,24,16\na = Floor(x)\nb = Floor(w)\nh = Cast(a) to=10\ng = Cast(b) to=10\n"
+                    "m = MatMul(h, g)\ny = Cast(m) to=1\n-> y" },
+        { "MatMul", "x : 2,24,40\na = Floor(x)\nh = Cast(a) to=10\nt = Transpose(h) perm=0,2,1\nm = MatMul(t, h)\n"
+                    "y = Cast(m) to=1\n-> y" },
+        { "MatMul", "x : 20,16\na = [16,24]\nb = [16,24]\nc = Floor(a)\nd = Floor(b)\ne = Cast(c) to=10\n"
+                    "f = Cast(d) to=10\ng = Floor(x)\nh = Cast(g) to=10\np = MatMul(h, e)\nq = MatMul(h, f)\n"
+                    "y = Cast(p) to=1\nz = Cast(q) to=1\n-> y, z" },
+        { "Conv", "x : 2,5,8,8\nw = [9,5,1,1]\na = Floor(x)\nb = Floor(w)\nh = Cast(a) to=10\ng = Cast(b) to=10\n"
+                  "m = Conv(h, g)\nr = Relu(m)\ny = Cast(r) to=1\n-> y" },
+        { "Conv", "x : 2,6,9,7\nw = [10,3,3,3]\na = Floor(x)\nb = Floor(w)\nh = Cast(a) to=10\ng = Cast(b) to=10\n"
+                  "m = Conv(h, g) pads=1,1,1,1 strides=2,1 group=2\ny = Cast(m) to=1\n-> y" },
+    };
+    char script[320];
+
+    (void)state;
+    VULKAN_CASE_ROWS(rows, 13, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int form = 0; form < 4; form++) {
+            const int m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+            const bool transposed = (form & 1) != 0, constant = (form & 2) != 0;
+
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d\nw %s %d,%d%s\na = Floor(x)\nb = Floor(w)\nh = Cast(a) to=10\ng = Cast(b) to=10\n"
+                           "m = Gemm(h, g) transB=%d\ny = Cast(m) to=1\n-> y",
+                           m, k, constant ? "= [" : ":", transposed ? n : k, transposed ? k : n, constant ? "]" : "",
+                           transposed);
+            vulkan_case_expect(script, 13, "Gemm", 0);
+        }
+}
+
 static void reductions(void **state)
 {
     static const char *const ops[] = { "ReduceMean", "ReduceMax", "ReduceMin",       "ReduceProd",
@@ -279,9 +316,10 @@ static void indexes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),   cmocka_unit_test(batches), cmocka_unit_test(convolutions),
-        cmocka_unit_test(reductions), cmocka_unit_test(rows),    cmocka_unit_test(attention),
-        cmocka_unit_test(moves),      cmocka_unit_test(indexes), cmocka_unit_test(long_sums),
+        cmocka_unit_test(products),  cmocka_unit_test(batches),    cmocka_unit_test(convolutions),
+        cmocka_unit_test(halves),    cmocka_unit_test(reductions), cmocka_unit_test(rows),
+        cmocka_unit_test(attention), cmocka_unit_test(moves),      cmocka_unit_test(indexes),
+        cmocka_unit_test(long_sums),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

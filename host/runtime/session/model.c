@@ -331,8 +331,8 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
                         .diag = diag,
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     inlay_status status = INLAY_OK;
-    const bool prefers_gpu = session->env.provider_count > 0 &&
-                             session->providers[0].table->device_kind == INLAY_DEVICE_GPU;
+    /* Real GPUs multiply float16 faster than float32. */
+    const bool prefers_gpu = session->env.provider_count > 0 && session->open[0]->device->kind == INLAY_DEVICE_GPU;
 
     for (uint32_t i = 0; i < session->env.provider_count; i++) {
         if (program_has_integers(&session->providers[i])) {
@@ -341,7 +341,7 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
         }
         passes.keeps_weights |= program_has_weights(&session->providers[i]);
     }
-    passes.widens_halves = passes.widens_halves && !prefers_gpu; /* GPUs multiply halves faster than floats */
+    passes.widens_halves &= !prefers_gpu;
     passes.offers_sparse = session->keeps_sparse ? program_offers_sparse : NULL;
     passes.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
     passes.float_activations = options_int(options, OPTION_float_activations) != 0;

@@ -5,10 +5,10 @@
 #extension GL_NV_cooperative_matrix : require // gpu_matrix.c turns it into VK_KHR_cooperative_matrix
 #include "program.glsl"
 
-// The products of tiles.comp for float16 on cooperative matrices: products of SIZE x DEPTH by DEPTH x SIZE elements, which
-// a subgroup computes together, with sums in float. A subgroup has ROWS x COLUMNS of them, a workgroup SIDE_ROWS x
-// SIDE_COLUMNS subgroups, and SLICES times as many that divide the k of a chunk. Shared memory has the tiles in units of
-// eight elements along the axis in which they are contiguous in device memory.
+// The multiplications of tiles.comp for float16, on cooperative matrices: a subgroup multiplies SIZE x DEPTH by DEPTH x
+// SIZE elements at once, with sums in float. A subgroup has ROWS x COLUMNS such results, a workgroup SIDE_ROWS x
+// SIDE_COLUMNS subgroups, and SLICES times as many that divide the k of a chunk. Shared memory has the tiles in units
+// of eight elements along the axis in which they are contiguous in device memory.
 layout(constant_id = ID_OWN) const uint ROWS = 4u;
 layout(constant_id = ID_OWN + 1) const uint COLUMNS = 2u;
 layout(constant_id = ID_OWN + 2) const uint SIDE_ROWS = 2u;
@@ -40,37 +40,12 @@ const uint B_LOADS = (B_UNITS * B_LINES + THREADS - 1u) / THREADS;
 shared uvec4 tile_a[A_LINES * A_PITCH], tile_b[B_LINES * B_PITCH];
 shared float results[SIDES * SLICES * SIZE * SIZE];
 
+#include "workgroup.glsl"
+
 uvec4 next_a[A_LOADS], next_b[B_LOADS];
-uint me, first_row, first_column, panel_at;
-// Copies of parameters, which compilers may not keep in registers across barriers.
-uint rows, columns, k_size, taps, a_row, a_step, b_step, b_column, b_tap;
-uint64_t a_base, b_base;
-uint row_at[8]; // elements from a_base to the rows of this invocation's unit of A
+uint me;
+uint row_at[8]; // elements from a_base to the rows of this invocation's unit of A, if units go along rows
 bool inside[8]; // the row has an element at this tap
-
-// Sets row_at and inside. Only if units of A go along rows: an invocation then loads the same rows of each line.
-void place_rows(uint tap)
-{
-    const uint kx = tap % word(WINDOW + 2u), ky = tap / word(WINDOW + 2u) % word(WINDOW + 1u),
-               kz = tap / word(WINDOW + 2u) / word(WINDOW + 1u);
-
-    [[unroll]] for (uint i = 0u; i < 8u; i++) {
-        const uint row = min(first_row + me % A_UNITS * 8u + i, rows - 1u);
-
-        inside[i] = true;
-        row_at[i] = row * a_row;
-        if (HAS(PRODUCT_WINDOWS)) {
-            const uint line = row / word(LINE), oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
-            const int x = int(row % word(LINE) * word(STRIDE + 2u) + kx * word(DILATION + 2u)) - iword(PAD_BEGIN + 2u);
-            const int y = int(oy * word(STRIDE + 1u) + ky * word(DILATION + 1u)) - iword(PAD_BEGIN + 1u);
-            const int z = int(oz * word(STRIDE) + kz * word(DILATION)) - iword(PAD_BEGIN);
-
-            inside[i] = x >= 0 && x < iword(IN_SIZE + 2u) && y >= 0 && y < iword(IN_SIZE + 1u) && z >= 0 &&
-                        z < iword(IN_SIZE);
-            row_at[i] = inside[i] ? uint((z * iword(IN_SIZE + 1u) + y) * iword(IN_SIZE + 2u) + x) : 0u;
-        }
-    }
-}
 
 uint packed_pair(float x, float y) { return packFloat2x16(f16vec2(float16_t(x), float16_t(y))); }
 uvec4 packed_unit(float x[8])
@@ -123,8 +98,7 @@ uvec4 unit_of_b(uint j, uint tap, uint k)
 
         x[i] = 0.0;
         if (!B_BY_K || s + i < k_size)
-            x[i] = load_b(unpackUint2x32(b_base),
-                          base + (s + (B_BY_K ? i : 0u)) * b_step + c * b_column);
+            x[i] = load_b(unpackUint2x32(b_base), base + (s + (B_BY_K ? i : 0u)) * b_step + c * b_column);
     }
     return packed_unit(x);
 }
@@ -132,7 +106,8 @@ uvec4 unit_of_b(uint j, uint tap, uint k)
 void fetch(uint tap, uint k)
 {
     if (A_BY_ROWS && !HAS(PRODUCT_A_WIDE) && k == 0u)
-        place_rows(tap);
+        [[unroll]] for (uint i = 0u; i < 8u; i++)
+            inside[i] = find_row(min(first_row + me % A_UNITS * 8u + i, rows - 1u), tap, row_at[i]);
     [[unroll]] for (uint j = 0u; j < A_LOADS; j++)
         next_a[j] = unit_of_a(j, k);
     [[unroll]] for (uint j = 0u; j < B_LOADS; j++)
@@ -157,26 +132,8 @@ void keep()
 
 void main()
 {
-    rows = word(LINE) * word(LINES);
-    columns = word(N), k_size = word(K), taps = word(TAPS), a_row = word(A_ROW), a_step = word(A_STEP);
-    b_step = word(B_STEP), b_column = word(B_COLUMN), b_tap = word(B_TAP);
-    const uint row_tiles = (rows + TILE_ROWS - 1u) / TILE_ROWS, column_tiles = word(PANELS);
-    const uint item = min(workgroup(), word(ITEMS) - 1u), z = item / row_tiles / column_tiles;
-    const uint row_tile = HAS(PRODUCT_STRIPS_LAST) ? item / column_tiles % row_tiles : item % row_tiles;
-    const uint column_tile = HAS(PRODUCT_STRIPS_LAST) ? item % column_tiles : item / row_tiles % column_tiles;
-    BATCHES(BATCH)
-    const uint shift = z2 * word(GROUP); // column offset: the groups before this one
-    const bool siblings = HAS(PRODUCT_SIBLINGS);
-    const uint out_push = siblings && z0 != 0u ? PUSH_OWN + 3u + z0 : PUSH_OUT;
-
-    if (siblings)
-        input_shift = z0 * word(INPUTS);
+    find_tile();
     me = gl_LocalInvocationID.x;
-    first_row = row_tile * TILE_ROWS;
-    first_column = column_tile * TILE_COLUMNS;
-    panel_at = HAS(PRODUCT_PACKED) ? first_column / b_step * word(B_PANEL) + first_column % b_step : 0u;
-    a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(BATCH_AT(3u)) * A_BYTES;
-    b_base = packUint2x32(at[PUSH_OWN + 1u + (siblings ? z0 : 0u)]) + uint64_t(BATCH_AT(6u)) * B_BYTES;
 
     const uint group = me / SUBGROUP, lane = me % SUBGROUP, part = group % SIDES, slice = group / SIDES;
     const uint own_row = part / SIDE_COLUMNS * ROWS * SIZE, own_column = part % SIDE_COLUMNS * COLUMNS * SIZE;
@@ -239,14 +196,11 @@ void main()
             const bool along_rows = HAS(PRODUCT_OUT_BY_ROWS);
             const uint row = first_row + own_row + m / COLUMNS * SIZE + (along_rows ? e % SIZE : e / SIZE);
             const uint column = first_column + own_column + m % COLUMNS * SIZE + (along_rows ? e / SIZE : e % SIZE);
-            const uint at_out = BATCH_AT(9u) + row * word(OUT_ROW) + column * word(OUT_COLUMN);
             float sum = 0.0;
 
             [[unroll]] for (uint t = 0u; t < SLICES; t++)
                 sum += results[(t * SIDES + part) * SIZE * SIZE + e];
-            program_column = shift + column;
-            if (row < rows && column < columns)
-                store_out(at[out_push], at_out, program(at_out, sum * fword(ALPHA)));
+            finish_sum(row, column, sum);
         }
     }
 }

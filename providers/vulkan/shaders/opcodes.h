@@ -85,13 +85,13 @@
 #define PRODUCT_SUBGROUPS 16u    /* LANES is the size of subgroups */
 #define PRODUCT_TAIL 32u         /* the last panel has columns beyond the result */
 #define PRODUCT_LOOPED 64u       /* the epilogue is long and runs in a loop over the elements of a tile */
+#define PRODUCT_SIBLINGS 128u    /* each of the first batches has its own B, inputs and result */
 #define PRODUCT_STRIPS_LAST 256u /* all columns of a strip before the next strip */
 #define PRODUCT_A_BY_ROWS 512u   /* neighbouring rows of A are contiguous */
 #define PRODUCT_B_BY_K 1024u     /* neighbouring k of B are contiguous */
 #define PRODUCT_OUT_BY_ROWS 2048u
-#define PRODUCT_A_WIDE 4096u /* eight neighbouring elements of A are aligned, and inside or outside together */
+#define PRODUCT_A_WIDE 4096u /* eight neighbouring elements of A are aligned, and exist or not together */
 #define PRODUCT_B_WIDE 8192u
-#define PRODUCT_SIBLINGS 128u    /* each of the first batches has its own B, inputs and result */
 
 /* Pools, and depthwise convolution. */
 #define POOL_MAX 0u

@@ -28,44 +28,27 @@ const uint B_LOADS = (TILE_COLUMNS * CHUNK + THREADS - 1u) / THREADS;
 shared vec4 tile[CHUNK * (A_LINE + B_LINE) / 4u];
 #define TILE(i) tile[(i) / 4u][(i) % 4u]
 
+#include "workgroup.glsl"
+
 float acc[ROWS * COLUMNS], next_a[A_LOADS], next_b[B_LOADS];
-uint me, first_row, first_column, panel_at;
-// Copies of parameters, which compilers may not keep in registers across barriers.
-uint rows, columns, k_size, taps, a_row, a_step, b_step, b_column, b_tap;
-uint64_t a_base, b_base, row_at;
-bool inside = true; // the row of this invocation has an element at this tap
-
-// Sets the address of the row whose elements this invocation loads. Only if the loads go along rows.
-void place_row(uint tap)
-{
-    const uint row = min(first_row + me % TILE_ROWS, rows - 1u);
-
-    if (HAS(PRODUCT_WINDOWS)) {
-        const uint line = row / word(LINE), oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
-        const uint kx = tap % word(WINDOW + 2u), ky = tap / word(WINDOW + 2u) % word(WINDOW + 1u),
-                   kz = tap / word(WINDOW + 2u) / word(WINDOW + 1u);
-        const int x = int(row % word(LINE) * word(STRIDE + 2u) + kx * word(DILATION + 2u)) - iword(PAD_BEGIN + 2u);
-        const int y = int(oy * word(STRIDE + 1u) + ky * word(DILATION + 1u)) - iword(PAD_BEGIN + 1u);
-        const int z = int(oz * word(STRIDE) + kz * word(DILATION)) - iword(PAD_BEGIN);
-
-        inside = x >= 0 && x < iword(IN_SIZE + 2u) && y >= 0 && y < iword(IN_SIZE + 1u) && z >= 0 && z < iword(IN_SIZE);
-        row_at = a_base + (inside ? uint64_t((z * iword(IN_SIZE + 1u) + y) * iword(IN_SIZE + 2u) + x) * A_BYTES : 0ul);
-    } else {
-        row_at = a_base + uint64_t(row * a_row) * A_BYTES;
-    }
-}
+uint me;
+uint64_t row_at;    // address of the row of A whose elements this invocation loads, if loads go along rows
+bool inside = true; // that row has an element at this tap
 
 // Loads elements k to k + CHUNK of a tap; those beyond K are 0.
 void fetch(uint tap, uint k)
 {
-    if (HAS(PRODUCT_A_BY_ROWS) && k == 0u)
-        place_row(tap);
+    if (HAS(PRODUCT_A_BY_ROWS) && k == 0u) {
+        uint at_row;
+
+        inside = find_row(min(first_row + me % TILE_ROWS, rows - 1u), tap, at_row);
+        row_at = a_base + uint64_t(at_row) * A_BYTES;
+    }
     [[unroll]] for (uint j = 0u; j < A_LOADS; j++) {
         const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS : e % CHUNK);
         const uint64_t row = HAS(PRODUCT_A_BY_ROWS)
                                  ? row_at
-                                 : a_base + uint64_t(min(first_row + e / CHUNK, rows - 1u) *
-                                                     a_row) * A_BYTES;
+                                 : a_base + uint64_t(min(first_row + e / CHUNK, rows - 1u) * a_row) * A_BYTES;
 
         next_a[j] = 0.0;
         if (s < k_size && e < TILE_ROWS * CHUNK && (!HAS(PRODUCT_PADDED) || inside))
@@ -110,27 +93,8 @@ uint position(uint i, uint own, uint side, const uint count)
 
 void main()
 {
-    rows = word(LINE) * word(LINES);
-    columns = word(N), k_size = word(K), taps = word(TAPS), a_row = word(A_ROW), a_step = word(A_STEP);
-    b_step = word(B_STEP), b_column = word(B_COLUMN), b_tap = word(B_TAP);
-    const uint row_tiles = (rows + TILE_ROWS - 1u) / TILE_ROWS, column_tiles = word(PANELS);
-    const uint item = min(workgroup(), word(ITEMS) - 1u), z = item / row_tiles / column_tiles;
-    const uint row_tile = HAS(PRODUCT_STRIPS_LAST) ? item / column_tiles % row_tiles : item % row_tiles;
-    const uint column_tile = HAS(PRODUCT_STRIPS_LAST) ? item % column_tiles : item / row_tiles % column_tiles;
-    BATCHES(BATCH)
-    const uint shift = z2 * word(GROUP); // column offset: the groups before this one
-    const bool siblings = HAS(PRODUCT_SIBLINGS);
-    const uint out_push = siblings && z0 != 0u ? PUSH_OWN + 3u + z0 : PUSH_OUT;
-
-    if (siblings)
-        input_shift = z0 * word(INPUTS);
+    find_tile();
     me = gl_LocalInvocationID.x;
-    first_row = row_tile * TILE_ROWS;
-    first_column = column_tile * TILE_COLUMNS;
-    panel_at = HAS(PRODUCT_PACKED) ? first_column / b_step * word(B_PANEL) + first_column % b_step : 0u;
-    a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(BATCH_AT(3u)) * A_BYTES;
-    b_base = packUint2x32(at[PUSH_OWN + 1u + (siblings ? z0 : 0u)]) + uint64_t(BATCH_AT(6u)) * B_BYTES;
-
     // Neighbours write neighbouring elements.
     const uint part = me % SIDES, slice = me / SIDES;
     const bool along_rows = HAS(PRODUCT_OUT_BY_ROWS);
@@ -195,14 +159,11 @@ void main()
             barrier();
         [[dont_unroll]] for (uint j = slice; j < COLUMNS; j += SLICES) {
             const uint column = first_column + position(j, v, SIDE_COLUMNS, COLUMNS);
-            const uint at_out = BATCH_AT(9u) + row * word(OUT_ROW) + column * word(OUT_COLUMN);
             float sum = 0.0;
 
             [[unroll]] for (uint t = 0u; t < SLICES; t++)
                 sum += TILE(j * THREADS + t * SIDES + part);
-            program_column = shift + column;
-            if (row < rows && column < columns)
-                store_out(at[out_push], at_out, program(at_out, sum * fword(ALPHA)));
+            finish_sum(row, column, sum);
         }
     }
 }
