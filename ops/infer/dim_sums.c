@@ -204,6 +204,12 @@ static const char *read_term(const char *at, struct term *out)
     }
 }
 
+/* A model may call a dimension "7": that is a name, and its size may be another number. */
+static bool has_names(const struct sum *sum)
+{
+    return sum->count > 1 || (sum->count == 1 && sum->terms[0].count > 0);
+}
+
 bool sum_read(const char *at, struct sum *out)
 {
     int64_t sign = 1;
@@ -223,7 +229,7 @@ bool sum_read(const char *at, struct sum *out)
         if (!sum_add(out, &term))
             return false;
         if (*at == '\0')
-            return true;
+            return has_names(out);
         if (strncmp(at, " + ", 3) != 0 && strncmp(at, " - ", 3) != 0)
             return false;
         sign = at[1] == '+' ? 1 : -1;
@@ -259,7 +265,7 @@ bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name
 
 int64_t sum_value(const struct sum *sum)
 {
-    if (sum->count > 1 || (sum->count == 1 && sum->terms[0].count > 0))
+    if (has_names(sum))
         return -1;
     return sum->count == 0 ? 0 : sum->terms[0].factor < 0 ? -1 : sum->terms[0].factor;
 }

@@ -40,7 +40,7 @@ bool term_divide(const struct term *a, const struct term *b, struct term *out);
 void text_append(dim_text *text, const char *data, size_t bytes);
 void text_append_string(dim_text *text, const char *data);
 void text_append_sum(dim_text *text, const struct sum *sum);
-/* Parses a sum; its atoms point into the text. False if the text is not a sum. */
+/* Parses a sum; its atoms point into the text. False if the text is not a sum, or if it names nothing, as "7". */
 bool sum_read(const char *at, struct sum *out);
 /* Parses a sum and replaces names by their sizes. size() returns the size of a name, or a negative number if the name
  * stays. False if the text is not a sum, or if a number overflows. */

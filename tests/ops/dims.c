@@ -155,6 +155,10 @@ static void test_texts(void **state)
     TEXT(dim_add(&tools, odd, one), "[a b] + 1");
     TEXT(dim_sub(&tools, dim_add(&tools, odd, one), one), "a b");
     TEXT(dim_sub(&tools, symbol("past + 1"), one), "past");
+    TEXT(dim_add(&tools, symbol("7"), symbol("7")), "2*[7]"); /* names of dimensions, not sizes */
+    TEXT(dim_mul(&tools, symbol("0"), dim_fixed(3)), "3*[0]");
+    TEXT(dim_sub(&tools, dim_add(&tools, symbol("-1"), one), one), "-1");
+    TEXT(dim_add(&tools, symbol("2 + 3"), one), "[2 + 3] + 1");
     for (int i = 0; i < 5; i++) /* five layers of stride 2 */
         strided = dim_add(&tools, dim_div(&tools, dim_sub(&tools, strided, one), dim_fixed(2)), one);
     TEXT(strided, "floor((H + 31)/32)");

@@ -336,12 +336,28 @@ static bool is_of_file(const struct graph *graph, uint32_t symbol)
     return false;
 }
 
+/* Does the file declare a shape that can be the real one? A wrong declaration counts as none, as in ONNX Runtime. */
+static bool is_declared(const graph_value *value)
+{
+    if (!value->declared || value->declared_rank == INLAY_RANK_UNKNOWN)
+        return false;
+    if (value->info.rank == INLAY_RANK_UNKNOWN)
+        return true;
+    if (value->info.rank != value->declared_rank)
+        return false;
+    for (uint32_t d = 0; d < value->declared_rank; d++)
+        if (value->declared_dims[d].kind == INLAY_DIM_FIXED && value->info.dims[d].kind == INLAY_DIM_FIXED &&
+            value->declared_dims[d].value != value->info.dims[d].value)
+            return false;
+    return true;
+}
+
 /* Axis d of a declared shape. As in ONNX Runtime, a size that inference found replaces a name, and the name of an
  * input's axis replaces nothing but an axis without a name. */
 static inlay_dim declared_dim(const struct graph *graph, const graph_value *value, uint32_t rank, uint32_t d)
 {
     const inlay_dim none = { .kind = INLAY_DIM_UNKNOWN };
-    const inlay_dim declared = value->declared && value->declared_rank == rank ? value->declared_dims[d] : none;
+    const inlay_dim declared = is_declared(value) ? value->declared_dims[d] : none;
     const inlay_dim inferred = value->info.rank == rank ? value->info.dims[d] : none;
 
     if (declared.kind == INLAY_DIM_FIXED || inferred.kind == INLAY_DIM_FIXED)
@@ -380,7 +396,7 @@ static inlay_status describe(inlay_session *session, const uint32_t *values, uin
     *out_list = list;
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         const graph_value *value = &graph->values[values[i]];
-        const bool has_declared = value->declared && value->declared_rank != INLAY_RANK_UNKNOWN;
+        const bool has_declared = is_declared(value);
         /* If no shape can be inferred before the run, report the declared one, and the other way round. */
         const bool use_declared = value->info.rank == INLAY_RANK_UNKNOWN && has_declared;
         const uint32_t rank = use_declared ? value->declared_rank : value->info.rank;
