@@ -47,6 +47,14 @@ static void report(const char *keyword, const char *text)
     (void)!write(PROBE_FD, line, (size_t)bytes + 1);
 }
 
+/* plugin_log_fn */
+static void report_error(void *user, uint32_t level, const char *text)
+{
+    (void)user;
+    if (level == INLAY_LOG_ERROR)
+        report("said", text);
+}
+
 static void report_scene(const crash_scene *scene)
 {
     char text[VERDICT_TEXT];
@@ -115,6 +123,7 @@ int main(int argc, char **argv)
     crash_on_enter = report_scene;
     before = process_snapshot_take();
     threads = process_snapshot_threads();
+    (void)host_log_add(report_error, NULL); /* without memory, the errors are not reported */
     status = load_plugin(open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK), argv[1], &module, &diag);
     if (status == INLAY_OK) {
         report_process_snapshot(&before, threads, trial_run(module, argv + 2));

@@ -76,6 +76,28 @@ static void name_of_file(const char *path, char name[64])
         *end = '\0';
 }
 
+/* The version that the library of this thread asked for in vain; 0: none. */
+static _Thread_local uint32_t refused_version;
+
+static void describe_version(uint32_t version, char *out, size_t bytes)
+{
+    (void)snprintf(out, bytes,
+                   "the library was built for ONNX Runtime 1.%u, but inlay has the interface of 1.%d; use a release of "
+                   "the library for 1.%d or older",
+                   (unsigned)version, ORT_VERSION_MINOR, ORT_VERSION_MINOR);
+}
+
+void ep_refuse_version(uint32_t version)
+{
+    const inlay_host *host = ep_host();
+    char text[200];
+
+    refused_version = version;
+    describe_version(version, text, sizeof text);
+    if (host != NULL)
+        host->log(host->ctx, INLAY_LOG_ERROR, text);
+}
+
 static inlay_status create_factories(ep_state *state, void *handle, const char *path, inlay_diag *diag)
 {
     CreateEpApiFactoriesFn create;
@@ -93,7 +115,14 @@ static inlay_status create_factories(ep_state *state, void *handle, const char *
     memcpy(&create, &symbol, sizeof create);
     memcpy(&state->library.release_factory, &release, sizeof release);
     name_of_file(path, name);
+    refused_version = 0;
     failed = create(name, ort_base(), &state->logger, state->library.factories, most, &state->library.factory_count);
+    if ((failed != NULL || state->library.factory_count == 0) && refused_version != 0) {
+        ort_ReleaseStatus(failed);
+        state->library.factory_count = 0;
+        describe_version(refused_version, text, sizeof text);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s: %s", path, text);
+    }
     if (failed != NULL) {
         state->library.factory_count = 0;
         return ep_fail(state, ORT_EP_CREATE_FACTORIES, failed, INLAY_UNSUPPORTED, diag);
@@ -147,8 +176,8 @@ static inlay_status fail_without_device(const ep_state *state, const char *path,
                       ep_name != NULL ? " for execution provider " : "", ep_name != NULL ? ep_name : "", reason);
 }
 
-/* Asks a factory for its devices, and keeps the first one if none is chosen yet. */
-static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, inlay_diag *diag)
+/* Asks a factory for its devices, and keeps the one of number `index` among all. */
+static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, uint32_t index, inlay_diag *diag)
 {
     OrtEpDevice *devices[MOST_DEVICES] = { NULL };
     size_t count = 0;
@@ -163,7 +192,7 @@ static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, inlay_di
     if (failed != NULL)
         return ep_fail(state, "GetSupportedDevices", failed, INLAY_UNSUPPORTED, diag);
     for (size_t i = 0; i < count && i < MOST_DEVICES; i++) {
-        if (state->library.device == NULL)
+        if (state->library.device_count++ == index)
             state->library.device = devices[i];
         else
             ort_ReleaseEpDevice(devices[i]);
@@ -171,7 +200,7 @@ static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, inlay_di
     return INLAY_OK;
 }
 
-inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, inlay_diag *diag)
+inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, uint32_t index, inlay_diag *diag)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* such libraries leave threads behind */
@@ -184,16 +213,21 @@ inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_n
                           "the library of the execution provider cannot be opened: %.400s", why != NULL ? why : path);
     }
     (void)pthread_once(&once, find_devices);
+    state->library.device_index = index;
     status = create_factories(state, handle, path, diag);
     (void)dlclose(handle);
     for (size_t i = 0; status == INLAY_OK && i < state->library.factory_count; i++) {
         OrtEpFactory *factory = state->library.factories[i];
 
         if (ep_name == NULL || strcmp(factory->GetName(factory), ep_name) == 0)
-            status = ask_devices(state, factory, diag);
+            status = ask_devices(state, factory, index, diag);
     }
-    if (status == INLAY_OK && state->library.device == NULL)
+    if (status == INLAY_OK && state->library.device_count == 0)
         return fail_without_device(state, path, ep_name, diag);
+    if (status == INLAY_OK && state->library.device == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "%.200s supports %u device%s of this machine; there is no number %u", path,
+                          state->library.device_count, state->library.device_count == 1 ? "" : "s", index);
     if (status == INLAY_OK)
         state->name = state->library.device->name;
     return status;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* The options, by index; CONTEXT is the only one that is no text. */
-enum { CONTEXT = 4 };
+/* The options, by index; those that are no texts. */
+enum { CONTEXT = 4, DEVICE };
 static const inlay_option options[] = {
     { .name = "library",
       .kind = INLAY_OPTION_STRING,
@@ -25,6 +25,11 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_BOOL,
       .default_value = "false",
       .doc = "keep what the library compiles in the cache folder, as EPContext nodes, if it supports these" },
+    { .name = "device",
+      .kind = INLAY_OPTION_INT,
+      .default_value = "0",
+      .max = 255,
+      .doc = "number of the device, from 0, among those that the library's execution providers support" },
 };
 
 static void log_line(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
@@ -175,6 +180,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
                            inlay_diag *diag)
 {
     const char *texts[KIT_COUNT(options)] = { NULL };
+    char device[16] = "0";
     bool makes_contexts = false;
     ep_state *state;
     inlay_status status;
@@ -186,7 +192,10 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 
         texts[i] = value->s;
         makes_contexts = i == CONTEXT ? value->i != 0 : makes_contexts;
+        if (i == DEVICE)
+            (void)snprintf(device, sizeof device, "%d", (int)value->i);
     }
+    texts[DEVICE] = device;
     if (texts[0] == NULL || texts[0][0] == '\0')
         return inlay_fail(
             diag, INLAY_UNSUPPORTED,
@@ -213,7 +222,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (status == INLAY_OK) {
         const ep_state *before = ep_enter(state);
 
-        status = ep_library_open(state, texts[0], texts[1], diag);
+        status = ep_library_open(state, texts[0], texts[1], (uint32_t)strtoul(device, NULL, 10), diag);
         if (status == INLAY_OK)
             status = ep_operators_open(state, diag);
         (void)ep_enter(before);
@@ -227,6 +236,54 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return status;
     }
     *out_state = state;
+    return INLAY_OK;
+}
+
+/* Appends "KEY=VALUE; " to a list of facts, if it fits; prefix before the key. ';' would end the value. */
+static void add_fact(char *facts, size_t bytes, const char *prefix, const char *key, const char *value)
+{
+    const size_t at = strlen(facts);
+    const int added = snprintf(facts + at, bytes - at, "%s%s%s=%s", at > 0 ? "; " : "", prefix, key, value);
+
+    if (added < 0 || (size_t)added >= bytes - at)
+        facts[at] = '\0';
+    else
+        for (char *c = facts + at + (at > 0 ? 2 : 0); *c != '\0'; c++)
+            *c = *c == ';' || *c == '\n' ? ',' : *c;
+}
+
+static inlay_status describe(void *state_, const inlay_describe_request *request, inlay_diag *diag)
+{
+    static const char *const types[] = { "CPU", "GPU", "NPU" };
+    ep_state *state = state_;
+    const OrtEpDevice *device = state->library.device;
+    const OrtHardwareDevice *hardware = device->device;
+    OrtEpFactory *factory = device->factory;
+    inlay_device_info *out = request->device;
+    char number[32];
+
+    (void)diag;
+    state->facts[0] = '\0';
+#define FACT(key, value) add_fact(state->facts, sizeof state->facts, "", key, value)
+    FACT("type", hardware->type < 3 ? types[hardware->type] : "other");
+    FACT("hardware_vendor", hardware->vendor != NULL ? hardware->vendor : "");
+    (void)snprintf(number, sizeof number, "%#x", (unsigned)hardware->vendor_id);
+    FACT("vendor_id", number);
+    (void)snprintf(number, sizeof number, "%#x", (unsigned)hardware->device_id);
+    FACT("device_id", number);
+    FACT("vendor", device->vendor != NULL ? device->vendor : "");
+    FACT("version", factory->GetVersion != NULL ? factory->GetVersion(factory) : "");
+    (void)snprintf(number, sizeof number, "%u", state->library.device_count);
+    FACT("devices", number);
+#undef FACT
+    for (size_t i = 0; i < device->metadata.count; i++)
+        add_fact(state->facts, sizeof state->facts, "metadata.", device->metadata.keys[i], device->metadata.values[i]);
+    (void)snprintf(state->device, sizeof state->device, "%u", state->library.device_index);
+    out->name = state->name;
+    out->option = "device";
+    out->value = state->device;
+    out->facts = state->facts;
+    out->kind = hardware->type == 1 ? INLAY_DEVICE_GPU : hardware->type == 2 ? INLAY_DEVICE_NPU : INLAY_DEVICE_OTHER;
     return INLAY_OK;
 }
 
@@ -252,6 +309,7 @@ static const inlay_provider provider = {
     .fingerprint = ep_fingerprint,
     .cache_verdict = ep_cache_verdict,
     .extension = ep_extension,
+    .describe = describe,
 };
 static const kit_plugin plugin = { .name = "ort_ep", .version = INLAY_VERSION };
 

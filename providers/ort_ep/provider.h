@@ -40,7 +40,8 @@ typedef struct ep_library {
     ReleaseEpApiFactoryFn release_factory;
     OrtEpFactory *factories[16]; /* [factory_count] */
     size_t factory_count;
-    OrtEpDevice *device; /* the one that is used, of one of the factories */
+    OrtEpDevice *device;                 /* the one that is used, of one of the factories */
+    uint32_t device_index, device_count; /* its number among those of the factories, which support so many */
 } ep_library;
 
 typedef struct ep_prices ep_prices;
@@ -53,6 +54,7 @@ typedef struct ep_state {
     OrtSessionOptions options, context_options; /* the latter ask for EPContext nodes */
     bool makes_contexts;
     char fingerprint[512];
+    char device[16], facts[1024]; /* of the device, for inlay_device_info */
     OrtKeyValuePairs environment;
     OrtLogger logger;
     pthread_mutex_t lock; /* protects the members below, and calls that create, ask or release an OrtEp */
@@ -67,8 +69,9 @@ typedef struct ep_state {
 /* The host, for functions of the tables that get no object of it. */
 const inlay_host *ep_host(void);
 
-/* Opens the library and chooses its device: ep_name NULL: the first one. */
-inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, inlay_diag *diag);
+/* Opens the library and chooses its device: that of number `index` among those of the EP with this name; ep_name NULL:
+ * of all EPs. */
+inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, uint32_t index, inlay_diag *diag);
 void ep_library_close(ep_state *state);
 /* Makes a provider the one whose library this thread calls, for functions that are not told it; NULL: none. Returns the
  * previous one, which the caller restores. */
@@ -76,6 +79,8 @@ const ep_state *ep_enter(const ep_state *state);
 /* Creates an OrtEp, which may be asked to make EPContext nodes; _release with NULL is a no-op. */
 OrtStatus *ep_create(const ep_state *state, bool makes_context, OrtEp **out);
 void ep_release(const ep_state *state, OrtEp *ep);
+/* Reports that a library asked for a version of the interface that there is not; most libraries then crash. */
+void ep_refuse_version(uint32_t version);
 /* Whether a struct that the library made has the members of a version of the interface. */
 #define EP_SINCE(object, version) ((object)->ort_version_supported >= (version))
 /* Converts a failure of the library, which it releases. */

@@ -108,7 +108,10 @@ const char *ort_GetBuildInfoString(void)
 
 static const OrtApi *get_api(uint32_t version)
 {
-    return version >= 1 && version <= ORT_VERSION_MINOR ? ort_table() : NULL;
+    if (version >= 1 && version <= ORT_VERSION_MINOR)
+        return ort_table();
+    ep_refuse_version(version);
+    return NULL;
 }
 
 static const char *get_version(void)

@@ -105,8 +105,6 @@ static OrtErrorCode code_of(size_t i)
         { "Graph_GetGraphView", ORT_INVALID_ARGUMENT },
         { "Node_GetAttributeByName", ORT_INVALID_ARGUMENT },
         { "Node_GetEpName", ORT_INVALID_ARGUMENT },
-        { "RegisterExecutionProviderLibrary", ORT_FAIL },
-        { "UnregisterExecutionProviderLibrary", ORT_FAIL },
     };
 
     if (strcmp(rows[i].state, "NOT_BUILT") == 0)

@@ -6,13 +6,15 @@
  *     old=1      a version without this interface              memory=1  it computes in the memory of its own "device"
  *     stream=1   it copies to the host when its stream is flushed
  *     owner=NAME calls fail if NAME is not this EP's name     none=1    it supports no device
+ *     two=1      it also supports a GPU, on which the first element of each product is wrong
  * and options of the execution provider:
  *     drop=1     it copies constants, so that they are no inputs of fused nodes
  *     heap=1     its runs create objects of the runtime
  *     fail=1     runs fail                                    fault=Mul  the first element of each product is wrong;
  *                                                             fault=Add, fault=Neg likewise
  * If the runtime asks for EPContext nodes, they have the program as text (test_ep_context.c). With TEST_EP_RESTORES in
- * the environment of the process it compiles no other nodes, and with TEST_EP_STALE it prefers to compile again. */
+ * the environment of the process it compiles no other nodes, with TEST_EP_STALE it prefers to compile again, and with
+ * TEST_EP_NEWER it asks for an interface that no runtime has, and crashes. */
 #include "test_ep.h"
 #include <stdlib.h>
 #include <string.h>
@@ -598,6 +600,9 @@ static const char *vendor(const OrtEpFactory *self)
 static OrtStatus *list_devices(OrtEpFactory *self, const OrtHardwareDevice *const *devices, size_t device_count,
                                OrtEpDevice **out, size_t most, size_t *out_count)
 {
+    static OrtHardwareDevice *gpu;
+    OrtKeyValuePairs *metadata = NULL;
+
     *out_count = 0;
     for (size_t i = 0; i < device_count && *out_count < most; i++) {
         if (api->HardwareDevice_Type(devices[i]) != 0 || env_is("none"))
@@ -607,6 +612,14 @@ static OrtStatus *list_devices(OrtEpFactory *self, const OrtHardwareDevice *cons
             TRY(ep_api->EpDevice_AddAllocatorInfo(out[*out_count], memory));
         ++*out_count;
     }
+    if (!env_is("two") || *out_count >= most)
+        return NULL;
+    if (gpu == NULL)
+        TRY(ep_api->CreateHardwareDevice(1, 0xBE57, 2, "a maker; of tests", NULL, &gpu));
+    api->CreateKeyValuePairs(&metadata);
+    api->AddKeyValuePair(metadata, "tier", "fast");
+    TRY(ep_api->CreateEpDevice(self, gpu, metadata, NULL, &out[(*out_count)++]));
+    api->ReleaseKeyValuePairs(metadata);
     return NULL;
 }
 
@@ -636,7 +649,7 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
 {
     test_ep *ep = calloc(1, sizeof *ep);
 
-    (void)self, (void)devices, (void)metadata;
+    (void)self, (void)metadata;
     ep->base = (OrtEp){ .ort_version_supported = ORT_VERSION_MINOR,
                         .GetName = ep_name,
                         .GetCapability = get_capability,
@@ -653,6 +666,8 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
     TRY(option_is(options, "ep." EP_NAME ".heap", &ep->uses_heap));
     TRY(option_is(options, "ep.context_enable", &ep->makes_contexts));
     TRY(option_text(options, "ep." EP_NAME ".fault", ep->fault));
+    if (api->HardwareDevice_Type(devices[0]) == 1)
+        (void)strcpy(ep->fault, "Mul");
     return api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_INFO, "created", __FILE__, __LINE__, __func__);
 }
 
@@ -704,7 +719,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
 
     (void)logger, (void)most;
     *count = 0;
-    api = (const struct api *)(const void *)base->GetApi(23);
+    api = (const struct api *)(const void *)base->GetApi(getenv("TEST_EP_NEWER") != NULL ? 1000 : 23);
     ep_api = api->GetEpApi();
     if (env_is("crash"))
         nothing();

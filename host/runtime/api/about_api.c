@@ -42,10 +42,14 @@ inlay_status inlay_session_provider(const inlay_session *session, uint32_t index
 
     if (index < session->env.provider_count) {
         const partition_provider *provider = &session->providers[index];
+        const inlay_device_info *device = session->open[index]->device;
 
         info.name = provider->name;
         info.plugin_path = text_of(provider->plugin_path);
         info.plugin_version = text_of(provider->plugin_version);
+        info.device = device->name;
+        info.device_facts = device->facts;
+        info.device_kind = device->kind;
         return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
     }
     for (index -= session->env.provider_count; skipped != NULL && index > 0; index--)

@@ -89,6 +89,6 @@ inlay_status library_probe(const probe_rules *rules, const plugin_provider *prov
     if (verdict.kind != VERDICT_CRASHED && verdict.kind != VERDICT_HUNG)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_UNSUPPORTED,
-                      "library %.150s: %.150s; it is quarantined until it changes, or 'inlay providers --retry FILE'",
+                      "library %.120s: %.280s; it is quarantined until it changes, or 'inlay providers --retry FILE'",
                       real, verdict.text);
 }

@@ -108,6 +108,7 @@ struct report {
     char line[VERDICT_TEXT]; /* the line being received */
     size_t line_bytes;
     char stage[VERDICT_TEXT];
+    char said[VERDICT_TEXT];
     char refused[VERDICT_TEXT];
     char note[VERDICT_TEXT];
     bool is_refused, is_ok, is_done;
@@ -121,6 +122,8 @@ static void parse_line(struct report *report)
             *c = '?';
     if (strncmp(report->line, "at ", 3) == 0)
         (void)snprintf(report->stage, sizeof report->stage, "%s", report->line + 3);
+    else if (strncmp(report->line, "said ", 5) == 0)
+        (void)snprintf(report->said, sizeof report->said, "%s", report->line + 5);
     else if (strncmp(report->line, "refused ", 8) == 0 && !report->is_refused)
         (void)snprintf(report->refused, sizeof report->refused, "%s", report->line + 8), report->is_refused = true;
     else if (strncmp(report->line, "note ", 5) == 0 && !report->is_ok)
@@ -195,8 +198,9 @@ static void make_verdict(const struct report *report, bool has_ended, int status
         (void)snprintf(out->text, sizeof out->text, "%.250s had not returned after %u ms", stage, limit_ms);
     } else if (status != -1 && WIFSIGNALED(status)) {
         out->kind = VERDICT_CRASHED;
-        (void)snprintf(out->text, sizeof out->text, "it crashed (SIG%s) in %.300s", signal_text(WTERMSIG(status)),
-                       stage);
+        (void)snprintf(out->text, sizeof out->text, "it crashed (SIG%s) in %.150s%s%.200s",
+                       signal_text(WTERMSIG(status)), stage, report->said[0] != '\0' ? ", after the error: " : "",
+                       report->said);
     } else if (!report->is_done) {
         out->kind = VERDICT_CRASHED;
         (void)snprintf(out->text, sizeof out->text, "it ended the process (exit code %d) in %.300s",

@@ -7,6 +7,7 @@
  * lines:
  *
  *     at STAGE            before each call into the plugin
+ *     said TEXT           the plugin logged an error
  *     refused SENTENCE    the plugin cannot be loaded, and why
  *     note TEXT           the process state that the plugin changed
  *     ok                  the plugin can be loaded

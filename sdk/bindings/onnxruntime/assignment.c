@@ -97,6 +97,10 @@ OrtStatus *ort_Session_GetEpGraphAssignmentInfo(const OrtSession *session,
     if (!session->records_assignment)
         return ort_fail(ORT_FAIL, "Session configuration entry 'session.record_ep_graph_assignment_info' must be set "
                                   "to \"1\" to retrieve EP graph assignment information.");
+    if (session->has_libraries)
+        return ort_fail(ORT_NOT_IMPLEMENTED,
+                        "Session_GetEpGraphAssignmentInfo: inlay does not report it for sessions with libraries of "
+                        "execution providers; 'inlay explain' shows the assignment");
     ORT_NEED(ep_subgraphs);
     ORT_NEED(num_ep_subgraphs);
     ORT_TRY(ort_session_enter(used));

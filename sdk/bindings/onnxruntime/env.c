@@ -8,7 +8,8 @@
 struct OrtEnv {
     uint32_t references; /* 0: not created yet */
     OrtLogger logger;
-    int threads; /* 0: all */
+    int threads;              /* 0: all */
+    OrtKeyValuePairs entries; /* for libraries of execution providers */
 };
 struct OrtThreadingOptions {
     int intra_threads;
@@ -25,6 +26,11 @@ const OrtLogger *ort_default_logger(void)
 int ort_env_threads(void)
 {
     return the_env.threads;
+}
+
+const OrtKeyValuePairs *ort_env_entries(void)
+{
+    return &the_env.entries;
 }
 
 void ort_log_accepted(const char *name)
@@ -91,10 +97,21 @@ OrtStatus *ort_CreateEnvWithCustomLoggerAndGlobalThreadPools(OrtLoggingFunction 
 
 OrtStatus *ort_CreateEnvWithOptions(const OrtEnvCreationOptions *options, OrtEnv **out)
 {
+    bool ok;
+
     ORT_NEED(options);
     ORT_NEED(out);
-    return make_env(options->custom_logging_function, options->custom_logging_param, options->logging_severity_level,
-                    options->log_id, ort_threading_options_threads(options->threading_options), out);
+    ORT_TRY(make_env(options->custom_logging_function, options->custom_logging_param, options->logging_severity_level,
+                     options->log_id, ort_threading_options_threads(options->threading_options), out));
+    (void)pthread_mutex_lock(&env_lock);
+    ok = (*out)->references > 1 || options->config_entries == NULL ||
+         ort_pairs_copy(&(*out)->entries, options->config_entries);
+    (void)pthread_mutex_unlock(&env_lock);
+    if (ok)
+        return NULL;
+    ort_ReleaseEnv(*out);
+    *out = NULL;
+    return ort_no_memory();
 }
 
 OrtStatus *ort_UpdateEnvWithCustomLogLevel(OrtEnv *ort_env, OrtLoggingLevel log_severity_level)
@@ -109,8 +126,11 @@ void ort_ReleaseEnv(OrtEnv *env)
     if (env == NULL)
         return;
     (void)pthread_mutex_lock(&env_lock);
-    if (env->references > 0 && --env->references == 0)
+    if (env->references > 0 && --env->references == 0) {
         env->logger = (OrtLogger){ .level = ORT_LOGGING_LEVEL_WARNING, .id = "inlay" };
+        ort_pairs_clear(&env->entries);
+        ort_libraries_release();
+    }
     (void)pthread_mutex_unlock(&env_lock);
 }
 
@@ -188,19 +208,6 @@ const OrtEpDevice *ort_cpu_device(void)
 
     (void)pthread_once(&once, make_cpu_device);
     return &cpu_device;
-}
-
-OrtStatus *ort_GetEpDevices(const OrtEnv *env, const OrtEpDevice *const **ep_devices, size_t *num_ep_devices)
-{
-    static const OrtEpDevice *const list[] = { &cpu_device };
-
-    ORT_NEED(env);
-    ORT_NEED(ep_devices);
-    ORT_NEED(num_ep_devices);
-    (void)ort_cpu_device();
-    *ep_devices = list;
-    *num_ep_devices = 1;
-    return NULL;
 }
 
 OrtStatus *ort_GetNumHardwareDevices(const OrtEnv *env, size_t *num_devices)

@@ -245,20 +245,6 @@ OrtStatus *ort_SessionOptionsAppendExecutionProvider(OrtSessionOptions *options,
     return ort_pairs_set(&options->providers, provider_name, "") ? NULL : ort_no_memory();
 }
 
-OrtStatus *ort_SessionOptionsAppendExecutionProvider_V2(OrtSessionOptions *session_options, OrtEnv *env,
-                                                        const OrtEpDevice *const *ep_devices, size_t num_ep_devices,
-                                                        const char *const *ep_option_keys,
-                                                        const char *const *ep_option_vals, size_t num_ep_options)
-{
-    (void)ep_option_keys, (void)ep_option_vals, (void)num_ep_options;
-    ORT_NEED(session_options);
-    ORT_NEED(env);
-    if (num_ep_devices == 0)
-        return ort_fail(ORT_INVALID_ARGUMENT, "Empty list of OrtEpDevice instances");
-    ORT_NEED(ep_devices);
-    return NULL; /* GetEpDevices lists only the CPU */
-}
-
 OrtStatus *ort_AddCustomOpDomain(OrtSessionOptions *options, OrtCustomOpDomain *custom_op_domain)
 {
     ORT_NEED(options);

@@ -91,6 +91,8 @@ void ort_log_accepted(const char *name);
 const OrtLogger *ort_default_logger(void);
 /* Number of threads of sessions that do not set one; 0: all. */
 int ort_env_threads(void);
+/* The entries that the environment was created with. */
+const OrtKeyValuePairs *ort_env_entries(void);
 int ort_threading_options_threads(const OrtThreadingOptions *options);
 
 struct OrtHardwareDevice {
@@ -111,6 +113,13 @@ struct OrtEpDevice {
     struct OrtEpFactory *factory;       /* of a plug-in execution provider; otherwise NULL */
 };
 const OrtEpDevice *ort_cpu_device(void);
+/* The provider that opens libraries of execution providers, each as ORT_EP_PROVIDER "#" and a word. */
+#define ORT_EP_PROVIDER "ort_ep"
+/* Appends the device that the policy or the delegate of `options` chooses to *chosen, which is zeroed; none for the CPU.
+ * The caller clears its providers and settings. */
+OrtStatus *ort_libraries_choose(const OrtSessionOptions *options, OrtSessionOptions *chosen);
+/* Forgets all registered libraries of execution providers; their devices are freed. */
+void ort_libraries_release(void);
 
 struct OrtMemoryInfo {
     char name[64];
@@ -227,6 +236,9 @@ struct OrtSessionOptions {
     OrtKeyValuePairs denotations; /* AddFreeDimensionOverride */
     OrtKeyValuePairs providers;   /* names from SessionOptionsAppendExecutionProvider; the values are not used */
     OrtKeyValuePairs settings;    /* "provider.option" */
+    OrtExecutionProviderDevicePolicy policy;
+    EpSelectionDelegate delegate; /* NULL: policy holds */
+    void *delegate_state;
     int intra_threads;
     int level;
     ExecutionMode mode;
@@ -290,6 +302,7 @@ struct OrtSession {
     inlay_context *profiled;
     uint64_t profile_start_ns;
     ort_custom *custom;
+    bool has_libraries;               /* of execution providers */
     bool records_assignment;          /* config entry session.record_ep_graph_assignment_info */
     OrtEpAssignedSubgraph **assigned; /* [assigned_count] NULL: not read yet; guarded by lock */
     size_t assigned_count;

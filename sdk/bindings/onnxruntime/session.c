@@ -81,27 +81,56 @@ static OrtStatus *set_entry(struct creation *creation, const char *key, const ch
     return NULL;
 }
 
-/* Selects the providers named by the program, and the reference provider for nodes that they do not support. */
-static OrtStatus *set_providers(struct creation *creation)
+/* Selects the providers named by the program, and the reference provider for nodes that they do not support. After the
+ * libraries of execution providers come the providers for CPUs, and nodes go to the first provider that supports them,
+ * as in ONNX Runtime. */
+static OrtStatus *use_providers(struct creation *creation, const OrtSessionOptions *from)
 {
-    const OrtKeyValuePairs *named = &creation->options->providers;
-    char list[1024] = "";
+    const OrtKeyValuePairs *named = &from->providers, *settings = &from->settings;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char list[1024] = "", others[512] = "";
+    bool has_library = false;
     size_t at = 0;
-    INLAY_CHECK(creation->options != NULL);
 
     if (named->count == 0)
         return NULL;
     for (size_t i = 0; i < named->count && at < sizeof list; i++)
-        if (strcmp(named->keys[i], "reference") != 0)
+        if (strcmp(named->keys[i], "reference") != 0) {
+            has_library = has_library || strncmp(named->keys[i], ORT_EP_PROVIDER "#", sizeof ORT_EP_PROVIDER) == 0;
             at += (size_t)snprintf(list + at, sizeof list - at, "%s,", named->keys[i]);
-    if (at + sizeof "reference" > sizeof list)
+        }
+    creation->session->has_libraries = has_library;
+    if (has_library) {
+        ORT_TRY(ort_from(inlay_options_get(creation->to, "providers", others, sizeof others, NULL, &diag), &diag));
+        ORT_TRY(set_text(creation, "policy", "priority"));
+    }
+    if (others[0] == '\0')
+        (void)snprintf(others, sizeof others, has_library ? "cpu?,reference" : "reference");
+    if (at < sizeof list)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s", others);
+    if (at >= sizeof list)
         return ort_fail(ORT_INVALID_ARGUMENT, "the names of the %zu execution providers have more than %zu bytes",
                         named->count, sizeof list - 1);
-    memcpy(list + at, "reference", sizeof "reference");
     ORT_TRY(set_text(creation, "providers", list));
-    for (size_t i = 0; i < creation->options->settings.count; i++)
-        ORT_TRY(set_text(creation, creation->options->settings.keys[i], creation->options->settings.values[i]));
+    for (size_t i = 0; i < settings->count; i++)
+        ORT_TRY(set_text(creation, settings->keys[i], settings->values[i]));
     return NULL;
+}
+
+/* Without providers the policy of the options chooses. */
+static OrtStatus *set_providers(struct creation *creation)
+{
+    OrtSessionOptions chosen = { 0 };
+    OrtStatus *failed;
+
+    if (creation->options->providers.count > 0)
+        return use_providers(creation, creation->options);
+    failed = ort_libraries_choose(creation->options, &chosen);
+    if (failed == NULL)
+        failed = use_providers(creation, &chosen);
+    ort_pairs_clear(&chosen.providers);
+    ort_pairs_clear(&chosen.settings);
+    return failed;
 }
 
 static OrtStatus *set_dims(struct creation *creation, const OrtKeyValuePairs *dims)

@@ -30,9 +30,6 @@ static OrtStatus *refuse(const char *name)
           "Failed to fetch a stream hosting the requested resource" },
         { "CreateSyncStreamForEpDevice", ORT_INVALID_ARGUMENT,
           "ep_device does not use DEFAULT memory of a non-CPU device." },
-        { "RegisterExecutionProviderLibrary", ORT_FAIL,
-          "inlay's provider ort_ep opens libraries of execution providers: set INLAY_PROVIDERS" },
-        { "UnregisterExecutionProviderLibrary", ORT_FAIL, "the library was not registered" },
         { "SetPerSessionThreadPoolCallbacks", ORT_NOT_IMPLEMENTED,
           "requires ORT built with --enable_session_threadpool_callbacks" },
     };

@@ -501,6 +501,11 @@ typedef struct inlay_session_provider_info {
     const char *plugin_version; /* "" = unknown */
     const char *skipped; /* one line: why the session does not use it, "quarantined: ..." if its plugin crashed or
                                    hung; NULL: it is in use */
+    /* Since 1.1. The device that the provider opened; NULL, NULL and 0: it is skipped, or does not describe one. */
+    const char *device;       /* its name */
+    const char *device_facts; /* further properties: "driver=550.1; subgroup=32" */
+    uint32_t device_kind;     /* INLAY_DEVICE_* of plugin.h */
+    uint32_t reserved;
 } inlay_session_provider_info;
 /* Fills *out_info (set struct_size; texts are borrowed from the session): first the providers in use, in the order of
  * option "providers", then the others. INLAY_NOT_FOUND: index is past the last provider. */
