@@ -76,28 +76,6 @@ static void name_of_file(const char *path, char name[64])
         *end = '\0';
 }
 
-/* The version that the library of this thread asked for in vain; 0: none. */
-static _Thread_local uint32_t refused_version;
-
-static void describe_version(uint32_t version, char *out, size_t bytes)
-{
-    (void)snprintf(out, bytes,
-                   "the library was built for ONNX Runtime 1.%u, but inlay has the interface of 1.%d; use a release of "
-                   "the library for 1.%d or older",
-                   (unsigned)version, ORT_VERSION_MINOR, ORT_VERSION_MINOR);
-}
-
-void ep_refuse_version(uint32_t version)
-{
-    const inlay_host *host = ep_host();
-    char text[200];
-
-    refused_version = version;
-    describe_version(version, text, sizeof text);
-    if (host != NULL)
-        host->log(host->ctx, INLAY_LOG_ERROR, text);
-}
-
 static inlay_status create_factories(ep_state *state, void *handle, const char *path, inlay_diag *diag)
 {
     CreateEpApiFactoriesFn create;
@@ -105,6 +83,7 @@ static inlay_status create_factories(ep_state *state, void *handle, const char *
     const size_t most = sizeof state->library.factories / sizeof state->library.factories[0];
     char name[64], text[1000];
     OrtStatus *failed;
+    uint32_t refused;
 
     if (symbol == NULL || release == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -115,13 +94,14 @@ static inlay_status create_factories(ep_state *state, void *handle, const char *
     memcpy(&create, &symbol, sizeof create);
     memcpy(&state->library.release_factory, &release, sizeof release);
     name_of_file(path, name);
-    refused_version = 0;
+    (void)ep_refused_version();
     failed = create(name, ort_base(), &state->logger, state->library.factories, most, &state->library.factory_count);
-    if ((failed != NULL || state->library.factory_count == 0) && refused_version != 0) {
+    refused = ep_refused_version();
+    if ((failed != NULL || state->library.factory_count == 0) && refused != 0) {
         ort_ReleaseStatus(failed);
         state->library.factory_count = 0;
-        describe_version(refused_version, text, sizeof text);
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s: %s", path, text);
+        ep_describe_version(refused, text, sizeof text);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s: %.300s", path, text);
     }
     if (failed != NULL) {
         state->library.factory_count = 0;

@@ -216,7 +216,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (the_logger.param == NULL) /* a plug-in gets one host */
         the_logger.param = (void *)(uintptr_t)host;
     state->logger = the_logger;
-    ep_tables_open();
+    ep_tables_open(host);
     ep_tensors_open();
     status = set_environment(state, texts[3], diag);
     if (status == INLAY_OK) {

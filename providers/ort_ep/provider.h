@@ -79,15 +79,16 @@ const ep_state *ep_enter(const ep_state *state);
 /* Creates an OrtEp, which may be asked to make EPContext nodes; _release with NULL is a no-op. */
 OrtStatus *ep_create(const ep_state *state, bool makes_context, OrtEp **out);
 void ep_release(const ep_state *state, OrtEp *ep);
-/* Reports that a library asked for a version of the interface that there is not; most libraries then crash. */
-void ep_refuse_version(uint32_t version);
+/* The version of the interface that this thread's library asked for in vain since the last call; 0: none. */
+uint32_t ep_refused_version(void);
+void ep_describe_version(uint32_t version, char *out, size_t bytes);
 /* Whether a struct that the library made has the members of a version of the interface. */
 #define EP_SINCE(object, version) ((object)->ort_version_supported >= (version))
 /* Converts a failure of the library, which it releases. */
 inlay_status ep_fail(const ep_state *state, const char *what, OrtStatus *failed, inlay_status code, inlay_diag *diag);
 
-/* Prepares the tables; called by the plug-in's entry point. */
-void ep_tables_open(void);
+/* Prepares the tables; create calls it, and every call has the same host. */
+void ep_tables_open(const inlay_host *host);
 
 /* The memory for tensors is kept while a provider is open: one thread at a time opens and closes. _reserve makes room
  * for the tensors of a run; false: no memory. */

@@ -3,6 +3,7 @@
  * plug-in serves the row NAME; other rows refuse: those that return an OrtStatus with ORT_NOT_IMPLEMENTED and their
  * name, the others with NULL or 0. */
 #include "ort_ep/provider.h"
+#include <stdio.h>
 #include <string.h>
 
 typedef void (*any_fn)(void);
@@ -51,6 +52,8 @@ static any_fn ep_table[] = {
 _Static_assert(sizeof ep_table / sizeof ep_table[0] == 74, "OrtEpApi of version 30 has 74 entries");
 _Static_assert(sizeof(OrtEpApi) == sizeof ep_table, "the struct is the table");
 
+static const inlay_host *the_host; /* of ep_tables_open(); a plug-in gets one host */
+
 static void fill(any_fn *row, any_fn function)
 {
     if (function != NULL)
@@ -74,10 +77,11 @@ static void fill_tables(void)
 #undef ENTRY
 }
 
-void ep_tables_open(void)
+void ep_tables_open(const inlay_host *host)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+    the_host = host; /* the same for every caller */
     (void)pthread_once(&once, fill_tables);
 }
 
@@ -106,11 +110,34 @@ const char *ort_GetBuildInfoString(void)
     return "ORT Build Info: inlay " INLAY_VERSION ", in place of ONNX Runtime 1.30.0";
 }
 
+static _Thread_local uint32_t refused_version;
+
+void ep_describe_version(uint32_t version, char *out, size_t bytes)
+{
+    (void)snprintf(out, bytes,
+                   "the library was built for ONNX Runtime 1.%u, but inlay has the interface of 1.%d; use a release of "
+                   "the library for 1.%d or older",
+                   (unsigned)version, ORT_VERSION_MINOR, ORT_VERSION_MINOR);
+}
+
+uint32_t ep_refused_version(void)
+{
+    const uint32_t version = refused_version;
+
+    refused_version = 0;
+    return version;
+}
+
+/* Most libraries crash on NULL, hence the log. */
 static const OrtApi *get_api(uint32_t version)
 {
+    char text[200];
+
     if (version >= 1 && version <= ORT_VERSION_MINOR)
         return ort_table();
-    ep_refuse_version(version);
+    refused_version = version;
+    ep_describe_version(version, text, sizeof text);
+    the_host->log(the_host->ctx, INLAY_LOG_ERROR, text);
     return NULL;
 }
 

@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct OrtEnv {
-    uint32_t references; /* 0: not created yet */
-    OrtLogger logger;
-    int threads;              /* 0: all */
-    OrtKeyValuePairs entries; /* for libraries of execution providers */
-};
 struct OrtThreadingOptions {
     int intra_threads;
 };
@@ -26,11 +20,6 @@ const OrtLogger *ort_default_logger(void)
 int ort_env_threads(void)
 {
     return the_env.threads;
-}
-
-const OrtKeyValuePairs *ort_env_entries(void)
-{
-    return &the_env.entries;
 }
 
 void ort_log_accepted(const char *name)
@@ -186,28 +175,6 @@ OrtStatus *ort_ReleaseAvailableProviders(char **ptr, int providers_length)
         free(ptr[i]);
     free(ptr);
     return NULL;
-}
-
-static OrtEpDevice cpu_device;
-
-static void make_cpu_device(void)
-{
-    static char version_key[] = "version", version[] = ORT_VERSION;
-    static char *keys[] = { version_key }, *values[] = { version };
-
-    cpu_device = (OrtEpDevice){ .device = ort_cpu(),
-                                .name = "CPUExecutionProvider",
-                                .vendor = "inlay",
-                                .metadata = { .keys = keys, .values = values, .count = 1 },
-                                .memory = &ort_cpu_memory };
-}
-
-const OrtEpDevice *ort_cpu_device(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    (void)pthread_once(&once, make_cpu_device);
-    return &cpu_device;
 }
 
 OrtStatus *ort_GetNumHardwareDevices(const OrtEnv *env, size_t *num_devices)

@@ -1,8 +1,8 @@
 /* Libraries of plug-in execution providers: the devices of those that a program registers, and sessions on them.
  *
- * inlay's provider ort_ep opens such libraries, each device of a library as a provider ort_ep#WORD of its own. A library
- * is registered by opening sessions of a small model, which know the devices; inlay tries the library in another process
- * first, so that one that crashes fails here. */
+ * inlay's provider ort_ep opens such libraries, each device of a library as a provider ort_ep#WORD of its own. A
+ * library is registered by opening sessions of a small model, which know the devices; inlay tries the library in
+ * another process first, so that one that crashes fails here. */
 #include "wire.h"
 #include "inlay/check.h"
 #include <dlfcn.h>
@@ -26,6 +26,28 @@ static struct {
     const OrtEpDevice **list; /* [count] for GetEpDevices: the CPU, and the devices of the libraries */
     size_t count;
 } registry = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static OrtEpDevice cpu_device;
+
+static void make_cpu_device(void)
+{
+    static char version_key[] = "version", version[] = ORT_VERSION;
+    static char *keys[] = { version_key }, *values[] = { version };
+
+    cpu_device = (OrtEpDevice){ .device = ort_cpu(),
+                                .name = "CPUExecutionProvider",
+                                .vendor = "inlay",
+                                .metadata = { .keys = keys, .values = values, .count = 1 },
+                                .memory = &ort_cpu_memory };
+}
+
+const OrtEpDevice *ort_cpu_device(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, make_cpu_device);
+    return &cpu_device;
+}
 
 /* Facts of a device are "KEY=VALUE; ...". */
 static OrtStatus *read_facts(const char *facts, OrtKeyValuePairs *out)
@@ -166,14 +188,12 @@ static OrtStatus *add_pair(char **text, const char *key, const char *value)
     return NULL;
 }
 
-/* The environment's entries as text; NULL: none. */
-static OrtStatus *environment_text(char **out)
+/* Pairs as text; NULL: none. */
+static OrtStatus *text_of(const OrtKeyValuePairs *pairs, char **out)
 {
-    const OrtKeyValuePairs *entries = ort_env_entries();
-
     *out = NULL;
-    for (size_t i = 0; i < entries->count; i++)
-        ORT_TRY(add_pair(out, entries->keys[i], entries->values[i]));
+    for (size_t i = 0; i < pairs->count; i++)
+        ORT_TRY(add_pair(out, pairs->keys[i], pairs->values[i]));
     return NULL;
 }
 
@@ -315,7 +335,8 @@ OrtStatus *ort_RegisterExecutionProviderLibrary(OrtEnv *env, const char *registr
         return ort_no_memory();
     library->name = strdup(registration_name);
     library->path = file_of(path);
-    failed = library->name == NULL || library->path == NULL ? ort_no_memory() : environment_text(&library->environment);
+    failed = library->name == NULL || library->path == NULL ? ort_no_memory()
+                                                            : text_of(&env->entries, &library->environment);
     (void)pthread_mutex_lock(&registry.lock);
     link = link_of(registration_name);
     if (failed == NULL && *link != NULL)
@@ -463,7 +484,7 @@ OrtStatus *ort_SessionOptionsAppendExecutionProvider_V2(OrtSessionOptions *sessi
                             "All OrtEpDevice values in ep_devices must have the same execution provider.");
     if (ep_devices[0] == ort_cpu_device()) {
         if (num_ep_options > 0)
-            ort_log_accepted("an option of CPUExecutionProvider");
+            ort_log(&env->logger, ORT_LOGGING_LEVEL_INFO, "options of CPUExecutionProvider are ignored");
         return NULL;
     }
     if (num_ep_devices > 1)

@@ -85,14 +85,18 @@ struct OrtLogger {
     OrtLoggingLevel level; /* messages below are not logged */
     char id[64];
 };
+struct OrtEnv {
+    uint32_t references; /* 0: not created yet */
+    OrtLogger logger;
+    int threads;              /* 0: all */
+    OrtKeyValuePairs entries; /* for libraries of execution providers */
+};
 void ort_log(const OrtLogger *logger, OrtLoggingLevel level, const char *text);
 /* Logs once, with the environment's logger, that an accepted entry has no counterpart. */
 void ort_log_accepted(const char *name);
 const OrtLogger *ort_default_logger(void);
 /* Number of threads of sessions that do not set one; 0: all. */
 int ort_env_threads(void);
-/* The entries that the environment was created with. */
-const OrtKeyValuePairs *ort_env_entries(void);
 int ort_threading_options_threads(const OrtThreadingOptions *options);
 
 struct OrtHardwareDevice {
@@ -115,8 +119,8 @@ struct OrtEpDevice {
 const OrtEpDevice *ort_cpu_device(void);
 /* The provider that opens libraries of execution providers, each as ORT_EP_PROVIDER "#" and a word. */
 #define ORT_EP_PROVIDER "ort_ep"
-/* Appends the device that the policy or the delegate of `options` chooses to *chosen, which is zeroed; none for the CPU.
- * The caller clears its providers and settings. */
+/* Appends the device that the policy or the delegate of `options` chooses to *chosen, which is zeroed; none for the
+ * CPU. The caller clears its providers and settings. */
 OrtStatus *ort_libraries_choose(const OrtSessionOptions *options, OrtSessionOptions *chosen);
 /* Forgets all registered libraries of execution providers; their devices are freed. */
 void ort_libraries_release(void);
