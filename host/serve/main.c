@@ -243,7 +243,8 @@ static void load_models(program_state *state)
                  state->settings.models);
     else if (!complete)
         log_line(LOG_WARNING_LINE,
-                 "not ready: %u versions could not be loaded, or lack a provider that is in quarantine; %u are loaded; "
+                 "not ready: %u versions could not be loaded, or lack a provider that is in quarantine for all "
+                 "models; %u are loaded; "
                  "strict = 0 ignores it",
                  failed, ready);
 }

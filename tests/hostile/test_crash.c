@@ -95,6 +95,10 @@ static void in_execute(void **state)
     expect_text(out, "/execute_boom.so: execute_boom 6.6.6");
     expect_text(out,
                 "not loaded for 1 model for a day, or until --retry: it crashed (SIGSEGV) in execute of node 'boom'");
+    assert_int_not_equal(cli("doctor model.onnx --seconds 0"), 0);
+    expect_text(out, "warning plugin-quarantined: plugin execute_boom is not used: it crashed (SIGSEGV) in execute of "
+                     "node 'boom'");
+    expect_text(out, "it is not loaded for this model until it changes, a day later, or by 'inlay providers --retry ");
     /* A quarantined provider that is named in the options gives an error with the reason. An optional one is
      * skipped. */
     assert_int_not_equal(cli("run model.onnx --input x=random --providers execute_boom,reference"), 0);
@@ -105,9 +109,14 @@ static void in_execute(void **state)
     /* Other models still use it. */
     write_model("calm");
     assert_int_equal(cli("run model.onnx --input x=random --providers execute_boom"), 0);
+    assert_int_equal(cli("doctor model.onnx --seconds 0"), 0);
+    expect_text(out, "note    plugin-crashed: plugin execute_boom is not used for 1 other model for a day, or until "
+                     "'inlay providers --retry execute_boom': it crashed (SIGSEGV) in execute of node 'boom'");
     assert_int_equal(cli("providers --retry execute_boom"), 0);
     expect_text(out, "/execute_boom.so: execute_boom 6.6.6");
     assert_null(strstr(out, "not loaded for"));
+    assert_int_equal(cli("doctor model.onnx --seconds 0"), 0);
+    expect_text(out, "model.onnx: no findings");
     assert_int_not_equal(cli("providers --retry execute_boom"), 0);
     expect_text(err, "no plugin 'execute_boom' is in quarantine");
     folder_remove(&test_folder);
@@ -199,8 +208,7 @@ static void make_marks_old(void)
 {
     char command[256];
 
-    (void)snprintf(command, sizeof command, "touch -d '25 hours ago' '%s'/cache/plugins/*.verdict.*",
-                   test_folder.root);
+    (void)snprintf(command, sizeof command, "touch -d '25 hours ago' '%s'/cache/plugins/*.verdict.*", test_folder.root);
     assert_int_equal(system(command), 0);
 }
 

@@ -18,9 +18,34 @@ static void write_boom(const char *path)
     write_relu(path, "boom");
 }
 
-/* Starts this many workers, with a plugin that crashes in model `boom`. */
-static void begin(struct serving *serving, const char *workers, const char *strict)
+/* The same model with a doc_string of `bytes`, which makes it another one for the marks of crashes. */
+static void write_longer(const char *path, uint8_t bytes)
 {
+    FILE *file;
+
+    write_boom(path);
+    file = fopen(path, "ab");
+    assert_non_null(file);
+    (void)fprintf(file, "\x32%c%*s", bytes, bytes, "");
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_boom2(const char *path)
+{
+    write_longer(path, 2);
+}
+
+static void write_boom3(const char *path)
+{
+    write_longer(path, 3);
+}
+
+static const char *const boom_names[] = { "boom", "boom2", "boom3" };
+
+/* Starts this many workers, with a plugin that crashes in the first `booms` models boom, boom2, boom3. */
+static void begin(struct serving *serving, const char *workers, const char *strict, uint32_t booms)
+{
+    static void (*const writers[])(const char *path) = { write_boom, write_boom2, write_boom3 };
     const char *const flags[] = {
         "--strict", strict,          "--workers",      workers,       "--poll-ms",    "20", "--max-inflight-bytes",
         "20000",    "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache", NULL
@@ -28,15 +53,16 @@ static void begin(struct serving *serving, const char *workers, const char *stri
 
     serving_prepare(serving);
     serving_plugin(serving, CRASHING_PLUGIN, "execute_boom");
-    serving_model(serving, "boom", "warmup: 0\noptions: [\"providers=execute_boom?,reference\", \"intra_threads=1\"]\n",
-                  write_boom);
+    for (uint32_t i = 0; i < booms; i++)
+        serving_model(serving, boom_names[i],
+                      "warmup: 0\noptions: [\"providers=execute_boom?,reference\", \"intra_threads=1\"]\n", writers[i]);
     serving_start(serving, flags);
 }
 
 static int start(void **state)
 {
     (void)state;
-    begin(&server, "2", "0");
+    begin(&server, "2", "0", 1);
     return 0;
 }
 
@@ -133,6 +159,15 @@ static int end_alone(void **state)
     return 0;
 }
 
+static double lost_metric(const char *model)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof name, "inlay_provider_lost{model=\"%s\",version=\"1\",provider=\"execute_boom\"}",
+                   model);
+    return client_metric(&alone, name);
+}
+
 /* With one worker, the next request is answered by its replacement: the socket stays open, and the plugin is
  * excluded. */
 static void test_only_worker_restarts(void **state)
@@ -141,19 +176,52 @@ static void test_only_worker_restarts(void **state)
     struct answer answer;
 
     (void)state;
-    begin(&alone, "1", "1");
+    begin(&alone, "1", "1", 1);
     client_once(&alone, "POST", "/v2/models/boom/infer", "", BOOM, &answer);
     assert_int_equal(answer.code, 0);
     client_once(&alone, "POST", "/v2/models/boom/infer", "", BOOM, &answer);
     if (answer.code != 200 || strstr(answer.body, "[0.0,4.0]") == NULL)
         fail_msg("after the crash: %d %s", answer.code, answer.body);
     serving_await(&alone, "it is not loaded for this model", text, sizeof text);
-    /* The metrics and, since strict is set, the readiness tell that the model lacks a provider that it had before. */
-    assert_true(client_metric(&alone, "inlay_provider_lost{model=\"boom\",version=\"1\",provider=\"execute_boom\"}") ==
-                1);
-    assert_true(client_metric(&alone, "inlay_ready") == 0);
-    client_expect(&alone, "GET", "/v2/health/ready", "", NULL, 400, "1 failed");
+    /* The model is served without the provider and is ready; metrics and index tell that. */
+    assert_true(lost_metric("boom") == 1);
+    assert_true(client_metric(&alone, "inlay_ready") == 1);
+    client_expect(&alone, "GET", "/v2/health/ready", "", NULL, 200, "");
+    client_expect(&alone, "POST", "/v2/repository/index", "", "", 200,
+                  "\"state\":\"READY\",\"reason\":\"it runs without provider 'execute_boom', quarantined for this "
+                  "model: it crashed (SIGSEGV) in execute of node 'boom'");
+    assert_int_equal(serving_end(&alone, SIGTERM), 0);
+}
+
+/* After crashes with three models the plugin is in quarantine for all: since strict is set, a server that starts then
+ * is not ready, until the marks are a day old. */
+static void test_quarantine_for_all_models(void **state)
+{
+    char command[256], url[64];
+    struct answer answer;
+    long worker;
+
+    (void)state;
+    begin(&alone, "1", "1", 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)snprintf(url, sizeof url, "/v2/models/%s/infer", boom_names[i]);
+        client_once(&alone, "POST", url, "", BOOM, &answer);
+        assert_int_equal(answer.code, 0);
+        client_once(&alone, "POST", url, "", BOOM, &answer);
+        assert_int_equal(answer.code, 200);
+        assert_true(lost_metric(boom_names[i]) == 1);
+        assert_true(client_metric(&alone, "inlay_ready") == (i < 2));
+    }
+    client_expect(&alone, "GET", "/v2/health/ready", "", NULL, 400, " failed; POST");
     client_expect(&alone, "GET", "/v2/health/live", "", NULL, 200, "");
+    client_expect(&alone, "POST", "/v2/repository/index", "", "", 200, "'execute_boom', quarantined: it crashed");
+    (void)snprintf(command, sizeof command, "touch -d '25 hours ago' '%s'/cache/plugins/*.verdict.*", alone.folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(serving_children(&alone, &worker, 1), 1);
+    assert_int_equal(kill((pid_t)worker, SIGKILL), 0);
+    wait_for_ready(&alone, 4); /* the first worker, those after two crashes, and this one */
+    assert_true(client_metric(&alone, "inlay_ready") == 1);
+    assert_true(lost_metric("boom") < 0);
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
 }
 
@@ -176,7 +244,7 @@ static void test_sums(void **state)
     long pids[8];
 
     (void)state;
-    begin(&alone, "2", "0");
+    begin(&alone, "2", "0", 1);
     wait_for_ready(&alone, 2);
     for (uint32_t i = 0; i < REQUESTS; i++)
         client_expect(&alone, "POST", "/v2/models/twice/infer", "", twice, 200, "[2.0,4.0,6.0]");
@@ -246,7 +314,7 @@ static void test_inflight_bytes(void **state)
     int held, fd;
 
     (void)state;
-    begin(&alone, "2", "0");
+    begin(&alone, "2", "0", 1);
     wait_for_ready(&alone, 2);
     assert_int_equal(serving_children(&alone, pids, 8), 2);
     memset(body, ' ', sizeof body);
@@ -328,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_a_worker_that_crashes),
         cmocka_unit_test(test_a_plugin_that_crashes),
         cmocka_unit_test_teardown(test_only_worker_restarts, end_alone),
+        cmocka_unit_test_teardown(test_quarantine_for_all_models, end_alone),
         cmocka_unit_test_teardown(test_sums, end_alone),
         cmocka_unit_test_teardown(test_inflight_bytes, end_alone),
         cmocka_unit_test(test_the_folder_is_watched),

@@ -25,7 +25,7 @@ inlay_status admit_open(const plugin_search *search, const char *path, const cha
     admission->fd = -1;
     admission->outcome = PLUGIN_REFUSED;
     admission->fix[0] = '\0';
-    admission->lost = false;
+    admission->lost = admission->for_one_model = false;
     admission->facts.name = admission->facts.providers = admission->facts.version = "";
     admission->key.text[0] = admission->key.file[0] = '\0';
     admission->verdict = (struct verdict){ .kind = VERDICT_NONE };
@@ -133,6 +133,7 @@ inlay_status admit_crashes(const char *key_text, const char *file, uint64_t mode
         return INLAY_OK;
     admission->outcome = PLUGIN_QUARANTINED;
     admission->lost = true;
+    admission->for_one_model = marks.count < CRASH_MARKS;
     (void)snprintf(admission->fix, sizeof admission->fix,
                    "it is not loaded for %s until it changes, a day later, or by 'inlay providers --retry %s'",
                    marks.this_model ? "this model" : "any model (it crashed with several)", admission->path);

@@ -22,7 +22,7 @@ struct admission {
     verdict_key key;          /* empty until admit_begin */
     struct verdict verdict;   /* from an earlier probe, or from this one once it has finished */
     shared_probe *probe;      /* whose verdict is awaited, or NULL */
-    bool lost;                /* see plugin_file.lost */
+    bool lost, for_one_model; /* see plugin_file */
     plugin_outcome outcome;   /* for a file that is refused */
     char fix[PATH_MAX + 128]; /* see plugin_file.fix; "" = none */
 };

@@ -93,6 +93,7 @@ static inlay_status add_refused(plugin_set *set, const struct candidate *candida
         return no_memory(diag, "for the list of plugins");
     file->outcome = admission->outcome;
     file->lost = admission->lost;
+    file->for_one_model = admission->for_one_model;
     log_refused(set, file, candidate->is_override);
     return plugin_set_add_file(set, file, diag);
 }

@@ -45,6 +45,7 @@ typedef struct plugin_file {
     const char *fix;    /* the fix for a file that crashed, hung or is quarantined; NULL otherwise, because reason then
                            includes the fix */
     bool lost;          /* in quarantine, although it worked before (crash_marks) or is in the host's own folder */
+    bool for_one_model; /* lost: for the model of the search only */
     const char *shadowed_by; /* PLUGIN_SHADOWED: the path of the file that is used instead; otherwise NULL */
     const char *advice;      /* how it could be built better, one line, for a file that is loaded; NULL = none */
     const char *name;        /* of the plugin, from its note or description; NULL if unknown, like the next two */

@@ -345,12 +345,14 @@ void verdict_crashes(const char *key_text, const char *file, uint64_t model, cra
     if (key_text == NULL || file == NULL || file[0] == '\0')
         return;
     mark_key(key_text, model, key);
-    for (uint32_t i = 0; i < CRASH_MARKS && !out->this_model; i++) {
+    for (uint32_t i = 0; i < CRASH_MARKS; i++) {
         const char *why;
 
         if (!read_mark(key_text, file, i, text, &age) || (why = strstr(text, "\ntext ")) == NULL)
             continue;
         out->count++;
+        if (out->this_model)
+            continue;
         out->this_model = model != 0 && strncmp(text, key, strlen(key)) == 0;
         if (!out->this_model && age >= least)
             continue;

@@ -587,7 +587,8 @@ static inlay_status add_lost(inlay_session *session, inlay_diag *diag)
 
         if (file->lost && names == NULL)
             return no_memory(diag, "for the list of providers");
-        (void)snprintf(reason, sizeof reason, "quarantined: %s", file->lost ? file->reason : "");
+        (void)snprintf(reason, sizeof reason, "quarantined%s: %s", file->for_one_model ? " for this model" : "",
+                       file->lost ? file->reason : "");
         for (char *name = names != NULL ? strtok_r(names, " ", &next) : NULL; name != NULL;
              name = strtok_r(NULL, " ", &next))
             if (!add_skipped(session, name, reason))

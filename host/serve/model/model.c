@@ -332,7 +332,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
         log_line(LOG_INFO_LINE, "model '%s', version %s: up to %u rows of waiting requests share a run", model->name,
                  model->version, model->settings.max_batch);
     model->shares = shares_read(model->session, &model->share_count);
-    model->lacks_provider = shares_next_lost(model->session, &(uint32_t){ 0 }) != NULL;
+    model->lost = shares_lost(model->session, &model->lacks_provider);
     *out_model = model;
     model = NULL;
 done:
@@ -425,6 +425,7 @@ void model_unref(struct model *model)
         free(model->adapters[i]);
     free(model->adapters);
     free(model->shares);
+    free(model->lost);
     free(model->file_outputs);
     free(model->inputs);
     free(model->outputs);

@@ -104,7 +104,8 @@ struct model {
     struct file_output *file_outputs; /* [output_count] of a model that reads files, see files.h; NULL: it does not */
     provider_share *shares;           /* [share_count] providers that run it */
     uint32_t share_count;
-    bool lacks_provider;                /* a plugin that it had before is in quarantine, see shares_next_lost() */
+    char *lost;                         /* providers in quarantine, see shares_lost(); owned; NULL: it lacks none */
+    bool lacks_provider;                /* one of them is in quarantine for all models */
     uint64_t file_bytes;                /* size of its files */
     uint64_t file_state;                /* of its files when it was loaded, see folder_state() */
     atomic_uint_fast64_t requested_ns;  /* time of the last request that named it */

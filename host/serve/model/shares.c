@@ -49,13 +49,31 @@ provider_share *shares_read(const inlay_session *session, uint32_t *out_count)
     return shares;
 }
 
-const char *shares_next_lost(const inlay_session *session, uint32_t *index)
-{
-    static const char quarantined[] = "quarantined: ";
-    inlay_session_provider_info info = { .struct_size = sizeof info };
+static const char for_all[] = "quarantined: ", for_one[] = "quarantined for this model: ";
 
-    while (inlay_session_provider(session, (*index)++, &info) == INLAY_OK)
-        if (info.skipped != NULL && strncmp(info.skipped, quarantined, sizeof quarantined - 1) == 0)
-            return info.name;
-    return NULL;
+bool shares_next_lost(const inlay_session *session, uint32_t *index, inlay_session_provider_info *out_info)
+{
+    *out_info = (inlay_session_provider_info){ .struct_size = sizeof *out_info };
+    while (inlay_session_provider(session, (*index)++, out_info) == INLAY_OK)
+        if (out_info->skipped != NULL && (strncmp(out_info->skipped, for_all, sizeof for_all - 1) == 0 ||
+                                          strncmp(out_info->skipped, for_one, sizeof for_one - 1) == 0))
+            return true;
+    return false;
+}
+
+char *shares_lost(const inlay_session *session, bool *out_for_all)
+{
+    inlay_session_provider_info info;
+    struct strbuf text = { .data = NULL };
+    uint32_t index = 0;
+
+    *out_for_all = false;
+    while (shares_next_lost(session, &index, &info)) {
+        *out_for_all |= strncmp(info.skipped, for_all, sizeof for_all - 1) == 0;
+        strbuf_format(&text, "%sit runs without provider '%.64s', %.500s", text.size > 0 ? "; " : "", info.name,
+                      info.skipped);
+    }
+    if (text.failed)
+        strbuf_deinit(&text);
+    return text.data;
 }

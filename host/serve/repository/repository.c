@@ -153,7 +153,7 @@ static inlay_status add_version(struct repository *repository, const found_model
                              "dropped by another process of the server");
     if (status == INLAY_OK && role == ROLE_SERVED) {
         repository_rollout_cancel(repository, model->name, version, "its files have changed");
-        repository_set_entry(repository, model->name, version, STATE_READY, loaded, false, NULL);
+        repository_set_entry(repository, model->name, version, STATE_READY, loaded, false, loaded->lost);
     }
     return status;
 }

@@ -23,7 +23,7 @@ void repository_close(struct repository *repository);
 /* Loads all models and logs each that cannot be loaded. */
 void repository_load_all(struct repository *repository);
 /* The number of versions that are ready; *out_failed: of those that could not be loaded and have no older model, or
- * lack a provider whose plugin is in quarantine. */
+ * lack a provider whose plugin is in quarantine for all models. */
 uint32_t repository_ready(struct repository *repository, uint32_t *out_failed);
 /* Reads the folder of this model again and loads the versions that its config selects; they replace the loaded ones. If
  * a version fails, the old one stays. Slow; one call at a time. INLAY_NOT_FOUND: no such model. */
@@ -82,7 +82,7 @@ typedef struct repository_entry {
     const char *name;
     uint64_t version;     /* 0: unknown, the model could not be read */
     const char *state;    /* "READY", "LOADING", "UNAVAILABLE" */
-    const char *reason;   /* "" or why it is not ready */
+    const char *reason;   /* "" or why it is not ready, or lacks a provider */
     struct model *loaded; /* borrowed; NULL unless ready */
     bool is_text;         /* a model for texts, which is loaded or which a request would load */
 } repository_entry;

@@ -234,10 +234,10 @@ static void write_lost(struct strbuf *to, const struct held_models *held)
                "1 for a provider that the model lacks because its plugin crashed or hung, see inlay providers.");
     for (uint32_t k = 0; k < held->count; k++) {
         const struct model *model = held->models[k].model;
-        const char *name;
+        inlay_session_provider_info info;
 
-        for (uint32_t i = 0; model->lacks_provider && (name = shares_next_lost(model->session, &i)) != NULL;) {
-            (void)snprintf(label, sizeof label, ",provider=\"%.64s\"", name);
+        for (uint32_t i = 0; model->lost != NULL && shares_next_lost(model->session, &i, &info);) {
+            (void)snprintf(label, sizeof label, ",provider=\"%.64s\"", info.name);
             write_series(to, "inlay_provider_lost", model, label);
             write_number(to, 1);
         }

@@ -2,6 +2,7 @@
 #include "base/words.h"
 #include "cli/cli.h"
 #include "cli/doctor_costs.h"
+#include "cli/doctor_plugins.h"
 #include "cli/doctor_repair.h"
 #include "cli/inputs.h"
 #include "cli/load_model.h"
@@ -13,7 +14,8 @@
 
 static const char doc[] =
     "Finds problems of an exported model: training mode, unused or duplicate weights, NaN, open axes that accept only "
-    "one size, needless casts, types that are too wide, poor scales. Of a model that does not load, it names the "
+    "one size, needless casts, types that are too wide, poor scales, plugins that crashed. Of a model that does not "
+    "load, it names the "
     "mistake "
     "of the export and the flag that avoids it.\v"
     "Each finding has a code, its location, its cost per run (timed on random inputs, unless --seconds 0), and a fix. "
@@ -318,6 +320,7 @@ static inlay_status examine(struct doctor *doctor, const doctor_args *args, cli_
     inlay_status status;
 
     INLAY_TRY(doctor_examine(doctor, diag));
+    INLAY_TRY(doctor_plugins_find(doctor, common, diag));
     status = doctor_costs_find(doctor, args->files.model, &args->feed, args->seconds, common, costs, &why);
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
         *diag = why;

@@ -295,7 +295,7 @@ int cmd_providers(int argc, char **argv)
 
     cli_parse(&verb, true, argc, argv, &common, &flags);
     if ((flags.retry != NULL ? cli_plugins_again(&common, flags.retry, &set, &diag)
-                             : cli_plugins(&common, &set, &diag)) != INLAY_OK)
+                             : cli_plugins(&common, 0, &set, &diag)) != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (flags.types)
         code = cli_types_text(set, &diag) == INLAY_OK ? CLI_OK : cli_fail(&common, &diag);

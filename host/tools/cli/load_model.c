@@ -11,7 +11,7 @@ inlay_status cli_load_model(const cli_common *common, const char *path, const mo
     INLAY_TRY(model_load_path(path, load, out_model, diag));
     model = *out_model;
     (void)cli_progress(NULL, 0.3, "binding operators");
-    INLAY_TRY(cli_plugins(common, &plugins, diag));
+    INLAY_TRY(cli_plugins(common, 0, &plugins, diag));
     INLAY_TRY(graph_inline_functions(model, diag));
     INLAY_TRY(graph_bind(model, plugin_set_operators(plugins), diag));
     (void)cli_progress(NULL, 0.6, "inferring shapes");

@@ -499,8 +499,9 @@ typedef struct inlay_session_provider_info {
     const char *name;
     const char *plugin_path;    /* path of its plugin; "(within the program)": inlay_plugin_register(); "" = unknown */
     const char *plugin_version; /* "" = unknown */
-    const char *skipped; /* one line: why the session does not use it, "quarantined: ..." if its plugin crashed or
-                                   hung; NULL: it is in use */
+    const char *skipped; /* one line: why the session does not use it; "quarantined: ..." if its plugin crashed or
+                                   hung, "quarantined for this model: ..." if it crashed with this model and may be used
+                                   for others; NULL: it is in use */
     /* Since 1.1. The device that the provider opened; NULL, NULL and 0: it is skipped, or does not describe one. */
     const char *device;       /* its name */
     const char *device_facts; /* further properties: "driver=550.1; subgroup=32" */
