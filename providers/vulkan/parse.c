@@ -26,14 +26,22 @@ bool vulkan_has_output_type(const kit_node *node, uint64_t set, kit_refusal *why
            kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "results of type %s are not supported", inlay_dtype_name(dtype));
 }
 
-bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
+/* Is the size of the result known only when the run reaches the node? */
+static bool is_sized_later(const kit_node *node)
 {
-    const inlay_value_info *value = kit_input(node, input), *output = kit_output(node, 0);
+    const inlay_value_info *output = kit_output(node, 0);
     bool later = output->rank == INLAY_RANK_UNKNOWN;
 
     for (uint32_t d = 0; !later && d < output->rank; d++)
         later = output->dims[d].kind == INLAY_DIM_UNKNOWN;
-    return value == NULL || value->data != NULL || later ||
+    return later;
+}
+
+bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
+{
+    const inlay_value_info *value = kit_input(node, input);
+
+    return value == NULL || value->data != NULL || is_sized_later(node) ||
            kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u must be known before the run", input);
 }
 
@@ -119,15 +127,29 @@ const vulkan_operator *vulkan_find_operator(const kit_node *node, kit_refusal *w
     return NULL;
 }
 
+/* Does the size of the result depend on the contents of an input that is no constant? Then the node is a region of its
+ * own: a region is sized before it runs, and the input must not be computed within it. */
+static bool is_sized_by_contents(const kit_node *node, const vulkan_operator *row)
+{
+    bool varies = false;
+
+    for (uint32_t i = 0; i < node->info->input_count; i++)
+        varies |= kit_input(node, i) != NULL && kit_input(node, i)->data == NULL &&
+                  (vulkan_is_host_input(row, i) || row->family == &vulkan_generated);
+    return varies && is_sized_later(node);
+}
+
 static bool has_row(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why)
 {
+    const vulkan_operator *row = vulkan_find_operator(node, why);
+
     (void)ctx, (void)n;
-    if (vulkan_find_operator(node, why) == NULL)
+    if (row == NULL)
         return false;
     for (uint32_t i = 0; i < node->info->input_count; i++)
         offer->resident_bytes += kit_is_constant(node, i) ? kit_input(node, i)->data_bytes : 0;
     offer->cookie = 1;
-    offer->flags = INLAY_OFFER_MERGE;
+    offer->flags = is_sized_by_contents(node, row) ? 0 : INLAY_OFFER_MERGE;
     return true;
 }
 

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Runs all of ONNX's cases. Fails if a case fails that is not listed in wrong_data.txt, or if fewer cases pass than
-# passed.txt states.
+# Runs all of ONNX's cases. Fails if a case fails that is not listed in wrong_data.txt, if fewer cases pass than
+# passed.txt states, or if a provider declines a node that it has offered, when it compiles it or when the sizes are
+# known: what a provider does not run is refused in assess.
 #   run.sh INLAY DATA [FLAG...]    flags for inlay test
 set -u
 inlay=$1
@@ -17,8 +18,14 @@ for folder in node simple pytorch-converted pytorch-operator; do
         exit 1
     fi
 done
-output=$("$inlay" test --option reference.preview=true "$@" "${folders[@]}")
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+output=$("$inlay" test --verbose --option reference.preview=true "$@" "${folders[@]}" 2>"$log")
 code=$?
+if grep 'is assigned again' "$log"; then
+    echo "a provider declines nodes that it has offered (above)"
+    exit 1
+fi
 last=$(tail -n 1 <<<"$output")
 if [ $code -gt 1 ] || ! [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
     echo "$last"

@@ -39,6 +39,18 @@ static bool follows_plan(const program_env *env)
     return env->rules != NULL && env->rules->saved_plan != NULL;
 }
 
+/* An offer that compile declines should have been refused in assess: the log is where its author sees that. */
+static void report_declined(const program_declined *declined)
+{
+    const program_env *env = declined->program->env;
+    char line[500];
+
+    (void)snprintf(line, sizeof line, "graph '%s' is assigned again for all shapes: %.300s",
+                   declined->program->graph->name, declined->text);
+    if (env->log != NULL)
+        env->log(env->log_ctx, INLAY_LOG_INFO, line);
+}
+
 /* Changes the assignment according to the reason of a failed round; returns whether another round may succeed. */
 static bool handle_failure(struct assignment *assignment, inlay_status status)
 {
@@ -47,8 +59,10 @@ static bool handle_failure(struct assignment *assignment, inlay_status status)
 
     if (assignment->program == NULL)
         return false;
-    if (assignment->declined.program != NULL)
+    if (assignment->declined.program != NULL) {
+        report_declined(&assignment->declined);
         again = program_assign_without(&assignment->declined, &quiet);
+    }
     if (again != INLAY_UNSUPPORTED || assignment->shares_graph)
         return again == INLAY_OK;
     if (!(status == INLAY_UNSUPPORTED && undo_uncovered(assignment->program)) &&
