@@ -16,7 +16,8 @@ static const op_row rows[] = {
       NULL },
     { "GroupQueryAttention", 1, 0,
       "query:T, key?:T, value?:T, past_key?:T, past_value?:T, seqlens_k:M, total_sequence_length:M, cos_cache?:T, "
-      "sin_cache?:T, position_ids?:P, attention_bias?:T, head_sink?:T, k_scale?:S, v_scale?:S -> output:T, "
+      "sin_cache?:T, position_ids?:P, attention_bias?:T, head_sink?:T, k_scale?:S, v_scale?:S, "
+      "q_norm_weight?:T, k_norm_weight?:T -> output:T, "
       "present_key?:T, present_value?:T, output_qk?:T; T=float16|bfloat16|float, M=int32, P=int64, S=float; "
       "do_rotary:i=0, "
       "k_quant_type:s='NONE'{'NONE'|'PER_TENSOR'|'PER_CHANNEL'}, kv_cache_bit_width:i, kv_num_heads:i!, "

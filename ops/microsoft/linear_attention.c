@@ -70,6 +70,10 @@ static const op_row rows[] = {
       "activation:s='none'{'none'|'silu'|'swish'}, channels_last:i=0{0|1}, dilation:i=1, ndim:i=1{1}, "
       "state_window:i=0{0}",
       infer_causal_conv },
+    { "EngramGate", 1, 0,
+      "key:T, query:T, value:T, key_norm_scale:T, query_norm_scale:T -> output:T; T=float|float16|bfloat16; "
+      "epsilon:f=1e-05",
+      infer_same_as_first },
     { "GatedAdd", 1, 0, "X:T, Y:T, gate:T -> output:T; T=float|float16|bfloat16", infer_same_as_first },
     { "GatedRMSNorm", 1, 0, "X:T, scale:T, gate:T -> Y:T; T=float|float16|bfloat16; epsilon:f=1e-05",
       infer_same_as_first },

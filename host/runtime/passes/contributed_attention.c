@@ -716,10 +716,20 @@ static uint32_t emit_block_mask(subgraph_builder *builder, uint32_t positions, u
                : emit_op(builder, "Tile", 13, found, emit_list(builder, 1, heads / layouts, 1, 1));
 }
 
+/* Normalizes each head of queries or keys [batch, heads, rows, size], if there is a weight. */
+static uint32_t normalized_heads(subgraph_builder *builder, uint32_t heads, uint32_t weight)
+{
+    if (weight == INLAY_NONE)
+        return heads;
+    heads = emit_op(builder, "RMSNormalization", 23, heads, weight);
+    emit_attr_float(builder, "epsilon", rewrite_attr_float(builder->node, "qk_norm_epsilon", 1e-6));
+    return heads;
+}
+
 /* The inputs in which GroupQueryAttention and SparseAttention differ. SparseAttention gives the lengths with the new
  * tokens, GroupQueryAttention one less. */
 typedef struct grouped_inputs {
-    uint32_t lengths, total, cosines, sines, positions, bias, sink;
+    uint32_t lengths, total, cosines, sines, positions, bias, sink, q_norm, k_norm;
 } grouped_inputs;
 
 static uint32_t optional_input(const subgraph_builder *builder, uint32_t i)
@@ -740,12 +750,13 @@ static const char *sparse_error(const subgraph_builder *builder, int64_t heads)
 
 void decompose_group_query_attention(subgraph_builder *builder)
 {
-    static const grouped_inputs group = { 5, 6, 7, 8, 9, 10, 11 },
-                                blocks = { 8, 7, 9, 10, INLAY_NONE, INLAY_NONE, INLAY_NONE };
+    static const grouped_inputs group = { 5, 6, 7, 8, 9, 10, 11, 14, 15 },
+                                blocks = { 8, 7, 9, 10, INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE };
     const graph_node *node = builder->node;
     const bool sparse = node->info.op_type.data[0] == 'S';
     const grouped_inputs *in = sparse ? &blocks : &group;
     const uint32_t cosines = builder_input(builder, in->cosines), sines = builder_input(builder, in->sines);
+    const uint32_t q_norm = optional_input(builder, in->q_norm), k_norm = optional_input(builder, in->k_norm);
     const int64_t count = rewrite_attr_int(node, "num_heads", 0), shared = rewrite_attr_int(node, "kv_num_heads", 0);
     const int64_t window = rewrite_attr_int(node, "local_window_size", -1);
     const bool is_rotary = rewrite_attr_int(node, "do_rotary", 0) != 0,
@@ -759,22 +770,28 @@ void decompose_group_query_attention(subgraph_builder *builder)
                                     .scale = rewrite_attr_float(node, "scale", 0),
                                     .softcap = rewrite_attr_float(node, "softcap", 0) };
     const inlay_dtype dtype = builder_dtype(builder, operands.q);
-    const char *why = count <= 0 || shared <= 0 || count % shared != 0 ? "num_heads is not a multiple of kv_num_heads"
-                      : rank_or(builder, operands.q, 3) != 3           ? "query is not of rank 3"
-                      : (operands.k == INLAY_NONE) != (operands.v == INLAY_NONE) ? "one of key and value is missing"
-                      : is_rotary && (cosines == INLAY_NONE || sines == INLAY_NONE)
-                          ? "do_rotary is set, and cos_cache or sin_cache is missing"
-                      : builder_wants(builder, 3) ? "output 3 (the scores) is not supported"
-                      : sparse                    ? sparse_error(builder, count)
-                      : node->info.input_count > 12 || !rewrite_attr_is(node, "k_quant_type", "NONE") ||
-                              !rewrite_attr_is(node, "v_quant_type", "NONE")
-                          ? "a quantized past (k_quant_type, v_quant_type, k_scale, v_scale) is not supported"
-                          : NULL;
+    const char *why =
+        count <= 0 || shared <= 0 || count % shared != 0           ? "num_heads is not a multiple of kv_num_heads"
+        : rank_or(builder, operands.q, 3) != 3                     ? "query is not of rank 3"
+        : (operands.k == INLAY_NONE) != (operands.v == INLAY_NONE) ? "one of key and value is missing"
+        : is_rotary && (cosines == INLAY_NONE || sines == INLAY_NONE)
+            ? "do_rotary is set, and cos_cache or sin_cache is missing"
+        : builder_wants(builder, 3)                        ? "output 3 (the scores) is not supported"
+        : sparse                                           ? sparse_error(builder, count)
+        : (q_norm == INLAY_NONE) != (k_norm == INLAY_NONE) ? "one of q_norm_weight and k_norm_weight is missing"
+        : q_norm != INLAY_NONE && (!is_rotary || operands.k == INLAY_NONE)
+            ? "q_norm_weight and k_norm_weight need do_rotary and separate keys"
+        : builder_input(builder, 12) != INLAY_NONE || builder_input(builder, 13) != INLAY_NONE ||
+                !rewrite_attr_is(node, "k_quant_type", "NONE") || !rewrite_attr_is(node, "v_quant_type", "NONE")
+            ? "a quantized past (k_quant_type, v_quant_type, k_scale, v_scale) is not supported"
+            : NULL;
     uint32_t rows, total, used, positions, length;
 
     if (builder_refuse(builder, why))
         return;
     split_groups(builder, &operands, count, shared);
+    operands.q = normalized_heads(builder, operands.q, q_norm);
+    operands.k = normalized_heads(builder, operands.k, k_norm);
     rows = emit_size(builder, builder_input(builder, 0), 1);
     total = emit_cast(builder, emit_reshape(builder, builder_input(builder, in->total), NULL, 0), INLAY_INT64);
     /* Number of valid past positions in each batch row: 0 for the first step (total equals rows). */

@@ -48,6 +48,29 @@ void decompose_gated_rms_norm(subgraph_builder *builder)
     builder_set_output(builder, 0, emit_cast(builder, output, builder_dtype(builder, builder_input(builder, 0))));
 }
 
+/* gate * value for each connection of hyper-connections: key and query are [batch, length, connections, size], value
+ * [batch, length, size]. The gate is the sigmoid of sign(dot) * sqrt(max(|dot|, 1e-6)), where dot is the product of the
+ * normalized key and query, divided by sqrt(size). */
+void decompose_engram_gate(subgraph_builder *builder)
+{
+    const inlay_dtype dtype = builder_dtype(builder, builder_input(builder, 0));
+    const uint32_t value = emit_op(builder, "Unsqueeze", 13, float_input(builder, 2), emit_list(builder, 2));
+    uint32_t parts[2], size, dot, gate;
+
+    size = emit_op(builder, "Gather", 13, emit_typed(builder, "Shape", 13, INLAY_INT64, builder_input(builder, 0)),
+                   emit_list(builder, 3));
+    size = emit_op(builder, "Sqrt", 13, emit_cast(builder, size, INLAY_FLOAT));
+    for (uint32_t i = 0; i < 2; i++)
+        parts[i] = emit_op(builder, "Mul", 14, root_mean_normalized(builder, float_input(builder, i)),
+                           float_input(builder, 3 + i));
+    dot = emit_op(builder, "ReduceSum", 13, emit_op(builder, "Mul", 14, parts[0], parts[1]), emit_list(builder, -1));
+    dot = emit_op(builder, "Div", 14, dot, size);
+    gate = emit_op(builder, "Max", 13, emit_op(builder, "Abs", 13, dot), emit_number(builder, INLAY_FLOAT, 1e-6));
+    gate = emit_op(builder, "Mul", 14, emit_op(builder, "Sign", 13, dot), emit_op(builder, "Sqrt", 13, gate));
+    gate = emit_op(builder, "Mul", 14, emit_op(builder, "Sigmoid", 13, gate), value);
+    builder_set_output(builder, 0, emit_cast(builder, gate, dtype));
+}
+
 /* decay = decay_scale * softplus(a + dt_bias), beta = sigmoid(b) */
 void decompose_linear_attention_gate(subgraph_builder *builder)
 {

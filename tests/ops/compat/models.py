@@ -565,6 +565,13 @@ def linear_attentions():
                   name=f"GatedRMSNorm_{width}")
     share = floats(2, 3, 1)
     yield one("GatedAdd", {"x": x, "y": gate, "g": share}, [x + gate * share])
+    for width in (8, 5):
+        key, query, value = floats(2, 3, 4, width), floats(2, 3, 4, width), floats(2, 3, width)
+        scales = floats(4, width, low=0.5), floats(4, width, low=0.5)
+        dot = (rms_norm(key, scales[0], 1e-3) * rms_norm(query, scales[1], 1e-3)).sum(-1, keepdims=True) / width**0.5
+        y = sigmoid(np.sign(dot) * np.sqrt(np.maximum(np.abs(dot), 1e-6))) * value[:, :, None]
+        yield one("EngramGate", {"k": key, "q": query, "v": value, "ks_": scales[0], "qs_": scales[1]}, [y],
+                  {"epsilon": 1e-3}, name=f"EngramGate_{width}")
     sections, half = (1, 2, 3), 6
     cosines, sines = np.cos(floats(10, half, high=3)), np.sin(floats(10, half, high=3))
     places = RNG.integers(0, 10, (3, 2, 4))
@@ -919,6 +926,8 @@ def group_queries():
         ("begin", 5, 0, 0, {}), ("step", 1, 4, 4, {}), ("room", 1, 4, 8, {}), ("rotary", 5, 0, 0, {"do_rotary": 1}),
         ("rotary_step", 1, 4, 4, {"do_rotary": 1}), ("woven", 1, 4, 4, {"do_rotary": 1, "rotary_interleaved": 1}),
         ("window", 5, 0, 0, {"local_window_size": 2}), ("window_step", 1, 4, 4, {"local_window_size": 3}),
+        ("norms", 5, 0, 0, {"do_rotary": 1, "qk_norm_epsilon": 1e-3}),
+        ("norms_step", 1, 4, 4, {"do_rotary": 1, "qk_norm_epsilon": 1e-3}),
         ("softcap", 5, 0, 0, {"softcap": 0.7}), ("scale", 5, 0, 0, {"scale": 0.3}), ("smooth", 5, 0, 0, {"smooth_softmax": 1}),
     ]:
         total = past + rows
@@ -926,25 +935,30 @@ def group_queries():
         pk, pv = floats(n, 2, room, size), floats(n, 2, room, size)
         places = np.arange(past, total)[None].repeat(n, 0)
         turn = lambda x: rotate(x, cosines, sines, places, "rotary_interleaved" in attributes) if "do_rotary" in attributes else x
-        fresh = turn(heads(k, 2))
+        normed, weights = "qk_norm_epsilon" in attributes, (floats(size, low=0.5), floats(size, low=0.5))
+        norm = lambda x, i: rms_norm(x, weights[i], 1e-3).astype(np.float32) if normed else x
+        turned, fresh = turn(norm(heads(q, 4), 0)), turn(norm(heads(k, 2), 1))
         keys = np.concatenate([pk[:, :, :past], fresh, pk[:, :, total:]], 2)
         values = np.concatenate([pv[:, :, :past], heads(v, 2), pv[:, :, total:]], 2)
         column, row = np.arange(keys.shape[2])[None], np.arange(past, total)[:, None]
         window = attributes.get("local_window_size", 1 << 30)
         added = np.where((column <= row) & (column > row - window), 0.0, -1e30)
         if "smooth_softmax" in attributes: # one more score, of 0
-            scores = turn(heads(q, 4)).astype(np.float64) @ keys.repeat(2, 1).swapaxes(-1, -2) * size**-0.5 + added
+            scores = turned.astype(np.float64) @ keys.repeat(2, 1).swapaxes(-1, -2) * size**-0.5 + added
             y = (softmax(np.concatenate([scores, np.zeros((*scores.shape[:3], 1))], -1))[..., :-1] @ values.repeat(2, 1))
             y = y.transpose(0, 2, 1, 3).reshape(n, rows, -1).astype(np.float32)
         else:
-            y = attend(turn(heads(q, 4)), keys.repeat(2, 1), values.repeat(2, 1), added, attributes.get("scale"),
+            y = attend(turned, keys.repeat(2, 1), values.repeat(2, 1), added, attributes.get("scale"),
                        attributes.get("softcap", 0.0))
         inputs = {"q": q, "k": k, "v": v, "pk": pk if room else None, "pv": pv if room else None,
                   "l": np.full(n, total - 1, np.int32), "t": np.int32(total)}
         if "do_rotary" in attributes:
             inputs.update({"c_": cosines, "s_": sines})
+        if normed: # ONNX Runtime has it on GPUs only
+            inputs.update({**dict.fromkeys("ibhdD"), "qn_": weights[0], "kn_": weights[1]})
         yield one("GroupQueryAttention", inputs, [y, keys, values], {"num_heads": 4, "kv_num_heads": 2, **attributes},
-                  name=f"GroupQueryAttention_{name}", peer=name != "room") # the rest of its cache is undefined
+                  name=f"GroupQueryAttention_{name}",
+                  peer=name != "room" and not normed) # the rest of its cache is undefined
     q, k, v = floats(n, 3, 64), floats(n, 3, 32), floats(n, 3, 32)
     y = attend(heads(q, 4), heads(k, 2).repeat(2, 1), heads(v, 2).repeat(2, 1), causal(3, 3))
     yield one("GroupQueryAttention", {"q": np.concatenate([q, k, v], -1), "k": None, "v": None, "pk": None, "pv": None,
