@@ -35,6 +35,7 @@ async function main() {
 main().catch((error) => { console.error(error); process.exit(1); });
 END
     node run.js
+    npx inlay run model.onnx --input x=1,-2,-40 | grep -q '= 11 18 0'
     npm uninstall --no-audit --no-fund inlay inlay-onnxruntime-node onnxruntime-common
     [ -z "$(ls node_modules)" ]
     echo "ok $suite: glibc $(getconf GNU_LIBC_VERSION | cut -d' ' -f2), node $(node --version), npm $(npm --version)" >&3

@@ -43,6 +43,7 @@ assert onnxruntime.InferenceSession("model.onnx").run(None, {"x": x})[0].tolist(
 assert (native is not None) == (sys.version_info >= (3, 11))
 END
     /root/venv/bin/python run.py
+    /root/venv/bin/inlay run model.onnx --input x=1,-2,-40 | grep -q '= 11 18 0'
     echo "ok $suite: glibc $has, $(python3 --version), wheel for glibc $needs and $(uname -m)" >&3
 }
 

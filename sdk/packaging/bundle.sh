@@ -1,6 +1,7 @@
 #!/bin/bash
 # Copies the run-time files of an installation and the shared libraries that they link to, so that the copy runs on
-# systems that have only a C library. The wheel and the npm package contain this copy.
+# systems that have only a C library. The wheel and the npm package contain this copy: the library, its plugins, the
+# probe and the command `inlay`, without the server and without what `inlay bundle` links.
 #   bundle.sh PREFIX OUT
 # PREFIX is an installation by `cmake --install BUILD --prefix PREFIX`. Libraries that providers open by name when they
 # start (libdnnl, libopenblas, libvulkan) are not copied: if one is missing, its provider reports it. libpcre2-8, which
@@ -21,7 +22,7 @@ tools=
 [ "$machine" = "$(uname -m)" ] || tools=$machine-linux-gnu-
 cc=${tools:+${tools}g}cc strip=${tools}strip
 command -v "$cc" >/dev/null || { echo "bundle.sh: $cc is not installed, which files for $machine need" >&2; exit 1; }
-mkdir -p "$out/lib/inlay/plugins" "$out/libexec/inlay"
+mkdir -p "$out/bin" "$out/lib/inlay/plugins" "$out/libexec/inlay"
 cp -L "$library" "$out/lib/libinlay.so.1"
 cp -L "$(dirname "$library")"/inlay/plugins/*.so "$out/lib/inlay/plugins/"
 # For programs of ONNX Runtime: Python's wheel inlay-onnxruntime finds it here.
@@ -38,8 +39,10 @@ if [ -e "$extension" ]; then
     cp "$extension" "$out/lib/inlay/python/"
     "$strip" --strip-unneeded "$out/lib/inlay/python/_native.abi3.so"
 fi
+cp "$prefix/bin/inlay" "$out/bin/inlay"
 cp "$(find "$prefix" -name inlay-probe -type f)" "$out/libexec/inlay/inlay-probe"
-"$strip" --strip-unneeded "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "$out/libexec/inlay/inlay-probe"
+programs=("$out/bin/inlay" "$out/libexec/inlay/inlay-probe")
+"$strip" --strip-unneeded "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "${programs[@]}"
 
 # Copies the libraries that the files need, and those that these need, except the C library, which must be that of the
 # machine. The compiler knows where they are, also those of another architecture.
@@ -57,7 +60,7 @@ copy_needed() { # FILE...
         copy_needed "$out/lib/$name"
     done
 }
-copy_needed "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "$out/libexec/inlay/inlay-probe"
+copy_needed "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "${programs[@]}"
 pcre=$($cc -print-file-name=libpcre2-8.so.0)
 [ ! -e "$pcre" ] || cp -L "$pcre" "$out/lib/"
 for file in "$out"/lib/*.so.*; do
@@ -69,6 +72,8 @@ for file in "$out"/lib/inlay/plugins/*.so "$out"/lib/inlay/onnxruntime/*.so.1 "$
     # shellcheck disable=SC2016
     patchelf --set-rpath '$ORIGIN/../..' "$file"
 done
+# shellcheck disable=SC2016
+patchelf --set-rpath '$ORIGIN/../lib' "$out/bin/inlay"
 # shellcheck disable=SC2016
 patchelf --set-rpath '$ORIGIN/../../lib' "$out/libexec/inlay/inlay-probe"
 

@@ -20,13 +20,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/package"
 cp "$(dirname "$addon")"/{index.js,index.d.ts,common.js,common.d.ts,package.json,README.md} "$addon" "$work/package/"
-cp -r "$bundle/lib" "$bundle/libexec" "$work/package/"
+cp -r "$bundle/bin" "$bundle/lib" "$bundle/libexec" "$work/package/"
 rm -rf "$work/package/lib/inlay/python"
 cp "$(dirname "$(realpath -- "$0")")/../../LICENSE" "$work/package/"
 # Only this tarball contains files next to the addon; they are built for one CPU architecture.
-sed -i -e "s/\"README.md\"\]/\"README.md\", \"lib\", \"libexec\"]/" -e "s/^  \"os\".*/&,\n  \"cpu\": [\"$cpu\"]/" \
-    "$work/package/package.json"
-if [ "$(grep -cE "\"libexec\"|\"$cpu\"" "$work/package/package.json")" != 2 ]; then
+sed -i -e "s/\"README.md\"\]/\"README.md\", \"bin\", \"lib\", \"libexec\"]/" \
+    -e "s|^  \"os\".*|&,\n  \"cpu\": [\"$cpu\"],\n  \"bin\": { \"inlay\": \"bin/inlay\" }|" "$work/package/package.json"
+if [ "$(grep -cE "\"libexec\"|\"$cpu\"|\"bin/inlay\"" "$work/package/package.json")" != 3 ]; then
     echo "npm.sh: package.json has other lines than those that are changed here" >&2
     exit 1
 fi

@@ -2,7 +2,8 @@
 """Creates the wheel of a Python package with Python's standard library only.
 
     wheel.py OUT                 a wheel for every machine, which uses the libinlay.so.1 of the system
-    wheel.py --bundle DIR OUT    a wheel with the library, the probe and the plugins; DIR is the output of bundle.sh
+    wheel.py --bundle DIR OUT    a wheel with the command, the library, the probe and the plugins; DIR is the output of
+                                 bundle.sh
     wheel.py --onnxruntime OUT   the wheel inlay-onnxruntime: the package onnxruntime, which uses the package inlay
 
 OUT is a folder. The same tree gives the same bytes (SOURCE_DATE_EPOCH is the time stamp of its files)."""
@@ -18,6 +19,16 @@ import time
 import zipfile
 
 BINDINGS = pathlib.Path(__file__).resolve().parent.parent / "bindings"
+# Installed as `inlay` beside the interpreter, whose path replaces "python". It does not import the package, which would
+# take longer than the program that it starts.
+COMMAND = '''#!python
+import importlib.util
+import os
+import sys
+
+folder = os.path.dirname(importlib.util.find_spec("inlay").origin)
+os.execv(os.path.join(folder, "bin", "inlay"), ["inlay", *sys.argv[1:]])
+'''
 
 
 def project(source):
@@ -103,6 +114,8 @@ def main():
 
         for name, file in contents(source, package, arguments.bundle):
             add(name, file.read_bytes(), 0o755 if os.access(file, os.X_OK) else 0o644)
+        if arguments.bundle is not None:
+            add(f"{stem}.data/scripts/inlay", COMMAND.encode(), 0o755)
         add(f"{stem}.dist-info/LICENSE", (BINDINGS.parent.parent / "LICENSE").read_bytes())
         add(f"{stem}.dist-info/METADATA", "\n".join(metadata).encode())
         add(f"{stem}.dist-info/WHEEL", "\n".join(wheel).encode())

@@ -17,7 +17,7 @@ die() {
 }
 cmake --install "$build" --prefix "$work/prefix" >"$work/log" 2>&1 || die "cmake --install failed"
 "$make/bundle.sh" "$work/prefix" "$work/bundle" >"$work/log" 2>&1 || die "bundle.sh failed"
-ldd "$work/bundle/lib/libinlay.so.1" "$work/bundle/libexec/inlay/inlay-probe" >"$work/log"
+ldd "$work/bundle/lib/libinlay.so.1" "$work/bundle/bin/inlay" "$work/bundle/libexec/inlay/inlay-probe" >"$work/log"
 outside=$(awk '$2 == "=>" { print $3 }' "$work/log" | grep -vE "^$work/|/(libc|libm|libdl|libpthread|librt)\.so")
 [ -z "$outside" ] || die "the bundle uses $outside"
 find "$work/bundle" -type f -exec readelf -V {} + >"$work/log"
@@ -47,15 +47,33 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.whl")):
     tag = path.stem.split("-", 2)[2]
     assert f"Tag: {tag}\n" in archive.read(record.replace("RECORD", "WHEEL")).decode(), tag
     assert "inlay/session.py" in rows and "inlay/py.typed" in rows
-    assert ("inlay/lib/libinlay.so.1" in rows) == (tag != "py3-none-any"), path
+    bundled = tag != "py3-none-any"
+    stem = "-".join(path.stem.split("-", 2)[:2])
+    for name in "inlay/lib/libinlay.so.1", "inlay/bin/inlay", stem + ".data/scripts/inlay":
+        assert (name in rows) == bundled, (path, name)
     extension = "inlay/lib/inlay/python/_native.abi3.so" in rows
-    assert extension == (tag != "py3-none-any" and sys.argv[2] == "yes"), path
+    assert extension == (bundled and sys.argv[2] == "yes"), path
 END
 export AUTOPKGTEST_TMP=$work
 HOME_BEFORE=$HOME
 # shellcheck disable=SC1091
 . "$source/sdk/packaging/debian/tests/model"
 export HOME=$HOME_BEFORE
+# The command, as pip installs it, in an environment with no other file of inlay: numpy, which it does not use, is left
+# out.
+if /usr/bin/python3 -c 'import ensurepip' 2>/dev/null; then
+    /usr/bin/python3 -m venv venv >"$work/log" 2>&1 || die "venv failed"
+    venv/bin/pip install --no-index --no-deps --disable-pip-version-check "$wheel" >"$work/log" 2>&1 || die "pip failed"
+    installed=$(dirname "$(realpath venv/lib/python3*/site-packages/inlay/__init__.py)")
+    [ "$(venv/bin/inlay --version)" = "$("$build/bin/inlay" --version)" ] || die "the wheel's command has another version"
+    venv/bin/inlay run model.onnx --input x=1,-2,-40 >"$work/log" 2>&1 || die "the wheel's command runs no model"
+    grep -q '= 11 18 0' "$work/log" || die "the wheel's command has another result"
+    venv/bin/inlay providers >"$work/log" 2>&1 || die "the wheel's command lists no providers"
+    [ "$(grep -c "^$installed/" "$work/log")" = "$(ls "$installed/lib/inlay/plugins" | wc -l)" ] ||
+        die "the wheel's command uses other plugins than those of the wheel"
+    venv/bin/inlay run missing.onnx >"$work/log" 2>&1
+    [ $? = "$("$build/bin/inlay" run missing.onnx >/dev/null 2>&1; echo $?)" ] || die "the exit code is lost"
+fi
 if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
     mkdir site
     (cd site && /usr/bin/python3 - "$wheel" <<'END'
@@ -92,11 +110,15 @@ const { files, cpu } = require('inlay/package.json');
 const fs = require('fs');
 for (const name of files) if (!fs.existsSync('node_modules/inlay/' + name)) throw new Error(name + ' is missing');
 if (cpu.join() !== process.arch) throw new Error('for ' + cpu);
+if (!files.includes('bin') || require('inlay/package.json').bin.inlay !== 'bin/inlay') throw new Error('no command');
 const { InferenceSession, Tensor } = require('inlay');
 InferenceSession.create('model.onnx').then(async (session) => {
   const { y } = await session.run({ x: new Tensor('float32', [1, -2, -40], [3]) });
   if (Array.from(y.data).join() !== '11,18,0') throw new Error(String(y.data));
 }).catch((error) => { console.error(error); process.exit(1); });" >"$work/log" 2>&1 || die "the npm package runs no model"
+    ln -s node_modules/inlay/bin/inlay command # as npm does in node_modules/.bin
+    ./command run model.onnx --input x=1,-2,-40 >"$work/log" 2>&1 || die "the npm package's command runs no model"
+    grep -q '= 11 18 0' "$work/log" || die "the npm package's command has another result"
 fi
 for file in "$work"/wheels/* "$work"/npm/*; do
     [ ! -e "$file" ] || echo "$(basename "$file"): $(($(stat -c %s "$file") / 1024)) KiB"

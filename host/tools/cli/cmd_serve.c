@@ -89,6 +89,6 @@ int cmd_serve(int argc, char **argv)
     (void)fflush(stdout);
     start(argv); /* argv[0] is "inlay serve", the prefix of its help and errors */
     (void)fprintf(stderr, "%s: cannot start inlay-serve: %s%s\n", argv[0], strerror(errno),
-                  errno == ENOENT ? "; it is built where GnuTLS and libnghttp2 are installed" : "");
+                  errno == ENOENT ? "; it is in the package inlay-serve and in builds with GnuTLS and libnghttp2" : "");
     return CLI_FAILED;
 }
