@@ -57,8 +57,8 @@ bool model_open(const char *path, const char *threads, struct model *model)
               inlay_options_load(options, NULL, &diag) == INLAY_OK &&
               inlay_options_load_environment(options, &diag) == INLAY_OK &&
               /* most runs read one token */
-              inlay_options_set(options, "assume", "sequence_length=1", &diag) == INLAY_OK &&
-              inlay_options_set(options, "assume", "batch_size=1", &diag) == INLAY_OK &&
+              inlay_options_set(options, "dim", "sequence_length~=1", &diag) == INLAY_OK &&
+              inlay_options_set(options, "dim", "batch_size~=1", &diag) == INLAY_OK &&
               (threads == NULL || inlay_options_set(options, "intra_threads", threads, &diag) == INLAY_OK) &&
               inlay_session_create(path, options, &model->session, &diag) == INLAY_OK &&
               inlay_context_create(model->session, &model->context, &diag) == INLAY_OK &&

@@ -103,10 +103,10 @@ static bool open_decoder(const char *path, const char *threads, uint64_t room, s
     const bool ok = inlay_options_create(&options, diag) == INLAY_OK &&
                     inlay_options_load_environment(options, diag) == INLAY_OK &&
                     inlay_options_set(options, "intra_threads", threads, diag) == INLAY_OK &&
-                    inlay_options_set(options, "assume", "sequence=1", diag) == INLAY_OK &&
-                    inlay_options_set(options, "assume", "batch=1", diag) == INLAY_OK &&
-                    inlay_options_set(options, "assume", "past=512", diag) == INLAY_OK &&
-                    inlay_options_set(options, "assume", "total=513", diag) == INLAY_OK &&
+                    inlay_options_set(options, "dim", "sequence~=1", diag) == INLAY_OK &&
+                    inlay_options_set(options, "dim", "batch~=1", diag) == INLAY_OK &&
+                    inlay_options_set(options, "dim", "past~=512", diag) == INLAY_OK &&
+                    inlay_options_set(options, "dim", "total~=513", diag) == INLAY_OK &&
                     inlay_session_create(path, options, &decoder->session, diag) == INLAY_OK &&
                     inlay_context_create(decoder->session, &decoder->context, diag) == INLAY_OK &&
                     inlay_context_keep_states(decoder->context, room, diag) == INLAY_OK;

@@ -81,7 +81,7 @@ while IFS= read -r model; do
     fi
     arguments=("${common[@]}")
     while IFS= read -r size; do
-        arguments+=(--assume "$size")
+        arguments+=(--dim "${size/=/~=}")
     done <"$work/sizes"
     if [ -n "$tune" ]; then
         "$inlay" tune "$model" --inputs "$work/in" "${arguments[@]}" >"$work/out" 2>&1 || cat "$work/out" >&2

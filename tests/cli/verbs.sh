@@ -119,7 +119,8 @@ expect 0 '^constant_nodes +2 -> 1 nodes' optimize "$repeat" --explain
 json 0 '.nodes_before == 2 and .nodes_after == 1 and
     ([.events[] | select(.pass == "constant_nodes" and .nodes_before == 2 and .nodes_after == 1)] | length == 1)' \
     optimize "$repeat" --explain --json
-expect 0 "the model has no dimension named 'missing'" explain "$add" --assume missing=3 --verbose
+expect 0 "the model has no open dimension named 'missing'" explain "$add" --dim missing~=3 --verbose
+expect 2 "unknown option '--assume'.*--dim NAME~=N" explain "$add" --assume missing=3
 expect 2 "no optimiser pass 'no_up'; did you mean 'no_op'" optimize "$add" --no-pass no_up
 expect 3 'nowhere' optimize "$add" -o "$work/nowhere/small.onnx"
 expect 0 '^1 of 1 nodes written to ' extract "$add" --nodes 'op:Add' -o "$work/part.onnx"

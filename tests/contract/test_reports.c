@@ -236,8 +236,8 @@ static void write_model(struct wire *wire)
 
 static struct rig open_model(void)
 {
-    const char *const options[] = { "providers", "recorder,reference",  "probe",  "never",
-                                    "cache_dir", "/tmp/inlay-recorder", "assume", "N=5",
+    const char *const options[] = { "providers", "recorder,reference",  "probe", "never",
+                                    "cache_dir", "/tmp/inlay-recorder", "dim",   "N~=5",
                                     NULL };
     struct wire wire;
 

@@ -146,7 +146,7 @@ fails 2 "no dimension named 'rows'; it has 'N'" edit model.onnx --fix-dim rows=1
 # "batch" is the first dimension of the first input in every verb, whatever the model calls it.
 does 0 . edit model.onnx --fix-dim batch=1 -o fixed.onnx
 does 1 . diff model.onnx fixed.onnx
-does 0 '.assumed == [{"name": "N", "size": 8}]' explain model.onnx --assume batch=8 "${common[@]}"
+does 0 '.assumed == [{"name": "N", "size": 8}]' explain model.onnx --dim batch~=8 "${common[@]}"
 for verb in explain run; do
     does 0 . $verb model.onnx --dim batch=2 "${common[@]}"
     does 0 . $verb model.onnx --dim x:0=2 "${common[@]}"

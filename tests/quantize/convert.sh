@@ -107,7 +107,6 @@ cat >pairs <<PAIRS
 open.onnx --adapter=a=lora
 open.onnx --explain
 open.onnx --external=tensors
-open.onnx --assume=batch=4
 open.onnx --cache-dir=$work/cache
 open.onnx --cache-max-bytes=1000000
 open.onnx --check-finite=1
@@ -118,6 +117,7 @@ open.onnx --device-failure=other
 open.onnx --device-timeout-ms=1000
 open.onnx --dim=batch=1
 open.onnx --dim=batch?=1
+open.onnx --dim=batch~=4
 open.onnx --dynamic-rows=1
 outside.onnx --external-dir=elsewhere
 open.onnx --float-activations=1

@@ -73,6 +73,11 @@ typedef struct option_pair {
 } option_pair;
 /* The i-th pair; false past the last. */
 bool options_pair(const inlay_options *options, uint32_t option, uint32_t i, option_pair *out_pair);
+/* Option dim: is the size only for estimates of costs (NAME~=N)? */
+static inline bool option_dim_is_estimate(const option_pair *pair)
+{
+    return pair->key[pair->key_bytes - 1] == '~';
+}
 
 /* The number of the option with that name; OPTION_COUNT if unknown. */
 uint32_t options_find(const char *name);

@@ -9,43 +9,48 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Logs an assumption for a symbol that the model does not have. That is not an error, because one setting may be used
- * for many models. */
-static void log_unknown_symbol(const inlay_session *session, const option_pair *pair)
+/* Logs an estimate for a symbol that the model does not have. That is not an error, because one setting may be used for
+ * many models. */
+static void log_unknown_symbol(const inlay_session *session, const char *name)
 {
     char line[200];
 
-    (void)snprintf(line, sizeof line, "option assume: the model has no dimension named '%.*s'",
-                   (int)(pair->key_bytes < 100 ? pair->key_bytes : 100), pair->key);
+    (void)snprintf(line, sizeof line, "option dim: the model has no open dimension named '%.100s'", name);
     if (session->env.log != NULL)
         session->env.log(session->env.log_ctx, INLAY_LOG_INFO, line);
 }
 
+/* Option dim, NAME~=N. */
 static inlay_status read_assumptions(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     cost_assumption *list;
     uint32_t count = 0;
     option_pair pair;
 
-    while (options_pair(options, OPTION_assume, count, &pair))
-        count++;
+    for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &pair); i++)
+        count += option_dim_is_estimate(&pair);
     if (count == 0)
         return INLAY_OK;
     list = arena_array(&session->arena, count, sizeof *list);
     if (list == NULL)
-        return no_memory(diag, "for option assume");
-    for (uint32_t i = 0; options_pair(options, OPTION_assume, i, &pair); i++) {
-        const uint32_t symbol = graph_find_dim(session->model, pair.key, pair.key_bytes);
-        const inlay_str name =
-            symbol != 0 ? session->model->symbols[symbol].name : (inlay_str){ pair.key, pair.key_bytes };
+        return no_memory(diag, "for option dim");
+    count = 0;
+    for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &pair); i++) {
+        inlay_str name = { pair.key, pair.key_bytes - 1 };
+        uint32_t symbol;
+        const char *copy; /* because the caller may destroy the options before tuning */
 
-        /* Copied, because the caller may destroy the options before tuning. */
-        list[i] = (cost_assumption){ arena_string_n(&session->arena, name.data, name.bytes), name.bytes,
-                                     strtoll(pair.value, NULL, 10) };
-        if (list[i].name == NULL)
-            return no_memory(diag, "for option assume");
+        if (!option_dim_is_estimate(&pair))
+            continue;
+        symbol = graph_find_dim(session->model, name.data, name.bytes);
+        if (symbol != 0)
+            name = session->model->symbols[symbol].name;
+        copy = arena_string_n(&session->arena, name.data, name.bytes);
+        if (copy == NULL)
+            return no_memory(diag, "for option dim");
+        list[count++] = (cost_assumption){ copy, name.bytes, strtoll(pair.value, NULL, 10) };
         if (symbol == 0)
-            log_unknown_symbol(session, &pair);
+            log_unknown_symbol(session, copy);
     }
     session->sizes.assumed = list;
     session->sizes.assumed_count = count;

@@ -97,7 +97,7 @@ static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to
 
 /* What an item of option dim states. */
 typedef struct fixed_dim {
-    uint32_t symbol; /* 0: the model does not have it */
+    uint32_t symbol; /* 0: the model does not have it, or the size is an estimate */
     int64_t size;
 } fixed_dim;
 
@@ -122,6 +122,10 @@ static inlay_status find_dims(graph_model *model, const inlay_options *options, 
     if (list == NULL)
         return no_memory(diag, "for option dim");
     for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++) {
+        if (option_dim_is_estimate(&fix)) { /* session/costs.c reads it */
+            list[i] = (fixed_dim){ 0, -1 };
+            continue;
+        }
         list[i] = (fixed_dim){ graph_find_dim(model, fix.key, fix.key_bytes), strtoll(fix.value, NULL, 10) };
         if (list[i].symbol == 0 && fix.key[fix.key_bytes - 1] == '?')
             list[i].symbol = graph_find_dim(model, fix.key, fix.key_bytes - 1);
@@ -183,7 +187,7 @@ static inlay_status fix_dims(graph_model *model, const inlay_options *options, i
 
         if (fixed.list[i].symbol != 0)
             status = fix_symbol(model, fixed.list[i].symbol, to, &found, diag);
-        if (status == INLAY_OK && !found && fix.key[fix.key_bytes - 1] != '?')
+        if (status == INLAY_OK && !found && fix.key[fix.key_bytes - 1] != '?' && !option_dim_is_estimate(&fix))
             return graph_no_dim(model, "option dim", fix.key, fix.key_bytes, diag);
     }
     for (uint32_t k = 1; fixed.count > 0 && k < count && status == INLAY_OK; k++)

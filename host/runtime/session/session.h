@@ -201,7 +201,7 @@ uint32_t session_count_nodes(const struct graph *graph);
 inlay_status session_report(inlay_session *session, double fraction, const char *what, inlay_diag *diag);
 
 /* Opens the cost data for the assignment: machine profile and measurements of the cache folder, and assumed sizes of
- * symbols (option assume). In costs.c, like the next four functions. */
+ * symbols (option dim). In costs.c, like the next four functions. */
 INLAY_NODISCARD inlay_status session_costs_open(inlay_session *session, const inlay_options *options, inlay_diag *diag);
 void session_costs_close(inlay_session *session);
 /* Sets model_hash, and rules.left_out from the measurements. Called before the first assignment. */

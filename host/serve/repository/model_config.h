@@ -9,7 +9,7 @@
  *     priority: 2            # of requests without a priority: 1 = first, 3 = last
  *     rollout: canary        # and rollout_percent ...: how a new version begins, see serve/base/rollout.h
  *     versions: latest       # or all, or numbers: 1,3
- *     options: [precision=fast, assume=batch=8]    # library options, for this model
+ *     options: [precision=fast, dim=batch~=8]    # library options, for this model
  *
  * config.pbtxt has Triton's form, see serve/config/model_config.proto and config_text.c.
  *

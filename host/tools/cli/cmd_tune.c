@@ -12,7 +12,7 @@ static const char doc[] =
     "the same sizes, providers and threads, leave the others out.\v"
     "Equal layers are timed once. Ctrl-C, or the end of the time budget, keeps the measurements so far. Whole runs are "
     "timed after the kernels, for at most half of the budget more. Sizes that neither --input nor --dim gives are "
-    "assumed; see --assume.\n\n"
+    "assumed; see --dim NAME~=N.\n\n"
     "With --machine there is no MODEL: operators of every kind are timed on every provider, and copies to and from "
     "every "
     "device, for about half a minute for each provider and number of threads. costs/machine.json in the cache folder "

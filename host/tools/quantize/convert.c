@@ -19,14 +19,27 @@ static inlay_status check_types(graph_model *model, int64_t opset, inlay_diag *d
 
 /* An option applies once: when the original file is read, or when the converted file is used. */
 static const char *const for_original[] = { "dim", "external_dir", "freeze_defaults", NULL };
-static const char *const for_converted[] = {
-    "adapter", "assume", "forbid",  "level", "max_partitions", "memory_limit", "no_cpu", "no_pass", "pass",
-    "pin",     "plan",   "require", "tap",   "rewrite_limit",  "state",        NULL
-};
+static const char *const for_converted[] = { "adapter",       "forbid", "level",   "max_partitions",
+                                             "memory_limit",  "no_cpu", "no_pass", "pass",
+                                             "pin",           "plan",   "require", "tap",
+                                             "rewrite_limit", "state",  NULL };
 
 inlay_status convert_options(const inlay_options *given, inlay_options **out_options, inlay_diag *diag)
 {
-    return evaluate_options_without(given, for_original, out_options, diag);
+    inlay_options *copy = NULL;
+    inlay_status status;
+    option_pair pair;
+
+    *out_options = NULL;
+    INLAY_TRY(evaluate_options_without(given, for_original, &copy, diag));
+    for (uint32_t i = 0; options_pair(given, OPTION_dim, i, &pair); i++)
+        if (option_dim_is_estimate(&pair)) /* the dimension is still open in the converted file */
+            INLAY_TRY(inlay_options_set(copy, "dim", options_list(given, OPTION_dim, i), diag));
+    *out_options = copy;
+    copy = NULL;
+done:
+    inlay_options_destroy(copy);
+    return status;
 }
 
 inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const struct scratch *scratch,

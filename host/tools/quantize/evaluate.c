@@ -86,7 +86,7 @@ inlay_status evaluate_options_of_both(const inlay_options *given, inlay_options 
     *out_options = NULL;
     INLAY_TRY(evaluate_options_without(given, dims, &copy, diag));
     for (uint32_t i = 0; options_pair(given, OPTION_dim, i, &pair); i++) {
-        const bool optional = pair.key[pair.key_bytes - 1] == '?';
+        const bool optional = pair.key[pair.key_bytes - 1] == '?' || option_dim_is_estimate(&pair);
 
         (void)snprintf(text, sizeof text, "%.*s%s=%s", (int)pair.key_bytes, pair.key, optional ? "" : "?", pair.value);
         INLAY_TRY(inlay_options_set(copy, "dim", text, diag));

@@ -1094,7 +1094,7 @@ typedef void (*inlay_tune_run_fn)(void *user, const inlay_tune_run *run);
 /* Parameters of inlay_tune(). Set struct_size; zero selects the default of the others. */
 typedef struct inlay_tune_options {
     uint64_t struct_size;
-    /* [input_count] values that have the shapes to tune for; NULL, or a NULL entry: the sizes of option assume */
+    /* [input_count] values that have the shapes to tune for; NULL, or a NULL entry: the sizes of option dim */
     inlay_value *const *inputs;
     uint32_t input_count;
     uint32_t runs;               /* runs of each kernel at most; 0 = as the budget permits */

@@ -125,7 +125,7 @@ double cost_launch_ns(const cost_book *book, const partition_provider *provider)
 /* Shapes (cost_shapes.c).
  *
  * Prices need sizes for symbolic dimensions. They are taken, in this order, from: the shapes of real inputs, if known;
- * the user's assumptions (option assume, NAME=N); the symbol's bounds, if they leave one size; names with a known
+ * the user's estimates (option dim, NAME~=N); the symbol's bounds, if they leave one size; names with a known
  * meaning ("batch" is 1); the position: the first dimension of an input is 1, the last two of an image (not integer,
  * rank 4, or rank 3 with 3 channels first) are 224 and the one before is 3, every other dimension is 64. A guess is
  * then clamped to the symbol's bounds. Shapes are then inferred from the inputs node by node, as in planning. A
