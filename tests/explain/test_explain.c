@@ -400,7 +400,7 @@ static void test_refusals_are_folded(void **state)
     json_decref(json);
     output = explain(rig.session, (inlay_explain_options){ .columns = 100 });
     assert_null(strstr(output.data, "the fake device has five operators"));
-    assert_non_null(strstr(output.data, "\n  1 refusal by providers without a kernel for the operator"));
+    assert_non_null(strstr(output.data, "\n  20 refusals by providers without a kernel for the operator"));
     text_buffer_free(&output);
     output = explain(rig.session, (inlay_explain_options){ .columns = 100, .flags = INLAY_EXPLAIN_ALL });
     assert_non_null(strstr(output.data, "fake, 20 nodes: the fake device has five operators"));

@@ -52,6 +52,32 @@ static struct rig open_script(const char *script)
     return rig_open(&wire, (const char *const[]){ "level", "0", "intra_threads", "2", NULL });
 }
 
+/* The timeline is that of a run near the median, also if the last run was on a larger input. */
+static void the_timeline_is_typical(void **state)
+{
+    struct rig rig = open_script("x : N,64\na = Neg(x)\ny = Exp(a)\n-> y");
+    double end = 0;
+    json_t *report, *step;
+    struct text_buffer json;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
+    for (int64_t run = 0; run < 5; run++) {
+        script_feed_sized(&rig, run < 4 ? 2 : 20000, 1, 0);
+        rig_run(&rig);
+    }
+    json = write_format(&rig, "json");
+    report = parse(&json);
+    assert_int_equal(json_array_size(json_object_get(report, "timeline")), 2);
+    json_array_foreach(json_object_get(report, "timeline"), i, step)
+        end = json_number_value(json_object_get(step, "begin_ns")) + json_number_value(json_object_get(step, "ns"));
+    assert_true(end > 0 && end <= json_number_value(json_object_get(report, "run_ns")));
+    json_decref(report);
+    text_buffer_free(&json);
+    rig_close(&rig);
+}
+
 static void figures_agree(void **state)
 {
     struct rig rig = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Softmax(a)\ny = Add(b, x)\n-> y");
@@ -376,6 +402,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_agree),
+        cmocka_unit_test(the_timeline_is_typical),
         cmocka_unit_test(events_one_by_one),
         cmocka_unit_test(names_are_text),
         cmocka_unit_test(columns_line_up),

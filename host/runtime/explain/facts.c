@@ -492,6 +492,9 @@ static void add_graph(struct facts *facts, const facts_graph *graph)
         provider->measured_ns += host || stretch->measured_ns < 0 ? 0 : stretch->measured_ns * graph->executions;
         provider->resident_bytes += stretch->resident_bytes;
     }
+    for (uint32_t i = 0; i < parts->offer_count; i++)
+        if (!parts->offers[i].declined)
+            facts->providers[parts->offers[i].provider].offered = true;
     for (uint32_t i = 0; i < graph->region_count; i++) {
         facts->flops += times * graph->regions[i].flops;
         facts->bytes_moved += times * graph->regions[i].bytes_moved;

@@ -119,6 +119,7 @@ typedef struct facts_refused {
 typedef struct facts_provider {
     const char *name;
     uint32_t node_count, region_count, partition_count;
+    bool offered;                                     /* to run some node */
     double ns, measured_ns;                           /* of one run of the model */
     uint64_t resident_bytes, peak_bytes, limit_bytes; /* the partitioner's estimates; limit 0 = none */
 } facts_provider;

@@ -282,6 +282,7 @@ static void write_providers(struct json_writer *json_writer)
         json_text(json, "plugin", session->providers[i].plugin_path);
         json_text(json, "version", session->open[i]->version);
         json_whole(json, "nodes", provider->node_count);
+        json_bool(json, "offered", provider->offered);
         json_whole(json, "regions", provider->region_count);
         json_whole(json, "stretches", provider->partition_count);
         json_number(json, "cost_ns", provider->ns);

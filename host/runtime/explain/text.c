@@ -79,6 +79,22 @@ static void say_summary(const struct text_page *page)
     say(page->sink, "\n");
 }
 
+/* The providers that offered to run no node, on one line. */
+static void say_without_offer(const struct text_page *page)
+{
+    bool first = true;
+
+    for (uint32_t i = 0; i < page->facts->provider_count; i++) {
+        const facts_provider *provider = &page->facts->providers[i];
+
+        if (provider->offered || provider->node_count > 0)
+            continue;
+        say(page->sink, "%s%s", first ? "no offer from " : ", ", provider->name);
+        first = false;
+    }
+    say(page->sink, "%s", first ? "" : "\n");
+}
+
 static void say_providers(const struct text_page *page)
 {
     const struct facts *facts = page->facts;
@@ -92,6 +108,8 @@ static void say_providers(const struct text_page *page)
         const facts_provider *provider = &facts->providers[i];
         if (i == facts->provider_count && provider->node_count == 0)
             break;
+        if (i < facts->provider_count && !provider->offered && provider->node_count == 0)
+            continue;
         say_column(page->sink, provider->name, 14);
         say(page->sink, " %6" PRIu32 " %8" PRIu32, provider->node_count, provider->region_count);
         if (i == facts->provider_count) {
@@ -111,6 +129,7 @@ static void say_providers(const struct text_page *page)
             say(page->sink, "  left out: measured runs are faster without it (inlay tune)");
         say(page->sink, "\n");
     }
+    say_without_offer(page);
 }
 
 /* The predicted result under other rules. */
@@ -283,9 +302,9 @@ static void say_refusals(const struct text_page *page)
         const facts_refusals *refusals = &facts->refusals[i];
 
         if (!page->all && refusals->code == INLAY_REFUSE_OPERATOR)
-            without_kernel++;
+            without_kernel += refusals->count;
         else if (!page->all && !refusals->could_run)
-            kept_out++;
+            kept_out += refusals->count;
         else if (shown++ < limit)
             say_refusal(page, refusals);
     }

@@ -6,6 +6,7 @@
 void profile_json(const profile_report *report, const explain_sink *sink)
 {
     json_out json = { .sink = sink };
+    const profile_run *run = &report->profile->runs[report->typical_run];
     char text[PROFILE_NAME];
 
     INLAY_CHECK(report->profile->run_count > 0);
@@ -54,19 +55,18 @@ void profile_json(const profile_report *report, const explain_sink *sink)
         json_close(&json);
     }
     json_close(&json);
-    /* The steps of one run for timelines: the latest run, because its caches are warm. */
-    json_open(&json, "timeline", '[', false);
-    for (uint32_t i = report->profile->runs[report->profile->run_count - 1].first_event;
-         i < report->profile->event_count; i++) {
+    json_open(&json, "timeline", '[', false); /* the steps of one run */
+    for (uint32_t i = run->first_event; i < report->profile->event_count; i++) {
         const profile_event *event = &report->profile->events[i];
-        uint64_t zero = report->profile->runs[report->profile->run_count - 1].begin_ns;
 
+        if (event->run != report->typical_run)
+            break;
         json_open(&json, NULL, '{', true);
         json_text(&json, "name", profile_name(event, text));
         json_text(&json, "op", profile_op(event, text));
         json_text(&json, "provider", profile_provider(event));
         json_whole(&json, "depth", event->depth);
-        json_number(&json, "begin_ns", (double)(event->begin_ns - zero));
+        json_number(&json, "begin_ns", (double)(event->begin_ns - run->begin_ns));
         json_number(&json, "ns", (double)(event->end_ns - event->begin_ns));
         json_close(&json);
     }

@@ -64,6 +64,7 @@ typedef struct profile_report {
     profile_row *rows; /* [row_count] in the order of their first event */
     uint32_t *row_of;  /* [event_count] the row of each event */
     uint32_t row_count;
+    uint32_t typical_run;          /* whose time is nearest to run_ns */
     double run_ns;                 /* median */
     double outside_ns;             /* part of run_ns in no leaf row; 0 if concurrent leaves need more than run_ns */
     double peak_flops, peak_bytes; /* per second; 0 = unknown */

@@ -11,10 +11,12 @@ static const char style[] =
     "<style>th, td { text-align: left; white-space: normal } th.n, td.n { text-align: right }\n"
     "circle { fill: var(--accent) } .dominated circle { fill: var(--line) } .chosen circle { fill: var(--bad) }\n"
     ".front { fill: none; stroke: var(--accent); stroke-opacity: .4 } tr.chosen td { font-weight: bold }\n"
-    ".wide svg { min-width: 640px } i.result { background: var(--bad) } i.front { background: var(--accent) }\n"
-    "i.rest { background: var(--line) }</style>\n";
+    "i.result { background: var(--bad) } i.front { background: var(--accent) } i.rest { background: var(--line) }\n"
+    "svg.narrow { display: none }\n"
+    "@media (max-width: 700px) { svg.narrow { display: block } svg.roomy { display: none }\n"
+    "  th, td { padding: 3px 4px } td { overflow-wrap: anywhere } td.n { overflow-wrap: normal } }</style>\n";
 
-enum { WIDTH = 800, HEIGHT = 360, LEFT = 60, RIGHT = 20, TOP = 36, BOTTOM = 40 };
+enum { HEIGHT = 360, LEFT = 60, RIGHT = 20, TOP = 36, BOTTOM = 40 };
 
 static bool is_better(const quantize_report *report, double first, double second)
 {
@@ -43,6 +45,7 @@ static int by_time(const void *left, const void *right)
 
 struct frame {
     double low_ms, high_ms, low, high; /* ranges of the axes */
+    int width;                         /* of the drawing */
 };
 
 static bool is_share(agree_metric metric)
@@ -50,9 +53,10 @@ static bool is_share(agree_metric metric)
     return metric != AGREE_kl && metric != AGREE_psnr && metric != AGREE_custom;
 }
 
-static struct frame frame_of(const quantize_report *report)
+static struct frame frame_of(const quantize_report *report, int width)
 {
-    struct frame frame = { INFINITY, 0, INFINITY, -INFINITY };
+    const double around = is_share(report->agreement.metric) ? 0.05 : 0.5; /* a score that all points have */
+    struct frame frame = { INFINITY, 0, INFINITY, -INFINITY, width };
 
     for (uint32_t i = 0; i < report->point_count; i++) {
         const quantize_point *point = &report->points[i];
@@ -62,11 +66,14 @@ static struct frame frame_of(const quantize_report *report)
         frame.low = isfinite(point->score) ? fmin(frame.low, point->score) : frame.low;
         frame.high = isfinite(point->score) ? fmax(frame.high, point->score) : frame.high;
     }
-    if (!(frame.high_ms > frame.low_ms))
-        frame = (struct frame){ 0, frame.high_ms > 0 ? 2 * frame.high_ms : 1, frame.low, frame.high };
-    if (!(frame.high > frame.low))
-        frame = (struct frame){ frame.low_ms, frame.high_ms, isfinite(frame.low) ? frame.low - 0.5 : 0,
-                                isfinite(frame.low) ? frame.low + 0.5 : 1 };
+    if (!(frame.high_ms > frame.low_ms)) {
+        frame.low_ms = 0;
+        frame.high_ms = frame.high_ms > 0 ? 2 * frame.high_ms : 1;
+    }
+    if (!(frame.high > frame.low)) {
+        frame.high = isfinite(frame.low) ? frame.low + around : 1;
+        frame.low = isfinite(frame.low) ? frame.low - around : 0;
+    }
     frame.low_ms = fmax(frame.low_ms - (frame.high_ms - frame.low_ms) * 0.05, 0);
     frame.high_ms += (frame.high_ms - frame.low_ms) * 0.05;
     frame.low -= (frame.high - frame.low) * 0.05;
@@ -82,7 +89,7 @@ static struct frame frame_of(const quantize_report *report)
 
 static double x_of(const struct frame *frame, double ms)
 {
-    return LEFT + (ms - frame->low_ms) / (frame->high_ms - frame->low_ms) * (WIDTH - LEFT - RIGHT);
+    return LEFT + (ms - frame->low_ms) / (frame->high_ms - frame->low_ms) * (frame->width - LEFT - RIGHT);
 }
 
 static double y_of(const struct frame *frame, double score)
@@ -94,33 +101,34 @@ static double y_of(const struct frame *frame, double score)
 
 static void draw_axes(FILE *out, const struct frame *frame, const char *metric)
 {
-    enum { TICKS = 5 };
+    const int ticks = frame->width / 140;
 
     (void)fprintf(out, "<path class=\"axis\" fill=\"none\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, HEIGHT - BOTTOM,
-                  WIDTH - RIGHT);
-    for (int i = 0; i <= TICKS; i++) {
-        const double ms = frame->low_ms + (frame->high_ms - frame->low_ms) * i / TICKS;
-        const double score = frame->low + (frame->high - frame->low) * i / TICKS;
+                  frame->width - RIGHT);
+    for (int i = 0; i <= ticks; i++) {
+        const double ms = frame->low_ms + (frame->high_ms - frame->low_ms) * i / ticks;
+        const double score = frame->low + (frame->high - frame->low) * i / ticks;
 
         (void)fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.3g</text>\n", x_of(frame, ms),
                       HEIGHT - BOTTOM + 16, ms);
         (void)fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n", LEFT - 6,
                       y_of(frame, score) + 4, score);
     }
-    (void)fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">milliseconds per run</text>\n", WIDTH - RIGHT,
-                  HEIGHT - 6);
+    (void)fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">milliseconds per run</text>\n",
+                  frame->width - RIGHT, HEIGHT - 6);
     (void)fprintf(out, "<text x=\"%d\" y=\"%d\">agreement (%s)</text>\n", 8, 18, metric);
 }
 
-static void draw(FILE *out, const quantize_report *report)
+/* The style of the page shows the class that fits the window. */
+static void draw(FILE *out, const quantize_report *report, int width, const char *class)
 {
-    const struct frame frame = frame_of(report);
+    const struct frame frame = frame_of(report, width);
     char pen = 'M';
 
     (void)fprintf(out,
-                  "<div class=\"wide\">\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"time and agreement of "
-                  "the variants\">\n",
-                  WIDTH, HEIGHT);
+                  "<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"time and agreement of the "
+                  "variants\">\n",
+                  class, width, HEIGHT);
     draw_axes(out, &frame, agree_metric_name(report->agreement.metric));
     (void)fputs("<path class=\"front\" d=\"", out);
     for (uint32_t i = 0; i < report->point_count; i++)
@@ -141,10 +149,16 @@ static void draw(FILE *out, const quantize_report *report)
         page_text(out, point->what, 0);
         (void)fprintf(out, ": %.4g ms, %.5g</title></circle></g>\n", point->ms, point->score);
     }
-    (void)fputs(
-        "</svg>\n</div>\n<p class=\"legend\"><span><i class=\"result\"></i>the result</span><span><i "
-        "class=\"front\"></i>no other is both faster and closer</span><span><i class=\"rest\"></i>others</span></p>\n",
-        out);
+    (void)fputs("</svg>\n", out);
+}
+
+static void draw_points(FILE *out, const quantize_report *report)
+{
+    draw(out, report, 800, "roomy");
+    draw(out, report, 360, "narrow");
+    (void)fputs("<p class=\"legend\"><span><i class=\"result\"></i>the result</span><span><i class=\"front\"></i>no "
+                "other is both faster and closer</span><span><i class=\"rest\"></i>others</span></p>\n",
+                out);
 }
 
 /* The point that stands for all with its name: the chosen one, or else the fastest. *out_count is their number. */
@@ -220,7 +234,7 @@ static void put_page(FILE *out, const char *model, const quantize_report *report
     (void)fprintf(out, ". %llu bytes before, %llu after.</p>\n", (unsigned long long)report->bytes_before,
                   (unsigned long long)report->bytes_after);
     if (report->point_count > 0)
-        draw(out, report);
+        draw_points(out, report);
     put_tables(out, report);
     page_end(out);
 }

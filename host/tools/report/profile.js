@@ -1,4 +1,4 @@
-/* profile.js - the page of `inlay profile --html`: time by operator and by module, one run as a timeline, each step
+/* profile.js - the page of `inlay profile --html`: time by operator and by module, a typical run as a timeline, each step
  * compared with the machine's roofline, and a table of all steps. All data come from the JSON in #facts. */
 
 const facts = JSON.parse(document.getElementById('facts').textContent);
@@ -112,18 +112,24 @@ function modules() {
   if (table) page.append(el('h2', {}, 'By module'), div('wide', table));
 }
 
-/* One run: a row for each provider and nesting depth. */
+/* The width of drawings: that of the page, so that their text has the size of the other text. */
+function drawingWidth() {
+  return Math.max(300, Math.min(1400, page.clientWidth - parseFloat(getComputedStyle(page).paddingLeft) * 2));
+}
+
+/* The run that is nearest to the median: a row for each provider and nesting depth. */
 function timeline() {
   const events = facts.timeline, end = Math.max(...events.map((e) => e.begin_ns + e.ns), 1);
   const rows = [...new Set(events.map((e) => e.provider + (e.depth ? ' \u2193' + e.depth : '')))];
-  const left = 110, width = 1400, line = 30, height = rows.length * line + 28;
+  const left = 110, width = drawingWidth(), line = 30, height = rows.length * line + 28;
+  const ticks = Math.max(1, Math.min(8, Math.floor((width - left) / 90)));
   const svg = shape('svg', { viewBox: `0 0 ${width} ${height}` });
   const scale = (width - left - 12) / end, detail = new Map(facts.steps.map((s) => [s.name, s]));
   rows.forEach((name, i) => label(svg, left - 8, i * line + 22, name, 'end'));
-  for (let k = 0; k <= 8; k++) {
-    const x = left + (width - left - 12) * k / 8;
+  for (let k = 0; k <= ticks; k++) {
+    const x = left + (width - left - 12) * k / ticks;
     shape('line', { class: 'axis', x1: x, x2: x, y1: 4, y2: height - 18 }, svg);
-    label(svg, x, height - 5, timeText(end * k / 8), k === 8 ? 'end' : k ? 'middle' : 'start');
+    label(svg, x, height - 5, timeText(end * k / ticks), k === ticks ? 'end' : k ? 'middle' : 'start');
   }
   for (const e of events) {
     const row = rows.indexOf(e.provider + (e.depth ? ' \u2193' + e.depth : ''));
@@ -131,7 +137,7 @@ function timeline() {
                               height: line - 9, fill: colourOf(e.op) }, svg);
     follow(r, { ...detail.get(e.name), ...e });
   }
-  page.append(el('h2', {}, 'One run'), div('wide', svg));
+  page.append(el('h2', {}, 'A typical run'), svg);
 }
 
 /* The viewer goes to the node of its page's address: of a step with several nodes, 'first .. last (N nodes)', the first. */
@@ -146,7 +152,7 @@ function showInGraph(name) {
 function roofline() {
   const steps = facts.steps.filter((s) => s.leaf && s.flops > 0 && s.bytes > 0 && s.ns > 0);
   if (!steps.length || !(facts.peak_flops_per_s > 0)) return;
-  const width = 1400, height = 420, left = 62, bottom = 34, peak = facts.peak_flops_per_s / 1e9, band = facts.peak_bytes_per_s / 1e9;
+  const width = drawingWidth(), height = 420, left = 62, bottom = 34, peak = facts.peak_flops_per_s / 1e9, band = facts.peak_bytes_per_s / 1e9;
   const xs = steps.map((s) => s.flops / s.bytes), ys = steps.map((s) => s.gflops_per_s);
   const range = (list, ...more) => [Math.floor(Math.log10(Math.min(...list, ...more))), Math.ceil(Math.log10(Math.max(...list, ...more)))];
   const [x0, x1] = range(xs, peak / band, 0.1), [y0, y1] = range(ys.filter((y) => y > 0), peak);
@@ -170,7 +176,7 @@ function roofline() {
                                 fill: colourOf(s.op), 'fill-opacity': 0.6 }, svg);
     follow(c, s);
   }
-  page.append(el('h2', {}, 'Roofline'), el('p', {}, 'The area of a circle is its share of the time; the dashed line is the limit of the machine. Points above it: kernels that compute fewer operations than the operator has (Winograd), and data in a cache.'), div('wide', svg));
+  page.append(el('h2', {}, 'Roofline'), el('p', {}, 'The area of a circle is its share of the time; the dashed line is the limit of the machine. Points above it: kernels that compute fewer operations than the operator has (Winograd), and data in a cache.'), svg);
 }
 
 function table() {

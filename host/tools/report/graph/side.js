@@ -43,12 +43,14 @@ function providerRow(page, p) {
 }
 
 function providerTable(page) {
-  const facts = page.facts, measured = facts.measured_ns !== undefined, rows = facts.providers.map((p) => providerRow(page, p));
+  const facts = page.facts, measured = facts.measured_ns !== undefined, offered = (p) => p.offered !== false || p.nodes > 0;
+  const rows = facts.providers.filter(offered).map((p) => providerRow(page, p)), others = facts.providers.filter((p) => !offered(p));
   if (facts.copies_ns > 0)
     rows.push(el('tr', null, td(el('span', { className: 'chip of-copies' }), 'copies'), td(),
                  num(timeText(facts.copies_ns)), measured ? td() : null,
                  num((100 * facts.copies_ns / facts.cost_ns).toFixed(1) + '%')));
-  return el('table', null, heads('provider', 'nodes', 'predicted', measured ? 'measured' : null, 'share'), rows);
+  return [el('table', null, heads('provider', 'nodes', 'predicted', measured ? 'measured' : null, 'share'), rows),
+          others.length ? faint('no offer from ' + others.map((p) => p.name).join(', ')) : null];
 }
 
 function providerMemory(facts) {
