@@ -3,7 +3,8 @@
 
     released.py OLD NEW     two source trees; of each, sdk/include/inlay and tests/abi/layout.def are read
 
-Allowed: new constants, new structs, structs that grow at the end, new functions, and a name for a reserved field.
+Allowed: new constants, new structs, structs that grow at the end, new functions, and a name for a reserved field. The
+first field that was appended to a struct says since when it exists: "Since 1.N" in its comment.
 """
 import re
 import sys
@@ -45,6 +46,19 @@ def signatures(tree):
     return found
 
 
+def unmarked(tree, struct, last):
+    """Whether the fields of the struct after the field `last` begin without "Since 1.N"."""
+    for header in HEADERS:
+        text = (tree / "sdk/include/inlay" / header).read_text()
+        body = re.search(rf"typedef struct {struct} \{{(.*?)\n\}} {struct};", text, re.S)
+        if body:
+            code = re.sub(r"/\*.*?\*/", lambda comment: " " * len(comment.group(0)), body.group(1), flags=re.S)
+            end = re.search(rf"\b{last}\b[^;]*;", code).end()
+            appended = re.match(r"(?: */\*.*?\*/)?(.*?;)(.*)", body.group(1)[end:], re.S)
+            return not re.search(r"[Ss]ince 1\.[0-9]", appended.group(1) + appended.group(2).split("\n")[0])
+    return True
+
+
 def compare(old, new):
     faults = []
     (old_values, old_sizes, old_fields), (new_values, new_sizes, new_fields) = rows(old), rows(new)
@@ -59,6 +73,11 @@ def compare(old, new):
         now = new_fields.get((struct, at))
         if now is None or now[1] != size or (now[0] != name and not name.startswith("reserved")):
             faults.append(f"field {struct}.{name} was at {at} with {size} bytes; there is now {now}")
+    for struct, size in old_sizes.items():
+        names = [now[0] for (of, at), now in sorted(new_fields.items(), key=lambda row: row[0][1]) if of == struct]
+        kept = sum(of == struct for of, _ in old_fields)
+        if new_sizes.get(struct, 0) > size and kept < len(names) and unmarked(new, struct, names[kept - 1]):
+            faults.append(f"field {struct}.{names[kept]} was appended, and its comment does not say since when")
     old_types, new_types = signatures(old), signatures(new)
     for name, text in old_types.items():
         if new_types.get(name) != text:

@@ -49,8 +49,27 @@ def copy(source, target):
     shutil.copy(source / LAYOUT, target / LAYOUT)
 
 
+def append(source, comment):
+    """The faults of a field that is appended with this comment."""
+    with tempfile.TemporaryDirectory() as folder:
+        changed = Path(folder) / "tree"
+        copy(source, changed)
+        last = "FIELD(inlay_map_request, reserved, 20, 4)\n"
+        for file, text, replacement in (
+                (LAYOUT, last, last + "FIELD(inlay_map_request, more, 24, 8)\n"),
+                (LAYOUT, "STRUCT(inlay_map_request, 24)", "STRUCT(inlay_map_request, 32)"),
+                (PLUGIN, "\n} inlay_map_request;", f"\n    uint64_t more; {comment}\n}} inlay_map_request;")):
+            before = (changed / file).read_text()
+            assert text in before, text
+            (changed / file).write_text(before.replace(text, replacement, 1))
+        return released.compare(source, changed)[0]
+
+
 def main():
     source, wrong = Path(sys.argv[1]), 0
+    if append(source, "/* since 1.9 */") or not any("inlay_map_request.more" in fault for fault in append(source, "")):
+        print("an appended field is judged wrongly")
+        wrong += 1
     for name, file, text, replacement, word in CHANGES:
         with tempfile.TemporaryDirectory() as folder:
             changed = Path(folder) / "tree"

@@ -583,8 +583,8 @@ typedef struct inlay_cost {
      * mostly changes of layout. */
     double enter_ns;
     double leave_ns;
-    /* For a provider with INLAY_PROVIDER_REFERENCE_CORE, whose ns does not depend on this CPU: the expected time on
-     * this CPU, for reports. INLAY_EXT_SPEED in extensions.h has the speed of its cores. 0: not known; the host
+    /* Since 1.1. For a provider with INLAY_PROVIDER_REFERENCE_CORE, whose ns does not depend on this CPU: the expected
+     * time on this CPU, for reports. INLAY_EXT_SPEED in extensions.h has the speed of its cores. 0: not known; the host
      * estimates it. */
     double local_ns;
 } inlay_cost;
