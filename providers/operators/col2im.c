@@ -184,7 +184,7 @@ static inlay_status read_job(const kit_call *call, col2im_job *job)
         job->block_step[d] = step;
         if (__builtin_mul_overflow(step, job->block[d], &step) ||
             __builtin_mul_overflow(job->positions, job->counts[d], &job->positions))
-            return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "too many blocks");
+            return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "axis %u makes more than 2^63 blocks", d);
     }
     job->block_count = step;
     if (input->dims[1] % step != 0 || input->dims[2] != job->positions)

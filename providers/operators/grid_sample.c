@@ -179,7 +179,8 @@ static inlay_status prepare_sample(const kit_node *node, void **out_state, inlay
     inlay_status status = arg_allocate_state(sizeof(sample_state), out_state, diag);
 
     if (status == INLAY_OK && !read_state(node, *out_state))
-        status = inlay_fail(diag, INLAY_INVALID_MODEL, "mode or padding_mode is unknown");
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "mode '%.40s' with padding_mode '%.40s' is unknown",
+                            kit_attr_string(node->info, "mode", ""), kit_attr_string(node->info, "padding_mode", ""));
     return status;
 }
 

@@ -51,7 +51,7 @@ typedef struct tree_state {
 } tree_state;
 
 /* Reports an invalid model. */
-inlay_status tree_broken(inlay_diag *diag, const char *what);
+inlay_status tree_broken(inlay_diag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Reads the nodes and weights of versions 1 and 3. Temporary memory stays in state->reading. The caller checks the
  * pools for failed allocations. */
 inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag *diag);

@@ -7,11 +7,19 @@
 #include "inlay/check.h"
 #include "operators/ml_tree.h"
 #include "operators/work.h"
+#include <stdarg.h>
+#include <stdio.h>
 
 enum { TREE_GRAIN = 1 << 15, TREE_LEAST_ROWS = 8 }; /* TREE_GRAIN: minimum steps per thread */
 
-inlay_status tree_broken(inlay_diag *diag, const char *what)
+inlay_status tree_broken(inlay_diag *diag, const char *format, ...)
 {
+    char what[160];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(what, sizeof what, format, args);
+    va_end(args);
     return inlay_fail(diag, INLAY_INVALID_MODEL, "the trees are inconsistent: %s", what);
 }
 
@@ -95,17 +103,20 @@ static inlay_status tree_read_indexed(const kit_node *node, tree_state *state, i
         branch->missing_goes_true = i < missing_count && missing[i] != 0;
         if (branch->mode == TREE_LEAF || !tree_branch(branch, tree_child(state, count, yes[i], yes_leaf[i]),
                                                       tree_child(state, count, no[i], no_leaf[i]), features[i]))
-            return tree_broken(diag, "a branch has an unknown child, mode or feature");
+            return tree_broken(diag, "branch %u has an unknown child, mode %g or feature %lld", i, modes[i],
+                               (long long)features[i]);
     }
     for (uint32_t i = 0; i < leaves; i++) {
         state->nodes[count + i] = (tree_node){ .mode = TREE_LEAF, .first = i, .end = i + 1 };
         state->weights[i] = (tree_weight){ leaf_weights[i], (uint32_t)targets[i] };
         if (targets[i] < 0 || targets[i] >= state->targets)
-            return tree_broken(diag, "leaf_targetids contains an unknown target");
+            return tree_broken(diag, "leaf_targetids contains %lld, and there are %lld targets", (long long)targets[i],
+                               (long long)state->targets);
     }
     for (uint32_t i = 0; i < roots; i++)
         if (state->roots[i] < 0 || state->roots[i] >= (int64_t)count)
-            return tree_broken(diag, "tree_roots contains an unknown node");
+            return tree_broken(diag, "tree_roots contains %lld, and there are %u nodes", (long long)state->roots[i],
+                               count);
     return tree_members(node, state, count, diag);
 }
 

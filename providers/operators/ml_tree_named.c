@@ -172,7 +172,10 @@ static inlay_status tree_assign_weights(tree_state *state, const tree_lists *lis
             int64_t at = tree_find(names, lists->trees[i], lists->numbers[i]);
             if (at < 0 || state->nodes[at].mode != TREE_LEAF || lists->targets[i] < 0 ||
                 lists->targets[i] >= state->targets)
-                return tree_broken(diag, "a weight has an unknown leaf, target or class");
+                return tree_broken(diag,
+                                   "weight %u is for node %lld of tree %lld, which is no leaf, or target %lld of %lld",
+                                   i, (long long)lists->numbers[i], (long long)lists->trees[i],
+                                   (long long)lists->targets[i], (long long)state->targets);
             if (pass == 1)
                 state->weights[state->nodes[at].end] =
                     (tree_weight){ tree_real(&lists->weights, i), (uint32_t)lists->targets[i] };
@@ -226,7 +229,9 @@ inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag
         if (i > 0 && modes->strings[i].data == mode)
             current->mode = state->nodes[i - 1].mode;
         else if (!tree_mode_find(modes->strings[i], &current->mode))
-            return tree_broken(diag, "nodes_modes holds an unknown mode");
+            return tree_broken(diag, "nodes_modes holds the unknown mode '%.*s'",
+                               (int)(modes->strings[i].bytes < 40 ? modes->strings[i].bytes : 40),
+                               modes->strings[i].data);
         mode = modes->strings[i].data;
     }
     for (uint32_t i = 0; i < node_count; i++) {
@@ -237,7 +242,8 @@ inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag
         to[0] = tree_find(&index, trees[i], yes[i]);
         to[1] = tree_find(&index, trees[i], no[i]);
         if (!tree_branch(current, to[0], to[1], features[i]))
-            return tree_broken(diag, "a branch has an unknown child or an invalid feature");
+            return tree_broken(diag, "branch %u has an unknown child, %lld or %lld, or the feature %lld", i,
+                               (long long)yes[i], (long long)no[i], (long long)features[i]);
     }
     return tree_assign_weights(state, &lists, &index, diag);
 }

@@ -191,7 +191,9 @@ static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *dia
     inlay_status status = read_sizes(state, plan->in, plan->in_count, &sizes, diag);
 
     if (status == INLAY_OK && !plan_room(&sizes, plan->max_threads, &room))
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "too many rows and experts");
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "%lld rows and %lld experts need more memory than can be addressed", (long long)sizes.rows,
+                          (long long)sizes.experts);
     plan->workspace_bytes = status == INLAY_OK ? room.bytes : 0;
     return status;
 }

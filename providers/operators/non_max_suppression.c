@@ -95,7 +95,9 @@ static inlay_status shape_nms(const void *state, kit_plan *plan, inlay_diag *dia
            reserve(&nms->bytes, lists, sizeof(int64_t), &nms->counts) &&
            reserve(&nms->bytes, boxes->count / 4, sizeof(nms_box), &nms->corners);
     if (!fits)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "too many boxes and classes");
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "%lld boxes of %lld classes in %lld batches need more memory than can be addressed",
+                          (long long)nms->boxes, (long long)nms->classes, (long long)nms->batches);
     plan->workspace_bytes = nms->bytes;
     return INLAY_OK;
 }

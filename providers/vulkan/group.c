@@ -71,7 +71,7 @@ void vulkan_fuse_epilogue(vulkan_build *build, const vulkan_op *op, vulkan_progr
     vulkan_program candidate = *program;
 
     if (program->overflow) {
-        (void)vulkan_decline(build, op, "it has too many operands, or operands of other sizes");
+        (void)vulkan_decline(build, op, "its operands do not fit into a program of the shader, or have other sizes");
         return;
     }
     note_register(&candidate, program->result, program->slot_count > 0 ? REG_SLOT + program->slot_count - 1 : REG_ACC);

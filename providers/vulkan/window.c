@@ -68,7 +68,9 @@ bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_t
     window->taps = window->size[0] * window->size[1] * window->size[2];
     window->pixels = window->out[0] * window->out[1] * window->out[2];
     if (!fits)
-        (void)vulkan_decline(build, op, "its window sizes are invalid, or do not match the input");
+        (void)vulkan_decline(build, op,
+                             "a window, stride or dilation is not positive, or does not match the input's rank of %u",
+                             input->rank);
     return fits;
 }
 

@@ -145,7 +145,7 @@ int main(int argc, char **argv)
     add_opset(&model, "", 17);
     add_opset(&model, "com.example", 1);
     if (model.full) {
-        fprintf(stderr, "make_model: too many windows\n");
+        fprintf(stderr, "make_model: the model does not fit into %zu bytes: use fewer windows\n", sizeof model.bytes);
         return 2;
     }
     return write_file(argv[1], &model);

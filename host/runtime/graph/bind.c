@@ -292,7 +292,7 @@ static const char *kind_name(uint32_t kind)
                                          "a graph",  "floats",          "ints",           "strings",  "tensors",
                                          "graphs",   "a sparse tensor", "sparse tensors", "a type" };
 
-    return kind < sizeof names / sizeof names[0] ? names[kind] : "of an unknown kind";
+    return kind < sizeof names / sizeof names[0] ? names[kind] : "of a kind that ONNX lacks";
 }
 
 /* An attribute of kind SPARSE_TENSOR may be a TENSOR, because the loader converts sparse tensors to dense ones. */

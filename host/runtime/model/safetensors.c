@@ -57,7 +57,7 @@ static inlay_status read_shape(const struct reader *reader, const char *name, co
         dims[i] = (int64_t)size;
     }
     if (!dims_count(dims, (uint32_t)rank, &count))
-        return damaged(reader, name, "it has too many elements");
+        return damaged(reader, name, "it has more than 2^63 elements");
     out->view.dims = dims;
     out->view.rank = (uint32_t)rank;
     return INLAY_OK;

@@ -197,9 +197,9 @@ void decompose_unfold_tensor(subgraph_builder *builder)
     uint32_t zero, count, starts, output;
 
     axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
-    if (builder_refuse(builder, rank == INLAY_RANK_UNKNOWN                 ? "the input has an unknown rank"
-                                : rank >= INLAY_MAX_RANK                   ? "the input has too many axes"
-                                : axis < 0 || axis >= rank                 ? "dim is not an axis of the input"
+    if (builder_refuse(builder, rank == INLAY_RANK_UNKNOWN ? "the rank of the input is not known"
+                                : rank >= INLAY_MAX_RANK   ? "the input has 16 axes, and the result would have 17"
+                                : axis < 0 || axis >= rank ? "dim is not an axis of the input"
                                 : size < 1 || size > INT32_MAX || step < 1 ? "size or step is out of range"
                                                                            : NULL))
         return;

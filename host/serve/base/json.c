@@ -150,7 +150,7 @@ static bool read_escape(json_reader *reader, char **to)
     } else {
         found = c != '\0' ? strchr(names, c) : NULL;
         if (found == NULL)
-            return reader_fail(reader, "an unknown escape");
+            return reader_fail(reader, "an escape other than \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\u");
         point = (uint32_t)(unsigned char)values[found - names];
     }
     if (*to != NULL)

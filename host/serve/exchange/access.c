@@ -68,6 +68,14 @@ static bool is_known_method(const char *method)
     return false;
 }
 
+static void fail_path(struct exchange *exchange)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)inlay_fail(&diag, INLAY_NOT_FOUND, "unknown path '%.200s'; GET / lists the paths", exchange->path);
+    exchange_fail_diag(exchange, &diag);
+}
+
 static void check_header(struct exchange *exchange, uint64_t length)
 {
     const char *text;
@@ -79,7 +87,7 @@ static void check_header(struct exchange *exchange, uint64_t length)
     else if (exchange->is_admin && !route_is_admin(exchange->route.kind))
         exchange_fail(exchange, HTTP_NOT_FOUND, "admin_port has only /v2/health/live, /v2/health/ready and /metrics");
     else if (exchange->route.kind == ROUTE_NONE)
-        exchange_fail(exchange, HTTP_NOT_FOUND, "unknown path; GET / lists the paths");
+        fail_path(exchange);
     else if (!route_takes(exchange->route.kind, exchange->method))
         exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path");
     else if (exchange->field_text.failed)

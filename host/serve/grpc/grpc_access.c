@@ -4,6 +4,7 @@
 #include "serve/network/connection.h"
 #include "serve/grpc/grpc_internal.h"
 #include "serve/process/supervise.h"
+#include <stdio.h>
 
 void call_refuse(struct call *call)
 {
@@ -47,6 +48,14 @@ bool call_may(struct call *call, int access)
     return false;
 }
 
+static void end_unknown(struct call *call)
+{
+    char text[160];
+
+    (void)snprintf(text, sizeof text, "unknown method '%.120s'", call->path);
+    call_end(call, GRPC_UNIMPLEMENTED, text);
+}
+
 bool call_begin(struct call *call)
 {
     struct server *server = call->server;
@@ -59,7 +68,7 @@ bool call_begin(struct call *call)
     else if (!server->has_grpc)
         call_end(call, GRPC_UNIMPLEMENTED, "gRPC is not enabled (grpc_port is -1)");
     else if (call->method == NULL)
-        call_end(call, GRPC_UNIMPLEMENTED, "unknown method");
+        end_unknown(call);
     else if (call->streams->is_admin && call->method->access > 0)
         call_end(call, GRPC_UNIMPLEMENTED, "admin_port has only health checks");
     else if (!call->streams->is_trusted && call->method->access > 0)

@@ -383,7 +383,7 @@ static void wrap_stream_reply(struct call *call)
         return; /* grpc_infer() has wrapped it */
     reply.error_message = call->reply_text;
     if (!utf8_is_valid(call->reply_text, strlen(call->reply_text)))
-        reply.error_message = (char *)(uintptr_t) "the request is invalid";
+        reply.error_message = (char *)(uintptr_t) "the request is refused, and the text of the reason is not UTF-8";
     call->reply_status = GRPC_OK;
     call_pack(call, &reply.base);
 }

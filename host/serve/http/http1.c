@@ -142,7 +142,7 @@ static bool read_origin_form(http1_head *head, const char *data, size_t at, size
     size_t bytes;
 
     if (!read_path(data + at, end - at, &bytes))
-        return fail(head, 400, "the request target has invalid characters");
+        return fail(head, 400, "the request target has a character that must be percent-encoded");
     head->path = (http1_slice){ (uint32_t)at, (uint32_t)bytes };
     return true;
 }

@@ -164,7 +164,7 @@ bool rest_begin(struct call *call)
     else if (call->header_bytes > server->max_header_bytes)
         exchange_fail(exchange, 431, "the header is larger than max_header_bytes");
     else if (!good)
-        exchange_fail(exchange, HTTP_BAD_REQUEST, "the path has invalid characters");
+        exchange_fail(exchange, HTTP_BAD_REQUEST, "the path has a character that must be percent-encoded");
     else
         exchange_begin(exchange, length, call->streams->is_trusted);
     strbuf_deinit(&call->fields);

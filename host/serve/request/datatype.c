@@ -112,7 +112,7 @@ static bool store(json_reader *reader, inlay_dtype dtype, void *out, uint64_t i)
     case INLAY_FLOAT:
     case INLAY_DOUBLE:
         if (!text_to_double(text, &real))
-            return reader_fail(reader, "a number with too many digits");
+            return reader_fail(reader, "a number of more than 400 characters");
         if (!isfinite(real) || (dtype == INLAY_FLOAT && !isfinite((float)real)))
             return reader_fail(reader, "a number beyond the range of the datatype; send infinity as binary data");
         if (dtype == INLAY_DOUBLE)

@@ -75,7 +75,7 @@ static inlay_status read_header(struct bmp *bmp, const picture_sink *sink)
         }
         read_palette(bmp, palette, 4, dword(bmp->bytes + 46));
     } else {
-        return damaged(sink, "the header has an unknown version, or the file ends within it");
+        return damaged(sink, "its header has neither 12 nor 40 to 4095 bytes, or the file ends within it");
     }
     bmp->top_down = height < 0;
     bmp->height = height < 0 ? -height : height;

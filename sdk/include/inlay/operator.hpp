@@ -51,6 +51,7 @@
 #include "inlay/operator_types.hpp"
 #include <memory>
 #include <new>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -118,7 +119,7 @@ struct shapes : attributes {
     /* Sets the shape of output `output`, from 0, to one size for each axis. */
     template <class... D> void set(uint32_t output, D... sizes)
     {
-        static_assert(sizeof...(D) <= INLAY_MAX_RANK, "too many axes");
+        static_assert(sizeof...(D) <= INLAY_MAX_RANK, "more axes than INLAY_MAX_RANK");
         const dim all[] = { dim(sizes)..., dim() };
 
         set_dims(output, all, sizeof...(D));
@@ -126,7 +127,9 @@ struct shapes : attributes {
     void set_dims(uint32_t output, const dim *sizes, size_t count)
     {
         if (output >= most_outputs || count > INLAY_MAX_RANK)
-            throw std::invalid_argument("the shape function sets too many outputs or axes");
+            throw std::invalid_argument("the shape function sets output " + std::to_string(output) + " with " +
+                                        std::to_string(count) + " axes; outputs end at " +
+                                        std::to_string(most_outputs - 1) + ", axes at 16");
         for (size_t d = 0; d < count; d++) {
             if (sizes[d].known() && sizes[d] < 0)
                 throw std::invalid_argument("the shape function sets a negative size");

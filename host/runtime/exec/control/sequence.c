@@ -244,7 +244,9 @@ static inlay_status split_lengths(const host_call *call, const run_value *split,
     count = list ? split->dims[0] : total / each + (total % each != 0);
     /* Limits the number of items, which take memory even if the tensor has no elements. */
     if (count > UINT32_MAX / 64)
-        return fail(call, INLAY_LIMIT_EXCEEDED, "the axis splits into too many parts");
+        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED,
+                          "%s node '%s': the axis splits into %lld parts, more than %u", call->node->info.op_type.data,
+                          call->node->info.name.data, (long long)count, UINT32_MAX / 64);
     lengths = calloc((size_t)count + 1, sizeof *lengths);
     if (lengths == NULL)
         return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");

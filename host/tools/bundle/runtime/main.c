@@ -250,7 +250,7 @@ int bundle_main(const bundle_model *model, const char *name, int argc, char **ar
     double begin, started_us, first = 0;
     uint64_t before;
     int code = model->input_count > MAX_TENSORS || model->output_count > MAX_TENSORS
-                   ? fail(name, "too many inputs or outputs", NULL)
+                   ? fail(name, "more than 64 inputs or outputs", NULL)
                    : parse(model, name, argc, argv, &files);
 
     if (code != 0)
