@@ -138,7 +138,8 @@ def check_comments(source):
 
 
 def check_headings(document):
-    """A quoted heading of a named file, as in: see "How plugins are loaded" in plugins.md."""
+    """A quoted heading of a named file, as in: see "How plugins are loaded" in plugins.md; or of the same file, as in: see
+    "Values"."""
     blocks = [(0, text[document])] if document in DOCUMENTS else [
         (comment.start(), comment.group()) for comment in COMMENT.finditer(text[document])]
     for start, body in blocks:
@@ -146,6 +147,9 @@ def check_headings(document):
             named = [f for f in files if ("/" + f).endswith("/" + found[2])]
             if not any(found[1] in text[f].replace(f'"{found[1]}"', "") for f in named):
                 report(document, start + found.start(), f'"{found[1]}" in {found[2]}', "heading")
+        for found in re.finditer(r'[Ss]ee\s+(?:\*\s+)?"([A-Z][^"\n]{3,60})"(?!\s+(?:\*\s+)?in\b)', body):
+            if found[1] not in text[document].replace(f'"{found[1]}"', ""):
+                report(document, start + found.start(), f'"{found[1]}" in this file', "heading")
 
 
 for document in DOCUMENTS + [f for f in SOURCES if f.endswith(C)]:
