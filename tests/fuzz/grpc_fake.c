@@ -92,7 +92,7 @@ static void echo(struct call *call, const ProtobufCMessageDescriptor *type, cons
     if (unpacked == NULL)
         return;
     call_pack(call, unpacked);
-    call_release(unpacked);
+    call_free_unpacked(unpacked);
 }
 
 #define ECHO(method, type)                                                                                             \
@@ -141,8 +141,8 @@ static void touch(const infer_request *request)
 static void release(struct call *call)
 {
     infer_request_deinit(&call->request);
-    call_release(call->decoded);
-    call->decoded = NULL;
+    call_free_unpacked(call->unpacked);
+    call->unpacked = NULL;
 }
 
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
@@ -150,17 +150,17 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     call->release = release;
-    call->decoded = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
-    if (call->decoded == NULL)
+    call->unpacked = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
+    if (call->unpacked == NULL)
         return;
-    if (grpc_read_request(call->decoded, bytes, &call->request, &diag) != INLAY_OK) {
+    if (grpc_read_request(call->unpacked, bytes, &call->request, &diag) != INLAY_OK) {
         if (diag.text[0] == '\0' || strchr(diag.text, '\n') != NULL)
             __builtin_trap(); /* a failure without a message */
         call_fail_diag(call, &diag);
         return;
     }
     touch(&call->request);
-    call_pack(call, &call->decoded->base);
+    call_pack(call, &call->unpacked->base);
 }
 
 bool fake_open(fake_link *link)

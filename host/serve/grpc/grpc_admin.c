@@ -37,7 +37,7 @@ static void change_model(struct call *call, const uint8_t *message, size_t bytes
         (void)atomic_fetch_add(&call->server->suspended, 1);
         loader_submit(call->server->loader, &call->load_task);
     }
-    call_release(request);
+    call_free_unpacked(request);
 }
 
 void grpc_load(struct call *call, const uint8_t *message, size_t bytes)
@@ -182,7 +182,7 @@ void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes)
         repository_each(call->server->repository, add_statistics, &list);
     if (list.count == 0 && (name->name[0] != '\0' || name->version[0] != '\0'))
         call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
-    call_release(name);
+    call_free_unpacked(name);
 }
 
 static bool change_trace(struct call *call, const Inference__TraceSettings *request, const char *name)
@@ -245,7 +245,7 @@ void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes)
     else if (request->n_settings == 0 || (call_may(call, 2) && change_trace(call, request, name)))
         write_trace(call, name);
     model_unref(model);
-    call_release(request);
+    call_free_unpacked(request);
 }
 
 static bool change_log(struct call *call, const Inference__LogSettings *request)
@@ -320,5 +320,5 @@ void grpc_log_settings(struct call *call, const uint8_t *message, size_t bytes)
         return;
     if (request->n_settings == 0 || (call_may(call, 2) && change_log(call, request)))
         write_log(call);
-    call_release(request);
+    call_free_unpacked(request);
 }

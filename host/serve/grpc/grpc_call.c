@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_CODED_BYTES = 1024 }; /* smaller replies are not compressed */
-enum { PREFIX = 5 };             /* before each message: a byte for compression, four bytes of length */
+enum { MIN_COMPRESSED_BYTES = 1024 }; /* smaller replies are not compressed */
+enum { PREFIX = 5 };                  /* before each message: a byte for compression, four bytes of length */
 
 struct call *call_create(http2_streams *streams, nghttp2_session *session, int32_t stream)
 {
@@ -65,7 +65,7 @@ static void note_end(const struct call *call, int status)
 
 void call_destroy(struct call *call)
 {
-    if (call->rest == NULL && (call->messages == 0 || call->working))
+    if (call->exchange == NULL && (call->messages == 0 || call->working))
         note_end(call, call->ended ? call->status : GRPC_CANCELLED);
     release(call);
     strbuf_deinit(&call->in);
@@ -73,7 +73,7 @@ void call_destroy(struct call *call)
     strbuf_deinit(&call->reply);
     strbuf_deinit(&call->fields);
     server_release(call->server, call->held_bytes);
-    if (call->rest == NULL) {
+    if (call->exchange == NULL) {
         INLAY_CHECK(atomic_load(&call->server->counts->exchanges) > 0);
         (void)atomic_fetch_sub(&call->server->counts->exchanges, 1);
         (void)atomic_fetch_add_explicit(&call->server->counts->requests, 1, memory_order_relaxed);
@@ -198,7 +198,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
     }
 
 /* Whether replies are compressed: as the client's messages are. */
-static bool codes_replies(const struct call *call)
+static bool compresses_replies(const struct call *call)
 {
     return call->message_coding != CODING_IDENTITY && call->message_coding != CODING_UNKNOWN &&
            call->accepts[call->message_coding];
@@ -213,7 +213,7 @@ static size_t coding_fields(const struct call *call, nghttp2_nv *fields)
     if (call->message_coding == CODING_IDENTITY)
         return 0;
     fields[count++] = known;
-    if (codes_replies(call)) {
+    if (compresses_replies(call)) {
         const char *name = coding_name(call->message_coding);
 
         fields[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "grpc-encoding", (uint8_t *)(uintptr_t)name, 13,
@@ -328,7 +328,7 @@ void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, con
     return unpacked;
 }
 
-void call_release(void *unpacked)
+void call_free_unpacked(void *unpacked)
 {
     if (unpacked != NULL)
         protobuf_c_message_free_unpacked(unpacked,
@@ -389,26 +389,26 @@ static void wrap_stream_reply(struct call *call)
 }
 
 /* Compresses a large reply. Returns the first byte of its prefix. */
-static uint8_t code_reply(struct call *call)
+static uint8_t compress_reply(struct call *call)
 {
-    struct strbuf coded = { .data = NULL };
+    struct strbuf compressed = { .data = NULL };
 
-    if (!codes_replies(call) || call->reply.failed || call->reply.size < MIN_CODED_BYTES)
+    if (!compresses_replies(call) || call->reply.failed || call->reply.size < MIN_COMPRESSED_BYTES)
         return 0;
-    if (!coding_compress(call->message_coding, call->reply.data, call->reply.size, &coded) ||
-        coded.size >= call->reply.size) {
-        strbuf_deinit(&coded);
+    if (!coding_compress(call->message_coding, call->reply.data, call->reply.size, &compressed) ||
+        compressed.size >= call->reply.size) {
+        strbuf_deinit(&compressed);
         return 0;
     }
     strbuf_deinit(&call->reply);
-    call->reply = coded;
+    call->reply = compressed;
     return 1;
 }
 
 /* Sends the reply as a message, the last one or not. */
 static void send_reply(struct call *call, bool is_last)
 {
-    uint8_t prefix[PREFIX] = { code_reply(call) };
+    uint8_t prefix[PREFIX] = { compress_reply(call) };
 
     for (int i = 1; i < PREFIX; i++)
         prefix[i] = (uint8_t)(call->reply.size >> (8 * (4 - i)));
@@ -455,10 +455,18 @@ static uint32_t message_bytes(const struct call *call)
     return (uint32_t)prefix[1] << 24 | (uint32_t)prefix[2] << 16 | (uint32_t)prefix[3] << 8 | prefix[4];
 }
 
-/* Whether the first byte of the next message is valid. */
-static bool is_prefix(const struct call *call)
+/* Checks the prefix of the next message. false: it has not arrived, or the call has ended because of it. */
+static bool check_prefix(struct call *call)
 {
-    return call->in.data[0] == 0 || (call->in.data[0] == 1 && call->message_coding != CODING_IDENTITY);
+    const bool is_compressed = call->in.size >= PREFIX && call->in.data[0] != 0;
+
+    if (call->in.size < PREFIX)
+        return false;
+    if (is_compressed && (call->in.data[0] != 1 || call->message_coding == CODING_IDENTITY))
+        call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
+    else if (message_bytes(call) > call->server->max_body_bytes)
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
+    return !call->ended;
 }
 
 bool call_data(struct call *call, const uint8_t *data, size_t bytes)
@@ -477,13 +485,10 @@ bool call_data(struct call *call, const uint8_t *data, size_t bytes)
     call->held_bytes += bytes;
     strbuf_add(&call->in, data, bytes);
     (void)atomic_fetch_add_explicit(&call->server->counts->moved_bytes, bytes, memory_order_relaxed);
-    if (call->in.failed) {
+    if (call->in.failed)
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
-    } else if (call->in.size >= PREFIX && !is_prefix(call)) {
-        call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
-    } else if (call->in.size >= PREFIX && message_bytes(call) > call->server->max_body_bytes) {
-        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
-    }
+    else
+        (void)check_prefix(call);
     return true;
 }
 
@@ -498,7 +503,7 @@ static bool take_expanded(void *user, const void *part, size_t bytes)
     struct call *call = expansion->call;
 
     if (bytes > call->server->max_body_bytes - expansion->message.size) {
-        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "the decoded message is larger than max_body_bytes");
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "the decompressed message is larger than max_body_bytes");
     } else if (!server_hold(call->server, call->held_bytes, bytes)) {
         call->retry_after = 1;
         call_fail(call, GRPC_RESOURCE_EXHAUSTED,
@@ -512,7 +517,7 @@ static bool take_expanded(void *user, const void *part, size_t bytes)
     return call->reply_status == GRPC_OK;
 }
 
-/* Runs the method with a message, which is decoded before if its prefix says so. */
+/* Runs the method with a message, which is decompressed before if its prefix says so. */
 static void run(struct call *call, const uint8_t *message, size_t bytes)
 {
     struct expansion expansion = { .call = call };
@@ -534,17 +539,9 @@ static bool take_message(struct call *call)
 {
     size_t bytes;
 
-    if (call->in.size < PREFIX)
+    if (!check_prefix(call))
         return false;
     bytes = message_bytes(call);
-    if (!is_prefix(call)) {
-        call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
-        return false;
-    }
-    if (bytes > call->server->max_body_bytes) {
-        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
-        return false;
-    }
     if (call->in.size - PREFIX < bytes)
         return false;
     INLAY_CHECK(!call->working);

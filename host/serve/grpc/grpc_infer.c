@@ -19,8 +19,8 @@ static void release(struct call *call)
     sequence_leave(&call->job);
     model_unref(call->job.model);
     call->job = (struct job){ .model = NULL };
-    call_release(call->decoded);
-    call->decoded = NULL;
+    call_free_unpacked(call->unpacked);
+    call->unpacked = NULL;
 }
 
 /* The parts of a reply, freed together. */
@@ -136,7 +136,7 @@ static bool set_contents(const infer_output *output, Inference__Contents *conten
  * no typed field, so with one of them all outputs are raw. */
 static bool is_raw(const struct call *call, const infer_output *outputs, uint32_t count)
 {
-    bool raw = call->decoded->n_raw_input_contents > 0;
+    bool raw = call->unpacked->n_raw_input_contents > 0;
 
     for (uint32_t i = 0; i < call->request.input_count; i++)
         raw |= call->request.inputs[i].region.name != NULL;
@@ -217,7 +217,7 @@ static inlay_status write_reply(struct call *call, const infer_output *outputs, 
     if (good) {
         parts.reply.model_name = call->job.model->name;
         parts.reply.model_version = call->job.model->version;
-        parts.reply.id = call->decoded->id;
+        parts.reply.id = call->unpacked->id;
         parts.reply.n_outputs = count;
         parts.reply.outputs = parts.tensor_list;
         parts.reply.n_raw_output_contents = raw ? count : 0;
@@ -289,9 +289,9 @@ static uint64_t deadline(const struct call *call)
 static struct model *find_model(const struct call *call, uint64_t *out_version, bool *out_deferred)
 {
     *out_deferred = false;
-    if (!grpc_version(call->decoded->model_version, out_version))
+    if (!grpc_version(call->unpacked->model_version, out_version))
         return NULL;
-    return repository_acquire(call->server->repository, call->decoded->model_name, strlen(call->decoded->model_name),
+    return repository_acquire(call->server->repository, call->unpacked->model_name, strlen(call->unpacked->model_name),
                               *out_version, out_deferred);
 }
 
@@ -315,14 +315,14 @@ static inlay_status read_request(struct call *call, inlay_diag *diag)
     inlay_status status;
 
     call->job.request = &call->request;
-    status = grpc_read_request(call->decoded, call->decoded_bytes, &call->request, diag);
+    status = grpc_read_request(call->unpacked, call->request_bytes, &call->request, diag);
     if (status == INLAY_OK)
         status = hold_inputs(call, diag);
     if (status == INLAY_OK)
         status = shared_memory_load(call->server->shared_memory, &call->request, diag);
     if (status != INLAY_OK)
         return status;
-    (void)grpc_version(call->decoded->model_version, &version); /* find_model() has checked it */
+    (void)grpc_version(call->unpacked->model_version, &version); /* find_model() has checked it */
     call->job.model = repository_of_sequence(call->server->repository, call->job.model, version, &call->request);
     if (version == 0)
         trial_choose(call->server, &call->job);
@@ -382,10 +382,10 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
         call_fail(call, GRPC_UNAVAILABLE, "the server is shutting down");
         return;
     }
-    call->decoded = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
-    if (call->decoded == NULL)
+    call->unpacked = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
+    if (call->unpacked == NULL)
         return;
-    call->decoded_bytes = bytes;
+    call->request_bytes = bytes;
     call->release = release;
     call->job.model = find_model(call, &version, &deferred);
     if (call->job.model != NULL) {
@@ -396,7 +396,7 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
                                        .deadline_ns = deadline(call),
                                        .done = model_loaded,
                                        .user = call };
-        (void)snprintf(call->load_task.name, sizeof call->load_task.name, "%s", call->decoded->model_name);
+        (void)snprintf(call->load_task.name, sizeof call->load_task.name, "%s", call->unpacked->model_name);
         note_queued(call);
         call->in_loader = true;
         loader_submit(call->server->loader, &call->load_task);

@@ -114,7 +114,7 @@ static bool named_model(struct call *call, const uint8_t *message, size_t bytes,
     if (name == NULL)
         return false;
     *out_model = find_model(call, name->name, name->version);
-    call_release(name);
+    call_free_unpacked(name);
     return true;
 }
 
@@ -275,6 +275,6 @@ void grpc_index(struct call *call, const uint8_t *message, size_t bytes)
     if (request == NULL)
         return;
     list.ready_only = request->ready;
-    call_release(request);
+    call_free_unpacked(request);
     repository_each(call->server->repository, add_entry, &list);
 }

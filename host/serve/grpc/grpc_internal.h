@@ -55,7 +55,7 @@ struct call {
     nghttp2_session *session; /* NULL once the stream is closed */
     int32_t stream;
     struct sockaddr_in6 client;   /* or a sockaddr_in: its address, for the log */
-    struct exchange *rest;        /* NULL: gRPC */
+    struct exchange *exchange;    /* REST; NULL: gRPC */
     struct strbuf fields;         /* of the header, until it is known whether the call is gRPC's */
     bool is_stream;               /* REST: the body comes from completion_take() */
     bool streams_events;          /* REST: more events follow */
@@ -94,8 +94,8 @@ struct call {
     int watched; /* Health/Watch: the status that was sent last, and the call waits for another one; 0: it is not one */
     load_task load_task;
     front_task task;
-    Inference__InferRequest *decoded;
-    size_t decoded_bytes; /* of its message */
+    Inference__InferRequest *unpacked; /* the request; to be freed with call_free_unpacked() */
+    size_t request_bytes;              /* of its message */
     infer_request request;
     bool raw; /* outputs as raw bytes */
     struct job job;
@@ -122,7 +122,7 @@ void call_destroy(struct call *call);
 void call_pack(struct call *call, const ProtobufCMessage *message);
 /* Unpacks with a memory limit that depends on the size; NULL: the call has failed. */
 void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
-void call_release(void *unpacked);
+void call_free_unpacked(void *unpacked); /* NULL is a no-op */
 
 /* grpc_access.c */
 /* Finds the method and checks the complete header. false: the call has ended, or ends later because of its token. */

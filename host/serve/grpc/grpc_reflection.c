@@ -156,5 +156,5 @@ void grpc_reflection(struct call *call, const uint8_t *message, size_t bytes)
     else
         call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the reply");
     inference__described_set__free_unpacked(set, NULL);
-    call_release(request);
+    call_free_unpacked(request);
 }

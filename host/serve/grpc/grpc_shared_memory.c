@@ -31,7 +31,7 @@ static void handle(struct call *call, const uint8_t *message, size_t bytes,
         return;
     if (run(call, region, &diag) != INLAY_OK)
         call_fail_diag(call, &diag);
-    call_release(region);
+    call_free_unpacked(region);
 }
 
 static inlay_status run_status(struct call *call, const Inference__SharedRegion *region, inlay_diag *diag)

@@ -16,7 +16,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream, uint8_t *to, 
                          nghttp2_data_source *source, void *user)
 {
     struct call *call = source->ptr;
-    const struct strbuf *from = call->is_stream ? &call->out : &call->rest->reply;
+    const struct strbuf *from = call->is_stream ? &call->out : &call->exchange->reply;
     size_t bytes;
 
     (void)session;
@@ -27,7 +27,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream, uint8_t *to, 
 
         strbuf_deinit(&call->out);
         call->sent = 0;
-        state = completion_take(call->rest->completion, &call->out);
+        state = completion_take(call->exchange->completion, &call->out);
         if (state == COMPLETION_WAITS) { /* another thread may wake it from here */
             strbuf_deinit(&call->out);
             return NGHTTP2_ERR_DEFERRED;
@@ -62,7 +62,7 @@ static void send_reply(struct call *call)
     exchange_reply reply;
     uint32_t count = 0;
 
-    exchange_reply_get(call->rest, &reply);
+    exchange_reply_get(call->exchange, &reply);
     (void)snprintf(status, sizeof status, "%d", reply.code);
     add_field(fields, names, count++, ":status", status);
     for (uint32_t i = 0; i < reply.field_count; i++)
@@ -135,7 +135,7 @@ bool rest_begin(struct call *call)
     if (exchange == NULL)
         return false;
     (void)atomic_fetch_sub(&server->counts->exchanges, 1); /* the exchange counts instead of the call */
-    call->rest = exchange;
+    call->exchange = exchange;
     exchange->transport = call;
     exchange->is_admin = call->streams->is_admin;
     exchange->is_loopback = call->streams->connection->from->is_loopback;
@@ -175,7 +175,7 @@ bool rest_begin(struct call *call)
 
 void rest_data(struct call *call, const uint8_t *data, size_t bytes)
 {
-    struct exchange *exchange = call->rest;
+    struct exchange *exchange = call->exchange;
 
     if (call->ended)
         return;
@@ -192,7 +192,7 @@ void rest_end(struct call *call)
 {
     if (call->ended || call->working)
         return;
-    if (routes_run(call->rest))
+    if (routes_run(call->exchange))
         send_reply(call);
     else
         call->working = true;
@@ -200,7 +200,7 @@ void rest_end(struct call *call)
 
 void rest_leave(struct call *call)
 {
-    struct exchange *exchange = call->rest;
+    struct exchange *exchange = call->exchange;
     struct strbuf events = { .data = NULL };
     completion_state state = COMPLETION_DONE;
 
