@@ -1,6 +1,82 @@
-/* Plugins written without the kit, each of which breaks one sentence of the headers, selected by -DBAD_<name>; `inlay
+/* Plugins written without the kit, each of which breaks one rule of the headers, selected by -DBAD_<name>; `inlay
  * plugin-check` must find the defect. They offer Relu for float; a region of several is Relu of its inputs. Without
- * -DBAD_<name> nothing is wrong. */
+ * -DBAD_<name> nothing is wrong. The rules:
+ *
+ * description and create
+ *   bad_default        the default of an option is within its range
+ *   bad_name           names of providers are lower-case letters, digits and _
+ *   global_state       every create makes a state of its own
+ *   closes_shared      destroy frees what belongs to its state alone
+ *   null_option        the text of an option without a default is NULL if it is not set
+ *   option_stride      options are read with their stride
+ *   keeps_option       arguments of create are valid during the call
+ *   open_again         a plugin that was shut down can be opened again
+ * assess and cost
+ *   own_limits         resident_bytes of an offer is within its max_resident_bytes
+ *   refuse_code        a refusal has a code
+ *   node_range         an offer names nodes of the graph
+ *   flat               cost grows with the work
+ *   cost_drift         cost depends on its arguments alone
+ *   region_random      so does cost_region
+ *   region_nan         costs are finite
+ *   region_mute        a failure has a message
+ * engine cache
+ *   print_process      a fingerprint is the same in every process
+ *   verdict_own        cache_verdict accepts the blobs that the provider wrote
+ *   blob_threads       a blob serves any max_threads
+ *   blob_index         a blob serves an equal region elsewhere in a graph
+ *   store_null         store_begin is NULL if the host stores nothing
+ *   store_order        store_write comes after store_begin
+ * compile
+ *   silent_error       a failure has a message
+ *   status             statuses are those of status.h
+ *   resident           resident_bytes is written only if it is not NULL
+ *   profile            profile is NULL if no shapes are known
+ *   constant_answer    answers about constants are those of inlay_compile_request
+ *   progress           progress is from 0 to 1
+ *   cancel_leak        what compile allocated is freed if it was cancelled
+ *   cancel_ignored     compile ends with the status of poll
+ *   half_region        a region computes all outputs of the request
+ *   null_compiled      a successful compile returns an object
+ *   keeps_request      arguments of compile are valid during the call
+ * specialize
+ *   value_stride       values are read with their stride
+ *   plan_stride        plans of outputs are written with their stride
+ *   alias_range        alias is an index of an input
+ *   bounded            execute states the dims of a bounded output
+ *   keeps_values       arguments of specialize are valid during the call
+ *   mutates            instances share compiled, so specialize does not change it
+ * execute
+ *   arg_stride         arguments are read with their stride
+ *   workers            the workspace has room for every worker of the loop
+ *   rounds_workers     workers do not change the rounding mode
+ *   lost_element       ranges of a loop cover all elements
+ *   order              ranges of a loop come in any order
+ *   stale_run          a run is valid during its execute
+ *   thread_local       specialize and execute may run on different threads
+ *   priority           later priorities and powers are taken as the default
+ *   timer              signals and timers of the process are left alone
+ *   offset             a buffer begins at its offset
+ *   dims_write         the dims of an output are written only if it is bounded
+ *   empty              elements of an empty tensor are not read
+ *   aligned            inputs are aligned as the offer asked, by default to their elements
+ *   instance_scratch   several threads execute one instance
+ *   state_scratch      several threads execute instances of one state
+ *   lock               runs of one instance do not wait for each other (a warning)
+ * bind and control
+ *   bind_null          execute may be called without a binding
+ *   bind_stale         addresses may change between bindings
+ *   bind_keeps         arguments of bind are valid during the call
+ *   control_any        unknown actions are INLAY_UNSUPPORTED
+ *   suspend            resume undoes suspend
+ *   extension_any      extension returns NULL for unknown names
+ *   extension_moves    extension returns the same table each time
+ * no rule: plugin-check must pass them
+ *   fair               none of the others
+ *   engines            it has an engine cache
+ *   binds              it has bind
+ *   serial             it runs one execute at a time
+ *   one_node           its offers are for regions of one node */
 #include "inlay/extensions.h"
 #include <fenv.h>
 #include <math.h>
