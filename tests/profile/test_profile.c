@@ -263,7 +263,8 @@ static void rooflines_depend_on_the_type(void **state)
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "64,64");
     mw_node(&wire, "MatMulInteger", "a,b", "y");
     mw_value(&wire, MW_INPUT, "h", INLAY_FLOAT16, "64,64");
-    mw_node(&wire, "MatMul", "x,x", "z");
+    mw_node(&wire, "MatMul", "x,x", "n");
+    mw_node(&wire, "Neg", "n", "z");
     mw_node(&wire, "Gemm", "h,h", "u");
     mw_value(&wire, MW_OUTPUT, "u", INLAY_FLOAT16, NULL);
     mw_value(&wire, MW_OUTPUT, "y", INLAY_INT32, NULL);
@@ -280,6 +281,10 @@ static void rooflines_depend_on_the_type(void **state)
     rig_run(&rig);
     assert_true(roofline_of(&rig, "MatMul", options) > 0);
     assert_true(roofline_of(&rig, "MatMulInteger", options) < 0);
+    options.peak_bytes_per_s = 1; /* of memory, which data in a cache do not need */
+    assert_true(roofline_of(&rig, "MatMul", options) < 100);
+    assert_true(roofline_of(&rig, "Neg", options) < 0);
+    options.peak_bytes_per_s = 1e10;
     assert_true(roofline_of(&rig, "Gemm", options) < 0);
     options.peak_integer_ops_per_s = 1e9;
     high = roofline_of(&rig, "MatMulInteger", options);

@@ -69,6 +69,7 @@ typedef struct profile_report {
     double outside_ns;             /* part of run_ns in no leaf row; 0 if concurrent leaves need more than run_ns */
     double peak_flops, peak_bytes; /* per second; 0 = unknown */
     double peak_integers, peak_halves;
+    double cache_bytes; /* of the last-level cache */
     uint64_t slab_bytes, lower_bound_bytes;
 } profile_report;
 
@@ -86,7 +87,8 @@ const char *profile_provider(const profile_event *event);
  * their modules have in common, "model.layers.0" of its parts. NULL: none is known, or nothing is common. */
 const char *profile_module(const profile_event *event, char text[PROFILE_NAME]);
 /* The fraction of the roofline that a call achieves: the larger of flops / peak and bytes / peak, divided by the time.
- * Negative: unknown. */
+ * bytes count only if they exceed the last-level cache, since the peak is that of memory. Negative: unknown, or neither
+ * arithmetic nor memory limits the call: it has fewer operations than bytes, and these fit in the cache. */
 double profile_roofline(const profile_report *report, const profile_row *row);
 
 void profile_text(const profile_report *report, const explain_sink *sink);

@@ -1,5 +1,6 @@
 /* profile/report.c - summarises events as rows: one for each step, with its median time over runs. */
 #include "base/order.h"
+#include "partition/cost/cost.h"
 #include "profile/internal.h"
 #include "inlay/check.h"
 #include <math.h>
@@ -117,12 +118,14 @@ double profile_roofline(const profile_report *report, const profile_row *row)
         return -1;
     if ((row->integer_ops > 0 && report->peak_integers <= 0) || (row->half_flops > 0 && report->peak_halves <= 0))
         return -1;
+    if (row->flops < row->bytes && row->bytes <= report->cache_bytes)
+        return -1;
     minimum = (row->flops - row->integer_ops - row->half_flops) / report->peak_flops;
     if (row->integer_ops > 0)
         minimum += row->integer_ops / report->peak_integers;
     if (row->half_flops > 0)
         minimum += row->half_flops / report->peak_halves;
-    if (row->bytes / report->peak_bytes > minimum)
+    if (row->bytes > report->cache_bytes && row->bytes / report->peak_bytes > minimum)
         minimum = row->bytes / report->peak_bytes;
     return minimum / seconds;
 }
@@ -339,7 +342,7 @@ inlay_status profile_report_make(const struct profile *profile, profile_report *
 {
     double *runs;
 
-    *out = (profile_report){ .profile = profile };
+    *out = (profile_report){ .profile = profile, .cache_bytes = (double)cost_shared_bytes() };
     if (profile->run_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           profile->dropped > 0 ? "no complete run fitted into max_events of the profile; raise it"

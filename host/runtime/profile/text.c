@@ -180,9 +180,7 @@ void profile_text(const profile_report *report, const explain_sink *sink)
     if (report->peak_flops > 0)
         say(sink, "\n");
     if (beyond)
-        say(sink,
-            "roof above 100%%: the kernel computes fewer operations than the operator has (Winograd), or its data "
-            "are in a cache\n");
+        say(sink, "roof above 100%%: the kernel computes fewer operations than the operator has (Winograd)\n");
     if (report->profile->dropped > 0)
         say(sink, "%llu steps of later runs were not stored (max_events)\n",
             (unsigned long long)report->profile->dropped);
