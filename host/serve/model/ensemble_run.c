@@ -1,6 +1,5 @@
 #include "serve/model/ensemble.h"
 #include "serve/model/files.h"
-#include "serve/model/run_profile.h"
 #include <stdlib.h>
 
 inlay_status ensemble_init_instance(const struct ensemble *ensemble, struct instance *instance, inlay_diag *diag)
@@ -87,8 +86,6 @@ inlay_status ensemble_run(const struct ensemble *ensemble, struct instance *inst
 
         if (run->timeout_ns > 0)
             options.timeout_ns = run->timeout_ns > begun - start ? run->timeout_ns - (begun - start) : 1;
-        if (instance->profile != NULL)
-            instance->profile->parts[i].begun_ns = begun;
         status = run_stage(ensemble, instance, i, &options, &failure);
         ended = clock_ns();
         if (status != INLAY_OK)

@@ -206,8 +206,6 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
     run.cancel = &instance->cancel;
     run.max_threads = instance->threads;
     run.timeout_ns = time_left(instance, count, bound);
-    if (profile != NULL)
-        profile->parts[0].begun_ns = bound;
     if (status == INLAY_OK)
         status = instance_run(model, instance, rows, &run, &diag);
     ended = clock_ns();

@@ -35,23 +35,41 @@ run_profile *run_profile_begin(const struct model *model, struct instance *insta
     return profile;
 }
 
-static void take(void *user, const char *text, size_t bytes)
+struct part_steps {
+    struct arena *arena;
+    inlay_profile_event *steps;
+    uint32_t count;
+};
+
+/* A step for which there is no memory is left out, and so are its names. */
+static void take_step(void *user, const inlay_profile_event *event)
 {
-    strbuf_add(user, text, bytes);
+    struct part_steps *part = user;
+    inlay_profile_event *step;
+
+    if (!ARENA_GROW(part->arena, part->steps, part->count))
+        return;
+    step = &part->steps[part->count];
+    *step = *event;
+    step->name = arena_string(part->arena, event->name);
+    step->op_type = arena_string(part->arena, event->op_type);
+    step->provider = arena_string(part->arena, event->provider);
+    part->count += step->name != NULL && step->op_type != NULL && step->provider != NULL;
 }
 
 void run_profile_end(const struct model *model, struct instance *instance, run_profile *profile, bool ok)
 {
-    const inlay_profile_options options = { .struct_size = sizeof options, .format = "json" };
-
     if (profile == NULL)
         return;
     instance->profile = NULL;
     for (uint32_t i = 0; i < profile->part_count; i++) {
         inlay_context *context = context_of(model, instance, i);
+        struct part_steps part = { .arena = &profile->arena };
 
-        if (ok && inlay_context_profile_write(context, &options, take, &profile->parts[i].json, NULL) != INLAY_OK)
-            profile->parts[i].json.size = 0;
+        if (ok && inlay_context_profile_events(context, take_step, &part, NULL) == INLAY_OK) {
+            profile->parts[i].steps = part.steps;
+            profile->parts[i].step_count = part.count;
+        }
         (void)inlay_context_profile(context, 0, 0, NULL);
     }
 }
@@ -66,7 +84,6 @@ void run_profile_unref(run_profile *profile)
 {
     if (profile == NULL || atomic_fetch_sub(&profile->refs, 1) > 1)
         return;
-    for (uint32_t i = 0; i < profile->part_count; i++)
-        strbuf_deinit(&profile->parts[i].json);
+    arena_deinit(&profile->arena);
     free(profile);
 }

@@ -5,15 +5,16 @@
 #ifndef SERVE_RUN_PROFILE_H
 #define SERVE_RUN_PROFILE_H
 #include "serve/model/model.h"
-#include "base/strbuf.h"
+#include "base/arena.h"
 
 typedef struct run_profile {
     atomic_uint refs;
     uint32_t part_count;
+    struct arena arena; /* of the steps and their names */
     struct {
-        uint64_t begun_ns;  /* by clock_ns() */
-        struct strbuf json; /* the library's profile; empty: there is none */
-    } parts[];              /* the stages of an ensemble, or the run */
+        inlay_profile_event *steps; /* [step_count] in the order in which they ended */
+        uint32_t step_count;
+    } parts[]; /* the stages of an ensemble, or the run */
 } run_profile;
 
 /* Profiles the next run of the instance if one of its first `count` jobs wants it. NULL: it does not, or there is no

@@ -4,7 +4,6 @@
 #include "serve/base/monitor.h"
 #include "serve/model/run_profile.h"
 #include <errno.h>
-#include <jansson.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,64 +214,46 @@ static void write_span(struct strbuf *to, const span_record *record, uint32_t pa
     strbuf_text(to, "\"");
 }
 
-static void write_attribute(struct strbuf *to, const char *key, const json_t *text)
+static void write_attribute(struct strbuf *to, const char *key, const char *value)
 {
-    const char *value = json_is_string(text) ? json_string_value(text) : "";
-
     strbuf_format(to, "{\"key\":\"%s\",\"value\":{\"stringValue\":", key);
     strbuf_json(to, value, strlen(value));
     strbuf_text(to, "}}");
 }
 
-static uint64_t nanoseconds(const json_t *step, const char *key)
+/* The step that contains step `index`: the next one of a lower depth; `count`: none. */
+static uint32_t parent_of(const inlay_profile_event *steps, uint32_t count, uint32_t index)
 {
-    double ns = json_number_value(json_object_get(step, key));
+    uint32_t parent = index + 1;
 
-    return ns > 0 ? (uint64_t)ns : 0;
-}
-
-/* The region that contains step `index`, as an index; `index`: it is one itself, or none is known. */
-static size_t region_of(const json_t *steps, size_t index)
-{
-    const json_t *step = json_array_get(steps, index);
-    uint64_t at = nanoseconds(step, "begin_ns");
-
-    for (size_t i = 0; json_number_value(json_object_get(step, "depth")) > 0 && i < json_array_size(steps); i++) {
-        const json_t *other = json_array_get(steps, i);
-        uint64_t begin = nanoseconds(other, "begin_ns");
-
-        if (json_number_value(json_object_get(other, "depth")) == 0 && begin <= at &&
-            at <= begin + nanoseconds(other, "ns"))
-            return i;
-    }
-    return index;
+    while (parent < count && steps[parent].depth >= steps[index].depth)
+        parent++;
+    return parent;
 }
 
 /* Writes the spans of a part of the run, which have the numbers from `first`. Returns how many there are. */
 static uint32_t write_steps(struct strbuf *to, const span_record *record, uint32_t stage, uint32_t first,
                             uint64_t wall_ns)
 {
-    const struct strbuf *text = &record->profile->parts[stage].json;
-    json_t *root = text->size > 0 && !text->failed ? json_loadb(text->data, text->size, 0, NULL) : NULL;
-    const json_t *steps = json_object_get(root, "timeline");
-    uint32_t number = 0;
+    const inlay_profile_event *steps = record->profile->parts[stage].steps;
+    const uint32_t room = PART_STEPS + MAX_STEPS - first;
+    const uint32_t count =
+        record->profile->parts[stage].step_count < room ? record->profile->parts[stage].step_count : room;
 
-    for (size_t i = 0; i < json_array_size(steps) && first + number < PART_STEPS + MAX_STEPS; i++) {
-        const json_t *step = json_array_get(steps, i), *op = json_object_get(step, "op");
-        uint64_t start = record->profile->parts[stage].begun_ns + nanoseconds(step, "begin_ns");
-        size_t region = region_of(steps, i);
+    INLAY_CHECK(first <= PART_STEPS + MAX_STEPS);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t parent = parent_of(steps, count, i);
 
         strbuf_text(to, ",");
-        write_span(to, record, first + number++, region != i ? first + (uint32_t)region : PART_RUN,
-                   json_is_string(op) ? json_string_value(op) : "", start, start + nanoseconds(step, "ns"), wall_ns);
+        write_span(to, record, first + i, parent < count ? first + parent : PART_RUN, steps[i].op_type,
+                   steps[i].begin_ns, steps[i].end_ns, wall_ns);
         strbuf_text(to, ",\"attributes\":[");
-        write_attribute(to, "inlay.node", json_object_get(step, "name"));
+        write_attribute(to, "inlay.node", steps[i].name);
         strbuf_text(to, ",");
-        write_attribute(to, "inlay.provider", json_object_get(step, "provider"));
+        write_attribute(to, "inlay.provider", steps[i].provider);
         strbuf_text(to, "]}");
     }
-    json_decref(root);
-    return number;
+    return count;
 }
 
 static void write_record(struct strbuf *to, const span_record *record, uint64_t wall_ns)
