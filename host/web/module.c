@@ -132,7 +132,7 @@ EXPORT(describe) char *web_describe(void);
 char *web_describe(void)
 {
     struct text out = { .data = malloc(1024), .capacity = 1024 };
-    const explain_sink sink = { append, &out };
+    const explain_sink sink = { .write = append, .user = &out };
     json_out json = { .sink = &sink };
     inlay_model_info model = { .struct_size = sizeof model };
 

@@ -69,7 +69,7 @@ static void test_columns(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct text_buffer output = { 0 };
-        explain_sink sink = { text_buffer_append, &output };
+        explain_sink sink = { .write = text_buffer_append, .user = &output };
 
         say_column(&sink, rows[i].name, rows[i].columns);
         assert_string_equal(output.data, rows[i].shown);
@@ -97,7 +97,7 @@ static void test_json_of_any_bytes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct text_buffer output = { 0 };
-        explain_sink sink = { text_buffer_append, &output };
+        explain_sink sink = { .write = text_buffer_append, .user = &output };
         json_out json = { .sink = &sink };
         json_t *value;
 
@@ -119,7 +119,7 @@ static void test_json_of_any_bytes(void **state)
 static void test_json_shapes(void **state)
 {
     struct text_buffer output = { 0 };
-    explain_sink sink = { text_buffer_append, &output };
+    explain_sink sink = { .write = text_buffer_append, .user = &output };
     json_out json = { .sink = &sink };
 
     (void)state;

@@ -70,6 +70,43 @@ void say_column(const explain_sink *sink, const char *text, int columns)
         say(sink, "%*s", columns - width, "");
 }
 
+int text_columns(const char *text, size_t bytes)
+{
+    bool escape = false;
+    int count = 0;
+
+    for (size_t i = 0; i < bytes; i++) {
+        escape = escape || text[i] == '\033';
+        count += !escape && begins_character(text[i]);
+        escape = escape && text[i] != 'm';
+    }
+    return count;
+}
+
+void say_words(const explain_sink *sink, const char *text, size_t bytes, int at, int left, int width)
+{
+    for (size_t i = 0; i < bytes;) {
+        size_t blanks = 0, word = 0;
+        int columns;
+
+        while (i + blanks < bytes && text[i + blanks] == ' ')
+            blanks++;
+        while (i + blanks + word < bytes && text[i + blanks + word] != ' ')
+            word++;
+        columns = text_columns(text + i + blanks, word);
+        if (width > 0 && at > left && at + (int)blanks + columns > width) {
+            say(sink, "\n%*s", left, "");
+            at = left;
+        } else {
+            say(sink, "%*s", (int)blanks, "");
+            at += (int)blanks;
+        }
+        sink->write(sink->user, text + i + blanks, word);
+        at += columns;
+        i += blanks + word;
+    }
+}
+
 /* A number of billionths of a unit: "s" or "J". */
 static const char *format_billionths(double number, const char *sign, const char *unit, char text[FORMATTED_BYTES])
 {

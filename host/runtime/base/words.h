@@ -9,6 +9,8 @@
 typedef struct explain_sink {
     inlay_write_fn write;
     void *user;
+    int columns; /* of a line, for tables; 0: any number */
+    bool bold;   /* titles are bold, by the sequences of a terminal */
 } explain_sink;
 
 /* printf for short pieces, at most 1023 bytes; longer texts go through say_text(). */
@@ -19,6 +21,12 @@ void say_text(const explain_sink *sink, const char *text);
 /* As say_text(), but padded with blanks or truncated to `columns` characters. A truncated text keeps its end, because
  * the ends of node names differ, and begins with "...". */
 void say_column(const explain_sink *sink, const char *text, int columns);
+
+/* Columns of UTF-8 text: continuation bytes have none, nor have the sequences of colours, ESC [ ... m. */
+int text_columns(const char *text, size_t bytes);
+/* Writes the words of text[bytes] from column `at` on, which is where the cursor is. Lines that would be longer than
+ * `width` (0: of any length) are continued at column `left`; a word longer than a line stays whole. */
+void say_words(const explain_sink *sink, const char *text, size_t bytes, int at, int left, int width);
 
 enum { FORMATTED_BYTES = 32 };
 /* "0 ns", "312 ns", "12.3 us", "1.21 ms", "2.50 s", "-12.3 us". Returns text. */

@@ -1,7 +1,7 @@
 /* inlay cache: lists, clears, exports, imports and merges the files that inlay keeps between runs. */
 #include "cli/cache_file.h"
+#include "cli/cells.h"
 #include "cli/cli.h"
-#include "base/words.h"
 #include "config/dirs.h"
 #include "inlay/check.h"
 #include <dirent.h>
@@ -166,14 +166,6 @@ static inlay_status walk(const char *folder, bool remove, double days, struct ta
     return status;
 }
 
-static json_t *kind_json(uint32_t i, const struct tally *tally)
-{
-    INLAY_CHECK(i < KIND_COUNT);
-    return json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", kinds[i].name, "holds", kinds[i].holds, "files",
-                     (json_int_t)tally->files, "bytes", (json_int_t)tally->bytes, "removed",
-                     (json_int_t)tally->removed);
-}
-
 static inlay_status visit_folders(const cache_args *args, const cli_common *common, struct tally *tallies, char *root,
                                   size_t bytes, inlay_diag *diag)
 {
@@ -194,31 +186,44 @@ done:
 
 static int print_cache(const cli_common *common, const char *root, const struct tally *tallies)
 {
+    enum { NAME, FILES, BYTES, REMOVED, HOLDS, COLUMNS };
+    static const table_column columns[COLUMNS] = { { "part", "name", TABLE_NAME },
+                                                   { "files", "files", TABLE_NUMBER },
+                                                   { "size", "bytes", TABLE_NUMBER },
+                                                   { NULL, "removed", TABLE_NUMBER },
+                                                   { "holds", "holds", TABLE_TEXT } };
+    struct table table = { .columns = columns, .column_count = COLUMNS, .indent = 2 };
     struct tally all = { 0 };
-    json_t *list = json_array();
 
     for (uint32_t i = 0; i < KIND_COUNT; i++) {
-        all.files += tallies[i].files;
-        all.bytes += tallies[i].bytes;
-        all.removed += tallies[i].removed;
-        (void)json_array_append_new(list, kind_json(i, &tallies[i]));
+        const struct tally *tally = &tallies[i];
+
+        all.files += tally->files;
+        all.bytes += tally->bytes;
+        all.removed += tally->removed;
+        table_row(&table);
+        table_text(&table, NAME, kinds[i].name);
+        table_text(&table, HOLDS, kinds[i].holds);
+        table_whole(&table, FILES, (int64_t)tally->files);
+        table_whole(&table, BYTES, (int64_t)tally->bytes);
+        table_say(&table, BYTES, "%.1f MiB", (double)tally->bytes / 1048576);
+        table_whole(&table, REMOVED, (int64_t)tally->removed);
+        if (tally->removed > 0)
+            table_say(&table, HOLDS, "%s, removed", kinds[i].holds);
     }
     if (common->json)
         return cli_print_json(common,
                               json_pack("{s:s, s:I, s:I, s:o}", "folder", root, "bytes", (json_int_t)all.bytes,
-                                        "removed", (json_int_t)all.removed, "parts", list),
+                                        "removed", (json_int_t)all.removed, "parts", cells_json(&table)),
                               CLI_OK);
-    json_decref(list);
-    if (root[0] == '\0') {
-        (void)printf("no cache: option cache_dir is empty\n");
-        return CLI_OK;
-    }
-    (void)printf("%s\n", root);
-    for (uint32_t i = 0; i < KIND_COUNT; i++)
-        (void)printf("  %-9s %6llu files %10.1f MiB  %s%s\n", kinds[i].name, (unsigned long long)tallies[i].files,
-                     (double)tallies[i].bytes / 1048576, kinds[i].holds, tallies[i].removed > 0 ? ", removed" : "");
-    (void)printf("  %-9s %6llu files %10.1f MiB\n", "total", (unsigned long long)all.files,
-                 (double)all.bytes / 1048576);
+    table_row(&table);
+    table_text(&table, NAME, "total");
+    table_whole(&table, FILES, (int64_t)all.files);
+    table_say(&table, BYTES, "%.1f MiB", (double)all.bytes / 1048576);
+    (void)printf("%s\n", root[0] != '\0' ? root : "no cache: option cache_dir is empty");
+    if (root[0] != '\0')
+        cells_print(&table);
+    table_deinit(&table);
     return CLI_OK;
 }
 
@@ -254,47 +259,61 @@ static int print_merge(const cli_common *common, const cache_args *args, const c
     return CLI_OK;
 }
 
-static json_t *part_json(const cache_file_part *part)
+/* Adds the parts to a table; returns the sums over those that are valid here. */
+static cache_file_part add_parts(struct table *table, const cache_file_facts *facts)
 {
-    return json_pack("{s:s, s:i, s:s, s:b, s:i, s:i, s:i, s:I}", "cpu", part->machine.cpu, "threads",
-                     (int)part->machine.threads, "inlay", part->version, "valid", (int)part->valid, "files",
-                     (int)part->files, "compiled", (int)part->compiled, "packed", (int)part->packed, "bytes",
-                     (json_int_t)part->bytes);
-}
-
-static int print_check(const cli_common *common, const cache_args *args, const cache_file_facts *facts)
-{
-    cache_file_part here = { .files = 0 }; /* the sums over the parts that are valid here */
-    json_t *parts = json_array();
+    enum { CPU, THREADS, INLAY, VALID, FILES, COMPILED, PACKED, BYTES, HERE, COLUMNS };
+    static const table_column columns[COLUMNS] = {
+        [CPU] = { "machine", "cpu", TABLE_NAME },        [THREADS] = { "threads", "threads", TABLE_NUMBER },
+        [INLAY] = { NULL, "inlay", TABLE_NAME },         [VALID] = { NULL, "valid", TABLE_NAME },
+        [FILES] = { NULL, "files", TABLE_NUMBER },       [COMPILED] = { "compiled", "compiled", TABLE_NUMBER },
+        [PACKED] = { "packed", "packed", TABLE_NUMBER }, [BYTES] = { "size", "bytes", TABLE_NUMBER },
+        [HERE] = { "here", NULL, TABLE_NAME },
+    };
+    cache_file_part here = { .files = 0 };
     char bytes[FORMATTED_BYTES];
 
+    table->columns = columns;
+    table->column_count = COLUMNS;
     for (uint32_t i = 0; i < facts->part_count; i++) {
         const cache_file_part *part = &facts->parts[i];
 
-        (void)json_array_append_new(parts, part_json(part));
         here.files += part->valid ? part->files : 0;
         here.compiled += part->valid ? part->compiled : 0;
         here.packed += part->valid ? part->packed : 0;
         here.bytes += part->valid ? part->bytes : 0;
+        table_row(table);
+        table_text(table, CPU, part->machine.cpu);
+        table_whole(table, THREADS, part->machine.threads);
+        table_text(table, INLAY, part->version);
+        table_truth(table, VALID, part->valid, "");
+        table_whole(table, FILES, part->files);
+        table_whole(table, COMPILED, part->compiled);
+        table_whole(table, PACKED, part->packed);
+        table_whole(table, BYTES, (int64_t)part->bytes);
+        table_say(table, BYTES, "%s", format_bytes(part->bytes, bytes));
+        table_say(table, HERE, "%s", part->valid ? "valid" : "no");
     }
+    return here;
+}
+
+static int print_check(const cli_common *common, const cache_args *args, const cache_file_facts *facts)
+{
+    struct table table = { 0 };
+    const cache_file_part here = add_parts(&table, facts);
+
     if (common->json)
         return cli_print_json(common,
                               json_pack("{s:s, s:s, s:b, s:i, s:i, s:i, s:I, s:o}", "action", actions[args->action],
                                         "file", args->file, "valid", 1, "files", (int)here.files, "compiled",
                                         (int)here.compiled, "packed", (int)here.packed, "bytes", (json_int_t)here.bytes,
-                                        "parts", parts),
+                                        "parts", cells_json(&table)),
                               CLI_OK);
-    json_decref(parts);
     (void)printf("%s: valid on this machine: %u compiled regions, %u packed weights, %.1f KiB\n", args->file,
                  here.compiled, here.packed, (double)here.bytes / 1024);
     if (facts->part_count > 1)
-        (void)printf("%-40s %7s %8s %6s %9s  here\n", "machine", "threads", "compiled", "packed", "bytes");
-    for (uint32_t i = 0; i < facts->part_count && facts->part_count > 1; i++) {
-        const cache_file_part *part = &facts->parts[i];
-
-        (void)printf("%-40.40s %7u %8u %6u %9s  %s\n", part->machine.cpu, part->machine.threads, part->compiled,
-                     part->packed, format_bytes(part->bytes, bytes), part->valid ? "valid" : "no");
-    }
+        cells_print(&table);
+    table_deinit(&table);
     return CLI_OK;
 }
 

@@ -1,5 +1,6 @@
 /* inlay compare: compares the outputs of two models over samples. */
 #include "base/element.h"
+#include "cli/cells.h"
 #include "cli/cli.h"
 #include "cli/custom_metric.h"
 #include "cli/fit.h"
@@ -265,64 +266,70 @@ done:
     return status;
 }
 
-static json_t *pair_json(const char *name, const struct agree *agree, const char *mismatch)
+enum { NAME, METRIC, SCORE, LOW, HIGH, MAX_ERROR, RMS, RELATIVE, COSINE, TOP1, NOT_FINITE, UNLIKE, NOTE, COLUMNS };
+static const table_column pair_columns[COLUMNS] = {
+    [NAME] = { "output", "name", TABLE_NAME },
+    [METRIC] = { "metric", "metric", TABLE_NAME },
+    [SCORE] = { "score", "score", TABLE_NUMBER },
+    [LOW] = { "from", "low", TABLE_NUMBER },
+    [HIGH] = { "to", "high", TABLE_NUMBER },
+    [MAX_ERROR] = { "max error", "max_error", TABLE_NUMBER },
+    [RMS] = { "rms error", "rms_error", TABLE_NUMBER },
+    [RELATIVE] = { "relative", "relative_error", TABLE_NUMBER },
+    [COSINE] = { "cosine", "cosine", TABLE_NUMBER },
+    [TOP1] = { "top-1", "top1", TABLE_NUMBER },
+    [NOT_FINITE] = { NULL, "not_finite", TABLE_NUMBER },
+    [UNLIKE] = { NULL, "unlike", TABLE_TEXT },
+    [NOTE] = { "", NULL, TABLE_TEXT },
+};
+
+static void add_errors(struct table *table, const struct agree *agree)
 {
-    const agree_score score = agree_result(agree);
-    json_t *json = json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", name, "metric", agree_metric_name(agree->metric),
-                             "score", value_number_json(score.value), "low", value_number_json(score.low), "high",
-                             value_number_json(score.high));
-
-    if (agree->metric != AGREE_custom && agree->broken > 0 && agree->broken == agree->elements) {
-        (void)printf("  %-9s  %-9s  %-9s  %-8s", "-", "-", "-", "-");
-    } else if (agree->metric != AGREE_custom) {
-        (void)json_object_set_new(json, "max_error", value_number_json(agree->max_error));
-        (void)json_object_set_new(json, "rms_error", value_number_json(agree_rms(agree)));
-        (void)json_object_set_new(json, "relative_error", value_number_json(agree_relative(agree)));
-        (void)json_object_set_new(json, "cosine", value_number_json(agree_cosine(agree)));
-        if (agree->rows > 0)
-            (void)json_object_set_new(json, "top1", json_real((double)agree->rows_same / (double)agree->rows));
-        if (agree->broken > 0)
-            (void)json_object_set_new(json, "not_finite", json_integer((json_int_t)agree->broken));
-    }
-    if (mismatch != NULL && mismatch[0] != '\0')
-        (void)json_object_set_new(json, "unlike", json_string(mismatch));
-    return json;
-}
-
-static int widest(const struct comparison *comparison)
-{
-    size_t width = 6;
-
-    for (uint32_t i = 0; i < comparison->pair_count; i++)
-        width = strlen(comparison->pairs[i].name) > width ? strlen(comparison->pairs[i].name) : width;
-    return width > 48 ? 48 : (int)width;
-}
-
-static void print_pair(const char *name, int width, const struct agree *agree, const char *mismatch)
-{
-    const agree_score score = agree_result(agree);
-
-    (void)printf("%-*s  %-6s  ", width, name, agree_metric_name(agree->metric));
-    if (mismatch[0] != '\0' && agree->samples == 0) {
-        (void)printf("%s\n", mismatch);
-        return;
-    }
-    (void)printf("%-9.6g  %-8.5g %-8.5g", score.value, score.low, score.high);
-    if (agree->metric != AGREE_custom) {
-        (void)printf("  %-9.3g  %-9.3g  %-9.3g", agree->max_error, agree_rms(agree), agree_relative(agree));
-        (void)printf("  %.6f", agree_cosine(agree));
-    }
+    table_real(table, MAX_ERROR, agree->max_error, "%.3g", agree->max_error);
+    table_real(table, RMS, agree_rms(agree), "%.3g", agree_rms(agree));
+    table_real(table, RELATIVE, agree_relative(agree), "%.3g", agree_relative(agree));
+    table_real(table, COSINE, agree_cosine(agree), "%.6f", agree_cosine(agree));
     if (agree->rows > 0)
-        (void)printf("  %.4f", (double)agree->rows_same / (double)agree->rows);
-    if (agree->broken > 0)
-        (void)printf("  (%llu elements NaN or infinite in one alone)", (unsigned long long)agree->broken);
-    (void)putchar('\n');
+        table_real(table, TOP1, (double)agree->rows_same / (double)agree->rows, "%.4f",
+                   (double)agree->rows_same / (double)agree->rows);
 }
 
-static void print_head(const char *what, int width)
+static void add_row(struct table *table, const char *name, const struct agree *agree, const char *mismatch)
 {
-    (void)printf("%-*s  metric  score      from     to        max error  rms error  relative   cosine    top-1\n",
-                 width, what);
+    const agree_score score = agree_result(agree);
+    const bool is_command = agree->metric == AGREE_custom;
+    const bool all_broken = agree->broken > 0 && agree->broken == agree->elements; /* there is no error to state */
+
+    table_row(table);
+    table_text(table, NAME, name);
+    table_text(table, METRIC, agree_metric_name(agree->metric));
+    table_real(table, SCORE, score.value, "%.6g", score.value);
+    table_real(table, LOW, score.low, "%.5g", score.low);
+    table_real(table, HIGH, score.high, "%.5g", score.high);
+    if (!is_command && !all_broken)
+        add_errors(table, agree);
+    for (uint32_t i = MAX_ERROR; !is_command && all_broken && i <= COSINE; i++)
+        table_say(table, i, "-");
+    if (agree->broken > 0 && !is_command) {
+        table_whole(table, NOT_FINITE, (int64_t)agree->broken);
+        table_say(table, NOTE, "%llu elements are NaN or infinite in one model alone",
+                  (unsigned long long)agree->broken);
+    }
+    if (mismatch[0] == '\0')
+        return;
+    table_text(table, UNLIKE, mismatch);
+    table_say(table, NOTE, "%s", mismatch);
+    for (uint32_t i = SCORE; agree->samples == 0 && i <= TOP1; i++)
+        table_say(table, i, "-");
+}
+
+static void add_rows(struct table *table, const struct comparison *comparison, bool layers)
+{
+    if (!layers && comparison->args->command != NULL)
+        add_row(table, comparison->args->command, &comparison->custom, "");
+    for (uint32_t i = 0; i < comparison->pair_count; i++)
+        if (comparison->pairs[i].is_layer == layers)
+            add_row(table, comparison->pairs[i].name, &comparison->pairs[i].sum, comparison->pairs[i].mismatch);
 }
 
 /* Does every output, or the score of the command, satisfy the bound? */
@@ -341,21 +348,13 @@ static bool holds(const struct comparison *comparison)
     return all;
 }
 
-static int report_json(const struct comparison *comparison, bool all_hold)
+static int report_json(const struct comparison *comparison, struct table *outputs, struct table *layers, bool all_hold)
 {
-    json_t *outputs = json_array(), *layers = json_array();
     json_t *all = json_pack("{s:s, s:s, s:i, s:o}", "a", comparison->args->models[0], "b", comparison->args->models[1],
-                            "samples", (int)comparison->samples, "outputs", outputs);
+                            "samples", (int)comparison->samples, "outputs", cells_json(outputs));
 
-    if (comparison->args->command != NULL)
-        (void)json_array_append_new(outputs, pair_json(comparison->args->command, &comparison->custom, NULL));
-    for (uint32_t i = 0; i < comparison->pair_count; i++)
-        (void)json_array_append_new(
-            comparison->pairs[i].is_layer ? layers : outputs,
-            pair_json(comparison->pairs[i].name, &comparison->pairs[i].sum, comparison->pairs[i].mismatch));
     if (comparison->args->layers)
-        (void)json_object_set(all, "layers", layers);
-    json_decref(layers);
+        (void)json_object_set_new(all, "layers", cells_json(layers));
     if (!isnan(comparison->args->at_least)) {
         (void)json_object_set_new(all, "at_least", json_real(comparison->args->at_least));
         (void)json_object_set_new(all, "holds", json_boolean(all_hold));
@@ -365,23 +364,22 @@ static int report_json(const struct comparison *comparison, bool all_hold)
 
 static int report(const struct comparison *comparison)
 {
+    table_column layer_columns[COLUMNS];
+    struct table outputs = { .columns = pair_columns, .column_count = COLUMNS };
+    struct table layers = { .columns = layer_columns, .column_count = COLUMNS };
     const bool all_hold = holds(comparison);
-    const int width = widest(comparison);
 
+    memcpy(layer_columns, pair_columns, sizeof layer_columns);
+    layer_columns[NAME].title = "layer";
+    add_rows(&outputs, comparison, false);
+    add_rows(&layers, comparison, true);
     if (comparison->common->json)
-        return report_json(comparison, all_hold);
+        return report_json(comparison, &outputs, &layers, all_hold);
     (void)printf("%u samples%s\n", comparison->samples, comparison->args->data == NULL ? ", random" : "");
-    print_head("output", width);
-    if (comparison->args->command != NULL)
-        print_pair("custom", width, &comparison->custom, "");
-    for (uint32_t i = 0; i < comparison->pair_count; i++)
-        if (!comparison->pairs[i].is_layer)
-            print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].mismatch);
+    cells_print(&outputs);
     if (comparison->args->layers)
-        print_head("\nlayer", width + 1);
-    for (uint32_t i = 0; i < comparison->pair_count; i++)
-        if (comparison->pairs[i].is_layer)
-            print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].mismatch);
+        (void)putchar('\n');
+    cells_print(&layers);
     fit_flush();
     if (!isnan(comparison->args->at_least) && !all_hold)
         cli_say(comparison->common, "the score is not %s %g",

@@ -1,6 +1,7 @@
 /* inlay quantize: reduces the bits of a model's weights or computation, and measures the result. */
 #include "base/isa.h"
 #include "simd/cpu.h"
+#include "cli/cells.h"
 #include "cli/cli.h"
 #include "cli/fork_server.h"
 #include "cli/inputs.h"
@@ -238,20 +239,40 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-static json_t *report_json(const struct quantize_flags *command, const quantize_report *report)
+static void add_layers(struct table *table, const quantize_report *report)
 {
-    json_t *layers = json_array();
+    enum { NAME, OP, BITS, INTEGERS, BEFORE, AFTER, KEPT, COLUMNS };
+    static const table_column columns[COLUMNS] = {
+        [NAME] = { "layer", "name", TABLE_NAME },
+        [OP] = { "operator", "op", TABLE_NAME },
+        [BITS] = { "weights", "bits", TABLE_NAME },
+        [INTEGERS] = { NULL, "integers", TABLE_NAME },
+        [BEFORE] = { "bytes", "bytes_before", TABLE_NUMBER },
+        [AFTER] = { "quantized", "bytes_after", TABLE_NUMBER },
+        [KEPT] = { "", "kept", TABLE_TEXT },
+    };
 
+    *table = (struct table){ .columns = columns, .column_count = COLUMNS };
     for (uint32_t i = 0; i < report->layer_count; i++) {
         const quantize_layer *layer = &report->layers[i];
-        json_t *json = json_pack("{s:s, s:s, s:i, s:b, s:I, s:I}", "name", layer->name, "op", layer->op, "bits",
-                                 (int)layer->bits, "integers", (int)layer->integers, "bytes_before",
-                                 (json_int_t)layer->bytes_before, "bytes_after", (json_int_t)layer->bytes_after);
 
-        if (layer->kept != NULL)
-            (void)json_object_set_new(json, "kept", json_string(layer->kept));
-        (void)json_array_append_new(layers, json);
+        table_row(table);
+        table_text(table, NAME, layer->name);
+        table_text(table, OP, layer->op);
+        table_whole(table, BITS, layer->bits);
+        if (layer->bits >= 16)
+            table_say(table, BITS, "%s", layer->bits == 32 ? "float" : "float16");
+        else
+            table_say(table, BITS, "%u bits", layer->bits);
+        table_truth(table, INTEGERS, layer->integers, "");
+        table_whole(table, BEFORE, (int64_t)layer->bytes_before);
+        table_whole(table, AFTER, (int64_t)layer->bytes_after);
+        table_text(table, KEPT, layer->kept);
     }
+}
+
+static json_t *report_json(const struct quantize_flags *command, const quantize_report *report, json_t *layers)
+{
     return json_pack(
         "{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}", "output",
         command->args.output, "what", report->handed != NULL ? "the unchanged model" : report->what, "tried",
@@ -261,29 +282,6 @@ static json_t *report_json(const struct quantize_flags *command, const quantize_
         "worst_output", report->agreement.output, "agreement", report->agreement.score.value, "low",
         report->agreement.score.low, "high", report->agreement.score.high, "samples", (int)report->agreement.samples,
         "made_up", command->data == NULL, "seconds", report->seconds, "layers", layers);
-}
-
-static void print_layers(const quantize_report *report)
-{
-    int width = 5;
-
-    for (uint32_t i = 0; i < report->layer_count; i++)
-        width = (int)strlen(report->layers[i].name) > width ? (int)strlen(report->layers[i].name) : width;
-    width = width > 60 ? 60 : width;
-    (void)printf("%-*s  %-13s  %-8s  %9s  %9s\n", width, "layer", "operator", "weights", "bytes", "quantized");
-    for (uint32_t i = 0; i < report->layer_count; i++) {
-        const quantize_layer *layer = &report->layers[i];
-        char bits[24];
-
-        (void)snprintf(bits, sizeof bits,
-                       layer->bits == 32   ? "float"
-                       : layer->bits == 16 ? "float16"
-                                           : "%u bits",
-                       layer->bits);
-        (void)printf("%-*s  %-13s  %-8s  %9llu  %9llu%s%s\n", width, layer->name, layer->op, bits,
-                     (unsigned long long)layer->bytes_before, (unsigned long long)layer->bytes_after,
-                     layer->kept != NULL ? "  " : "", layer->kept != NULL ? layer->kept : "");
-    }
 }
 
 /* States why the file is not smaller, if it is not. */
@@ -302,10 +300,9 @@ static void print_size(const quantize_report *report)
                      (unsigned long long)bytes);
 }
 
-static void print_report(const struct quantize_flags *command, const quantize_report *report)
+static void print_report(const struct quantize_flags *command, const quantize_report *report, struct table *layers)
 {
-    if (report->layer_count > 0)
-        print_layers(report);
+    cells_print(layers);
     if (report->handed != NULL)
         (void)printf("%s: the unchanged model, because %s\n", command->args.output, report->handed);
     else
@@ -420,6 +417,7 @@ int cmd_quantize(int argc, char **argv)
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
+    struct table layers;
     struct timing timing = { .command = &command };
     struct fork_server server;
     inlay_session *session = NULL;
@@ -449,10 +447,11 @@ int cmd_quantize(int argc, char **argv)
     cli_progress_clear();
     if (command.front != NULL)
         INLAY_TRY(front_write(command.front, command.args.model, &report, &diag));
+    add_layers(&layers, &report);
     if (common.json)
-        code = cli_print_json(&common, report_json(&command, &report), CLI_OK);
+        code = cli_print_json(&common, report_json(&command, &report, cells_json(&layers)), CLI_OK);
     else
-        print_report(&command, &report);
+        print_report(&command, &report, &layers);
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);

@@ -1,9 +1,9 @@
 /* inlay sparsity: counts the zeros in the weights of a model, and their patterns. */
+#include "cli/cells.h"
 #include "cli/cli.h"
 #include "model/model.h"
 #include "modelkit/sparsity.h"
 #include <stdlib.h>
-#include <string.h>
 
 static const char doc[] =
     "Shows how many weights of MODEL are zero, and in which patterns: 2:4, rows (filters), columns, blocks of 4 x 4.\v"
@@ -49,59 +49,79 @@ static double share(uint64_t part, uint64_t whole)
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-static json_t *one_json(const struct sparsity *sparsity)
+static void add_tensors(struct table *table, const struct sparsities *all, uint32_t shown)
 {
-    const inlay_value_info *info = &sparsity->graph->values[sparsity->value].info;
-    json_t *shape = json_array();
+    enum { NAME, GRAPH, TYPE, ELEMENTS, BYTES, ZEROS, SMALL, TWO_OF_FOUR, ROWS, LINES, BLOCKS, COLUMNS };
+    static const table_column columns[COLUMNS] = {
+        [NAME] = { "tensor", "name", TABLE_NAME },
+        [GRAPH] = { NULL, "graph", TABLE_NAME },
+        [TYPE] = { NULL, "type", TABLE_NAME },
+        [ELEMENTS] = { "elements", "elements", TABLE_NUMBER },
+        [BYTES] = { NULL, "bytes", TABLE_NUMBER },
+        [ZEROS] = { "zeros", "zeros", TABLE_NUMBER },
+        [SMALL] = { "small", "small", TABLE_NUMBER },
+        [TWO_OF_FOUR] = { "2:4", "two_of_four", TABLE_NUMBER },
+        [ROWS] = { "rows of 0", "zero_rows", TABLE_NUMBER },
+        [LINES] = { "columns of 0", "zero_columns", TABLE_NUMBER },
+        [BLOCKS] = { "4x4", "zero_blocks", TABLE_NUMBER },
+    };
 
-    for (uint32_t i = 0; i < info->rank; i++)
-        (void)json_array_append_new(shape, json_integer(info->dims[i].value));
-    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f}", "name", name_of(sparsity), "graph",
-                     sparsity->graph->name, "type", inlay_dtype_name(info->dtype), "shape", shape, "elements",
-                     (json_int_t)sparsity->elements, "bytes", (json_int_t)sparsity->bytes, "zeros",
-                     (json_int_t)sparsity->zeros, "small", share(sparsity->small, sparsity->elements), "two_of_four",
-                     share(sparsity->groups_2_4, sparsity->groups), "zero_rows", (json_int_t)sparsity->zero_rows,
-                     "zero_columns", (json_int_t)sparsity->zero_columns, "zero_blocks",
-                     share(sparsity->zero_blocks, sparsity->blocks));
-}
-
-static json_t *make_json(const sparsity_args *args, const struct sparsities *all, uint32_t shown,
-                         const struct sparsity *sum)
-{
-    json_t *list = json_array();
-
-    for (uint32_t i = 0; i < shown; i++)
-        (void)json_array_append_new(list, one_json(&all->list[i]));
-    return json_pack("{s:s, s:i, s:I, s:I, s:f, s:I, s:o}", "model", args->model, "tensors", (int)all->count,
-                     "elements", (json_int_t)sum->elements, "zeros", (json_int_t)sum->zeros, "share",
-                     share(sum->zeros, sum->elements), "bytes", (json_int_t)sum->bytes, "list", list);
-}
-
-static void print_text(const struct sparsities *all, uint32_t shown, const struct sparsity *sum)
-{
-    int width = 6;
-
-    for (uint32_t i = 0; i < shown; i++) {
-        const int bytes = (int)strlen(name_of(&all->list[i]));
-
-        width = bytes > width ? bytes : width;
-    }
-    (void)printf("%-*s %12s %8s %8s %8s %12s %12s %8s\n", width, "tensor", "elements", "zeros", "small", "2:4",
-                 "rows of 0", "columns of 0", "4x4");
+    *table = (struct table){ .columns = columns, .column_count = COLUMNS };
     for (uint32_t i = 0; i < shown; i++) {
         const struct sparsity *sparsity = &all->list[i];
-        char rows[32], columns[32];
+        const double small = share(sparsity->small, sparsity->elements);
+        const double groups = share(sparsity->groups_2_4, sparsity->groups);
+        const double blocks = share(sparsity->zero_blocks, sparsity->blocks);
 
-        (void)snprintf(rows, sizeof rows, "%llu/%llu", (unsigned long long)sparsity->zero_rows,
-                       (unsigned long long)sparsity->rows);
-        (void)snprintf(columns, sizeof columns, "%llu/%llu", (unsigned long long)sparsity->zero_columns,
-                       (unsigned long long)sparsity->columns);
-        (void)printf("%-*s %12llu %7.2f%% %7.2f%% %7.1f%% %12s %12s %7.1f%%\n", width, name_of(sparsity),
-                     (unsigned long long)sparsity->elements, 100 * share(sparsity->zeros, sparsity->elements),
-                     100 * share(sparsity->small, sparsity->elements),
-                     100 * share(sparsity->groups_2_4, sparsity->groups), rows, columns,
-                     100 * share(sparsity->zero_blocks, sparsity->blocks));
+        table_row(table);
+        table_text(table, NAME, name_of(sparsity));
+        table_text(table, GRAPH, sparsity->graph->name);
+        table_text(table, TYPE, inlay_dtype_name(sparsity->graph->values[sparsity->value].info.dtype));
+        table_whole(table, ELEMENTS, (int64_t)sparsity->elements);
+        table_whole(table, BYTES, (int64_t)sparsity->bytes);
+        table_whole(table, ZEROS, (int64_t)sparsity->zeros);
+        table_say(table, ZEROS, "%.2f%%", 100 * share(sparsity->zeros, sparsity->elements));
+        table_real(table, SMALL, small, "%.2f%%", 100 * small);
+        table_real(table, TWO_OF_FOUR, groups, "%.1f%%", 100 * groups);
+        table_whole(table, ROWS, (int64_t)sparsity->zero_rows);
+        table_say(table, ROWS, "%llu/%llu", (unsigned long long)sparsity->zero_rows,
+                  (unsigned long long)sparsity->rows);
+        table_whole(table, LINES, (int64_t)sparsity->zero_columns);
+        table_say(table, LINES, "%llu/%llu", (unsigned long long)sparsity->zero_columns,
+                  (unsigned long long)sparsity->columns);
+        table_real(table, BLOCKS, blocks, "%.1f%%", 100 * blocks);
     }
+}
+
+/* The rows with the shapes, which are lists. */
+static json_t *tensors_json(struct table *table, const struct sparsities *all)
+{
+    json_t *list = cells_json(table), *row;
+    size_t i;
+
+    json_array_foreach(list, i, row) {
+        const inlay_value_info *info = &all->list[i].graph->values[all->list[i].value].info;
+        json_t *shape = json_array();
+
+        for (uint32_t d = 0; d < info->rank; d++)
+            (void)json_array_append_new(shape, json_integer(info->dims[d].value));
+        (void)json_object_set_new(row, "shape", shape);
+    }
+    return list;
+}
+
+static json_t *make_json(const sparsity_args *args, const struct sparsities *all, struct table *table,
+                         const struct sparsity *sum)
+{
+    return json_pack("{s:s, s:i, s:I, s:I, s:f, s:I, s:o}", "model", args->model, "tensors", (int)all->count,
+                     "elements", (json_int_t)sum->elements, "zeros", (json_int_t)sum->zeros, "share",
+                     share(sum->zeros, sum->elements), "bytes", (json_int_t)sum->bytes, "list",
+                     tensors_json(table, all));
+}
+
+static void print_text(const struct sparsities *all, struct table *table, const struct sparsity *sum)
+{
+    cells_print(table);
     (void)printf("%llu of %llu weights are 0 (%.2f %%), in %u tensors of %.2f MiB\n", (unsigned long long)sum->zeros,
                  (unsigned long long)sum->elements, 100 * share(sum->zeros, sum->elements), all->count,
                  (double)sum->bytes / 1048576);
@@ -117,7 +137,7 @@ int cmd_sparsity(int argc, char **argv)
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
-    uint32_t shown;
+    struct table table;
     int code = CLI_OK;
 
     cli_parse(&verb, false, argc, argv, &common, &args);
@@ -132,11 +152,11 @@ int cmd_sparsity(int argc, char **argv)
         sum.zeros += all.list[i].zeros;
         sum.bytes += all.list[i].bytes;
     }
-    shown = args.top < all.count ? args.top : all.count;
+    add_tensors(&table, &all, args.top < all.count ? args.top : all.count);
     if (common.json)
-        code = cli_print_json(&common, make_json(&args, &all, shown, &sum), CLI_OK);
+        code = cli_print_json(&common, make_json(&args, &all, &table, &sum), CLI_OK);
     else
-        print_text(&all, shown, &sum);
+        print_text(&all, &table, &sum);
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
