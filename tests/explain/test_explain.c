@@ -864,8 +864,33 @@ static void test_content(void **state)
     struct text_buffer output = explain(rig.session, (inlay_explain_options){ .columns = 120 });
 
     (void)state;
-    assert_non_null(strstr(output.data, " 40 20 Relu, 20 Neg  "));
+    assert_non_null(strstr(output.data, " 40  20 Relu, 20 Neg  "));
     text_buffer_free(&output);
+    rig_close(&rig);
+}
+
+/* A narrow page has every column, and each number whole. */
+static void test_every_width(void **state)
+{
+    static const char *const titles[] = { "nodes", "regions",  "predicted", "share",   "measured",
+                                          "ratio", "resident", "peak",      "content", "runner-up" };
+    static const uint32_t widths[] = { 20, 40, 60, 72, 80, 132, 400 };
+    static float x[] = { 1, -2, 3, -4, 5, -6 };
+    struct rig rig = chain(40, (const char *const[]){ "providers", "reference", NULL });
+
+    (void)state;
+    rig_floats(&rig, 0, "2,3", x);
+    assert_int_equal(inlay_context_measure(rig.context, 1, NULL), INLAY_OK);
+    rig_run(&rig);
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+        struct text_buffer output =
+            explain(rig.session, (inlay_explain_options){ .columns = widths[i], .measured = rig.context });
+
+        for (size_t k = 0; k < sizeof titles / sizeof titles[0]; k++)
+            assert_non_null(strstr(output.data, titles[k]));
+        assert_non_null(strstr(output.data, "100.0%"));
+        text_buffer_free(&output);
+    }
     rig_close(&rig);
 }
 
@@ -939,6 +964,7 @@ int main(void)
         cmocka_unit_test(test_impossible_what_if),
         cmocka_unit_test(test_runner_up_matches_a_session),
         cmocka_unit_test(test_content),
+        cmocka_unit_test(test_every_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,33 +50,6 @@ static void test_sizes(void **state)
     assert_string_equal(format_bytes(UINT64_MAX, a), "16777216 TiB");
 }
 
-static void test_columns(void **state)
-{
-    static const struct {
-        const char *name;
-        int columns;
-        const char *shown;
-    } rows[] = {
-        { "abc", 5, "abc  " },
-        { "abcdef", 6, "abcdef" },
-        { "abcdefghij", 6, "...hij" },
-        { "\x1b[2Jx\n", 6, "?[2Jx?" },
-        { "\xc3\xa4\xc3\xb6", 3, "\xc3\xa4\xc3\xb6 " },
-        { "", 2, "  " },
-        { "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xb6", 4, "...\xc3\xb6" },
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct text_buffer output = { 0 };
-        explain_sink sink = { .write = text_buffer_append, .user = &output };
-
-        say_column(&sink, rows[i].name, rows[i].columns);
-        assert_string_equal(output.data, rows[i].shown);
-        text_buffer_free(&output);
-    }
-}
-
 /* Every byte, and invalid UTF-8, is written as JSON that a strict parser accepts. */
 static void test_json_of_any_bytes(void **state)
 {
@@ -143,8 +116,9 @@ static void test_json_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),       cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_columns),     cmocka_unit_test(test_json_of_any_bytes),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_json_of_any_bytes),
         cmocka_unit_test(test_json_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

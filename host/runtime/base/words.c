@@ -52,24 +52,6 @@ static bool begins_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-void say_column(const explain_sink *sink, const char *text, int columns)
-{
-    size_t bytes = strlen(text), from = 0;
-    int width = 0;
-
-    for (size_t i = 0; i < bytes; i++)
-        width += begins_character(text[i]);
-    if (width > columns) {
-        for (; from < bytes && (width > columns - 3 || !begins_character(text[from])); from++)
-            width -= begins_character(text[from]);
-        say(sink, "...");
-        width += 3;
-    }
-    say_bytes(sink, text + from, bytes - from);
-    if (width < columns)
-        say(sink, "%*s", columns - width, "");
-}
-
 int text_columns(const char *text, size_t bytes)
 {
     bool escape = false;

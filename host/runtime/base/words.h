@@ -18,9 +18,6 @@ INLAY_PRINTF(2, 3)
 void say(const explain_sink *sink, const char *format, ...);
 /* Writes a text from a model or a plugin. Control characters, which terminals interpret, become '?'. */
 void say_text(const explain_sink *sink, const char *text);
-/* As say_text(), but padded with blanks or truncated to `columns` characters. A truncated text keeps its end, because
- * the ends of node names differ, and begins with "...". */
-void say_column(const explain_sink *sink, const char *text, int columns);
 
 /* Columns of UTF-8 text: continuation bytes have none, nor have the sequences of colours, ESC [ ... m. */
 int text_columns(const char *text, size_t bytes);

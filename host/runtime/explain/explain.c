@@ -26,9 +26,9 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
 {
     const char *format = options->format != NULL ? options->format : "text";
     bool json = strcmp(format, "json") == 0, kernels = (options->flags & INLAY_EXPLAIN_KERNELS) != 0;
-    explain_sink sink = { write, user };
+    enum { USUAL_COLUMNS = 100, MOST_COLUMNS = 400 };
+    explain_sink sink = { write, user, .bold = (options->flags & EXPLAIN_BOLD) != 0 };
     explain_view view = { .sink = &sink,
-                          .columns = options->columns,
                           .what_ifs = options->what_ifs,
                           .what_if_count = options->what_if_count,
                           .all = (options->flags & INLAY_EXPLAIN_ALL) != 0 };
@@ -36,6 +36,9 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
     inlay_status status = INLAY_OK;
     struct facts *facts = NULL;
 
+    sink.columns = options->columns == 0             ? USUAL_COLUMNS
+                   : options->columns > MOST_COLUMNS ? MOST_COLUMNS
+                                                     : (int)options->columns;
     INLAY_TRY(check_options(options, format, diag));
     INLAY_TRY(facts_create(session, timings, runner, &facts, diag));
     if (kernels)

@@ -4,6 +4,9 @@
 #include "exec/loop/watch.h"
 #include "session/session.h"
 
+/* A hint in inlay_explain_options.flags, for the command line: explain_sink.bold. */
+enum { EXPLAIN_BOLD = 1u << 16 };
+
 /* options has this host's full size (a caller's shorter struct is extended with zeros). timings and runner: the
  * results of measured runs and their runner, or both NULL. */
 INLAY_NODISCARD inlay_status explain_session(const inlay_session *session, const inlay_explain_options *options,

@@ -12,7 +12,6 @@ bool facts_merge_refusals(struct facts *facts);
 /* Options of the output. */
 typedef struct explain_view {
     const explain_sink *sink;
-    uint32_t columns;            /* of text output; 0 = 100 */
     bool all;                    /* do not shorten lists */
     const char *const *what_ifs; /* [what_if_count] as the user wrote them */
     uint32_t what_if_count;

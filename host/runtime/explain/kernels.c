@@ -1,4 +1,5 @@
 /* The kernels by which the providers of a session run nodes. */
+#include "base/table.h"
 #include "explain/internal.h"
 #include "inlay/check.h"
 #include "plan/program/kernels.h"
@@ -109,54 +110,50 @@ inlay_status facts_find_kernels(struct facts *facts, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static void text_graph(const struct facts *facts, const facts_graph *graph, const explain_view *view,
-                       uint32_t *io_shown)
+enum { KERNEL, TAKES, BY, RUNNER_UP, RUNNER_UP_TAKES, NODE, COLUMNS };
+static const table_column kernel_columns[COLUMNS] = {
+    [KERNEL] = { "kernel", NULL, TABLE_NAME },
+    [TAKES] = { "takes", NULL, TABLE_NUMBER },
+    [BY] = { "by", NULL, TABLE_NAME },
+    [RUNNER_UP] = { "runner-up", NULL, TABLE_NAME },
+    [RUNNER_UP_TAKES] = { "takes", NULL, TABLE_NUMBER },
+    [NODE] = { "node", NULL, TABLE_TEXT },
+};
+
+static void add_row(struct table *table, const facts_kernel *kernel, const inlay_node_info *node)
 {
-    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+    char text[FORMATTED_BYTES];
 
-    (void)facts;
-    for (uint32_t node = 0; node < graph->program->graph->node_count; node++) {
-        const facts_kernel *kernel = graph->nodes[node].kernel;
-        const inlay_node_info *info = facts_node_info(graph, node);
-
-        if (kernel == NULL)
-            continue;
-        if ((*io_shown)++ == 0)
-            say(view->sink, "\nkernels\n %-18s %10s  %-8s  %-18s %10s  node\n", "kernel", "takes", "by", "runner-up",
-                "takes");
-        say(view->sink, " ");
-        say_column(view->sink, kernel->name, 18);
-        say(view->sink, " %10s  %-8s  ", kernel->ns >= 0 ? format_ns(kernel->ns, a) : "-",
-            facts_kernel_reason(kernel->reason));
-        say_column(view->sink, kernel->runner_up != NULL ? kernel->runner_up : "-", 18);
-        say(view->sink, " %10s  ",
-            kernel->runner_up != NULL && kernel->runner_up_ns >= 0 ? format_ns(kernel->runner_up_ns, b) : "");
-        say_text(view->sink, info->op_type.data);
-        say(view->sink, " ");
-        say_text(view->sink, info->name.data);
-        if (kernel->error > 0)
-            say(view->sink, "  (error %.1e of the largest result", kernel->error);
-        if (kernel->error > 0 && kernel->error_bound > 0)
-            say(view->sink, ", bound %.0e", kernel->error_bound);
-        if (kernel->error > 0)
-            say(view->sink, ")");
-        if (kernel->why != NULL) {
-            say(view->sink, "  (");
-            say_text(view->sink, kernel->why);
-            say(view->sink, ")");
-        }
-        say(view->sink, "\n");
-    }
+    table_row(table);
+    table_text(table, KERNEL, kernel->name);
+    table_say(table, TAKES, "%s", kernel->ns >= 0 ? format_ns(kernel->ns, text) : "-");
+    table_text(table, BY, facts_kernel_reason(kernel->reason));
+    table_text(table, RUNNER_UP, kernel->runner_up != NULL ? kernel->runner_up : "-");
+    if (kernel->runner_up != NULL && kernel->runner_up_ns >= 0)
+        table_say(table, RUNNER_UP_TAKES, "%s", format_ns(kernel->runner_up_ns, text));
+    table_say(table, NODE, "%s %s", node->op_type.data, node->name.data);
+    if (kernel->error > 0)
+        table_add(table, NODE, "  (error %.1e of the largest result", kernel->error);
+    if (kernel->error > 0 && kernel->error_bound > 0)
+        table_add(table, NODE, ", bound %.0e", kernel->error_bound);
+    if (kernel->error > 0)
+        table_add(table, NODE, ")");
+    if (kernel->why != NULL)
+        table_add(table, NODE, "  (%s)", kernel->why);
 }
 
 void text_kernels(const struct facts *facts, const explain_view *view)
 {
-    uint32_t count = 0;
+    struct table table = { .columns = kernel_columns, .column_count = COLUMNS, .indent = 1 };
 
     for (uint32_t i = 0; i < facts->graph_count; i++)
-        text_graph(facts, facts->graphs[i], view, &count);
-    if (count == 0)
-        say(view->sink, "\nno provider of this session has several kernels for a node\n");
+        for (uint32_t node = 0; node < facts->graphs[i]->program->graph->node_count; node++)
+            if (facts->graphs[i]->nodes[node].kernel != NULL)
+                add_row(&table, facts->graphs[i]->nodes[node].kernel, facts_node_info(facts->graphs[i], node));
+    say(view->sink,
+        table.row_count > 0 ? "\nkernels\n" : "\nno provider of this session has several kernels for a node\n");
+    table_write(&table, view->sink);
+    table_deinit(&table);
 }
 
 void json_kernel(json_out *json, const facts_kernel *kernel)

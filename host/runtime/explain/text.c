@@ -95,40 +95,53 @@ static void say_without_offer(const struct text_page *page)
     say(page->sink, "%s", first ? "" : "\n");
 }
 
+static void add_provider(struct table *table, const struct text_page *page, uint32_t i)
+{
+    enum { NAME, NODES, REGIONS, PREDICTED, SHARE, MEASURED, RATIO, RESIDENT, PEAK, NOTE, COLUMNS };
+    static const table_column columns[COLUMNS] = {
+        [NAME] = { "provider", NULL, TABLE_NAME },     [NODES] = { "nodes", NULL, TABLE_NUMBER },
+        [REGIONS] = { "regions", NULL, TABLE_NUMBER }, [PREDICTED] = { "predicted", NULL, TABLE_NUMBER },
+        [SHARE] = { "share", NULL, TABLE_NUMBER },     [MEASURED] = { "measured", NULL, TABLE_NUMBER },
+        [RATIO] = { "ratio", NULL, TABLE_NUMBER },     [RESIDENT] = { "resident", NULL, TABLE_NUMBER },
+        [PEAK] = { "peak", NULL, TABLE_NUMBER },       [NOTE] = { "", NULL, TABLE_TEXT },
+    };
+    const struct facts *facts = page->facts;
+    const facts_provider *provider = &facts->providers[i];
+    char text[FORMATTED_BYTES];
+
+    table->columns = columns;
+    table->column_count = COLUMNS;
+    table_row(table);
+    table_text(table, NAME, provider->name);
+    table_whole(table, NODES, provider->node_count);
+    table_whole(table, REGIONS, provider->region_count);
+    if (i == facts->provider_count) {
+        table_text(table, NOTE, "runs control flow; the times of the bodies are counted at their providers");
+        return;
+    }
+    table_say(table, PREDICTED, "%s", format_ns(provider->ns, text));
+    table_say(table, SHARE, "%.1f%%", facts->ns > 0 ? 100 * provider->ns / facts->ns : 0.0);
+    if (page->measured) {
+        table_say(table, MEASURED, "%s", format_ns(provider->measured_ns, text));
+        table_say(table, RATIO, "%s", text_ratio(provider->measured_ns, provider->ns, text));
+    }
+    table_say(table, RESIDENT, "%s", format_bytes(provider->resident_bytes, text));
+    table_say(table, PEAK, "%s", provider->peak_bytes > 0 ? format_bytes(provider->peak_bytes, text) : "-");
+    if (provider->limit_bytes > 0)
+        table_add(table, PEAK, " of %s", format_bytes(provider->limit_bytes, text));
+    if (facts->session->rules.left_out != NULL && facts->session->rules.left_out[i])
+        table_text(table, NOTE, "left out: measured runs are faster without it (inlay tune)");
+}
+
 static void say_providers(const struct text_page *page)
 {
     const struct facts *facts = page->facts;
-    char a[FORMATTED_BYTES], b[FORMATTED_BYTES], c[FORMATTED_BYTES], d[FORMATTED_BYTES], e[FORMATTED_BYTES];
+    struct table table = { 0 };
 
-    say(page->sink, "%-14s %6s %8s %11s %6s", "provider", "nodes", "regions", "predicted", "share");
-    if (page->measured)
-        say(page->sink, " %9s %6s", "measured", "ratio");
-    say(page->sink, " %9s %9s\n", "resident", "peak");
-    for (uint32_t i = 0; i <= facts->provider_count; i++) {
-        const facts_provider *provider = &facts->providers[i];
-        if (i == facts->provider_count && provider->node_count == 0)
-            break;
-        if (i < facts->provider_count && !provider->offered && provider->node_count == 0)
-            continue;
-        say_column(page->sink, provider->name, 14);
-        say(page->sink, " %6" PRIu32 " %8" PRIu32, provider->node_count, provider->region_count);
-        if (i == facts->provider_count) {
-            say(page->sink, "   runs control flow; the times of the bodies are counted at their providers\n");
-            break;
-        }
-        say(page->sink, " %11s %5.1f%%", format_ns(provider->ns, a),
-            facts->ns > 0 ? 100 * provider->ns / facts->ns : 0.0);
-        if (page->measured)
-            say(page->sink, " %9s %6s", format_ns(provider->measured_ns, b),
-                text_ratio(provider->measured_ns, provider->ns, c));
-        say(page->sink, " %9s %9s", format_bytes(provider->resident_bytes, d),
-            provider->peak_bytes > 0 ? format_bytes(provider->peak_bytes, e) : "-");
-        if (provider->limit_bytes > 0)
-            say(page->sink, " of %s", format_bytes(provider->limit_bytes, e));
-        if (facts->session->rules.left_out != NULL && facts->session->rules.left_out[i])
-            say(page->sink, "  left out: measured runs are faster without it (inlay tune)");
-        say(page->sink, "\n");
-    }
+    for (uint32_t i = 0; i < facts->provider_count + (facts->providers[facts->provider_count].node_count > 0); i++)
+        if (i == facts->provider_count || facts->providers[i].offered || facts->providers[i].node_count > 0)
+            add_provider(&table, page, i);
+    text_table(page, &table);
     say_without_offer(page);
 }
 
@@ -174,31 +187,38 @@ static void say_outcome(const struct text_page *page, const explain_view *view)
 /* The assignments that each objective would lead to. */
 static void say_objectives(const struct text_page *page, const explain_view *view)
 {
-    char a[FORMATTED_BYTES], b[FORMATTED_BYTES], c[FORMATTED_BYTES];
+    enum { OBJECTIVE, TIME, ENERGY, MEMORY, MOVES, COLUMNS };
+    static const table_column columns[COLUMNS] = { [OBJECTIVE] = { "objective", NULL, TABLE_NAME },
+                                                   [TIME] = { "time", NULL, TABLE_NUMBER },
+                                                   [ENERGY] = { "energy", NULL, TABLE_NUMBER },
+                                                   [MEMORY] = { "memory", NULL, TABLE_NUMBER },
+                                                   [MOVES] = { "nodes that move", NULL, TABLE_TEXT } };
+    struct table table = { .columns = columns, .column_count = COLUMNS };
+    char text[FORMATTED_BYTES];
 
-    say(page->sink, "objective        time    energy    memory  nodes that move\n");
     for (uint32_t i = 0; i < OBJECTIVE_COUNT; i++) {
         const facts_outcome *outcome = view->objectives[i];
         const bool used = i == page->facts->session->rules.objective;
 
-        say(page->sink, "%-8s %c ", partition_objective_name(i), used ? '*' : ' ');
+        table_row(&table);
+        table_say(&table, OBJECTIVE, "%s%s", partition_objective_name(i), used ? " *" : "");
         if (outcome->impossible != NULL) {
-            say_text(page->sink, outcome->impossible);
-            say(page->sink, "\n");
+            table_text(&table, MOVES, outcome->impossible);
             continue;
         }
-        say(page->sink, "%10s %9s %9s  ", format_ns(outcome->ns, a),
-            outcome->energy_nj > 0 ? format_joules(outcome->energy_nj, b) : "-",
-            format_bytes((uint64_t)outcome->kept_bytes, c));
+        table_say(&table, TIME, "%s", format_ns(outcome->ns, text));
+        table_say(&table, ENERGY, "%s", outcome->energy_nj > 0 ? format_joules(outcome->energy_nj, text) : "-");
+        table_say(&table, MEMORY, "%s", format_bytes((uint64_t)outcome->kept_bytes, text));
         for (uint32_t k = 0; k < outcome->move_count && k < SHOWN_NAMES; k++)
-            say(page->sink, "%s%" PRIu32 " %s -> %s", k > 0 ? ", " : "", outcome->moves[k].count,
-                facts_provider_name(page->facts, outcome->moves[k].from),
-                facts_provider_name(page->facts, outcome->moves[k].to));
-        say(page->sink, "%s\n",
-            outcome->move_count > SHOWN_NAMES ? ", ..."
-            : outcome->moved_count == 0       ? used ? "this session" : "none"
-                                              : "");
+            table_add(&table, MOVES, "%s%" PRIu32 " %s -> %s", k > 0 ? ", " : "", outcome->moves[k].count,
+                      facts_provider_name(page->facts, outcome->moves[k].from),
+                      facts_provider_name(page->facts, outcome->moves[k].to));
+        if (outcome->move_count > SHOWN_NAMES)
+            table_add(&table, MOVES, ", ...");
+        else if (outcome->moved_count == 0)
+            table_say(&table, MOVES, "%s", used ? "this session" : "none");
     }
+    text_table(page, &table);
     say(page->sink, "\n");
 }
 
@@ -363,18 +383,6 @@ static void say_unused(const struct text_page *page)
     }
 }
 
-/* The column width for provider names, within limits: shortened names may be ambiguous. */
-static int name_width(const struct facts *facts)
-{
-    size_t width = 10;
-
-    for (uint32_t i = 0; i < facts->provider_count; i++) {
-        size_t bytes = strlen(facts_provider_name(facts, i));
-        width = bytes > width ? bytes : width;
-    }
-    return width < 20 ? (int)width : 20;
-}
-
 /* The source of the prices of all stretches if it is the same for all, otherwise INLAY_NONE. */
 static uint32_t common_source(const struct facts *facts)
 {
@@ -400,8 +408,6 @@ void text_session(const struct facts *facts, const explain_view *view)
                               .measured = facts->measured_ns >= 0,
                               .source = common_source(facts) };
 
-    page.names = name_width(facts);
-    page.columns = view->columns == 0 ? 100 : view->columns > 400 ? 400 : (int)view->columns;
     say_summary(&page);
     if (view->outcome != NULL)
         say_outcome(&page, view);

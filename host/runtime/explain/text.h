@@ -1,19 +1,24 @@
 /* explain/text.h - shared by the files that write text; private to this folder. */
 #ifndef EXPLAIN_TEXT_H
 #define EXPLAIN_TEXT_H
+#include "base/table.h"
 #include "explain/internal.h"
 
 /* The text that is being written. */
 struct text_page {
     const struct facts *facts;
     const explain_sink *sink;
-    int columns;
-    int names; /* width of providers' names */
     bool all;
     bool measured;
     uint32_t source; /* common source of all prices; INLAY_NONE: the sources differ */
 };
 
+/* Writes the table in lines of the page, and releases it. */
+static inline void text_table(const struct text_page *page, struct table *table)
+{
+    table_write(table, page->sink);
+    table_deinit(table);
+}
 /* The table of stretches, including those of bodies. */
 void text_stretches(const struct text_page *page);
 /* The expected time of each module; nothing if the file names no modules. */

@@ -84,6 +84,11 @@ static void choose_level(const struct text_page *page, uint32_t nodes, struct mo
 
 void text_modules(const struct text_page *page)
 {
+    enum { NAME, NODES, TIME, COLUMNS };
+    static const table_column columns[COLUMNS] = { { "modules, most expensive first", NULL, TABLE_NAME },
+                                                   { "nodes", NULL, TABLE_NUMBER },
+                                                   { "expected", NULL, TABLE_NUMBER } };
+    struct table table = { .columns = columns, .column_count = COLUMNS };
     const uint32_t nodes = count_nodes(page->facts);
     struct module_level level = { .sums = calloc((size_t)nodes + GRAPH_SCOPE_ROWS + 1, sizeof *level.sums) };
     char ns[FORMATTED_BYTES];
@@ -91,15 +96,17 @@ void text_modules(const struct text_page *page)
     if (level.sums == NULL)
         return;
     choose_level(page, nodes, &level);
-    if (level.count > 0) {
-        qsort(level.sums, level.count, sizeof *level.sums, slower_module);
-        say(page->sink, "\n%-40s %6s %10s\n", "modules, most expensive first", "nodes", "expected");
-    }
+    if (level.count > 0)
+        say(page->sink, "\n");
+    qsort(level.sums, level.count, sizeof *level.sums, slower_module);
     for (uint32_t k = 0; k < level.count && (page->all || k < SHOWN_MODULES); k++) {
-        say_column(page->sink, level.sums[k].name, 40);
-        say(page->sink, " %6u %10s\n", level.sums[k].nodes, format_ns(level.sums[k].ns, ns));
+        table_row(&table);
+        table_text(&table, NAME, level.sums[k].name);
+        table_whole(&table, NODES, level.sums[k].nodes);
+        table_say(&table, TIME, "%s", format_ns(level.sums[k].ns, ns));
     }
     if (!page->all && (level.cut || level.count > SHOWN_MODULES))
-        say(page->sink, "  --all shows every module\n");
+        table_line(&table, "  --all shows every module");
+    text_table(page, &table);
     free(level.sums);
 }

@@ -7,17 +7,30 @@
 
 enum { SHOWN_STRETCHES = 24 };
 
+enum { PART, PROVIDER, NODES, CONTENT, PREDICTED, MEASURED, RATIO, PRICE, IN, OUT, RUNNER_UP, COLUMNS };
+static const table_column columns[COLUMNS] = {
+    [PART] = { "part", NULL, TABLE_NAME },
+    [PROVIDER] = { "provider", NULL, TABLE_NAME },
+    [NODES] = { "nodes", NULL, TABLE_NUMBER },
+    [CONTENT] = { "content", NULL, TABLE_NAME },
+    [PREDICTED] = { "predicted", NULL, TABLE_NUMBER },
+    [MEASURED] = { "measured", NULL, TABLE_NUMBER },
+    [RATIO] = { "ratio", NULL, TABLE_NUMBER },
+    [PRICE] = { "price", NULL, TABLE_NAME },
+    [IN] = { "in", NULL, TABLE_NUMBER },
+    [OUT] = { "out", NULL, TABLE_NUMBER },
+    [RUNNER_UP] = { "runner-up", NULL, TABLE_TEXT },
+};
+
 /* The content of a stretch: the node's operator and name, or "12 Conv, 11 Relu, Add". */
-static void say_content(const struct text_page *page, const facts_graph *graph, uint32_t first, uint32_t count,
-                        int width)
+static void add_content(struct table *table, const facts_graph *graph, uint32_t first, uint32_t count)
 {
-    enum { KINDS = 8 };
+    enum { KINDS = 8, WIDTH = 40 };
     struct {
         const char *op;
         uint32_t count;
     } kinds[KINDS];
     uint32_t kind_count = 0, nodes = 0;
-    char text[256];
     size_t at = 0;
 
     for (uint32_t i = first; i < first + count; i++) {
@@ -47,35 +60,27 @@ static void say_content(const struct text_page *page, const facts_graph *graph, 
     INLAY_CHECK(first + count <= graph->region_count);
     if (nodes == 1) {
         const inlay_node_info *info = facts_node_info(graph, graph->regions[first].region->nodes[0]);
-        (void)snprintf(text, sizeof text, "%.60s %.180s", info->op_type.data, info->name.data);
-        if ((int)strlen(text) > width) { /* keep the operator and the end of the name */
-            int op = (int)(info->op_type.bytes < 60 ? info->op_type.bytes : 60) + 1;
-            if (op + 8 <= width) {
-                say(page->sink, "%.*s", op, text);
-                say_column(page->sink, text + op, width - op);
-                return;
-            }
-        }
-        say_column(page->sink, text, width);
+
+        table_say(table, CONTENT, "%s %s", info->op_type.data, info->name.data);
         return;
     }
-    text[0] = '\0';
-    for (uint32_t k = 0; k < kind_count && at < sizeof text; k++) {
+    for (uint32_t k = 0; k < kind_count; k++) {
         char piece[96];
+
         if (kinds[k].count == 1)
             (void)snprintf(piece, sizeof piece, "%s%.60s", k > 0 ? ", " : "", kinds[k].op);
         else
             (void)snprintf(piece, sizeof piece, "%s%" PRIu32 " %.60s", k > 0 ? ", " : "", kinds[k].count, kinds[k].op);
-        if (at + strlen(piece) + (k + 1 < kind_count ? 3 : 0) > (size_t)width && k > 0) {
-            at += (size_t)snprintf(text + at, sizeof text - at, " ..");
+        if (at + strlen(piece) + (k + 1 < kind_count ? 3 : 0) > WIDTH && k > 0) {
+            table_add(table, CONTENT, " ..");
             break;
         }
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s", piece);
+        table_add(table, CONTENT, "%s", piece);
+        at += strlen(piece);
     }
-    say_column(page->sink, text, width);
 }
 
-static void say_runner_up(const struct text_page *page, const facts_stretch *stretch)
+static void add_runner_up(struct table *table, const struct text_page *page, const facts_stretch *stretch)
 {
     const facts_runner_up *runner_up = &stretch->runner_up;
     char a[FORMATTED_BYTES];
@@ -83,100 +88,103 @@ static void say_runner_up(const struct text_page *page, const facts_stretch *str
     if (stretch->provider == INLAY_NONE)
         return;
     if (runner_up->kind == RUNNER_UP_NONE || runner_up->provider == INLAY_NONE) {
-        say(page->sink, "  no other provider");
+        table_text(table, RUNNER_UP, "no other provider");
         return;
     }
     if (runner_up->extra_ns < 0.5 && runner_up->extra_ns > -0.5)
-        say(page->sink, "  %s, %s", facts_provider_name(page->facts, runner_up->provider),
-            runner_up->offers_differ ? "the same in all" : "a tie");
+        table_say(table, RUNNER_UP, "%s, %s", facts_provider_name(page->facts, runner_up->provider),
+                  runner_up->offers_differ ? "the same in all" : "a tie");
     else
-        say(page->sink, "  %s %s%s", facts_provider_name(page->facts, runner_up->provider),
-            runner_up->kind == RUNNER_UP_ESTIMATE ? "about " : "", format_ns_change(runner_up->extra_ns, a));
+        table_say(table, RUNNER_UP, "%s %s%s", facts_provider_name(page->facts, runner_up->provider),
+                  runner_up->kind == RUNNER_UP_ESTIMATE ? "about " : "", format_ns_change(runner_up->extra_ns, a));
     if (runner_up->node_count < stretch->node_count)
-        say(page->sink, " (%" PRIu32 " of %" PRIu32 ")", runner_up->node_count, stretch->node_count);
+        table_add(table, RUNNER_UP, " (%" PRIu32 " of %" PRIu32 ")", runner_up->node_count, stretch->node_count);
 }
 
-/* Columns that are omitted if the page is narrow. */
+/* Columns that need a wide page. */
+static int traffic_columns(const struct text_page *page)
+{
+    return page->measured ? 128 : 110;
+}
 static bool has_traffic(const struct text_page *page)
 {
-    return page->columns >= (page->measured ? 128 : 110);
-}
-static bool has_source(const struct text_page *page)
-{
-    return page->source == INLAY_NONE && page->columns >= (page->measured ? 100 : 84);
-}
-static int content_width(const struct text_page *page)
-{
-    int rest = page->columns - 6 - page->names - 1 - 6 - 10 - 22;
-
-    rest -= page->measured ? 17 : 0;
-    rest -= has_source(page) ? 11 : 0;
-    rest -= has_traffic(page) ? 20 : 0;
-    return rest < 14 ? 14 : rest > 40 ? 40 : rest;
+    return page->all || page->sink->columns >= traffic_columns(page);
 }
 
 /* The predicted time; "*" marks the provider's price of the region as a whole. */
-static void say_predicted(const struct text_page *page, double ns, bool region_price)
+static void add_predicted(struct table *table, double ns, bool region_price)
 {
     char a[FORMATTED_BYTES];
 
-    if (region_price)
-        say(page->sink, " %8s*", format_ns(ns, a));
-    else
-        say(page->sink, " %9s", format_ns(ns, a));
+    table_say(table, PREDICTED, "%s%s", format_ns(ns, a), region_price ? "*" : "");
 }
 
-static void say_row(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch, int indent)
+static void add_measured(struct table *table, const struct text_page *page, double measured_ns, double predicted_ns)
 {
-    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
-    int width = content_width(page) - indent;
+    char a[FORMATTED_BYTES];
 
-    say(page->sink, "%*s%5" PRIu32 " ", indent, "", stretch->first);
-    say_column(page->sink, facts_provider_name(page->facts, stretch->provider), page->names);
-    say(page->sink, " %5" PRIu32 " ", stretch->node_count);
-    say_content(page, graph, stretch->first, stretch->count, width < 14 ? 14 : width);
-    say_predicted(page, stretch->ns, stretch->region_price);
-    if (page->measured)
-        say(page->sink, " %9s %6s", stretch->measured_ns < 0 ? "-" : format_ns(stretch->measured_ns, a),
-            text_ratio(stretch->measured_ns, stretch->ns, b));
-    if (has_source(page))
-        say(page->sink, " %10s", stretch->provider == INLAY_NONE ? "bodies" : cost_source_name(stretch->source));
+    if (!page->measured)
+        return;
+    table_say(table, MEASURED, "%s", measured_ns < 0 ? "-" : format_ns(measured_ns, a));
+    table_say(table, RATIO, "%s", text_ratio(measured_ns, predicted_ns, a));
+}
+
+static void add_traffic(struct table *table, uint64_t in, uint64_t out)
+{
+    char a[FORMATTED_BYTES];
+
+    table_say(table, IN, "%s", format_bytes(in, a));
+    table_say(table, OUT, "%s", format_bytes(out, a));
+}
+
+static void add_stretch(struct table *table, const struct text_page *page, const facts_graph *graph,
+                        const facts_stretch *stretch, int indent)
+{
+    table_row(table);
+    table_say(table, PART, "%*s%4" PRIu32, indent, "", stretch->first);
+    table_text(table, PROVIDER, facts_provider_name(page->facts, stretch->provider));
+    table_whole(table, NODES, stretch->node_count);
+    add_content(table, graph, stretch->first, stretch->count);
+    add_predicted(table, stretch->ns, stretch->region_price);
+    add_measured(table, page, stretch->measured_ns, stretch->ns);
+    if (page->source == INLAY_NONE)
+        table_text(table, PRICE, stretch->provider == INLAY_NONE ? "bodies" : cost_source_name(stretch->source));
     if (has_traffic(page))
-        say(page->sink, " %9s %9s", format_bytes(stretch->bytes_in, a), format_bytes(stretch->bytes_out, b));
-    say_runner_up(page, stretch);
-    say(page->sink, "\n");
+        add_traffic(table, stretch->bytes_in, stretch->bytes_out);
+    add_runner_up(table, page, stretch);
     if (stretch->runner_up.why != NULL)
-        say(page->sink, "%*s%s not chosen: %s\n", indent + 16, "",
-            facts_provider_name(page->facts, stretch->runner_up.provider), stretch->runner_up.why);
+        table_line(table, "%*s%s not chosen: %s", indent + 8, "",
+                   facts_provider_name(page->facts, stretch->runner_up.provider), stretch->runner_up.why);
 }
 
-static void say_regions(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch,
-                        int indent)
+/* Adds a size to the last cell of a region; nothing if it is 0. */
+static void add_size(struct table *table, const char *what, uint64_t bytes, const char *where)
 {
-    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+    const char *text = table->failed ? NULL : table->rows[table->row_count - 1].cells[RUNNER_UP].text;
+    char a[FORMATTED_BYTES];
 
+    if (bytes > 0)
+        table_add(table, RUNNER_UP, "%s%s %s%s", text != NULL ? ", " : "", what, format_bytes(bytes, a), where);
+}
+
+static void add_regions(struct table *table, const struct text_page *page, const facts_graph *graph,
+                        const facts_stretch *stretch, int indent)
+{
     for (uint32_t i = stretch->first; stretch->count > 1 && i < stretch->first + stretch->count; i++) {
         const facts_region *region = &graph->regions[i];
-        say(page->sink, "%*s%5" PRIu32 "  ", indent + page->names + 1, "", i);
-        say_content(page, graph, i, 1, content_width(page) + 1);
-        say_predicted(page, region->ns, region->region_price);
-        if (page->measured)
-            say(page->sink, " %9s %6s", region->measured_ns < 0 ? "-" : format_ns(region->measured_ns, a),
-                text_ratio(region->measured_ns, region->ns, b));
-        say(page->sink, " %10s", cost_source_name(region->source));
-        say(page->sink, " %9s", format_bytes(region->bytes_in, a));
-        say(page->sink, " %9s", format_bytes(region->bytes_out, a));
-        if (region->resident_bytes > 0)
-            say(page->sink, "  resident %s", format_bytes(region->resident_bytes, a));
-        if (region->weights.resident > 0)
-            say(page->sink, "  weights %s in memory", format_bytes(region->weights.resident, a));
-        if (region->weights.streamed > 0)
-            say(page->sink, "  weights %s read in each run", format_bytes(region->weights.streamed, a));
-        if (region->weights.on_demand > 0)
-            say(page->sink, "  table %s", format_bytes(region->weights.on_demand, a));
-        if (region->workspace_bytes > 0)
-            say(page->sink, "  workspace %s", format_bytes(region->workspace_bytes, a));
-        say(page->sink, "\n");
+
+        table_row(table);
+        table_say(table, PART, "%*s%4" PRIu32, indent + 2, "", i);
+        add_content(table, graph, i, 1);
+        add_predicted(table, region->ns, region->region_price);
+        add_measured(table, page, region->measured_ns, region->ns);
+        table_text(table, PRICE, cost_source_name(region->source));
+        add_traffic(table, region->bytes_in, region->bytes_out);
+        add_size(table, "resident", region->resident_bytes, "");
+        add_size(table, "weights", region->weights.resident, " in memory");
+        add_size(table, "weights", region->weights.streamed, " read in each run");
+        add_size(table, "table", region->weights.on_demand, "");
+        add_size(table, "workspace", region->workspace_bytes, "");
     }
 }
 
@@ -226,11 +234,12 @@ static double weight_of(const facts_region *region)
 }
 
 /* The most expensive regions of a long stretch, on one line. */
-static void say_most_expensive(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch,
-                               int indent)
+static void add_most_expensive(struct table *table, const facts_graph *graph, const facts_stretch *stretch, int indent)
 {
     enum { NAMED = 3 };
     uint32_t top[NAMED], count = 0;
+    char text[NAMED * 240] = "";
+    size_t used = 0;
     char a[FORMATTED_BYTES];
 
     for (uint32_t i = stretch->first; i < stretch->first + stretch->count; i++) {
@@ -244,21 +253,19 @@ static void say_most_expensive(const struct text_page *page, const facts_graph *
             top[k] = top[k - 1];
         top[at] = i;
     }
-    say(page->sink, "%*smost expensive:", indent + 16, "");
-    for (uint32_t k = 0; k < count; k++) {
-        say(page->sink, "%s ", k > 0 ? "," : "");
-        say_text(page->sink, facts_node_info(graph, graph->regions[top[k]].region->nodes[0])->name.data);
-        say(page->sink, " %s", format_ns(weight_of(&graph->regions[top[k]]), a));
-    }
-    say(page->sink, "\n");
+    for (uint32_t k = 0; k < count; k++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %.200s %s", k > 0 ? "," : "",
+                                 facts_node_info(graph, graph->regions[top[k]].region->nodes[0])->name.data,
+                                 format_ns(weight_of(&graph->regions[top[k]]), a));
+    table_line(table, "%*smost expensive:%s", indent + 8, "", text);
 }
 
-static void say_graph(const struct text_page *page, const facts_graph *graph, int indent)
+static void add_graph(struct table *table, const struct text_page *page, const facts_graph *graph, int indent)
 {
     struct selection shown = select_stretches(page, graph);
     double hidden_ns = 0;
     uint32_t hidden = 0;
-    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES], times[80] = "";
 
     for (uint32_t i = 0; i < graph->partition_count; i++) {
         const facts_stretch *stretch = &graph->stretches[i];
@@ -269,47 +276,49 @@ static void say_graph(const struct text_page *page, const facts_graph *graph, in
             hidden_ns += stretch->ns;
             continue;
         }
-        say_row(page, graph, stretch, indent);
+        add_stretch(table, page, graph, stretch, indent);
         if (page->all)
-            say_regions(page, graph, stretch, indent);
+            add_regions(table, page, graph, stretch, indent);
         else if (stretch->count > 3)
-            say_most_expensive(page, graph, stretch, indent);
+            add_most_expensive(table, graph, stretch, indent);
         for (uint32_t k = 0; k < first->body_count; k++) {
             const facts_graph *body = first->bodies[k];
-            say(page->sink, "%*s%s of ", indent + 8, "", first->step->node->bodies[k].attr);
-            say_text(page->sink, first->step->node->info.name.data);
-            say(page->sink, ", %s", format_ns(body->ns, a));
+
             if (!body->times_known)
-                say(page->sink, ", count depends on data; predicted as once:\n");
+                (void)snprintf(times, sizeof times, ", count depends on data; predicted as once");
+            else if (body->times == 0)
+                (void)snprintf(times, sizeof times, ", not taken");
             else if (body->times != 1)
-                say(page->sink, body->times == 0 ? ", not taken:\n" : ", predicted %.3g times:\n", body->times);
-            else
-                say(page->sink, ":\n");
-            say_graph(page, body, indent + 6);
+                (void)snprintf(times, sizeof times, ", predicted %.3g times", body->times);
+            table_line(table, "%*s%s of %s, %s%s:", indent + 8, "", first->step->node->bodies[k].attr,
+                       first->step->node->info.name.data, format_ns(body->ns, a),
+                       body->times_known && body->times == 1 ? "" : times);
+            add_graph(table, page, body, indent + 4);
         }
     }
     if (hidden > 0)
-        say(page->sink, "%*s      and %" PRIu32 " %s of at most %s, together %s (--all shows them)\n", indent, "",
-            hidden, plural(hidden, "partition", "partitions"), format_ns(shown.least, a), format_ns(hidden_ns, b));
+        table_line(table, "%*sand %" PRIu32 " %s of at most %s, together %s (--all shows them)", indent + 6, "", hidden,
+                   plural(hidden, "partition", "partitions"), format_ns(shown.least, a), format_ns(hidden_ns, b));
+}
+
+static bool has_region_price(const struct facts *facts)
+{
+    for (uint32_t i = 0; i < facts->graph_count; i++)
+        for (uint32_t k = 0; k < facts->graphs[i]->partition_count; k++)
+            if (facts->graphs[i]->stretches[k].region_price)
+                return true;
+    return false;
 }
 
 void text_stretches(const struct text_page *page)
 {
-    int width = content_width(page);
+    struct table table = { .columns = columns, .column_count = COLUMNS };
 
-    say(page->sink, "\n%5s %-*s %5s %-*s %9s", "part", page->names, "provider", "nodes", width, "content", "predicted");
-    if (page->measured)
-        say(page->sink, " %9s %6s", "measured", "ratio");
-    if (has_source(page))
-        say(page->sink, " %10s", "price");
-    if (has_traffic(page))
-        say(page->sink, " %9s %9s", "in", "out");
-    say(page->sink, "  runner-up\n");
-    say_graph(page, page->facts->graphs[0], 0);
-    for (uint32_t i = 0; i < page->facts->graph_count; i++)
-        for (uint32_t k = 0; k < page->facts->graphs[i]->partition_count; k++)
-            if (page->facts->graphs[i]->stretches[k].region_price) {
-                say(page->sink, "* the provider's price of the whole region, not the sum of its nodes\n");
-                return;
-            }
+    say(page->sink, "\n");
+    add_graph(&table, page, page->facts->graphs[0], 0);
+    if (has_region_price(page->facts))
+        table_line(&table, "* the provider's price of the whole region, not the sum of its nodes");
+    if (!has_traffic(page))
+        table_line(&table, "bytes in and out: --all, or %d columns", traffic_columns(page));
+    text_table(page, &table);
 }

@@ -1,4 +1,5 @@
 /* profile/text.c - writes the profile as text: sums by operator and provider, then the slowest steps. */
+#include "base/table.h"
 #include "profile/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,13 @@ static int slower_sum(const void *a, const void *b)
  * that run bodies and regions with reported kernels are omitted, because the rows within them are counted. */
 static void say_sums(const profile_report *report, const explain_sink *sink)
 {
+    enum { OP, PROVIDER, CALLS, TIME, SHARE, SPEED, COLUMNS };
+    static const table_column columns[COLUMNS] = {
+        [OP] = { "operator", NULL, TABLE_NAME },   [PROVIDER] = { "provider", NULL, TABLE_NAME },
+        [CALLS] = { "calls", NULL, TABLE_NUMBER }, [TIME] = { "time", NULL, TABLE_NUMBER },
+        [SHARE] = { "share", NULL, TABLE_NUMBER }, [SPEED] = { "GFLOP/s", NULL, TABLE_NUMBER },
+    };
+    struct table table = { .columns = columns, .column_count = COLUMNS };
     struct sum *sums = calloc((size_t)report->row_count + 1, sizeof *sums);
     uint32_t count = 0;
     char a[FORMATTED_BYTES];
@@ -54,18 +62,28 @@ static void say_sums(const profile_report *report, const explain_sink *sink)
     if (sums == NULL)
         return;
     qsort(sums, count, sizeof *sums, slower_sum);
-    say(sink, "%-28s %-12s %8s %10s %7s %10s\n", "operator", "provider", "calls", "time", "share", "GFLOP/s");
     for (uint32_t k = 0; k < count && k < SHOWN_SUMS; k++) {
-        say_column(sink, sums[k].op, 28);
-        say(sink, " %-12s %8.0f %10s %6.1f%% %10.1f\n", sums[k].row->provider, sums[k].calls, format_ns(sums[k].ns, a),
-            report->run_ns > 0 ? sums[k].ns / report->run_ns * 100 : 0,
-            sums[k].ns > 0 ? sums[k].flops / sums[k].ns : 0);
+        table_row(&table);
+        table_text(&table, OP, sums[k].op);
+        table_text(&table, PROVIDER, sums[k].row->provider);
+        table_say(&table, CALLS, "%.0f", sums[k].calls);
+        table_say(&table, TIME, "%s", format_ns(sums[k].ns, a));
+        table_say(&table, SHARE, "%.1f%%", report->run_ns > 0 ? sums[k].ns / report->run_ns * 100 : 0);
+        table_say(&table, SPEED, "%.1f", sums[k].ns > 0 ? sums[k].flops / sums[k].ns : 0);
     }
     if (count > SHOWN_SUMS)
-        say(sink, "... and %u more\n", count - SHOWN_SUMS);
-    if (report->outside_ns > 0)
-        say(sink, "%-28s %-12s %8s %10s %6.1f%% %10s\n", "(outside kernels)", "-", "-",
-            format_ns(report->outside_ns, a), report->outside_ns / report->run_ns * 100, "-");
+        table_line(&table, "... and %u more", count - SHOWN_SUMS);
+    if (report->outside_ns > 0) {
+        table_row(&table);
+        table_text(&table, OP, "(outside kernels)");
+        table_text(&table, PROVIDER, "-");
+        table_text(&table, CALLS, "-");
+        table_say(&table, TIME, "%s", format_ns(report->outside_ns, a));
+        table_say(&table, SHARE, "%.1f%%", report->outside_ns / report->run_ns * 100);
+        table_text(&table, SPEED, "-");
+    }
+    table_write(&table, sink);
+    table_deinit(&table);
     free(sums);
 }
 
@@ -102,6 +120,14 @@ static uint32_t sum_modules(const profile_report *report, uint32_t parts, uint32
  * modules: at the deepest level that fits a table. */
 static void say_modules(const profile_report *report, const explain_sink *sink)
 {
+    enum { MODULE, CALLS, TIME, SHARE, COLUMNS };
+    static const table_column columns[COLUMNS] = {
+        [MODULE] = { "module", NULL, TABLE_NAME },
+        [CALLS] = { "calls", NULL, TABLE_NUMBER },
+        [TIME] = { "time", NULL, TABLE_NUMBER },
+        [SHARE] = { "share", NULL, TABLE_NUMBER },
+    };
+    struct table table = { .columns = columns, .column_count = COLUMNS };
     const uint32_t most = report->row_count + GRAPH_SCOPE_ROWS + 1;
     struct sum *sums = calloc(most, sizeof *sums);
     uint32_t count, parts = 1;
@@ -115,52 +141,66 @@ static void say_modules(const profile_report *report, const explain_sink *sink)
     while (count <= GRAPH_SCOPE_ROWS && cut);
     parts -= count > GRAPH_SCOPE_ROWS && parts > 2 ? 2 : 1;
     count = sum_modules(report, parts, most, sums, &cut);
-    if (count > 0) {
-        qsort(sums, count, sizeof *sums, slower_sum);
-        say(sink, "\n%-41s %8s %10s %7s\n", "module", "calls", "time", "share");
-    }
+    qsort(sums, count, sizeof *sums, slower_sum);
     for (uint32_t k = 0; k < count && k < SHOWN_SUMS; k++) {
-        say_column(sink, sums[k].op, 41);
-        say(sink, " %8.0f %10s %6.1f%%\n", sums[k].calls, format_ns(sums[k].ns, a),
-            report->run_ns > 0 ? sums[k].ns / report->run_ns * 100 : 0);
+        table_row(&table);
+        table_text(&table, MODULE, sums[k].op);
+        table_say(&table, CALLS, "%.0f", sums[k].calls);
+        table_say(&table, TIME, "%s", format_ns(sums[k].ns, a));
+        table_say(&table, SHARE, "%.1f%%", report->run_ns > 0 ? sums[k].ns / report->run_ns * 100 : 0);
     }
     if (count > SHOWN_SUMS || cut)
-        say(sink, "... --json and --html have every module\n");
+        table_line(&table, "... --json and --html have every module");
+    say(sink, "%s", count > 0 ? "\n" : "");
+    table_write(&table, sink);
+    table_deinit(&table);
     free(sums);
 }
 
-/* The column of names: of several nodes, their number and the name of the first. */
-static void say_step(const profile_event *event, const explain_sink *sink)
+enum { STEP, OP, PROVIDER, TIME, SHARE, SPEED, BANDWIDTH, ROOF, MEMORY, COLUMNS };
+static const table_column step_columns[COLUMNS] = {
+    [STEP] = { "step", NULL, TABLE_NAME },         [OP] = { "operator", NULL, TABLE_NAME },
+    [PROVIDER] = { "provider", NULL, TABLE_NAME }, [TIME] = { "time", NULL, TABLE_NUMBER },
+    [SHARE] = { "share", NULL, TABLE_NUMBER },     [SPEED] = { "GFLOP/s", NULL, TABLE_NUMBER },
+    [BANDWIDTH] = { "GB/s", NULL, TABLE_NUMBER },  [ROOF] = { "roof", NULL, TABLE_NUMBER },
+    [MEMORY] = { "memory", NULL, TABLE_NUMBER },
+};
+
+/* The name; of several nodes, their number and the name of the first. */
+static void add_name(struct table *table, const profile_event *event)
 {
     const partition_region *region = event->step->kind == PLAN_COPY ? NULL : event->step->step->region;
-    char name[PROFILE_NAME], count[32] = "";
+    char name[PROFILE_NAME];
 
     if (region != NULL && event->node == INLAY_NONE && region->node_count > 1)
-        (void)snprintf(count, sizeof count, "(%u nodes) ", region->node_count);
-    say(sink, "%s", count);
-    say_column(sink,
-               count[0] != '\0' ? event->program->graph->nodes[region->nodes[0]]->info.name.data
-                                : profile_name(event, name),
-               36 - (uint32_t)strlen(count));
+        table_say(table, STEP, "(%u nodes) %s", region->node_count,
+                  event->program->graph->nodes[region->nodes[0]]->info.name.data);
+    else
+        table_text(table, STEP, profile_name(event, name));
 }
 
-static void say_row(const profile_report *report, const profile_row *row, const explain_sink *sink)
+static void add_row(struct table *table, const profile_report *report, const profile_row *row)
 {
     double ns = row->calls > 0 ? row->ns / row->calls : 0, roof = profile_roofline(report, row);
-    char op[PROFILE_NAME], a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+    char op[PROFILE_NAME], a[FORMATTED_BYTES];
 
-    say_step(row->sample, sink);
-    say(sink, " %-18.18s %-12s %10s %5.1f%% %8.1f %7.1f", profile_op(row->sample, op), row->provider,
-        format_ns(row->ns, a), row->share * 100, ns > 0 ? row->flops / ns : 0, ns > 0 ? row->bytes / ns : 0);
+    table_row(table);
+    add_name(table, row->sample);
+    table_text(table, OP, profile_op(row->sample, op));
+    table_text(table, PROVIDER, row->provider);
+    table_say(table, TIME, "%s", format_ns(row->ns, a));
+    table_say(table, SHARE, "%.1f%%", row->share * 100);
+    table_say(table, SPEED, "%.1f", ns > 0 ? row->flops / ns : 0);
+    table_say(table, BANDWIDTH, "%.1f", ns > 0 ? row->bytes / ns : 0);
+    table_text(table, ROOF, "-");
     if (roof >= 0)
-        say(sink, " %5.0f%%", roof * 100);
-    else
-        say(sink, " %6s", "-");
-    say(sink, " %9s\n", format_bytes(row->live_bytes, b));
+        table_say(table, ROOF, "%.0f%%", roof * 100);
+    table_say(table, MEMORY, "%s", format_bytes(row->live_bytes, a));
 }
 
 void profile_text(const profile_report *report, const explain_sink *sink)
 {
+    struct table table = { .columns = step_columns, .column_count = COLUMNS };
     const profile_row **order = calloc((size_t)report->row_count + 1, sizeof *order);
     char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
     bool beyond = false;
@@ -192,11 +232,12 @@ void profile_text(const profile_report *report, const explain_sink *sink)
     for (uint32_t i = 0; i < report->row_count; i++)
         order[i] = &report->rows[i];
     qsort(order, report->row_count, sizeof *order, slower_row);
-    say(sink, "\n%-36s %-18s %-12s %10s %6s %8s %7s %6s %9s\n", "step", "operator", "provider", "time", "share",
-        "GFLOP/s", "GB/s", "roof", "memory");
+    say(sink, "\n");
     for (uint32_t i = 0; i < report->row_count && i < SHOWN_STEPS; i++)
-        say_row(report, order[i], sink);
+        add_row(&table, report, order[i]);
     if (report->row_count > SHOWN_STEPS)
-        say(sink, "... and %u more; --json and --html have all\n", report->row_count - SHOWN_STEPS);
+        table_line(&table, "... and %u more; --json and --html have all", report->row_count - SHOWN_STEPS);
+    table_write(&table, sink);
+    table_deinit(&table);
     free(order);
 }

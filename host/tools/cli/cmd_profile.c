@@ -1,8 +1,11 @@
 /* inlay profile: the time of each step, compared with the limits of the machine. */
+#include "api/context.h"
 #include "base/output.h"
 #include "cli/cli.h"
+#include "cli/fit.h"
 #include "cli/inputs.h"
 #include "model/wire.h"
+#include "profile/profile.h"
 #include "report/page.h"
 #include "timing/timing.h"
 #include <stdio.h>
@@ -272,6 +275,7 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
     inlay_profile_options how = { .struct_size = sizeof how, .format = common->json ? "json" : "text" };
+    const explain_sink sink = { write_file, stdout, fit_columns(), false };
     double best;
     inlay_status status = INLAY_OK;
 
@@ -286,7 +290,7 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     if (!args->no_peak)
         measure_peaks(common->options, &how);
     cli_progress_clear();
-    INLAY_TRY(inlay_context_profile_write(context, &how, write_file, stdout, diag));
+    INLAY_TRY(profile_write(context->profile, &how, &sink, diag));
     INLAY_TRY(write_format(context, "trace", args->trace, how, diag));
     INLAY_TRY(write_format(context, "stacks", args->stacks, how, diag));
     INLAY_TRY(write_page(session, context, args->html, how, diag));
