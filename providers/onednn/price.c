@@ -1,6 +1,7 @@
 /* Estimates the time of a group on a core with AVX-512, with constants measured on one core of a Zen 5. Tensors at the
  * borders of a group are row-major, so kernels for blocked images include two changes of layout. */
 #include "onednn/provider.h"
+#include "common/price.h"
 #include "common/weights.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
@@ -11,19 +12,12 @@
 #define VOLUME_FLOPS_PER_NS 300.0
 #define THIN_FLOPS_PER_NS 150.0  /* groups of few channels */
 #define UNFOLD_FLOPS_PER_NS 90.0 /* kernels by im2col, and transposed convolutions, which use one thread */
-#define CHANNELS_PER_NS 32.0     /* depthwise convolutions: outputs, without the time of their taps */
-#define TAP_NS 0.0094            /* depthwise convolutions: one tap of one output */
 #define REDUCED_GAIN 2.0
 #define FUNCTION_PER_NS 16.0
-#define CACHED_BYTES 8e6
 #define CACHED_BYTES_PER_NS 64.0
-#define MEMORY_BYTES_PER_NS 24.0
 #define REORDER_BYTES_PER_NS 12.0
-#define FAR_REORDER_BYTES_PER_NS 5.0
-#define WEIGHTS_BYTES_PER_NS 105.0
-#define CALL_NS 300.0 /* a call of the library */
-#define COPY_NS 50.0  /* a change of layout */
-#define TEAM_NS 700.0
+#define CALL_NS 300.0    /* a call of the library */
+#define COPY_NS 50.0     /* a change of layout */
 #define SHARED_FLOPS 4e5 /* with less work, one thread is faster */
 
 struct sizes {
@@ -34,39 +28,13 @@ struct sizes {
     bool depthwise, thin;
 };
 
-static const inlay_value_state *state_of(const inlay_cost_request *request, uint32_t value)
-{
-    return value != INLAY_NONE && value < request->value_count
-               ? INLAY_AT(inlay_value_state, request->values, request->value_stride, value)
-               : NULL;
-}
-
-static double count_of(const inlay_value_state *state)
-{
-    double count = 1;
-
-    if (state == NULL || state->rank == INLAY_RANK_UNKNOWN)
-        return 0;
-    for (uint32_t d = 0; d < state->rank; d++)
-        count *= state->dims[d] < 0 ? 1 : (double)state->dims[d];
-    return count;
-}
-
-/* The size of an axis; 1 if unknown. */
-static double size_of(const inlay_value_state *state, uint32_t d)
-{
-    return state == NULL || state->rank == INLAY_RANK_UNKNOWN || d >= state->rank || state->dims[d] < 1
-               ? 1
-               : (double)state->dims[d];
-}
-
 /* The share of the taps of a dilated convolution that it computes: a row of taps outside the image is skipped, and of
  * the others, about half of the taps outside it, because a block of pixels skips a tap that is outside for all of
  * them. */
 static double inside_of(const inlay_cost_request *request, const struct group *group)
 {
-    const inlay_value_state *input = state_of(request, group->values[OPERAND_INPUT]),
-                            *output = state_of(request, group->output);
+    const inlay_value_state *input = price_state(request, group->values[OPERAND_INPUT]),
+                            *output = price_state(request, group->output);
     int64_t in[MOST_SPATIAL], out[MOST_SPATIAL], begins[MOST_SPATIAL], ends[MOST_SPATIAL];
     double rows = 1, taps = 1;
     bool dilated = false;
@@ -103,22 +71,22 @@ static double inside_of(const inlay_cost_request *request, const struct group *g
 
 static struct sizes sizes_of(const inlay_cost_request *request, const struct group *group)
 {
-    const inlay_value_state *input = state_of(request, group->values[OPERAND_INPUT]),
-                            *weights = state_of(request, group->values[OPERAND_WEIGHTS]);
-    struct sizes sizes = { .input = count_of(input),
-                           .weights = count_of(weights),
-                           .output = count_of(state_of(request, group->output)),
-                           .addend = count_of(state_of(request, group->values[OPERAND_ADDEND])),
+    const inlay_value_state *input = price_state(request, group->values[OPERAND_INPUT]),
+                            *weights = price_state(request, group->values[OPERAND_WEIGHTS]);
+    struct sizes sizes = { .input = price_count(input),
+                           .weights = price_count(weights),
+                           .output = price_count(price_state(request, group->output)),
+                           .addend = price_count(price_state(request, group->values[OPERAND_ADDEND])),
                            .depth = 1,
                            .taps = 1,
                            .inside = inside_of(request, group) };
 
     if (group->kind == GROUP_PRODUCT && input != NULL && input->rank != INLAY_RANK_UNKNOWN && input->rank >= 2)
-        sizes.depth = size_of(input, input->rank - (group->input_transposed ? 2 : 1));
+        sizes.depth = price_axis(input, input->rank - (group->input_transposed ? 2 : 1));
     for (uint32_t i = 0; i < group->spatial; i++)
         sizes.taps *= (double)group->kernel[i];
     if (group->kind == GROUP_CONV || group->kind == GROUP_DECONV)
-        sizes.depth = size_of(weights, 1); /* input channels of a group; transposed: output channels */
+        sizes.depth = price_axis(weights, 1); /* input channels of a group; transposed: output channels */
     sizes.depthwise = group->channel_groups > 1 && sizes.depth == 1 && group->spatial < 3;
     sizes.thin = group->channel_groups > 1 && sizes.depth < 8;
     return sizes;
@@ -129,7 +97,7 @@ static double flops_of(const struct group *group, const struct sizes *sizes, dou
 {
     switch (group->kind) {
     case GROUP_CONV:
-        *out_rate = sizes->depthwise      ? 2 * sizes->taps / (1 / CHANNELS_PER_NS + sizes->taps * TAP_NS)
+        *out_rate = sizes->depthwise      ? 2 * sizes->taps / (1 / PRICE_CHANNELS_PER_NS + sizes->taps * PRICE_TAP_NS)
                     : sizes->thin         ? THIN_FLOPS_PER_NS
                     : group->spatial == 3 ? VOLUME_FLOPS_PER_NS
                                           : CONV_FLOPS_PER_NS;
@@ -143,15 +111,9 @@ static double flops_of(const struct group *group, const struct sizes *sizes, dou
     }
 }
 
-static double stream_ns(double bytes)
-{
-    return bytes / (bytes < CACHED_BYTES ? CACHED_BYTES_PER_NS : MEMORY_BYTES_PER_NS);
-}
-
 static double reorder_ns(double bytes, double threads)
 {
-    return COPY_NS + (2 * bytes < CACHED_BYTES ? bytes / REORDER_BYTES_PER_NS / threads
-                                               : bytes / FAR_REORDER_BYTES_PER_NS / sqrt(threads));
+    return COPY_NS + price_reorder_ns(bytes, REORDER_BYTES_PER_NS, threads);
 }
 
 inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
@@ -174,12 +136,12 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         rate *= REDUCED_GAIN;
     if (flops < SHARED_FLOPS || group.kind == GROUP_DECONV)
         threads = 1;
-    reading = stream_ns(4 * (sizes.input + sizes.output)) / threads;
+    reading = price_stream_ns(4 * (sizes.input + sizes.output), CACHED_BYTES_PER_NS) / threads;
     if (group.constant[OPERAND_WEIGHTS])
-        reading += width * sizes.weights / WEIGHTS_BYTES_PER_NS / threads +
+        reading += width * sizes.weights / PRICE_WEIGHTS_BYTES_PER_NS / threads +
                    weights_memory_ns(weights_of_graph(request->graph), width * sizes.weights) / sqrt(threads);
     work = flops / rate / threads;
-    out->ns = CALL_NS + (threads > 1 ? TEAM_NS : 0) + fmax(work, reading);
+    out->ns = CALL_NS + (threads > 1 ? PRICE_TEAM_NS : 0) + fmax(work, reading);
     if (group.kind == GROUP_CONV || group.kind == GROUP_DECONV) {
         out->ns += reorder_ns(4 * sizes.input, threads) + reorder_ns(4 * sizes.output, threads);
         if (!group.constant[OPERAND_WEIGHTS])

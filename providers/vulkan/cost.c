@@ -1,29 +1,8 @@
 /* The cost of an op: its operations and memory traffic at the assumed speed of the device. The host's machine profile
  * corrects it. */
+#include "common/price.h"
 #include "inlay/check.h"
 #include "vulkan/region.h"
-
-/* A dimension; 1 if it is unknown. */
-static double size_at(const inlay_value_state *state, uint32_t d)
-{
-    return state->dims != NULL && state->rank != INLAY_RANK_UNKNOWN && d < state->rank && state->dims[d] > 0
-               ? (double)state->dims[d]
-               : 1;
-}
-
-static double count_of(const inlay_value_state *state)
-{
-    double count = 1;
-
-    for (uint32_t d = 0; state->rank != INLAY_RANK_UNKNOWN && d < state->rank; d++)
-        count *= size_at(state, d);
-    return count;
-}
-
-static const inlay_value_state *state_of(const inlay_cost_request *request, uint32_t value)
-{
-    return INLAY_AT(inlay_value_state, request->values, request->value_stride, value);
-}
 
 static double bytes_of(const inlay_cost_request *request, const uint32_t *values, uint32_t count)
 {
@@ -31,7 +10,8 @@ static double bytes_of(const inlay_cost_request *request, const uint32_t *values
 
     for (uint32_t i = 0; i < count; i++)
         if (values[i] != INLAY_NONE)
-            bytes += count_of(state_of(request, values[i])) * vulkan_size_of(state_of(request, values[i])->dtype);
+            bytes +=
+                price_count(price_state(request, values[i])) * vulkan_size_of(price_state(request, values[i])->dtype);
     return bytes;
 }
 
@@ -39,18 +19,18 @@ static double bytes_of(const inlay_cost_request *request, const uint32_t *values
  * the result. */
 static double flops_of(const inlay_cost_request *request, const inlay_node_info *node)
 {
-    const double output_count = count_of(state_of(request, node->outputs[0]));
+    const double output_count = price_count(price_state(request, node->outputs[0]));
     const char *type = node->op_type.data;
-    const inlay_value_state *input = state_of(request, node->inputs[0]);
+    const inlay_value_state *input = price_state(request, node->inputs[0]);
     const bool transposed = strcmp(type, "ConvTranspose") == 0;
 
     if (strncmp(type, "Conv", 4) == 0) {
-        const inlay_value_state *weights = state_of(request, node->inputs[1]);
+        const inlay_value_state *weights = price_state(request, node->inputs[1]);
 
-        return 2 * (transposed ? count_of(input) : output_count) * count_of(weights) / size_at(weights, 0);
+        return 2 * (transposed ? price_count(input) : output_count) * price_count(weights) / price_axis(weights, 0);
     }
     if (strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0)
-        return 2 * output_count * size_at(input, input->rank - (kit_attr_int(node, "transA", 0) != 0 ? 2 : 1));
+        return 2 * output_count * price_axis(input, input->rank - (kit_attr_int(node, "transA", 0) != 0 ? 2 : 1));
     return output_count;
 }
 

@@ -17,14 +17,13 @@
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/nbits_weights.h"
 #include "cpu/weights/sparse_weights.h"
+#include "common/price.h"
 #include "common/weights.h"
 #include <math.h>
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and matrix multiplications with packed weights */
 #define SPARSE_PACE 0.48        /* speed of block-sparse matrix multiplication relative to dense, per non-zero block */
 #define THIN_FLOPS_PER_NS 90.0  /* grouped convolutions with few channels per group */
-#define CHANNELS_PER_NS 32.0    /* depthwise convolutions: outputs, without the time of their taps */
-#define TAP_NS 0.0094           /* depthwise convolutions: one tap of one output */
 #define ATTENTION_FLOPS_PER_NS 210.0
 #define SCORE_NS 0.22 /* attention: softmax of one score */
 #define POOL_FLOPS_PER_NS 8.0
@@ -32,27 +31,22 @@
 #define NORM_PER_NS 3.0   /* elements of a normalisation, which reads its rows twice or more */
 #define REDUCE_PER_NS 8.0 /* elements that a reduction reads */
 #define CACHED_BYTES_PER_NS 96.0
-#define CACHED_BYTES 8e6
-#define MEMORY_BYTES_PER_NS 24.0
 #define NEAR_WEIGHTS 1e6 /* bytes of a graph's weights that stay in the core's cache between runs */
 #define NEAR_BYTES_PER_NS 128.0
 #define CORE_BYTES_PER_NS 256.0
-#define KEPT_BYTES_PER_NS 105.0
 #define WINOGRAD_SIDE 12               /* pixels; smaller images gain nothing */
-#define TEAM_NS 700.0                  /* starting and joining the threads of a step */
 #define CALL_NS 50.0                   /* one more step in a region */
 #define ENTER_NS 150.0                 /* one more input of a region */
 #define FUSED_NS 30.0                  /* an op that is fused into another */
 #define NEAR_REORDER_BYTES_PER_NS 32.0 /* values of up to NEAR_BYTES */
 #define NEAR_BYTES (256 * 1024)
 #define REORDER_BYTES_PER_NS 16.0
-#define FAR_REORDER_BYTES_PER_NS 5.0     /* values too large for two copies in the cache */
 #define FEW_CHANNELS 4                   /* convolutions with up to this many channels read row-major images */
 enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* most ops between a value and the convolution that determines its layout */
 
 static double stream_ns(double bytes)
 {
-    return bytes / (bytes < CACHED_BYTES ? CACHED_BYTES_PER_NS : MEMORY_BYTES_PER_NS);
+    return price_stream_ns(bytes, CACHED_BYTES_PER_NS);
 }
 
 /* Time to read weights during the computation. Bandwidth to memory grows with the square root of the threads. */
@@ -62,12 +56,13 @@ static double weights_ns(const inlay_graph *graph, double bytes, double threads,
     double all = bytes > 0 ? weights_of_graph(graph) : 0, far = weights_memory_ns(all, bytes);
 
     if (memory_rate > 0) /* in addition to the time from the last-level cache */
-        far *= FAR_WEIGHTS_PER_NS * fmax(1 / memory_rate - 1 / KEPT_BYTES_PER_NS, 0);
+        far *= FAR_WEIGHTS_PER_NS * fmax(1 / memory_rate - 1 / PRICE_WEIGHTS_BYTES_PER_NS, 0);
 
     INLAY_CHECK(threads >= 1);
     if (bytes < SMALL_NODE_WEIGHT_BYTES)
         return bytes / CORE_BYTES_PER_NS + far;
-    return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : KEPT_BYTES_PER_NS) / threads + far / sqrt(threads);
+    return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : PRICE_WEIGHTS_BYTES_PER_NS) / threads +
+           far / sqrt(threads);
 }
 
 /* Elements per nanosecond of the elementwise functions of an op. */
@@ -111,44 +106,23 @@ struct sizes {
     const inlay_value_state *first, *second, *output; /* inputs 0 and 1, output 0; NULL: omitted */
 };
 
-static double count_of(const inlay_value_state *state)
-{
-    double count = 1;
-
-    if (state == NULL || state->rank == INLAY_RANK_UNKNOWN)
-        return 0;
-    for (uint32_t d = 0; d < state->rank; d++)
-        count *= state->dims[d] < 0 ? 1 : (double)state->dims[d];
-    return count;
-}
-
 /* Bytes of an element. */
 static double width_of(const inlay_value_state *state)
 {
     return state == NULL ? 0 : inlay_dtype_bits(state->dtype) / 8.0;
 }
 
-/* The size of axis d; 1 if unknown. */
-static double size_of(const inlay_value_state *state, uint32_t d)
-{
-    return state == NULL || state->rank == INLAY_RANK_UNKNOWN || d >= state->rank || state->dims[d] < 1
-               ? 1
-               : (double)state->dims[d];
-}
-
 static const inlay_value_state *state_of(const inlay_cost_request *request, const uint32_t *list, uint32_t count,
                                          uint32_t i)
 {
-    return i < count && list[i] != INLAY_NONE && list[i] < request->value_count
-               ? INLAY_AT(inlay_value_state, request->values, request->value_stride, list[i])
-               : NULL;
+    return i < count ? price_state(request, list[i]) : NULL;
 }
 
 /* Whether Winograd's algorithm may be used, and its speed-up on the reference core. */
 static void find_winograd(const cpu_op *op, const struct sizes *sizes, op_work *work)
 {
-    const int64_t in = (int64_t)size_of(sizes->first, 1), out = (int64_t)size_of(sizes->output, 1),
-                  height = (int64_t)size_of(sizes->output, 2), width = (int64_t)size_of(sizes->output, 3);
+    const int64_t in = (int64_t)price_axis(sizes->first, 1), out = (int64_t)price_axis(sizes->output, 1),
+                  height = (int64_t)price_axis(sizes->output, 2), width = (int64_t)price_axis(sizes->output, 3);
 
     if (op->window.spatial != 2 || sizes->output == NULL || sizes->output->rank != 4)
         return;
@@ -161,9 +135,9 @@ static void find_fft(const cpu_op *op, const struct sizes *sizes, op_work *work)
 {
     const uint32_t spatial = op->window.spatial, first = 2 - spatial;
     kernel_conv_shape window = { .flat = spatial <= 2,
-                                 .images = (int64_t)size_of(sizes->first, 0),
-                                 .in = (int64_t)size_of(sizes->first, 1),
-                                 .out = (int64_t)size_of(sizes->output, 1),
+                                 .images = (int64_t)price_axis(sizes->first, 0),
+                                 .in = (int64_t)price_axis(sizes->first, 1),
+                                 .out = (int64_t)price_axis(sizes->output, 1),
                                  .group = op->window.group,
                                  .height = 1,
                                  .out_height = 1,
@@ -175,11 +149,11 @@ static void find_fft(const cpu_op *op, const struct sizes *sizes, op_work *work)
 
     if (!window.flat || sizes->output == NULL)
         return;
-    window.width = (int64_t)size_of(sizes->first, 1 + spatial);
-    window.out_width = (int64_t)size_of(sizes->output, 1 + spatial);
+    window.width = (int64_t)price_axis(sizes->first, 1 + spatial);
+    window.out_width = (int64_t)price_axis(sizes->output, 1 + spatial);
     if (spatial == 2) {
-        window.height = (int64_t)size_of(sizes->first, 2);
-        window.out_height = (int64_t)size_of(sizes->output, 2);
+        window.height = (int64_t)price_axis(sizes->first, 2);
+        window.out_height = (int64_t)price_axis(sizes->output, 2);
     }
     for (uint32_t i = 0; i < spatial; i++) {
         window.kernel[first + i] = op->window.kernel[i];
@@ -202,8 +176,8 @@ static void find_fft(const cpu_op *op, const struct sizes *sizes, op_work *work)
  * pixels. */
 static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
 {
-    const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->first, axis + 2),
-                  out = (int64_t)size_of(sizes->output, axis + 2);
+    const int64_t k = op->window.kernel[axis], in = (int64_t)price_axis(sizes->first, axis + 2),
+                  out = (int64_t)price_axis(sizes->output, axis + 2);
     const int64_t span = op->window.dilations[axis] * (k - 1), step = op->window.strides[axis];
     int64_t pad = op->window.pads[axis], inside = 0;
 
@@ -221,34 +195,35 @@ static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
 static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_rate)
 {
     const cpu_family *family = op->row->family;
-    double outputs = count_of(sizes->output), window = 1;
+    double outputs = price_count(sizes->output), window = 1;
 
     *out_rate = CORE_FLOPS_PER_NS;
     if (family == &cpu_conv || family == &cpu_conv_transpose) {
-        double per = size_of(sizes->second, 1); /* terms of a tap: input channels, or output channels if transposed */
+        double per =
+            price_axis(sizes->second, 1); /* terms of a tap: input channels, or output channels if transposed */
 
         if (family == &cpu_conv_transpose)
-            outputs = count_of(sizes->first);
+            outputs = price_count(sizes->first);
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= taps(op, sizes, i);
         if (per == 1 && op->window.group > 1)
-            *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
+            *out_rate = 2 * window / (1 / PRICE_CHANNELS_PER_NS + window * PRICE_TAP_NS);
         else if (per < 8 && op->window.group > 1)
             *out_rate = THIN_FLOPS_PER_NS;
         return 2 * outputs * per * window;
     }
     if (family == &cpu_product && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
         sizes->first->rank >= 2) {
-        const double depth = size_of(sizes->first, sizes->first->rank - (op->product.trans_a ? 2 : 1));
+        const double depth = price_axis(sizes->first, sizes->first->rank - (op->product.trans_a ? 2 : 1));
 
         return 2 * outputs * depth;
     }
     if (family == &cpu_attention) {
-        const double per = 4 * size_of(sizes->first, 3); /* FLOPs of a score */
+        const double per = 4 * price_axis(sizes->first, 3); /* FLOPs of a score */
 
         *out_rate = per / (per / ATTENTION_FLOPS_PER_NS + SCORE_NS);
-        return 4 * count_of(sizes->first) * size_of(sizes->second, 2);
+        return 4 * price_count(sizes->first) * price_axis(sizes->second, 2);
     }
     if (family == &cpu_pool && !op->window.global) {
         for (uint32_t i = 0; i < op->window.spatial; i++)
@@ -262,7 +237,7 @@ static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_
     }
     if (family == &cpu_reduce) {
         *out_rate = REDUCE_PER_NS;
-        return count_of(sizes->first);
+        return price_count(sizes->first);
     }
     *out_rate = function_rate(op);
     return family == &cpu_view || family == &cpu_transpose || family == &cpu_split || family == &cpu_slice ||
@@ -322,7 +297,7 @@ static bool is_fused(const cpu_state *state, const inlay_cost_request *request, 
     family = maker.row->family;
     if (is_elementwise(family))
         return input != NULL && output != NULL && input->dtype == INLAY_FLOAT && output->dtype == INLAY_FLOAT &&
-               count_of(input) == count_of(output) && !is_stored(request->graph, info->inputs[i], info);
+               price_count(input) == price_count(output) && !is_stored(request->graph, info->inputs[i], info);
     return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_product || family == &cpu_normalize ||
            family == &cpu_nbits_product;
 }
@@ -383,8 +358,7 @@ static double reorder_ns(double bytes, double threads)
 {
     if (bytes <= NEAR_BYTES)
         return CALL_NS + bytes / NEAR_REORDER_BYTES_PER_NS / threads;
-    return CALL_NS + (2 * bytes < CACHED_BYTES ? bytes / REORDER_BYTES_PER_NS / threads
-                                               : bytes / FAR_REORDER_BYTES_PER_NS / sqrt(threads));
+    return CALL_NS + price_reorder_ns(bytes, REORDER_BYTES_PER_NS, threads);
 }
 
 /* Time to make a part of a tensor contiguous: its rows are copied. */
@@ -438,8 +412,8 @@ static bool is_planar(const cpu_state *state, const inlay_graph *graph, const cp
 {
     return op->row->family == &cpu_conv && op->window.group > 1 && sizes->first != NULL &&
            sizes->first->rank != INLAY_RANK_UNKNOWN && sizes->first->rank <= 4 && sizes->first->rank > 2 &&
-           (double)op->window.group == size_of(sizes->first, 1) && sizes->output != NULL &&
-           sizes->output->rank == sizes->first->rank && size_of(sizes->output, 1) == size_of(sizes->first, 1) &&
+           (double)op->window.group == price_axis(sizes->first, 1) && sizes->output != NULL &&
+           sizes->output->rank == sizes->first->rank && price_axis(sizes->output, 1) == price_axis(sizes->first, 1) &&
            !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
 }
 
@@ -451,10 +425,10 @@ static double layout_ns(const inlay_cost_request *request, const inlay_node_info
     const inlay_value_info *value = inlay_graph_value(request->graph, info->inputs[i]);
 
     if (state == NULL || value == NULL || (value->flags & INLAY_VALUE_CONSTANT) != 0 ||
-        state->rank == INLAY_RANK_UNKNOWN || state->rank < 3 || size_of(state, 1) <= FEW_CHANNELS ||
+        state->rank == INLAY_RANK_UNKNOWN || state->rank < 3 || price_axis(state, 1) <= FEW_CHANNELS ||
         (i > 0 && chooses_layout(op->row->family)))
         return 0;
-    return reorder_ns(width_of(state) * count_of(state), threads);
+    return reorder_ns(width_of(state) * price_count(state), threads);
 }
 
 /* Only the addressed rows of tables and caches are read or written. */
@@ -465,7 +439,7 @@ static void count_rows(const cpu_op *op, struct sizes *sizes)
         sizes->in = 2 * sizes->out;
     } else if (op->row->family == &cpu_scatter) {
         sizes->weights = 0;
-        sizes->in = sizes->out = 4 * count_of(sizes->second);
+        sizes->in = sizes->out = 4 * price_count(sizes->second);
     }
 }
 
@@ -500,7 +474,7 @@ static double alone_ns(const struct sizes *sizes, const op_work *work, double re
 {
     const double streams = stream_ns(sizes->in + sizes->out) / work->threads + read_ns;
 
-    return fmax(work_ns(work, paces), streams) + CALL_NS + (work->threads > 1 ? TEAM_NS : 0);
+    return fmax(work_ns(work, paces), streams) + CALL_NS + (work->threads > 1 ? PRICE_TEAM_NS : 0);
 }
 
 /* The properties of the work that flops_of() does not set. */
@@ -518,7 +492,7 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
                    sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 2 &&
                    !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
     if (work->planar)
-        work->rows = count_of(sizes->output) / size_of(sizes->output, sizes->output->rank - 1);
+        work->rows = price_count(sizes->output) / price_axis(sizes->output, sizes->output->rank - 1);
     if (family == &cpu_conv) {
         find_winograd(op, sizes, work);
         find_fft(op, sizes, work);
@@ -569,7 +543,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     sizes.output = state_of(request, info->outputs, info->output_count, 0);
     for (uint32_t i = 0; i < info->input_count; i++) {
         const inlay_value_info *value = inlay_graph_value(request->graph, info->inputs[i]);
-        double bytes = 4 * count_of(state_of(request, info->inputs, info->input_count, i));
+        double bytes = 4 * price_count(state_of(request, info->inputs, info->input_count, i));
 
         if (value == NULL)
             continue;
@@ -578,7 +552,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             continue;
         }
         if (i == 1 && op.row->family == &cpu_product &&
-            sparse_share_of(request->graph, value, !op.product.trans_b, count_of(sizes.first), &share)) {
+            sparse_share_of(request->graph, value, !op.product.trans_b, price_count(sizes.first), &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             sizes.weights += bytes * share;
             continue;
@@ -604,14 +578,14 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         add_scaled(&layer, &reference.reference, local, cost);
         return INLAY_OK;
     }
-    sizes.out = 4 * count_of(sizes.output);
+    sizes.out = 4 * price_count(sizes.output);
     count_rows(&op, &sizes);
     planar = is_planar(state, request->graph, &op, info, &sizes);
     laid_out = !planar && reads_layout(state, request->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
         cost->enter_ns += layout_ns(request, info, i, &op, threads);
     if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_strided(&op))) {
-        const double bytes = width_of(sizes.output) * count_of(sizes.output);
+        const double bytes = width_of(sizes.output) * price_count(sizes.output);
 
         cost->leave_ns += op.row->family == &cpu_slice ? part_ns(bytes, threads) : reorder_ns(bytes, threads);
     }
