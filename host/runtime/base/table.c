@@ -5,12 +5,11 @@
 #include <string.h>
 
 enum {
-    GAP = 2,          /* columns between two cells, or 1 */
-    LEAST_CELL = 12,  /* names are shortened to this width at most ... */
-    LEAST_NAME = 24,  /* ... those of the widest column to this one */
-    LEAST_TEXT = 24,  /* of wrapped texts beside other cells */
-    CONTINUATION = 4, /* more indentation of the second line of a row */
-    HANGING = 2       /* more indentation of the continued line of a text */
+    GAP = 2,         /* columns between two cells, or 1 */
+    LEAST_CELL = 12, /* names are shortened to this width at most ... */
+    LEAST_NAME = 24, /* ... those of the widest column to this one */
+    LEAST_TEXT = 24, /* of wrapped texts beside other cells */
+    CONTINUATION = 4 /* more indentation of the second line of a row */
 };
 
 static const char CUT[] = "..";
@@ -105,6 +104,14 @@ void table_text(struct table *table, uint32_t column, const char *text)
     cell->value.string = arena_string(&table->arena, text);
     cell->text = shown = arena_string(&table->arena, text);
     table->failed = cell->value.string == NULL || make_readable(shown) == NULL;
+}
+
+void table_null(struct table *table, uint32_t column)
+{
+    table_cell *cell = cell_at(table, column);
+
+    if (cell != NULL)
+        cell->type = TABLE_NULL;
 }
 
 void table_say(struct table *table, uint32_t column, const char *format, ...)
@@ -407,17 +414,6 @@ static void write_cells(const struct layout *layout, uint32_t row, const explain
     }
 }
 
-static void write_line(const struct layout *layout, const char *line, const explain_sink *sink)
-{
-    const int lead = (int)strspn(line, " ") + layout->table->indent;
-    const int left = lead + HANGING < layout->width / 2 ? lead + HANGING : HANGING;
-
-    say(sink, "%*s", lead, "");
-    line += strspn(line, " ");
-    say_words(sink, line, strlen(line), lead, left, layout->width);
-    say(sink, "\n");
-}
-
 static bool has_titles(const struct layout *layout)
 {
     for (uint32_t i = 0; i < layout->count; i++)
@@ -447,7 +443,7 @@ void table_write(const struct table *table, const explain_sink *sink)
     }
     for (uint32_t row = 0; row < table->row_count; row++) {
         if (table->rows[row].cells == NULL) {
-            write_line(&layout, table->rows[row].line, sink);
+            say_line(sink, table->rows[row].line, strlen(table->rows[row].line), table->indent);
             continue;
         }
         write_cells(&layout, row, sink);

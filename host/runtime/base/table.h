@@ -31,7 +31,7 @@ typedef struct table_column {
 
 typedef struct table_cell {
     const char *text; /* for people; NULL: empty */
-    enum { TABLE_NO_VALUE, TABLE_STRING, TABLE_WHOLE, TABLE_REAL, TABLE_TRUTH } type;
+    enum { TABLE_NO_VALUE, TABLE_NULL, TABLE_STRING, TABLE_WHOLE, TABLE_REAL, TABLE_TRUTH } type;
     union {
         const char *string;
         int64_t whole;
@@ -64,6 +64,7 @@ INLAY_PRINTF(2, 3) void table_line(struct table *table, const char *format, ...)
 
 /* These set a cell of the last row: its value and its text. */
 void table_text(struct table *table, uint32_t column, const char *text); /* NULL: empty */
+void table_null(struct table *table, uint32_t column);                   /* the value is null */
 void table_whole(struct table *table, uint32_t column, int64_t number);
 INLAY_PRINTF(4, 5) void table_real(struct table *table, uint32_t column, double number, const char *format, ...);
 void table_truth(struct table *table, uint32_t column, bool value, const char *text);

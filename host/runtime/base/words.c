@@ -89,6 +89,26 @@ void say_words(const explain_sink *sink, const char *text, size_t bytes, int at,
     }
 }
 
+void say_line(const explain_sink *sink, const char *line, size_t bytes, int indent)
+{
+    enum { HANGING = 2 };
+    size_t lead = 0;
+    int left;
+
+    while (lead < bytes && line[lead] == ' ')
+        lead++;
+    indent += (int)lead;
+    left = indent + HANGING < sink->columns / 2 ? indent + HANGING : HANGING;
+    say(sink, "%*s", indent, "");
+    say_words(sink, line + lead, bytes - lead, indent, left, sink->columns);
+    say(sink, "\n");
+}
+
+void say_to_file(void *file, const char *text, size_t bytes)
+{
+    (void)fwrite(text, 1, bytes, file);
+}
+
 /* A number of billionths of a unit: "s" or "J". */
 static const char *format_billionths(double number, const char *sign, const char *unit, char text[FORMATTED_BYTES])
 {

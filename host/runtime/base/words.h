@@ -24,6 +24,11 @@ int text_columns(const char *text, size_t bytes);
 /* Writes the words of text[bytes] from column `at` on, which is where the cursor is. Lines that would be longer than
  * `width` (0: of any length) are continued at column `left`; a word longer than a line stays whole. */
 void say_words(const explain_sink *sink, const char *text, size_t bytes, int at, int left, int width);
+/* Writes a line in lines of at most sink->columns. Its leading blanks and `indent` are its indentation; continued lines
+ * have a little more. */
+void say_line(const explain_sink *sink, const char *line, size_t bytes, int indent);
+/* An inlay_write_fn: writes to a FILE *. */
+void say_to_file(void *file, const char *text, size_t bytes);
 
 enum { FORMATTED_BYTES = 32 };
 /* "0 ns", "312 ns", "12.3 us", "1.21 ms", "2.50 s", "-12.3 us". Returns text. */

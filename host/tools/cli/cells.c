@@ -1,16 +1,10 @@
 #include "cli/cells.h"
-#include "cli/fit.h"
+#include "cli/screen.h"
 #include "data/value.h"
-#include <stdio.h>
-
-static void write_out(void *user, const char *text, size_t bytes)
-{
-    (void)fwrite(text, 1, bytes, user);
-}
 
 void cells_print(struct table *table)
 {
-    const explain_sink sink = { write_out, stdout, fit_columns(), false };
+    const explain_sink sink = screen_sink();
 
     table_write(table, &sink);
     table_deinit(table);
@@ -24,6 +18,8 @@ static json_t *value_of(const table_cell *cell)
     case TABLE_STRING:
         text = json_string(cell->value.string);
         return text != NULL ? text : json_string("(not printable)"); /* not UTF-8 */
+    case TABLE_NULL:
+        return json_null();
     case TABLE_WHOLE:
         return json_integer(cell->value.whole);
     case TABLE_REAL:

@@ -3,7 +3,7 @@
 #include "cli/cells.h"
 #include "cli/cli.h"
 #include "cli/custom_metric.h"
-#include "cli/fit.h"
+#include "cli/screen.h"
 #include "cli/inputs.h"
 #include "data/dataset.h"
 #include "data/value.h"
@@ -380,7 +380,7 @@ static int report(const struct comparison *comparison)
     if (comparison->args->layers)
         (void)putchar('\n');
     cells_print(&layers);
-    fit_flush();
+    screen_flush();
     if (!isnan(comparison->args->at_least) && !all_hold)
         cli_say(comparison->common, "the score is not %s %g",
                 comparison->args->metric == AGREE_kl ? "at most" : "at least", comparison->args->at_least);

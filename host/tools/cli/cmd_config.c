@@ -1,5 +1,6 @@
 /* inlay config: shows every setting with its origin, and checks settings files. */
 #include "base/nearest.h"
+#include "cli/cells.h"
 #include "cli/cli.h"
 #include "inlay/check.h"
 #include <stdio.h>
@@ -42,19 +43,32 @@ static bool is_plain(const char *text)
     return text[0] != '\0' && text[0] != ' ' && c[-1] != ' ';
 }
 
-/* The text as a double-quoted YAML scalar, which is also valid JSON. */
+/* The text as a double-quoted YAML scalar, which is also valid JSON; the caller frees it. NULL: no memory. */
+static char *quoted(const char *text)
+{
+    char *result = malloc(4 * strlen(text) + 3), *to = result;
+
+    if (result == NULL)
+        return NULL;
+    *to++ = '"';
+    for (const unsigned char *from = (const unsigned char *)text; *from != '\0'; from++) {
+        if (*from == '"' || *from == '\\')
+            to += sprintf(to, "\\%c", *from);
+        else if (*from < ' ' || *from == 0x7f)
+            to += sprintf(to, "\\x%02x", *from);
+        else
+            *to++ = (char)*from;
+    }
+    memcpy(to, "\"", 2);
+    return result;
+}
+
 static void print_quoted(const char *text)
 {
-    (void)putchar('"');
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\')
-            (void)printf("\\%c", *c);
-        else if (*c < ' ' || *c == 0x7f)
-            (void)printf("\\x%02x", *c);
-        else
-            (void)putchar(*c);
-    }
-    (void)putchar('"');
+    char *scalar = quoted(text);
+
+    (void)fputs(scalar != NULL ? scalar : "\"\"", stdout);
+    free(scalar);
 }
 
 static bool is_wanted(const show_args *args, const char *name)
@@ -74,25 +88,32 @@ static bool next_setting(const inlay_options *options, const show_args *args, ui
     return false;
 }
 
-static void print_table(const inlay_options *options, const show_args *args)
+static void add_settings(struct table *table, const inlay_options *options, const show_args *args)
 {
+    enum { NAME, VALUE, ORIGIN, SOURCE, ITEM, COLUMNS };
+    static const table_column columns[COLUMNS] = { [NAME] = { "", "name", TABLE_NAME },
+                                                   [VALUE] = { "", "value", TABLE_NAME },
+                                                   [ORIGIN] = { "", "origin", TABLE_NAME },
+                                                   [SOURCE] = { NULL, "source", TABLE_NAME },
+                                                   [ITEM] = { NULL, "item", TABLE_NUMBER } };
     inlay_setting setting = { .struct_size = sizeof setting };
-    int name_width = 0, text_width = 0;
 
+    *table = (struct table){ .columns = columns, .column_count = COLUMNS };
     for (uint32_t i = 0; next_setting(options, args, &i, &setting);) {
-        int name = (int)strlen(setting.name), text = (int)strlen(setting.text);
-        name_width = name > name_width ? name : name_width;
-        text_width = text > text_width && text <= 40 ? text : text_width;
-    }
-    for (uint32_t i = 0; next_setting(options, args, &i, &setting);) {
-        (void)printf("%-*s  ", name_width, setting.item == 0 || setting.item == INLAY_NONE ? setting.name : "");
-        if (is_plain(setting.text))
-            (void)printf("%-*s", text_width, setting.text);
-        else
-            print_quoted(setting.text);
-        if (setting.text[0] == '\0')
-            (void)printf("%*s", text_width - 2 > 0 ? text_width - 2 : 0, "");
-        (void)printf("  %s\n", setting.origin);
+        char *scalar = is_plain(setting.text) ? NULL : quoted(setting.text);
+
+        table_row(table);
+        table_text(table, NAME, setting.name);
+        table_text(table, VALUE, setting.text);
+        table_text(table, ORIGIN, setting.origin);
+        table_text(table, SOURCE, sources[setting.source]);
+        if (setting.item != INLAY_NONE)
+            table_whole(table, ITEM, setting.item);
+        if (setting.item != INLAY_NONE && setting.item > 0)
+            table_say(table, NAME, "%s", "");
+        if (scalar != NULL)
+            table_say(table, VALUE, "%s", scalar);
+        free(scalar);
     }
 }
 
@@ -168,28 +189,6 @@ static void print_yaml(const inlay_options *options, const show_args *args)
         print_value(&setting, &option);
         (void)printf(setting.source == INLAY_SOURCE_DEFAULT ? "\n" : " # %s\n", setting.origin);
     }
-}
-
-static json_t *text_json(const char *text)
-{
-    json_t *json = json_string(text);
-
-    return json != NULL ? json : json_string("(not printable)"); /* not UTF-8 */
-}
-
-static json_t *settings_json(const inlay_options *options, const show_args *args)
-{
-    json_t *list = json_array();
-    inlay_setting setting = { .struct_size = sizeof setting };
-
-    for (uint32_t i = 0; next_setting(options, args, &i, &setting);) {
-        json_t *one = json_pack("{s:s, s:o, s:o, s:s}", "name", setting.name, "value", text_json(setting.text),
-                                "origin", text_json(setting.origin), "source", sources[setting.source]);
-        if (setting.item != INLAY_NONE)
-            (void)json_object_set_new(one, "item", json_integer(setting.item));
-        (void)json_array_append_new(list, one);
-    }
-    return json_pack("{s:o}", "settings", list);
 }
 
 static json_t *one_of(json_t *first, json_t *second)
@@ -300,6 +299,13 @@ typedef struct check_args {
     const char **files; /* [file_count] */
     uint32_t file_count;
 } check_args;
+
+static json_t *text_json(const char *text)
+{
+    json_t *json = json_string(text);
+
+    return json != NULL ? json : json_string("(not printable)"); /* not UTF-8 */
+}
 
 /* Appends to a JSON array, or prints if there is none. */
 static void note_mistake(void *user, uint32_t level, const char *text)
@@ -465,6 +471,7 @@ int cmd_config(int argc, char **argv)
     show_args args = { .names = NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
     cli_common common;
+    struct table table;
     int code = CLI_OK;
 
     if (argc > 1 && strcmp(argv[1], "check") == 0)
@@ -479,11 +486,13 @@ int cmd_config(int argc, char **argv)
     } else if (args.schema) {
         code = cli_print_json(&common, schema_json(), CLI_OK);
     } else if (common.json) {
-        code = cli_print_json(&common, settings_json(common.options, &args), CLI_OK);
+        add_settings(&table, common.options, &args);
+        code = cli_print_json(&common, json_pack("{s:o}", "settings", cells_json(&table)), CLI_OK);
     } else if (args.yaml) {
         print_yaml(common.options, &args);
     } else {
-        print_table(common.options, &args);
+        add_settings(&table, common.options, &args);
+        cells_print(&table);
         note_unread(&common);
     }
     cli_common_deinit(&common);

@@ -1,5 +1,6 @@
 /* inlay doctor: finds problems of an exported model, and fixes those that are safe to fix. */
 #include "base/words.h"
+#include "cli/cells.h"
 #include "cli/cli.h"
 #include "cli/doctor_costs.h"
 #include "cli/doctor_plugins.h"
@@ -229,19 +230,24 @@ static int verdict_of(const struct doctor *doctor)
 
 static int list_kinds(const cli_common *common)
 {
-    json_t *list = common->json ? json_array() : NULL;
+    enum { SEVERITY, CODE, FIX, COLUMNS };
+    static const table_column columns[COLUMNS] = { { "", "severity", TABLE_NAME },
+                                                   { "", "code", TABLE_NAME },
+                                                   { "", "fix", TABLE_TEXT } };
+    struct table table = { .columns = columns, .column_count = COLUMNS };
 
     for (int i = 0; i < DOCTOR_KIND_COUNT; i++) {
         const doctor_kind kind = (doctor_kind)i;
-        const char *severity = doctor_severity_text(doctor_severity_of(kind));
 
-        if (common->json)
-            (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "code", doctor_code(kind), "severity",
-                                                        severity, "fix", doctor_fix_text(kind)));
-        else
-            (void)printf("%-8s%-22s%s\n", severity, doctor_code(kind), doctor_fix_text(kind));
+        table_row(&table);
+        table_text(&table, SEVERITY, doctor_severity_text(doctor_severity_of(kind)));
+        table_text(&table, CODE, doctor_code(kind));
+        table_text(&table, FIX, doctor_fix_text(kind));
     }
-    return common->json ? cli_print_json(common, list, CLI_OK) : CLI_OK;
+    if (common->json)
+        return cli_print_json(common, cells_json(&table), CLI_OK);
+    cells_print(&table);
+    return CLI_OK;
 }
 
 /* Can the reason of the failure be in the file? */

@@ -2,11 +2,12 @@
 #include "base/output.h"
 #include "cli/cache_file.h"
 #include "cli/cli.h"
-#include "cli/fit.h"
+#include "cli/screen.h"
 #include "cli/inputs.h"
 #include "cli/measured.h"
 #include "config/options.h"
 #include "data/scratch.h"
+#include "explain/explain.h"
 #include "partition/cost/cost_profile.h"
 #include "report/page.h"
 #include <errno.h>
@@ -102,11 +103,6 @@ static bool finish(void *user, struct argp_state *state)
     return false;
 }
 
-static void write_out(void *user, const char *text, size_t bytes)
-{
-    (void)fwrite(text, 1, bytes, user);
-}
-
 /* Writes the page to a file; after a failure no partial file remains. */
 static inlay_status write_page(const char *path, const inlay_session *session, inlay_explain_options options,
                                inlay_diag *diag)
@@ -177,18 +173,19 @@ done:
 static inlay_status explain(const explain_args *args, cli_common *common, inlay_diag *diag)
 {
     inlay_explain_options options = { .struct_size = sizeof options, .format = common->json ? "json" : "text" };
+    const explain_sink screen = screen_sink();
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     inlay_status status;
 
     if (args->from != NULL)
         return page_script_convert(&page_explain, args->from, args->html, diag);
-    options.columns = (uint32_t)fit_columns(); /* 0: the usual width */
+    options.columns = (uint32_t)screen.columns; /* 0: the usual width */
     options.node = args->node;
     options.what_ifs = args->what_ifs;
     options.what_if_count = args->what_if_count;
     options.flags = (args->all ? INLAY_EXPLAIN_ALL : 0u) | (args->kernels ? INLAY_EXPLAIN_KERNELS : 0u) |
-                    (args->objectives ? INLAY_EXPLAIN_OBJECTIVES : 0u);
+                    (args->objectives ? INLAY_EXPLAIN_OBJECTIVES : 0u) | (screen.bold ? EXPLAIN_BOLD : 0u);
     if (args->elsewhere != NULL)
         INLAY_TRY(open_elsewhere(args, common, &session, diag));
     else
@@ -201,7 +198,7 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     if (args->html != NULL)
         INLAY_TRY(write_page(args->html, session, options, diag));
     else
-        INLAY_TRY(inlay_session_explain(session, &options, write_out, stdout, diag));
+        INLAY_TRY(inlay_session_explain(session, &options, screen.write, screen.user, diag));
     if (common->json && args->html == NULL)
         (void)putchar('\n');
 done:

@@ -1,6 +1,7 @@
 /* inlay inspect: shows the contents of a model file. Compiles nothing, and accepts unknown operators. */
 #include "base/checked.h"
 #include "base/output.h"
+#include "base/words.h"
 #include "cli/cli.h"
 #include "cli/graph_page.h"
 #include "cli/inspect_quant.h"
@@ -251,11 +252,6 @@ static json_t *value_to_json(const graph_model *model, const graph_value *value)
     return json;
 }
 
-static void write_out(void *ctx, const char *text, size_t bytes)
-{
-    (void)fwrite(text, 1, bytes, ctx);
-}
-
 static void print_header(const graph_model *model, const char *path)
 {
     (void)printf("%s: IR version %lld", path, (long long)model->ir_version);
@@ -296,7 +292,7 @@ static void print_text(const inspect_args *args, const graph_model *model, const
     if (args->quantization)
         quant_print(&summary->quantization);
     if (args->nodes)
-        graph_dump(model->main, write_out, stdout);
+        graph_dump(model->main, say_to_file, stdout);
 }
 
 static json_t *names_to_json(const struct graph *graph, const uint32_t *values, uint32_t count)

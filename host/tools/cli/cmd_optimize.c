@@ -1,4 +1,5 @@
 /* inlay optimize: runs the optimiser's passes on a file and reports each rewrite. */
+#include "cli/cells.h"
 #include "cli/cli.h"
 #include "quantize/convert.h"
 #include "modelkit/opset.h"
@@ -58,17 +59,21 @@ static bool finish(void *args, struct argp_state *state)
 
 static int list_passes(const cli_common *common)
 {
-    json_t *list = common->json ? json_array() : NULL;
+    enum { LEVEL, PASS, COLUMNS };
+    static const table_column columns[COLUMNS] = { { "level", "level", TABLE_NUMBER }, { "pass", "pass", TABLE_NAME } };
+    struct table table = { .columns = columns, .column_count = COLUMNS };
     const char *name;
     uint32_t level;
 
     for (uint32_t i = 0; (name = inlay_optimize_pass(i, &level)) != NULL; i++) {
-        if (common->json)
-            (void)json_array_append_new(list, json_pack("{s:s, s:i}", "pass", name, "level", (int)level));
-        else
-            (void)printf("%u  %s\n", level, name);
+        table_row(&table);
+        table_text(&table, PASS, name);
+        table_whole(&table, LEVEL, level);
     }
-    return common->json ? cli_print_json(common, list, CLI_OK) : CLI_OK;
+    if (common->json)
+        return cli_print_json(common, cells_json(&table), CLI_OK);
+    cells_print(&table);
+    return CLI_OK;
 }
 
 static void print_event(const optimize_args *args, const inlay_optimize_event *event)

@@ -2,6 +2,7 @@
  */
 #include "base/output.h"
 #include "base/strbuf.h"
+#include "cli/cells.h"
 #include "cli/cli.h"
 #include "inlay/check.h"
 #include <inttypes.h>
@@ -50,18 +51,15 @@ static const char *text_at(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
-static void print_ns(double ns)
-{
-    if (ns < 1e3)
-        (void)printf("%8.0f ns", ns);
-    else if (ns < 1e6)
-        (void)printf("%8.1f us", ns / 1e3);
-    else
-        (void)printf("%8.2f ms", ns / 1e6);
-}
+enum { PART, PROVIDER, NODES, REGIONS, PREDICTED, RANGE, COLUMNS };
+static const table_column columns[COLUMNS] = {
+    [PART] = { "part", NULL, TABLE_NUMBER },           [PROVIDER] = { "provider", NULL, TABLE_NAME },
+    [NODES] = { "nodes", NULL, TABLE_NUMBER },         [REGIONS] = { "regions", NULL, TABLE_NUMBER },
+    [PREDICTED] = { "predicted", NULL, TABLE_NUMBER }, [RANGE] = { "from .. to", NULL, TABLE_NAME },
+};
 
-/* One line for the consecutive offers [from, to) of one provider. */
-static void print_part(const json_t *offers, size_t from, size_t to, unsigned number)
+/* One row for the consecutive offers [from, to) of one provider. */
+static void add_part(struct table *table, const json_t *offers, size_t from, size_t to)
 {
     const json_t *first = json_array_get(offers, from), *last = json_array_get(offers, to - 1);
     const json_t *names = json_object_get(last, "nodes");
@@ -69,6 +67,7 @@ static void print_part(const json_t *offers, size_t from, size_t to, unsigned nu
     unsigned nodes = 0, regions = 0;
     double ns = 0;
     json_int_t region = -1;
+    char text[FORMATTED_BYTES];
 
     INLAY_CHECK(from < to && to <= json_array_size(offers));
     for (size_t i = from; i < to; i++) {
@@ -82,9 +81,13 @@ static void print_part(const json_t *offers, size_t from, size_t to, unsigned nu
         begin = json_string_value(json_array_get(json_object_get(first, "nodes"), 0));
     if (json_array_size(names) > 0)
         end = json_string_value(json_array_get(names, json_array_size(names) - 1));
-    (void)printf("%5u  %-12s %6u %8u  ", number, text_at(first, "provider"), nodes, regions);
-    print_ns(ns);
-    (void)printf("  %s%s%s\n", begin, nodes > 1 ? " .. " : "", nodes > 1 ? end : "");
+    table_row(table);
+    table_whole(table, PART, table->row_count - 1);
+    table_text(table, PROVIDER, text_at(first, "provider"));
+    table_whole(table, NODES, nodes);
+    table_whole(table, REGIONS, regions);
+    table_say(table, PREDICTED, "%s", format_ns(ns, text));
+    table_say(table, RANGE, "%s%s%s", begin, nodes > 1 ? " .. " : "", nodes > 1 ? end : "");
 }
 
 static void print_graph(const json_t *graph)
@@ -93,13 +96,13 @@ static void print_graph(const json_t *graph)
     size_t count = json_array_size(offers);
     json_int_t parts = json_integer_value(json_object_get(graph, "partitions"));
     json_int_t copies = json_integer_value(json_object_get(graph, "copies"));
-    unsigned number = 0;
+    struct table table = { .columns = columns, .column_count = COLUMNS };
+    char text[FORMATTED_BYTES];
 
-    (void)printf("%s%s: %" JSON_INTEGER_FORMAT " partition%s, %" JSON_INTEGER_FORMAT " cop%s, predicted",
+    (void)printf("%s%s: %" JSON_INTEGER_FORMAT " partition%s, %" JSON_INTEGER_FORMAT " cop%s, predicted %s\n",
                  text_at(graph, "graph")[0] != '\0' ? "graph " : "main graph", text_at(graph, "graph"), parts,
-                 parts == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies");
-    print_ns(json_number_value(json_object_get(graph, "cost_ns")));
-    (void)printf(count > 0 ? "\n part  provider      nodes  regions    predicted  from .. to\n" : "\n");
+                 parts == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies",
+                 format_ns(json_number_value(json_object_get(graph, "cost_ns")), text));
     for (size_t from = 0, to; from < count; from = to) {
         const json_t *first = json_array_get(offers, from);
         json_int_t region = json_integer_value(json_object_get(first, "region"));
@@ -111,8 +114,9 @@ static void print_graph(const json_t *graph)
                 break; /* another provider, or a node that the host runs in between */
             region = json_integer_value(json_object_get(object, "region"));
         }
-        print_part(offers, from, to, number++);
+        add_part(&table, offers, from, to);
     }
+    cells_print(&table);
 }
 
 static int print_plan(const cli_common *common, const struct strbuf *plan)

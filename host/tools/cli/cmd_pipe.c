@@ -1,6 +1,6 @@
 /* inlay pipe: adds preprocessing and postprocessing steps to a model, so that it takes images, sound or text. */
 #include "cli/cli.h"
-#include "cli/fit.h"
+#include "cli/screen.h"
 #include "cli/load_model.h"
 #include "data/scratch.h"
 #include "pipe/pipe.h"
@@ -50,7 +50,7 @@ static error_t show_steps(const cli_option *option, void *field, char *arg, stru
     (void)field;
     (void)arg;
     (void)state;
-    fit_begin();
+    screen_begin();
     print_steps();
     exit(0);
 }

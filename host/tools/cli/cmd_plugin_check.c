@@ -2,7 +2,7 @@
 #include "base/among.h"
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/fit.h"
+#include "cli/screen.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -104,6 +104,7 @@ static const cli_option own_options[] = {
 };
 
 static const char *const words[CHECK_RESULTS] = { "PASS", "FAIL", "WARN", "SKIP" };
+static const char *const colours[CHECK_RESULTS] = { "\033[32m", "\033[31m", "\033[33m", "\033[0m" };
 
 struct output {
     bool json;
@@ -114,6 +115,8 @@ static void report_line(void *user, const check_line *line)
 {
     struct output *output = user;
 
+    const bool coloured = screen_sink().bold;
+
     INLAY_CHECK(line->result < CHECK_RESULTS);
     if (output->json) {
         (void)json_array_append_new(output->lines,
@@ -122,13 +125,13 @@ static void report_line(void *user, const check_line *line)
                                               line->got, "fix", line->fix));
         return;
     }
-    (void)printf("%s  %s%s%s: %s\n", words[line->result], line->check, line->subject[0] != '\0' ? " " : "",
-                 line->subject, line->got);
+    (void)printf("%s%s  %s%s%s: %s%s\n", coloured ? colours[line->result] : "", words[line->result], line->check,
+                 line->subject[0] != '\0' ? " " : "", line->subject, line->got, coloured ? "\033[0m" : "");
     if (line->expected[0] != '\0')
         (void)printf("      expected: %s\n", line->expected);
     if (line->fix[0] != '\0')
         (void)printf("      fix: %s\n", line->fix);
-    fit_flush();
+    screen_flush();
 }
 
 /* " file open ..." */

@@ -2,7 +2,7 @@
 #include "api/context.h"
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/fit.h"
+#include "cli/screen.h"
 #include "cli/inputs.h"
 #include "model/wire.h"
 #include "profile/profile.h"
@@ -221,11 +221,6 @@ static void measure_peaks(const inlay_options *from, inlay_profile_options *out)
     out->peak_bytes_per_s = sum > 0 ? 3.0 * (16 << 20) * sizeof(float) / sum : 0;
 }
 
-static void write_file(void *user, const char *text, size_t bytes)
-{
-    (void)fwrite(text, 1, bytes, user);
-}
-
 /* Writes one of the files; path NULL: not requested. */
 static inlay_status write_format(const inlay_context *context, const char *format, const char *path,
                                  inlay_profile_options options, inlay_diag *diag)
@@ -237,7 +232,7 @@ static inlay_status write_format(const inlay_context *context, const char *forma
         return INLAY_OK;
     INLAY_TRY(output_open_stream(&file, path, diag));
     options.format = format;
-    INLAY_TRY(inlay_context_profile_write(context, &options, write_file, file.to, diag));
+    INLAY_TRY(inlay_context_profile_write(context, &options, say_to_file, file.to, diag));
     status = output_commit(&file, NULL, diag);
 done:
     output_drop(&file);
@@ -275,7 +270,7 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
     inlay_profile_options how = { .struct_size = sizeof how, .format = common->json ? "json" : "text" };
-    const explain_sink sink = { write_file, stdout, fit_columns(), false };
+    const explain_sink sink = screen_sink();
     double best;
     inlay_status status = INLAY_OK;
 

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "check/cases.h"
 #include "cli/cli.h"
-#include "cli/fit.h"
+#include "cli/screen.h"
 #include "data/compare.h"
 #include "data/hash.h"
 #include "data/value.h"
@@ -81,7 +81,7 @@ static void report(const test_run *run, const char *word, const char *name, cons
         return;
     cli_progress_clear();
     (void)printf("%s %s%s%s\n", word, name, text[0] != '\0' ? ": " : "", text);
-    fit_flush();
+    screen_flush();
 }
 
 static void note_mismatch(const test_run *run, case_state *state, const char *text)

@@ -1,4 +1,5 @@
 /* inlay tune: measures the providers' offers for one model. */
+#include "cli/cells.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
 #include "cli/tune_machine.h"
@@ -35,12 +36,10 @@ typedef struct tune_args {
 
 /* The changes of providers and the compared runs, for printing. */
 struct changes {
-    json_t *list; /* with --json, like the next */
-    json_t *runs;
-    char lines[SHOWN_CHANGES][256];
-    char run_lines[SHOWN_RUNS][256];
+    bool all; /* not only those that a terminal shows */
+    struct table list, runs;
+    uint32_t hidden;   /* changes that are not in the list */
     char verdict[512]; /* the sentence about the providers that are left out; "" = none */
-    uint32_t count, run_count;
 };
 
 static const cli_option own_options[] = {
@@ -78,38 +77,65 @@ static bool check_machine(void *args_, struct argp_state *state)
     return !args->machine.wanted;
 }
 
+enum { NODE, OP, FROM, TO, FROM_NS, TO_NS, CHANGE_COLUMNS };
+static const table_column change_columns[CHANGE_COLUMNS] = {
+    [NODE] = { "node", "node", TABLE_NAME },           [OP] = { "operator", "op_type", TABLE_NAME },
+    [FROM] = { "from", "from", TABLE_NAME },           [TO] = { "to", "to", TABLE_NAME },
+    [FROM_NS] = { "before", "from_ns", TABLE_NUMBER }, [TO_NS] = { "now", "to_ns", TABLE_NUMBER },
+};
+
 static void note_change(void *user, const inlay_tune_change *change)
 {
     struct changes *changes = user;
+    struct table *table = &changes->list;
+    char text[FORMATTED_BYTES];
 
-    if (changes->list != NULL)
-        (void)json_array_append_new(changes->list,
-                                    json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "node", change->node, "op_type",
-                                              change->op_type, "from", change->from, "to", change->to, "from_ns",
-                                              change->from_ns, "to_ns", change->to_ns));
-    if (changes->count < SHOWN_CHANGES)
-        (void)snprintf(changes->lines[changes->count], sizeof changes->lines[0],
-                       "  %-14.40s %-12.40s -> %-12.40s %10.1f -> %.1f us  %.80s", change->op_type, change->from,
-                       change->to, change->from_ns * 1e-3, change->to_ns * 1e-3, change->node);
-    changes->count++;
+    if (!changes->all && table->row_count == SHOWN_CHANGES) {
+        changes->hidden++;
+        return;
+    }
+    table_row(table);
+    table_text(table, NODE, change->node);
+    table_text(table, OP, change->op_type);
+    table_text(table, FROM, change->from);
+    table_text(table, TO, change->to);
+    table_real(table, FROM_NS, change->from_ns, "%s", format_ns(change->from_ns, text));
+    table_real(table, TO_NS, change->to_ns, "%s", format_ns(change->to_ns, text));
 }
+
+enum { WHAT, LEFT_OUT, ALONE, RUN_MS, ASSIGNED_MS, ROUNDS, CHOSEN, NOTE, RUN_COLUMNS };
+static const table_column run_columns[RUN_COLUMNS] = {
+    [WHAT] = { "providers", NULL, TABLE_NAME },
+    [LEFT_OUT] = { NULL, "left_out", TABLE_NAME },
+    [ALONE] = { NULL, "alone", TABLE_NAME },
+    [RUN_MS] = { "a run", "run_ms", TABLE_NUMBER },
+    [ASSIGNED_MS] = { "as assigned", "assigned_ms", TABLE_NUMBER },
+    [ROUNDS] = { NULL, "rounds", TABLE_NUMBER },
+    [CHOSEN] = { NULL, "chosen", TABLE_NAME },
+    [NOTE] = { "", NULL, TABLE_TEXT },
+};
 
 static void note_run(void *user, const inlay_tune_run *run)
 {
     struct changes *changes = user;
-    const char *how = run->alone != NULL ? "with only" : "without";
-    const char *who = run->alone != NULL ? run->alone : run->left_out;
+    struct table *table = &changes->runs;
 
-    if (changes->runs != NULL)
-        (void)json_array_append_new(changes->runs, json_pack("{s:s, s:s?, s:f, s:f, s:i, s:b}", "left_out",
-                                                             run->left_out, "alone", run->alone, "run_ms",
-                                                             run->ns * 1e-6, "assigned_ms", run->assigned_ns * 1e-6,
-                                                             "rounds", (int)run->rounds, "chosen", (int)run->chosen));
-    if (changes->run_count < SHOWN_RUNS)
-        (void)snprintf(changes->run_lines[changes->run_count++], sizeof changes->run_lines[0],
-                       "  run %-9s %-24.60s %10.3f ms, %.3f ms as assigned%s", how, who, run->ns * 1e-6,
-                       run->assigned_ns * 1e-6,
-                       run->rounds < 3 && run->ns < run->assigned_ns ? " (too few runs to decide)" : "");
+    if (!changes->all && table->row_count == SHOWN_RUNS)
+        return;
+    table_row(table);
+    table_say(table, WHAT, "%s %s", run->alone != NULL ? "with only" : "without",
+              run->alone != NULL ? run->alone : run->left_out);
+    table_text(table, LEFT_OUT, run->left_out);
+    if (run->alone != NULL)
+        table_text(table, ALONE, run->alone);
+    else
+        table_null(table, ALONE);
+    table_real(table, RUN_MS, run->ns * 1e-6, "%.3f ms", run->ns * 1e-6);
+    table_real(table, ASSIGNED_MS, run->assigned_ns * 1e-6, "%.3f ms", run->assigned_ns * 1e-6);
+    table_whole(table, ROUNDS, run->rounds);
+    table_truth(table, CHOSEN, run->chosen, "");
+    if (run->rounds < 3 && run->ns < run->assigned_ns)
+        table_say(table, NOTE, "too few runs to decide");
     if (run->chosen)
         (void)snprintf(changes->verdict, sizeof changes->verdict,
                        "later sessions of this model leave out %.200s: a run takes %.3f ms without, %.3f ms with",
@@ -119,7 +145,7 @@ static void note_run(void *user, const inlay_tune_run *run)
 /* Prints which measurements were made, and which were left out. */
 static void print_timed(const tune_args *args, const inlay_tune_result *result, const struct changes *changes)
 {
-    const uint32_t runs = changes->run_count + (result->run_before_ns > 0 ? 2 : 0);
+    const uint32_t runs = changes->runs.row_count + (result->run_before_ns > 0 ? 2 : 0);
     const uint32_t rest = result->kernel_count - result->measured_count - result->known_count - result->failed_count;
 
     (void)printf("timed            %u of %u kernels, of %u offers, and %u assignment%s in whole runs, in %.1f s\n",
@@ -139,9 +165,7 @@ static int print_result(const tune_args *args, const cli_common *common, const i
 {
     const int code = cli_cancelled() ? CLI_CANCELLED : CLI_OK; /* after Ctrl-C, the results so far are printed */
 
-    if (common->json) {
-        json_t *list = changes->list, *runs = changes->runs;
-        changes->list = changes->runs = NULL;
+    if (common->json)
         return cli_print_json(
             common,
             json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:i, s:s, s:o, s:o}",
@@ -152,9 +176,8 @@ static int print_result(const tune_args *args, const cli_common *common, const i
                       result->after_ns * 1e-6, "seconds", result->seconds, "run_before_ms",
                       result->run_before_ns * 1e-6, "run_after_ms", result->run_after_ns * 1e-6, "dropped",
                       (int)result->dropped, "left_out", (int)result->left_out_count, "verdict", changes->verdict,
-                      "runs", runs, "changes", list),
+                      "runs", cells_json(&changes->runs), "changes", cells_json(&changes->list)),
             code);
-    }
     print_timed(args, result, changes);
     if (result->measured_count == 0 && result->known_count == 0) {
         (void)printf("expected         %10.3f ms; nothing was measured%s\n", result->before_ns * 1e-6,
@@ -169,14 +192,12 @@ static int print_result(const tune_args *args, const cli_common *common, const i
         (void)printf("measured run     %10.3f ms with the current assignment, %.3f ms with the best one%s\n",
                      result->run_before_ns * 1e-6, result->run_after_ns * 1e-6,
                      result->dropped ? ": the best one is not used" : "");
-    for (uint32_t i = 0; i < changes->run_count; i++)
-        (void)printf("%s\n", changes->run_lines[i]);
+    cells_print(&changes->runs);
     if (changes->verdict[0] != '\0')
         (void)printf("%s\n", changes->verdict);
-    for (uint32_t i = 0; i < changes->count && i < SHOWN_CHANGES; i++)
-        (void)printf("%s\n", changes->lines[i]);
-    if (changes->count > SHOWN_CHANGES)
-        (void)printf("  and %u more; --json lists all\n", changes->count - SHOWN_CHANGES);
+    cells_print(&changes->list);
+    if (changes->hidden > 0)
+        (void)printf("  and %u more; --json lists all\n", changes->hidden);
     return code;
 }
 
@@ -210,22 +231,24 @@ int cmd_tune(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, check_machine };
     tune_args args = { .how = { .struct_size = sizeof args.how } };
     inlay_tune_result result = { .struct_size = sizeof result };
-    static struct changes changes;
+    struct changes changes = {
+        .list = { .columns = change_columns, .column_count = CHANGE_COLUMNS, .indent = 2 },
+        .runs = { .columns = run_columns, .column_count = RUN_COLUMNS, .indent = 2 },
+    };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;
 
     cli_parse(&verb, true, argc, argv, &common, &args);
-    changes.list = common.json ? json_array() : NULL;
-    changes.runs = common.json ? json_array() : NULL;
+    changes.all = common.json;
     if (args.machine.wanted)
         code = tune_machine(&args.machine, &common);
     else
         code = tune(&args, &common, &result, &changes, &diag) == INLAY_OK
                    ? print_result(&args, &common, &result, &changes)
                    : cli_fail(&common, &diag);
-    json_decref(changes.list);
-    json_decref(changes.runs);
+    table_deinit(&changes.list);
+    table_deinit(&changes.runs);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);
     return code;

@@ -1,6 +1,6 @@
 /* Flags that all verbs share, and the conversion of flags, files and environment into options of the library. */
 #include "cli/cli.h"
-#include "cli/fit.h"
+#include "cli/screen.h"
 #include "cli/help.h"
 #include "cli/mistyped.h"
 #include "base/terminal.h"
@@ -204,7 +204,7 @@ static void write_line(const cli_common *common, const char *colour, const char 
         asprintf(&line, "%s%s:%s %s\n", coloured ? colour : "", common->verb, coloured ? "\033[0m" : "", text);
 
     if (bytes >= 0 && isatty(STDERR_FILENO))
-        fit_text(line, (size_t)bytes, terminal_columns(STDERR_FILENO), false, stderr);
+        screen_wrap(line, (size_t)bytes, terminal_columns(STDERR_FILENO), stderr);
     else
         (void)fprintf(stderr, "%s: %s\n", common->verb, text);
     if (bytes >= 0)
@@ -294,7 +294,7 @@ void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, c
     cli_progress_enable(!common->quiet);
     cli_catch_interrupt();
     if (!common->json && !cli_stdout_is_file())
-        fit_begin();
+        screen_begin();
 }
 
 void cli_common_deinit(cli_common *common)
@@ -405,7 +405,7 @@ int cli_fail(const cli_common *common, const inlay_diag *failure)
     if (diag->code == INLAY_OK) /* a failure never reports "ok" */
         copy.code = INLAY_INTERNAL;
     cli_progress_clear();
-    fit_flush();
+    screen_flush();
     write_line(common, RED, diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
     if (common->json)
         (void)cli_print_json(common, json_pack("{s:o}", "error", cli_diag_json(diag)), 0);

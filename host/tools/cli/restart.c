@@ -3,7 +3,7 @@
  * crashed. */
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/fit.h"
+#include "cli/screen.h"
 #include "plugin/crash.h"
 #include <signal.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void restart(void)
         return;
     (void)!write(STDERR_FILENO, line, sizeof line - 1);
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);
-    fit_restore();
+    screen_restore();
     output_return_stdout();
     (void)execve("/proc/self/exe", arguments, environment);
 }

@@ -1,4 +1,5 @@
 #include "cli/sources.h"
+#include "cli/cells.h"
 #include "config/options.h"
 #include "inlay/extensions.h"
 #include <stdlib.h>
@@ -45,13 +46,24 @@ static const inlay_kernel_source *source_at(const inlay_ext_sources *list, uint3
 
 static void print_sources(const char *provider_name, const inlay_ext_sources *list)
 {
-    (void)printf("%s\n  %-14s %-36s %-24s %s\n", provider_name, "kernel", "source", "instances", "runs");
+    enum { KERNEL, SOURCE, INSTANCES, RUNS, COLUMNS };
+    static const table_column columns[COLUMNS] = { { "kernel", NULL, TABLE_NAME },
+                                                   { "source", NULL, TABLE_NAME },
+                                                   { "instances", NULL, TABLE_NAME },
+                                                   { "runs", NULL, TABLE_NAME } };
+    struct table table = { .columns = columns, .column_count = COLUMNS, .indent = 2 };
+
     for (uint32_t i = 0; i < list->source_count; i++) {
         const inlay_kernel_source *source = source_at(list, i);
 
-        (void)printf("  %-14s %-36s %-24s %s\n", source->name, source->file, source->instances,
-                     source->chosen != NULL ? source->chosen : "none");
+        table_row(&table);
+        table_text(&table, KERNEL, source->name);
+        table_text(&table, SOURCE, source->file);
+        table_text(&table, INSTANCES, source->instances);
+        table_text(&table, RUNS, source->chosen != NULL ? source->chosen : "none");
     }
+    (void)printf("%s\n", provider_name);
+    cells_print(&table);
 }
 
 void cli_sources_text(plugin_set *set, const inlay_options *options)

@@ -1,5 +1,6 @@
 /* Results of --sweep: a table, JSON, CSV, an HTML page with curves. */
 #include "base/output.h"
+#include "cli/cells.h"
 #include "cli/sweep.h"
 #include "report/page.h"
 #include <stdlib.h>
@@ -21,33 +22,71 @@ static uint32_t count_equals(const struct sweep *sweep)
     return count;
 }
 
-static void print_table(const struct sweep *sweep)
+/* The columns are those of the axes, then these. */
+enum { SKIPPED, RATE, LOW, HIGH, INTERVAL, MEDIAN, P95, P99, RUNS, FITS, NOISY, JOULES, NOTE, RESULTS };
+static const table_column result_columns[RESULTS] = {
+    [SKIPPED] = { NULL, "skipped", TABLE_NAME },
+    [RATE] = { "items/s", "items_per_s", TABLE_NUMBER },
+    [LOW] = { NULL, "low", TABLE_NUMBER },
+    [HIGH] = { NULL, "high", TABLE_NUMBER },
+    [INTERVAL] = { "95 % of repeats in", NULL, TABLE_NUMBER },
+    [MEDIAN] = { "median ms", "median_ms", TABLE_NUMBER },
+    [P95] = { "p95 ms", "p95_ms", TABLE_NUMBER },
+    [P99] = { "p99 ms", "p99_ms", TABLE_NUMBER },
+    [RUNS] = { NULL, "runs", TABLE_NUMBER },
+    [FITS] = { NULL, "fits", TABLE_NAME },
+    [NOISY] = { NULL, "noisy", TABLE_NAME },
+    [JOULES] = { "J an item", "joules_per_item", TABLE_NUMBER },
+    [NOTE] = { "", NULL, TABLE_TEXT },
+};
+
+struct sweep_table {
+    table_column columns[SWEEP_AXES + RESULTS];
+    struct table cells;
+};
+
+static void add_point(struct table *table, const struct sweep *sweep, const sweep_point *point)
 {
-    const sweep_args *args = sweep->args;
+    const uint32_t first = sweep->args->axis_count;
+    const bool is_best = sweep->best != INLAY_NONE && point == &sweep->points[sweep->best];
 
-    for (uint32_t i = 0; i < args->axis_count; i++)
-        (void)printf("%10s", args->axes[i].name);
-    (void)printf("%12s  %-23s%10s%10s%10s%s\n", "items/s", "95 % of repeats in", "median ms", "p95 ms", "p99 ms",
-                 has_energy(sweep) ? "  J an item" : "");
-    for (uint32_t k = 0; k < sweep->count; k++) {
-        const sweep_point *point = &sweep->points[k];
-
-        for (uint32_t i = 0; i < args->axis_count; i++)
-            (void)printf("%10lld", (long long)point->at[i]);
-        if (point->skipped) {
-            (void)printf("%12s  skipped: a smaller batch already exceeds the latency limit\n", "-");
-            continue;
-        }
-        (void)printf("%12.5g  %10.5g .. %-9.5g%10.4g%10.4g%10.4g", point->rate, point->low, point->high,
-                     point->median_ms, point->p95_ms, point->p99_ms);
-        if (has_energy(sweep) && point->joules >= 0)
-            (void)printf("%11.4g", point->joules);
-        (void)printf("%s%s\n",
-                     k == sweep->best && count_equals(sweep) == 0 ? "  best"
-                     : point->fits                                ? ""
-                                                                  : "  too slow",
-                     point->noisy ? "  noisy" : "");
+    table_row(table);
+    for (uint32_t i = 0; i < first; i++)
+        table_whole(table, i, point->at[i]);
+    table_truth(table, first + SKIPPED, point->skipped, "");
+    if (point->skipped) {
+        table_say(table, first + RATE, "-");
+        table_say(table, first + NOTE, "skipped: a smaller batch already exceeds the latency limit");
+        return;
     }
+    table_real(table, first + RATE, point->rate, "%.5g", point->rate);
+    table_real(table, first + LOW, point->low, "%.5g", point->low);
+    table_real(table, first + HIGH, point->high, "%.5g", point->high);
+    table_say(table, first + INTERVAL, "%.5g .. %.5g", point->low, point->high);
+    table_real(table, first + MEDIAN, point->median_ms, "%.4g", point->median_ms);
+    table_real(table, first + P95, point->p95_ms, "%.4g", point->p95_ms);
+    table_real(table, first + P99, point->p99_ms, "%.4g", point->p99_ms);
+    table_whole(table, first + RUNS, (int64_t)point->runs);
+    table_truth(table, first + FITS, point->fits, "");
+    table_truth(table, first + NOISY, point->noisy, "");
+    if (point->joules >= 0)
+        table_real(table, first + JOULES, point->joules, "%.4g", point->joules);
+    if (!point->fits || (is_best && count_equals(sweep) == 0))
+        table_say(table, first + NOTE, "%s", point->fits ? "best" : "too slow");
+    if (point->noisy)
+        table_add(table, first + NOTE, "%snoisy", !point->fits || (is_best && count_equals(sweep) == 0) ? ", " : "");
+}
+
+static void fill_table(struct sweep_table *table, const struct sweep *sweep)
+{
+    const uint32_t axes = sweep->args->axis_count;
+
+    for (uint32_t i = 0; i < axes; i++)
+        table->columns[i] = (table_column){ sweep->args->axes[i].name, sweep->args->axes[i].name, TABLE_NUMBER };
+    memcpy(table->columns + axes, result_columns, sizeof result_columns);
+    table->cells = (struct table){ .columns = table->columns, .column_count = axes + RESULTS };
+    for (uint32_t k = 0; k < sweep->count; k++)
+        add_point(&table->cells, sweep, &sweep->points[k]);
 }
 
 static void print_best(const struct sweep *sweep)
@@ -68,33 +107,19 @@ static void print_best(const struct sweep *sweep)
                      count_equals(sweep), count_equals(sweep) == 1 ? "" : "s");
 }
 
-static json_t *point_json(const struct sweep *sweep, const sweep_point *point)
-{
-    json_t *json = json_object();
-
-    for (uint32_t i = 0; i < sweep->args->axis_count; i++)
-        (void)json_object_set_new(json, sweep->args->axes[i].name, json_integer(point->at[i]));
-    (void)json_object_set_new(json, "skipped", json_boolean(point->skipped));
-    if (point->skipped)
-        return json;
-    (void)json_object_update_new(
-        json, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:b, s:b}", "items_per_s", point->rate, "low", point->low,
-                        "high", point->high, "median_ms", point->median_ms, "p95_ms", point->p95_ms, "p99_ms",
-                        point->p99_ms, "runs", (json_int_t)point->runs, "fits", point->fits, "noisy", point->noisy));
-    if (point->joules >= 0)
-        (void)json_object_set_new(json, "joules_per_item", json_real(point->joules));
-    return json;
-}
-
 static json_t *make_json(const struct sweep *sweep)
 {
-    json_t *list = json_array(), *json;
+    struct sweep_table table;
+    json_t *list, *json;
+    const json_t *best;
 
-    for (uint32_t k = 0; k < sweep->count; k++)
-        (void)json_array_append_new(list, point_json(sweep, &sweep->points[k]));
-    json = json_pack("{s:s, s:o, s:o, s:i, s:b}", "model", sweep->args->model, "points", list, "best",
-                     sweep->best != INLAY_NONE ? point_json(sweep, &sweep->points[sweep->best]) : json_null(),
-                     "as_good", (int)count_equals(sweep), "noisy", sweep->noisy > 0);
+    fill_table(&table, sweep);
+    list = cells_json(&table.cells);
+    best = sweep->best != INLAY_NONE ? json_array_get(list, sweep->best) : NULL;
+    json = json_pack("{s:s, s:O, s:o, s:i, s:b}", "model", sweep->args->model, "points", list, "best",
+                     best != NULL ? json_deep_copy(best) : json_null(), "as_good", (int)count_equals(sweep), "noisy",
+                     sweep->noisy > 0);
+    json_decref(list);
     if (sweep->args->latency_ms > 0)
         (void)json_object_set_new(json, "latency_ms", json_real(sweep->args->latency_ms));
     if (has_energy(sweep))
@@ -236,6 +261,7 @@ static inlay_status write_html(const struct sweep *sweep, inlay_diag *diag)
 
 inlay_status sweep_report(const struct sweep *sweep, const cli_common *common, int *out_code, inlay_diag *diag)
 {
+    struct sweep_table table;
     inlay_status status = INLAY_OK;
 
     *out_code = sweep->best == INLAY_NONE ? CLI_FAILED : CLI_OK;
@@ -247,7 +273,8 @@ inlay_status sweep_report(const struct sweep *sweep, const cli_common *common, i
         *out_code = cli_print_json(common, make_json(sweep), *out_code);
         goto done;
     }
-    print_table(sweep);
+    fill_table(&table, sweep);
+    cells_print(&table.cells);
     print_best(sweep);
     if (has_energy(sweep) && sweep->args->energy->why[0] != '\0')
         (void)printf("energy: not available: %s\n", sweep->args->energy->why);
