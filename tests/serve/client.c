@@ -58,9 +58,10 @@ void serving_file(const struct serving *serving, const char *name, const char *t
 void serving_tokenizer(const struct serving *serving, const char *model, const char *special)
 {
     char text[8192], name[128];
-    size_t used = (size_t)snprintf(text, sizeof text,
-                                   "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_"
-                                   "space\":false},\"added_tokens\":[");
+    size_t used =
+        (size_t)snprintf(text, sizeof text,
+                         "{\"normalizer\":null,\"decoder\":{\"type\":\"ByteLevel\"},\"pre_tokenizer\":{\"type\":"
+                         "\"ByteLevel\",\"add_prefix_space\":false},\"added_tokens\":[");
 
     if (special != NULL)
         used += (size_t)snprintf(text + used, sizeof text - used,

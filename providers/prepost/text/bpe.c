@@ -60,8 +60,7 @@ bool model_add_merge(struct model *model, const char *left, size_t left_bytes, c
     if (!*out_known)
         return true;
     at = find_merge(model, (uint32_t)a, (uint32_t)b);
-    if (at->rank == UINT32_MAX)
-        *at = (struct merge){ (uint32_t)a, (uint32_t)b, (uint32_t)made, rank };
+    *at = (struct merge){ (uint32_t)a, (uint32_t)b, (uint32_t)made, rank }; /* of two equal merges the last counts */
     return true;
 }
 

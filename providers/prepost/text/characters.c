@@ -105,12 +105,30 @@ static size_t valid_at(const unsigned char *p, size_t left)
     return n;
 }
 
-void buf_append_valid(text_buf *buffer, const char *text, size_t bytes)
+/* The bytes at p, which are not valid, that one replacement character stands for: the longest beginning of a valid
+ * character, or one byte. */
+static size_t invalid_at(const unsigned char *p, size_t left)
+{
+    unsigned char whole[4] = { p[0], 0x80, 0x80, 0x80 };
+    size_t count = 1;
+
+    while (count < 3 && count < left && p[count] >> 6 == 2) {
+        /* U+0800, U+10000 and the surrogates restrict the second byte: try it within a whole character. */
+        whole[count] = p[count];
+        if (valid_at(whole, sizeof whole) <= count)
+            break;
+        count++;
+    }
+    return count;
+}
+
+static void append_mended(text_buf *buffer, const char *text, size_t bytes, bool each_byte)
 {
     size_t from = 0, at = 0;
 
     while (at < bytes) {
-        const size_t n = valid_at((const unsigned char *)text + at, bytes - at);
+        const unsigned char *p = (const unsigned char *)text + at;
+        const size_t n = valid_at(p, bytes - at);
 
         if (n > 0) {
             at += n;
@@ -118,9 +136,29 @@ void buf_append_valid(text_buf *buffer, const char *text, size_t bytes)
         }
         buf_append(buffer, text + from, at - from);
         buf_append_char(buffer, 0xfffd);
-        from = ++at;
+        from = at += each_byte ? 1 : invalid_at(p, bytes - at);
     }
     buf_append(buffer, text + from, at - from);
+}
+
+void buf_append_valid(text_buf *buffer, const char *text, size_t bytes)
+{
+    append_mended(buffer, text, bytes, true);
+}
+
+void buf_append_lossy(text_buf *buffer, const char *text, size_t bytes)
+{
+    append_mended(buffer, text, bytes, false);
+}
+
+bool is_valid_utf8(const char *text, size_t bytes)
+{
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = valid_at((const unsigned char *)text + at, bytes - at);
+        if (n == 0)
+            return false;
+    }
+    return true;
 }
 
 bool is_space(uint32_t c)

@@ -2,114 +2,6 @@
 #include "prepost/text/json_parts.h"
 #include "inlay/check.h"
 
-static int behaviour_of(const json_t *step)
-{
-    static const char *const names[] = {
-        "", "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"
-    };
-    const char *name = json_text(step, "behavior");
-
-    for (int i = DELIMITER_REMOVED; i <= DELIMITER_CONTIGUOUS; i++)
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    return DELIMITER_ISOLATED;
-}
-
-static inlay_status add_pretokenizer(const struct source *source, const struct pretokenizer *pretokenizer)
-{
-    INLAY_CHECK(source->tokenizer->pretokenizer_count <= MAX_STEPS);
-    if (source->tokenizer->pretokenizer_count == MAX_STEPS)
-        return fail_unsupported(source, "pre_tokenizer", "more than 16 steps");
-    source->tokenizer->pretokenizers[source->tokenizer->pretokenizer_count++] = *pretokenizer;
-    return INLAY_OK;
-}
-
-/* Split: at a text, or with one of the patterns that published files have. */
-static inlay_status read_split(const struct source *source, const json_t *step)
-{
-    const json_t *pattern = json_object_get(step, "pattern");
-    const char *text = json_string_value(json_object_get(pattern, "String"));
-    const char *regex = json_text(pattern, "Regex");
-    struct pretokenizer pretokenizer = { .kind = SPLIT_TEXT, .behaviour = behaviour_of(step) };
-
-    if (text != NULL) {
-        pretokenizer.pattern = copy_text(text, strlen(text));
-        return pretokenizer.pattern != NULL ? add_pretokenizer(source, &pretokenizer) : fail_no_memory(source);
-    }
-    if (strstr(regex, "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+") != NULL) {
-        pretokenizer.kind = SPLIT_CL100K;
-        pretokenizer.max_digits = strstr(regex, "\\p{N}{1,3}") != NULL ? 3 : 1;
-    } else if (strstr(regex, "?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)") != NULL) {
-        pretokenizer.kind = SPLIT_GPT2;
-    } else if (strstr(regex, "[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+") != NULL) {
-        pretokenizer.kind = SPLIT_CLIP;
-    } else if (strcmp(regex, "\\s+") == 0 && pretokenizer.behaviour == DELIMITER_REMOVED) {
-        pretokenizer.kind = SPLIT_WORDS;
-    } else {
-        return fail_unsupported(source, "pre_tokenizer Split with the pattern", regex);
-    }
-    return add_pretokenizer(source, &pretokenizer);
-}
-
-static inlay_status read_metaspace(const struct source *source, const json_t *step)
-{
-    const char *scheme = json_text(step, "prepend_scheme"), *mark = json_text(step, "replacement");
-    struct pretokenizer pretokenizer = { .kind = SPLIT_METASPACE, .split_at_mark = json_flag(step, "split", true) };
-
-    pretokenizer.prepend = scheme[0] == '\0'
-                               ? (json_flag(step, "add_prefix_space", true) ? PREPEND_ALWAYS : PREPEND_NEVER)
-                           : strcmp(scheme, "always") == 0 ? PREPEND_ALWAYS
-                           : strcmp(scheme, "first") == 0  ? PREPEND_FIRST
-                                                           : PREPEND_NEVER;
-    pretokenizer.pattern = copy_text(mark[0] != '\0' ? mark : "\xe2\x96\x81", mark[0] != '\0' ? strlen(mark) : 3);
-    return pretokenizer.pattern != NULL ? add_pretokenizer(source, &pretokenizer) : fail_no_memory(source);
-}
-
-static inlay_status read_pretokenizer(const struct source *source, const json_t *step)
-{
-    const char *type = json_text(step, "type");
-    size_t i;
-    json_t *item;
-    inlay_status status = INLAY_OK;
-
-    if (strcmp(type, "Sequence") == 0) {
-        json_array_foreach(json_object_get(step, "pretokenizers"), i, item) {
-            status = read_pretokenizer(source, item);
-            if (status != INLAY_OK)
-                return status;
-        }
-        return INLAY_OK;
-    }
-    if (strcmp(type, "ByteLevel") == 0) {
-        const bool prefix = json_flag(step, "add_prefix_space", false), regex = json_flag(step, "use_regex", true);
-
-        if (regex)
-            status = add_pretokenizer(source, &(struct pretokenizer){ .kind = SPLIT_GPT2, .prefix_space = prefix });
-        return status != INLAY_OK
-                   ? status
-                   : add_pretokenizer(source,
-                                      &(struct pretokenizer){ .kind = SPLIT_BYTES, .prefix_space = prefix && !regex });
-    }
-    if (strcmp(type, "Split") == 0)
-        return read_split(source, step);
-    if (strcmp(type, "Metaspace") == 0)
-        return read_metaspace(source, step);
-    if (strcmp(type, "Whitespace") == 0)
-        return add_pretokenizer(source, &(struct pretokenizer){ .kind = SPLIT_WHITESPACE });
-    if (strcmp(type, "WhitespaceSplit") == 0)
-        return add_pretokenizer(source, &(struct pretokenizer){ .kind = SPLIT_WORDS });
-    if (strcmp(type, "BertPreTokenizer") == 0)
-        return add_pretokenizer(source, &(struct pretokenizer){ .kind = SPLIT_BERT });
-    if (strcmp(type, "Punctuation") == 0)
-        return add_pretokenizer(source,
-                                &(struct pretokenizer){ .kind = SPLIT_PUNCTUATION, .behaviour = behaviour_of(step) });
-    if (strcmp(type, "Digits") == 0)
-        return add_pretokenizer(
-            source,
-            &(struct pretokenizer){ .kind = SPLIT_DIGITS, .max_digits = json_flag(step, "individual_digits", false) });
-    return fail_unsupported(source, "pre_tokenizer", type);
-}
-
 static inlay_status read_words(const struct source *source, const json_t *words)
 {
     const char *text;
@@ -188,6 +80,7 @@ static double unknown_score(const struct vocabulary *vocabulary)
 static inlay_status read_model(const struct source *source, const json_t *at)
 {
     struct model *model = &source->tokenizer->model;
+    static const char *const types[] = { "BPE", "WordPiece", "Unigram", "WordLevel" }; /* by MODEL_* */
     const char *type = json_text(at, "type"), *unknown = json_text(at, "unk_token");
     inlay_status status;
 
@@ -196,11 +89,12 @@ static inlay_status read_model(const struct source *source, const json_t *at)
         type = json_object_get(at, "merges") != NULL         ? "BPE"
                : json_is_array(json_object_get(at, "vocab")) ? "Unigram"
                                                              : "WordPiece";
-    model->kind = strcmp(type, "BPE") == 0         ? MODEL_BPE
-                  : strcmp(type, "WordPiece") == 0 ? MODEL_WORDPIECE
-                                                   : MODEL_UNIGRAM;
-    if (model->kind == MODEL_UNIGRAM && strcmp(type, "Unigram") != 0)
+    while (model->kind <= MODEL_WORDLEVEL && strcmp(type, types[model->kind]) != 0)
+        model->kind++;
+    if (model->kind > MODEL_WORDLEVEL)
         return fail_unsupported(source, "model", type);
+    if (json_number_value(json_object_get(at, "dropout")) > 0)
+        return fail_unsupported(source, "model with", "dropout"); /* its tokens are random */
     if (!set_text(&model->prefix, json_text(at, "continuing_subword_prefix")) ||
         !set_text(&model->suffix, json_text(at, "end_of_word_suffix")))
         return fail_no_memory(source);
@@ -223,9 +117,30 @@ done:
     return status;
 }
 
+/* Adds a token of the vocabulary; the text of a normalized one is what the normalizers make of it. */
+static inlay_status add_normalized(const struct source *source, const added_token *token)
+{
+    const text_tokenizer *tokenizer = source->tokenizer;
+    const struct token *named = &tokenizer->model.vocabulary.tokens[token->id];
+    added_token added = *token;
+    text_buf text = { 0 };
+    inlay_status status = INLAY_OK;
+
+    buf_append(&text, named->text, named->bytes);
+    if (token->normalized && !text.failed)
+        status = normalize_text(tokenizer, &text, source->diag);
+    added.text = text.data;
+    added.bytes = text.count;
+    if (status == INLAY_OK && (text.failed || !add_token(source->tokenizer, &added)))
+        status = fail_no_memory(source);
+    free(text.data);
+    return status;
+}
+
 static inlay_status read_added(const struct source *source, const json_t *list)
 {
     text_tokenizer *tokenizer = source->tokenizer;
+    inlay_status status;
     json_t *item;
     size_t i;
 
@@ -246,10 +161,9 @@ static inlay_status read_added(const struct source *source, const json_t *list)
             return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
                               "tokenizer.json: added_tokens[%llu] has no valid id", (unsigned long long)i);
         tokenizer->model.vocabulary.tokens[id].special |= special;
-        added.text = tokenizer->model.vocabulary.tokens[id].text;
-        added.bytes = tokenizer->model.vocabulary.tokens[id].bytes;
-        if (!add_token(tokenizer, &added))
-            return fail_no_memory(source);
+        status = add_normalized(source, &added);
+        if (status != INLAY_OK)
+            return status;
         if (strcmp(text, "[PAD]") == 0 || strcmp(text, "<pad>") == 0)
             tokenizer->pad_id = id;
     }
@@ -275,6 +189,8 @@ static inlay_status read_template(const struct source *source, const json_t *ste
     json_t *item;
     size_t i, k;
 
+    if (!json_is_array(json_object_get(step, "single")))
+        return fail_unsupported(source, "post_processor TemplateProcessing", "without a list 'single'");
     json_array_foreach(json_object_get(step, "single"), i, item) {
         const char *name = json_text(json_object_get(item, "SpecialToken"), "id");
         json_t *id;
@@ -283,6 +199,8 @@ static inlay_status read_template(const struct source *source, const json_t *ste
             behind = true;
             continue;
         }
+        if (!json_is_array(json_object_get(json_object_get(special, name), "ids")))
+            return fail_unsupported(source, "post_processor TemplateProcessing with the unknown token", name);
         json_array_foreach(json_object_get(json_object_get(special, name), "ids"), k, id) {
             const inlay_status status = put_around(source, behind, json_integer_value(id));
 
@@ -320,29 +238,6 @@ static inlay_status read_post(const struct source *source, const json_t *step)
                : put_around(source, true, json_integer_value(json_array_get(json_object_get(step, "sep"), 1)));
 }
 
-/* Reads how tokens are converted to text. In a sequence, the last step of a known type decides. */
-static void read_decoder(text_tokenizer *tokenizer, const json_t *step)
-{
-    const char *type = json_text(step, "type");
-    json_t *item;
-    size_t i;
-
-    if (strcmp(type, "ByteLevel") == 0) {
-        tokenizer->decoder = DECODE_BYTES;
-    } else if (strcmp(type, "WordPiece") == 0) {
-        tokenizer->decoder = DECODE_WORDPIECE;
-    } else if (strcmp(type, "Metaspace") == 0) {
-        tokenizer->decoder = DECODE_METASPACE;
-        tokenizer->strip_leading_space = json_flag(step, "add_prefix_space", true);
-    } else if (strcmp(type, "Replace") == 0) {
-        tokenizer->decoder = DECODE_METASPACE;
-    } else if (strcmp(type, "Strip") == 0) {
-        tokenizer->strip_leading_space = true;
-    }
-    json_array_foreach(json_object_get(step, "decoders"), i, item)
-        read_decoder(tokenizer, item);
-}
-
 inlay_status read_json(text_tokenizer *tokenizer, const char *file, size_t bytes, inlay_diag *diag)
 {
     const struct source source = { tokenizer, diag };
@@ -366,7 +261,13 @@ inlay_status read_json(text_tokenizer *tokenizer, const char *file, size_t bytes
     INLAY_TRY(read_model(&source, json_object_get(root, "model")));
     INLAY_TRY(read_added(&source, json_object_get(root, "added_tokens")));
     INLAY_TRY(read_post(&source, json_object_get(root, "post_processor")));
-    read_decoder(tokenizer, json_object_get(root, "decoder"));
+    step = json_object_get(root, "decoder");
+    tokenizer->spaced = !json_is_object(step);
+    if (json_is_object(step))
+        INLAY_TRY(read_decoder(&source, step));
+    step = json_object_get(json_object_get(root, "padding"), "pad_id");
+    if (json_is_integer(step))
+        tokenizer->pad_id = json_integer_value(step);
     if (tokenizer->model.vocabulary.count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.vocab is empty");
 done:
@@ -416,9 +317,9 @@ inlay_status read_bpe(text_tokenizer *tokenizer, const char *vocab, size_t vocab
     }
     INLAY_CHECK(tokenizer->pretokenizer_count == 0);
     tokenizer->model.unknown_id = text_find_token(tokenizer, "<|endoftext|>");
-    tokenizer->pretokenizers[tokenizer->pretokenizer_count++] = (struct pretokenizer){ .kind = SPLIT_GPT2 };
+    INLAY_TRY(add_word_splitter(tokenizer, diag));
     tokenizer->pretokenizers[tokenizer->pretokenizer_count++] = (struct pretokenizer){ .kind = SPLIT_BYTES };
-    tokenizer->decoder = DECODE_BYTES;
+    tokenizer->decoders[tokenizer->decoder_count++].kind = DECODE_BYTE_LEVEL;
 done:
     json_decref(root);
     return status;

@@ -41,33 +41,28 @@ static inlay_status read_charsmap(const struct source *source, struct normalizer
               : inlay_fail(source->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: precompiled_charsmap is damaged");
 }
 
-/* Replace: its pattern is a fixed text, or one of the regular expressions that published files have. */
-static inlay_status read_replace(const struct source *source, struct normalizer *normalizer, const json_t *step)
+inlay_status read_pattern(const struct source *source, const json_t *step, char **out_text, text_pattern **out_pattern)
 {
-    const json_t *pattern = json_object_get(step, "pattern");
-    const char *text = json_string_value(json_object_get(pattern, "String"));
-    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
-    const size_t bytes = regex != NULL ? strlen(regex) : 0;
+    const json_t *given = json_object_get(step, "pattern");
+    const char *text = json_string_value(json_object_get(given, "String"));
+    const char *regex = json_string_value(json_object_get(given, "Regex"));
 
-    normalizer->kind = NORMALIZE_REPLACE;
-    normalizer->min_run = 1;
+    if (text == NULL && regex == NULL)
+        return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
+                          "tokenizer.json: a step '%.40s' has no pattern 'String' or 'Regex'", json_text(step, "type"));
+    if (regex != NULL)
+        return pattern_open(regex, out_pattern, source->diag);
+    *out_text = copy_text(text, strlen(text));
+    return *out_text != NULL ? INLAY_OK : fail_no_memory(source);
+}
+
+inlay_status read_replace(const struct source *source, struct normalizer *normalizer, const json_t *step)
+{
+    inlay_status status = read_pattern(source, step, &normalizer->text, &normalizer->pattern);
+
+    normalizer->kind = normalizer->pattern != NULL ? NORMALIZE_PATTERN : NORMALIZE_REPLACE;
     normalizer->replacement = copy_text(json_text(step, "content"), strlen(json_text(step, "content")));
-    if (text != NULL) {
-        normalizer->pattern = copy_text(text, strlen(text));
-    } else if (bytes >= 5 && strcmp(regex + bytes - 4, "{2,}") == 0 && strcspn(regex, "\\[.*+?(|") == bytes) {
-        normalizer->kind = NORMALIZE_RUNS;
-        normalizer->min_run = 2;
-        normalizer->pattern = copy_text(regex, bytes - 4);
-    } else if (bytes == 3 && strcmp(regex, "\\s+") == 0) {
-        normalizer->kind = NORMALIZE_SPACES;
-        normalizer->pattern = copy_text("", 0);
-    } else if (bytes == 2 && regex[1] == '+' && strcspn(regex, "\\[.*?(|") == bytes) {
-        normalizer->kind = NORMALIZE_RUNS;
-        normalizer->pattern = copy_text(regex, 1);
-    } else {
-        return fail_unsupported(source, "normalizer Replace with the pattern", regex != NULL ? regex : "");
-    }
-    return normalizer->pattern != NULL && normalizer->replacement != NULL ? INLAY_OK : fail_no_memory(source);
+    return status == INLAY_OK && normalizer->replacement == NULL ? fail_no_memory(source) : status;
 }
 
 inlay_status read_normalizer_step(const struct source *source, const json_t *step)
@@ -120,8 +115,12 @@ inlay_status read_normalizer_step(const struct source *source, const json_t *ste
         *normalizer = (struct normalizer){ .kind = NORMALIZE_STRIP,
                                            .strip_left = json_flag(step, "strip_left", true),
                                            .strip_right = json_flag(step, "strip_right", true) };
+    } else if (strcmp(type, "Nmt") == 0) {
+        normalizer->kind = NORMALIZE_NMT;
+    } else if (strcmp(type, "ByteLevel") == 0) {
+        normalizer->kind = NORMALIZE_BYTES;
     } else if (strcmp(type, "Precompiled") == 0) {
-        normalizer->kind = NORMALIZE_CHARSMAP;
+        *normalizer = (struct normalizer){ .kind = NORMALIZE_CHARSMAP, .by_grapheme = true };
         return read_charsmap(source, normalizer, json_text(step, "precompiled_charsmap"));
     } else {
         tokenizer->normalizer_count--;

@@ -1,4 +1,4 @@
-/* json_parts.h - shared by json.c and json_normalizer.c, which read tokenizer.json. */
+/* json_parts.h - shared by the files that read tokenizer.json. */
 #ifndef JSON_PARTS_H
 #define JSON_PARTS_H
 #include "prepost/text/tokenizer_parts.h"
@@ -24,6 +24,19 @@ static inline bool json_flag(const json_t *object, const char *key, bool otherwi
     return json_is_boolean(value) ? json_is_true(value) : otherwise;
 }
 
+/* Where Metaspace puts a mark (PREPEND_*); -1: its prepend_scheme is unknown. */
+static inline int metaspace_prepend(const json_t *step)
+{
+    const char *scheme = json_text(step, "prepend_scheme");
+
+    if (scheme[0] == '\0')
+        return json_flag(step, "add_prefix_space", true) ? PREPEND_ALWAYS : PREPEND_NEVER;
+    return strcmp(scheme, "always") == 0  ? PREPEND_ALWAYS
+           : strcmp(scheme, "first") == 0 ? PREPEND_FIRST
+           : strcmp(scheme, "never") == 0 ? PREPEND_NEVER
+                                          : -1;
+}
+
 static inline inlay_status fail_unsupported(const struct source *source, const char *what, const char *which)
 {
     return inlay_fail(source->diag, INLAY_UNSUPPORTED, "tokenizer.json: %s '%.100s' is not supported", what, which);
@@ -36,4 +49,12 @@ static inline inlay_status fail_no_memory(const struct source *source)
 
 /* json_normalizer.c: reads a normalizer, or each normalizer of a sequence. */
 inlay_status read_normalizer_step(const struct source *source, const json_t *step);
+/* Reads a step Replace, which is a normalizer or a decoder. */
+inlay_status read_replace(const struct source *source, struct normalizer *normalizer, const json_t *step);
+/* Reads the member "pattern": {"String": *out_text} or {"Regex": *out_pattern}, which the caller frees. */
+inlay_status read_pattern(const struct source *source, const json_t *step, char **out_text, text_pattern **out_pattern);
+/* json_splitter.c: reads a pre-tokenizer, or each pre-tokenizer of a sequence. */
+inlay_status read_pretokenizer(const struct source *source, const json_t *step);
+/* json_decoder.c: reads a decoder, or each decoder of a sequence. */
+inlay_status read_decoder(const struct source *source, const json_t *step);
 #endif

@@ -1,4 +1,4 @@
-/* model.c - functions shared by the tokenization models, and WordPiece. */
+/* model.c - functions shared by the tokenization models, WordPiece and WordLevel. */
 #include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 #include <stdio.h>
@@ -103,4 +103,13 @@ bool wordpiece_encode(const struct model *model, const char *text, size_t bytes,
         ok = model->unknown_id < 0 || ids_push(out, model->unknown_id);
     }
     return ok;
+}
+
+bool wordlevel_encode(const struct model *model, const char *text, size_t bytes, text_ids *out)
+{
+    const int64_t id = vocabulary_find(&model->vocabulary, text, bytes);
+
+    if (id >= 0)
+        return ids_push(out, id);
+    return model->unknown_id < 0 || ids_push(out, model->unknown_id);
 }

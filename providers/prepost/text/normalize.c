@@ -2,6 +2,7 @@
 #include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 #include <unicase.h>
+#include <unigbrk.h>
 #include <uninorm.h>
 
 static const char no_memory[] = "no memory to normalize the text";
@@ -23,20 +24,20 @@ static const char *append_form(int form, const char *text, size_t bytes, text_bu
     return NULL;
 }
 
-/* Lower-cases the whole text at once, because a final sigma has another lower-case letter than other sigmas. */
-static const char *append_lower(const char *text, size_t bytes, text_buf *out)
+/* Lower-cases each character by itself: a final sigma becomes the same letter as other sigmas. U+0130 is the only
+ * character with two in lower case. */
+static void append_lower(const char *text, size_t bytes, text_buf *out)
 {
-    size_t count = 0;
-    uint8_t *made;
+    size_t size;
 
-    if (bytes == 0)
-        return NULL;
-    made = u8_tolower((const uint8_t *)text, bytes, "", NULL, NULL, &count);
-    if (made == NULL)
-        return no_memory;
-    buf_append(out, (const char *)made, count);
-    free(made);
-    return NULL;
+    for (size_t at = 0; at < bytes; at += size) {
+        const uint32_t c = char_at(text + at, &size);
+
+        if (c == 0x130)
+            buf_append(out, "i\xcc\x87", 3);
+        else
+            buf_append_char(out, uc_tolower(c));
+    }
 }
 
 static bool is_chinese(uint32_t c)
@@ -56,11 +57,9 @@ static void append_clean(const struct normalizer *normalizer, const char *text, 
         uint32_t c = char_at(text + at, &size);
 
         if (normalizer->clean) {
-            const bool space = is_space(c);
-
-            if (c == 0 || c == 0xfffd || (!space && is_other(c)))
+            if (c == 0 || c == 0xfffd || (c != '\t' && c != '\n' && c != '\r' && is_other(c)))
                 continue;
-            c = space ? ' ' : c;
+            c = is_space(c) ? ' ' : c;
         }
         if (normalizer->split_chinese && is_chinese(c)) {
             buf_append_char(out, ' ');
@@ -73,69 +72,89 @@ static void append_clean(const struct normalizer *normalizer, const char *text, 
 
 static const char *append_bert(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
 {
-    text_buf clean = { 0 }, lower = { 0 }, open = { 0 };
+    text_buf clean = { 0 }, open = { 0 }, plain = { 0 };
     const text_buf *last = &clean;
     const char *why = NULL;
     size_t size;
 
     append_clean(normalizer, text, bytes, &clean);
-    if (normalizer->lower) {
-        why = append_lower(clean.data, clean.count, &lower);
-        last = &lower;
+    if (normalizer->strip_accents && !clean.failed) {
+        why = append_form(FORM_NFD, clean.data, clean.count, &open);
+        for (size_t at = 0; why == NULL && at < open.count; at += size)
+            if (!is_mark(char_at(open.data + at, &size), true))
+                buf_append(&plain, open.data + at, size);
+        last = &plain;
     }
-    if (why == NULL && normalizer->strip_accents) {
-        why = append_form(FORM_NFD, last->data, last->count, &open);
-        last = &open;
-    }
-    for (size_t at = 0; why == NULL && at < last->count; at += size) {
-        const uint32_t c = char_at(last->data + at, &size);
-
-        if (!normalizer->strip_accents || !is_mark(c, true))
-            buf_append_char(out, c);
-    }
-    out->failed |= clean.failed || lower.failed || open.failed;
+    if (normalizer->lower)
+        append_lower(last->data, last->count, out);
+    else
+        buf_append(out, last->data, last->count);
+    out->failed |= clean.failed || open.failed || plain.failed;
     free(clean.data);
-    free(lower.data);
     free(open.data);
+    free(plain.data);
     return why;
 }
 
 static void append_replaced(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
 {
-    const size_t from = strlen(normalizer->pattern);
-    size_t at = 0;
+    const size_t count = strlen(normalizer->text);
 
-    INLAY_CHECK(normalizer->replacement != NULL && (normalizer->kind == NORMALIZE_RUNS || normalizer->min_run <= 1));
-    while (at < bytes) {
-        size_t count = 0;
-
-        while (from > 0 && at + (count + 1) * from <= bytes &&
-               memcmp(text + at + count * from, normalizer->pattern, from) == 0 &&
-               (normalizer->kind == NORMALIZE_RUNS || count == 0))
-            count++;
-        if (count > 0 && count >= normalizer->min_run) {
+    INLAY_CHECK(normalizer->replacement != NULL);
+    for (size_t at = 0; at < bytes;) {
+        if (count > 0 && count <= bytes - at && memcmp(text + at, normalizer->text, count) == 0) {
             buf_append(out, normalizer->replacement, strlen(normalizer->replacement));
-            at += count * from;
+            at += count;
         } else {
-            buf_append(out, text + at, count > 0 ? count * from : 1);
-            at += count > 0 ? count * from : 1;
+            buf_append(out, text + at++, 1);
         }
     }
 }
 
-static void append_joined_spaces(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
+/* An empty match behind another match is none. */
+static inlay_status append_substituted(const struct normalizer *normalizer, const char *text, size_t bytes,
+                                       text_buf *out, inlay_diag *diag)
 {
-    bool inside = false;
+    size_t at = 0, done = 0, after = SIZE_MAX, begin, end, size;
+    inlay_status status = INLAY_OK;
+    void *scratch = NULL;
+    bool found = true;
+
+    while (at <= bytes) {
+        INLAY_TRY(pattern_find(normalizer->pattern, &scratch, text, bytes, at, &found, &begin, &end, diag));
+        if (!found)
+            break;
+        at = end;
+        if (begin == end && end == after) {
+            (void)char_at(text + at, &size);
+            at += at < bytes ? size : 1;
+            continue;
+        }
+        buf_append(out, text + done, begin - done);
+        buf_append(out, normalizer->replacement, strlen(normalizer->replacement));
+        done = after = end;
+    }
+    buf_append(out, text + done, bytes - done);
+done:
+    pattern_free_scratch(normalizer->pattern, scratch);
+    return status;
+}
+
+/* NMT's normalization in SentencePiece: drops control characters, and other characters become spaces. */
+static void append_nmt(const char *text, size_t bytes, text_buf *out)
+{
     size_t size;
 
     for (size_t at = 0; at < bytes; at += size) {
-        const bool space = is_space(char_at(text + at, &size));
+        const uint32_t c = char_at(text + at, &size);
 
-        if (!space)
+        if ((c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f)
+            continue;
+        if (c == '\t' || c == '\n' || c == '\f' || c == '\r' || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
+            c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd)
+            buf_append(out, " ", 1);
+        else
             buf_append(out, text + at, size);
-        else if (!inside)
-            buf_append(out, normalizer->replacement, strlen(normalizer->replacement));
-        inside = space;
     }
 }
 
@@ -183,8 +202,9 @@ static uint32_t unit_at(const struct normalizer *normalizer, size_t at)
     return unit;
 }
 
-/* The bytes of the longest match at the start of the text, or 0; *value is the offset of its replacement. */
-static size_t match(const struct normalizer *normalizer, const char *text, size_t bytes, uint32_t *value)
+/* The bytes of the longest match at the start of the text, or of the shortest, or 0; *value is the offset of its
+ * replacement. */
+static size_t match(const struct normalizer *normalizer, const char *text, size_t bytes, bool shortest, uint32_t *value)
 {
     size_t found = 0;
     uint64_t at = 0;
@@ -207,28 +227,66 @@ static size_t match(const struct normalizer *normalizer, const char *text, size_
             (i + 1 == bytes || ((unsigned char)text[i + 1] & 0xc0) != 0x80)) {
             *value = unit_at(normalizer, at) & 0x7fffffff;
             found = i + 1;
+            if (shortest)
+                break;
         }
     }
     return found;
 }
 
-static const char *append_mapped(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
+/* Appends the replacement of a match; false if its offset is damaged. */
+static bool append_replacement(const struct normalizer *normalizer, uint32_t value, text_buf *out)
 {
     const char *texts = (const char *)normalizer->charsmap + normalizer->trie_units * 4;
     const size_t room = normalizer->charsmap_bytes - normalizer->trie_units * 4;
+
+    INLAY_CHECK(normalizer->trie_units * 4 <= normalizer->charsmap_bytes);
+    if (value >= room)
+        return false;
+    buf_append_valid(out, texts + value, strnlen(texts + value, room - value));
+    return true;
+}
+
+static void append_mapped(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
+{
     uint32_t value = 0;
     size_t size;
 
-    INLAY_CHECK(normalizer->trie_units * 4 <= normalizer->charsmap_bytes);
     for (size_t at = 0; at < bytes; at += size) {
-        size = match(normalizer, text + at, bytes - at, &value);
-        if (size > 0 && value < room) {
-            buf_append_valid(out, texts + value, strnlen(texts + value, room - value));
+        size = match(normalizer, text + at, bytes - at, false, &value);
+        if (size > 0 && append_replacement(normalizer, value, out))
             continue;
-        }
         (void)char_at(text + at, &size);
         buf_append(out, text + at, size);
     }
+}
+
+/* A cluster below 6 bytes is replaced as a whole if the map has a beginning of it; otherwise its characters are looked
+ * up one by one. */
+static const char *append_mapped_clusters(const struct normalizer *normalizer, const char *text, size_t bytes,
+                                          text_buf *out)
+{
+    enum { CLUSTER_BYTES = 6 };
+    char *starts = malloc(bytes + 1);
+    uint32_t value = 0;
+    size_t size, end;
+
+    if (starts == NULL)
+        return no_memory;
+    u8_grapheme_breaks((const uint8_t *)text, bytes, starts);
+    for (size_t from = 0; from < bytes; from = end) {
+        for (end = from + 1; end < bytes && starts[end] == 0;)
+            end++;
+        if (end - from < CLUSTER_BYTES && match(normalizer, text + from, end - from, true, &value) > 0 &&
+            append_replacement(normalizer, value, out))
+            continue;
+        for (size_t at = from; at < end; at += size) {
+            (void)char_at(text + at, &size);
+            if (match(normalizer, text + at, size, true, &value) == 0 || !append_replacement(normalizer, value, out))
+                buf_append(out, text + at, size);
+        }
+    }
+    free(starts);
     return NULL;
 }
 
@@ -251,9 +309,11 @@ bool normalizer_set_charsmap(struct normalizer *normalizer, const uint8_t *bytes
     return true;
 }
 
-const char *normalizer_apply(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
+inlay_status normalizer_apply(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out,
+                              inlay_diag *diag)
 {
     const char *why = NULL;
+    inlay_status status = INLAY_OK;
     size_t size;
 
     switch (normalizer->kind) {
@@ -261,7 +321,7 @@ const char *normalizer_apply(const struct normalizer *normalizer, const char *te
         why = append_form(normalizer->form, text, bytes, out);
         break;
     case NORMALIZE_LOWER:
-        why = append_lower(text, bytes, out);
+        append_lower(text, bytes, out);
         break;
     case NORMALIZE_STRIP_ACCENTS:
         for (size_t at = 0; at < bytes; at += size)
@@ -272,8 +332,11 @@ const char *normalizer_apply(const struct normalizer *normalizer, const char *te
         why = append_bert(normalizer, text, bytes, out);
         break;
     case NORMALIZE_REPLACE:
-    case NORMALIZE_RUNS:
         append_replaced(normalizer, text, bytes, out);
+        break;
+    case NORMALIZE_PATTERN:
+        if (bytes > 0)
+            status = append_substituted(normalizer, text, bytes, out, diag);
         break;
     case NORMALIZE_PREPEND:
         if (bytes > 0)
@@ -283,22 +346,32 @@ const char *normalizer_apply(const struct normalizer *normalizer, const char *te
     case NORMALIZE_STRIP:
         append_stripped(normalizer->strip_left, normalizer->strip_right, text, bytes, out);
         break;
-    case NORMALIZE_SPACES:
-        append_joined_spaces(normalizer, text, bytes, out);
+    case NORMALIZE_NMT:
+        append_nmt(text, bytes, out);
+        break;
+    case NORMALIZE_BYTES:
+        for (size_t at = 0; at < bytes; at++)
+            buf_append_char(out, char_of_byte((unsigned char)text[at]));
         break;
     case NORMALIZE_SQUEEZE:
         append_squeezed(text, bytes, out);
         break;
     default:
         INLAY_CHECK(normalizer->kind == NORMALIZE_CHARSMAP);
-        why = append_mapped(normalizer, text, bytes, out);
+        if (normalizer->by_grapheme)
+            why = append_mapped_clusters(normalizer, text, bytes, out);
+        else
+            append_mapped(normalizer, text, bytes, out);
     }
-    return why != NULL ? why : out->failed ? no_memory : NULL;
+    if (status == INLAY_OK && (why != NULL || out->failed))
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, no_memory);
+    return status;
 }
 
 void normalizer_free(struct normalizer *normalizer)
 {
-    free(normalizer->pattern);
+    free(normalizer->text);
+    pattern_close(normalizer->pattern);
     free(normalizer->replacement);
     free(normalizer->charsmap);
 }

@@ -95,8 +95,7 @@ static inlay_status read_piece(text_tokenizer *tokenizer, const struct field *pi
     if (type == TYPE_UNKNOWN)
         tokenizer->model.unknown_id = id;
     if (type == TYPE_USER &&
-        !add_token(tokenizer,
-                   &(added_token){ .text = token->text, .bytes = token->bytes, .id = id, .normalized = true }))
+        !add_token(tokenizer, &(added_token){ .text = (char *)text, .bytes = bytes, .id = id, .normalized = true }))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
     if (type == TYPE_NORMAL && (double)(score - 10) < tokenizer->model.unknown_score)
         tokenizer->model.unknown_score = (double)(score - 10);
@@ -147,19 +146,31 @@ static bool read_normalizer_spec(text_tokenizer *tokenizer, const struct field *
         tokenizer->normalizers[tokenizer->normalizer_count++] =
             (struct normalizer){ .kind = NORMALIZE_PREPEND, .replacement = copy_text(" ", 1) };
     if (escape)
-        tokenizer->normalizers[tokenizer->normalizer_count++] =
-            (struct normalizer){ .kind = NORMALIZE_REPLACE,
-                                 .min_run = 1,
-                                 .pattern = copy_text(" ", 1),
-                                 .replacement = copy_text("\xe2\x96\x81", 3) };
+        tokenizer->normalizers[tokenizer->normalizer_count++] = (struct normalizer){
+            .kind = NORMALIZE_REPLACE, .text = copy_text(" ", 1), .replacement = copy_text("\xe2\x96\x81", 3)
+        };
     for (size_t i = 0; i < tokenizer->normalizer_count; i++) {
         const struct normalizer *step = &tokenizer->normalizers[i];
 
-        if ((step->kind == NORMALIZE_REPLACE && step->pattern == NULL) ||
+        if ((step->kind == NORMALIZE_REPLACE && step->text == NULL) ||
             ((step->kind == NORMALIZE_REPLACE || step->kind == NORMALIZE_PREPEND) && step->replacement == NULL))
             return false; /* no memory */
     }
     return !bad;
+}
+
+/* U+2581 becomes a space, byte tokens their bytes; a space at the start is dropped. */
+static bool add_decoders(text_tokenizer *tokenizer)
+{
+    struct decode_step *steps = tokenizer->decoders;
+
+    INLAY_CHECK(tokenizer->decoder_count == 0);
+    tokenizer->decoder_count = 4;
+    steps[0] = (struct decode_step){ .kind = DECODE_METASPACE, .text = copy_text("\xe2\x96\x81", 3) };
+    steps[1] = (struct decode_step){ .kind = DECODE_BYTE_FALLBACK };
+    steps[2] = (struct decode_step){ .kind = DECODE_FUSE };
+    steps[3] = (struct decode_step){ .kind = DECODE_STRIP, .text = copy_text(" ", 1), .start = 1 };
+    return steps[0].text != NULL && steps[3].text != NULL;
 }
 
 inlay_status read_spm(text_tokenizer *tokenizer, const char *file, size_t bytes, inlay_diag *diag)
@@ -195,7 +206,6 @@ inlay_status read_spm(text_tokenizer *tokenizer, const char *file, size_t bytes,
     tokenizer->model.fuse_unknown = true;
     tokenizer->model.single_precision = true;
     model_find_byte_tokens(&tokenizer->model);
-    tokenizer->decoder = DECODE_METASPACE;
-    tokenizer->strip_leading_space = true;
-    return INLAY_OK;
+    return add_decoders(tokenizer) ? INLAY_OK
+                                   : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the SentencePiece model");
 }

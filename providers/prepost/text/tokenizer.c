@@ -7,11 +7,17 @@ bool add_token(text_tokenizer *tokenizer, const added_token *added)
 {
     added_token *more = realloc(tokenizer->added, (tokenizer->added_count + 1) * sizeof *more);
 
-    INLAY_CHECK(added->text != NULL && added->id >= 0 && (size_t)added->id < tokenizer->model.vocabulary.count);
+    INLAY_CHECK(added->id >= 0 && (size_t)added->id < tokenizer->model.vocabulary.count);
     if (more == NULL)
         return false;
     tokenizer->added = more;
-    more[tokenizer->added_count++] = *added;
+    more[tokenizer->added_count] = *added;
+    more[tokenizer->added_count].text = copy_text(added->text != NULL ? added->text : "", added->bytes);
+    if (more[tokenizer->added_count].text == NULL)
+        return false;
+    tokenizer->added_count++;
+    if (added->bytes > 0)
+        tokenizer->begins_added[added->normalized][(unsigned char)added->text[0]] = true;
     return true;
 }
 
@@ -58,12 +64,13 @@ static bool at_character(const char *text, size_t bytes, size_t at)
 static const added_token *added_at(const text_tokenizer *tokenizer, bool normalized, const char *text, size_t bytes,
                                    size_t at)
 {
+    if (!tokenizer->begins_added[normalized][(unsigned char)text[at]])
+        return NULL;
     for (size_t i = 0; i < tokenizer->added_count; i++) {
         const added_token *added = &tokenizer->added[i];
 
         if (added->normalized == normalized && added->bytes > 0 && added->bytes <= bytes - at &&
-            memcmp(text + at, added->text, added->bytes) == 0 && at_character(text, bytes, at + added->bytes) &&
-            !(added->single_word && within_word(text, bytes, at, added->bytes)))
+            memcmp(text + at, added->text, added->bytes) == 0 && at_character(text, bytes, at + added->bytes))
             return added;
     }
     return NULL;
@@ -72,19 +79,25 @@ static const added_token *added_at(const text_tokenizer *tokenizer, bool normali
 struct encoder {
     const text_tokenizer *tokenizer;
     text_ids *out;
-    const char *why; /* the error message, NULL without an error */
+    inlay_diag *diag;
+    inlay_status status;
 };
+
+static bool out_of_memory(struct encoder *encoder)
+{
+    encoder->status = inlay_fail(encoder->diag, INLAY_OUT_OF_MEMORY, "no memory for the tokens");
+    return false;
+}
 
 static bool encode_word(struct encoder *encoder, const char *text, size_t bytes)
 {
     const struct model *model = &encoder->tokenizer->model;
     const bool ok = model->kind == MODEL_BPE         ? bpe_encode(model, text, bytes, encoder->out)
                     : model->kind == MODEL_WORDPIECE ? wordpiece_encode(model, text, bytes, encoder->out)
+                    : model->kind == MODEL_WORDLEVEL ? wordlevel_encode(model, text, bytes, encoder->out)
                                                      : unigram_encode(model, text, bytes, encoder->out);
 
-    if (!ok)
-        encoder->why = "no memory for the tokens";
-    return ok;
+    return ok || out_of_memory(encoder);
 }
 
 /* Encodes a normalized text without added tokens: splits it into words, and these into tokens. */
@@ -95,16 +108,15 @@ static bool encode_plain(struct encoder *encoder, const char *text, size_t bytes
 
     buf_append(&now.text, text, bytes);
     spans_add(&now, 0, bytes);
-    for (size_t i = 0; i < encoder->tokenizer->pretokenizer_count && !now.text.failed; i++) {
+    if (now.text.failed)
+        ok = out_of_memory(encoder);
+    for (size_t i = 0; ok && i < encoder->tokenizer->pretokenizer_count; i++) {
         text_spans next = { 0 };
 
-        pretokenize(&encoder->tokenizer->pretokenizers[i], &now, &next, first);
+        encoder->status = pretokenize(&encoder->tokenizer->pretokenizers[i], &now, &next, first, encoder->diag);
+        ok = encoder->status == INLAY_OK;
         spans_free(&now);
         now = next;
-    }
-    if (now.text.failed) {
-        encoder->why = "no memory for the words";
-        ok = false;
     }
     for (size_t i = 0; ok && i < now.count; i++)
         ok = encode_word(encoder, now.text.data + now.list[i].at, now.list[i].count);
@@ -130,11 +142,16 @@ static bool split_at_added(struct encoder *encoder, bool normalized, const char 
             at += size;
             continue;
         }
+        if (added->single_word && within_word(text, bytes, at, added->bytes)) {
+            at += added->bytes;
+            continue;
+        }
         while (added->lstrip && end > from && is_space(char_at(text + char_before(text, from, end), &size)))
             end = char_before(text, from, end);
         INLAY_CHECK(from <= end && end <= at && at + added->bytes <= bytes);
-        ok = (end == from || fn(encoder, text + from, end - from, first && from == 0)) &&
-             ids_push(encoder->out, added->id);
+        ok = end == from || fn(encoder, text + from, end - from, first && from == 0);
+        if (ok && !ids_push(encoder->out, added->id))
+            ok = out_of_memory(encoder);
         at += added->bytes;
         while (added->rstrip && at < bytes && is_space(char_at(text + at, &size)))
             at += size;
@@ -143,154 +160,149 @@ static bool split_at_added(struct encoder *encoder, bool normalized, const char 
     return ok && (from == bytes || fn(encoder, text + from, bytes - from, first && from == 0));
 }
 
+inlay_status normalize_text(const text_tokenizer *tokenizer, text_buf *text, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (size_t i = 0; i < tokenizer->normalizer_count && status == INLAY_OK; i++) {
+        text_buf next = { 0 };
+
+        status = normalizer_apply(&tokenizer->normalizers[i], text->data, text->count, &next, diag);
+        free(text->data);
+        *text = next;
+    }
+    return status;
+}
+
 static bool encode_normalized(struct encoder *encoder, const char *text, size_t bytes, bool first)
 {
     text_buf now = { 0 };
     bool ok;
 
     buf_append(&now, text, bytes);
-    for (size_t i = 0; i < encoder->tokenizer->normalizer_count && encoder->why == NULL && !now.failed; i++) {
-        text_buf next = { 0 };
-
-        encoder->why = normalizer_apply(&encoder->tokenizer->normalizers[i], now.data, now.count, &next);
-        free(now.data);
-        now = next;
-    }
-    if (now.failed && encoder->why == NULL)
-        encoder->why = "no memory to normalize the text";
-    ok = encoder->why == NULL && split_at_added(encoder, true, now.data, now.count, first, encode_plain);
+    if (now.failed)
+        return out_of_memory(encoder);
+    encoder->status = normalize_text(encoder->tokenizer, &now, encoder->diag);
+    ok = encoder->status == INLAY_OK && split_at_added(encoder, true, now.data, now.count, first, encode_plain);
     free(now.data);
     return ok;
+}
+
+static bool push_all(struct encoder *encoder, const int64_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!ids_push(encoder->out, ids[i]))
+            return out_of_memory(encoder);
+    return true;
 }
 
 inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size_t bytes, bool special, text_ids *out,
                          inlay_diag *diag)
 {
-    struct encoder encoder = { .tokenizer = tokenizer, .out = out };
+    struct encoder encoder = { .tokenizer = tokenizer, .out = out, .diag = diag, .status = INLAY_OK };
     text_buf clean = { 0 };
-    bool ok = true;
 
     INLAY_CHECK(tokenizer->prefix_count <= MAX_AFFIX && tokenizer->suffix_count <= MAX_AFFIX);
     buf_append_valid(&clean, text, bytes);
-    for (size_t i = 0; special && ok && i < tokenizer->prefix_count; i++)
-        ok = ids_push(out, tokenizer->prefix_ids[i]);
-    ok = ok && !clean.failed && split_at_added(&encoder, false, clean.data, clean.count, true, encode_normalized);
-    for (size_t i = 0; special && ok && i < tokenizer->suffix_count; i++)
-        ok = ids_push(out, tokenizer->suffix_ids[i]);
+    if (clean.failed)
+        (void)out_of_memory(&encoder);
+    else
+        (void)((!special || push_all(&encoder, tokenizer->prefix_ids, tokenizer->prefix_count)) &&
+               split_at_added(&encoder, false, clean.data, clean.count, true, encode_normalized) &&
+               (!special || push_all(&encoder, tokenizer->suffix_ids, tokenizer->suffix_count)));
     free(clean.data);
-    return ok ? INLAY_OK
-              : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s",
-                           encoder.why != NULL ? encoder.why : "no memory for the tokens");
+    return encoder.status;
 }
 
-/* The byte of a token such as "<0x0A>" of a vocabulary with byte fallback; -1 if the token is another one. */
-static int byte_token(const struct model *model, int64_t id)
+/* The token of an id; NULL: there is none. *special: it is not text. Byte tokens of a SentencePiece model are text. */
+static const struct token *token_of(const text_tokenizer *tokenizer, int64_t id, bool *special)
 {
-    for (int byte = 0; model->byte_fallback && byte < 256; byte++)
-        if (model->byte_ids[byte] == id)
-            return byte;
-    return -1;
+    const struct vocabulary *vocabulary = &tokenizer->model.vocabulary;
+    const struct token *token = id >= 0 && (size_t)id < vocabulary->count ? &vocabulary->tokens[id] : NULL;
+
+    *special = false;
+    if (token == NULL || !token->present)
+        return NULL;
+    *special = token->special && !(tokenizer->model.byte_fallback && byte_of_token(token->text, token->bytes) >= 0);
+    return token;
 }
 
-static void append_bytes(const struct token *token, text_buf *out)
+/* Applies all decoders to the list. inner: as for decode_step_apply(). */
+static inlay_status decode(const text_tokenizer *tokenizer, bool inner, text_list *list, inlay_diag *diag)
 {
-    size_t size;
+    bool joined = false;
+    inlay_status status = INLAY_OK;
 
-    for (size_t at = 0; at < token->bytes; at += size) {
-        const uint32_t c = char_at(token->text + at, &size);
-        const int byte = byte_of_char(c);
-        const char raw = (char)byte;
+    for (size_t i = 0; i < tokenizer->decoder_count && status == INLAY_OK; i++) {
+        const struct decode_step *step = &tokenizer->decoders[i];
+        text_list next = { 0 };
 
-        if (byte >= 0)
-            buf_append(out, &raw, 1);
-        else
-            buf_append_char(out, c);
+        joined |= step->kind == DECODE_FUSE || step->kind == DECODE_BYTE_LEVEL;
+        if (inner && joined && step->kind == DECODE_STRIP) /* the ends of the whole text */
+            continue;
+        status = decode_step_apply(step, inner, list, &next, diag);
+        text_list_free(list);
+        *list = next;
     }
-}
-
-static void append_unmarked(const struct token *token, text_buf *out)
-{
-    static const char mark[] = "\xe2\x96\x81";
-
-    for (size_t at = 0; at < token->bytes;) {
-        const bool is_mark_here = token->bytes - at >= 3 && memcmp(token->text + at, mark, 3) == 0;
-
-        buf_append(out, is_mark_here ? " " : token->text + at, 1);
-        at += is_mark_here ? 3 : 1;
-    }
-}
-
-static void append_token(const text_tokenizer *tokenizer, int64_t id, bool first, text_buf *out)
-{
-    const struct token *token = &tokenizer->model.vocabulary.tokens[id];
-    const size_t prefix = strlen(tokenizer->model.prefix);
-    const int byte = byte_token(&tokenizer->model, id);
-    const char raw = (char)byte;
-
-    INLAY_CHECK((size_t)id < tokenizer->model.vocabulary.count && token->present);
-    if (byte >= 0) {
-        buf_append(out, &raw, 1);
-    } else if (tokenizer->decoder == DECODE_BYTES && !token->special) {
-        append_bytes(token, out);
-    } else if (tokenizer->decoder == DECODE_METASPACE) {
-        append_unmarked(token, out);
-    } else if (tokenizer->decoder == DECODE_WORDPIECE) {
-        const bool continues =
-            prefix > 0 && token->bytes > prefix && memcmp(token->text, tokenizer->model.prefix, prefix) == 0;
-
-        if (!first && !continues)
-            buf_append(out, " ", 1);
-        buf_append(out, token->text + (continues ? prefix : 0), token->bytes - (continues ? prefix : 0));
-    } else {
-        buf_append(out, token->text, token->bytes);
-    }
+    return status;
 }
 
 inlay_status text_decode(const text_tokenizer *tokenizer, const int64_t *ids, size_t count, bool skip, char **out,
                          size_t *out_bytes, inlay_diag *diag)
 {
-    text_buf made = { 0 };
-    bool first = true;
+    text_list list = { 0 };
+    inlay_status status = INLAY_OK;
+    bool special;
 
     for (size_t i = 0; i < count; i++) {
-        if (ids[i] < 0 || (size_t)ids[i] >= tokenizer->model.vocabulary.count ||
-            !tokenizer->model.vocabulary.tokens[ids[i]].present ||
-            (skip && tokenizer->model.vocabulary.tokens[ids[i]].special && byte_token(&tokenizer->model, ids[i]) < 0))
+        const struct token *token = token_of(tokenizer, ids[i], &special);
+
+        if (token == NULL || (skip && special))
             continue;
-        append_token(tokenizer, ids[i], first, &made);
-        first = false;
+        if (tokenizer->spaced && list.count > 0)
+            buf_append(&list.text, " ", 1);
+        text_list_add(&list, token->text, token->bytes);
     }
-    buf_append(&made, "", 1);
-    if (made.failed) {
-        free(made.data);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the text of %llu tokens",
-                          (unsigned long long)count);
+    if (!list.text.failed)
+        status = decode(tokenizer, false, &list, diag);
+    buf_append(&list.text, "", 1);
+    if (status == INLAY_OK && list.text.failed)
+        status =
+            inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the text of %llu tokens", (unsigned long long)count);
+    if (status == INLAY_OK) {
+        *out_bytes = list.text.count - 1;
+        *out = list.text.data;
+        list.text.data = NULL;
     }
-    INLAY_CHECK(made.count > 0 && made.data[made.count - 1] == '\0');
-    *out_bytes = made.count - 1;
-    if (tokenizer->strip_leading_space && *out_bytes > 0 && made.data[0] == ' ')
-        memmove(made.data, made.data + 1, (*out_bytes)--);
-    *out = made.data;
-    return INLAY_OK;
+    text_list_free(&list);
+    return status;
 }
 
 inlay_status text_token_text(const text_tokenizer *tokenizer, int64_t id, char **out, size_t *out_bytes, bool *special,
                              inlay_diag *diag)
 {
-    const bool present =
-        id >= 0 && (size_t)id < tokenizer->model.vocabulary.count && tokenizer->model.vocabulary.tokens[id].present;
-    text_buf made = { 0 };
+    const struct token *token = token_of(tokenizer, id, special);
+    text_list list = { 0 };
+    inlay_status status = INLAY_OK;
 
-    *special = present && tokenizer->model.vocabulary.tokens[id].special && byte_token(&tokenizer->model, id) < 0;
-    if (present)
-        append_token(tokenizer, id, false, &made);
-    if (made.failed) {
-        free(made.data);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the text of a token");
+    *out = NULL;
+    *out_bytes = 0;
+    if (token == NULL)
+        return INLAY_OK;
+    if (tokenizer->spaced)
+        buf_append(&list.text, " ", 1);
+    text_list_add(&list, token->text, token->bytes);
+    if (!list.text.failed)
+        status = decode(tokenizer, true, &list, diag);
+    if (status == INLAY_OK && list.text.failed)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the text of a token");
+    if (status == INLAY_OK) {
+        *out = list.text.data;
+        *out_bytes = list.text.count;
+        list.text.data = NULL;
     }
-    *out = made.data;
-    *out_bytes = made.count;
-    return INLAY_OK;
+    text_list_free(&list);
+    return status;
 }
 
 size_t text_vocabulary_size(const text_tokenizer *tokenizer)
@@ -325,7 +337,11 @@ void text_close(text_tokenizer *tokenizer)
     for (size_t i = 0; i < tokenizer->normalizer_count; i++)
         normalizer_free(&tokenizer->normalizers[i]);
     for (size_t i = 0; i < tokenizer->pretokenizer_count; i++)
-        free(tokenizer->pretokenizers[i].pattern);
+        pretokenizer_free(&tokenizer->pretokenizers[i]);
+    for (size_t i = 0; i < tokenizer->decoder_count; i++)
+        decode_step_free(&tokenizer->decoders[i]);
+    for (size_t i = 0; i < tokenizer->added_count; i++)
+        free(tokenizer->added[i].text);
     free(tokenizer->added);
     free(tokenizer);
 }
@@ -376,10 +392,9 @@ inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert_opt
 
         if (id >= 0) {
             tokenizer->model.vocabulary.tokens[id].special = 1;
-            if (!add_token(tokenizer, &(added_token){ .text = tokenizer->model.vocabulary.tokens[id].text,
-                                                      .bytes = tokenizer->model.vocabulary.tokens[id].bytes,
-                                                      .id = id,
-                                                      .special = true })) {
+            if (!add_token(tokenizer,
+                           &(added_token){
+                               .text = (char *)special[i], .bytes = strlen(special[i]), .id = id, .special = true })) {
                 status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
                 goto done;
             }
@@ -401,8 +416,11 @@ inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert_opt
                              .lower = options->lower,
                              .strip_accents =
                                  options->strip_accents < 0 ? options->lower : options->strip_accents != 0 };
-    tokenizer->pretokenizers[tokenizer->pretokenizer_count++] = (struct pretokenizer){ .kind = SPLIT_BERT };
-    tokenizer->decoder = DECODE_WORDPIECE;
+    INLAY_TRY(add_bert_splitter(tokenizer, diag));
+    tokenizer->decoders[tokenizer->decoder_count] =
+        (struct decode_step){ .kind = DECODE_WORDPIECE, .text = copy_text("##", 2) };
+    if (tokenizer->decoders[tokenizer->decoder_count++].text == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
 done:
     if (status != INLAY_OK) {
         text_close(tokenizer);
