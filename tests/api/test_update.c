@@ -492,29 +492,17 @@ static void test_regions_stay(void **state)
     inlay_session_destroy(session);
 }
 
-/* External data stays mapped: the file may be gone when another weight is replaced. */
-static void test_external_data(void **state)
-{
-    static onnx_bytes graph, file, tensor, entry;
-    char folder[] = "/tmp/inlay_update_XXXXXX", path[64], data_path[64];
-    const model_weight weight = { .name = "v", .dtype = INLAY_FLOAT, .rank = 1, .dims = { WIDTH }, .count = WIDTH };
-    float stored[WIDTH] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-    const char *const names[] = { "v", "w" };
-    inlay_session *session = NULL;
-    inlay_context *context;
-    inlay_value *values[2];
-    inlay_diag diag = INLAY_DIAG_INIT;
-    struct result before, after, again;
-    FILE *out;
+/* y = x * w + v; w is external data: the file "weights". */
+static const float external_w[WIDTH] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+static const model_weight external_v = {
+    .name = "v", .dtype = INLAY_FLOAT, .rank = 1, .dims = { WIDTH }, .count = WIDTH
+};
 
-    (void)state;
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/model.onnx", folder);
-    (void)snprintf(data_path, sizeof data_path, "%s/weights", folder);
-    out = fopen(data_path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(stored, sizeof stored, 1, out), 1);
-    (void)fclose(out);
+static void make_external(onnx_bytes *file)
+{
+    static onnx_bytes graph, tensor, entry;
+
+    graph = tensor = entry = (onnx_bytes){ .count = 0 };
     onnx_number(&tensor, 1, WIDTH);
     onnx_number(&tensor, 2, INLAY_FLOAT);
     onnx_text(&tensor, 8, "w");
@@ -523,26 +511,26 @@ static void test_external_data(void **state)
     onnx_message(&tensor, 13, &entry);
     onnx_number(&tensor, 14, 1);
     onnx_message(&graph, 5, &tensor);
-    onnx_constant(&graph, "v", INLAY_FLOAT, 1, weight.dims, stored, sizeof stored);
+    onnx_constant(&graph, "v", INLAY_FLOAT, 1, external_v.dims, external_w, sizeof external_w);
     onnx_input(&graph, "x", INLAY_FLOAT, 2, value_dims);
     onnx_input(&graph, "c", INLAY_BOOL, 0, NULL);
     onnx_node(&graph, "Mul", "", "x,w", "t");
     onnx_node(&graph, "Add", "", "t,v", "y");
     onnx_output(&graph, "y", INLAY_FLOAT, 2, value_dims);
-    assert_int_equal(onnx_file(&file, &graph, 17, NULL), 0);
-    out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(file.data, file.count, 1, out), 1);
-    (void)fclose(out);
-    if (inlay_session_create(path, NULL, &session, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
-    (void)unlink(path);
-    (void)unlink(data_path);
-    (void)rmdir(folder);
-    context = make_context(session, true);
-    before = run(context);
-    values[0] = weight_value(&weight, 1);
-    values[1] = weight_value(&weight, 2);
+    assert_int_equal(onnx_file(file, &graph, 17, NULL), 0);
+}
+
+/* Replaces v, then w, then both by what they were. Returns the first result. */
+static struct result update_external(inlay_session *session)
+{
+    const char *const names[] = { "v", "w" };
+    inlay_context *context = make_context(session, true);
+    inlay_value *values[2];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct result before = run(context), after, again;
+
+    values[0] = weight_value(&external_v, 1);
+    values[1] = weight_value(&external_v, 2);
     if (inlay_session_update(session, 1, names, values, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     after = run(context);
@@ -551,8 +539,8 @@ static void test_external_data(void **state)
         fail_msg("%s", diag.text);
     again = run(context);
     assert_false(same(&after, &again));
-    memcpy(inlay_value_data(values[0]), stored, sizeof stored);
-    memcpy(inlay_value_data(values[1]), stored, sizeof stored);
+    memcpy(inlay_value_data(values[0]), external_w, sizeof external_w);
+    memcpy(inlay_value_data(values[1]), external_w, sizeof external_w);
     if (inlay_session_update(session, 2, names, values, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     again = run(context);
@@ -560,7 +548,82 @@ static void test_external_data(void **state)
     inlay_value_unref(values[0]);
     inlay_value_unref(values[1]);
     inlay_context_destroy(context);
+    return before;
+}
+
+static void write_file(const char *path, const void *data, size_t bytes)
+{
+    FILE *out = fopen(path, "wb");
+
+    assert_non_null(out);
+    assert_int_equal(fwrite(data, bytes, 1, out), 1);
+    (void)fclose(out);
+}
+
+/* External data stays mapped: the file may be gone when another weight is replaced. External data in memory gives the
+ * same results, comes before the file, and needs no folder. */
+static void test_external_data(void **state)
+{
+    static onnx_bytes file;
+    char folder[] = "/tmp/inlay_update_XXXXXX", path[64], data_path[64], optimized[64];
+    const float zeros[WIDTH] = { 0 };
+    inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
+    inlay_session *session = NULL;
+    inlay_options *options = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct result from_file, from_memory;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/model.onnx", folder);
+    (void)snprintf(data_path, sizeof data_path, "%s/weights", folder);
+    (void)snprintf(optimized, sizeof optimized, "%s/optimized.onnx", folder);
+    make_external(&file);
+    write_file(path, file.data, file.count);
+    write_file(data_path, external_w, sizeof external_w);
+    if (inlay_session_create(path, NULL, &session, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    (void)unlink(data_path);
+    from_file = update_external(session);
     inlay_session_destroy(session);
+
+    write_file(data_path, zeros, sizeof zeros);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set_file(options, "", zeros, 1, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_options_set_file(options, "./weights", zeros, sizeof zeros, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set_file(options, "other", zeros, sizeof zeros, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set_file(options, "./weights", NULL, 0, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag),
+                     INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "weights"));
+    assert_int_equal(inlay_options_set_file(options, "./weights", external_w, 8, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag),
+                     INLAY_INVALID_MODEL); /* too short */
+    assert_int_equal(inlay_options_set_file(options, "./weights", external_w, sizeof external_w, &diag), INLAY_OK);
+    args.out_path = optimized;
+    assert_int_equal(inlay_optimize(path, options, &args, &diag), INLAY_OK);
+    args.data = file.data;
+    args.data_bytes = file.count;
+    assert_int_equal(inlay_optimize(path, options, &args, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_optimize(NULL, options, &args, &diag), INLAY_OK);
+    for (int i = 0; i < 3; i++) {
+        const inlay_status status =
+            i == 0   ? inlay_session_create(path, options, &session, &diag)
+            : i == 1 ? inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag)
+                     : inlay_session_create(optimized, NULL, &session, &diag);
+
+        if (status != INLAY_OK)
+            fail_msg("%d: %s", i, diag.text);
+        if (i == 1)
+            inlay_options_destroy(options);
+        from_memory = i < 2 ? update_external(session) : run_once(session, true); /* the optimiser merges v and w */
+        assert_true(same(&from_file, &from_memory));
+        inlay_session_destroy(session);
+    }
+    (void)unlink(path);
+    (void)unlink(data_path);
+    (void)unlink(optimized);
+    (void)rmdir(folder);
 }
 
 /* After 1,000 updates the process has the memory that it had after 100. */

@@ -88,12 +88,17 @@ inlay_status inlay_optimize(const char *path, const inlay_options *options, inla
     struct optimize_observer observer = { .args = args, .options = options, .diag = diag };
     session_watch watch = { .note = args->event != NULL ? on_note : NULL, .after = after_pass, .ctx = &observer };
     session_source source = { .path = path, .fd = -1 };
+    const bool in_memory = INLAY_HAS(args, data_bytes) && args->data != NULL;
     model_save_options save = { .external_file = args->external_file };
     inlay_session *session = NULL;
     inlay_status status = INLAY_OK;
 
     if (!INLAY_HAS(args, nodes_after))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_optimize: args.struct_size is not set");
+    if ((path == NULL) != in_memory)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_optimize: needs either path or args.data");
+    if (in_memory)
+        source = (session_source){ .data = args->data, .bytes = args->data_bytes, .fd = -1 };
     watch.near_misses = args->with_costs != 0;
     if (args->out_path != NULL)
         watch.newest_opset = args->target_opset != 0 ? (int64_t)args->target_opset : -1;

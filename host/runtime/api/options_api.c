@@ -59,6 +59,12 @@ inlay_status inlay_options_set_allocator(inlay_options *options, const inlay_all
     return options_set_allocator(options, allocator, diag);
 }
 
+inlay_status inlay_options_set_file(inlay_options *options, const char *location, const void *data, uint64_t bytes,
+                                    inlay_diag *diag)
+{
+    return options_set_file(options, location, data, bytes, diag);
+}
+
 inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_diag *diag)
 {
     return options_load(options, path, diag);

@@ -97,8 +97,11 @@ void options_destroy(inlay_options *options)
         free((char *)(uintptr_t)options->settings[i].value);
         value_deinit(&options->setting_marks[i]);
     }
+    for (uint32_t i = 0; i < options->file_count; i++)
+        free((char *)(uintptr_t)options->files[i].location);
     free(options->settings);
     free(options->setting_marks);
+    free(options->files);
     free(options);
 }
 
@@ -583,6 +586,46 @@ void options_set_progress(inlay_options *options, inlay_progress_fn progress, vo
 {
     options->progress = progress;
     options->progress_user = user;
+}
+
+/* The number of the file in memory at location; file_count if there is none. */
+static uint32_t find_file(const inlay_options *options, const char *location)
+{
+    uint32_t i = 0;
+
+    while (i < options->file_count && strcmp(options->files[i].location, location) != 0)
+        i++;
+    return i;
+}
+
+inlay_status options_set_file(inlay_options *options, const char *location, const void *data, uint64_t bytes,
+                              inlay_diag *diag)
+{
+    char *copy;
+    uint32_t i;
+
+    if (location == NULL || location[0] == '\0' || bytes > SIZE_MAX)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "inlay_options_set_file: location is empty, or bytes too large");
+    i = find_file(options, location);
+    if (data == NULL) {
+        if (i < options->file_count) {
+            free((char *)(uintptr_t)options->files[i].location);
+            options->files[i] = options->files[--options->file_count];
+        }
+        return INLAY_OK;
+    }
+    if (i == options->file_count) {
+        copy = strdup(location);
+        if (copy == NULL || !LIST_GROW(options->files, options->file_count)) {
+            free(copy);
+            return no_memory(diag, "for options");
+        }
+        options->files[options->file_count++] = (memory_file){ .location = copy };
+    }
+    options->files[i].bytes = data;
+    options->files[i].count = (size_t)bytes;
+    return INLAY_OK;
 }
 
 inlay_status options_set_allocator(inlay_options *options, const inlay_allocator *allocator, inlay_diag *diag)

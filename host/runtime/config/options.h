@@ -2,6 +2,7 @@
  * what may replace it, and an origin, a text for users. */
 #ifndef CONFIG_OPTIONS_H
 #define CONFIG_OPTIONS_H
+#include "base/memory_file.h"
 #include "base/setting.h"
 #include "inlay/inlay.h"
 #include <stdbool.h>
@@ -51,6 +52,8 @@ struct inlay_options {
     inlay_progress_fn progress;
     void *progress_user;
     inlay_allocator allocator; /* alloc NULL: malloc */
+    memory_file *files;        /* [file_count] external data in memory; locations are owned, data is borrowed */
+    uint32_t file_count;
 };
 
 /* The value, or the default; options may be NULL. */
@@ -98,7 +101,8 @@ INLAY_NODISCARD inlay_status options_set_item(inlay_options *options, const char
                                               inlay_diag *diag);
 
 INLAY_NODISCARD inlay_status options_create(inlay_options **out_options, inlay_diag *diag);
-/* A copy of the values, without origins, settings of providers and functions. *out_copy is NULL if options is NULL. */
+/* A copy of the values, without origins, settings of providers, functions and files in memory. *out_copy is NULL if
+ * options is NULL. */
 INLAY_NODISCARD inlay_status options_copy(const inlay_options *options, inlay_options **out_copy, inlay_diag *diag);
 void options_destroy(inlay_options *options);
 INLAY_NODISCARD inlay_status options_set_from(inlay_options *options, const char *name, const char *value,
@@ -111,6 +115,8 @@ INLAY_NODISCARD inlay_status options_describe(uint32_t index, inlay_option_doc *
 INLAY_NODISCARD inlay_status options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
 void options_set_log(inlay_options *options, inlay_log_fn log, void *user);
 void options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user);
+INLAY_NODISCARD inlay_status options_set_file(inlay_options *options, const char *location, const void *data,
+                                              uint64_t bytes, inlay_diag *diag);
 INLAY_NODISCARD inlay_status options_set_allocator(inlay_options *options, const inlay_allocator *allocator,
                                                    inlay_diag *diag);
 #endif

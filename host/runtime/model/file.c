@@ -165,7 +165,7 @@ void file_unmap(file_map *map)
     mapped_file_forget(map->watch);
     if (map->watch != NULL)
         (void)munmap((void *)(uintptr_t)map->bytes, map->count);
-    else
+    else if (!map->borrowed)
         free((void *)(uintptr_t)map->bytes);
     *map = (file_map){ 0 };
 }
@@ -175,7 +175,7 @@ inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag)
     void *address = (void *)(uintptr_t)map->bytes;
     inlay_status status = INLAY_OK;
 
-    if (address != NULL)
+    if (address != NULL && !map->borrowed)
         status = map->watch != NULL ? graph_blob_map(model, address, map->count, map->watch)
                                     : graph_blob_adopt(model, address, map->count);
     if (status != INLAY_OK) {
@@ -281,7 +281,9 @@ static inlay_status open_external(const external_files *files, const char *locat
     if (files->dir == NULL)
         return inlay_fail(
             diag, INLAY_INVALID_ARGUMENT,
-            "is stored in external file '%.200s', but a model from memory has no folder; set external_dir", location);
+            "is stored in external file '%.200s', but a model from memory has no folder; set external_dir, or give the "
+            "contents of the file",
+            location);
     if (location[0] == '\0')
         return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has no location");
     if (leaves_folder(location))
@@ -302,6 +304,26 @@ static inlay_status open_external(const external_files *files, const char *locat
         status = file_map_fd(fd, file_copy_left(files->options, files->model), out, diag);
     (void)close(fd);
     return status;
+}
+
+/* A location without "./" at its beginning. */
+static const char *plain_location(const char *location)
+{
+    while (strncmp(location, "./", 2) == 0)
+        location += 2;
+    return location;
+}
+
+/* A file that the program has in memory. */
+static bool find_in_memory(const model_load_options *options, const char *location, file_map *out)
+{
+    for (uint32_t i = 0; options != NULL && i < options->file_count; i++) {
+        if (strcmp(plain_location(options->files[i].location), plain_location(location)) != 0)
+            continue;
+        *out = (file_map){ .bytes = options->files[i].bytes, .count = options->files[i].count, .borrowed = true };
+        return true;
+    }
+    return false;
 }
 
 /* Replaces the mapping of a packed file with the decompressed contents. */
@@ -365,7 +387,7 @@ inlay_status external_open(external_files *files, const char *location, file_map
         *out = (file_map){ .bytes = external->bytes, .count = external->count };
         return INLAY_OK;
     }
-    status = open_external(files, location, out, diag);
+    status = find_in_memory(files->options, location, out) ? INLAY_OK : open_external(files, location, out, diag);
     if (status == INLAY_OK)
         status = unpack(location, out, diag);
     if (status != INLAY_OK)

@@ -8,8 +8,9 @@
 typedef struct file_map {
     const uint8_t *bytes;
     size_t count;
-    mapped_file *watch; /* of a mapping; NULL: the bytes are in the heap */
+    mapped_file *watch; /* of a mapping; NULL: the bytes are in the heap, or borrowed */
     uint64_t stored;    /* size of the regular file; 0 for others */
+    bool borrowed;      /* model_load_options.files */
 } file_map;
 
 /* Maps a regular file of more than copy_bytes bytes; reads other ones, and pipes to their end. Messages do not contain
@@ -33,8 +34,8 @@ typedef struct external_files {
     uint32_t count;
 } external_files;
 
-/* Maps the file at `location` below files->dir. Refuses locations outside of the folder: absolute paths, "..", symbolic
- * links that leave it. */
+/* Finds the file at `location` in memory, or maps it below files->dir. Refuses locations outside of the folder:
+ * absolute paths, "..", symbolic links that leave it. */
 INLAY_NODISCARD inlay_status external_open(external_files *files, const char *location, file_map *out,
                                            inlay_diag *diag);
 void external_deinit(external_files *files);

@@ -5,6 +5,7 @@
  * mapping. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
+#include "base/memory_file.h"
 #include "graph/graph.h"
 
 /* Limits for a file. 0 means the default, see model_limits_default(). */
@@ -23,7 +24,10 @@ typedef struct model_load_options {
     model_limits limits;
     const char *external_dir; /* folder of external data; NULL = the model file's folder, for /dev/stdin the working
                                  directory */
-    bool strict;              /* graph_model.strict */
+    const memory_file *files; /* [file_count] external data in memory, which must outlive the model; they come before
+                               * the files of the folder */
+    uint32_t file_count;
+    bool strict;      /* graph_model.strict */
     bool collect;     /* graph_model.collect; a load from a file that fails also returns the model, for its findings */
     bool keep_sparse; /* large sparse matrices of floats become SparseToDense nodes (ai.inlay), which the optimiser
                        * folds unless a consumer reads sparse data; not for models that will be saved */
@@ -39,7 +43,7 @@ typedef struct model_load_options {
  * the graph, the node and the tensor. */
 INLAY_NODISCARD inlay_status model_load_path(const char *path, const model_load_options *options,
                                              graph_model **out_model, inlay_diag *diag);
-/* data must outlive the model. External data requires options->external_dir. */
+/* data must outlive the model. External data requires options->external_dir or files. */
 INLAY_NODISCARD inlay_status model_load_bytes(const void *data, size_t bytes, const model_load_options *options,
                                               graph_model **out_model, inlay_diag *diag);
 /* Loads a model once more that was loaded without options.collect: from the bytes and the mapped files of `base`, which

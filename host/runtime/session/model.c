@@ -24,6 +24,10 @@ static model_load_options load_options(const inlay_options *options)
     const char *dir = options_text(options, OPTION_external_dir);
     model_load_options load = { .external_dir = dir[0] != '\0' ? dir : NULL };
 
+    if (options != NULL) {
+        load.files = options->files;
+        load.file_count = options->file_count;
+    }
     load.drop_metadata = options_int(options, OPTION_node_metadata) == 0;
     load.strict = options_int(options, OPTION_strict_model) != 0;
     load.limits.max_depth = (uint32_t)options_int(options, OPTION_max_depth);

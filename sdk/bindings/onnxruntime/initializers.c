@@ -1,6 +1,7 @@
-/* Initializers that a program gives a session in place of the model's (AddInitializer, AddExternalInitializers), and
- * external data in memory (AddExternalInitializersFromFilesInMemory). They are written into a copy of the model's file
- * before it is loaded. Sessions of the same values share packed weights through the cache, as those of equal files. */
+/* Initializers that a program gives a session in place of the model's (AddInitializer, AddExternalInitializers), which
+ * are written into a copy of the model's file before it is loaded, and external data in memory
+ * (AddExternalInitializersFromFilesInMemory). Sessions of the same values share packed weights through the cache, as
+ * those of equal files. */
 #include "wire.h"
 #include "inlay/check.h"
 #include <stdio.h>
@@ -117,12 +118,48 @@ void ort_initializers_release(OrtSessionOptions *options)
     free(options->files);
 }
 
+/* Programs name files with or without the folder. */
+static OrtStatus *set_file(inlay_options *to, const char *name, const void *data, size_t bytes)
+{
+    const char *slash = strrchr(name, '/');
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = inlay_options_set_file(to, name, data, bytes, &diag);
+
+    if (status == INLAY_OK && slash != NULL && slash[1] != '\0')
+        status = inlay_options_set_file(to, slash + 1, data, bytes, &diag);
+    return ort_from(status, &diag);
+}
+
+OrtStatus *ort_files_set(const OrtSessionOptions *options, inlay_options *to, void **out_copy)
+{
+    const size_t alignment = 64;
+    size_t bytes = alignment;
+    char *at;
+
+    *out_copy = NULL;
+    if (options->file_count == 0)
+        return NULL;
+    for (size_t i = 0; i < options->file_count; i++)
+        bytes += (options->files[i].bytes + alignment - 1) / alignment * alignment;
+    *out_copy = at = aligned_alloc(alignment, bytes);
+    if (at == NULL)
+        return ort_no_memory();
+    for (size_t i = 0; i < options->file_count; i++) {
+        const ort_file *file = &options->files[i];
+
+        if (file->bytes > 0)
+            memcpy(at, file->data, file->bytes);
+        ORT_TRY(set_file(to, file->name, at, file->bytes));
+        at += (file->bytes + alignment - 1) / alignment * alignment;
+    }
+    return NULL;
+}
+
 enum { LOCATION_EXTERNAL = 1, MOST_RANK = 32 };
 
 /* What a TensorProto states about itself. */
 struct tensor {
-    ort_field name, location; /* location: name of the file with external data */
-    uint64_t offset, length;  /* of the external data; length UINT64_MAX: to the end of the file */
+    ort_field name;
     uint64_t type;
     uint32_t rank; /* beyond MOST_RANK: the dims are not complete */
     int64_t dims[MOST_RANK];
@@ -134,36 +171,6 @@ struct copy {
     bool *used; /* [initializer_count] */
     bool bad;   /* the file is malformed */
 };
-
-/* Decimal text of an entry of external_data. */
-static uint64_t number_of(const ort_field *text)
-{
-    char digits[24];
-
-    (void)snprintf(digits, sizeof digits, "%.*s", (int)(text->bytes < 23 ? text->bytes : 23), (const char *)text->data);
-    return strtoull(digits, NULL, 10);
-}
-
-static void read_external(const ort_field *entry, struct tensor *out, bool *bad)
-{
-    const unsigned char *at = entry->data;
-    ort_field field, key = { 0 }, value = { 0 };
-
-    while (ort_next_field(&at, entry->data + entry->bytes, &field, bad)) {
-        if (field.number == 1)
-            key = field;
-        else if (field.number == 2)
-            value = field;
-    }
-    if (key.data == NULL || value.data == NULL)
-        return;
-    if (ort_field_is(&key, "location"))
-        out->location = value;
-    else if (ort_field_is(&key, "offset"))
-        out->offset = number_of(&value);
-    else if (ort_field_is(&key, "length"))
-        out->length = number_of(&value);
-}
 
 static void add_dim(struct tensor *tensor, uint64_t dim)
 {
@@ -198,7 +205,7 @@ static void read_tensor(const ort_field *message, struct tensor *out, bool *bad)
     const unsigned char *at = message->data;
     ort_field field;
 
-    *out = (struct tensor){ .length = UINT64_MAX };
+    *out = (struct tensor){ 0 };
     while (ort_next_field(&at, message->data + message->bytes, &field, bad)) {
         switch (field.number) {
         case TENSOR_DIMS:
@@ -209,9 +216,6 @@ static void read_tensor(const ort_field *message, struct tensor *out, bool *bad)
             break;
         case TENSOR_NAME:
             out->name = field;
-            break;
-        case TENSOR_EXTERNAL:
-            read_external(&field, out, bad);
             break;
         case TENSOR_LOCATION:
             out->external = field.value == LOCATION_EXTERNAL;
@@ -239,46 +243,9 @@ static OrtStatus *check_fits(const struct tensor *tensor, const ort_initializer 
     return NULL;
 }
 
-/* The file in memory with the external data of a tensor; NULL: none. Programs name files with or without the folder. */
-static const ort_file *find_file(const OrtSessionOptions *options, const ort_field *location)
-{
-    for (size_t i = 0; location->data != NULL && i < options->file_count; i++) {
-        const char *slash = strrchr(options->files[i].name, '/');
-
-        if (ort_field_is(location, options->files[i].name) || (slash != NULL && ort_field_is(location, slash + 1)))
-            return &options->files[i];
-    }
-    return NULL;
-}
-
-static OrtStatus *put_file_data(ort_writer *graph, const ort_field *message, const struct tensor *tensor,
-                                const ort_file *file, bool *bad)
-{
-    const uint64_t length = tensor->length != UINT64_MAX   ? tensor->length
-                            : tensor->offset < file->bytes ? file->bytes - tensor->offset
-                                                           : 0;
-    const unsigned char *at = message->data;
-    ort_writer copy = { 0 };
-    ort_field field;
-
-    if (tensor->offset > file->bytes || length > file->bytes - tensor->offset)
-        return ort_fail(ORT_INVALID_ARGUMENT,
-                        "initializer %.*s: the file %s in memory has %zu bytes, but the data ends "
-                        "at %llu",
-                        (int)(tensor->name.bytes < 200 ? tensor->name.bytes : 200), (const char *)tensor->name.data,
-                        file->name, file->bytes, (unsigned long long)(tensor->offset + length));
-    while (ort_next_field(&at, message->data + message->bytes, &field, bad))
-        if (field.number != TENSOR_EXTERNAL && field.number != TENSOR_LOCATION)
-            ort_put(&copy, field.whole, field.whole_bytes);
-    ort_put_blob(&copy, TENSOR_RAW, (const char *)file->data + tensor->offset, (size_t)length);
-    ort_put_message(graph, GRAPH_INITIALIZER, &copy);
-    return NULL;
-}
-
 static OrtStatus *copy_initializer(ort_writer *graph, const ort_field *message, struct copy *copy)
 {
     const OrtSessionOptions *options = copy->options;
-    const ort_file *file;
     struct tensor tensor;
 
     read_tensor(message, &tensor, &copy->bad);
@@ -290,9 +257,6 @@ static OrtStatus *copy_initializer(ort_writer *graph, const ort_field *message, 
         copy->used[i] = true;
         return NULL;
     }
-    file = tensor.external ? find_file(options, &tensor.location) : NULL;
-    if (file != NULL)
-        return put_file_data(graph, message, &tensor, file, &copy->bad);
     ort_put(graph, message->whole, message->whole_bytes);
     return NULL;
 }
@@ -336,7 +300,7 @@ static OrtStatus *copy_model(ort_writer *file, const void *data, size_t bytes, s
 
 bool ort_initializers_given(const OrtSessionOptions *options)
 {
-    return options != NULL && options->initializer_count + options->file_count > 0;
+    return options != NULL && options->initializer_count > 0;
 }
 
 OrtStatus *ort_initializers_apply(const OrtSessionOptions *options, void **data, size_t *bytes)

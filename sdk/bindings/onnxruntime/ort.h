@@ -268,6 +268,8 @@ void ort_initializers_release(OrtSessionOptions *options);
 bool ort_initializers_given(const OrtSessionOptions *options); /* options may be NULL */
 /* Adds to `to` the names and sizes of the dimensions of a model's inputs that have a given denotation. */
 OrtStatus *ort_denoted_dims(const OrtKeyValuePairs *given, const void *data, size_t bytes, OrtKeyValuePairs *to);
+/* Gives inlay the files in memory. *out_copy: their contents, to free after the session, also after an error. */
+OrtStatus *ort_files_set(const OrtSessionOptions *options, inlay_options *to, void **out_copy);
 /* Replaces the bytes of a model, allocated with malloc, by a copy with the given initializers. */
 OrtStatus *ort_initializers_apply(const OrtSessionOptions *options, void **data, size_t *bytes);
 
@@ -293,6 +295,7 @@ struct OrtSession {
     inlay_session *session; /* NULL: the program edits the model (editor.c) */
     void *bytes;            /* [byte_count] the model, if it was loaded from memory or changed; malloc */
     size_t byte_count;
+    void *files;  /* the contents of files in memory; NULL: none */
     char *folder; /* of the file that bytes were read from; NULL: none */
     char *path;   /* of the model's file if there are no bytes */
     OrtLogger logger;

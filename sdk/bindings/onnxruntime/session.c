@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -176,6 +175,7 @@ static OrtStatus *apply_options(struct creation *creation)
             return failed;
     }
     ORT_TRY(set_providers(creation));
+    ORT_TRY(ort_files_set(options, creation->to, &creation->session->files));
     for (size_t i = 0; i < options->entries.count; i++)
         ORT_TRY(set_entry(creation, options->entries.keys[i], options->entries.values[i]));
     return ort_custom_begin(options, creation->to, &creation->session->custom);
@@ -294,32 +294,10 @@ static bool wants_ort_format(const OrtSessionOptions *options)
     return bytes >= 4 && strcmp(options->optimized_path + bytes - 4, ".ort") == 0;
 }
 
-/* A file in memory, as which inlay_optimize() reads the bytes of a session. *out_fd: to close, or -1. */
-static OrtStatus *bytes_as_file(const OrtSession *session, char path[32], int *out_fd)
-{
-    size_t done = 0;
-
-    *out_fd = memfd_create("model", MFD_CLOEXEC);
-    while (*out_fd >= 0 && done < session->byte_count) {
-        const ssize_t wrote = write(*out_fd, (const char *)session->bytes + done, session->byte_count - done);
-
-        if (wrote <= 0)
-            break;
-        done += (size_t)wrote;
-    }
-    if (*out_fd < 0 || done < session->byte_count)
-        return ort_fail(ORT_FAIL, "SetOptimizedModelFilePath: the model needs a file in memory: %s", strerror(errno));
-    (void)snprintf(path, 32, "/proc/self/fd/%d", *out_fd);
-    return NULL;
-}
-
 static OrtStatus *save_optimized(const struct creation *creation, const char *path)
 {
     inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
-    OrtStatus *failed = NULL;
-    char in_memory[32];
-    int fd = -1;
 
     if (creation->options == NULL || creation->options->optimized_path == NULL)
         return NULL;
@@ -331,13 +309,11 @@ static OrtStatus *save_optimized(const struct creation *creation, const char *pa
             creation->options->optimized_path);
     args.out_path = creation->options->optimized_path;
     args.external_file = ort_pairs_get(&creation->options->entries, EXTERNAL_NAME);
-    if (path == NULL)
-        failed = bytes_as_file(creation->session, in_memory, &fd);
-    if (failed == NULL)
-        failed = ort_from(inlay_optimize(path != NULL ? path : in_memory, creation->to, &args, &diag), &diag);
-    if (fd >= 0)
-        (void)close(fd);
-    return failed;
+    if (path == NULL) {
+        args.data = creation->session->bytes;
+        args.data_bytes = creation->session->byte_count;
+    }
+    return ort_from(inlay_optimize(path, creation->to, &args, &diag), &diag);
 }
 
 static OrtStatus *check_exists(const char *path)
@@ -447,12 +423,13 @@ static void clear_session(OrtSession *session)
     free(session->inputs);
     free(session->overridable);
     free(session->bytes);
+    free(session->files);
     free(session->folder);
     free(session->path);
     session->session = NULL;
     session->inputs = session->overridable = NULL;
     session->input_count = session->overridable_count = session->output_count = session->idle_count = 0;
-    session->bytes = session->folder = session->path = session->profile_prefix = NULL;
+    session->bytes = session->files = session->folder = session->path = session->profile_prefix = NULL;
 }
 
 static OrtStatus *new_session(OrtSession **out)

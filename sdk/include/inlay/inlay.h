@@ -222,6 +222,13 @@ typedef struct inlay_allocator {
     {                                                                                                                  \
         sizeof(inlay_allocator), NULL, NULL, NULL                                                                      \
     }
+/* Since 1.1. Gives the contents of a file of external data, for sessions that are created, and files that are written,
+ * with these options: `location` as in the model, with or without "./" at its beginning. It comes before a file of that
+ * name in the model's folder. location is copied; data, [bytes], is borrowed, and must stay valid and unchanged for the
+ * lifetime of these sessions. A later call for the same location replaces the contents; data NULL removes them.
+ * INLAY_INVALID_ARGUMENT: location is empty. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_options_set_file(inlay_options *options, const char *location,
+                                                              const void *data, uint64_t bytes, inlay_diag *diag);
 /* Sets the allocator of sessions that are created with these options. *allocator is copied; NULL restores malloc.
  * Option memory_budget limits the memory in use at a time. INLAY_INVALID_ARGUMENT: struct_size or a function is not
  * set. */
@@ -403,7 +410,8 @@ typedef struct inlay_session inlay_session;
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create(const char *path, const inlay_options *options,
                                                             inlay_session **out_session, inlay_diag *diag);
 /* Like inlay_session_create(), from a model in memory, which must stay valid and unchanged for the lifetime of the
- * session; values that outlive the session do not refer to it. External tensor data is found by option external_dir. */
+ * session; values that outlive the session do not refer to it. External tensor data is found by option external_dir,
+ * or given by inlay_options_set_file(). */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const void *data, uint64_t bytes,
                                                                        const inlay_options *options,
                                                                        inlay_session **out_session, inlay_diag *diag);
@@ -696,10 +704,14 @@ typedef struct inlay_optimize_args {
     uint32_t with_costs; /* 1: compute costs for summaries, which takes longer, and report patterns that nearly match */
     uint32_t nodes_before, nodes_after; /* out: nodes of all graphs before and after */
     uint32_t target_opset;              /* the opset of ai.onnx that the written file imports; 0 = that of the model */
+    /* since 1.1: the model in memory, [data_bytes], if path is NULL; external data as for
+     * inlay_session_create_from_bytes() */
+    const void *data;
+    uint64_t data_bytes;
 } inlay_optimize_args;
 #define INLAY_OPTIMIZE_ARGS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(inlay_optimize_args), NULL, NULL, NULL, NULL, 0, 0, 0, 0                                                \
+        sizeof(inlay_optimize_args), NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, 0                                       \
     }
 
 /* Runs the passes that options select (level, pass, no_pass) on the model at path and writes the result. A written file
