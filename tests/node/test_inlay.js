@@ -116,7 +116,7 @@ const tests = {
     for (const [options, part] of [[{ executionProviders: ['cuda'] }, /'cuda' is not one of cpu/],
       [{ executionProviders: ['cuda', 'cpu'] }, /'cuda'/], [{ executionProviders: [{ name: 'nonsense' }] }, /'nonsense'/],
       [{ intraOpNumThread: 1 }, /unknown session option 'intraOpNumThread'; there are: executionProviders/],
-      [{ enableProfiling: true }, /'enableProfiling' is not supported/]])
+      [{ enableProfiling: true }, /'profileFilePrefix' must be a string/]])
       await assert.rejects(InferenceSession.create(model('test_relu'), options), part);
   },
 

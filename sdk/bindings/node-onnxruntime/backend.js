@@ -3,8 +3,6 @@
 const { Tensor } = require('onnxruntime-common');
 const inlay = require('inlay');
 
-// Options of onnxruntime-node without a counterpart that would change what a program gets.
-const UNSUPPORTED = ['enableProfiling', 'optimizedModelFilePath', 'externalData'];
 const WORDS = { graphOptimizationLevel: ['disabled', 'basic', 'extended', 'layout', 'all'], executionMode: ['sequential', 'parallel'] };
 
 function checkNumber(name, value, most) {
@@ -13,7 +11,7 @@ function checkNumber(name, value, most) {
     throw new RangeError(`'${name}' must be an integer from 0 to ${most}, got: ${value}`);
 }
 
-// The checks that onnxruntime-node makes, and the options that it has and this package has not.
+// The checks that onnxruntime-node makes and the package inlay does not.
 function check(options) {
   for (const name of ['intraOpNumThreads', 'interOpNumThreads'])
     if (options[name] !== undefined) checkNumber(name, options[name], 0x7fffffff);
@@ -22,10 +20,6 @@ function check(options) {
   for (const [name, words] of Object.entries(WORDS))
     if (options[name] !== undefined && !words.includes(options[name]))
       throw new TypeError(`'${name}' must be one of ${words.join(', ')}, got: ${options[name]}`);
-  for (const name of UNSUPPORTED)
-    if (options[name] !== undefined && options[name] !== false && options[name] !== '')
-      throw new Error(`session option '${name}' is not supported by inlay's package; use inlay's libonnxruntime.so.1 ` +
-        'with onnxruntime-node instead');
 }
 
 function metadata(info) {
@@ -50,13 +44,14 @@ class Handler {
     // onnxruntime-node ignores feeds that are no inputs.
     const known = [...this.#session.inputNames, ...this.#session.overridableInitializerNames];
     const used = Object.fromEntries(known.filter((name) => name in feeds).map((name) => [name, feeds[name]]));
+    // Programs transfer results to other threads, which Node permits only for memory of JavaScript: hence the copies.
     const results = await this.#session.run(used, fetches, options);
     return Object.fromEntries(Object.entries(results).map(([name, value]) =>
-      [name, value instanceof Tensor ? value : new Tensor(value.type, value.data, value.dims)]));
+      [name, value instanceof Tensor ? value : new Tensor(value.type, value.data.slice(), value.dims)]));
   }
 
   startProfiling() {}
-  endProfiling() {}
+  endProfiling() { this.#session.endProfiling(); }
   async dispose() { await this.#session.release(); }
 }
 

@@ -13,7 +13,8 @@ static napi_value init(napi_env env, napi_value exports)
         const char *name;
         napi_callback fn;
     } functions[] = { { "createSession", session_create }, { "describe", session_describe }, { "run", run_start },
-                      { "control", control_start },        { "release", session_release },   { "version", version } };
+                      { "control", control_start },        { "release", session_release },   { "version", version },
+                      { "endProfile", profile_end } };
 
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         napi_value fn;

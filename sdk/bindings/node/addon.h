@@ -1,13 +1,16 @@
 /* The native part of the npm package. It exports to index.js:
  *
- *     createSession(path | Uint8Array, [[name, value], ...]) -> Promise<session>
+ *     createSession(path | Uint8Array, [[name, value], ...], extras) -> Promise<session>
  *     describe(session)  -> { inputs: [...], outputs: [...] }
  *     run(session, [[index, kind, data, dims], ...], [output, ...], cancel, [threads, priority, power])
  *         -> Promise<[[kind, data, dims], ...]>
  *     control(session, action, provider, option, value, bytes) -> Promise<number of bytes that were released>
+ *     endProfile(session) -> text, or undefined if the session is not profiled
  *     release(session)
  *     version()
  *
+ * extras: { files: [[location, Uint8Array], ...], profiled, optimized }: the contents of external data, which are
+ * copied; true if runs are profiled; the path of a file that receives the optimised model, or undefined.
  * kind is the number of an element type in ONNX; data is a typed array, or an array of strings. Typed arrays are used
  * without a copy. cancel is undefined or a Uint32Array whose first element stops the run when it is not 0.
  * threads is the number of threads, 0 for that of the session; priority and power are INLAY_PRIORITY_* and
@@ -38,9 +41,13 @@ struct session {
     uint32_t released;   /* atomic */
     inlay_session *session;
     void *bytes;
+    void **files; /* [file_count] the contents of external data */
+    uint32_t file_count;
     pthread_mutex_t lock;
     inlay_context *idle[MOST_IDLE];
     uint32_t idle_count;
+    pthread_mutex_t profile_lock; /* serializes profiled runs */
+    inlay_context *profiled;      /* NULL: not profiled, or no longer; atomic */
 };
 
 napi_value session_create(napi_env env, napi_callback_info info);
@@ -67,6 +74,10 @@ napi_value result_make(napi_env env, inlay_value *value);
 
 /* run.c */
 napi_value run_start(napi_env env, napi_callback_info info);
+
+/* profile.c */
+inlay_status profile_begin(struct session *session, inlay_diag *diag);
+napi_value profile_end(napi_env env, napi_callback_info info);
 
 /* control.c */
 napi_value control_start(napi_env env, napi_callback_info info);

@@ -80,14 +80,14 @@ const LEVELS = { disabled: '0', basic: '1', extended: '2', layout: '3', all: '99
 // Those without a counterpart that change nothing that a program gets, and those that would.
 const WITHOUT_EFFECT = ['interOpNumThreads', 'enableCpuMemArena', 'enableMemPattern', 'executionMode', 'logId',
   'logSeverityLevel', 'logVerbosityLevel', 'preferredOutputLocation', 'enableGraphCapture', 'profileFilePrefix', 'extra'];
-const UNSUPPORTED = ['enableProfiling', 'optimizedModelFilePath'];
+const UNSUPPORTED = ['enableProfiling', 'optimizedModelFilePath']; // unless the package has them
 const WITH_EFFECT = ['executionProviders', 'freeDimensionOverrides', 'graphOptimizationLevel', 'inlay', 'intraOpNumThreads'];
 
 // more: options that only this package has; providers: the names that stand for all of inlay's providers.
 function settingsOf(options = {}, more = [], providers = ['cpu']) {
   const out = [], known = [...WITH_EFFECT, ...more, ...WITHOUT_EFFECT];
   for (const [name, value] of Object.entries(options)) {
-    if (UNSUPPORTED.includes(name) && value !== undefined && value !== false && value !== '')
+    if (UNSUPPORTED.includes(name) && !more.includes(name) && value !== undefined && value !== false && value !== '')
       throw new TypeError(`session option '${name}' is not supported`);
     if (!known.includes(name) && !UNSUPPORTED.includes(name) && value !== undefined)
       throw new TypeError(`unknown session option '${name}'; there are: ${known.slice(0, WITH_EFFECT.length + more.length).join(', ')}`);

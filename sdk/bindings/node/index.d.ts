@@ -12,6 +12,13 @@ export interface SessionOptions {
   inlay?: { readonly [name: string]: string | number | boolean | readonly (string | number)[] };
   /** 'cpu' stands for all of inlay's providers; other names are errors. */
   executionProviders?: readonly (string | { readonly name: string })[];
+  /** The contents of files with external data, by their paths as in the model. */
+  externalData?: readonly { readonly path: string; readonly data: ArrayBufferLike | ArrayBufferView }[];
+  /** Profiles runs, one at a time; endProfiling() writes PREFIX_DATE.json with the events of ONNX Runtime. */
+  enableProfiling?: boolean;
+  profileFilePrefix?: string;
+  /** A file that receives the optimised model. */
+  optimizedModelFilePath?: string;
   /** Other options of onnxruntime-node are accepted without effect; unknown ones are errors. */
   [other: string]: unknown;
 }
@@ -54,7 +61,9 @@ export class InferenceSession {
   readonly outputNames: readonly string[];
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];
+  /** Without effect: option enableProfiling starts the profile. */
   startProfiling(): void;
+  /** Writes the profile. */
   endProfiling(): void;
 }
 

@@ -1,5 +1,6 @@
 // inlay for Node, with the interface of onnxruntime-common: InferenceSession and Tensor.
 'use strict';
+const fs = require('fs');
 const path = require('path');
 
 // The native part: the file given by INLAY_NODE_ADDON, or inlay.node next to this file.
@@ -11,14 +12,48 @@ const PRIORITIES = { normal: 0, low: 1, high: 2 };
 const POWERS = { default: 0, efficiency: 1, performance: 2 };
 const CONTROL = { setOption: 1, trim: 2, suspend: 3, resume: 4 };
 
+const isBuffer = (value) => value instanceof ArrayBuffer ||
+  (typeof SharedArrayBuffer !== 'undefined' && value instanceof SharedArrayBuffer);
+
+// Options of onnxruntime-common that inlay-web has not, or in another form.
+const MORE = ['externalData', 'enableProfiling', 'profileFilePrefix', 'optimizedModelFilePath'];
+
+// { files, profiled, optimized } for the native part. externalData: objects of a path, as in the model, and the contents.
+function extrasOf({ externalData = [], enableProfiling = false, profileFilePrefix, optimizedModelFilePath }) {
+  if (!Array.isArray(externalData)) throw new TypeError("'externalData' must be an array");
+  const files = externalData.map((file, i) => {
+    if (typeof file !== 'object' || file === null || typeof file.path !== 'string')
+      throw new TypeError(`'externalData[${i}]' must be an object { path, data } whose path is a string`);
+    const { data } = file;
+    if (ArrayBuffer.isView(data)) return [file.path, new Uint8Array(data.buffer, data.byteOffset, data.byteLength)];
+    if (isBuffer(data)) return [file.path, new Uint8Array(data)];
+    throw new TypeError(`'externalData[${i}].data' must be an ArrayBuffer or a typed array: the contents of ${file.path}`);
+  });
+  if (typeof enableProfiling !== 'boolean') throw new TypeError("'enableProfiling' must be a boolean");
+  if (enableProfiling && typeof profileFilePrefix !== 'string')
+    throw new TypeError("'profileFilePrefix' must be a string if 'enableProfiling' is true");
+  if (optimizedModelFilePath !== undefined && typeof optimizedModelFilePath !== 'string')
+    throw new TypeError("'optimizedModelFilePath' must be a string");
+  if (/\.ort$/.test(optimizedModelFilePath))
+    throw new Error(`'optimizedModelFilePath': inlay writes ONNX; use another ending than .ort: ${optimizedModelFilePath}`);
+  return { files, profiled: enableProfiling, optimized: optimizedModelFilePath || undefined };
+}
+
+// The profile of a session is also written if the program ends before it has ended the profile.
+const profiled = new Set();
+process.on('exit', () => { for (const session of profiled) session.endProfiling(); });
+
 class InferenceSession {
   #native;
   #inputs;
   #outputs;
+  #prefix; // of the name of the profile
 
-  constructor(handle) {
+  constructor(handle, prefix) {
     const description = native.describe(handle);
     this.#native = handle;
+    this.#prefix = prefix;
+    if (prefix !== undefined) profiled.add(this);
     this.#inputs = description.inputs;
     this.#outputs = description.outputs;
     const required = requiredOf(description.inputs);
@@ -33,12 +68,14 @@ class InferenceSession {
   static async create(model, ...rest) {
     let options = rest[rest.length - 1];
     if (typeof options !== 'object' || options === null) options = {};
-    if (model instanceof ArrayBuffer || (typeof SharedArrayBuffer !== 'undefined' && model instanceof SharedArrayBuffer)) {
+    if (isBuffer(model)) {
       const [offset, length] = rest;
       model = typeof offset === 'number'
         ? new Uint8Array(model, offset, typeof length === 'number' ? length : undefined) : new Uint8Array(model);
     }
-    return new InferenceSession(await native.createSession(model, settingsOf(options)));
+    const settings = settingsOf(options, MORE), extras = extrasOf(options);
+    return new InferenceSession(await native.createSession(model, settings, extras),
+      extras.profiled ? options.profileFilePrefix : undefined);
   }
 
   // fetches: names, or an object whose values may be tensors that receive the outputs; by default all outputs.
@@ -63,9 +100,26 @@ class InferenceSession {
   async suspend(provider) { await this.#control(CONTROL.suspend, provider, undefined, undefined, 0); }
   async resume(provider) { await this.#control(CONTROL.resume, provider, undefined, undefined, 0); }
 
-  async release() { native.release(this.#native); }
+  async release() {
+    this.endProfiling();
+    native.release(this.#native);
+  }
+
+  // Option enableProfiling starts the profile when the session is created.
   startProfiling() {}
-  endProfiling() {}
+  // Writes the profile to PREFIX_DATE.json, as ONNX Runtime does.
+  endProfiling() {
+    const text = native.endProfile(this.#native);
+    profiled.delete(this);
+    if (text !== undefined) fs.writeFileSync(`${this.#prefix}_${timestamp(new Date())}.json`, text);
+  }
+}
+
+// YYYY-MM-DD_hh-mm-ss, local time.
+function timestamp(date) {
+  const two = (number) => String(number).padStart(2, '0');
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}_` +
+    [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join('-');
 }
 
 // Returns the number of the word in an option of a run.

@@ -17,17 +17,10 @@ typedef struct run_job {
     inlay_diag diag;
 } run_job;
 
-static void run_execute(napi_env env, void *data)
+static void run_in(run_job *job, inlay_context *context)
 {
-    run_job *job = data;
     inlay_run_options options = INLAY_RUN_OPTIONS_INIT;
-    inlay_context *context;
 
-    (void)env;
-    INLAY_CHECK(job->session != NULL);
-    job->status = session_take_context(job->session, &context, &job->diag);
-    if (context == NULL)
-        return;
     for (uint32_t i = 0; i < job->feed_count && job->status == INLAY_OK; i++)
         job->status = inlay_context_set_input(context, job->feeds[i].index, job->feeds[i].value, &job->diag);
     options.cancel = job->cancel;
@@ -40,6 +33,36 @@ static void run_execute(napi_env env, void *data)
         job->results[i] = inlay_value_ref(inlay_context_output(context, job->wanted[i]));
     for (uint32_t i = 0; i < job->feed_count; i++)
         (void)inlay_context_set_input(context, job->feeds[i].index, NULL, NULL);
+}
+
+/* Runs in the context that records a profile; false if there is none. */
+static bool run_profiled(run_job *job)
+{
+    bool found = false;
+
+    if (__atomic_load_n(&job->session->profiled, __ATOMIC_ACQUIRE) == NULL)
+        return false;
+    (void)pthread_mutex_lock(&job->session->profile_lock);
+    found = job->session->profiled != NULL;
+    if (found)
+        run_in(job, job->session->profiled);
+    (void)pthread_mutex_unlock(&job->session->profile_lock);
+    return found;
+}
+
+static void run_execute(napi_env env, void *data)
+{
+    run_job *job = data;
+    inlay_context *context;
+
+    (void)env;
+    INLAY_CHECK(job->session != NULL);
+    if (run_profiled(job))
+        return;
+    job->status = session_take_context(job->session, &context, &job->diag);
+    if (context == NULL)
+        return;
+    run_in(job, context);
     session_give_context(job->session, context);
 }
 

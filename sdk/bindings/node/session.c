@@ -11,8 +11,13 @@ void session_unref(struct session *session)
         return;
     for (uint32_t i = 0; i < session->idle_count; i++)
         inlay_context_destroy(session->idle[i]);
+    inlay_context_destroy(session->profiled);
     inlay_session_destroy(session->session);
     (void)pthread_mutex_destroy(&session->lock);
+    (void)pthread_mutex_destroy(&session->profile_lock);
+    for (uint32_t i = 0; i < session->file_count; i++)
+        free(session->files[i]);
+    free(session->files);
     free(session->bytes);
     free(session);
 }
@@ -44,11 +49,25 @@ typedef struct create_job {
     napi_deferred deferred;
     char *path; /* NULL: the model is in created->bytes */
     size_t bytes;
+    bool profiled;
+    char *optimized; /* path for the optimised model; NULL: none */
     inlay_options *options;
     struct session *created;
     inlay_status status;
     inlay_diag diag;
 } create_job;
+
+static inlay_status save_optimized(create_job *job)
+{
+    inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
+
+    args.out_path = job->optimized;
+    if (job->path == NULL) {
+        args.data = job->created->bytes;
+        args.data_bytes = job->bytes;
+    }
+    return inlay_optimize(job->path, job->options, &args, &job->diag);
+}
 
 static void create_execute(napi_env env, void *data)
 {
@@ -62,6 +81,10 @@ static void create_execute(napi_env env, void *data)
     else
         job->status =
             inlay_session_create_from_bytes(session->bytes, job->bytes, job->options, &session->session, &job->diag);
+    if (job->status == INLAY_OK && job->optimized != NULL)
+        job->status = save_optimized(job);
+    if (job->status == INLAY_OK && job->profiled)
+        job->status = profile_begin(session, &job->diag);
 }
 
 static void finalize_session(napi_env env, void *data, void *hint)
@@ -85,6 +108,7 @@ static void create_complete(napi_env env, napi_status cancelled, void *data)
     (void)napi_delete_async_work(env, job->work);
     inlay_options_destroy(job->options);
     free(job->path);
+    free(job->optimized);
     free(job);
 }
 
@@ -110,40 +134,88 @@ static inlay_status read_options(napi_env env, napi_value list, create_job *job)
     return status;
 }
 
+/* Copies a Uint8Array, which the program may change during the session. NULL: no such array, or no memory. */
+static void *copy_bytes(napi_env env, napi_value array, size_t *out_bytes)
+{
+    void *data = NULL, *copy;
+
+    if (napi_get_typedarray_info(env, array, NULL, out_bytes, &data, NULL, NULL) != napi_ok)
+        return NULL;
+    copy = malloc(*out_bytes + 1);
+    if (copy != NULL && *out_bytes > 0)
+        memcpy(copy, data, *out_bytes);
+    return copy;
+}
+
 static bool read_model(napi_env env, napi_value model, create_job *job)
 {
     bool is_array = false;
-    void *data = NULL;
 
     if (napi_is_typedarray(env, model, &is_array) != napi_ok || !is_array) {
         job->path = js_get_text(env, model, NULL);
         return job->path != NULL;
     }
-    if (napi_get_typedarray_info(env, model, NULL, &job->bytes, &data, NULL, NULL) != napi_ok)
-        return false;
-    job->created->bytes = malloc(job->bytes + 1); /* the program may change its array while the session is created */
-    if (job->created->bytes != NULL && job->bytes > 0)
-        memcpy(job->created->bytes, data, job->bytes);
+    job->created->bytes = copy_bytes(env, model, &job->bytes);
     return job->created->bytes != NULL;
+}
+
+/* Reads [[location, Uint8Array], ...]. */
+static inlay_status read_files(napi_env env, napi_value list, create_job *job)
+{
+    struct session *session = job->created;
+    const uint32_t count = js_length(env, list);
+    inlay_status status = INLAY_OK;
+
+    session->files = calloc((size_t)count + 1, sizeof *session->files);
+    if (session->files == NULL)
+        return inlay_fail(&job->diag, INLAY_OUT_OF_MEMORY, "no memory for external data");
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
+        napi_value pair = js_element(env, list, i);
+        char *location = js_get_text(env, js_element(env, pair, 0), NULL);
+        size_t bytes = 0;
+
+        session->files[i] = copy_bytes(env, js_element(env, pair, 1), &bytes);
+        session->file_count++;
+        status = location == NULL || session->files[i] == NULL
+                     ? inlay_fail(&job->diag, INLAY_OUT_OF_MEMORY, "no memory for external data")
+                     : inlay_options_set_file(job->options, location, session->files[i], bytes, &job->diag);
+        free(location);
+    }
+    return status;
+}
+
+/* Reads { files, profiled, optimized }. */
+static inlay_status read_extras(napi_env env, napi_value extras, create_job *job)
+{
+    napi_value files, profiled, optimized;
+
+    if (napi_get_named_property(env, extras, "files", &files) != napi_ok ||
+        napi_get_named_property(env, extras, "profiled", &profiled) != napi_ok ||
+        napi_get_value_bool(env, profiled, &job->profiled) != napi_ok ||
+        napi_get_named_property(env, extras, "optimized", &optimized) != napi_ok)
+        return inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "createSession: { files, profiled, optimized }");
+    job->optimized = js_get_text(env, optimized, NULL);
+    return read_files(env, files, job);
 }
 
 napi_value session_create(napi_env env, napi_callback_info info)
 {
-    napi_value args[2], promise = NULL;
+    napi_value args[3], promise = NULL;
     create_job *job = calloc(1, sizeof *job);
     struct session *session = calloc(1, sizeof *session);
-    size_t count = 2;
+    size_t count = 3;
 
     if (job == NULL || session == NULL || napi_get_cb_info(env, info, &count, args, NULL, NULL) != napi_ok ||
-        count < 2) {
+        count < 3) {
         free(job);
         free(session);
-        return js_throw(env, "createSession(model, options)");
+        return js_throw(env, "createSession(model, options, { files, profiled, optimized })");
     }
     job->diag = (inlay_diag)INLAY_DIAG_INIT;
     job->created = session;
     session->references = 1;
     (void)pthread_mutex_init(&session->lock, NULL);
+    (void)pthread_mutex_init(&session->profile_lock, NULL);
     (void)napi_create_promise(env, &job->deferred, &promise);
     (void)napi_create_async_work(env, NULL, js_text(env, "inlay", 5), create_execute, create_complete, job, &job->work);
     if (!read_model(env, args[0], job))
@@ -151,6 +223,8 @@ napi_value session_create(napi_env env, napi_callback_info info)
             inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "a model must be a path, an ArrayBuffer or a Uint8Array");
     if (job->status == INLAY_OK)
         job->status = read_options(env, args[1], job);
+    if (job->status == INLAY_OK)
+        job->status = read_extras(env, args[2], job);
     if (job->status == INLAY_OK && job->work != NULL && napi_queue_async_work(env, job->work) == napi_ok)
         return promise;
     if (job->status == INLAY_OK)

@@ -1,13 +1,90 @@
 // Sessions, element types and the errors that programs for onnxruntime-node check.
 'use strict';
 const assert = require('node:assert');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { execFileSync } = require('node:child_process');
 const { InferenceSession, Tensor } = require('onnxruntime-node');
-const { identity, overridable } = require('./models.cjs');
+const { external, identity, overridable } = require('./models.cjs');
 
 const TYPES = [['float32', 1, Float32Array], ['uint8', 2, Uint8Array], ['int8', 3, Int8Array], ['uint16', 4, Uint16Array],
   ['int16', 5, Int16Array], ['int32', 6, Int32Array], ['int64', 7, BigInt64Array], ['bool', 9, Uint8Array],
   ['float64', 11, Float64Array], ['uint32', 12, Uint32Array], ['uint64', 13, BigUint64Array]];
 const rejects = (promise, name, message) => assert.rejects(promise, { name, message });
+
+// External data in memory: in place of a file, wherever the model comes from; wrong descriptions are refused.
+async function externalData(folder, x) {
+  const data = new Float32Array([0, 0, 1, 2, 3, 4, 5]), file = path.join(folder, 'model.onnx');
+  fs.writeFileSync(file, external('weights.bin'));
+  const views = [data, data.buffer, new Uint8Array(data.buffer), Buffer.from(data.buffer)];
+  for (const model of [external('weights.bin'), external('./weights.bin'), file])
+    for (const view of views) {
+      const session = await InferenceSession.create(model, { externalData: [{ path: 'weights.bin', data: view }] });
+      data.fill(7, 2); // the session has a copy
+      assert.deepStrictEqual([...(await session.run({ x })).y.data], [2, 4, 6, 8, 10]);
+      data.set([1, 2, 3, 4, 5], 2);
+      await session.release();
+    }
+  fs.writeFileSync(path.join(folder, 'weights.bin'), Buffer.alloc(28));
+  const session = await InferenceSession.create(file);
+  assert.deepStrictEqual((await session.run({ x })).y.data, x.data);
+  const model = external('weights.bin'), create = (externalData) => InferenceSession.create(model, { externalData });
+  await rejects(InferenceSession.create(model), 'Error', /weights.bin/);
+  await rejects(create([{ path: 'other', data }]), 'Error', /weights.bin/);
+  await rejects(create([{ path: 'weights.bin', data: data.subarray(1) }]), 'Error', /'w'/);
+  await rejects(create('weights.bin'), 'TypeError', /externalData/);
+  await rejects(create([{ path: 'weights.bin', data: 'file' }]), 'TypeError', /externalData\[0\].data/);
+  await rejects(create([{ data }]), 'TypeError', /externalData\[0\]/);
+}
+
+// The profile is written by endProfiling(), release(), or the end of the program.
+async function profiles(folder, x) {
+  const model = identity(1), options = (name) => ({ enableProfiling: true, profileFilePrefix: path.join(folder, name) });
+  const written = (name) => {
+    const files = fs.readdirSync(folder).filter((file) => file.startsWith(name));
+    assert.strictEqual(files.length, 1, `profiles of ${name}: ${files}`);
+    assert.match(files[0], /_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.json$/);
+    return JSON.parse(fs.readFileSync(path.join(folder, files[0])));
+  };
+  const session = await InferenceSession.create(model, options('ended'));
+  await Promise.all([1, 2, 3, 4].map(() => session.run({ x })));
+  session.endProfiling();
+  assert.strictEqual(written('ended').filter((event) => event.name === 'model_run').length, 4);
+  session.endProfiling();
+  assert.deepStrictEqual((await session.run({ x })).y.data, x.data);
+  await session.release();
+  await (await InferenceSession.create(model, options('empty'))).release();
+  assert.deepStrictEqual(written('empty'), []);
+  execFileSync(process.execPath, ['-e', `
+    const { InferenceSession, Tensor } = require('onnxruntime-node'), { identity } = require('./models.cjs');
+    const prefix = ${JSON.stringify(path.join(folder, 'left'))};
+    (async () => {
+      const session = await InferenceSession.create(identity(1), { enableProfiling: true, profileFilePrefix: prefix });
+      await session.run({ x: new Tensor('float32', [1, 2, 3, 4, 5], [1, 5]) });
+    })();`], { cwd: __dirname });
+  assert.ok(written('left').length > 0);
+  await rejects(InferenceSession.create(model, { enableProfiling: 1 }), 'TypeError', /enableProfiling/);
+  await rejects(InferenceSession.create(model, { enableProfiling: true }), 'TypeError', /profileFilePrefix/);
+}
+
+async function optimizedModels(folder, x) {
+  const file = path.join(folder, 'optimized.onnx');
+  fs.writeFileSync(path.join(folder, 'sum.onnx'), overridable());
+  for (const model of [overridable(), path.join(folder, 'sum.onnx')]) {
+    fs.rmSync(file, { force: true });
+    await InferenceSession.create(model, { optimizedModelFilePath: file });
+    const session = await InferenceSession.create(file);
+    assert.deepStrictEqual([...(await session.run({ x })).y.data], [2, 3, 4, 5, 6]);
+  }
+  const data = new Float32Array([0, 0, 1, 1, 1, 1, 1]);
+  await InferenceSession.create(external('w'), { externalData: [{ path: 'w', data }], optimizedModelFilePath: file });
+  assert.deepStrictEqual([...(await (await InferenceSession.create(file)).run({ x })).y.data], [2, 3, 4, 5, 6]);
+  const create = (optimizedModelFilePath) => InferenceSession.create(overridable(), { optimizedModelFilePath });
+  await rejects(create(path.join(folder, 'model.ort')), 'Error', /inlay writes ONNX/);
+  await rejects(create(path.join(folder, 'absent', 'model.onnx')), 'Error', /absent/);
+  await rejects(create(7), 'TypeError', /optimizedModelFilePath/);
+}
 
 async function main() {
   for (const [type, number, array] of TYPES) {
@@ -30,7 +107,6 @@ async function main() {
   await rejects(InferenceSession.create(model, { interOpNumThreads: -1 }), 'RangeError', /interOpNumThreads/);
   await rejects(InferenceSession.create(model, { executionMode: 'quick' }), 'TypeError', /executionMode/);
   await rejects(InferenceSession.create(model, { enableMemPattern: 1 }), 'TypeError', /enableMemPattern/);
-  await rejects(InferenceSession.create(model, { enableProfiling: true }), 'Error', /enableProfiling.*not supported/);
   const session = await InferenceSession.create(model, { graphOptimizationLevel: 'basic', intraOpNumThreads: 1 });
   await rejects(session.run({}), 'Error', /input 'x' is missing/);
   await rejects(session.run({ x }, { logSeverityLevel: 8 }), 'RangeError', /logSeverityLevel/);
@@ -42,6 +118,18 @@ async function main() {
   assert.deepStrictEqual(added.inputNames, ['x']);
   assert.deepStrictEqual([...(await added.run({ x })).y.data], [2, 3, 4, 5, 6]);
   assert.deepStrictEqual([...(await added.run({ x, w: x })).y.data], [2, 4, 6, 8, 10]);
+  // Results can be transferred to other threads.
+  const { y } = await session.run({ x });
+  const moved = structuredClone(y.data, { transfer: [y.data.buffer] });
+  assert.deepStrictEqual([[...moved], y.data.length], [[1, 2, 3, 4, 5], 0]);
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'inlay-node-'));
+  try {
+    await externalData(folder, x);
+    await profiles(folder, x);
+    await optimizedModels(folder, x);
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
   const stop = new AbortController();
   stop.abort();
   await assert.rejects(session.run({ x }, { signal: stop.signal }));
