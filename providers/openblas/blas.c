@@ -372,15 +372,14 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
     const blas_library *lib = kernel->user;
     const struct strategy strategy = choose_strategy(job);
     char *a_buffer = workspace, *b_buffer = a_buffer + buffer_of_a(job, &strategy);
-    int omp = lib->flavour == BLAS_OPENMP ? lib->omp_get_max_threads() : 0;
     blas_matrix whole_a = { 0 }, whole_b = { 0 };
+    int threads;
 
     if (!strategy.a_packs)
         whole_a = matrix_at(job, &job->a, tile->batch, tile->i0, strategy.a_along, strategy.a_ld);
     if (!strategy.b_packs && job->b.packed == NULL)
         whole_b = matrix_at(job, &job->b, tile->batch, tile->j0, strategy.b_along, strategy.b_ld);
-    if (omp > 1)
-        lib->omp_set_num_threads(1);
+    threads = blas_library_enter(lib);
     for (int64_t k0 = 0; k0 < job->k; k0 += strategy.depth) {
         int64_t k1 = gemm_min(k0 + strategy.depth, job->k);
         const struct block block = { .m = tile->i1 - tile->i0,
@@ -405,8 +404,7 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
             a = pack(&job->a, tile->batch, tile->i0, tile->i1, k0, k1, strategy.a_width, a_buffer);
         (strategy.method == METHOD_THIN ? multiply_thin : multiply_whole)(kernel, &block, &a, &b);
     }
-    if (omp > 1)
-        lib->omp_set_num_threads(omp);
+    blas_library_leave(lib, threads);
 }
 
 static uint64_t pack_bytes(const gemm_job *job)

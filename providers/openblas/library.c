@@ -115,16 +115,20 @@ static void leave_environment(struct load_attempt *attempt)
 /* A library that this plugin uses. Entries are never removed, because libraries are never unloaded. */
 typedef struct held_library {
     void *handle;
-    uint32_t providers;   /* number of open providers that use it */
-    int original_threads; /* the library's number of threads before the first provider was opened */
-    bool loaded_here;     /* loaded by this plugin, with its settings */
+    bool loaded_here; /* loaded by this plugin, with its settings */
+    /* The number of threads of one that the program has loaded; NULL: it has no threads of its own. */
+    int (*get_threads)(void);
+    void (*set_threads)(int threads);
+    uint32_t calls; /* active; guarded by calls_lock */
+    int threads;    /* before the first active call */
 } held_library;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, calls_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static __attribute__((constructor)) void guard_lock(void)
+static __attribute__((constructor)) void guard_locks(void)
 {
     lock_at_fork(&lock);
+    lock_at_fork(&calls_lock);
 }
 
 static held_library held[MAX_LIBRARIES];
@@ -181,40 +185,53 @@ static inlay_status bind_functions(const char *name, blas_library *out, inlay_di
     return INLAY_OK;
 }
 
-/* Sets the library's number of threads. The OpenMP flavour also changes the calling thread's OpenMP setting, which is
- * restored. */
-static void set_threads(const blas_library *library, int threads)
+/* The threads of a library of the program. The OpenMP flavour takes their number from the calling thread. */
+static void bind_threads(blas_library *library, held_library *entry)
 {
-    void (*set)(int) = NULL;
-    int omp = library->flavour == BLAS_OPENMP ? library->omp_get_max_threads() : 0;
-
-    if (library->flavour == BLAS_SERIAL || !find_function(library->handle, "openblas_set_num_threads", &set))
+    if (entry->loaded_here || library->flavour != BLAS_PTHREAD ||
+        !find_function(library->handle, "openblas_get_num_threads", &entry->get_threads) ||
+        !find_function(library->handle, "openblas_set_num_threads", &entry->set_threads))
         return;
-    set(threads);
-    if (omp > 0)
-        library->omp_set_num_threads(omp);
+    library->shared = entry;
 }
 
-/* Limits the library to one thread, because the host's threads call it. The setting belongs to the process, so the last
- * provider to close restores it. */
-static void limit_threads(const inlay_host *host, const blas_library *library, held_library *entry)
+/* The number is a setting of the process, or with OpenMP of the calling thread. It is changed for the time of the calls
+ * only, because the program computes with the library, too. */
+int blas_library_enter(const blas_library *library)
 {
-    int (*get_threads)(void) = NULL;
-    char text[160];
+    held_library *entry = library->shared;
+    int threads = 0;
 
-    if (entry->providers++ > 0 || !find_function(library->handle, "openblas_get_num_threads", &get_threads))
-        return;
-    entry->original_threads = get_threads();
-    if (entry->original_threads <= 1)
-        return;
-    set_threads(library, 1);
-    if (!entry->loaded_here) {
-        (void)snprintf(text, sizeof text,
-                       "openblas: the process's OpenBLAS had %d threads; it is limited to 1 while this "
-                       "provider is open",
-                       entry->original_threads);
-        log_message(host, INLAY_LOG_WARNING, text);
+    if (library->flavour == BLAS_OPENMP) {
+        threads = library->omp_get_max_threads();
+        if (threads > 1)
+            library->omp_set_num_threads(1);
     }
+    if (entry == NULL)
+        return threads;
+    (void)pthread_mutex_lock(&calls_lock);
+    if (entry->calls++ == 0) {
+        entry->threads = entry->get_threads();
+        if (entry->threads > 1)
+            entry->set_threads(1);
+    }
+    (void)pthread_mutex_unlock(&calls_lock);
+    return threads;
+}
+
+void blas_library_leave(const blas_library *library, int threads)
+{
+    held_library *entry = library->shared;
+
+    if (threads > 1)
+        library->omp_set_num_threads(threads);
+    if (entry == NULL)
+        return;
+    (void)pthread_mutex_lock(&calls_lock);
+    INLAY_CHECK(entry->calls > 0);
+    if (--entry->calls == 0 && entry->threads > 1)
+        entry->set_threads(entry->threads);
+    (void)pthread_mutex_unlock(&calls_lock);
 }
 
 static inlay_status load_library(const char *name, const char *core, void **out_handle, inlay_diag *diag)
@@ -311,7 +328,7 @@ inlay_status blas_library_open(const inlay_host *host, const char *name, const c
         goto done;
     }
     library->loaded_here |= loaded;
-    limit_threads(host, out, library);
+    bind_threads(out, library);
     report(host, name, core, out, library->loaded_here);
 done:
     if (status != INLAY_OK && out->handle != NULL) {
@@ -333,21 +350,14 @@ void blas_library_move(blas_library *to, const blas_library *from)
     to->omp_get_max_threads = from->omp_get_max_threads;
     to->omp_set_num_threads = from->omp_set_num_threads;
     to->flavour = from->flavour;
+    to->shared = from->shared;
     memcpy(to->core, from->core, sizeof to->core);
 }
 
 void blas_library_close(blas_library *library)
 {
-    held_library *entry;
-
     if (library == NULL || library->handle == NULL)
         return;
-    (void)pthread_mutex_lock(&lock);
-    entry = find_held(library->handle);
-    INLAY_CHECK(entry == NULL || entry->providers > 0);
-    if (entry != NULL && --entry->providers == 0 && entry->original_threads > 1)
-        set_threads(library, entry->original_threads);
     (void)dlclose(library->handle);
     library->handle = NULL;
-    (void)pthread_mutex_unlock(&lock);
 }

@@ -36,18 +36,25 @@ typedef struct blas_library {
     /* Only for the OpenMP flavour, which takes its number of threads from the calling thread's OpenMP setting. */
     int (*omp_get_max_threads)(void);
     void (*omp_set_num_threads)(int threads);
-    int flavour;   /* BLAS_* */
+    int flavour;                 /* BLAS_* */
+    struct held_library *shared; /* the program loaded the library, which has threads; NULL: it has one thread */
     bool small;    /* the library has kernels that multiply small matrices without packing them (for AVX-512 only) */
     char core[32]; /* the core type of the kernels in use, as the library names it */
 } blas_library;
 
-/* Opens the library `name` (a soname or an absolute path) with kernels for `core` ("auto": chosen for this CPU), or
- * uses the one that the process has already loaded. Limits the library to one thread, because the host's threads call
- * it. INLAY_UNSUPPORTED: no usable library. Thread-safe. Undone by blas_library_close; the library stays mapped
- * afterwards, because it does not support unloading. */
+/* Opens the library `name` (a soname or an absolute path) with kernels for `core` ("auto": chosen for this CPU) and one
+ * thread, because the host's threads call it, or uses the one that the process has already loaded, whose threads are
+ * the program's: calls are then between blas_library_enter() and _leave(). INLAY_UNSUPPORTED: no usable library.
+ * Thread-safe. Undone by blas_library_close; the library stays mapped afterwards, because it does not support
+ * unloading. */
 INLAY_NODISCARD inlay_status blas_library_open(const inlay_host *host, const char *name, const char *core,
                                                blas_library *out, inlay_diag *diag);
 void blas_library_close(blas_library *library);
+
+/* While calls are active, the library has one thread, also for the program. Returns a number for the matching
+ * blas_library_leave(). Thread-safe. */
+int blas_library_enter(const blas_library *library);
+void blas_library_leave(const blas_library *library, int threads);
 
 /* Moves the handle and functions of `from` to `to`, except `small`, which other threads may be reading. */
 void blas_library_move(blas_library *to, const blas_library *from);
