@@ -5,6 +5,8 @@
     wheel.py --bundle DIR OUT    a wheel with the command, the library, the probe and the plugins; DIR is the output of
                                  bundle.sh
     wheel.py --onnxruntime OUT   the wheel inlay-onnxruntime: the package onnxruntime, which uses the package inlay
+    wheel.py --onnxruntime --name onnxruntime OUT
+                                 the same as the distribution onnxruntime, which other packages require
 
 OUT is a folder. The same tree gives the same bytes (SOURCE_DATE_EPOCH is the time stamp of its files)."""
 import argparse
@@ -80,15 +82,19 @@ def main():
     parser = argparse.ArgumentParser(description="Makes the wheel of the Python package.")
     parser.add_argument("--bundle", type=pathlib.Path, metavar="DIR", help="what bundle.sh made")
     parser.add_argument("--onnxruntime", action="store_true", help="the package onnxruntime instead of inlay")
+    parser.add_argument("--name", help="with --onnxruntime: the name of the distribution")
     parser.add_argument("out", type=pathlib.Path, help="folder to write to")
     arguments = parser.parse_args()
     if arguments.bundle is not None and not (arguments.bundle / "lib" / "libinlay.so.1").is_file():
         sys.exit(f"wheel.py: {arguments.bundle} has no lib/libinlay.so.1; make it with bundle.sh")
     if arguments.onnxruntime and arguments.bundle is not None:
         sys.exit("wheel.py: --onnxruntime and --bundle exclude each other: the library belongs to the wheel of inlay")
+    if arguments.name is not None and not arguments.onnxruntime:
+        sys.exit("wheel.py: --name belongs to --onnxruntime")
     package, source = ("onnxruntime", "python-onnxruntime") if arguments.onnxruntime else ("inlay", "python")
     source = BINDINGS / source
     about = project(source)
+    about["name"] = arguments.name or about["name"]
     tag = "py3-none-any"
     if arguments.bundle is not None:
         tag = "py3-none-manylinux_{}_{}_{}".format(*oldest_glibc(arguments.bundle), machine(arguments.bundle / "lib" / "libinlay.so.1"))

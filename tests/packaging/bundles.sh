@@ -74,8 +74,10 @@ if /usr/bin/python3 -c 'import ensurepip' 2>/dev/null; then
     venv/bin/inlay run missing.onnx >"$work/log" 2>&1
     [ $? = "$("$build/bin/inlay" run missing.onnx >/dev/null 2>&1; echo $?)" ] || die "the exit code is lost"
 fi
+"$make/wheel.py" --onnxruntime --name onnxruntime "$work/required" >"$work/log" 2>&1 || die "wheel.py --name failed"
 if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
     mkdir site
+    /usr/bin/python3 -m zipfile -e "$work"/required/onnxruntime-*.whl site
     (cd site && /usr/bin/python3 - "$wheel" <<'END'
 import os, sys, zipfile
 archive = zipfile.ZipFile(sys.argv[1])
@@ -98,6 +100,12 @@ if os.path.exists(os.path.join(os.environ["PYTHONPATH"], extension)) and sys.ver
             die "the wheel runs no model"
         [ -n "$(ls cache/inlay/plugins)" ] || die "the wheel's helper did not probe its plugins"
     done
+    PYTHONPATH=$work/site /usr/bin/python3 -c '
+import importlib.metadata, onnxruntime
+from onnxruntime.quantization import quantize_dynamic
+assert importlib.metadata.version("onnxruntime") == onnxruntime.__version__ == "1.30.0"
+quantize_dynamic("model.onnx", "small.onnx")
+onnxruntime.InferenceSession("small.onnx")' >"$work/log" 2>&1 || die "the wheel in place of onnxruntime changes no model"
 fi
 
 # ---- npm

@@ -19,17 +19,22 @@ _TYPES = {"p": c_void_p, "i": c_int, "u": c_uint32, "l": c_int64, "z": c_size_t,
           "!": c_void_p}
 
 
+def library_folders():
+    """The folder of the libinlay.so.1 that the package inlay loads."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            path = line.rstrip("\n").partition("/")[2]
+            if os.path.basename(path).startswith("libinlay.so."):
+                yield os.path.join("/", os.path.dirname(path))
+
+
 def _candidates():
     configured = os.environ.get("INLAY_ONNXRUNTIME_LIBRARY")
     if configured:
         yield configured
         return
-    name = os.path.join("inlay", "onnxruntime", "libonnxruntime.so.1")
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            path = line.rstrip("\n").partition("/")[2]
-            if os.path.basename(path).startswith("libinlay.so."):
-                yield os.path.join("/", os.path.dirname(path), name)
+    for folder in library_folders():
+        yield os.path.join(folder, "inlay", "onnxruntime", "libonnxruntime.so.1")
 
 
 def _load():

@@ -1,0 +1,1 @@
+"""The optimiser of onnxruntime.transformers, by `inlay optimize`."""
