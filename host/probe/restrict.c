@@ -1,4 +1,5 @@
 #include "probe/restrict.h"
+#include "base/cpus.h"
 #include "inlay/note.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -36,7 +37,7 @@ enum { HAS_SHADOW_MEMORY = 0 };
 
 void restrict_memory(void)
 {
-    const rlim_t three_quarters = (rlim_t)sysconf(_SC_PHYS_PAGES) / 4 * 3 * (rlim_t)sysconf(_SC_PAGESIZE);
+    const rlim_t three_quarters = (rlim_t)(memory_allowed() / 4 * 3);
     const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     struct rlimit limit;
 

@@ -40,9 +40,9 @@ void unmap_file(void *handle)
     (void)handle;
 }
 
-void isolate_set_limit(void *state, uint64_t limit_ms)
+void isolate_set_limits(void *state, const isolate_limits *limits)
 {
-    (void)state, (void)limit_ms;
+    (void)state, (void)limits;
 }
 
 bool isolate_may_restart(void *state)

@@ -23,18 +23,22 @@ static void overwrite(char *at, int byte)
         *to = (char)byte;
 }
 
-static void allocate(void)
+static inlay_status allocate(bool crashes, inlay_diag *diag)
 {
-    enum { PIECE = 16 << 20 };
+    enum { PIECE = 16 << 20, MOST = 1024 };
+    volatile char *pieces[MOST];
+    int count = 0;
 
-    for (;;) {
-        volatile char *volatile piece = malloc(PIECE);
-
-        if (piece == NULL)
-            crash();
+    while (count < MOST && (pieces[count] = malloc(PIECE)) != NULL) {
         for (size_t i = 0; i < PIECE; i += 4096)
-            piece[i] = 1;
+            pieces[count][i] = 1;
+        count++;
     }
+    if (crashes)
+        crash();
+    while (count > 0)
+        free((void *)(uintptr_t)pieces[--count]);
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for another piece");
 }
 
 /* Did the sandbox permit what it has to forbid, or the reverse? */
@@ -74,8 +78,8 @@ static inlay_status run(const kit_call *call)
         *(volatile float *)(uintptr_t)input = 1;
     if (demand == FRAGILE_OVERWRITE_0 || demand == FRAGILE_OVERWRITE_FF)
         overwrite((char *)output, demand == FRAGILE_OVERWRITE_0 ? 0 : 0xff);
-    if (demand == FRAGILE_ALLOCATE)
-        allocate();
+    if (demand == FRAGILE_ALLOCATE || demand == FRAGILE_EXHAUST)
+        return allocate(demand == FRAGILE_ALLOCATE, call->diag);
     for (int64_t i = 0; i < call->in[0].count; i++)
         output[i] = input[i] < 0 ? 0 : input[i];
     if (demand == FRAGILE_MARK || escapes(demand))

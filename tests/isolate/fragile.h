@@ -10,7 +10,8 @@ enum {
     FRAGILE_WRITE_INPUT,
     FRAGILE_OVERWRITE_0,
     FRAGILE_OVERWRITE_FF,
-    FRAGILE_ALLOCATE,
+    FRAGILE_ALLOCATE, /* until there is no memory, then crashes */
+    FRAGILE_EXHAUST,  /* the same, but reports it */
     /* sets the first element to -1 if it succeeds */
     FRAGILE_FILE,
     FRAGILE_SOCKET,

@@ -83,27 +83,29 @@ static void failures_are_repeated_on_others(void **state)
     }
 }
 
-/* A provider that allocates without limit ends at the limit of its process. */
+/* A provider that allocates without limit ends at the limit of its process, which the message states if the provider
+ * reports it. The process that is started after a crash has the limit, too. */
 static void memory_is_limited(void **state)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)state; /* their shadow memory exceeds any limit */
 #else
-    struct rlimit before, limit;
+    const char *const options[] = { "providers", "fragile", "isolate",        "all",       "plugin_dirs", FRAGILE_DIR,
+                                    "probe",     "never",   "isolate_memory", "536870912", NULL };
+    struct wire wire = relu_model("n");
+    struct rig rig = rig_open(&wire, options);
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig rig;
 
     (void)state;
-    assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
-    limit = before;
-    limit.rlim_cur = (rlim_t)512 << 20;
-    assert_int_equal(setrlimit(RLIMIT_DATA, &limit), 0); /* the process inherits a lower limit */
-    rig = open_fragile("n", "other", "60000");
-    assert_int_equal(run_with(&rig, FRAGILE_ALLOCATE, &diag), INLAY_OK);
-    expect_right(&rig, FRAGILE_ALLOCATE);
-    assert_true(is_used(&rig));
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(run_with(&rig, FRAGILE_EXHAUST, &diag), INLAY_OUT_OF_MEMORY);
+        if (strstr(diag.text,
+                   "no memory for another piece (option isolate_memory: its process may have 536870912 bytes)") == NULL)
+            fail_msg("%s", diag.text);
+        assert_int_equal(run_with(&rig, FRAGILE_ALLOCATE, &diag), INLAY_DEVICE_LOST);
+        assert_true(is_used(&rig));
+    }
     rig_close(&rig);
-    assert_int_equal(setrlimit(RLIMIT_DATA, &before), 0);
 #endif
 }
 
@@ -434,6 +436,38 @@ static void weights_survive_a_restart(void **state)
     }
 }
 
+/* Each session has a process of its own. */
+static void sessions_share_nothing(void **state)
+{
+    struct rig crashing = open_fragile("n", "fail", "60000"), other = open_fragile("n", "fail", "60000");
+    inlay_diag diag = INLAY_DIAG_INIT;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(count_children(getpid(), &child), 2);
+    assert_int_equal(run_with(&crashing, FRAGILE_CRASH, &diag), INLAY_DEVICE_LOST);
+    assert_int_equal(run_with(&other, 1, &diag), INLAY_OK);
+    rig_close(&crashing);
+    assert_int_equal(run_with(&other, 1, &diag), INLAY_OK);
+    rig_close(&other);
+}
+
+/* all: each provider that the session opens has a process. */
+static void all_are_isolated(void **state)
+{
+    const char *const options[] = { "providers",   "fragile,reference", "isolate", "all",
+                                    "plugin_dirs", FRAGILE_DIR,         "probe",   "never",
+                                    NULL };
+    struct wire wire = relu_model("n");
+    struct rig rig = rig_open(&wire, options);
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(count_children(getpid(), &child), 2);
+    assert_true(is_used(&rig));
+    rig_close(&rig);
+}
+
 static void nothing_is_left(void **state)
 {
     struct rig rig = open_fragile("n", "other", "60000");
@@ -494,6 +528,8 @@ int main(void)
         cmocka_unit_test(process_ends_with_host), /* first: the process has no threads yet */
         cmocka_unit_test(failures_are_repeated_on_others),
         cmocka_unit_test(memory_is_limited),
+        cmocka_unit_test(sessions_share_nothing),
+        cmocka_unit_test(all_are_isolated),
         cmocka_unit_test(sandbox_forbids),
         cmocka_unit_test(failure_is_reported),
         cmocka_unit_test(restarts_are_bounded),

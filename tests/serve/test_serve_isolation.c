@@ -1,6 +1,7 @@
 /* Runs that take long or do not end: the other models are served, a run ends at the default timeout, and the readiness
  * tells of a run that does not. */
 #include "client.h"
+#include "fragile.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -132,6 +133,91 @@ static void test_stuck_run(void **state)
     server.pid = 0;
 }
 
+/* An input of the model `fragile`, which fails in the way that the number demands. */
+static const char *fragile_input(int demand, char *text, size_t bytes)
+{
+    (void)snprintf(text, bytes, "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[%d,5]}]}",
+                   demand);
+    return text;
+}
+
+static void start_fragile(const char *options)
+{
+    static const char *const flags[] = { "--plugin-dirs", "FOLDER/plugins", NULL };
+    char path[256];
+
+    serving_prepare(&server);
+    serving_plugin(&server, FRAGILE_PLUGIN, "fragile");
+    serving_folder(&server, "models/fragile/1");
+    serving_file(&server, "models/fragile/config.yaml", options, 0644);
+    write_one(serving_path(&server, "models/fragile/1/model.onnx", path, sizeof path), "Relu", "2");
+    serving_start(&server, flags);
+}
+
+/* A model in a process of its own crashes in 1,000 requests: another model has all of its answers. */
+static void test_crashes(void **state)
+{
+    struct answer answer;
+    char text[200];
+    int fd;
+
+    (void)state;
+    start_fragile("options: [\"providers=fragile\", isolate=all]\n");
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(3, text, sizeof text), 200,
+                  "[3.0,5.0]");
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(FRAGILE_CRASH, text, sizeof text), 503,
+                  "isolated fragile has ended: it crashed (SIGSEGV)");
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(3, text, sizeof text), 200,
+                  "[3.0,5.0]");
+    fd = client_connect(&server);
+    for (int i = 0; i < 1000; i++) {
+        (void)fragile_input(FRAGILE_CRASH, text, sizeof text);
+        client_call(fd, "POST", "/v2/models/fragile/infer", "", text, strlen(text), &answer);
+        assert_int_equal(answer.code, 503);
+        client_call(fd, "POST", "/v2/models/twice/infer", "", twice, strlen(twice), &answer);
+        assert_int_equal(answer.code, 200);
+        assert_non_null(strstr(answer.body, "[2.0,4.0,6.0]"));
+    }
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(3, text, sizeof text), 503,
+                  "is not started again for");
+    client_expect(&server, "GET", "/v2/health/ready", "", NULL, 200, "");
+    (void)close(fd);
+    assert_int_equal(serving_close(&server), 0);
+}
+
+/* A model in a process of its own that hangs: its requests end in time, and the process is replaced. */
+static void test_hangs(void **state)
+{
+    char text[200];
+
+    (void)state;
+    start_fragile("options: [\"providers=fragile\", isolate=all, device_timeout_ms=500]\n");
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "Inference-Timeout-Ms: 100\r\n",
+                  fragile_input(FRAGILE_HANG, text, sizeof text), 504, "");
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(FRAGILE_HANG, text, sizeof text), 503,
+                  "did not answer within 500 ms");
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(3, text, sizeof text), 200,
+                  "[3.0,5.0]");
+    assert_int_equal(serving_close(&server), 0);
+}
+
+/* The memory of a model in a process of its own is not that of the server, and bounded. */
+static void test_memory(void **state)
+{
+    char text[200];
+
+    (void)state;
+    start_fragile("options: [\"providers=fragile\", isolate=all, isolate_memory=268435456]\n");
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(FRAGILE_EXHAUST, text, sizeof text),
+                  503, "option isolate_memory: its process may have 268435456 bytes");
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(FRAGILE_ALLOCATE, text, sizeof text),
+                  503, "it crashed (SIGSEGV)");
+    client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(3, text, sizeof text), 200,
+                  "[3.0,5.0]");
+    assert_true(serving_memory(&server) < (uint64_t)256 << 20);
+    assert_int_equal(serving_close(&server), 0);
+}
+
 /* Sizes that a request states are its own fault, and bounded. */
 static void test_sizes_in_requests(void **state)
 {
@@ -199,7 +285,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_endless_runs, end), cmocka_unit_test_teardown(test_timeout, end),
         cmocka_unit_test_teardown(test_stuck_run, end),    cmocka_unit_test_teardown(test_sizes_in_requests, end),
-        cmocka_unit_test_teardown(test_idle_frames, end),
+        cmocka_unit_test_teardown(test_idle_frames, end),  cmocka_unit_test_teardown(test_crashes, end),
+        cmocka_unit_test_teardown(test_hangs, end),        cmocka_unit_test_teardown(test_memory, end),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

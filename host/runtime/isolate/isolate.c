@@ -99,9 +99,12 @@ static const void *proxy_extension(void *state, const char *name)
     return strcmp(name, INLAY_EXT_INTEGERS) == 0 && self->integers.struct_size > 0 ? &self->integers : NULL;
 }
 
-void isolate_set_limit(void *state, uint64_t limit_ms)
+void isolate_set_limits(void *state, const isolate_limits *limits)
 {
-    __atomic_store_n(&((isolate_proxy *)state)->limit_ms, limit_ms, __ATOMIC_RELAXED);
+    isolate_proxy *self = state;
+
+    __atomic_store_n(&self->limit_ms, limits->call_ms, __ATOMIC_RELAXED);
+    isolate_process_limit(&self->process, limits->memory_bytes);
 }
 
 bool isolate_may_restart(void *state)

@@ -11,9 +11,13 @@
  * until its shutdown has returned. Texts are copied. fd is a descriptor of the file; it is duplicated. */
 INLAY_NODISCARD inlay_status isolate_open(const char *helper, const char *path, int fd, const inlay_plugin **out_plugin,
                                           inlay_diag *diag);
-/* Limits the time of calls of an open provider of such a plug-in; state is the one that create returned. 0 = no
- * limit. */
-void isolate_set_limit(void *state, uint64_t limit_ms);
+/* Limits of an open provider of such a plug-in. */
+typedef struct isolate_limits {
+    uint64_t call_ms;      /* time of one call; 0 = no limit */
+    uint64_t memory_bytes; /* memory of its process; 0 = three quarters of what this process may use */
+} isolate_limits;
+/* state is the one that create returned. */
+void isolate_set_limits(void *state, const isolate_limits *limits);
 /* After INLAY_DEVICE_LOST: may the provider's process be started again? Its next call then starts it. */
 bool isolate_may_restart(void *state);
 #endif

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -44,15 +45,19 @@ static void describe_end(isolate_process *process, const siginfo_t *info, const 
 
 static void count_end(isolate_process *process)
 {
-    const uint64_t now = clock_ns();
+    enum { ROOM = sizeof process->ends / sizeof process->ends[0] };
 
-    if (process->end_count < ISOLATE_MAX_ENDS) {
-        process->ends[process->end_count++] = now;
-        return;
-    }
-    process->excluded = now - process->ends[0] < (uint64_t)ISOLATE_ENDS_SECONDS * 1000000000u;
-    memmove(process->ends, process->ends + 1, (ISOLATE_MAX_ENDS - 1) * sizeof process->ends[0]);
-    process->ends[ISOLATE_MAX_ENDS - 1] = now;
+    if (process->end_count == ROOM)
+        memmove(process->ends, process->ends + 1, --process->end_count * sizeof process->ends[0]);
+    process->ends[process->end_count++] = clock_ns();
+}
+
+/* Seconds until the process may be started again; 0 = now. The lock is held. */
+static uint32_t excluded_seconds(const isolate_process *process)
+{
+    const uint64_t window = (uint64_t)ISOLATE_ENDS_SECONDS * 1000000000u, past = clock_ns() - process->ends[0];
+
+    return process->end_count <= ISOLATE_MAX_ENDS || past >= window ? 0 : (uint32_t)((window - past) / 1000000000u) + 1;
 }
 
 /* Kills the process if it still runs, and reaps it. reason: why it is killed; NULL: it has ended by itself. The lock is
@@ -111,14 +116,20 @@ static void stop_hung(isolate_process *process, uint32_t generation, uint64_t ms
     stop(process, generation, reason);
 }
 
-static inlay_status report_end(isolate_process *process, inlay_diag *diag)
+/* stopped: why the caller had asked to stop; INLAY_OK: it had not. */
+static inlay_status report_end(isolate_process *process, inlay_status stopped, inlay_diag *diag)
 {
+    char wait[80] = "";
     inlay_status status;
+    uint32_t seconds;
 
     (void)pthread_mutex_lock(&process->lock);
-    status = inlay_fail(diag, INLAY_DEVICE_LOST, "the process of isolated %s has ended: %s%s", process->name,
-                        process->why[0] != '\0' ? process->why : "it could not be started",
-                        process->excluded ? "; it ended too often to be started again" : "");
+    seconds = excluded_seconds(process);
+    if (seconds > 0)
+        (void)snprintf(wait, sizeof wait, "; it ended too often and is not started again for %u s", seconds);
+    status = inlay_fail(diag, stopped != INLAY_OK ? stopped : INLAY_DEVICE_LOST,
+                        "the process of isolated %s has ended: %s%s", process->name,
+                        process->why[0] != '\0' ? process->why : "it could not be started", wait);
     (void)pthread_mutex_unlock(&process->lock);
     return status;
 }
@@ -128,7 +139,7 @@ bool isolate_process_may_run(isolate_process *process)
     bool may;
 
     (void)pthread_mutex_lock(&process->lock);
-    may = !process->excluded;
+    may = excluded_seconds(process) == 0;
     (void)pthread_mutex_unlock(&process->lock);
     return may;
 }
@@ -165,23 +176,26 @@ void isolate_channel_give(isolate_process *process, isolate_channel *channel)
     (void)pthread_mutex_unlock(&process->lock);
 }
 
-/* Looks at the caller and at the clock while a call is in progress. False: the process was killed. */
+/* When the caller asked to stop, and why. */
+typedef struct stop_request {
+    uint64_t at;
+    inlay_status status; /* INLAY_OK: it did not */
+} stop_request;
+
+/* Looks at the caller and at the clock while a call is in progress. False: the process has ended. */
 static bool look(isolate_process *process, isolate_channel *channel, uint32_t generation, const isolate_wait *wait,
-                 uint64_t began, uint64_t *stopped)
+                 uint64_t began, stop_request *request)
 {
     const uint64_t now = clock_ns(), grace_ms = wait->grace_ms != 0 ? wait->grace_ms : wait->limit_ms;
 
-    if (*stopped == 0 && wait->poll != NULL) {
-        const inlay_status status = wait->poll(wait->ctx);
-
-        if (status != INLAY_OK) {
-            __atomic_store_n(&channel->stop, (uint32_t)status, __ATOMIC_RELEASE);
-            *stopped = now;
-        }
+    if (request->status == INLAY_OK && wait->poll != NULL) {
+        *request = (stop_request){ now, wait->poll(wait->ctx) };
+        if (request->status != INLAY_OK)
+            __atomic_store_n(&channel->stop, (uint32_t)request->status, __ATOMIC_RELEASE);
     }
     if (wait->limit_ms != 0 && now - began > wait->limit_ms * 1000000)
         stop_hung(process, generation, wait->limit_ms);
-    else if (*stopped != 0 && grace_ms != 0 && now - *stopped > grace_ms * 1000000)
+    else if (request->status != INLAY_OK && grace_ms != 0 && now - request->at > grace_ms * 1000000)
         stop_hung(process, generation, grace_ms);
     return !has_ended(process, generation);
 }
@@ -217,7 +231,8 @@ inlay_status isolate_channel_call(isolate_process *process, isolate_channel *cha
 {
     const uint32_t spins = process->spins;
     const uint64_t ticket = __atomic_add_fetch(&process->tickets, 1, __ATOMIC_RELAXED);
-    uint64_t began = 0, stopped = 0;
+    stop_request stop_asked = { 0 };
+    uint64_t began = 0;
     uint32_t polls;
     inlay_diag own;
 
@@ -238,8 +253,8 @@ inlay_status isolate_channel_call(isolate_process *process, isolate_channel *cha
             break;
         if (began == 0)
             began = clock_ns();
-        if (!look(process, channel, generation, wait, began, &stopped))
-            return report_end(process, diag);
+        if (!look(process, channel, generation, wait, began, &stop_asked))
+            return report_end(process, stop_asked.status, diag);
         if (state == ISOLATE_CALLBACK) {
             answer(channel, wait);
             isolate_set_state(channel, ISOLATE_REQUEST);
@@ -247,13 +262,20 @@ inlay_status isolate_channel_call(isolate_process *process, isolate_channel *cha
     }
     if (channel->receipt != ~ticket) {
         stop(process, generation, "it wrote to memory outside of its buffers and was stopped");
-        return report_end(process, diag);
+        return report_end(process, INLAY_OK, diag);
     }
     if (channel->status == INLAY_OK)
         return INLAY_OK;
     own = channel->diag;
     own.struct_size = sizeof own;
-    return forward_plugin_error(&(boundary_call){ NULL, NULL }, channel->status, &own, diag);
+    if (boundary_finish_status(channel->status, &own) == INLAY_OUT_OF_MEMORY && process->memory_bytes > 0) {
+        const size_t used = strlen(own.text);
+
+        (void)snprintf(own.text + used, sizeof own.text - used,
+                       " (option isolate_memory: its process may have %llu bytes)",
+                       (unsigned long long)process->memory_bytes);
+    }
+    return forward_plugin_error(&(boundary_call){ NULL, NULL }, own.code, &own, diag);
 }
 
 inlay_status isolate_process_init(isolate_process *process, const char *helper, const char *name, int file,
@@ -280,6 +302,23 @@ inlay_status isolate_process_init(isolate_process *process, const char *helper, 
                           "cannot create shared memory for isolated %s: %s", name,
                           strerror(error != 0 ? error : ENOMEM));
     return INLAY_OK;
+}
+
+static void limit_memory(const isolate_process *process)
+{
+    const struct rlimit limit = { process->memory_bytes, process->memory_bytes };
+
+    if (process->memory_bytes > 0)
+        (void)prlimit(process->pid, RLIMIT_DATA, &limit, NULL);
+}
+
+void isolate_process_limit(isolate_process *process, uint64_t memory_bytes)
+{
+    (void)pthread_mutex_lock(&process->lock);
+    process->memory_bytes = memory_bytes;
+    if (process->running)
+        limit_memory(process);
+    (void)pthread_mutex_unlock(&process->lock);
 }
 
 void isolate_process_deinit(isolate_process *process)
@@ -399,6 +438,7 @@ static int launch(isolate_process *process)
             (void)close(ends[0]);
         return error;
     }
+    limit_memory(process);
     process->socket = ends[0];
     process->running = true;
     process->generation++;
@@ -417,7 +457,7 @@ static inlay_status first_call(isolate_process *process, uint32_t call, const is
     inlay_status status;
 
     if (channel == NULL)
-        return report_end(process, diag);
+        return report_end(process, INLAY_OK, diag);
     status = isolate_channel_outbox(process, channel, &outbox, diag);
     if (status == INLAY_OK)
         status = isolate_channel_call(process, channel, generation, call, start, &wait, diag);
@@ -438,7 +478,7 @@ static inlay_status start_once(isolate_process *process, uint32_t call, const is
 
     (void)pthread_mutex_lock(&process->lock);
     runs = process->running;
-    excluded = process->excluded;
+    excluded = excluded_seconds(process) > 0;
     process->collided = false;
     if (!runs && !excluded) {
         while (process->busy != 0) /* calls that notice the end of the last process in a moment */
@@ -452,7 +492,7 @@ static inlay_status start_once(isolate_process *process, uint32_t call, const is
         status = inlay_fail(diag, error == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR,
                             "the process of isolated %s cannot be started: %s", process->name, strerror(error));
     else if (!runs && excluded)
-        status = report_end(process, diag);
+        status = report_end(process, INLAY_OK, diag);
     else if (!runs)
         status = first_call(process, call, start, first, ctx, diag);
     if (!runs && status != INLAY_OK) {

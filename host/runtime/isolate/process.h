@@ -9,7 +9,8 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-/* A process that ends more than ISOLATE_MAX_ENDS times within ISOLATE_ENDS_SECONDS is not started again. */
+/* A process that has ended more than ISOLATE_MAX_ENDS times within the last ISOLATE_ENDS_SECONDS is not started again
+ * until the first of these ends is that long ago. */
 enum { ISOLATE_MAX_ENDS = 5, ISOLATE_ENDS_SECONDS = 60, ISOLATE_START_MS = 60000 };
 
 typedef struct isolate_process {
@@ -31,8 +32,8 @@ typedef struct isolate_process {
     uint64_t tickets;    /* of calls; atomic */
     bool collided;       /* it ended because an address of the shared memory was in use there */
     bool running;
-    bool excluded;                   /* ended too often */
-    uint64_t ends[ISOLATE_MAX_ENDS]; /* times of the last ends, oldest first */
+    uint64_t memory_bytes;               /* limit, see isolate_limits */
+    uint64_t ends[ISOLATE_MAX_ENDS + 1]; /* times of the last ends, oldest first */
     uint32_t end_count;
     char why[200]; /* why it ended last */
 } isolate_process;
@@ -51,6 +52,8 @@ typedef struct isolate_wait {
 /* Follow with isolate_process_deinit(), also after a failure. */
 INLAY_NODISCARD inlay_status isolate_process_init(isolate_process *process, const char *helper, const char *name,
                                                   int file, inlay_diag *diag);
+/* Limits the memory of the process, of the running one and of those that are started later. 0 = the default limit. */
+void isolate_process_limit(isolate_process *process, uint64_t memory_bytes);
 /* Kills the process. No call is in progress. */
 void isolate_process_deinit(isolate_process *process);
 
@@ -69,9 +72,9 @@ void isolate_channel_give(isolate_process *process, isolate_channel *channel);
 INLAY_NODISCARD inlay_status isolate_channel_outbox(isolate_process *process, isolate_channel *channel,
                                                     const char **out_box, inlay_diag *diag);
 /* Makes a call and returns its status; the caller has set the members of the channel. INLAY_DEVICE_LOST: the process
- * has ended; diag (may be NULL) says how. */
+ * has ended; diag (may be NULL) says how. If wait->poll had stopped the call, its status is returned instead. */
 inlay_status isolate_channel_call(isolate_process *process, isolate_channel *channel, uint32_t generation,
                                   uint32_t call, const void *request, const isolate_wait *wait, inlay_diag *diag);
-/* Is there a process, or may it be started again? */
+/* May the process be started again now if it does not run? */
 bool isolate_process_may_run(isolate_process *process);
 #endif

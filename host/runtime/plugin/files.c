@@ -21,11 +21,18 @@ struct candidate {
     bool is_override;        /* that file is in another folder */
 };
 
+static bool isolates_all(const char *isolate)
+{
+    return isolate != NULL && strcmp(isolate, "all") == 0;
+}
+
 /* Does option isolate name a provider of this list, which is separated by spaces? */
 static bool is_isolated(const char *isolate, const char *providers)
 {
     char name[256];
 
+    if (isolates_all(isolate))
+        return true;
     while (isolate != NULL && *isolate != '\0') {
         const size_t bytes = strcspn(isolate, ",");
 
@@ -383,9 +390,23 @@ inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, co
                             name);
 }
 
+static inlay_status refuse_isolated(const plugin_provider *provider, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option isolate: provider '%s' cannot be isolated, because %s",
+                      provider->table.name,
+                      provider->module->handle == NULL ? "it is part of the program"
+                                                       : "its plugin has no note that names it");
+}
+
 /* Each provider that option isolate names must be one of a plugin file that was loaded. */
 static inlay_status check_isolated(const plugin_set *set, const char *isolate, inlay_diag *diag)
 {
+    if (isolates_all(isolate)) {
+        for (uint32_t i = 0; i < set->provider_count; i++)
+            if (!set->providers[i]->module->isolated)
+                return refuse_isolated(set->providers[i], diag);
+        return INLAY_OK;
+    }
     while (isolate != NULL && *isolate != '\0') {
         const int bytes = (int)strcspn(isolate, ",");
         char name[256];
@@ -401,9 +422,7 @@ static inlay_status check_isolated(const plugin_set *set, const char *isolate, i
                               missed != NULL ? missed->reason : "");
         }
         if (found != NULL && !found->module->isolated)
-            return inlay_fail(
-                diag, INLAY_INVALID_ARGUMENT, "option isolate: provider '%s' cannot be isolated, because %s", name,
-                found->module->handle == NULL ? "it is part of the program" : "its plugin has no note that names it");
+            return refuse_isolated(found, diag);
         isolate += bytes + (isolate[bytes] == ',');
     }
     return INLAY_OK;

@@ -216,7 +216,7 @@ inlay_status plugin_set_create(const plugin_search *search, plugin_set **out_set
     }
     set->log = search->log;
     set->log_user = search->log_user;
-    set->isolate_limit_ms = search->isolate_limit_ms;
+    set->isolate_limits = search->isolate_limits;
     set->rules = (probe_rules){ search->probe, search->probe_ms, NULL };
     if (search->verdict_dir != NULL)
         set->rules.verdict_dir = arena_string(&set->arena, search->verdict_dir);
@@ -286,9 +286,9 @@ void plugin_set_cache(plugin_set *set, const char *dir)
     set->cache_dir = dir != NULL ? arena_string(&set->arena, dir) : NULL;
 }
 
-uint64_t plugin_set_isolate_limit(const plugin_set *set)
+const isolate_limits *plugin_set_isolate_limits(const plugin_set *set)
 {
-    return set->isolate_limit_ms;
+    return &set->isolate_limits;
 }
 
 const char *plugin_set_cache_dir(const plugin_set *set)

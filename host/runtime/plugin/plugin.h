@@ -2,7 +2,8 @@
  *
  *     plugin_set_search      directories -> files -> trust rules, note, probe -> dlopen -> handshake -> providers and
  *                            operators, none opened yet
- *     provider_open          checks the options and opens the device; equal requests share one open provider
+ *     provider_open          checks the options and opens the device; equal requests share one open provider, unless it
+ *                            is isolated
  *     provider_close         quiesce and destroy, when the last user closes it
  *     plugin_set_destroy     shutdown and, where the plugin allows it, dlclose, when the last set is destroyed
  *
@@ -16,6 +17,7 @@
 #include "base/setting.h"
 #include "graph/graph.h"
 #include "inlay/extensions.h"
+#include "isolate/isolate.h"
 
 typedef struct plugin_set plugin_set;
 
@@ -82,12 +84,12 @@ typedef struct plugin_search {
                           installed; ALWAYS: a file that cannot be probed is refused */
     uint32_t probe_ms; /* time limit of a probe; 0 = 5000 */
     const char *verdict_dir; /* an existing folder for verdicts; NULL or "" = keep them in this process only */
-    const char *isolate; /* names of providers, comma-separated, whose plugins run in separate processes; NULL or "":
-                            none */
-    uint64_t isolate_limit_ms; /* time limit of one call of their providers; 0 = none */
-    uint64_t model;            /* identity of the model: plugins that crashed with it are not loaded; 0 = none */
-    const char *allow;         /* file with the SHA-256 sums of the permitted files; NULL or "" = any file */
-    plugin_log_fn log;         /* may be NULL; it also gets the log messages of plugins while the set lives */
+    const char *isolate; /* names of providers, comma-separated, whose plugins run in separate processes; "all": each
+                            plugin file does; NULL or "": none */
+    isolate_limits isolate_limits;
+    uint64_t model;    /* identity of the model: plugins that crashed with it are not loaded; 0 = none */
+    const char *allow; /* file with the SHA-256 sums of the permitted files; NULL or "" = any file */
+    plugin_log_fn log; /* may be NULL; it also gets the log messages of plugins while the set lives */
     void *log_user;
 } plugin_search;
 
@@ -163,8 +165,6 @@ struct provider {
 INLAY_NODISCARD inlay_status provider_open(plugin_set *set, const char *name, const provider_setting *settings,
                                            uint32_t setting_count, const struct provider **out_provider,
                                            inlay_diag *diag);
-/* Time limit of one call of an isolated provider; 0 = none. */
-uint64_t plugin_set_isolate_limit(const plugin_set *set);
 /* The plugin's execute function behind the table of an open provider. The run loop calls it directly because each
  * extra call counts there. *state is the provider's state and becomes the plugin's. The caller records the current
  * call itself (plugin/crash.h). For a provider whose instances execute one at a time (plugin/serial.h) it is the
@@ -195,6 +195,7 @@ const struct provider *provider_retain(const struct provider *handle);
 /* The folder for cache files of providers opened from now on (inlay_create_args.cache_dir); copied. NULL: none. */
 void plugin_set_cache(plugin_set *set, const char *dir);
 const char *plugin_set_cache_dir(const plugin_set *set);
+const isolate_limits *plugin_set_isolate_limits(const plugin_set *set);
 /* To call after INLAY_DEVICE_LOST, with the state of an open provider: provider_open no longer shares that provider
  * and opens the device anew. */
 void provider_lost(const void *state);

@@ -40,9 +40,8 @@ enum { MAX_OPERATORS = 4096 }; /* of an open provider */
 static open_provider *opened;    /* guarded by the registry's lock, like references, lost and hung of each */
 static uint32_t next_domain = 1; /* ids are never reused; 0 is the host's; guarded by the lifecycle lock */
 
-/* Returns the values as text "a=1;b=x;", and the time limit of an isolated provider, to be freed by the caller; NULL:
- * out of memory. */
-static char *make_key(const inlay_option_value *values, uint32_t count, uint64_t limit_ms)
+/* Returns the values as text "a=1;b=x;", to be freed by the caller; NULL: out of memory. */
+static char *make_key(const inlay_option_value *values, uint32_t count)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -53,7 +52,6 @@ static char *make_key(const inlay_option_value *values, uint32_t count, uint64_t
     for (uint32_t i = 0; i < count; i++)
         (void)fprintf(file, "%s=%lld,%a,%s;", values[i].name, (long long)values[i].i, values[i].f,
                       values[i].s != NULL ? values[i].s : "");
-    (void)fprintf(file, "limit=%llu;", (unsigned long long)limit_ms);
     if (fclose(file) != 0) {
         free(text);
         return NULL;
@@ -243,8 +241,8 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
     return INLAY_OK;
 }
 
-/* Finds an open provider with these settings and adds a reference to it; *out is NULL if there is none. INLAY_BUSY: it
- * is suspended. */
+/* Finds an open provider with these settings and adds a reference to it; *out is NULL if there is none. An isolated one
+ * is not shared, so that its process fails one session alone. INLAY_BUSY: it is suspended. */
 static inlay_status share_open(const plugin_provider *info, const char *name, const char *key, open_provider **out,
                                inlay_diag *diag)
 {
@@ -252,9 +250,9 @@ static inlay_status share_open(const plugin_provider *info, const char *name, co
     open_provider *provider;
 
     registry_lock();
-    for (provider = opened;
-         provider != NULL && (provider->info != info || provider->lost || belongs_to_parent(provider) ||
-                              strcmp(provider->name, name) != 0 || strcmp(provider->key, key) != 0);)
+    for (provider = opened; provider != NULL && (provider->info != info || info->module->isolated || provider->lost ||
+                                                 belongs_to_parent(provider) || strcmp(provider->name, name) != 0 ||
+                                                 strcmp(provider->key, key) != 0);)
         provider = provider->next;
     if (provider != NULL)
         status = provider_begin_use(&provider->handle, diag);
@@ -274,7 +272,6 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
     inlay_option_value *values = NULL;
     open_provider *provider = NULL;
     inlay_status status;
-    uint64_t limit_ms;
     char *key = NULL;
 
     *out_provider = NULL;
@@ -285,8 +282,7 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
         return no_memory(diag, "to open provider %s", name);
     INLAY_TRY(
         provider_parse_options(name, info->options, info->table.option_count, settings, setting_count, values, diag));
-    limit_ms = info->module->isolated ? plugin_set_isolate_limit(set) : 0;
-    key = make_key(values, info->table.option_count, limit_ms);
+    key = make_key(values, info->table.option_count);
     if (key == NULL) {
         status = no_memory(diag, "to open provider %s", name);
         goto done;
@@ -302,7 +298,7 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
             if (status == INLAY_OK)
                 key = NULL;
             if (status == INLAY_OK && info->module->isolated)
-                isolate_set_limit(provider->guard.state, limit_ms);
+                isolate_set_limits(provider->guard.state, plugin_set_isolate_limits(set));
         }
         lifecycle_unlock();
     }

@@ -17,7 +17,7 @@ struct plugin_set {
     char *searched;
     const char *cache_dir;
     probe_rules rules;
-    uint64_t isolate_limit_ms;
+    isolate_limits isolate_limits;
 };
 
 /* Creates a set of the plugins within the program. */

@@ -8,8 +8,10 @@ inlay_status model_config_add_option(model_config *config, const char *origin, c
 {
     static const char *const server_only[] = { "plugin_dirs", "plugin_allow",    "probe",        "probe_timeout_ms",
                                                "cache_dir",   "cache_max_bytes", "crash_report", "external_dir",
-                                               "plan",        "profile",         "isa",          "isolate" };
+                                               "plan",        "profile",         "isa" };
 
+    if (name_bytes == strlen("isolate") && strncmp(name, "isolate", name_bytes) == 0 && strcmp(value, "all") != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: option isolate can only be all for one model", origin);
     for (size_t k = 0; k < sizeof server_only / sizeof server_only[0]; k++)
         if (strlen(server_only[k]) == name_bytes && strncmp(server_only[k], name, name_bytes) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: option %s can only be set for the whole server",
