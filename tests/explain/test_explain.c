@@ -677,6 +677,7 @@ static void test_wrong_what_ifs(void **state)
         { "op:Rely=reference", "did you mean 'Relu'" },
         { "policy=fast", "cost or priority" },
         { "objective=speed", "latency, energy or memory" },
+        { "margins=half", "margins must be none" },
         { "threads=0", "1 to 4096" },
         { "threads=two", "1 to 4096" },
         { "", "expected PATTERN" },
@@ -857,6 +858,84 @@ static void test_reasons(void **state)
     assert_true(memory >= 20);
 }
 
+enum { KEPT_NODES = 3, KEPT_STEPS = 16 };
+static const char kept_dims[] = "1024,1024";
+
+static uint32_t kept_options(const char *providers, const char *element_ps, const char **options)
+{
+    const char *const all[] = { "plugin_dirs",     FAKE_DIR,   "providers",    providers,
+                                "fake.element_ps", element_ps, "fake.unified", "true" };
+
+    memcpy(options, all, sizeof all);
+    return sizeof all / sizeof all[0];
+}
+
+/* The cost of the session in which node i runs on the device if bit i of `mask` is set. */
+static double pinned_ns(uint64_t element_ps, uint32_t mask)
+{
+    const char *options[REASON_OPTIONS] = { NULL };
+    char pins[KEPT_NODES][32], element[32];
+    uint32_t count = kept_options("fake,reference", element, options);
+    struct rig rig;
+    double ns;
+    json_t *json;
+
+    (void)snprintf(element, sizeof element, "%llu", (unsigned long long)element_ps);
+    for (uint32_t i = 0; i < KEPT_NODES; i++) {
+        (void)snprintf(pins[i], sizeof pins[i], "node_%u=%s", i, (mask >> i & 1) != 0 ? "fake" : "reference");
+        options[count++] = "pin";
+        options[count++] = pins[i];
+    }
+    rig = chain_of(KEPT_NODES, kept_dims, options);
+    json = explain_json(rig.session, (inlay_explain_options){ 0 });
+    ns = number(json, "cost_ns");
+    json_decref(json);
+    rig_close(&rig);
+    return ns;
+}
+
+/* What margins keep back is the difference to the cheapest of all assignments. The price of the device passes that of
+ * the reference in small steps, so some of the sessions stay at the more expensive provider. */
+static void test_kept_back(void **state)
+{
+    const uint32_t all = (1u << KEPT_NODES) - 1;
+    const double at_1 = pinned_ns(1, all), per_ps = (pinned_ns(1001, all) - at_1) / 1000;
+    const uint64_t equal_ps = (uint64_t)((pinned_ns(1, 0) - at_1) / per_ps);
+    uint32_t kept = 0;
+
+    (void)state;
+    assert_true(equal_ps > KEPT_STEPS);
+    for (uint32_t step = 0; step < 2 * KEPT_STEPS; step++) {
+        const char *const rule[] = { "margins=none" };
+        const uint64_t element_ps = equal_ps - KEPT_STEPS / 2 + step / 2;
+        const char *options[REASON_OPTIONS] = { NULL };
+        double least = INFINITY, kept_back, total;
+        char element[32];
+        struct text_buffer text;
+        struct rig rig;
+        json_t *json;
+
+        (void)snprintf(element, sizeof element, "%llu", (unsigned long long)element_ps);
+        (void)kept_options(step % 2 != 0 ? "fake,reference" : "reference,fake", element, options);
+        rig = chain_of(KEPT_NODES, kept_dims, options);
+        json = explain_json(rig.session, (inlay_explain_options){ .what_ifs = rule, .what_if_count = 1 });
+        text = explain(rig.session, (inlay_explain_options){ 0 });
+        total = number(json, "cost_ns");
+        kept_back = number(json, "kept_back_ns");
+        for (uint32_t mask = 0; mask <= all; mask++)
+            least = fmin(least, pinned_ns(element_ps, mask));
+        assert_float_equal(total - kept_back, least, 1 + 1e-9 * total);
+        assert_float_equal(number(json_object_get(json, "what_if"), "cost_ns"), least, 1 + 1e-9 * total);
+        assert_int_equal(strstr(text.data, " without margins, which keep back ") != NULL, kept_back > 0);
+        kept += kept_back > 0;
+        text_buffer_free(&text);
+        json_decref(json);
+        rig_close(&rig);
+    }
+    print_message("%u of %u assignments keep something back\n", kept, 2u * KEPT_STEPS);
+    assert_true(kept > 0 && kept < 2 * KEPT_STEPS);
+}
+
 /* The report lists the operators of a partition: each once, with its number, without a trailing separator. */
 static void test_content(void **state)
 {
@@ -958,6 +1037,7 @@ int main(void)
         cmocka_unit_test(test_wrong_what_ifs),
         cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_kept_back),
         cmocka_unit_test(test_what_if_matches_a_session),
         cmocka_unit_test(test_objectives),
         cmocka_unit_test(test_unknown_power),

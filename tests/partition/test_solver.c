@@ -555,6 +555,23 @@ static void mixes_cost_at_most_a_single_provider(void **state)
     assert_true(mixed > random_rounds(1000) / 10);
 }
 
+/* The cost of the choice that partition_again makes by prices alone. */
+static double without_margins(struct world *world, struct trial *trial)
+{
+    const partition_rules rules = { .no_margins = true };
+    partition_request request = world->request;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct arena arena = { 0 };
+    struct partition out;
+    double price;
+
+    request.rules = &rules;
+    assert_int_equal(partition_again(&request, &world->out, &arena, &out, &diag), INLAY_OK);
+    price = price_of(trial, &out);
+    arena_deinit(&arena);
+    return price;
+}
+
 /* At prices of models, the choice costs at most 5 % more than the best one without margins, whatever the order of
  * providers, on average 0.5 %. */
 static void modelled_prices_are_obeyed(void **state)
@@ -593,6 +610,7 @@ static void modelled_prices_are_obeyed(void **state)
         got = price_of(&trial, &world.out);
         trial.best = got * (1 + 1e-9);
         try_all(&trial, 0, 0);
+        assert_float_equal(without_margins(&world, &trial), trial.best, 1e-6 * got);
         sum += got / trial.best;
         worst = got / trial.best > worst ? got / trial.best : worst;
         arena_deinit(&trial.arena);

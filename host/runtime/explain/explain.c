@@ -55,6 +55,7 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
         INLAY_TRY(facts_objectives(facts, &objectives, diag));
     view.objectives = objectives;
     INLAY_TRY(facts_find_runner_ups(facts, diag));
+    INLAY_TRY(facts_find_kept_back(facts, diag));
     if (json)
         json_session(facts, &view);
     else

@@ -141,6 +141,7 @@ struct facts {
     uint32_t import_count; /* values that a device reads in the memory of another one, without a copy */
     double ns;             /* predicted for one run */
     double copies_ns;
+    double kept_back_ns;       /* how much less a run would take without margins; see facts_find_kept_back() */
     double flops, bytes_moved; /* of one run, with all executions of bodies */
     double measured_ns;        /* median of a run; negative = not measured */
 };
@@ -186,6 +187,8 @@ typedef struct facts_outcome {
     double ns, copies_ns; /* predicted for one run */
     double energy_nj;     /* likewise; 0 = the power of a device is unknown */
     double kept_bytes;    /* partition.kept_bytes of all graphs */
+    /* how much cheaper the graphs are than those of the session, each run once, in the prices that are compared */
+    double compared_gain_ns;
     uint32_t copy_count;
     facts_move *moves; /* [move_count] most nodes first */
     uint32_t move_count, moved_count;
@@ -196,6 +199,11 @@ typedef struct facts_outcome {
  * node. */
 INLAY_NODISCARD inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32_t count,
                                            facts_outcome **out, inlay_diag *diag);
+
+/* Finds by how much the session's assignment is more expensive than the one by prices alone, without the margins for
+ * their errors, for the order of providers and for regions that are kept whole. 0 if the prices do not decide: policy
+ * priority, a saved plan, other objectives than latency. */
+INLAY_NODISCARD inlay_status facts_find_kept_back(struct facts *facts, inlay_diag *diag);
 
 /* The assignments that each objective would lead to: *out [OBJECTIVE_COUNT], under the session's other rules. */
 INLAY_NODISCARD inlay_status facts_objectives(struct facts *facts, facts_outcome ***out, inlay_diag *diag);

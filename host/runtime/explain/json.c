@@ -457,6 +457,7 @@ void json_session(const struct facts *facts, const explain_view *view)
     json_close(&json);
     json_number(&json, "cost_ns", facts->ns);
     json_number(&json, "copies_ns", facts->copies_ns);
+    json_number(&json, "kept_back_ns", facts->kept_back_ns);
     json_number(&json, "flops", facts->flops);
     json_number(&json, "bytes_moved", facts->bytes_moved);
     if (facts->session->env.stream != NULL)

@@ -75,6 +75,9 @@ static void say_summary(const struct text_page *page)
         say(page->sink, "; measured %s, %s (median of %" PRIu32 " runs)", format_ns(facts->measured_ns, a),
             text_ratio(facts->measured_ns, facts->ns, b), timings_runs(facts->timings));
     say(page->sink, "\n");
+    if (facts->kept_back_ns > 0)
+        say(page->sink, "%s without margins, which keep back %s (--what-if margins=none shows the nodes)\n",
+            format_ns(facts->ns - facts->kept_back_ns, a), format_ns(facts->kept_back_ns, b));
     say_weights(page);
     say(page->sink, "\n");
 }

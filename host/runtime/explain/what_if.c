@@ -63,6 +63,14 @@ static inlay_status set_objective(struct scenario *scenario, const char *rule, c
     return INLAY_OK;
 }
 
+static inlay_status set_margins(struct scenario *scenario, const char *rule, const char *value, inlay_diag *diag)
+{
+    if (strcmp(value, "none") != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "what-if %s: margins must be none", rule);
+    scenario->rules.no_margins = true;
+    return INLAY_OK;
+}
+
 static inlay_status set_threads(struct scenario *scenario, const char *rule, const char *value, inlay_diag *diag)
 {
     char *end = NULL;
@@ -86,7 +94,7 @@ static inlay_status add_node_rule(struct scenario *scenario, const char *rule, i
     if (equals == NULL || equals == rule + forbid)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "what-if %s: expected PATTERN=PROVIDER, PATTERN!=PROVIDER, -PROVIDER, policy=NAME, "
-                          "objective=NAME or threads=N",
+                          "objective=NAME, margins=none or threads=N",
                           rule);
     pattern = arena_string_n(&scenario->facts->arena, rule, (size_t)(equals - rule) - forbid);
     if (pattern == NULL)
@@ -111,6 +119,8 @@ static inlay_status add_rule(struct scenario *scenario, const char *rule, inlay_
         return set_policy(scenario, rule, rule + 7, diag);
     if (strncmp(rule, "objective=", 10) == 0)
         return set_objective(scenario, rule, rule + 10, diag);
+    if (strncmp(rule, "margins=", 8) == 0)
+        return set_margins(scenario, rule, rule + 8, diag);
     if (strncmp(rule, "threads=", 8) == 0)
         return set_threads(scenario, rule, rule + 8, diag);
     if (rule[0] != '-' || strchr(rule, '=') != NULL)
@@ -208,6 +218,7 @@ static void add_up(struct scenario *scenario, double *totals, double *energies, 
                 energies[i] += facts_repeated_ns(body, energies[body->index], inner->once_nj);
             }
         out->kept_bytes += choice->kept_bytes;
+        out->compared_gain_ns += graph->parts->cost_ns - choice->cost_ns;
         INLAY_CHECK(choice->region_count > 0 || graph->region_count == 0);
         out->copy_count += choice->copy_count - choice->import_count;
         out->copies_ns += facts_copies_per_run(graph, facts_sum_of_copies(choice), choice->once_ns);
@@ -294,6 +305,22 @@ inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32
     }
 done:
     arena_deinit(&scenario.scratch);
+    return status;
+}
+
+inlay_status facts_find_kept_back(struct facts *facts, inlay_diag *diag)
+{
+    static const char *const rules[] = { "margins=none" };
+    const partition_rules *session = &facts->session->rules;
+    facts_outcome *outcome = NULL;
+    inlay_status status;
+
+    if (session->by_priority || session->saved_plan != NULL || session->objective != OBJECTIVE_LATENCY)
+        return INLAY_OK;
+    status = facts_what_if(facts, rules, 1, &outcome, diag);
+    if (status == INLAY_OK && outcome->impossible == NULL && outcome->compared_gain_ns > FACTS_TIE_NS &&
+        facts->ns - outcome->ns > FACTS_TIE_NS)
+        facts->kept_back_ns = facts->ns - outcome->ns;
     return status;
 }
 

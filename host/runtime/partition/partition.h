@@ -12,7 +12,8 @@
  * for energy, the same with each time multiplied by the power of the provider's device; for memory, the bytes of packed
  * weights and of all values in each memory domain that they are in. It is minimised within the user's rules and the
  * memory of each device. Prices are uncertain: a provider replaces another one that precedes it by k places in the
- * user's order only if it is cheaper by k times the error of either price (cost.h). */
+ * user's order only if it is cheaper by k margins, whose size depends on what is known about the prices (README.md,
+ * Uncertainty). */
 #ifndef PARTITION_PARTITION_H
 #define PARTITION_PARTITION_H
 #include "graph/graph.h"
@@ -182,6 +183,7 @@ static inline const char *partition_objective_name(uint32_t objective)
 typedef struct partition_rules {
     uint32_t objective;          /* OBJECTIVE_* */
     bool by_priority;            /* policy `priority`: the first provider that supports the node, regardless of cost */
+    bool no_margins;             /* only prices count, not their errors nor the order of providers; for questions */
     const node_rule *pins;       /* [pin_count] these nodes run on the provider; the first match counts */
     const node_rule *forbids;    /* [forbid_count] these nodes do not run on the provider */
     const char *const *requires; /* [require_count] each of these providers runs at least one node */

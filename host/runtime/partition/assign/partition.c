@@ -69,7 +69,8 @@ static inlay_status choose_from(const partition_request *request, uint8_t *candi
         goto done;
     }
     /* Bytes have no error, and a region that is divided for them needs no doubt. */
-    if (!partition_by_priority(request) && partition_objective(request) != OBJECTIVE_MEMORY &&
+    if (!partition_by_priority(request) && partition_has_margins(request) &&
+        partition_objective(request) != OBJECTIVE_MEMORY &&
         (!drop_marginal_moves(&problem, choice) || !keep_regions_whole(&problem, choice) ||
          !compare_single_providers(&problem, choice))) {
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);

@@ -100,6 +100,10 @@ static inline bool partition_by_priority(const partition_request *request)
 {
     return request->rules != NULL && request->rules->by_priority;
 }
+static inline bool partition_has_margins(const partition_request *request)
+{
+    return request->rules == NULL || !request->rules->no_margins;
+}
 
 /* Number of values that a node reads, for itself or for its bodies. */
 static inline uint32_t partition_reads(const graph_node *node)

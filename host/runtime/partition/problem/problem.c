@@ -320,6 +320,7 @@ static bool price_offers(struct problem *problem)
     const double *all = find_margins(problem, COST_NONE), *known = find_margins(problem, COST_PROFILE);
     const uint8_t *measured = find_measured(problem);
     const uint32_t *unmeasured = count_unmeasured(problem);
+    const bool has_margins = partition_has_margins(problem->request);
 
     if (all == NULL || known == NULL || measured == NULL || unmeasured == NULL)
         return false;
@@ -341,9 +342,9 @@ static bool price_offers(struct problem *problem)
         if (is_known) /* unmeasured offers of providers before this one have their own margin */
             places -= unmeasured[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
         problem->custom_placement[offer_index] = has_custom_placement(problem, offer);
-        margin_ns = ns * margin * fmax(places, 0);
+        margin_ns = has_margins ? ns * margin * fmax(places, 0) : 0;
         problem->prices.margin[offer_index] = objective_price(problem, owner, margin_ns, 0);
-        offer->margin_ns = margin_ns + (is_less_certain(offer, measured) ? ns * offer->cost_error : 0);
+        offer->margin_ns = margin_ns + (has_margins && is_less_certain(offer, measured) ? ns * offer->cost_error : 0);
         ns += offer->margin_ns;
         problem->prices.base[offer_index] =
             objective_price(problem, owner, ns, objective_offer_bytes(problem, offer_index));
