@@ -34,6 +34,8 @@ static const char mlp[] = "x : N,64\n"
                           "h = MatMul(x, w1)\n t = Tanh(h)\n"
                           "y = Gemm(t, w2, b2) transB=1\n"
                           "-> y";
+/* A weight of rank 3: a matrix for each of four experts. */
+static const char experts[] = "x : 4,N,64\n one = [] 1.0\n v = [4,64,96]\n w = Sub(v, one)\n y = MatMul(x, w)\n -> y";
 /* Two matrix multiplications of equal size: the first has larger rounding errors, but little effect on the output. */
 static const char twice[] = "x : N,64\n v = [64,64]\n w = [64,64]\n one = [] 1.0\n e = [] 5.0\n little = [] 0.01\n"
                             "v0 = Sub(v, one)\n v1 = Pow(v0, e)\n w1 = Sub(w, one)\n a = MatMul(x, v1)\n"
@@ -269,6 +271,7 @@ int main(int argc, char **argv)
     write_script(argv[1], "net.onnx", net, 13);
     write_script(argv[1], "mlp.onnx", mlp, 13);
     write_script(argv[1], "twice.onnx", twice, 13);
+    write_script(argv[1], "experts.onnx", experts, 13);
     write_script(argv[1], "sized.onnx", sized, 17);
     write_script(argv[1], "old.onnx", old, 9);
     write_script(argv[1], "sum.onnx", sum, 13);

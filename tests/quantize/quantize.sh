@@ -104,6 +104,11 @@ left
 agrees mlp.onnx 0.98 --weights 4 --block 16
 agrees mlp.onnx 0.98 --weights 4 --format nbits
 agrees mlp.onnx 0.999999 --weights f16
+agrees experts.onnx 0.9999 --weights 8
+agrees experts.onnx 0.999999 --weights f16
+does 0 '.layers[0].bits == 8 and (.layers[0].kept | test("weights of two dimensions only"))' quantize experts.onnx \
+    -o out.onnx --weights 4
+rm -f out.onnx
 agrees old.onnx 0.9999 --weights 8
 agrees old.onnx 0.97 --weights 4
 agrees branch.onnx 0.9999 --weights 8

@@ -475,6 +475,14 @@ static void replace_reads(const layer_list *list, struct graph *graph, uint32_t 
     }
 }
 
+/* Why the layer's weights cannot have 4 bits. */
+static const char *no_blocks(const struct layer *layer)
+{
+    return rank_of(layer) > 2 && strncmp(layer->node->info.op_type.data, "Conv", 4) != 0
+               ? "4 bits are available for weights of two dimensions only"
+               : "4 bits are available for matrix multiplications only";
+}
+
 static void rewrite_layer(struct rewrite *rewrite, const layer_list *list)
 {
     const bool wants_blocks = rewrite->bits == 4, is_product = rewrite->layer->weight_input == 1;
@@ -491,7 +499,7 @@ static void rewrite_layer(struct rewrite *rewrite, const layer_list *list)
     } else if (rewrite->bits == 4 || rewrite->bits == 8) {
         int8_weights bytes;
 
-        rewrite->form.reason = wants_blocks ? "4 bits are available for matrix multiplications only" : NULL;
+        rewrite->form.reason = wants_blocks ? no_blocks(rewrite->layer) : NULL;
         with = low_bit_int8(rewrite->editor, rewrite->layer, rewrite->weights, &bytes, &rewrite->form);
     } else {
         with = make_float16(rewrite);

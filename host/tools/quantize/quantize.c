@@ -65,7 +65,7 @@ static const char *describe(const quantize_args *args, struct arena *arena)
     }
 }
 
-/* Describes the result where it differs from the request: 4 bits are available for matrix multiplications only. */
+/* Describes the result where it differs from the request: 4 bits are available for matrices only. */
 static const char *describe_done(const quantize_args *args, const layer_form *forms, uint32_t count,
                                  struct arena *arena)
 {
