@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Generated models as programs of `inlay bundle`, compared with `inlay run`.
 
-  crossed.py INLAY [unread|products]... [--first SEED] [--count N] [--isa LEVELS] [--keep FOLDER] [-- FLAG...]
+  crossed.py INLAY [unread|control|products]... [--first SEED] [--count N] [--isa LEVELS] [--keep FOLDER] [-- FLAG...]
 
 unread     operators of several outputs, each after another node; every subset of the outputs is read
+control    Scans in both directions, on several axes, and Ifs with dead, unread and nested branches, each with some of
+           its outputs unread
 products   a quantized matrix product or convolution, beside another weight of 0 to 4 MB
 
 Each program runs on inputs of three kinds: ordinary ones, integers from the whole range of their type, and integers at
@@ -147,6 +149,64 @@ def unread_models(args):
     for name in SEVERAL:
         yield name, several_outputs(name, 17, 1, each_subset)
     yield "Attention", several_outputs("Attention", 23, 1, each_subset)
+
+
+# ---- control flow
+
+def body_of(name, nodes, inputs, outputs, shapes):
+    info = helper.make_tensor_value_info
+    return helper.make_graph(nodes, name, [info(n, TensorProto.FLOAT, shapes) for n in inputs],
+                             [info(n, TensorProto.FLOAT, None) for n in outputs])
+
+
+def add_outputs(m, outputs, read):
+    for name in (n for n, used in zip(outputs, read) if used):
+        m.node("Identity", [name], [f"out{len(m.outputs)}"])
+        m.outputs.append(f"out{len(m.outputs)}")
+
+
+def scan_model(seed, read, named, **attributes):
+    """A state and two scan outputs. The axes of the scan input are moved so that 7 elements [3, 4] are scanned."""
+    m = Model(seed, 17)
+    weight = m.floats(3, 4)
+    shape = list(np.moveaxis(np.empty((7, 3, 4)), 0, attributes.get("scan_input_axes", [0])[0]).shape)
+    body = body_of("body", [helper.make_node("Add", ["s", "x"], ["s2"]), helper.make_node("Neg", ["s2"], ["y"]),
+                            helper.make_node("Mul", ["x", weight], ["z"])], ["s", "x"], ["s2", "y", "z"], [3, 4])
+    names = [n if r or named else "" for n, r in zip(("state", "first", "second"), read)]
+    m.node("Scan", [m.input(np.float32, 3, 4), m.input(np.float32, *shape)], names, body=body, num_scan_inputs=1,
+           **attributes)
+    add_outputs(m, names, read)
+    return m
+
+
+def if_model(seed, read, named, condition):
+    """Branches whose second results differ in size if nobody reads them. condition: an input, or a constant."""
+    m = Model(seed, 17)
+    x, weight, two = m.input(np.float32, 3, 4), m.floats(4, 4), m.constant(np.array([2], np.int64))
+    chosen = m.input(np.bool_) if condition is None else m.constant(np.array(condition))
+    again = "Relu" if read[1] else "Transpose"
+    then = body_of("then", [helper.make_node("MatMul", [x, weight], ["a"]), helper.make_node("Exp", [x], ["dead"]),
+                            helper.make_node("TopK", [x, two], ["top", "index"]),
+                            helper.make_node(again, [x], ["b"])], [], ["a", "b"], None)
+    inner = [body_of(n, [helper.make_node(op, [x], [f"{n}_y"])], [], [f"{n}_y"], None)
+             for n, op in (("i", "Abs"), ("e", "Identity"))]
+    other = body_of("else", [helper.make_node("If", [m.input(np.bool_)], ["c"], then_branch=inner[0],
+                                              else_branch=inner[1]),
+                             helper.make_node("Sigmoid", [x], ["d"])], [], ["c", "d"], None)
+    names = [n if r or named else "" for n, r in zip(("p", "q"), read)]
+    m.node("If", [chosen], names, then_branch=then, else_branch=other)
+    add_outputs(m, names, read)
+    return m
+
+
+def control_models(args):
+    places = [{}, {"scan_input_directions": [1], "scan_output_directions": [1, 0]},
+              {"scan_input_axes": [2], "scan_output_axes": [1, -1], "scan_output_directions": [0, 1]}]
+    for i, read in enumerate(r for r in itertools.product((True, False), repeat=3) if any(r)):
+        yield f"Scan, reads {read}", scan_model(i, read, i % 2 == 0, **places[i % 3])
+    for i, (read, condition) in enumerate(itertools.product([(True, True), (True, False), (False, True)],
+                                                            [None, True, False])):
+        yield f"If, reads {read}, condition {condition}", if_model(i, read, i % 2 == 0, condition)
 
 
 # ---- products of integers beside other weights
@@ -334,7 +394,7 @@ def wrong(name, m, args, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inlay")
-    parser.add_argument("parts", nargs="*", choices=[[], "unread", "products"])
+    parser.add_argument("parts", nargs="*", choices=[[], "unread", "control", "products"])
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--isa", default="avx512,avx2")
@@ -344,7 +404,7 @@ def main():
     args = parser.parse_args(words[: words.index("--")] if "--" in words else words)
     args.flags, args.inlay = flags, os.path.abspath(args.inlay)
     tried = failed = 0
-    for models in (f for n, f in (("unread", unread_models), ("products", product_models))
+    for models in (f for n, f in (("unread", unread_models), ("control", control_models), ("products", product_models))
                    if not args.parts or n in args.parts):
         for name, m in models(args):
             if args.only not in name:

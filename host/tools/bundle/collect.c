@@ -15,8 +15,15 @@ static inlay_status add_branch(struct collector *collector, uint32_t part, const
     const struct program *inner = step->bodies[body];
     inlay_status status;
     uint32_t number, from;
+    bool *live;
 
-    INLAY_TRY(collect_part(collector, inner, &number));
+    live = arena_array(&collector->collection->arena, (size_t)inner->graph->output_count + 1, sizeof *live);
+    if (live == NULL)
+        return no_memory(collector->diag, "to bundle the model");
+    for (uint32_t i = 0; i < inner->graph->output_count; i++)
+        live[i] =
+            i < step->node->info.output_count && collect_is_live(collector, part, &step->node->info.outputs[i], 1);
+    INLAY_TRY(collect_part(collector, inner, live, &number));
     for (uint32_t i = 0; i < branch->capture_count; i++) {
         if ((inner->graph->values[branch->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
             continue;
@@ -27,7 +34,7 @@ static inlay_status add_branch(struct collector *collector, uint32_t part, const
     for (uint32_t output = 0; output < step->node->info.output_count && output < inner->graph->output_count; output++) {
         const uint32_t value = step->node->info.outputs[output];
 
-        if (value == INLAY_NONE)
+        if (!live[output])
             continue;
         INLAY_TRY(collect_find(collector, number, inner->graph->outputs[output], &from));
         if (collector->collection->items[from].bytes !=
@@ -54,7 +61,7 @@ static inlay_status set_output_sizes(struct collector *collector, uint32_t part,
         const inlay_value_info *inner = &branch->values[branch->outputs[output]].info;
         size_t bytes;
 
-        if (value == INLAY_NONE)
+        if (!collect_is_live(collector, part, &value, 1))
             continue;
         if (!plan_info_bytes(&graph->values[value].info, &bytes)) {
             graph->values[value].info.rank = inner->rank;
@@ -144,17 +151,23 @@ static inlay_status walk(struct collector *collector, uint32_t part)
 
     for (uint32_t i = 0; i < program->step_count; i++) {
         const program_step *step = &program->steps[i];
+        const inlay_node_info *node = &step->node->info;
+        const bool by_host = step->provider == NULL;
 
-        if (step->provider == NULL && strcmp(step->node->info.op_type.data, "If") == 0 && step->node->body_count == 2) {
+        if (!collect_is_live(collector, part, by_host ? node->outputs : step->region->outputs,
+                             by_host ? node->output_count : step->region->output_count))
+            continue;
+        if (by_host && strcmp(node->op_type.data, "If") == 0 && step->node->body_count == 2) {
             INLAY_TRY(add_if(collector, part, step));
-        } else if (step->provider == NULL && strcmp(step->node->info.op_type.data, "Loop") == 0 &&
-                   step->node->body_count == 1) {
+        } else if (by_host && step->node->body_count == 1 &&
+                   (strcmp(node->op_type.data, "Loop") == 0 ||
+                    (strcmp(node->op_type.data, "Scan") == 0 && node->since_version >= 9))) {
             INLAY_TRY(add_loop(collector, part, step));
-        } else if (step->provider == NULL) {
+        } else if (by_host) {
             return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
                               "%s node '%s' cannot be bundled: the supported control flow is "
-                              "If and Loop",
-                              step->node->info.op_type.data, step->node->info.name.data);
+                              "If, Loop, and Scan since opset 9",
+                              node->op_type.data, node->name.data);
         } else if (outputs_are_known(program->graph, step->region)) {
             continue; /* shape arithmetic: inference has computed the elements */
         } else if (step->view && step->region->input_count > 0 &&
@@ -248,7 +261,7 @@ inlay_status bundle_collect(const inlay_session *session, bundle_collection *out
     uint32_t main;
 
     *out = (bundle_collection){ .providers = session->providers, .provider_count = session->env.provider_count };
-    INLAY_TRY(collect_part(&collector, session->main, &main));
+    INLAY_TRY(collect_part(&collector, session->main, NULL, &main));
     INLAY_TRY(add_inputs(&collector));
     INLAY_TRY(walk(&collector, main));
     INLAY_TRY(place_outputs(&collector));

@@ -19,17 +19,33 @@ typedef struct bundle_item {
 typedef struct bundle_part {
     const struct program *program;
     uint32_t *item_of; /* [value_count] INLAY_NONE: no value at run time */
+    bool *live;        /* [value_count] values that the outputs of the model depend on */
 } bundle_part;
 
-/* A Loop is a list of steps: BEGIN, which sets its counter to 0 and its condition to true; TEST, which leaves the loop;
- * the body; SCANs, which append results to the scan outputs; NEXT, which increments the counter and jumps to TEST. */
-typedef enum bundle_opcode { DO_RUN, DO_COPY, DO_UNLESS, DO_JUMP, DO_BEGIN, DO_TEST, DO_NEXT, DO_SCAN } bundle_opcode;
+/* A Loop or Scan is a list of steps: BEGIN, which sets its counter to 0 and its condition to true; TEST, which leaves
+ * the loop; ELEMENTs, which copy an element of each scan input; the body; SCANs, which store results in the scan
+ * outputs; NEXT, which increments the counter and jumps to TEST. */
+typedef enum bundle_opcode {
+    DO_RUN,
+    DO_COPY,
+    DO_UNLESS,
+    DO_JUMP,
+    DO_BEGIN,
+    DO_TEST,
+    DO_NEXT,
+    DO_SCAN,
+    DO_ELEMENT
+} bundle_opcode;
 typedef struct bundle_operation {
     bundle_opcode opcode;
     uint32_t part;            /* RUN */
     const program_step *step; /* RUN */
     uint32_t target;          /* UNLESS, JUMP, TEST, NEXT: index of a step */
-    uint32_t *in, *out;       /* indexes of items */
+    /* SCAN, ELEMENT: bytes of one iteration at one index of the axes before the scanned one. TEST: the greatest number
+     * of iterations. */
+    uint64_t block;
+    bool backwards;     /* SCAN, ELEMENT: from the last iteration to the first */
+    uint32_t *in, *out; /* indexes of items */
     uint32_t in_count, out_count;
 } bundle_operation;
 

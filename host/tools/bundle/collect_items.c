@@ -152,15 +152,57 @@ inlay_status collect_find(struct collector *collector, uint32_t part, uint32_t v
     return INLAY_OK;
 }
 
-inlay_status collect_part(struct collector *collector, const struct program *program, uint32_t *out)
+static void mark_live(bool *live, const uint32_t *values, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (values[i] != INLAY_NONE)
+            live[values[i]] = true;
+}
+
+static bool any_is_live(const bool *live, const uint32_t *values, uint32_t count)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < count; i++)
+        any |= values[i] != INLAY_NONE && live[values[i]];
+    return any;
+}
+
+bool collect_is_live(const struct collector *collector, uint32_t part, const uint32_t *values, uint32_t count)
+{
+    return any_is_live(collector->collection->parts[part].live, values, count);
+}
+
+/* Marks what the steps of the program need that compute live values. */
+static void spread_live(const struct program *program, bool *live)
+{
+    for (uint32_t i = program->step_count; i-- > 0;) {
+        const program_step *step = &program->steps[i];
+
+        if (step->provider != NULL && any_is_live(live, step->region->outputs, step->region->output_count))
+            mark_live(live, step->region->inputs, step->region->input_count);
+        if (step->provider == NULL && any_is_live(live, step->node->info.outputs, step->node->info.output_count)) {
+            mark_live(live, step->node->info.inputs, step->node->info.input_count);
+            mark_live(live, step->node->captures, step->node->capture_count);
+        }
+    }
+}
+
+inlay_status collect_part(struct collector *collector, const struct program *program, const bool *live, uint32_t *out)
 {
     bundle_collection *collection = collector->collection;
-    uint32_t *item_of = arena_array(&collection->arena, (size_t)program->graph->value_count + 1, sizeof *item_of);
+    const struct graph *graph = program->graph;
+    uint32_t *item_of = arena_array(&collection->arena, (size_t)graph->value_count + 1, sizeof *item_of);
+    bool *marks = arena_array(&collection->arena, (size_t)graph->value_count + 1, sizeof *marks);
 
-    if (item_of == NULL || !ARENA_GROW(&collection->arena, collection->parts, collection->part_count))
+    if (item_of == NULL || marks == NULL || !ARENA_GROW(&collection->arena, collection->parts, collection->part_count))
         return no_memory(collector->diag, "to bundle the model");
-    memset(item_of, 0xff, program->graph->value_count * sizeof *item_of);
-    collection->parts[collection->part_count] = (bundle_part){ program, item_of };
+    memset(item_of, 0xff, graph->value_count * sizeof *item_of);
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        if (live == NULL || live[i])
+            mark_live(marks, &graph->outputs[i], 1);
+    spread_live(program, marks);
+    collection->parts[collection->part_count] = (bundle_part){ program, item_of, marks };
     *out = collection->part_count++;
     return INLAY_OK;
 }

@@ -24,10 +24,14 @@ inlay_status collect_bytes(const struct collector *collector, const inlay_value_
 inlay_status collect_value(struct collector *collector, uint32_t part, uint32_t value);
 /* The item of a value that is read; a constant gets one at its first use. */
 inlay_status collect_find(struct collector *collector, uint32_t part, uint32_t value, uint32_t *out);
-inlay_status collect_part(struct collector *collector, const struct program *program, uint32_t *out);
+/* Adds a graph. live: which of its outputs are read; NULL: all. */
+inlay_status collect_part(struct collector *collector, const struct program *program, const bool *live, uint32_t *out);
+bool collect_is_live(const struct collector *collector, uint32_t part, const uint32_t *values, uint32_t count);
 
-/* The items that a Loop uses from its begin to its end. */
+/* The items that a Loop or Scan uses from its begin to its end. */
 typedef struct loop_items {
+    bool is_loop;            /* its body has a counter and a condition before the state */
+    int64_t iterations;      /* -1: not fixed */
     uint32_t count, cond;    /* the counter and the condition */
     uint32_t *state;         /* [carried] items of the values that iterations pass on */
     uint32_t carried, scans; /* numbers of state values and of scan outputs */
@@ -35,7 +39,7 @@ typedef struct loop_items {
     uint32_t begin;          /* the first step of an iteration */
 } loop_items;
 
-/* Add the steps before and after those of a Loop's body, which is a part of the collection. */
+/* Add the steps before and after those of the body of a Loop or Scan, which is a part of the collection. */
 inlay_status collect_loop_begin(struct collector *collector, uint32_t part, const program_step *step, loop_items *items,
                                 uint32_t *out_body);
 inlay_status collect_loop_end(struct collector *collector, uint32_t part, const program_step *step,

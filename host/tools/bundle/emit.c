@@ -101,8 +101,8 @@ static void put_regions(struct emitter *emitter)
 
 static void put_steps(struct emitter *emitter)
 {
-    static const char *const names[] = { "BUNDLE_RUN",   "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",
-                                         "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT",   "BUNDLE_SCAN" };
+    static const char *const names[] = { "BUNDLE_RUN",  "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",   "BUNDLE_BEGIN",
+                                         "BUNDLE_TEST", "BUNDLE_NEXT", "BUNDLE_SCAN",   "BUNDLE_ELEMENT" };
     uint32_t region = 0;
 
     for (uint32_t i = 0; i < emitter->collection->step_count; i++) {
@@ -117,8 +117,9 @@ static void put_steps(struct emitter *emitter)
     for (uint32_t i = 0; i < emitter->collection->step_count; i++) {
         const bundle_operation *operation = &emitter->collection->steps[i];
 
-        (void)fprintf(emitter->to, "    { %s, %u, %u, %u, places%u, places%u + %u },\n", names[operation->opcode],
-                      operation->opcode == DO_RUN ? region++ : 0, operation->target, operation->in_count, i, i,
+        (void)fprintf(emitter->to, "    { %s, %u, %u, %u, %d, %llu, places%u, places%u + %u },\n",
+                      names[operation->opcode], operation->opcode == DO_RUN ? region++ : 0, operation->target,
+                      operation->in_count, operation->backwards, (unsigned long long)operation->block, i, i,
                       operation->in_count);
     }
     (void)fprintf(emitter->to, "    { .kind = 0 } };\n\n");

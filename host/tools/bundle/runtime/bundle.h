@@ -30,14 +30,28 @@ typedef struct bundle_region {
 
 /* RUN: runs a region. COPY: copies in[0] to out[0]. UNLESS: jumps to `target` if the bool in[0] is false. JUMP: jumps
  * to `target`. BEGIN: sets the int64 out[0] to 0 and the bool out[1] to true. TEST: jumps to `target` if the bool in[1]
- * is false, or if the int64 in[0] has reached the optional in[2]. NEXT: increments in[0] and jumps to `target`. SCAN:
- * copies in[0] to out[0], at an offset of in[1] (int64) times its size. */
-enum { BUNDLE_RUN, BUNDLE_COPY, BUNDLE_UNLESS, BUNDLE_JUMP, BUNDLE_BEGIN, BUNDLE_TEST, BUNDLE_NEXT, BUNDLE_SCAN };
+ * is false, or if the int64 in[0] has reached `block` or the optional in[2]. NEXT: increments in[0] and jumps to
+ * `target`. SCAN: copies in[0] to element in[1] (int64) of an axis of out[0]; `block` is the size of what follows the
+ * axis, and `backwards` counts elements from the last. ELEMENT: copies element in[1] of such an axis of in[0] to
+ * out[0]. */
+enum {
+    BUNDLE_RUN,
+    BUNDLE_COPY,
+    BUNDLE_UNLESS,
+    BUNDLE_JUMP,
+    BUNDLE_BEGIN,
+    BUNDLE_TEST,
+    BUNDLE_NEXT,
+    BUNDLE_SCAN,
+    BUNDLE_ELEMENT
+};
 typedef struct bundle_step {
     uint32_t kind;
     uint32_t region;
     uint32_t target;
     uint32_t in_count;
+    uint32_t backwards;
+    uint64_t block;
     const bundle_place *in, *out;
 } bundle_step;
 

@@ -523,7 +523,7 @@ static uint32_t loop_step(const bundle_step *step, uint32_t i, const void *const
         ++*count;
         return step->target - 1;
     }
-    if (*(const uint8_t *)address(&step->in[1], inputs, outputs) == 0)
+    if (*(const uint8_t *)address(&step->in[1], inputs, outputs) == 0 || (uint64_t)*count >= step->block)
         return step->target - 1;
     if (step->in_count > 2) {
         memcpy(&limit, address(&step->in[2], inputs, outputs),
@@ -532,6 +532,25 @@ static uint32_t loop_step(const bundle_step *step, uint32_t i, const void *const
             return step->target - 1;
     }
     return i;
+}
+
+/* Executes a SCAN or an ELEMENT. */
+static void copy_element(const bundle_step *step, const void *const *inputs, void *const *outputs)
+{
+    const int stores = step->kind == BUNDLE_SCAN;
+    const bundle_place *one = stores ? step->in : step->out, *all = stores ? step->out : step->in;
+    char *element = address(one, inputs, outputs), *axis = address(all, inputs, outputs);
+    uint64_t index = (uint64_t) * (const int64_t *)address(&step->in[1], inputs, outputs), length;
+
+    if (one->bytes == 0 || step->block == 0)
+        return;
+    length = all->bytes / one->bytes;
+    if (step->backwards)
+        index = length - 1 - index;
+    for (uint64_t done = 0; done < one->bytes;
+         done += step->block, axis += length * step->block, element += step->block)
+        memcpy(stores ? axis + index * step->block : element, stores ? element : axis + index * step->block,
+               step->block);
 }
 
 void bundle_run_all(const bundle_model *model, const void *const *inputs, void *const *outputs)
@@ -563,9 +582,8 @@ int bundle_run(const bundle_model *model, const void *const *inputs, void *const
             memcpy(address(step->out, inputs, outputs), address(step->in, inputs, outputs), step->out->bytes);
             break;
         case BUNDLE_SCAN:
-            memcpy((char *)address(step->out, inputs, outputs) +
-                       *(const int64_t *)address(&step->in[1], inputs, outputs) * (int64_t)step->in->bytes,
-                   address(step->in, inputs, outputs), step->in->bytes);
+        case BUNDLE_ELEMENT:
+            copy_element(step, inputs, outputs);
             break;
         case BUNDLE_UNLESS:
             if (*(const uint8_t *)address(step->in, inputs, outputs) == 0)
