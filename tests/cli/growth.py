@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks that no verb takes time in the square of the size of a model: counts instructions (callgrind) for models with
-n and 4n nodes, Ifs, functions, initializers, inputs, outputs, captured values, elements of a sequence.
+n and 4n nodes, Ifs, functions, initializers, inputs, outputs, captured values, offers of two providers, elements of a
+sequence.
 
     growth.py INLAY [--only FAMILY] [--n N]         exit 77 without valgrind
     growth.py INLAY --seconds N [--only FAMILY]     CPU seconds at N, 2N and 4N without valgrind, for a search by hand"""
@@ -95,6 +96,14 @@ def captures(n):
     return model(nodes, [value("c", (), 9), value("x")], [value("y")])
 
 
+def offers(n):
+    """Layers that two providers offer, alone and with the nodes that they fuse."""
+    nodes = tensor("w", (4, 4), [i % 3 - 1 for i in range(16)])
+    nodes += b"".join(node("MatMul", [f"v{i}", "w"], [f"m{i}"]) + node("Add", [f"m{i}", f"v{i}"], [f"a{i}"]) +
+                      node("Relu", [f"a{i}"], [f"v{i + 1}"]) for i in range(n))
+    return model(nodes, [value("v0", (4, 4))], [value(f"v{n}", (4, 4))])
+
+
 def functions(n):
     steps = block(7, fields("Sin", ["a"], ["t"])) + block(7, fields("Neg", ["t"], ["b"]))
     made = b"".join(block(25, block(1, f"f{i}") + block(4, "a") + block(5, "b") + steps + block(9, number(2, 17)) +
@@ -138,8 +147,9 @@ def sequence(n):
     return model(nodes, [value("x")], [value("y", (), 7)])
 
 
-FAMILIES = {f.__name__: f for f in (chain, wide, ifs, captures, functions, initializers, inputs, outputs, concat, sequence)}
-SIZES = {"ifs": 60, "functions": 120, "outputs": 120, "sequence": 500}
+FAMILIES = {f.__name__: f for f in (chain, wide, ifs, captures, offers, functions, initializers, inputs, outputs,
+                                    concat, sequence)}
+SIZES = {"ifs": 60, "functions": 120, "offers": 100, "outputs": 120, "sequence": 500}
 VERBS = {
     "run": ["run", "--providers", "reference"],
     "explain": ["explain", "--providers", "reference"],
@@ -148,8 +158,11 @@ VERBS = {
 }
 
 
-def command(inlay, verb, path):
-    return [inlay, VERBS[verb][0], str(path), *VERBS[verb][1:]]
+def command(inlay, verb, path, name):
+    flags = VERBS[verb][1:]
+    if name == "offers":
+        flags = [flag if flag != "reference" else "cpu,reference" for flag in flags]
+    return [inlay, VERBS[verb][0], str(path), *flags]
 
 
 def environment(work):
@@ -199,10 +212,11 @@ def main():
                 if verb != "run" and name == "sequence":
                     continue  # it grows in a run only
                 if arguments.seconds:
-                    taken = [seconds(command(arguments.inlay, verb, work / f"{size}.onnx"), work) for size in sizes]
+                    taken = [seconds(command(arguments.inlay, verb, work / f"{size}.onnx", name), work)
+                             for size in sizes]
                     print(f"{name:12} {verb:8} " + " ".join(f"{t:8.3f}" for t in taken), flush=True)
                     continue
-                base, small, large = (instructions(command(arguments.inlay, verb, work / f"{size}.onnx"), work)
+                base, small, large = (instructions(command(arguments.inlay, verb, work / f"{size}.onnx", name), work)
                                       for size in sizes)
                 factor = (large - base) / (small - base)
                 print(f"{name:12} {verb:8} {small - base:12} {large - base:12} {factor:6.2f}", flush=True)
