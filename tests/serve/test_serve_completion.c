@@ -132,6 +132,8 @@ static int start(void **state)
         "\"{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}{{ m.role[0:1] "
         "+ m.content }}{% endfor %}\"}]}",
         0644);
+    serving_file(&server, "models/unigram/config.json", "{\"max_position_embeddings\":100}", 0644);
+    serving_file(&server, "models/most/config.json", "{\"max_position_embeddings\":100}", 0644);
     write_tokenizer(&server);
     write_pieces(&server);
     serving_start(&server, flags);
@@ -189,6 +191,24 @@ static void test_rejected_requests(void **state)
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"echo\":true}", 400, "echo");
     expect("{\"model\":\"count\"", 400, "JSON");
     expect("", 400, "JSON");
+}
+
+/* Texts that no model could take are not split into tokens; others that exceed the context are. */
+static void test_long_texts(void **state)
+{
+    static char body[20100];
+    static const char start_of_prompt[] = "{\"model\":\"unigram\",\"prompt\":\"",
+                      start_of_input[] = "{\"model\":\"most\",\"input\":\"";
+
+    (void)state;
+    (void)snprintf(body, sizeof body, "%s%0*d\"}", start_of_prompt, 20000, 0);
+    expect(body, 400, "the prompt has 20000 bytes, and the model takes at most");
+    expect(body, 400, "\"code\":\"context_length_exceeded\"");
+    (void)snprintf(body, sizeof body, "%s%0*d\"}", start_of_prompt, 150, 0);
+    expect(body, 400, "the prompt has 1");
+    expect(body, 400, "tokens, and the model's context, with the reply, 100");
+    (void)snprintf(body, sizeof body, "%s%0*d\"}", start_of_input, 20000, 0);
+    client_expect(&server, "POST", "/v1/embeddings", "", body, 400, "the text has 20000 bytes");
 }
 
 /* Requests a stream, and reads until the connection ends or `part` is received. */
@@ -888,14 +908,23 @@ static void test_texts_wake_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_texts),      cmocka_unit_test(test_rejected_requests),
-        cmocka_unit_test(test_events),           cmocka_unit_test(test_abandoned_requests),
-        cmocka_unit_test(test_concurrent_texts), cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_word_pieces),      cmocka_unit_test(test_chats),
-        cmocka_unit_test(test_sentence_pieces),  cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_unsupported),      cmocka_unit_test(test_pooling),
-        cmocka_unit_test(test_responses),        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_many_embeddings),  cmocka_unit_test(test_concurrent_embeddings),
+        cmocka_unit_test(test_whole_texts),
+        cmocka_unit_test(test_rejected_requests),
+        cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_abandoned_requests),
+        cmocka_unit_test(test_concurrent_texts),
+        cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_word_pieces),
+        cmocka_unit_test(test_chats),
+        cmocka_unit_test(test_sentence_pieces),
+        cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_responses),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_many_embeddings),
+        cmocka_unit_test(test_concurrent_embeddings),
     };
 
     const struct CMUnitTest small[] = { cmocka_unit_test(test_texts_wake_models) };

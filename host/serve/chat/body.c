@@ -14,6 +14,12 @@ bool body_fail(body_error *error, const char *format, ...)
     return false;
 }
 
+bool body_fail_length(body_error *error, const char *what, size_t bytes, size_t most)
+{
+    error->code = "context_length_exceeded";
+    return body_fail(error, "%s has %zu bytes, and the model takes at most %zu (max_prompt_bytes)", what, bytes, most);
+}
+
 static const body_parameter *find(const body_parameter *parameters, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)

@@ -25,6 +25,8 @@ json_t *body_read(const struct exchange *exchange, const body_parameter *paramet
                   body_error *error);
 /* Sets the text; false. The parameter's name is added by body_read(). */
 INLAY_PRINTF(2, 3) bool body_fail(body_error *error, const char *format, ...);
+/* The same for a text of so many bytes, more than `most`. */
+bool body_fail_length(body_error *error, const char *what, size_t bytes, size_t most);
 /* A number from least to most; whole: without a fraction. */
 bool body_number(const json_t *value, double least, double most, bool whole, double *out, body_error *error);
 bool body_bool(const json_t *value, bool *out, body_error *error);

@@ -431,6 +431,8 @@ static bool read_prompt(const struct completion *completion, completion_prompt *
     bool special;
     size_t bytes;
 
+    if (prompt->text != NULL && strlen(prompt->text) > model->most_bytes)
+        return body_fail_length(error, "the prompt", strlen(prompt->text), model->most_bytes);
     if (prompt->text != NULL && !tokenizer_encode(model->tokenizer, prompt->text, !completion->asked.chat,
                                                   &prompt->tokens, &prompt->token_count))
         return body_fail(error, "out of memory for the prompt's tokens");

@@ -137,15 +137,17 @@ static bool tokenize(struct exchange *exchange, struct embedding *embedding)
         bool special;
         size_t bytes;
 
-        if (text->text != NULL &&
-            !tokenizer_encode(model->tokenizer, text->text, true, &text->tokens, &text->token_count))
+        if (text->text != NULL && strlen(text->text) > model->most_bytes)
+            (void)body_fail_length(&error, "the text", strlen(text->text), model->most_bytes);
+        else if (text->text != NULL &&
+                 !tokenizer_encode(model->tokenizer, text->text, true, &text->tokens, &text->token_count))
             (void)body_fail(&error, "out of memory for the tokens of input %u", i);
         for (size_t k = 0; text->text == NULL && k < text->token_count; k++)
             if (tokenizer_bytes(model->tokenizer, text->tokens[k], &bytes, &special) == NULL)
                 (void)body_fail(&error, "input %u: the model has no token %lld", i, (long long)text->tokens[k]);
         if (text->token_count == 0 && error.text[0] == '\0')
             (void)body_fail(&error, "input %u has no tokens", i);
-        if (model->context > 0 && text->token_count > model->context) {
+        if (model->context > 0 && text->token_count > model->context && error.text[0] == '\0') {
             (void)body_fail(&error, "input %u has %zu tokens, and the model's context %zu", i, text->token_count,
                             model->context);
             error.code = "context_length_exceeded";

@@ -37,6 +37,7 @@ typedef struct model_settings {
     uint32_t draft_tokens;     /* most guesses of its draft model that such a run reads; 0 = none */
     uint32_t lookup_tokens;    /* most guesses that a run of one text reads; 0 = none */
     uint64_t prefix_memory;    /* of these, most bytes of those of earlier texts; 0 = none are kept */
+    uint64_t max_prompt_bytes; /* most bytes of a text; 0 = see text_model.most_bytes */
     uint64_t sequence_idle_ns; /* idle time after which another sequence may take the place */
     uint32_t priority;         /* of requests without one, 1 to PRIORITY_LEVELS */
     bool warmup;

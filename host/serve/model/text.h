@@ -22,6 +22,7 @@ typedef struct text_model {
     void (*close_runner)(void *runner);   /* destroys the runner; set with it */
     token_index *index;                   /* the vocabulary, for grammars; made for the first text with a grammar */
     size_t context;                       /* maximum context length in tokens, by config.json; 0: unknown */
+    size_t most_bytes;                    /* of a text before it is split into tokens */
     text_pooling pooling;                 /* how an embedding is computed from the vectors of the tokens */
     bool is_normalized;                   /* embeddings are normalised to the length 1 */
     char *chat_template;                  /* of tokenizer_config.json or chat_template.jinja; NULL: none */

@@ -27,11 +27,20 @@ static model_settings default_settings(const struct settings *settings, uint32_t
         .draft_tokens = (uint32_t)settings_int(settings, SET_draft_tokens),
         .lookup_tokens = (uint32_t)settings_int(settings, SET_lookup_tokens),
         .prefix_memory = (uint64_t)settings_int(settings, SET_prefix_memory),
+        .max_prompt_bytes = (uint64_t)settings_int(settings, SET_max_prompt_bytes),
         .sequence_idle_ns = (uint64_t)settings_int(settings, SET_sequence_idle_ms) * 1000000,
         .priority = 2,
         .warmup = settings_int(settings, SET_warmup) != 0,
         .stop = &settings->stop,
     };
+}
+
+/* models_memory, or the part of this process in the memory of the machine or container. */
+static uint64_t budget_of(const struct settings *settings)
+{
+    const int64_t given = settings_int(settings, SET_models_memory), workers = settings_int(settings, SET_workers);
+
+    return given >= 0 ? (uint64_t)given : memory_allowed() / 4 * 3 / (workers > 1 ? (uint64_t)workers : 1);
 }
 
 static inlay_status default_rollout(const struct settings *settings, rollout_rules *rules, inlay_diag *diag)
@@ -65,7 +74,8 @@ inlay_status repository_open(const struct settings *settings, uint32_t runners, 
     repository->defaults = default_settings(settings, runners);
     repository->defaults.board = board;
     status = default_rollout(settings, &repository->defaults.rollout, diag);
-    repository->budget = (uint64_t)settings_int(settings, SET_models_memory);
+    repository->budget = budget_of(settings);
+    repository->is_budget_given = settings_int(settings, SET_models_memory) >= 0;
     (void)pthread_mutex_init(&repository->lock, NULL);
     (void)pthread_mutex_init(&repository->loading, NULL);
     retired_init(&repository->retired);
@@ -270,7 +280,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
         inlay_options_destroy(options);
         return INLAY_OK;
     }
-    if (repository->budget > 0 && bytes > repository->budget) {
+    if (repository->is_budget_given && repository->budget > 0 && bytes > repository->budget) {
         status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "it needs %llu bytes, but models_memory is %llu",
                             (unsigned long long)bytes, (unsigned long long)repository->budget);
         model_unref(loaded);

@@ -27,6 +27,7 @@ struct repository {
     const struct settings *settings;
     model_settings defaults;
     uint64_t budget;       /* models_memory in bytes; 0 = no limit */
+    bool is_budget_given;  /* by the settings: a model that exceeds it alone is not loaded */
     pthread_mutex_t lock;  /* guards the fields below; held only briefly */
     struct entry *entries; /* [count] sorted by name, then version */
     uint32_t count;

@@ -171,11 +171,14 @@ void repository_trim(struct repository *repository)
 
 bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed, bool is_text)
 {
-    bool deferred;
     struct entry *entry;
+    uint64_t loaded;
+    bool deferred;
 
     (void)pthread_mutex_lock(&repository->lock);
-    deferred = repository->budget > 0 && loaded_bytes(repository) + needed > repository->budget;
+    loaded = loaded_bytes(repository);
+    deferred =
+        repository->budget > 0 && loaded + needed > repository->budget && (loaded > 0 || repository->is_budget_given);
     entry = deferred ? repository_entry_of(repository, name, version) : NULL;
     if (entry != NULL) {
         entry->deferred = true;
