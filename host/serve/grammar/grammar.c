@@ -15,6 +15,7 @@ enum {
     MAX_NESTING = 2000,      /* of expressions */
     MAX_POSITIONS = 1 << 14, /* of a state */
     MAX_WORK = 1 << 25,      /* positions of all states: less than a second */
+    MAX_PRODUCTS = 1 << 16,  /* see grammar_spend() */
     MAX_USERS = 512,         /* pointers of the caller */
     MAX_DEPTH = 256          /* of rules within rules that a text has begun; texts that need more are not continued */
 };
@@ -27,15 +28,24 @@ typedef enum node_kind {
     NODE_SEQUENCE,
     NODE_EITHER,
     NODE_REPEAT,
-    NODE_RULE
+    NODE_RULE,
+    NODE_GRAPH
 } node_kind;
 
 typedef struct grammar_expression {
     node_kind kind;
-    uint32_t first, second; /* nodes; RULE: first is the rule; BYTE: the range; TEXT: where its bytes begin and end;
-                               REPEAT: first is the node */
+    uint32_t first,
+        second; /* nodes; RULE, GRAPH: first is the rule or the graph; BYTE: the range; TEXT: where its bytes
+                               begin and end; REPEAT: first is the node */
     uint32_t least, most;
 } grammar_expression;
+
+/* The states and edges of grammar_graph(). */
+typedef struct state_graph {
+    bool *accepts; /* [state_count] */
+    grammar_edge *edges;
+    uint32_t state_count, edge_count;
+} state_graph;
 
 /* A step of the program. Step 0 is the end of a rule. */
 typedef enum step_kind { STEP_RETURN, STEP_BYTE, STEP_SPLIT, STEP_CALL } step_kind;
@@ -75,12 +85,16 @@ struct grammar {
     grammar_expression *nodes;
     uint32_t node_count;
     struct strbuf texts; /* of the TEXT nodes */
+    state_graph *graphs; /* [graph_count] */
+    uint32_t graph_count;
+    bool borrows_graphs; /* from the grammar that this is a part of */
     uint32_t nesting;    /* of compile() */
     uint32_t *rules;     /* [rule_count] nodes; later their first steps */
     uint32_t rule_count;
     program_step *steps;
     uint32_t step_count;
     bool no_memory, too_large, finished;
+    bool is_empty; /* of grammar_part(): there is no text */
 
     call_frame *frame_table, **frames; /* [frame_count], from 1 */
     uint32_t frame_count;
@@ -92,7 +106,7 @@ struct grammar {
     machine_position *seen_positions;
     uint32_t seen_room, seen_count;
     bool accepts; /* of the new state */
-    uint32_t work_done;
+    uint32_t work_done, products_done;
     uint32_t user_count;
     bool failed;
 };
@@ -119,6 +133,11 @@ void grammar_destroy(struct grammar *grammar)
         free(state->user);
         free(state);
     }
+    for (uint32_t i = 0; i < grammar->graph_count && !grammar->borrows_graphs; i++) {
+        free(grammar->graphs[i].accepts);
+        free(grammar->graphs[i].edges);
+    }
+    free(grammar->graphs);
     free(grammar->frames);
     free(grammar->states);
     free(grammar->nodes);
@@ -157,6 +176,11 @@ grammar_node grammar_never(struct grammar *grammar)
     return add_node(grammar, (grammar_expression){ .kind = NODE_NEVER });
 }
 
+bool grammar_is_never(const struct grammar *grammar, grammar_node which)
+{
+    return grammar != NULL && which < grammar->node_count && grammar->nodes[which].kind == NODE_NEVER;
+}
+
 grammar_node grammar_byte(struct grammar *grammar, uint8_t low, uint8_t high)
 {
     return add_node(grammar, (grammar_expression){ .kind = NODE_BYTE, .first = low, .second = high });
@@ -172,10 +196,74 @@ grammar_node grammar_either(struct grammar *grammar, grammar_node first, grammar
     return add_node(grammar, (grammar_expression){ .kind = NODE_EITHER, .first = first, .second = second });
 }
 
-grammar_node grammar_repeat(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most)
+static grammar_node repeat_few(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most)
 {
     return add_node(grammar,
                     (grammar_expression){ .kind = NODE_REPEAT, .first = repeated, .least = least, .most = most });
+}
+
+/* Many copies are made of rules of BLOCK copies, so that their steps exist once. */
+enum { MAX_COPIES = 1000, BLOCK = 100 };
+
+static grammar_node repeat_exactly(struct grammar *grammar, grammar_node repeated, grammar_node block, uint32_t count)
+{
+    return grammar_sequence(grammar, grammar_repeat(grammar, block, count / BLOCK, count / BLOCK),
+                            repeat_few(grammar, repeated, count % BLOCK, count % BLOCK));
+}
+
+/* Either fewer blocks than there may be and fewer copies than a block has, or all blocks and the rest. */
+static grammar_node repeat_up_to(struct grammar *grammar, grammar_node repeated, grammar_node block, uint32_t most)
+{
+    const uint32_t blocks = most / BLOCK;
+
+    return grammar_either(grammar,
+                          grammar_sequence(grammar, grammar_repeat(grammar, block, 0, blocks - 1),
+                                           repeat_few(grammar, repeated, 0, BLOCK - 1)),
+                          grammar_sequence(grammar, grammar_repeat(grammar, block, blocks, blocks),
+                                           repeat_few(grammar, repeated, 0, most % BLOCK)));
+}
+
+grammar_node grammar_repeat(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most)
+{
+    const uint32_t optional = most == GRAMMAR_MANY ? 0 : most - least;
+    grammar_node block, first, rest;
+    uint32_t rule;
+
+    if (least <= MAX_COPIES && optional <= MAX_COPIES)
+        return repeat_few(grammar, repeated, least, most);
+    rule = grammar_rule(grammar);
+    grammar_define(grammar, rule, repeat_few(grammar, repeated, BLOCK, BLOCK));
+    block = grammar_refer(grammar, rule);
+    first = least > MAX_COPIES ? repeat_exactly(grammar, repeated, block, least)
+                               : repeat_few(grammar, repeated, least, least);
+    if (most == GRAMMAR_MANY)
+        rest = repeat_few(grammar, repeated, 0, GRAMMAR_MANY);
+    else
+        rest = optional > MAX_COPIES ? repeat_up_to(grammar, repeated, block, optional)
+                                     : repeat_few(grammar, repeated, 0, optional);
+    return grammar_sequence(grammar, first, rest);
+}
+
+grammar_node grammar_graph(struct grammar *grammar, const bool *accepts, uint32_t state_count,
+                           const grammar_edge *edges, uint32_t edge_count)
+{
+    state_graph graph = { .state_count = state_count, .edge_count = edge_count };
+
+    if (grammar == NULL || state_count == 0)
+        return grammar_never(grammar);
+    graph.accepts = malloc(state_count * sizeof *graph.accepts);
+    graph.edges = malloc((edge_count + 1u) * sizeof *graph.edges);
+    if (graph.accepts == NULL || graph.edges == NULL || !LIST_GROW(grammar->graphs, grammar->graph_count)) {
+        free(graph.accepts);
+        free(graph.edges);
+        grammar->no_memory = true;
+        return 0;
+    }
+    memcpy(graph.accepts, accepts, state_count * sizeof *accepts);
+    if (edge_count > 0)
+        memcpy(graph.edges, edges, edge_count * sizeof *edges);
+    grammar->graphs[grammar->graph_count] = graph;
+    return add_node(grammar, (grammar_expression){ .kind = NODE_GRAPH, .first = grammar->graph_count++ });
 }
 
 grammar_node grammar_text(struct grammar *grammar, const char *text, size_t bytes)
@@ -308,6 +396,30 @@ static uint32_t compile_byte(struct grammar *grammar, uint32_t low, uint32_t hig
                     (program_step){ .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next });
 }
 
+/* Each state is a split: into the end of the expression, if it accepts, and its edges, which are inserted one after the
+ * other. */
+static uint32_t compile_graph(struct grammar *grammar, const state_graph *graph, uint32_t next)
+{
+    const uint32_t never = compile_byte(grammar, 1, 0, next), heads = grammar->step_count;
+
+    for (uint32_t i = 0; i < graph->state_count; i++) {
+        const uint32_t end = graph->accepts[i] ? next : never;
+
+        (void)add_step(grammar, (program_step){ .kind = STEP_SPLIT, .next = end, .other = end });
+    }
+    for (uint32_t i = 0; i < graph->edge_count && !grammar->too_large && !grammar->no_memory; i++) {
+        const grammar_edge *edge = &graph->edges[i];
+        const uint32_t step = compile_byte(grammar, edge->low, edge->high, heads + edge->to);
+        const uint32_t split = add_step(
+            grammar,
+            (program_step){ .kind = STEP_SPLIT, .next = step, .other = grammar->steps[heads + edge->from].other });
+
+        if (!grammar->too_large && !grammar->no_memory)
+            grammar->steps[heads + edge->from].other = split;
+    }
+    return heads; /* the first state is the start */
+}
+
 static uint32_t compile_kind(struct grammar *grammar, const grammar_expression *value, uint32_t next)
 {
     uint32_t first;
@@ -337,6 +449,8 @@ static uint32_t compile_kind(struct grammar *grammar, const grammar_expression *
         return compile_repeat(grammar, value, next);
     case NODE_RULE:
         return add_step(grammar, (program_step){ .kind = STEP_CALL, .next = next, .other = value->first });
+    case NODE_GRAPH:
+        return compile_graph(grammar, &grammar->graphs[value->first], next);
     }
     return 0;
 }
@@ -532,27 +646,20 @@ static uint32_t end_state(struct grammar *grammar)
     return grammar->state_count++;
 }
 
-bool grammar_finish(struct grammar *grammar, char *why)
+/* Makes the program of a rule, and of those that it refers to unless they have one. */
+static void compile_rule(struct grammar *grammar, uint32_t rule)
+{
+    INLAY_CHECK(grammar->rules[rule] != GRAMMAR_DEAD);
+    grammar->rules[rule] = compile(grammar, grammar->rules[rule], 0);
+}
+
+/* Begins the machine at a rule. */
+static bool start_machine(struct grammar *grammar, uint32_t rule, char *why)
 {
     uint32_t start = GRAMMAR_DEAD;
 
-    why[0] = '\0';
-    if (grammar == NULL) {
-        (void)snprintf(why, GRAMMAR_WHY_BYTES, "out of memory for the grammar");
-        return false;
-    }
-    INLAY_CHECK(!grammar->finished);
-    grammar->finished = true;
-    (void)add_step(grammar, (program_step){ .kind = STEP_RETURN });
     grammar->no_memory |= !LIST_GROW(grammar->frames, 0);
     grammar->frame_count = 1; /* there is no frame 0 */
-    for (uint32_t i = 0; i < grammar->rule_count && !grammar->no_memory && !grammar->too_large; i++) {
-        if (grammar->rules[i] == GRAMMAR_DEAD) {
-            (void)snprintf(why, GRAMMAR_WHY_BYTES, "rule %u of the grammar is not defined", i);
-            return false;
-        }
-        grammar->rules[i] = compile(grammar, grammar->rules[i], 0);
-    }
     if (grammar->no_memory || grammar->too_large || grammar->rule_count == 0) {
         (void)snprintf(why, GRAMMAR_WHY_BYTES,
                        grammar->no_memory   ? "out of memory for the grammar"
@@ -561,7 +668,7 @@ bool grammar_finish(struct grammar *grammar, char *why)
         return false;
     }
     begin_state(grammar);
-    add_work(grammar, (machine_position){ grammar->rules[0], 0 });
+    add_work(grammar, (machine_position){ grammar->rules[rule], 0 });
     start = end_state(grammar);
     if (grammar->failed)
         (void)snprintf(why, GRAMMAR_WHY_BYTES, "the grammar is too large");
@@ -571,8 +678,118 @@ bool grammar_finish(struct grammar *grammar, char *why)
     return start == 0;
 }
 
+bool grammar_finish(struct grammar *grammar, char *why)
+{
+    why[0] = '\0';
+    if (grammar == NULL) {
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "out of memory for the grammar");
+        return false;
+    }
+    INLAY_CHECK(!grammar->finished);
+    grammar->finished = true;
+    (void)add_step(grammar, (program_step){ .kind = STEP_RETURN });
+    for (uint32_t i = 0; i < grammar->rule_count && !grammar->no_memory && !grammar->too_large; i++) {
+        if (grammar->rules[i] == GRAMMAR_DEAD) {
+            (void)snprintf(why, GRAMMAR_WHY_BYTES, "rule %u of the grammar is not defined", i);
+            return false;
+        }
+        compile_rule(grammar, i);
+    }
+    return start_machine(grammar, 0, why);
+}
+
+/* Marks the rules that the expression refers to. */
+static void find_rules(struct grammar *grammar, grammar_node which, bool *found)
+{
+    const grammar_expression *value = &grammar->nodes[which];
+
+    grammar->too_large |= grammar->nesting == MAX_NESTING;
+    if (grammar->too_large)
+        return;
+    grammar->nesting++;
+    if (value->kind == NODE_SEQUENCE || value->kind == NODE_EITHER) {
+        find_rules(grammar, value->first, found);
+        find_rules(grammar, value->second, found);
+    } else if (value->kind == NODE_REPEAT) {
+        find_rules(grammar, value->first, found);
+    } else if (value->kind == NODE_RULE && !found[value->first]) {
+        found[value->first] = true;
+        if (grammar->rules[value->first] != GRAMMAR_DEAD)
+            find_rules(grammar, grammar->rules[value->first], found);
+    }
+    grammar->nesting--;
+}
+
+/* Copies what expressions are made of. */
+static bool copy_expressions(const struct grammar *from, struct grammar *to)
+{
+    strbuf_add(&to->texts, from->texts.data, from->texts.size);
+    to->nodes = malloc((from->node_count + 1u) * sizeof *to->nodes);
+    to->rules = malloc((from->rule_count + 1u) * sizeof *to->rules);
+    to->graphs = malloc((from->graph_count + 1u) * sizeof *to->graphs);
+    to->borrows_graphs = true;
+    if (to->nodes == NULL || to->rules == NULL || to->graphs == NULL || to->texts.failed)
+        return false;
+    memcpy(to->nodes, from->nodes, from->node_count * sizeof *to->nodes);
+    if (from->rule_count > 0)
+        memcpy(to->rules, from->rules, from->rule_count * sizeof *to->rules);
+    if (from->graph_count > 0)
+        memcpy(to->graphs, from->graphs, from->graph_count * sizeof *to->graphs);
+    to->node_count = from->node_count;
+    to->rule_count = from->rule_count;
+    to->graph_count = from->graph_count;
+    return true;
+}
+
+struct grammar *grammar_part(const struct grammar *grammar, grammar_node which)
+{
+    struct grammar *part = grammar_create();
+    bool *found = grammar != NULL ? calloc(grammar->rule_count + 1u, sizeof *found) : NULL;
+    char why[GRAMMAR_WHY_BYTES];
+    bool good =
+        part != NULL && found != NULL && !grammar->no_memory && !grammar->too_large && copy_expressions(grammar, part);
+
+    if (good) {
+        part->finished = true;
+        find_rules(part, which, found);
+        (void)add_step(part, (program_step){ .kind = STEP_RETURN });
+        for (uint32_t i = 0; i < grammar->rule_count && good; i++) {
+            good = !found[i] || part->rules[i] != GRAMMAR_DEAD;
+            if (found[i] && good)
+                compile_rule(part, i);
+        }
+    }
+    if (good) { /* copy_expressions() has made room for one more rule */
+        part->rules[part->rule_count] = which;
+        compile_rule(part, part->rule_count++);
+        part->is_empty = !start_machine(part, part->rule_count - 1, why);
+        good = !part->no_memory && !part->too_large && !part->failed;
+    }
+    free(found);
+    if (!good)
+        grammar_destroy(part);
+    return good ? part : NULL;
+}
+
+bool grammar_spend(struct grammar *grammar, uint32_t work)
+{
+    if (work > MAX_PRODUCTS - grammar->products_done) {
+        grammar->products_done = MAX_PRODUCTS;
+        return false;
+    }
+    grammar->products_done += work;
+    return true;
+}
+
+uint32_t grammar_work(const struct grammar *grammar)
+{
+    return grammar->work_done;
+}
+
 uint32_t grammar_start(const struct grammar *grammar)
 {
+    if (grammar->is_empty)
+        return GRAMMAR_DEAD;
     INLAY_CHECK(grammar->state_count > 0);
     return 0;
 }

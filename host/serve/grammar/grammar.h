@@ -38,8 +38,23 @@ grammar_node grammar_text(struct grammar *grammar, const char *text, size_t byte
 grammar_node grammar_sequence(struct grammar *grammar, grammar_node first, grammar_node second);
 /* Nothing at all, to start a list of alternatives with. */
 grammar_node grammar_never(struct grammar *grammar);
+/* Whether the expression is that of grammar_never(). */
+bool grammar_is_never(const struct grammar *grammar, grammar_node which);
 grammar_node grammar_either(struct grammar *grammar, grammar_node first, grammar_node second);
 grammar_node grammar_repeat(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most);
+
+/* The texts that lead from state 0 to a state that accepts. The arrays are copied. */
+typedef struct grammar_edge {
+    uint32_t from, to;
+    uint8_t low, high; /* a byte from low to high */
+} grammar_edge;
+grammar_node grammar_graph(struct grammar *grammar, const bool *accepts, uint32_t state_count,
+                           const grammar_edge *edges, uint32_t edge_count);
+
+/* The texts that are of each expression of `with` and of none of `without`, in grammar_product.c. Expressions may refer
+ * only to rules that are defined. false: there are too many states, or memory ran out; `why` says which. */
+bool grammar_product(struct grammar *grammar, const grammar_node *with, uint32_t with_count,
+                     const grammar_node *without, uint32_t without_count, grammar_node *out, char *why);
 
 /* A new rule, which can be referred to before it is defined. The first one is the language. */
 uint32_t grammar_rule(struct grammar *grammar);
@@ -49,7 +64,15 @@ grammar_node grammar_refer(struct grammar *grammar, uint32_t rule);
 /* Ends the construction. false: `why` (GRAMMAR_WHY_BYTES bytes) says why the grammar cannot be used. */
 bool grammar_finish(struct grammar *grammar, char *why);
 
-/* The state of the empty text. */
+/* Counts the work of products; false: it is more than a grammar may take. */
+bool grammar_spend(struct grammar *grammar, uint32_t work);
+/* A finished grammar of one expression of an unfinished one, which must outlive it; NULL: as in grammar_product(). */
+struct grammar *grammar_part(const struct grammar *grammar, grammar_node which);
+
+/* The work of its machine so far, in positions of states. */
+uint32_t grammar_work(const struct grammar *grammar);
+
+/* The state of the empty text; GRAMMAR_DEAD: a part has no text. */
 uint32_t grammar_start(const struct grammar *grammar);
 /* The state after state `index` and one more byte; GRAMMAR_DEAD: there is none. */
 uint32_t grammar_next(struct grammar *grammar, uint32_t index, uint8_t byte);

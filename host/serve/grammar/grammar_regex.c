@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANGES = 256, MAX_REPEAT = 1000, MAX_GROUPS = 64, LAST_CHARACTER = 0x10ffff };
+enum { MAX_RANGES = 256, MAX_REPEAT = 1000, MAX_GROUPS = 64, MAX_LOOKS = 8, LAST_CHARACTER = 0x10ffff };
 
 typedef struct char_range {
     uint32_t low, high;
@@ -18,11 +18,21 @@ typedef struct char_set {
 typedef struct regex_reader {
     struct grammar *grammar;
     const char *start, *at, *end;
-    bool in_json;
+    bool search, in_json;
     uint32_t groups; /* open ones */
-    bool has_choice; /* alternatives outside of all groups */
+    uint32_t look;   /* the one of these that is a look-ahead; 0: none */
     char *why;
 } regex_reader;
+
+/* An alternative outside of all groups. Each look-ahead divides it, and holds for the parts behind it. */
+typedef struct regex_alternative {
+    grammar_node parts[MAX_LOOKS + 1];
+    grammar_node looks[MAX_LOOKS]; /* [count] the texts that look-aheads let follow, or not */
+    bool negative[MAX_LOOKS];
+    uint32_t count;
+    bool begins, ends; /* anchored by ^ and $ */
+    bool is_empty;     /* nothing but look-aheads was read */
+} regex_alternative;
 
 static bool fail(const regex_reader *reader, const char *what)
 {
@@ -238,6 +248,23 @@ static bool read_set(regex_reader *reader, char_set *set)
     return !inverted || invert(reader, set);
 }
 
+/* All texts. */
+static grammar_node anything(const regex_reader *reader)
+{
+    const char_set any = { { { 0, LAST_CHARACTER } }, 1 };
+
+    return grammar_repeat(reader->grammar, set_node(reader, &any), 0, GRAMMAR_MANY);
+}
+
+/* The '=' or '!' of a look-ahead that begins here; NULL: there is none. */
+static const char *find_look(const regex_reader *reader)
+{
+    return reader->end - reader->at >= 3 && reader->at[0] == '(' && reader->at[1] == '?' &&
+                   (reader->at[2] == '=' || reader->at[2] == '!')
+               ? reader->at + 2
+               : NULL;
+}
+
 static bool read_either(regex_reader *reader, grammar_node *out);
 
 /* (...) or (?:...), after its parenthesis. */
@@ -256,7 +283,7 @@ static bool read_group(regex_reader *reader, grammar_node *out)
                    (name = memchr(reader->at, '>', (size_t)(reader->end - reader->at))) != NULL) {
             reader->at = name + 1;
         } else {
-            return fail(reader, "look-around is not supported");
+            return fail(reader, "look-around is supported only if it looks ahead and is outside of groups");
         }
     }
     reader->groups++;
@@ -353,60 +380,133 @@ static bool read_item(regex_reader *reader, grammar_node *out)
     return true;
 }
 
-/* Alternatives, up to the end or a ')' that belongs to a group. */
-static bool read_either(regex_reader *reader, grammar_node *out)
+/* A sequence, up to a '|', the ')' of its group or the end; outside of groups, also up to a '$' that ends its
+ * alternative and a look-ahead. In a look-ahead, a '$' may be before its ')'. */
+static bool read_sequence(regex_reader *reader, grammar_node *out)
 {
-    grammar_node all = 0, sequence = grammar_empty(reader->grammar);
-    bool several = false;
-
-    for (;;) {
-        bool ends = reader->at == reader->end || (*reader->at == ')' && reader->groups > 0);
+    *out = grammar_empty(reader->grammar);
+    while (reader->at < reader->end && *reader->at != '|' && !(*reader->at == ')' && reader->groups > 0)) {
+        const char *after = reader->at + 1;
         grammar_node item;
 
-        if (ends || *reader->at == '|') {
-            all = several ? grammar_either(reader->grammar, all, sequence) : sequence;
-            reader->has_choice |= several && reader->groups == 0;
-            several = true;
-            *out = all;
-            if (ends)
-                return true;
-            reader->at++;
-            sequence = grammar_empty(reader->grammar);
-            continue;
-        }
         if (*reader->at == ')')
             return fail(reader, "a ')' without its '('");
+        if (*reader->at == '$' && (reader->groups == 0 ? after == reader->end || *after == '|'
+                                                       : reader->groups == reader->look && *after == ')'))
+            return true;
+        if (reader->groups == 0 && find_look(reader) != NULL)
+            return true;
         if (!read_item(reader, &item) || !read_repeats(reader, &item))
             return false;
-        sequence = grammar_sequence(reader->grammar, sequence, item);
+        *out = grammar_sequence(reader->grammar, *out, item);
     }
+    return true;
+}
+
+/* Alternatives within a group. */
+static bool read_either(regex_reader *reader, grammar_node *out)
+{
+    grammar_node one;
+
+    if (!read_sequence(reader, out))
+        return false;
+    while (reader->at < reader->end && *reader->at == '|') {
+        reader->at++;
+        if (!read_sequence(reader, &one))
+            return false;
+        *out = grammar_either(reader->grammar, *out, one);
+    }
+    return true;
+}
+
+/* (?=...) or (?!...), whose sign is at `sign`: the texts that begin with it, or are it if it ends with $. */
+static bool read_look(regex_reader *reader, const char *sign, regex_alternative *alternative)
+{
+    const bool at_start = (alternative->begins || !reader->search) && alternative->is_empty;
+    grammar_node *look = &alternative->looks[alternative->count];
+
+    if (alternative->count == MAX_LOOKS)
+        return fail(reader, "more than 8 look-aheads");
+    alternative->negative[alternative->count++] = *sign == '!';
+    reader->at = sign + 1;
+    reader->at += at_start && reader->at < reader->end && *reader->at == '^';
+    reader->look = ++reader->groups;
+    if (!read_either(reader, look))
+        return false;
+    if (reader->at < reader->end && *reader->at == '$')
+        reader->at++;
+    else
+        *look = grammar_sequence(reader->grammar, *look, anything(reader));
+    reader->look = 0;
+    reader->groups--;
+    if (reader->at == reader->end || *reader->at != ')')
+        return fail(reader, "a look-ahead without its ')', or with $ in the middle");
+    reader->at++;
+    return true;
+}
+
+/* The parts of an alternative, each followed by the ones behind it as far as the look-ahead between them permits. */
+static bool join_parts(regex_reader *reader, const regex_alternative *alternative, grammar_node *out)
+{
+    char why[GRAMMAR_WHY_BYTES];
+
+    *out = alternative->parts[alternative->count];
+    if (reader->search && !alternative->ends)
+        *out = grammar_sequence(reader->grammar, *out, anything(reader));
+    for (uint32_t i = alternative->count; i-- > 0;) {
+        const grammar_node with[2] = { *out, alternative->looks[i] };
+        const bool negative = alternative->negative[i];
+
+        if (!grammar_product(reader->grammar, with, negative ? 1 : 2, with + 1, negative, out, why))
+            return fail(reader, "a look-ahead that is too large");
+        *out = grammar_sequence(reader->grammar, alternative->parts[i], *out);
+    }
+    if (reader->search && !alternative->begins)
+        *out = grammar_sequence(reader->grammar, anything(reader), *out);
+    return true;
+}
+
+static bool read_alternative(regex_reader *reader, grammar_node *out)
+{
+    regex_alternative alternative = { .begins = reader->at < reader->end && *reader->at == '^' };
+    const char *start = reader->at += alternative.begins, *sign;
+
+    for (;;) {
+        if (!read_sequence(reader, &alternative.parts[alternative.count]))
+            return false;
+        sign = find_look(reader);
+        if (sign == NULL)
+            break;
+        alternative.is_empty = reader->at == start;
+        if (!read_look(reader, sign, &alternative))
+            return false;
+        start = alternative.is_empty ? reader->at : NULL; /* another look-ahead may follow at the start */
+    }
+    alternative.ends = reader->at < reader->end && *reader->at == '$';
+    reader->at += alternative.ends;
+    return join_parts(reader, &alternative, out);
 }
 
 bool grammar_regex(struct grammar *grammar, const char *expression, bool search, bool in_json, grammar_node *out,
                    char *why)
 {
-    size_t bytes = strlen(expression);
-    bool begins = bytes > 0 && expression[0] == '^';
-    bool ends = bytes > begins && expression[bytes - 1] == '$' && (bytes < 2 || expression[bytes - 2] != '\\');
-    regex_reader reader = {
-        grammar, expression, expression + begins, expression + bytes - ends, in_json, 0, false, why
-    };
-    char_set any = { { { 0, LAST_CHARACTER } }, 1 };
-    grammar_node rest;
+    regex_reader reader = { .grammar = grammar,
+                            .start = expression,
+                            .at = expression,
+                            .end = expression + strlen(expression),
+                            .search = search,
+                            .in_json = in_json,
+                            .why = why };
+    grammar_node one;
 
     why[0] = '\0';
-    if (!read_either(&reader, out))
+    if (!read_alternative(&reader, out))
         return false;
-    if (reader.has_choice && (begins || ends)) {
-        reader.at = reader.start;
-        return fail(&reader, "'^' and '$' do not hold for all alternatives; write ^(?:...)$");
+    while (reader.at < reader.end) { /* at a '|' */
+        reader.at++;
+        if (!read_alternative(&reader, &one))
+            return false;
+        *out = grammar_either(grammar, *out, one);
     }
-    if (!search)
-        return true;
-    rest = grammar_repeat(grammar, set_node(&reader, &any), 0, GRAMMAR_MANY);
-    if (!begins)
-        *out = grammar_sequence(grammar, rest, *out);
-    if (!ends)
-        *out = grammar_sequence(grammar, *out, rest);
     return true;
 }

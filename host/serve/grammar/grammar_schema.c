@@ -1,243 +1,182 @@
 #include "serve/grammar/grammar_schema.h"
-#include "serve/grammar/grammar_regex.h"
+#include "serve/grammar/schema_internal.h"
 #include "base/memory.h"
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NESTING = 100, MAX_DIGITS = 15, MAX_COUNT = 1000 };
+enum { MAX_NESTING = 100, CHOICE = 100 }; /* CHOICE: the work of an alternative, see schema_spend() */
 
-#define LARGEST INT64_C(999999999999999) /* MAX_DIGITS digits; a double has every such integer */
+/* The schemas of a value, with those that they refer to, and the anyOf of which one alternative was added. */
+typedef struct value_form {
+    schema_list all, chosen; /* owned */
+} value_form;
 
-typedef struct schema_ref {
-    const char *pointer; /* "#/$defs/name" */
-    uint32_t rule;
-} schema_ref;
-
-typedef struct schema_reader {
-    struct grammar *grammar;
-    json_t *root;
-    schema_ref *refs; /* [ref_count] */
-    uint32_t ref_count, nesting;
-    uint32_t value, object; /* rules of any value and any object; made when first needed */
-    bool has_value;
-    char *why;
-} schema_reader;
-
-static bool fail(const schema_reader *reader, const char *keyword, const char *what)
+static void form_deinit(value_form *form)
 {
-    if (reader->why[0] == '\0')
-        (void)snprintf(reader->why, GRAMMAR_WHY_BYTES, "the schema, '%.60s': %.120s", keyword, what);
-    return false;
+    free(form->all.parts);
+    free(form->chosen.parts);
 }
 
-static grammar_node join(schema_reader *reader, grammar_node first, grammar_node second)
+static bool copy_list(const schema_reader *reader, const schema_list *from, schema_list *to)
 {
-    return grammar_sequence(reader->grammar, first, second);
-}
-
-static grammar_node words(schema_reader *reader, const char *text)
-{
-    return grammar_text(reader->grammar, text, strlen(text));
-}
-
-/* An expression of our own, which is right. */
-static grammar_node regex(schema_reader *reader, const char *expression)
-{
-    grammar_node node = 0;
-    char why[GRAMMAR_WHY_BYTES];
-
-    (void)grammar_regex(reader->grammar, expression, false, false, &node, why);
-    return node;
-}
-
-/* Between tokens: nothing, a space, or a new line with its indentation. */
-static grammar_node blank(schema_reader *reader)
-{
-    return regex(reader, "(?: |\\n {0,20})?");
-}
-
-static grammar_node string_of(schema_reader *reader, uint32_t least, uint32_t most)
-{
-    grammar_node character = regex(reader, "[^\"\\\\\\x00-\\x1f]|\\\\[\"\\\\/bfnrt]|"
-                                           "\\\\u(?:[0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})");
-
-    return join(reader, words(reader, "\""),
-                join(reader, grammar_repeat(reader->grammar, character, least, most), words(reader, "\"")));
-}
-
-static grammar_node any_number(schema_reader *reader)
-{
-    return regex(reader, "-?(?:0|[1-9][0-9]{0,14})(?:\\.[0-9]{1,15})?(?:[eE][-+]?[0-9]{1,2})?");
-}
-
-static grammar_node digit(schema_reader *reader, char low, char high)
-{
-    return grammar_byte(reader->grammar, (uint8_t)low, (uint8_t)high);
-}
-
-/* Digits from low to high, both of this length. */
-static grammar_node digits_between(schema_reader *reader, const char *low, const char *high, size_t length)
-{
-    static const char zeros[] = "000000000000000", nines[] = "999999999999999";
-    grammar_node all;
-
-    if (strspn(low, "0") >= length && strspn(high, "9") >= length)
-        return grammar_repeat(reader->grammar, digit(reader, '0', '9'), (uint32_t)length, (uint32_t)length);
-    if (low[0] == high[0])
-        return join(reader, digit(reader, low[0], low[0]), digits_between(reader, low + 1, high + 1, length - 1));
-    all = grammar_either(
-        reader->grammar,
-        join(reader, digit(reader, low[0], low[0]), digits_between(reader, low + 1, nines, length - 1)),
-        join(reader, digit(reader, high[0], high[0]), digits_between(reader, zeros, high + 1, length - 1)));
-    if (low[0] + 1 < high[0])
-        all = grammar_either(reader->grammar, all,
-                             join(reader, digit(reader, (char)(low[0] + 1), (char)(high[0] - 1)),
-                                  grammar_repeat(reader->grammar, digit(reader, '0', '9'), (uint32_t)(length - 1),
-                                                 (uint32_t)(length - 1))));
-    return all;
-}
-
-/* Integers from low to high, 0 <= low <= high. */
-static grammar_node naturals(schema_reader *reader, int64_t low, int64_t high)
-{
-    grammar_node all = grammar_never(reader->grammar);
-    int64_t first = 0, last = 9; /* those with as many digits */
-
-    for (; first <= high; first = last + 1, last = last * 10 + 9) {
-        char from[24], to[24];
-        int64_t least = first > low ? first : low, most = last < high ? last : high;
-
-        if (least > most)
-            continue;
-        (void)snprintf(from, sizeof from, "%" PRId64, least);
-        (void)snprintf(to, sizeof to, "%" PRId64, most);
-        all = grammar_either(reader->grammar, all, digits_between(reader, from, to, strlen(from)));
-    }
-    return all;
-}
-
-static bool read_bound(const schema_reader *reader, json_t *schema, const char *keyword, int64_t *out, bool *given)
-{
-    json_t *value = json_object_get(schema, keyword);
-
-    *given = value != NULL;
-    if (value == NULL)
-        return true;
-    if (!json_is_integer(value) || json_integer_value(value) < -LARGEST || json_integer_value(value) > LARGEST)
-        return fail(reader, keyword, "a bound has to be an integer of at most 15 digits");
-    *out = json_integer_value(value);
+    for (uint32_t i = 0; i < from->count; i++)
+        if (!schema_add(reader, to, from->parts[i]))
+            return false;
     return true;
 }
 
-static bool integers(schema_reader *reader, json_t *schema, grammar_node *out)
+/* Keywords that are not obeyed. */
+static bool refuse_keywords(const schema_reader *reader, const json_t *schema)
 {
-    int64_t low = -LARGEST, high = LARGEST, bound = 0;
-    bool given;
+    static const char *const keywords[] = { "unevaluatedItems", "$dynamicRef", "$recursiveRef" };
 
-    if (!read_bound(reader, schema, "minimum", &low, &given) || !read_bound(reader, schema, "maximum", &high, &given) ||
-        !read_bound(reader, schema, "exclusiveMinimum", &bound, &given))
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (json_object_get(schema, keywords[i]) != NULL)
+            return schema_fail(reader, keywords[i], "not supported");
+    return true;
+}
+
+/* Whether `not` excludes values or a pattern only, which the types take into account. */
+static bool is_plain_not(const json_t *excluded)
+{
+    return json_object_size(excluded) == 1 &&
+           (json_object_get(excluded, "const") != NULL || json_object_get(excluded, "enum") != NULL ||
+            json_object_get(excluded, "pattern") != NULL);
+}
+
+static bool add_part(schema_reader *reader, schema_list *list, json_t *part, schema_list *active);
+
+/* Adds the schemas that the keywords of the part stand for. */
+static bool add_implied(schema_reader *reader, schema_list *list, json_t *part, schema_list *active)
+{
+    json_t *all = json_object_get(part, "allOf"), *reference = json_object_get(part, "$ref");
+    json_t *one = json_object_get(part, "oneOf"), *excluded = json_object_get(part, "not");
+    json_t *dependent[2] = { json_object_get(part, "dependentRequired"), json_object_get(part, "dependentSchemas") };
+
+    if (reference != NULL && !add_part(reader, list, schema_resolve(reader, reference), active))
         return false;
-    if (given && bound >= low)
-        low = bound + 1;
-    if (!read_bound(reader, schema, "exclusiveMaximum", &bound, &given))
+    if (all != NULL && json_array_size(all) == 0)
+        return schema_fail(reader, "allOf", "not an array of schemas");
+    for (size_t i = 0; i < json_array_size(all); i++)
+        if (!add_part(reader, list, json_array_get(all, i), active))
+            return false;
+    if (one != NULL && !add_part(reader, list, schema_one_of(reader, one), active))
         return false;
-    if (given && bound <= high)
-        high = bound - 1;
-    if (low > high)
-        return fail(reader, "minimum", "no integer is within the bounds");
-    *out = grammar_never(reader->grammar);
-    if (high >= 0)
-        *out = grammar_either(reader->grammar, *out, naturals(reader, low > 0 ? low : 0, high));
-    if (low < 0)
-        *out = grammar_either(reader->grammar, *out,
-                              join(reader, words(reader, "-"), naturals(reader, high < 0 ? -high : 1, -low)));
+    if (json_object_get(part, "if") != NULL && !add_part(reader, list, schema_if(reader, part), active))
+        return false;
+    if (excluded != NULL && !is_plain_not(excluded) && !add_part(reader, list, schema_not(reader, excluded), active))
+        return false;
+    for (size_t i = 0; i < 2; i++)
+        if (dependent[i] != NULL && !add_part(reader, list, schema_dependent(reader, dependent[i]), active))
+            return false;
     return true;
 }
 
-static bool read_count(const schema_reader *reader, json_t *schema, const char *keyword, uint32_t *out)
+/* Adds a schema and those that it requires, too. active: those that are being added. NULL: a reason is set. */
+static bool add_part(schema_reader *reader, schema_list *list, json_t *part, schema_list *active)
 {
-    json_t *value = json_object_get(schema, keyword);
+    const uint32_t before = list->count;
+    bool good;
 
-    if (value == NULL)
+    if (part == NULL)
+        return false;
+    if (json_is_true(part) || (json_is_object(part) && json_object_size(part) == 0))
         return true;
-    if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > MAX_COUNT)
-        return fail(reader, keyword, "not a whole number from 0 to 1000");
-    *out = (uint32_t)json_integer_value(value);
-    return true;
+    if (!json_is_object(part) && !json_is_false(part))
+        return schema_fail(reader, "type", "a schema has to be an object");
+    for (uint32_t i = 0; i < active->count; i++)
+        if (active->parts[i] == part)
+            return schema_fail(reader, "$ref", "refers to itself, without a value in between");
+    if (!schema_add(reader, list, part))
+        return false;
+    if (list->count == before || json_is_false(part))
+        return true;
+    if (active->count == MAX_NESTING)
+        return schema_fail(reader, "type", "more than 100 nested schemas");
+    good = refuse_keywords(reader, part) && schema_add(reader, active, part) && add_implied(reader, list, part, active);
+    active->count -= good;
+    return good;
 }
 
-static bool strings(schema_reader *reader, json_t *schema, grammar_node *out)
+/* The type that the keywords of a schema without one speak of; NULL: any. */
+static uint32_t implied_types(const schema_list *list)
 {
     static const struct {
-        const char *name, *expression;
-    } formats[] = {
-#define DATE                                                                                                           \
-    "[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
-#define TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[-+](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-        { "date", DATE },
-        { "time", TIME },
-        { "date-time", DATE "T" TIME },
-        { "uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}" },
-#undef DATE
-#undef TIME
+        const char *keyword;
+        uint32_t types;
+    } implied[] = {
+        { "properties", SCHEMA_OBJECT },       { "additionalProperties", SCHEMA_OBJECT },
+        { "required", SCHEMA_OBJECT },         { "patternProperties", SCHEMA_OBJECT },
+        { "propertyNames", SCHEMA_OBJECT },    { "minProperties", SCHEMA_OBJECT },
+        { "maxProperties", SCHEMA_OBJECT },    { "items", SCHEMA_ARRAY },
+        { "prefixItems", SCHEMA_ARRAY },       { "minItems", SCHEMA_ARRAY },
+        { "maxItems", SCHEMA_ARRAY },          { "contains", SCHEMA_ARRAY },
+        { "uniqueItems", SCHEMA_ARRAY },       { "pattern", SCHEMA_STRING },
+        { "minLength", SCHEMA_STRING },        { "maxLength", SCHEMA_STRING },
+        { "format", SCHEMA_STRING },           { "minimum", SCHEMA_NUMBER },
+        { "maximum", SCHEMA_NUMBER },          { "exclusiveMinimum", SCHEMA_NUMBER },
+        { "exclusiveMaximum", SCHEMA_NUMBER }, { "multipleOf", SCHEMA_NUMBER },
     };
-    const char *pattern = json_string_value(json_object_get(schema, "pattern"));
-    const char *format = json_string_value(json_object_get(schema, "format"));
-    uint32_t least = 0, most = GRAMMAR_MANY;
-    char why[GRAMMAR_WHY_BYTES];
 
-    if (!read_count(reader, schema, "minLength", &least) || !read_count(reader, schema, "maxLength", &most))
-        return false;
-    if (most < least)
-        return fail(reader, "maxLength", "smaller than minLength");
-    if (pattern != NULL) {
-        if (least > 0 || most != GRAMMAR_MANY)
-            return fail(reader, "pattern", "not supported together with minLength or maxLength");
-        if (!grammar_regex(reader->grammar, pattern, true, true, out, why))
-            return fail(reader, "pattern", why);
-        *out = join(reader, words(reader, "\""), join(reader, *out, words(reader, "\"")));
-        return true;
+    for (size_t i = 0; i < sizeof implied / sizeof *implied; i++)
+        for (uint32_t k = 0; k < list->count; k++)
+            if (json_object_get(list->parts[k], implied[i].keyword) != NULL)
+                return implied[i].types;
+    return SCHEMA_ANY;
+}
+
+/* The types that all schemas permit. */
+static bool types_of(const schema_reader *reader, const schema_list *list, uint32_t *out)
+{
+    bool given = false;
+
+    *out = SCHEMA_ANY;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const json_t *type = json_object_get(list->parts[i], "type");
+        uint32_t types = json_is_false(list->parts[i]) ? 0 : (uint32_t)SCHEMA_ANY;
+
+        if (type != NULL && !schema_types(reader, type, &types))
+            return false;
+        given |= type != NULL;
+        if (json_object_get(json_object_get(list->parts[i], "not"), "pattern") != NULL &&
+            is_plain_not(json_object_get(list->parts[i], "not")))
+            types &= SCHEMA_STRING;
+        *out &= types;
     }
-    for (size_t i = 0; format != NULL && i < sizeof formats / sizeof *formats; i++)
-        if (strcmp(format, formats[i].name) == 0) {
-            if (least > 0 || most != GRAMMAR_MANY)
-                return fail(reader, "format", "not supported together with minLength or maxLength");
-            *out = join(reader, words(reader, "\""),
-                        join(reader, regex(reader, formats[i].expression), words(reader, "\"")));
-            return true;
-        }
-    *out = string_of(reader, least, most); /* other formats are annotations, as the standard has it by default */
+    if (!given)
+        *out &= implied_types(list);
     return true;
 }
 
-/* "[" item, item ... "]", or the same with members and braces. */
-static grammar_node list_of(schema_reader *reader, const char *open, grammar_node item, const char *close,
-                            uint32_t least, uint32_t most)
+/* The values that `not` excludes. A new array; NULL: out of memory. */
+static json_t *excluded_values(const schema_list *list)
 {
-    grammar_node more = join(reader, words(reader, ","), join(reader, blank(reader), item));
-    grammar_node items = grammar_empty(reader->grammar);
+    json_t *all = json_array();
 
-    if (most > 0)
-        items = join(reader, item,
-                     grammar_repeat(reader->grammar, more, least > 0 ? least - 1 : 0,
-                                    most == GRAMMAR_MANY ? GRAMMAR_MANY : most - 1));
-    if (least == 0 && most > 0)
-        items = grammar_repeat(reader->grammar, items, 0, 1);
-    return join(reader, words(reader, open),
-                join(reader, blank(reader), join(reader, items, join(reader, blank(reader), words(reader, close)))));
+    for (uint32_t i = 0; i < list->count; i++) {
+        const json_t *excluded = json_object_get(list->parts[i], "not");
+
+        if (!is_plain_not(excluded))
+            continue;
+        if (json_object_get(excluded, "const") != NULL)
+            (void)json_array_append(all, json_object_get(excluded, "const"));
+        (void)json_array_extend(all, json_object_get(excluded, "enum"));
+    }
+    return all;
 }
 
-static grammar_node member(schema_reader *reader, grammar_node name, grammar_node value)
+static bool excludes(const json_t *excluded, const json_t *value)
 {
-    return join(reader, name, join(reader, words(reader, ":"), join(reader, blank(reader), value)));
+    for (size_t i = 0; i < json_array_size(excluded); i++)
+        if (json_equal(json_array_get(excluded, i), (json_t *)(uintptr_t)value) != 0)
+            return true;
+    return false;
 }
 
 static void make_value(schema_reader *reader)
 {
     struct grammar *grammar = reader->grammar;
-    grammar_node value, all;
+    grammar_node value, member, all;
 
     if (reader->has_value)
         return;
@@ -245,454 +184,244 @@ static void make_value(schema_reader *reader)
     reader->value = grammar_rule(grammar);
     reader->object = grammar_rule(grammar);
     value = grammar_refer(grammar, reader->value);
-    grammar_define(
-        grammar, reader->object,
-        list_of(reader, "{", member(reader, string_of(reader, 0, GRAMMAR_MANY), value), "}", 0, GRAMMAR_MANY));
-    all = regex(reader, "true|false|null");
-    all = grammar_either(grammar, all, any_number(reader));
-    all = grammar_either(grammar, all, string_of(reader, 0, GRAMMAR_MANY));
-    all = grammar_either(grammar, all, list_of(reader, "[", value, "]", 0, GRAMMAR_MANY));
+    member =
+        schema_join(reader, schema_string_of(reader, 0, GRAMMAR_MANY),
+                    schema_join(reader, schema_words(reader, ":"), schema_join(reader, schema_blank(reader), value)));
+    grammar_define(grammar, reader->object, schema_list_of(reader, "{", member, "}", 0, GRAMMAR_MANY));
+    all = schema_regex(reader, "true|false|null", false);
+    all = grammar_either(grammar, all, schema_any_number(reader));
+    all = grammar_either(grammar, all, schema_string_of(reader, 0, GRAMMAR_MANY));
+    all = grammar_either(grammar, all, schema_list_of(reader, "[", value, "]", 0, GRAMMAR_MANY));
     all = grammar_either(grammar, all, grammar_refer(grammar, reader->object));
     grammar_define(grammar, reader->value, all);
 }
 
-static grammar_node any_value(schema_reader *reader)
-{
-    make_value(reader);
-    return grammar_refer(reader->grammar, reader->value);
-}
-
-static bool read_schema(schema_reader *reader, json_t *schema, grammar_node *out);
-
-static grammar_node literal(schema_reader *reader, json_t *value)
-{
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    grammar_node node = text != NULL ? words(reader, text) : grammar_never(reader->grammar);
-
-    free(text);
-    return node;
-}
-
-static bool alternatives(schema_reader *reader, json_t *schemas, const char *keyword, grammar_node *out)
-{
-    *out = grammar_never(reader->grammar);
-    if (!json_is_array(schemas) || json_array_size(schemas) == 0)
-        return fail(reader, keyword, "not an array of schemas");
-    for (size_t i = 0; i < json_array_size(schemas); i++) {
-        grammar_node one;
-
-        if (!read_schema(reader, json_array_get(schemas, i), &one))
-            return false;
-        *out = grammar_either(reader->grammar, *out, one);
-    }
-    return true;
-}
-
-static bool is_required(json_t *schema, const char *name)
-{
-    json_t *required = json_object_get(schema, "required");
-
-    for (size_t i = 0; i < json_array_size(required); i++) {
-        const char *one = json_string_value(json_array_get(required, i));
-
-        if (one != NULL && strcmp(one, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* A rule for the member, as it is used in two places. schema NULL: any value. */
-static bool property(schema_reader *reader, const char *name, json_t *schema, grammar_node *out)
-{
-    uint32_t rule = grammar_rule(reader->grammar);
-    json_t *text;
-    grammar_node value;
-
-    if (schema == NULL)
-        value = any_value(reader);
-    else if (!read_schema(reader, schema, &value))
-        return false;
-    text = json_string(name);
-    if (text == NULL)
-        return fail(reader, name, "out of memory");
-    grammar_define(reader->grammar, rule, member(reader, literal(reader, text), value));
-    json_decref(text);
-    *out = grammar_refer(reader->grammar, rule);
-    return true;
-}
-
-/* Adds a member behind those in *first (texts that begin without a comma) and *rest (texts behind another member). The
- * members are added from the last to the first, so that each is followed by the rest. */
-static void add_property(schema_reader *reader, grammar_node one, bool required, grammar_node *first,
-                         grammar_node *rest)
-{
-    struct grammar *grammar = reader->grammar;
-    grammar_node behind = *rest;
-    uint32_t rule = grammar_rule(grammar);
-    grammar_node with_comma = join(reader, words(reader, ","), join(reader, blank(reader), join(reader, one, behind)));
-
-    grammar_define(grammar, rule, required ? with_comma : grammar_either(grammar, with_comma, behind));
-    *rest = grammar_refer(grammar, rule);
-    *first = required ? join(reader, one, behind) : grammar_either(grammar, join(reader, one, behind), *first);
-}
-
-static bool objects(schema_reader *reader, json_t *schema, grammar_node *out)
-{
-    json_t *properties = json_object_get(schema, "properties"), *value;
-    json_t *others = json_object_get(schema, "additionalProperties"), *required = json_object_get(schema, "required");
-    size_t count = json_object_size(properties);
-    const char *name;
-    grammar_node first = grammar_empty(reader->grammar), rest = first, one;
-    grammar_node *members;
-    const char **names;
-    bool good = true;
-
-    if (count == 0 && json_array_size(required) == 0) { /* a map */
-        if (json_is_false(others) || (others == NULL && properties != NULL)) {
-            *out = list_of(reader, "{", first, "}", 0, 0);
-            return true;
-        }
-        if (json_is_object(others) && !read_schema(reader, others, &one))
-            return false;
-        if (!json_is_object(others))
-            one = any_value(reader);
-        *out = list_of(reader, "{", member(reader, string_of(reader, 0, GRAMMAR_MANY), one), "}", 0, GRAMMAR_MANY);
-        return true;
-    }
-    members = calloc(count + json_array_size(required), sizeof *members);
-    names = calloc(count + json_array_size(required), sizeof *names);
-    count = 0;
-    good = members != NULL && names != NULL;
-    json_object_foreach(properties, name, value) {
-        good = good && property(reader, name, value, &members[count]);
-        if (good)
-            names[count++] = name;
-    }
-    for (size_t i = 0; good && i < json_array_size(required); i++) { /* required, but without a schema of its own */
-        name = json_string_value(json_array_get(required, i));
-        if (name == NULL || json_object_get(properties, name) != NULL)
-            continue;
-        good = property(reader, name, json_is_object(others) ? others : NULL, &members[count]);
-        if (good)
-            names[count++] = name;
-    }
-    for (size_t i = count; good && i-- > 0;)
-        add_property(reader, members[i], is_required(schema, names[i]), &first, &rest);
-    free(members);
-    free(names);
-    if (!good)
-        return fail(reader, "properties", "out of memory");
-    *out = join(reader, words(reader, "{"),
-                join(reader, blank(reader), join(reader, first, join(reader, blank(reader), words(reader, "}")))));
-    return true;
-}
-
-static bool arrays(schema_reader *reader, json_t *schema, grammar_node *out)
-{
-    json_t *items = json_object_get(schema, "items"), *prefix = json_object_get(schema, "prefixItems");
-    uint32_t least = 0, most = GRAMMAR_MANY, fixed = (uint32_t)json_array_size(prefix);
-    grammar_node item, all, one;
-
-    if (!read_count(reader, schema, "minItems", &least) || !read_count(reader, schema, "maxItems", &most))
-        return false;
-    if (most < least || most < fixed)
-        return fail(reader, "maxItems", "smaller than minItems or the number of prefixItems");
-    if (json_is_object(items) && !read_schema(reader, items, &item))
-        return false;
-    if (!json_is_object(items))
-        item = any_value(reader);
-    if (fixed == 0) {
-        *out = list_of(reader, "[", item, "]", least, json_is_false(items) ? 0 : most);
-        return true;
-    }
-    all = grammar_empty(reader->grammar);
-    for (uint32_t i = 0; i < fixed; i++) {
-        if (!read_schema(reader, json_array_get(prefix, i), &one))
-            return false;
-        all = i == 0 ? one : join(reader, all, join(reader, words(reader, ","), join(reader, blank(reader), one)));
-    }
-    one = join(reader, words(reader, ","), join(reader, blank(reader), item));
-    if (items != NULL && !json_is_false(items))
-        all = join(reader, all,
-                   grammar_repeat(reader->grammar, one, least > fixed ? least - fixed : 0,
-                                  most == GRAMMAR_MANY ? GRAMMAR_MANY : most - fixed));
-    else if (least > fixed)
-        return fail(reader, "minItems", "larger than the number of prefixItems, without items");
-    *out = join(reader, words(reader, "["),
-                join(reader, blank(reader), join(reader, all, join(reader, blank(reader), words(reader, "]")))));
-    return true;
-}
-
-/* A JSON pointer into the schema (RFC 6901). */
-static json_t *resolve(json_t *root, const char *pointer)
-{
-    json_t *at = root;
-
-    if (pointer[0] != '#' || (pointer[1] != '\0' && pointer[1] != '/'))
-        return NULL;
-    for (pointer++; at != NULL && *pointer == '/';) {
-        char name[256];
-        size_t used = 0;
-
-        for (pointer++; *pointer != '\0' && *pointer != '/' && used + 1 < sizeof name; pointer++) {
-            bool escaped = pointer[0] == '~' && (pointer[1] == '0' || pointer[1] == '1');
-
-            pointer += escaped;
-            name[used++] = (char)(!escaped ? *pointer : *pointer == '0' ? '~' : '/');
-        }
-        name[used] = '\0';
-        at = json_is_array(at) ? json_array_get(at, strtoul(name, NULL, 10)) : json_object_get(at, name);
-    }
-    return at;
-}
-
-static bool reference(schema_reader *reader, const char *pointer, grammar_node *out)
-{
-    json_t *target = pointer != NULL ? resolve(reader->root, pointer) : NULL;
-    grammar_node node;
-    uint32_t rule;
-
-    if (target == NULL)
-        return fail(reader, "$ref", "refers to nothing in this schema");
-    for (uint32_t i = 0; i < reader->ref_count; i++)
-        if (strcmp(reader->refs[i].pointer, pointer) == 0) {
-            *out = grammar_refer(reader->grammar, reader->refs[i].rule);
-            return true;
-        }
-    if (!LIST_GROW(reader->refs, reader->ref_count))
-        return fail(reader, "$ref", "out of memory");
-    rule = grammar_rule(reader->grammar);
-    reader->refs[reader->ref_count++] = (schema_ref){ pointer, rule };
-    if (!read_schema(reader, target, &node))
-        return false;
-    grammar_define(reader->grammar, rule, node);
-    *out = grammar_refer(reader->grammar, rule);
-    return true;
-}
-
-/* Keywords that restrict values in ways that a grammar does not express here. */
-static bool refuse_keywords(const schema_reader *reader, json_t *schema, bool fractions)
-{
-    static const char *const keywords[] = { "not",
-                                            "if",
-                                            "multipleOf",
-                                            "contains",
-                                            "minProperties",
-                                            "maxProperties",
-                                            "propertyNames",
-                                            "patternProperties",
-                                            "dependentSchemas",
-                                            "dependentRequired",
-                                            "unevaluatedItems",
-                                            "unevaluatedProperties",
-                                            "$dynamicRef" };
-    static const char *const bounds[] = { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum" };
-
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
-        if (json_object_get(schema, keywords[i]) != NULL)
-            return fail(reader, keywords[i], "not supported");
-    if (json_is_true(json_object_get(schema, "uniqueItems")))
-        return fail(reader, "uniqueItems", "not supported");
-    for (size_t i = 0; fractions && i < sizeof bounds / sizeof *bounds; i++)
-        if (json_object_get(schema, bounds[i]) != NULL)
-            return fail(reader, bounds[i], "supported for type integer only");
-    return true;
-}
-
-static bool of_type(schema_reader *reader, json_t *schema, const char *type, grammar_node *out)
-{
-    if (!refuse_keywords(reader, schema, strcmp(type, "number") == 0))
-        return false;
-    if (strcmp(type, "object") == 0)
-        return objects(reader, schema, out);
-    if (strcmp(type, "array") == 0)
-        return arrays(reader, schema, out);
-    if (strcmp(type, "string") == 0)
-        return strings(reader, schema, out);
-    if (strcmp(type, "integer") == 0)
-        return integers(reader, schema, out);
-    if (strcmp(type, "number") == 0)
-        *out = any_number(reader);
-    else if (strcmp(type, "boolean") == 0)
-        *out = regex(reader, "true|false");
-    else if (strcmp(type, "null") == 0)
-        *out = words(reader, "null");
-    else
-        return fail(reader, "type", "no such type");
-    return true;
-}
-
-/* The type that the keywords of a schema without one speak of; NULL: any. */
-static const char *implied_type(json_t *schema)
-{
-    static const char *const implied[][2] = {
-        { "properties", "object" }, { "additionalProperties", "object" },
-        { "required", "object" },   { "items", "array" },
-        { "prefixItems", "array" }, { "minItems", "array" },
-        { "maxItems", "array" },    { "pattern", "string" },
-        { "minLength", "string" },  { "maxLength", "string" },
-        { "format", "string" },     { "minimum", "integer" },
-        { "maximum", "integer" },
-    };
-
-    for (size_t i = 0; i < sizeof implied / sizeof *implied; i++)
-        if (json_object_get(schema, implied[i][0]) != NULL)
-            return implied[i][1];
-    return NULL;
-}
-
-/* Refuses what would restrict values further beside the keyword that describes them: a grammar has no intersections.
- * with_type: the caller obeys "type". */
-static bool is_alone(const schema_reader *reader, json_t *schema, const char *keyword, bool with_type)
-{
-    static const char *const others[] = {
-        "$ref",
-        "const",
-        "enum",
-        "anyOf",
-        "oneOf",
-        "allOf",
-        "properties",
-        "required",
-        "items",
-        "minItems",
-        "prefixItems",
-        "maxItems",
-        "minLength",
-        "pattern",
-        "maxLength",
-        "minimum",
-        "maximum",
-        "type",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "additionalProperties",
-    };
-    char what[64];
-
-    (void)snprintf(what, sizeof what, "not supported beside '%s'", keyword);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(others[i], keyword) != 0 && !(with_type && strcmp(others[i], "type") == 0) &&
-            json_object_get(schema, others[i]) != NULL)
-            return fail(reader, others[i], what);
-    return refuse_keywords(reader, schema, false);
-}
-
-static bool has_type(const json_t *value, const char *type)
+/* The values of the types, by the keywords of all schemas. */
+static bool values_of_types(schema_reader *reader, const schema_list *list, uint32_t types, const json_t *excluded,
+                            grammar_node *out)
 {
     static const struct {
-        const char *name;
-        json_type type;
-    } types[] = { { "object", JSON_OBJECT }, { "array", JSON_ARRAY },     { "string", JSON_STRING },
-                  { "null", JSON_NULL },     { "integer", JSON_INTEGER }, { "number", JSON_INTEGER },
-                  { "number", JSON_REAL },   { "boolean", JSON_TRUE },    { "boolean", JSON_FALSE } };
-
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (json_typeof(value) == types[i].type && strcmp(types[i].name, type) == 0)
-            return true;
-    return false;
-}
-
-/* Whether "type", a name or several, lets the value be; NULL: it is not given. */
-static bool is_of_type(const json_t *value, const json_t *type)
-{
-    if (json_is_string(type))
-        return has_type(value, json_string_value(type));
-    for (size_t i = 0; i < json_array_size(type); i++)
-        if (json_is_string(json_array_get(type, i)) && has_type(value, json_string_value(json_array_get(type, i))))
-            return true;
-    return type == NULL;
-}
-
-/* One of the values that has the schema's type. */
-static bool values_of(schema_reader *reader, json_t *schema, const char *keyword, json_t *values, grammar_node *out)
-{
-    bool any = false;
+        uint32_t type;
+        const char *text;
+    } words[] = { { SCHEMA_NULL, "null" }, { SCHEMA_BOOLEAN, "true" }, { SCHEMA_BOOLEAN, "false" } };
+    grammar_node one;
 
     *out = grammar_never(reader->grammar);
-    for (size_t i = 0; i < json_array_size(values); i++) {
-        if (!is_of_type(json_array_get(values, i), json_object_get(schema, "type")))
-            continue;
-        *out = grammar_either(reader->grammar, *out, literal(reader, json_array_get(values, i)));
-        any = true;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        json_t *value = json_loads(words[i].text, JSON_DECODE_ANY, NULL);
+
+        if ((types & words[i].type) != 0 && !excludes(excluded, value))
+            *out = schema_either(reader, *out, schema_words(reader, words[i].text));
+        json_decref(value);
     }
-    return is_alone(reader, schema, keyword, true) &&
-           (any || fail(reader, keyword, "there is no value, or none of the type"));
+    for (size_t i = 0; i < json_array_size(excluded); i++)
+        if ((types & (SCHEMA_ARRAY | SCHEMA_OBJECT)) != 0 &&
+            (json_is_array(json_array_get(excluded, i)) || json_is_object(json_array_get(excluded, i))))
+            return schema_fail(reader, "not", "an array or an object cannot be excluded");
+    if ((types & SCHEMA_NUMBER) != 0) {
+        if (!schema_numbers(reader, list, types & SCHEMA_NUMBER, excluded, &one))
+            return false;
+        *out = schema_either(reader, *out, one);
+    }
+    if ((types & SCHEMA_STRING) != 0) {
+        if (!schema_strings(reader, list, excluded, &one))
+            return false;
+        *out = schema_either(reader, *out, one);
+    }
+    if ((types & SCHEMA_ARRAY) != 0) {
+        if (!schema_arrays(reader, list, &one))
+            return false;
+        *out = schema_either(reader, *out, one);
+    }
+    if ((types & SCHEMA_OBJECT) != 0) {
+        if (!schema_objects(reader, list, &one))
+            return false;
+        *out = schema_either(reader, *out, one);
+    }
+    return true;
 }
 
-static bool constant(schema_reader *reader, json_t *schema, grammar_node *out)
+/* The values that a schema lists, as far as they match all schemas. *out: a new array; NULL: none lists any. */
+static bool listed(schema_reader *reader, const schema_list *list, json_t **out)
 {
-    json_t *values = json_pack("[O]", json_object_get(schema, "const"));
-    bool good =
-        values != NULL ? values_of(reader, schema, "const", values, out) : fail(reader, "const", "out of memory");
+    json_t *values = NULL, *constant = NULL;
+    bool fits = true, good = true;
 
+    *out = NULL;
+    for (uint32_t i = 0; i < list->count && values == NULL; i++) {
+        constant = json_object_get(list->parts[i], "const");
+        values = constant != NULL ? json_pack("[O]", constant) : json_incref(json_object_get(list->parts[i], "enum"));
+    }
+    if (values == NULL)
+        return true;
+    *out = json_array();
+    for (size_t i = 0; good && i < json_array_size(values); i++) {
+        good = schema_spend(reader, 10);
+        fits = true;
+        for (uint32_t k = 0; good && fits && k < list->count; k++)
+            good = schema_check(reader, list->parts[k], json_array_get(values, i), &fits);
+        if (good && fits)
+            (void)json_array_append(*out, json_array_get(values, i));
+    }
     json_decref(values);
     return good;
 }
 
-static bool read_object(schema_reader *reader, json_t *schema, grammar_node *out)
+/* The first anyOf of which no alternative was added; NULL: none. */
+static json_t *next_choice(const value_form *form)
 {
-    static const char *const several[] = { "anyOf", "oneOf" };
-    json_t *type = json_object_get(schema, "type"), *all = json_object_get(schema, "allOf");
-    json_t *target = json_object_get(schema, "$ref"), *list = json_object_get(schema, "enum");
-    const char *name;
+    for (uint32_t i = 0; i < form->all.count; i++) {
+        json_t *any = json_object_get(form->all.parts[i], "anyOf");
+        uint32_t k = 0;
 
-    if (target != NULL)
-        return is_alone(reader, schema, "$ref", false) && reference(reader, json_string_value(target), out);
-    if (json_object_get(schema, "const") != NULL)
-        return constant(reader, schema, out);
-    if (list != NULL)
-        return values_of(reader, schema, "enum", list, out);
-    for (size_t i = 0; i < sizeof several / sizeof *several; i++)
-        if (json_object_get(schema, several[i]) != NULL)
-            return is_alone(reader, schema, several[i], false) &&
-                   alternatives(reader, json_object_get(schema, several[i]), several[i], out);
-    if (all != NULL)
-        return is_alone(reader, schema, "allOf", false) &&
-               (json_array_size(all) == 1 ? read_schema(reader, json_array_get(all, 0), out)
-                                          : fail(reader, "allOf", "supported with a single schema only"));
-    if (json_is_array(type)) {
-        *out = grammar_never(reader->grammar);
-        for (size_t i = 0; i < json_array_size(type); i++) {
-            grammar_node one;
-
-            name = json_string_value(json_array_get(type, i));
-            if (!of_type(reader, schema, name != NULL ? name : "", &one))
-                return false;
-            *out = grammar_either(reader->grammar, *out, one);
-        }
-        return true;
+        while (k < form->chosen.count && form->chosen.parts[k] != any)
+            k++;
+        if (any != NULL && k == form->chosen.count)
+            return any;
     }
-    name = type != NULL ? json_string_value(type) : implied_type(schema);
-    if (name != NULL || type != NULL)
-        return of_type(reader, schema, name != NULL ? name : "", out);
-    *out = any_value(reader);
-    return refuse_keywords(reader, schema, true);
+    return NULL;
 }
 
-static bool read_schema(schema_reader *reader, json_t *schema, grammar_node *out)
+static bool form_value(schema_reader *reader, const value_form *form, grammar_node *out);
+
+/* The values that match one of the alternatives, and everything else. */
+static bool choose(schema_reader *reader, const value_form *form, json_t *any, grammar_node *out)
 {
+    bool good = true;
+
+    *out = grammar_never(reader->grammar);
+    if (json_array_size(any) == 0)
+        return schema_fail(reader, "anyOf", "not an array of schemas");
+    for (size_t i = 0; good && i < json_array_size(any); i++) {
+        value_form next = { .all.count = 0 };
+        schema_list active = { .count = 0 };
+        grammar_node one = 0;
+
+        good = schema_spend(reader, CHOICE) && copy_list(reader, &form->all, &next.all) &&
+               copy_list(reader, &form->chosen, &next.chosen) && schema_add(reader, &next.chosen, any) &&
+               add_part(reader, &next.all, json_array_get(any, i), &active) && form_value(reader, &next, &one);
+        if (good)
+            *out = schema_either(reader, *out, one);
+        free(active.parts);
+        form_deinit(&next);
+    }
+    return good;
+}
+
+/* The values that match the keywords of all schemas, apart from anyOf. Arrays and objects have a rule for each list of
+ * schemas, because schemas may lead to themselves. */
+static bool values_of(schema_reader *reader, const schema_list *list, uint32_t types, grammar_node *out)
+{
+    json_t *excluded;
+    schema_list key = { .count = 0 };
+    const bool has_rule = (types & (SCHEMA_ARRAY | SCHEMA_OBJECT)) != 0;
+    uint32_t rule = 0;
     bool good;
 
-    if (json_is_true(schema)) {
-        *out = any_value(reader);
+    for (uint32_t i = 0; has_rule && i < reader->rule_count; i++)
+        if (reader->rules[i].list.count == list->count &&
+            memcmp(reader->rules[i].list.parts, list->parts, list->count * sizeof *list->parts) == 0) {
+            *out = grammar_refer(reader->grammar, reader->rules[i].rule);
+            return true;
+        }
+    if (has_rule) {
+        if (!copy_list(reader, list, &key) || !LIST_GROW(reader->rules, reader->rule_count)) {
+            free(key.parts);
+            return schema_fail(reader, "$ref", "out of memory");
+        }
+        rule = grammar_rule(reader->grammar);
+        reader->rules[reader->rule_count++] = (schema_rule){ key, rule };
+    }
+    excluded = excluded_values(list);
+    good = excluded != NULL ? values_of_types(reader, list, types, excluded, out)
+                            : schema_fail(reader, "not", "out of memory");
+    json_decref(excluded);
+    if (!good || !has_rule)
+        return good;
+    grammar_define(reader->grammar, rule, *out);
+    if (!grammar_is_never(reader->grammar, *out))
+        *out = grammar_refer(reader->grammar, rule);
+    return true;
+}
+
+static bool form_value(schema_reader *reader, const value_form *form, grammar_node *out)
+{
+    json_t *values, *any = next_choice(form);
+    uint32_t types;
+
+    if (!listed(reader, &form->all, &values) || !types_of(reader, &form->all, &types)) {
+        json_decref(values);
+        return false;
+    }
+    if (values != NULL || types == 0) {
+        *out = grammar_never(reader->grammar);
+        for (size_t i = 0; i < json_array_size(values); i++)
+            *out = schema_either(reader, *out, schema_literal(reader, json_array_get(values, i)));
+        json_decref(values);
         return true;
     }
-    if (!json_is_object(schema))
-        return fail(reader, "type", "a schema has to be an object");
-    if (reader->nesting == MAX_NESTING)
-        return fail(reader, "type", "more than 100 nested schemas");
-    reader->nesting++;
-    good = read_object(reader, schema, out);
-    reader->nesting--;
+    if (any != NULL)
+        return choose(reader, form, any, out);
+    if (form->all.count == 0) {
+        make_value(reader);
+        *out = grammar_refer(reader->grammar, reader->value);
+        return true;
+    }
+    return values_of(reader, &form->all, types, out);
+}
+
+static bool make_form(schema_reader *reader, const schema_list *list, value_form *form)
+{
+    bool good = true;
+
+    for (uint32_t i = 0; good && i < list->count; i++) {
+        schema_list active = { .count = 0 };
+
+        good = add_part(reader, &form->all, list->parts[i], &active);
+        free(active.parts);
+    }
     return good;
+}
+
+bool schema_value(schema_reader *reader, const schema_list *list, grammar_node *out)
+{
+    value_form form = { .all.count = 0 };
+    bool good;
+
+    *out = 0;
+    if (reader->nesting == MAX_NESTING)
+        return schema_fail(reader, "type", "more than 100 nested schemas");
+    reader->nesting++;
+    good = make_form(reader, list, &form) && form_value(reader, &form, out);
+    reader->nesting--;
+    form_deinit(&form);
+    return good;
+}
+
+json_t *schema_few(schema_reader *reader, const schema_list *list)
+{
+    value_form form = { .all.count = 0 };
+    json_t *values = NULL;
+    uint32_t types;
+
+    if (make_form(reader, list, &form) && next_choice(&form) == NULL && listed(reader, &form.all, &values) &&
+        values == NULL && types_of(reader, &form.all, &types) &&
+        (types & ~(uint32_t)(SCHEMA_NULL | SCHEMA_BOOLEAN)) == 0) {
+        values = json_array();
+        if ((types & SCHEMA_NULL) != 0)
+            (void)json_array_append_new(values, json_null());
+        for (int i = 0; (types & SCHEMA_BOOLEAN) != 0 && i < 2; i++)
+            (void)json_array_append_new(values, json_boolean(i));
+    }
+    form_deinit(&form);
+    return values;
 }
 
 grammar_node grammar_schema_blank(struct grammar *grammar)
 {
-    schema_reader reader = { .grammar = grammar };
+    const schema_reader reader = { .grammar = grammar };
 
-    return blank(&reader);
+    return schema_blank(&reader);
 }
 
 bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node *out, char *why)
@@ -702,12 +431,18 @@ bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node 
 
     why[0] = '\0';
     if (schema != NULL) {
-        good = read_schema(&reader, schema, out);
+        good = schema_value(&reader, &(schema_list){ &schema, 1 }, out);
+        if (good && grammar_is_never(grammar, *out))
+            good = schema_fail(&reader, "type", "no value matches all keywords");
     } else {
         make_value(&reader);
         *out = grammar_refer(grammar, reader.object);
     }
-    free(reader.refs);
+    for (uint32_t i = 0; i < reader.rule_count; i++)
+        free(reader.rules[i].list.parts);
+    free(reader.rules);
+    free(reader.pairs);
+    json_decref(reader.made);
     return good;
 }
 

@@ -1,9 +1,15 @@
 /* serve/grammar/grammar_schema.h - JSON texts that a JSON Schema describes.
  *
  * Objects have the schema's properties in its order; those that are not required may be missing, and others are not
- * written unless there are none. Of oneOf, any alternative is written. Keywords that could not be obeyed (multipleOf,
- * uniqueItems, not, if, bounds of fractions and others) are refused, and so are those that restrict values beside $ref,
- * const, enum, anyOf, oneOf and allOf; only "type" is obeyed beside const and enum. */
+ * written unless a schema describes them. All items of prefixItems are written. Every keyword that restricts values is
+ * obeyed or refused by name:
+ * - uniqueItems is obeyed for items of enum, const or boolean, as other items would have to be remembered;
+ *   minProperties up to one more than the number of named properties, for the same reason; maxContains and
+ *   unevaluatedItems never
+ * - not, and oneOf whose schemas overlap, as far as the keywords within can be negated: not format, multipleOf and
+ *   those of names
+ * - multipleOf up to 4096 remainders; patterns without look-behind, references to groups, and look-ahead within groups
+ *   Unknown formats are annotations, as the standard has it. */
 #ifndef SERVE_GRAMMAR_SCHEMA_H
 #define SERVE_GRAMMAR_SCHEMA_H
 #include "serve/grammar/grammar.h"
