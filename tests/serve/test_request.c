@@ -245,6 +245,36 @@ static void test_aligned_data_is_not_copied(void **state)
 #undef BINARY
 }
 
+/* A key that an object has twice is refused at each level, also if one of them is written with escapes. */
+static void test_keys(void **state)
+{
+#define INPUT(more) "{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]" more "}"
+    static const char *const twice[] = {
+        "{\"inputs\":[" INPUT("") "],\"inputs\":[" INPUT("") "]}",
+        "{\"inputs\":[" INPUT("") "],\"\\u0069nputs\":[" INPUT("") "]}",
+        "{\"inputs\":[" INPUT(",\"data\":[2]") "]}",
+        "{\"inputs\":[" INPUT(",\"parameters\":{\"a\":1,\"a\":2}") "]}",
+        "{\"inputs\":[" INPUT("") "],\"parameters\":{\"timeout\":1,\"timeout\":2}}",
+    };
+    static const char once[] = "{\"parameters\":{\"a\":1},\"inputs\":[" INPUT(",\"parameters\":{\"a\":1}") "]}";
+    infer_request request = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char *body;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++) {
+        assert_int_equal(parse(twice[i], strlen(twice[i]), strlen(twice[i]), &request, &body, &diag),
+                         INLAY_INVALID_ARGUMENT);
+        if (strstr(diag.text, "a key that the object has already") == NULL)
+            fail_msg("%s: %s", twice[i], diag.text);
+        infer_request_deinit(&request);
+        free(body);
+    }
+    assert_int_equal(parse(once, strlen(once), strlen(once), &request, &body, &diag), INLAY_OK);
+    infer_request_deinit(&request);
+    free(body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_invalid_json),
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_keys),
         cmocka_unit_test(test_every_byte_changed),
         cmocka_unit_test(test_truncated_at_every_byte),
         cmocka_unit_test(test_aligned_data_is_not_copied),

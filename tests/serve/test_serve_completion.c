@@ -188,7 +188,10 @@ static void test_rejected_requests(void **state)
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"temperature\":-1}", 400, "too small");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"max_tokens\":0}", 400, "too small");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]}", 400, "more than 4");
-    expect("{\"model\":\"count\",\"prompt\":\"x\",\"echo\":true}", 400, "echo");
+    expect("{\"model\":\"count\",\"prompt\":\"x\",\"echo\":true,\"logprobs\":1}", 400, "echo");
+    expect("{\"model\":\"count\",\"prompt\":\"x\",\"logit_bias\":{\"99999999\":1}}", 400, "no token 99999999");
+    expect("{\"model\":\"count\",\"prompt\":\"x\",\"stop_token_ids\":[-1]}", 400, "no token -1");
+    expect("{\"model\":\"count\",\"prompt\":\"x\",\"min_tokens\":20}", 400, "larger than max_tokens");
     expect("{\"model\":\"count\"", 400, "JSON");
     expect("", 400, "JSON");
 }
@@ -339,7 +342,8 @@ static void test_chats(void **state)
         { CHAT("{\"role\":\"tool\",\"content\":null}]"), "refuses the messages: no tools", 400 },
         { CHAT("]"), "no messages", 400 },
         { CHAT("{\"role\":\"user\"}]"), "without role or content", 400 },
-        { CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]"), "not a text", 400 },
+        { CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]"), "of type image_url",
+          400 },
         { CHAT("{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{}]"), "not supported", 400 },
         { "{\"model\":\"vectors\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "not a model for texts",
           400 },
@@ -376,6 +380,28 @@ static void test_parameters(void **state)
         { "completions", "{\"model\":\"count\",\"prompt\":[\"x\",\"xyz\"],\"max_tokens\":2,\"temperature\":0}",
           "{\"index\":0,\"text\":\"AB\",\"logprobs\":null,\"finish_reason\":\"length\"},{\"index\":1,\"text\":\"CD\"",
           200 },
+        /* those of vLLM and llama-server */
+        { "completions", TEXT(",\"echo\":true"), "\"text\":\"xyzCDE\"", 200 },
+        { "completions", TEXT(",\"stop_token_ids\":[69]"),
+          "\"text\":\"CD\",\"logprobs\":null,\"finish_reason\":\"stop\"", 200 },
+        { "completions", TEXT(",\"stop_token_ids\":[68],\"min_tokens\":3"), "\"finish_reason\":\"length\"", 200 },
+        { "completions", TEXT(",\"guided_choice\":[\"no\",\"yes\"]"), "\"finish_reason\":\"stop\"", 200 },
+        { "completions", TEXT(",\"guided_json\":{\"const\":7}"), "\"text\":\"7\"", 200 },
+        { "completions", TEXT(",\"json_schema\":{\"enum\":[8]}"), "\"text\":\"8\"", 200 },
+        { "completions", TEXT(",\"guided_json\":\"{\\\"const\\\":7}\""), "\"text\":\"7\"", 200 },
+        { "completions", TEXT(",\"structured_outputs\":{\"regex\":\"ab\"}"), "\"text\":\"ab\"", 200 },
+        { "completions", TEXT(",\"structured_outputs\":{\"bnf\":\"ab\"}"), "'bnf' is not supported", 400 },
+        { "completions", TEXT(",\"structured_outputs\":{\"json\":{\"const\":7}},\"guided_regex\":\"a\""),
+          "only one form", 400 },
+        { "completions",
+          "{\"model\":\"count\",\"prompt\":\"x\",\"max_tokens\":70,\"temperature\":0,\"ignore_eos\":true}",
+          "\"finish_reason\":\"length\"", 200 },
+        { "chat/completions", SAY(",\"cache_prompt\":true,\"verbosity\":\"low\""), "\"finish_reason\":\"length\"",
+          200 },
+        { "chat/completions",
+          "{\"model\":\"count\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
+          "\"image_url\":{\"url\":\"data:\"}}]}]}",
+          "is of type image_url; the model takes texts only", 400 },
         { "completions", "{\"model\":\"count\",\"prompt\":[120,121],\"max_tokens\":2,\"temperature\":0}",
           "\"text\":\"BC\"", 200 },
         { "completions", "{\"model\":\"count\",\"prompt\":[[120],[120,121]],\"max_tokens\":1,\"temperature\":0}",
@@ -462,7 +488,7 @@ static void test_parameters(void **state)
           "\"text\":\"Ca\",\"logprobs\":null,\"finish_reason\":\"stop\"", 200 },
         { "completions", TEXT(",\"grammar\":\"root ::= x\""), "grammar: the grammar has no rule 'x'", 400 },
         { "completions", TEXT(",\"guided_regex\":\"(\""), REFUSED("guided_regex"), 400 },
-        { "completions", TEXT(",\"guided_regex\":\"a\",\"grammar\":\"root ::= \\\"a\\\"\""), "only one of", 400 },
+        { "completions", TEXT(",\"guided_regex\":\"a\",\"grammar\":\"root ::= \\\"a\\\"\""), "only one form", 400 },
         { "chat/completions",
           "{\"model\":\"count\",\"temperature\":0,\"messages\":[{\"role\":\"user\",\"content\":\"xy\"}],\"response_"
           "format\":{"
@@ -539,11 +565,10 @@ static void test_unsupported(void **state)
         const char *name, *value;
     } rows[] = {
         { COMPLETIONS, "suffix", "\"z\"" },
-        { COMPLETIONS, "echo", "true" },
         { ALL, "audio", "{\"voice\":\"a\",\"format\":\"wav\"}" },
         { ALL, "prediction", "{\"type\":\"content\",\"content\":\"x\"}" },
         { ALL, "web_search_options", "{}" },
-        { ALL, "verbosity", "\"low\"" },
+        { RESPONSES | EMBEDDINGS, "verbosity", "\"low\"" },
         { ALL, "reasoning_effort", "\"low\"" },
         { ALL, "function_call", "\"auto\"" },
         { ALL, "prompt_cache_retention", "\"24h\"" },
@@ -554,7 +579,7 @@ static void test_unsupported(void **state)
         { ALL, "max_tool_calls", "1" },
         { ALL, "truncate_prompt_tokens", "4" },
         { ALL, "use_beam_search", "true" },
-        { ALL, "stop_token_ids", "[1]" },
+        { RESPONSES | EMBEDDINGS, "stop_token_ids", "[1]" },
         { ALL, "no_such_parameter", "0" },
         { COMPLETIONS | EMBEDDINGS, "tools", "[]" },
         { COMPLETIONS | EMBEDDINGS, "top_logprobs", "1" },

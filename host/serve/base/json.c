@@ -41,6 +41,7 @@ bool reader_open(json_reader *reader, char kind)
         return reader_fail(reader, "nested too deeply");
     reader->at++;
     reader->depth++;
+    reader->first_keys[reader->depth] = reader->key_count;
     reader->begun &= ~(UINT64_C(1) << reader->depth);
     return true;
 }
@@ -56,6 +57,7 @@ static bool next(json_reader *reader, char close)
     if (c == close) {
         INLAY_CHECK(reader->depth > 0);
         reader->at++;
+        reader->key_count = reader->first_keys[reader->depth];
         reader->depth--;
         return false;
     }
@@ -74,13 +76,25 @@ bool reader_element(json_reader *reader)
     return next(reader, ']');
 }
 
+/* Remembers the key of the open object. false: it has it already. */
+static bool add_key(json_reader *reader, json_text key)
+{
+    for (uint32_t i = reader->first_keys[reader->depth]; i < reader->key_count; i++)
+        if (reader->keys[i].bytes == key.bytes && memcmp(reader->keys[i].data, key.data, key.bytes) == 0)
+            return reader_fail(reader, "a key that the object has already");
+    if (reader->key_count == JSON_MAX_KEYS)
+        return reader_fail(reader, "objects with more than 64 members");
+    reader->keys[reader->key_count++] = key;
+    return true;
+}
+
 bool reader_member(json_reader *reader, json_text *key)
 {
     if (!next(reader, '}'))
         return false;
     if (reader_peek(reader) != '"')
         return reader_fail(reader, "expected a key in quotes");
-    if (!reader_string(reader, key))
+    if (!reader_string(reader, key) || !add_key(reader, *key))
         return false;
     if (reader_peek(reader) != ':')
         return reader_fail(reader, "expected ':'");

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { JSON_MAX_DEPTH = 32 };
+enum { JSON_MAX_DEPTH = 32, JSON_MAX_KEYS = 64 };
 
 typedef struct json_text {
     char *data; /* not terminated */
@@ -27,7 +27,10 @@ typedef struct json_reader {
     char *start, *at, *end;
     const char *error; /* NULL: none so far */
     uint32_t depth;
-    uint64_t begun; /* bit n: the container at depth n has a member or element */
+    uint64_t begun;                /* bit n: the container at depth n has a member or element */
+    json_text keys[JSON_MAX_KEYS]; /* [key_count] of the open objects, as far as reader_member() has read them */
+    uint32_t key_count;
+    uint32_t first_keys[JSON_MAX_DEPTH + 1]; /* [depth] index of the first key of the container */
 } json_reader;
 
 json_reader reader_begin(char *text, size_t bytes);
@@ -35,7 +38,8 @@ json_reader reader_begin(char *text, size_t bytes);
 char reader_peek(json_reader *reader);
 /* Enters an object ('{') or array ('['). */
 bool reader_open(json_reader *reader, char kind);
-/* Reads the next member's key, decoded; false at the end of the object, which is then closed, or at an error. */
+/* Reads the next member's key, decoded; false at the end of the object, which is then closed, or at an error, such as a
+ * key that the object has twice: readers before this one may have taken the other value. */
 bool reader_member(json_reader *reader, json_text *key);
 /* Whether another element follows; false at the end of the array, which is then closed, or at an error. */
 bool reader_element(json_reader *reader);

@@ -4,6 +4,7 @@
 #include "serve/exchange/watch.h"
 #include "serve/model/text.h"
 #include "serve/repository/repository.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,6 +156,7 @@ static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_d
     const uint64_t *mask;
 
     choice->sampler.allowed = NULL;
+    choice->must_end = false;
     if (form == NULL)
         return true;
     count = count > vocabulary ? count : vocabulary;
@@ -168,6 +170,7 @@ static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_d
     choice->reason = ends ? "stop" : "length";
     if (!any && (!ends || model->end_count == 0))
         return false;
+    choice->must_end = !any;
     memcpy(completion->allowed, mask, (token_index_count(model->index) / 64 + 1) * sizeof *mask);
     for (uint32_t i = 0; ends && i < model->end_count; i++)
         if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
@@ -246,6 +249,46 @@ static bool add_token(completion_choice *choice, int64_t token)
     return true;
 }
 
+/* Whether the text ends with the token. */
+static bool is_end(const completion_choice *choice, int64_t token)
+{
+    const completion_request *asked = &choice->completion->asked;
+
+    for (uint32_t i = 0; i < asked->stop_token_count; i++)
+        if (asked->stop_tokens[i] == token)
+            return true;
+    return text_model_is_end(choice->completion->exchange->job.model->text, token);
+}
+
+/* Makes the tokens impossible that would end the text too early. A text that has its form ends all the same. */
+static void forbid_ends(completion_choice *choice, size_t count)
+{
+    struct completion *completion = choice->completion;
+    const completion_request *asked = &completion->asked;
+    const text_model *model = completion->exchange->job.model->text;
+    const bool is_short = choice->token_count < asked->min_tokens;
+
+    if (choice->must_end)
+        return;
+    for (uint32_t i = 0; (is_short || asked->ignores_ends) && i < model->end_count; i++)
+        if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
+            completion->logits[model->ends[i]] = -INFINITY;
+    for (uint32_t i = 0; is_short && i < asked->stop_token_count; i++)
+        if ((size_t)asked->stop_tokens[i] < count)
+            completion->logits[asked->stop_tokens[i]] = -INFINITY;
+}
+
+/* The token that the sampler chooses; -1: out of memory. */
+static int64_t sample(completion_choice *choice, const float *logits, size_t count)
+{
+    struct completion *completion = choice->completion;
+
+    if (!copy_logits(completion, logits, count))
+        return -1;
+    forbid_ends(choice, count);
+    return sampler_next(&choice->sampler, completion->logits, count, choice->tokens, choice->decoding.count);
+}
+
 /* The callbacks of decoding_text. */
 
 static bool choose_token(decoding_text *decoding, const float *logits, size_t vocabulary, inlay_diag *diag)
@@ -257,15 +300,13 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
 
     if (!choose_allowed(choice, vocabulary, diag))
         return false;
-    token = copy_logits(completion, logits, vocabulary)
-                ? sampler_next(&choice->sampler, completion->logits, vocabulary, choice->tokens, decoding->count)
-                : -1;
+    token = sample(choice, logits, vocabulary);
     if (token < 0 || !make_room(choice, decoding->count + 1))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen") == INLAY_OK;
     choice->tokens[decoding->count++] = token;
     count_token(choice);
     choice->reason = "stop";
-    if (text_model_is_end(model, token))
+    if (is_end(choice, token))
         return false;
     if (form_of(choice) != NULL)
         choice->state = token_index_next(model->index, form_of(choice), choice->state, token);
@@ -287,13 +328,13 @@ static int64_t guess_token(decoding_text *decoding, const float *logits, size_t 
 {
     completion_choice *choice = (completion_choice *)decoding;
     const uint64_t state = choice->sampler.state;
-    int64_t token = -1;
+    int64_t token;
 
     if (index > 0)
         choice->sampler.state = choice->guess_state;
     choice->sampler.allowed = NULL; /* those of the text's form are not known for guesses */
-    if (copy_logits(choice->completion, logits, vocabulary))
-        token = sampler_next(&choice->sampler, choice->completion->logits, vocabulary, choice->tokens, decoding->count);
+    choice->must_end = false;
+    token = sample(choice, logits, vocabulary);
     choice->guess_state = choice->sampler.state;
     choice->sampler.state = state;
     return token;
@@ -449,6 +490,28 @@ static bool read_prompt(const struct completion *completion, completion_prompt *
     return true;
 }
 
+/* Whether the model has the tokens that the request names. */
+static bool check_tokens(struct exchange *exchange, const struct completion *completion)
+{
+    const completion_request *asked = &completion->asked;
+    const size_t bias_count = asked->sampler.bias_count, count = bias_count + asked->stop_token_count;
+    char text[100];
+    bool special;
+    size_t bytes;
+
+    for (size_t i = 0; i < count; i++) {
+        const int64_t token = i < bias_count ? asked->bias[i].token : asked->stop_tokens[i - bias_count];
+        const char *parameter = i < bias_count ? "logit_bias" : "stop_token_ids";
+
+        if (tokenizer_bytes(exchange->job.model->text->tokenizer, token, &bytes, &special) != NULL)
+            continue;
+        (void)snprintf(text, sizeof text, "%s: the model has no token %lld", parameter, (long long)token);
+        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, text, parameter, NULL);
+        return false;
+    }
+    return true;
+}
+
 static bool read_prompts(struct exchange *exchange, struct completion *completion)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -539,8 +602,8 @@ static bool begin(struct exchange *exchange, struct completion *completion)
                                 "model", NULL);
         return false;
     }
-    if (!find_adapter(exchange, completion) || !prepare_tools(exchange, completion) ||
-        !read_prompts(exchange, completion))
+    if (!find_adapter(exchange, completion) || !check_tokens(exchange, completion) ||
+        !prepare_tools(exchange, completion) || !read_prompts(exchange, completion))
         return false;
     choices = completion->asked.prompt_count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
@@ -557,6 +620,22 @@ static bool begin(struct exchange *exchange, struct completion *completion)
         return false;
     }
     return true;
+}
+
+/* Begins the text with the prompt. */
+static void echo_prompt(completion_choice *choice)
+{
+    const struct tokenizer *tokenizer = choice->completion->exchange->job.model->text->tokenizer;
+
+    for (size_t i = 0; i < choice->prompt_count; i++) {
+        size_t bytes = 0;
+        bool special = false;
+        const char *text = tokenizer_bytes(tokenizer, choice->tokens[i], &bytes, &special);
+
+        if (text != NULL && !special)
+            strbuf_add(&choice->unsent, text, bytes);
+    }
+    completion_emit(choice, choice->unsent.size, NULL);
 }
 
 /* Generates the text with job.model. If the exchange is suspended already, because it waited for its model, it is
@@ -581,6 +660,8 @@ static void generate(struct exchange *exchange)
     } else if (!was_suspended) {
         exchange_suspend(exchange);
     }
+    for (uint32_t i = 0; completion->asked.echoes && i < completion->choice_count; i++)
+        echo_prompt(&completion->choices[i]);
     watch_add(exchange->server->watch, exchange);
     if (decoding_add(exchange->server->sched, exchange->job.model, &completion->choices[0].decoding, &diag) == INLAY_OK)
         return;

@@ -22,6 +22,7 @@ typedef struct completion_choice {
     uint64_t guess_state; /* of the sampler, after the guesses so far */
     uint32_t state;       /* of the request's form, after the tokens so far */
     struct strbuf unsent; /* generated, not yet written to the reply */
+    bool must_end;        /* only an end token may come next */
     bool calling;         /* the text ends, and calls of tools follow */
     bool said;            /* text other than white space came before */
     tool_reader calls;

@@ -130,6 +130,40 @@ static bool read_max_tokens(void *user, json_t *value, body_error *error)
     return true;
 }
 
+static bool read_min_tokens(void *user, json_t *value, body_error *error)
+{
+    uint32_t count = 0;
+
+    if (!read_count(value, 0, MAX_TOKENS, &count, error))
+        return false;
+    ((completion_request *)user)->min_tokens = count;
+    return true;
+}
+
+static bool read_stop_tokens(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+
+    if (!json_is_array(value) || json_array_size(value) > MAX_STOP_TOKENS)
+        return body_fail(error, "not an array of at most %d tokens", MAX_STOP_TOKENS);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        if (!json_is_integer(json_array_get(value, i)))
+            return body_fail(error, "element %zu is not a token id", i);
+        request->stop_tokens[request->stop_token_count++] = json_integer_value(json_array_get(value, i));
+    }
+    return true;
+}
+
+static bool read_ignores_ends(void *user, json_t *value, body_error *error)
+{
+    return body_bool(value, &((completion_request *)user)->ignores_ends, error);
+}
+
+static bool read_echo(void *user, json_t *value, body_error *error)
+{
+    return body_bool(value, &((completion_request *)user)->echoes, error);
+}
+
 static bool read_temperature(void *user, json_t *value, body_error *error)
 {
     return read_part(value, 0, 2, &((completion_request *)user)->sampler.temperature, error);
@@ -252,7 +286,7 @@ static bool read_stream_options(void *user, json_t *value, body_error *error)
 static struct grammar *begin_form(completion_request *request, body_error *error)
 {
     if (request->form != NULL) {
-        (void)body_fail(error, "only one of response_format, grammar and guided_regex can be given");
+        (void)body_fail(error, "only one form of the text can be given");
         return NULL;
     }
     request->form = grammar_create();
@@ -341,6 +375,81 @@ static bool read_regex(void *user, json_t *value, body_error *error)
     return end_form(user, good, why, error);
 }
 
+/* A schema, or its text. */
+static bool read_schema(void *user, json_t *value, body_error *error)
+{
+    json_error_t wrong;
+    json_t *schema = json_is_string(value)
+                         ? json_loads(json_string_value(value), JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &wrong)
+                         : json_incref(value);
+    char why[GRAMMAR_WHY_BYTES] = "not a schema of JSON";
+    const bool good =
+        begin_form(user, error) != NULL &&
+        end_form(user, schema != NULL && grammar_schema(((completion_request *)user)->form, schema, why), why, error);
+
+    json_decref(schema);
+    return good;
+}
+
+/* An array of texts, one of which the text has to be. */
+static bool read_texts(void *user, json_t *value, body_error *error)
+{
+    struct grammar *form = begin_form(user, error);
+    grammar_node all = grammar_never(form);
+    char why[GRAMMAR_WHY_BYTES] = "";
+
+    if (form == NULL)
+        return false;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *text = json_array_get(value, i);
+
+        if (!json_is_string(text))
+            return body_fail(error, "element %zu is not a text", i);
+        all = grammar_either(form, all, grammar_text(form, json_string_value(text), json_string_length(text)));
+    }
+    grammar_define(form, grammar_rule(form), all);
+    return json_array_size(value) > 0 ? end_form(user, true, why, error) : body_fail(error, "not an array of texts");
+}
+
+static bool read_any_object(void *user, json_t *value, body_error *error)
+{
+    char why[GRAMMAR_WHY_BYTES] = "";
+    bool on = false;
+
+    if (!body_bool(value, &on, error) || !on)
+        return !on && error->text[0] == '\0';
+    return begin_form(user, error) != NULL &&
+           end_form(user, grammar_schema(((completion_request *)user)->form, NULL, why), why, error);
+}
+
+/* An object with the form of the text, as vLLM has it. */
+static bool read_structured(void *user, json_t *value, body_error *error)
+{
+    static const body_parameter forms[] = { { "json", read_schema },
+                                            { "regex", read_regex },
+                                            { "choice", read_texts },
+                                            { "grammar", read_grammar },
+                                            { "json_object", read_any_object } };
+    const char *name;
+    json_t *one;
+
+    if (!json_is_object(value))
+        return body_fail(error, "not an object");
+    json_object_foreach(value, name, one) {
+        size_t i = 0;
+
+        while (i < sizeof forms / sizeof *forms && strcmp(forms[i].name, name) != 0)
+            i++;
+        if (json_is_null(one))
+            continue;
+        if (i == sizeof forms / sizeof *forms)
+            return body_fail(error, "'%.40s' is not supported", name);
+        if (!forms[i].read(user, one, error))
+            return false;
+    }
+    return true;
+}
+
 static bool read_modalities(void *user, json_t *value, body_error *error)
 {
     static const char *const kinds[] = { "text", NULL };
@@ -409,13 +518,17 @@ static bool read_no(void *user, json_t *value, body_error *error)
         { "repetition_penalty", read_repetition }, { "seed", read_seed }, { "n", read_choices },                       \
         { "logit_bias", read_bias }, { "logprobs", read_logprobs }, { "stream", read_stream },                         \
         { "stream_options", read_stream_options }, { "grammar", read_grammar }, { "guided_regex", read_regex },        \
-        { "response_format", read_format },                                                                            \
+        { "response_format", read_format }, { "guided_json", read_schema }, { "json_schema", read_schema },            \
+        { "guided_choice", read_texts }, { "guided_grammar", read_grammar },                                           \
+        { "structured_outputs", read_structured }, { "min_tokens", read_min_tokens },                                  \
+        { "ignore_eos", read_ignores_ends }, { "stop_token_ids", read_stop_tokens }, { "cache_prompt", NULL },         \
+        { "verbosity", NULL },                                                                                         \
     {                                                                                                                  \
         "user", NULL                                                                                                   \
     }
 
 static const body_parameter completion_parameters[] = {
-    BOTH, { "prompt", read_prompts }, { "best_of", read_candidates }, { "echo", read_no }
+    BOTH, { "prompt", read_prompts }, { "best_of", read_candidates }, { "echo", read_echo }
 };
 
 static const body_parameter chat_parameters[] = { BOTH,
@@ -475,7 +588,7 @@ static bool check_tools(completion_request *request, body_error *error)
     if (tool_set_is_used(tools) && request->form != NULL)
         return refuse(error, "tools",
                       "tools cannot be called in a text of a given form (response_format, grammar, "
-                      "guided_regex); leave one out, or set tool_choice to none");
+                      "guided_json and the like); leave one out, or set tool_choice to none");
     return true;
 }
 
@@ -522,6 +635,10 @@ bool completion_request_read(completion_request *request, const struct exchange 
         return refuse(error, "best_of", "best_of is smaller than n");
     if (request->streams && request->candidates > request->choices)
         return refuse(error, "best_of", "a stream cannot choose the best of several texts; leave out best_of");
+    if (request->min_tokens > request->max_tokens)
+        return refuse(error, "min_tokens", "min_tokens is larger than max_tokens");
+    if (request->echoes && request->logprobs)
+        return refuse(error, "echo", "echo is not supported together with logprobs");
     if (request->chat && request->top_logprobs > 0 && !request->logprobs)
         return refuse(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
     if (request->chat)

@@ -7,7 +7,7 @@
 #include "serve/chat/tools.h"
 #include "serve/grammar/grammar.h"
 
-enum { MAX_STOPS = 4, MAX_TOKENS = 65536, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
+enum { MAX_STOPS = 4, MAX_STOP_TOKENS = 64, MAX_TOKENS = 65536, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
 
 typedef struct completion_prompt {
     const char *text; /* NULL: tokens were given */
@@ -35,7 +35,11 @@ typedef struct completion_request {
     bool stream_usage;
     bool logprobs;
     uint32_t top_logprobs;
-    uint64_t max_tokens;
+    uint64_t max_tokens, min_tokens;
+    int64_t stop_tokens[MAX_STOP_TOKENS]; /* [stop_token_count] tokens that end a text, besides those of the model */
+    uint32_t stop_token_count;
+    bool ignores_ends; /* the model's end tokens are not chosen */
+    bool echoes;       /* the reply begins with the prompt */
     bool seeded;
     struct grammar *form; /* of the texts, owned; NULL: any */
     tool_set tools;

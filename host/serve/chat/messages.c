@@ -26,10 +26,12 @@ static json_t *join_parts(const json_t *parts, size_t index, body_error *error)
 
     for (size_t i = 0; i < json_array_size(parts); i++) {
         const json_t *part = json_object_get(json_array_get(parts, i), "text");
+        const char *type = json_string_value(json_object_get(json_array_get(parts, i), "type"));
 
         if (!json_is_string(part)) {
             strbuf_deinit(&text);
-            (void)body_fail(error, "message %zu: part %zu of the content is not a text", index, i);
+            (void)body_fail(error, "message %zu: part %zu of the content is %s%.40s; the model takes texts only", index,
+                            i, type != NULL ? "of type " : "not a text", type != NULL ? type : "");
             return NULL;
         }
         strbuf_add(&text, json_string_value(part), json_string_length(part));
