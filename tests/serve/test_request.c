@@ -94,6 +94,27 @@ static void test_routes(void **state)
     assert_int_equal(route_find("").kind, ROUTE_NONE);
 }
 
+/* Each path of the table leads to its route, with names in place of the braces. */
+static void test_paths(void **state)
+{
+    const route_path *path;
+
+    (void)state;
+    for (size_t i = 0; (path = route_path_at(i)) != NULL; i++) {
+        char text[128];
+        size_t used = 0;
+
+        for (const char *at = path->path; *at != '\0'; at++) {
+            text[used++] = *at != '{' ? *at : strncmp(at, "{version}", 9) == 0 ? '3' : 'm';
+            if (*at == '{')
+                at = strchr(at, '}');
+        }
+        text[used] = '\0';
+        if (route_find(text).kind != path->kind)
+            fail_msg("%s is route %d", text, (int)route_find(text).kind);
+    }
+}
+
 /* Parses an exact-size copy and reads every element, so that a sanitizer detects errors. */
 static inlay_status parse(const char *text, size_t bytes, size_t json_bytes, infer_request *request, char **body,
                           inlay_diag *diag)
@@ -283,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_routes),
         cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_paths),
         cmocka_unit_test(test_every_byte_changed),
         cmocka_unit_test(test_truncated_at_every_byte),
         cmocka_unit_test(test_aligned_data_is_not_copied),

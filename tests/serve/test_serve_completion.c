@@ -321,6 +321,47 @@ static void test_embeddings(void **state)
     expect("{\"model\":\"vectors\",\"prompt\":\"x\"}", 400, "not a model for texts");
 }
 
+/* Similarities by the vectors of test_embeddings(): each character is a dimension. */
+static void test_similarity(void **state)
+{
+    (void)state;
+    client_expect(&server, "POST", "/v1/rerank", "",
+                  "{\"model\":\"vectors\",\"query\":\"ab\",\"documents\":[\"cd\",\"ab\",{\"text\":\"ac\"}]}", 200,
+                  "\"results\":[{\"index\":1,\"document\":{\"text\":\"ab\"},\"relevance_score\":1},"
+                  "{\"index\":2,\"document\":{\"text\":\"ac\"},\"relevance_score\":0.5},{\"index\":0,");
+    client_expect(
+        &server, "POST", "/v1/rerank", "",
+        "{\"model\":\"vectors\",\"documents\":[\"cd\",\"ab\"],\"query\":\"ab\",\"top_n\":1,\"return_documents\":false}",
+        200, "\"results\":[{\"index\":1,\"relevance_score\":1}]}");
+    client_expect(
+        &server, "POST", "/v1/score", "", "{\"model\":\"vectors\",\"text_1\":\"ab\",\"text_2\":[\"ab\",\"xy\"]}", 200,
+        "\"data\":[{\"index\":0,\"object\":\"score\",\"score\":1},{\"index\":1,\"object\":\"score\",\"score\":0}]");
+    client_expect(&server, "POST", "/v1/score", "",
+                  "{\"model\":\"vectors\",\"text_1\":[\"ab\",\"c\"],\"text_2\":[\"cd\",\"c\"]}", 200,
+                  "{\"index\":0,\"object\":\"score\",\"score\":0},{\"index\":1,\"object\":\"score\",\"score\":1}");
+    client_expect(&server, "POST", "/v1/score", "",
+                  "{\"model\":\"vectors\",\"text_1\":[\"a\",\"b\"],\"text_2\":[\"c\"]}", 400, "as many texts");
+    client_expect(&server, "POST", "/v1/rerank", "", "{\"model\":\"vectors\",\"query\":\"a\"}", 400,
+                  "\"param\":\"documents\"");
+    client_expect(&server, "POST", "/v1/rerank", "", "{\"model\":\"count\",\"query\":\"a\",\"documents\":[\"b\"]}", 400,
+                  "not an embedding model");
+}
+
+static void test_tokens(void **state)
+{
+    (void)state;
+    client_expect(&server, "POST", "/tokenize", "", "{\"model\":\"count\",\"prompt\":\"xyz\"}", 200,
+                  "{\"count\":3,\"max_model_len\":0,\"tokens\":[120,121,122]}");
+    client_expect(&server, "POST", "/tokenize", "",
+                  "{\"model\":\"bert\",\"content\":\"unwanted\",\"add_special\":false}", 200, "\"tokens\":[4,5,6]");
+    client_expect(&server, "POST", "/detokenize", "", "{\"model\":\"count\",\"tokens\":[120,121]}", 200,
+                  "{\"prompt\":\"xy\",\"content\":\"xy\"}");
+    client_expect(&server, "POST", "/detokenize", "", "{\"model\":\"count\",\"tokens\":[99999]}", 400,
+                  "no token 99999");
+    client_expect(&server, "POST", "/tokenize", "", "{\"model\":\"twice\",\"prompt\":\"x\"}", 404, "no such model");
+    client_expect(&server, "POST", "/tokenize", "", "{\"prompt\":\"x\"}", 404, "no such model"); /* there are several */
+}
+
 #define CHAT(more) "{\"model\":\"count\",\"temperature\":0,\"messages\":[" more "}"
 
 static void test_chats(void **state)
@@ -936,6 +977,8 @@ int main(void)
         cmocka_unit_test(test_whole_texts),
         cmocka_unit_test(test_rejected_requests),
         cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_similarity),
+        cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_abandoned_requests),
         cmocka_unit_test(test_concurrent_texts),

@@ -1,5 +1,5 @@
 /* POST /v1/embeddings: embeddings by models whose output is a vector per text or a vector per token. */
-#include "serve/chat/embedding.h"
+#include "serve/chat/embedding_internal.h"
 #include "inlay/check.h"
 #include "serve/chat/body.h"
 #include "serve/model/text.h"
@@ -10,31 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_TEXTS = 2048 }; /* as OpenAI's API */
-
-typedef struct embedded_text {
-    encoding_text encoding; /* its tokens are those below */
-    struct embedding *embedding;
-    const char *text; /* in the request; NULL: tokens were given */
-    int64_t *tokens;  /* [token_count], owned */
-    size_t token_count;
-} embedded_text;
-
-struct embedding {
-    struct exchange *exchange;
-    json_t *body; /* owned; model and texts point into it */
-    const char *model;
-    embedded_text *texts; /* [count], owned */
-    uint32_t count, done;
-    bool is_base64;
-    uint32_t dimensions; /* of the vectors in the reply; 0: all */
-
-    float *vectors; /* [count x size], after the first run */
-    double *sums;   /* [size] scratch */
-    size_t size;
-    inlay_diag failure; /* of the first text that failed */
-};
 
 static void release(struct exchange *exchange)
 {
@@ -57,12 +32,12 @@ static bool read_model(void *user, json_t *value, body_error *error)
     return embedding->model != NULL || body_fail(error, "not a text");
 }
 
-static bool add_text(struct embedding *embedding, const json_t *value, body_error *error)
+bool embedding_add_text(struct embedding *embedding, const json_t *value, body_error *error)
 {
     embedded_text *text;
 
-    if (embedding->count == MAX_TEXTS)
-        return body_fail(error, "more than %d texts", MAX_TEXTS);
+    if (embedding->count == EMBEDDING_MAX_TEXTS)
+        return body_fail(error, "more than %d texts", EMBEDDING_MAX_TEXTS);
     if (!LIST_GROW(embedding->texts, embedding->count))
         return body_fail(error, "out of memory for the texts");
     text = &embedding->texts[embedding->count];
@@ -79,9 +54,9 @@ static bool read_input(void *user, json_t *value, body_error *error)
     bool many = json_is_array(value) && !json_is_integer(json_array_get(value, 0));
 
     if (!many)
-        return add_text(user, value, error);
+        return embedding_add_text(user, value, error);
     for (size_t i = 0; i < json_array_size(value); i++)
-        if (!add_text(user, json_array_get(value, i), error))
+        if (!embedding_add_text(user, json_array_get(value, i), error))
             return false;
     return true;
 }
@@ -107,6 +82,72 @@ static bool read_dimensions(void *user, json_t *value, body_error *error)
     return true;
 }
 
+static bool read_query(void *user, json_t *value, body_error *error)
+{
+    ((struct embedding *)user)->query = value;
+    return json_is_string(value) || body_fail(error, "not a text");
+}
+
+static bool read_documents(void *user, json_t *value, body_error *error)
+{
+    ((struct embedding *)user)->documents = value;
+    return (json_is_array(value) && json_array_size(value) > 0) || body_fail(error, "not an array of texts");
+}
+
+/* A text, or an array of texts. */
+static bool is_texts(const json_t *value, body_error *error)
+{
+    return json_is_string(value) || (json_is_array(value) && json_array_size(value) > 0) ||
+           body_fail(error, "neither a text nor an array of texts");
+}
+
+static bool read_first_texts(void *user, json_t *value, body_error *error)
+{
+    ((struct embedding *)user)->query = value;
+    return is_texts(value, error);
+}
+
+static bool read_second_texts(void *user, json_t *value, body_error *error)
+{
+    ((struct embedding *)user)->documents = value;
+    return is_texts(value, error);
+}
+
+static bool read_top(void *user, json_t *value, body_error *error)
+{
+    double number;
+
+    if (!body_number(value, 1, EMBEDDING_MAX_TEXTS, true, &number, error))
+        return false;
+    ((struct embedding *)user)->top = (uint32_t)number;
+    return true;
+}
+
+static bool read_shows_documents(void *user, json_t *value, body_error *error)
+{
+    bool shows = true;
+    const bool good = body_bool(value, &shows, error);
+
+    ((struct embedding *)user)->hides_documents = !shows;
+    return good;
+}
+
+static const body_parameter rank_parameters[] = {
+    { "model", read_model },
+    { "query", read_query },
+    { "documents", read_documents },
+    { "top_n", read_top },
+    { "return_documents", read_shows_documents },
+    { "user", NULL },
+};
+
+static const body_parameter score_parameters[] = {
+    { "model", read_model },
+    { "text_1", read_first_texts },
+    { "text_2", read_second_texts },
+    { "user", NULL },
+};
+
 static const body_parameter parameters[] = {
     { "model", read_model },           { "input", read_input }, { "encoding_format", read_encoding },
     { "dimensions", read_dimensions }, { "user", NULL },
@@ -116,8 +157,17 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
 {
     body_error error;
 
-    embedding->body = body_read(exchange, parameters, sizeof parameters / sizeof *parameters, embedding, &error);
-    if (embedding->body == NULL)
+    const route_kind kind = exchange->route.kind;
+
+    embedding->body =
+        kind == ROUTE_RERANK
+            ? body_read(exchange, rank_parameters, sizeof rank_parameters / sizeof *rank_parameters, embedding, &error)
+        : kind == ROUTE_SCORE
+            ? body_read(exchange, score_parameters, sizeof score_parameters / sizeof *score_parameters, embedding,
+                        &error)
+            : body_read(exchange, parameters, sizeof parameters / sizeof *parameters, embedding, &error);
+    if (embedding->body == NULL ||
+        ((kind == ROUTE_RERANK || kind == ROUTE_SCORE) && !similarity_texts(embedding, &error)))
         body_refuse(exchange, &error);
     else if (embedding->count == 0 || embedding->model == NULL)
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
@@ -298,7 +348,10 @@ static void end_texts(encoding_text *encoding)
         exchange_fail_diag(exchange, &embedding->failure);
         stats_add_error(stats, stats_error_of(embedding->failure.code), clock_ns() - exchange->arrived_ns);
     } else {
-        write_reply(embedding);
+        if (exchange->route.kind == ROUTE_EMBEDDINGS)
+            write_reply(embedding);
+        else
+            similarity_write(embedding);
         stats_add_time(&stats->request, clock_ns() - exchange->arrived_ns);
     }
     exchange_wake(exchange);

@@ -138,7 +138,8 @@ void exchange_begin(struct exchange *exchange, uint64_t length, bool is_trusted)
     check_header(exchange, length);
     if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
                                 exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_RESPONSES ||
-                                exchange->route.kind == ROUTE_EMBEDDINGS))
+                                exchange->route.kind == ROUTE_EMBEDDINGS || exchange->route.kind == ROUTE_RERANK ||
+                                exchange->route.kind == ROUTE_SCORE))
         read_deadline(exchange);
     if (exchange->code == 0 && length > 0)
         exchange_expect(exchange, length);

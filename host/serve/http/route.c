@@ -123,25 +123,58 @@ static struct route shared_memory_route(const char *path)
     return route;
 }
 
+static const route_path paths[] = {
+    { "/", "A page with the activity of the models", ROUTE_PAGE },
+    { "/metrics", "Figures for Prometheus", ROUTE_METRICS },
+    { "/health", "Whether the server is ready, as vLLM and llama-server say it", ROUTE_HEALTH },
+    { "/version", "The version of the server", ROUTE_VERSION },
+    { "/openapi.json", "This description", ROUTE_OPENAPI },
+    { "/v2", "Metadata of the server", ROUTE_SERVER },
+    { "/v2/health/live", "Whether the server runs", ROUTE_LIVE },
+    { "/v2/health/ready", "Whether the server and its models are ready", ROUTE_READY },
+    { "/v2/models/{model}", "Metadata of a model", ROUTE_MODEL },
+    { "/v2/models/{model}/versions/{version}", "Metadata of a version", ROUTE_MODEL },
+    { "/v2/models/{model}/config", "The configuration of a model in Triton's form", ROUTE_MODEL_CONFIG },
+    { "/v2/models/{model}/versions/{version}/config", "The configuration of a version", ROUTE_MODEL_CONFIG },
+    { "/v2/models/{model}/ready", "Whether a model is ready", ROUTE_MODEL_READY },
+    { "/v2/models/{model}/versions/{version}/ready", "Whether a version is ready", ROUTE_MODEL_READY },
+    { "/v2/models/{model}/infer", "Runs a model", ROUTE_INFER },
+    { "/v2/models/{model}/versions/{version}/infer", "Runs a version of a model", ROUTE_INFER },
+    { "/v2/models/stats", "Statistics of all models", ROUTE_STATS },
+    { "/v2/models/{model}/stats", "Statistics of a model", ROUTE_STATS },
+    { "/v2/models/{model}/versions/{version}/stats", "Statistics of a version", ROUTE_STATS },
+    { "/v2/models/{model}/rollout", "The last rollout of a model, and its end", ROUTE_ROLLOUT },
+    { "/v2/models/{model}/trace/setting", "Timestamps of a model's requests", ROUTE_TRACE },
+    { "/v2/trace/setting", "Timestamps of requests", ROUTE_TRACE },
+    { "/v2/logging", "Which lines are logged", ROUTE_LOGGING },
+    { "/v2/repository/index", "The versions of all models", ROUTE_INDEX },
+    { "/v2/repository/models/{model}/load", "Loads a model", ROUTE_LOAD },
+    { "/v2/repository/models/{model}/unload", "Unloads a model", ROUTE_UNLOAD },
+    { "/v2/systemsharedmemory/status", "The regions of shared memory", ROUTE_SHARED_STATUS },
+    { "/v2/systemsharedmemory/region/{region}/status", "A region of shared memory", ROUTE_SHARED_STATUS },
+    { "/v2/systemsharedmemory/region/{region}/register", "Registers shared memory", ROUTE_SHARED_REGISTER },
+    { "/v2/systemsharedmemory/unregister", "Unregisters all shared memory", ROUTE_SHARED_UNREGISTER },
+    { "/v2/systemsharedmemory/region/{region}/unregister", "Unregisters shared memory", ROUTE_SHARED_UNREGISTER },
+    { "/v2/cudasharedmemory/unregister", "For clients of Triton; no effect", ROUTE_CUDA_UNREGISTER },
+    { "/v1/completions", "Completes a text", ROUTE_COMPLETIONS },
+    { "/v1/chat/completions", "Answers messages", ROUTE_CHAT },
+    { "/v1/responses", "Answers messages, as OpenAI's Responses API", ROUTE_RESPONSES },
+    { "/v1/embeddings", "Vectors of texts", ROUTE_EMBEDDINGS },
+    { "/v1/rerank", "Texts in the order of their similarity to a query", ROUTE_RERANK },
+    { "/v1/score", "The similarity of texts", ROUTE_SCORE },
+    { "/v1/models", "The models for texts", ROUTE_MODELS },
+    { "/v1/models/{id}", "A model for texts", ROUTE_MODELS },
+    { "/tokenize", "The tokens of a text", ROUTE_TOKENIZE },
+    { "/detokenize", "The text of tokens", ROUTE_DETOKENIZE },
+};
+
+const route_path *route_path_at(size_t index)
+{
+    return index < sizeof paths / sizeof *paths ? &paths[index] : NULL;
+}
+
 struct route route_find(const char *path)
 {
-    static const struct {
-        const char *path;
-        route_kind kind;
-    } plain[] = { { "/", ROUTE_PAGE },
-                  { "/metrics", ROUTE_METRICS },
-                  { "/v2", ROUTE_SERVER },
-                  { "/v2/", ROUTE_SERVER },
-                  { "/v2/health/live", ROUTE_LIVE },
-                  { "/v2/health/ready", ROUTE_READY },
-                  { "/v2/trace/setting", ROUTE_TRACE },
-                  { "/v2/logging", ROUTE_LOGGING },
-                  { "/v2/cudasharedmemory/unregister", ROUTE_CUDA_UNREGISTER },
-                  { "/v1/completions", ROUTE_COMPLETIONS },
-                  { "/v1/chat/completions", ROUTE_CHAT },
-                  { "/v1/responses", ROUTE_RESPONSES },
-                  { "/v1/models", ROUTE_MODELS },
-                  { "/v1/embeddings", ROUTE_EMBEDDINGS } };
     const char *rest = after(path, "/v2/models/");
 
     if (rest != NULL)
@@ -155,8 +188,10 @@ struct route route_find(const char *path)
     rest = after(path, "/v1/models/");
     if (rest != NULL && *rest != '\0')
         return (struct route){ .kind = ROUTE_MODELS, .name = rest, .name_bytes = strlen(rest) };
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        if (strcmp(path, plain[i].path) == 0)
-            return (struct route){ .kind = plain[i].kind };
+    if (strcmp(path, "/v2/") == 0)
+        return (struct route){ .kind = ROUTE_SERVER };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (strcmp(path, paths[i].path) == 0)
+            return (struct route){ .kind = paths[i].kind };
     return (struct route){ .kind = ROUTE_NONE };
 }

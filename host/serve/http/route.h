@@ -12,6 +12,9 @@
     X(METRICS, "GET", 1)                                                                                               \
     X(LIVE, "GET", 0)                                                                                                  \
     X(READY, "GET", 0)                                                                                                 \
+    X(HEALTH, "GET", 0)                                                                                                \
+    X(VERSION, "GET", 1)                                                                                               \
+    X(OPENAPI, "GET", 1)                                                                                               \
     X(SERVER, "GET", 1)                                                                                                \
     X(MODEL, "GET", 1)                                                                                                 \
     X(MODEL_CONFIG, "GET", 1)                                                                                          \
@@ -26,6 +29,10 @@
     X(CHAT, "POST", 1)                                                                                                 \
     X(RESPONSES, "POST", 1)                                                                                            \
     X(EMBEDDINGS, "POST", 1)                                                                                           \
+    X(RERANK, "POST", 1)                                                                                               \
+    X(SCORE, "POST", 1)                                                                                                \
+    X(TOKENIZE, "POST", 1)                                                                                             \
+    X(DETOKENIZE, "POST", 1)                                                                                           \
     X(MODELS, "GET", 1)                                                                                                \
     X(TRACE, "GET, POST", 1)                                                                                           \
     X(LOGGING, "GET, POST", 1)                                                                                         \
@@ -47,6 +54,13 @@ struct route {
     uint64_t version; /* 0 = none given */
 };
 
+/* A path, with {model}, {version}, {region} and {id} for names. */
+typedef struct route_path {
+    const char *path, *summary;
+    route_kind kind;
+} route_path;
+/* The paths of all routes, in order; NULL behind the last one. */
+const route_path *route_path_at(size_t index);
 /* The route of a path; ROUTE_NONE: unknown. */
 struct route route_find(const char *path);
 /* "GET", "POST" or "GET, POST". */

@@ -7,6 +7,8 @@ void answer_infer(struct exchange *exchange); /* infer_route.c */
 /* info_route.c */
 void answer_live(struct exchange *exchange);
 void answer_ready(struct exchange *exchange);
+void answer_health(struct exchange *exchange);
+void answer_version(struct exchange *exchange);
 void answer_server(struct exchange *exchange);
 void answer_model(struct exchange *exchange);
 void answer_model_config(struct exchange *exchange);
@@ -16,6 +18,7 @@ void answer_rollout(struct exchange *exchange); /* rollout_route.c */
 void answer_stats(struct exchange *exchange);   /* stats_route.c */
 void answer_metrics(struct exchange *exchange); /* metrics_route.c */
 void answer_page(struct exchange *exchange);    /* page_route.c */
+void answer_openapi(struct exchange *exchange); /* openapi_route.c */
 /* settings_route.c */
 void answer_trace(struct exchange *exchange);
 void answer_logging(struct exchange *exchange);

@@ -43,6 +43,24 @@ void answer_ready(struct exchange *exchange)
     }
 }
 
+/* Load balancers of vLLM and llama-server expect 503 while the server is not ready. */
+void answer_health(struct exchange *exchange)
+{
+    answer_ready(exchange);
+    if (exchange->code == HTTP_OK)
+        strbuf_text(&exchange->reply, "{\"status\":\"ok\"}");
+    else
+        exchange->code = HTTP_SERVICE_UNAVAILABLE;
+}
+
+void answer_version(struct exchange *exchange)
+{
+    strbuf_text(&exchange->reply, "{");
+    text_member(&exchange->reply, "version", inlay_version());
+    strbuf_text(&exchange->reply, "}");
+    exchange->code = HTTP_OK;
+}
+
 void answer_server(struct exchange *exchange)
 {
     strbuf_text(&exchange->reply, "{\"name\":\"inlay\",");

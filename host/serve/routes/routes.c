@@ -5,6 +5,7 @@
 #include "serve/chat/completion.h"
 #include "serve/chat/embedding.h"
 #include "serve/chat/models.h"
+#include "serve/chat/tokenize.h"
 
 /* What answers each kind of route. */
 static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
@@ -12,6 +13,9 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
     [ROUTE_METRICS] = answer_metrics,
     [ROUTE_LIVE] = answer_live,
     [ROUTE_READY] = answer_ready,
+    [ROUTE_HEALTH] = answer_health,
+    [ROUTE_VERSION] = answer_version,
+    [ROUTE_OPENAPI] = answer_openapi,
     [ROUTE_SERVER] = answer_server,
     [ROUTE_MODEL] = answer_model,
     [ROUTE_MODEL_CONFIG] = answer_model_config,
@@ -26,6 +30,10 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
     [ROUTE_CHAT] = answer_completions,
     [ROUTE_RESPONSES] = answer_completions,
     [ROUTE_EMBEDDINGS] = answer_embeddings,
+    [ROUTE_RERANK] = answer_embeddings,
+    [ROUTE_SCORE] = answer_embeddings,
+    [ROUTE_TOKENIZE] = answer_tokens,
+    [ROUTE_DETOKENIZE] = answer_tokens,
     [ROUTE_MODELS] = answer_models,
     [ROUTE_TRACE] = answer_trace,
     [ROUTE_LOGGING] = answer_logging,
