@@ -375,7 +375,7 @@ json 0 'type == "object"' explain "$add" --json
 json 0 '.measured_runs >= 3 and .measured_ns > 0' explain "$add" --measure --seconds 0 --json
 expect 0 'measured' explain "$add" --measure --seconds 0
 expect 0 '(cpu|reference) .*chosen' explain "$add" --node op:Add
-expect 0 '^ +the others +refused: no kernel for the operator: .*prepost' explain "$add" --node op:Add
+expect 0 '^ +the others +refused: no kernel for the operator: .*(prepost|,)$' explain "$add" --node op:Add
 json 0 '.nodes[0].answers[] | select(.chosen) | .provider == "reference" or .provider == "cpu"' explain "$add" --node 'op:*' --json
 json 0 '.what_if.possible' explain "$add" --what-if op:Add=reference --what-if threads=1 --json
 refuses 2 "did you mean 'Add'" explain "$add" --node op:Ad

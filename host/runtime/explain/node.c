@@ -1,5 +1,6 @@
 /* All details of a node, as text and as JSON: inputs, outputs, copies, the answers of the providers, and why the
  * others do not run it. */
+#include "base/table.h"
 #include "explain/internal.h"
 #include <inttypes.h>
 #include <math.h>
@@ -76,36 +77,42 @@ static void say_value(const explain_sink *sink, const struct facts *facts, const
     say(sink, "\n");
 }
 
+enum { LABEL, PROVIDER, TIME, ANSWER, COLUMNS };
+static const table_column answer_columns[COLUMNS] = {
+    [LABEL] = { "", NULL, TABLE_NAME },
+    [PROVIDER] = { "", NULL, TABLE_NAME },
+    [TIME] = { "", NULL, TABLE_NUMBER },
+    [ANSWER] = { "", NULL, TABLE_TEXT },
+};
+
 /* Why the provider does not run the node although it offers to. */
-static void say_why_not(const explain_sink *sink, const struct facts *facts, const facts_answer *answer,
-                        uint32_t winner)
+static void add_why_not(struct table *table, const struct facts *facts, const facts_answer *answer, uint32_t winner)
 {
-    char a[FORMATTED_BYTES], b[FORMATTED_BYTES], c[FORMATTED_BYTES];
+    const char *obstacle = answer->obstacle != NULL ? answer->obstacle : answer->impossible;
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
     if (!answer->evaluated)
         return;
-    if (answer->obstacle != NULL || answer->impossible != NULL) {
-        say(sink, ", not %s: ", answer->obstacle != NULL ? "chosen" : "possible");
-        say_text(sink, answer->obstacle != NULL ? answer->obstacle : answer->impossible);
+    if (obstacle != NULL) {
+        table_add(table, ANSWER, ", not %s: %s", answer->obstacle != NULL ? "chosen" : "possible", obstacle);
         return;
     }
-    if (answer->extra_ns >= FACTS_TIE_NS) {
-        say(sink, ", would cost %s more in all", format_ns(answer->extra_ns, a));
-    } else if (answer->extra_ns <= -FACTS_TIE_NS) {
-        say(sink, ", would save %s; not chosen: ", format_ns(-answer->extra_ns, a));
-        say_text(sink, answer->why);
-    } else if (isfinite(answer->alone_ns) && answer->alone_ns >= FACTS_TIE_NS) {
-        say(sink, ", would cost %s more, or the same if other nodes move, too", format_ns(answer->alone_ns, a));
-    } else {
-        say(sink, ", same cost%s", facts_precedes(facts, winner, answer->provider) ? "; " : "");
-        if (facts_precedes(facts, winner, answer->provider)) {
-            say_text(sink, facts_provider_name(facts, winner));
-            say(sink, " precedes it in the order of providers");
-        }
-    }
+    if (answer->extra_ns >= FACTS_TIE_NS)
+        table_add(table, ANSWER, ", would cost %s more in all", format_ns(answer->extra_ns, a));
+    else if (answer->extra_ns <= -FACTS_TIE_NS)
+        table_add(table, ANSWER, ", would save %s; not chosen: %s", format_ns(-answer->extra_ns, a),
+                  answer->why != NULL ? answer->why : "");
+    else if (isfinite(answer->alone_ns) && answer->alone_ns >= FACTS_TIE_NS)
+        table_add(table, ANSWER, ", would cost %s more, or the same if other nodes move, too",
+                  format_ns(answer->alone_ns, a));
+    else if (facts_precedes(facts, winner, answer->provider))
+        table_add(table, ANSWER, ", same cost; %s precedes it in the order of providers",
+                  facts_provider_name(facts, winner));
+    else
+        table_add(table, ANSWER, ", same cost");
     if (answer->copies_ns > 0.5 || answer->copies_ns < -0.5)
-        say(sink, " (%s here, %s of copies)", format_ns_change(answer->here_ns, b),
-            format_ns_change(answer->copies_ns, c));
+        table_add(table, ANSWER, " (%s here, %s of copies)", format_ns_change(answer->here_ns, a),
+                  format_ns_change(answer->copies_ns, b));
 }
 
 /* Whether the provider does not have the operator at all, which no change of the node would alter. */
@@ -114,14 +121,25 @@ static bool lacks_operator(const facts_answer *answer)
     return answer->offer == INLAY_NONE && answer->refusal != NULL && answer->refusal->code == INLAY_REFUSE_OPERATOR;
 }
 
-/* The answer of each provider, without gaps of several blanks within it, so that a terminal wraps it as one text.
- * Providers without a kernel for the operator are only listed. */
+static void add_offer(struct table *table, const struct facts *facts, const partition_offer *offer,
+                      const facts_answer *answer, uint32_t winner)
+{
+    char a[FORMATTED_BYTES];
+
+    table_say(table, TIME, "%s", format_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a));
+    table_say(table, ANSWER, "%s%s", cost_source_name(offer->cost_source), offer->region_price ? " of its region" : "");
+    if (offer->node_count > 1)
+        table_add(table, ANSWER, ", for %" PRIu32 " nodes together", offer->node_count);
+    if (answer->chosen)
+        table_add(table, ANSWER, ", chosen");
+    add_why_not(table, facts, answer, winner);
+}
+
+/* The answer of each provider. Providers without a kernel for the operator are only listed. */
 static void say_answers(const explain_sink *sink, const struct facts *facts, const facts_graph *graph,
                         const facts_answer *answers, uint32_t winner)
 {
-    const struct partition *parts = graph->parts;
-    const char *title = "answers";
-    char a[FORMATTED_BYTES];
+    struct table table = { .columns = answer_columns, .column_count = COLUMNS, .indent = 2 };
     uint32_t without = 0;
 
     for (uint32_t i = 0; i < facts->provider_count; i++) {
@@ -129,37 +147,31 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
 
         if (lacks_operator(answer))
             continue;
-        say(sink, "  %-8s %-14s", title, facts_provider_name(facts, i));
-        title = "";
-        if (answer->offer != INLAY_NONE) {
-            const partition_offer *offer = &parts->offers[answer->offer];
-            say(sink, " %9s %s%s", format_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a),
-                cost_source_name(offer->cost_source), offer->region_price ? " of its region" : "");
-            if (offer->node_count > 1)
-                say(sink, ", for %" PRIu32 " nodes together", offer->node_count);
-            if (answer->chosen)
-                say(sink, ", chosen");
-            say_why_not(sink, facts, answer, winner);
-        } else if (answer->refusal != NULL) {
-            say(sink, " refused: ");
-            say_text(sink, answer->refusal->text);
-            if (answer->refusal->accepted_if != NULL) {
-                say(sink, "; accepted if: ");
-                say_text(sink, answer->refusal->accepted_if);
-            }
-        } else {
-            say(sink, " not queried: the host runs this node");
-        }
-        say(sink, "\n");
+        table_row(&table);
+        table_text(&table, LABEL, table.row_count == 1 ? "answers" : NULL);
+        table_text(&table, PROVIDER, facts_provider_name(facts, i));
+        if (answer->offer != INLAY_NONE)
+            add_offer(&table, facts, &graph->parts->offers[answer->offer], answer, winner);
+        else if (answer->refusal == NULL)
+            table_text(&table, ANSWER, "not queried: the host runs this node");
+        else
+            table_say(&table, ANSWER, "refused: %s", answer->refusal->text);
+        if (answer->refusal != NULL && answer->refusal->accepted_if != NULL && answer->offer == INLAY_NONE)
+            table_add(&table, ANSWER, "; accepted if: %s", answer->refusal->accepted_if);
     }
     for (uint32_t i = 0; i < facts->provider_count; i++) {
         if (!lacks_operator(&answers[i]))
             continue;
-        if (without++ == 0)
-            say(sink, "  %-8s %-14s refused: no kernel for the operator: ", title, "the others");
-        say(sink, "%s%s", without > 1 ? ", " : "", facts_provider_name(facts, i));
+        if (without++ == 0) {
+            table_row(&table);
+            table_text(&table, LABEL, table.row_count == 1 ? "answers" : NULL);
+            table_text(&table, PROVIDER, "the others");
+            table_say(&table, ANSWER, "refused: no kernel for the operator: ");
+        }
+        table_add(&table, ANSWER, "%s%s", without > 1 ? ", " : "", facts_provider_name(facts, i));
     }
-    say(sink, "%s", without > 0 ? "\n" : "");
+    table_write(&table, sink);
+    table_deinit(&table);
 }
 
 static void say_node(const explain_sink *sink, const struct facts *facts, const facts_graph *graph, uint32_t node,
