@@ -1,7 +1,7 @@
 #include "inlay/check.h"
+#include "common/library.h"
 #include "common/pcre.h"
 #include "simd/at_fork.h"
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,10 +22,10 @@ static __attribute__((constructor)) void guard_lock(void)
 
 static bool open_library(pcre_library *out)
 {
-    void *handle = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *handle = library_open(SONAME);
     bool good = handle != NULL;
 
-#define FIND(name) good = good && (*(void **)&out->name = dlsym(handle, "pcre2_" #name "_8")) != NULL;
+#define FIND(name) good = good && library_find(handle, "pcre2_" #name "_8", &out->name);
     PCRE_FUNCTIONS(FIND)
 #undef FIND
     good = good && (out->rules = out->compile_context_create(NULL)) != NULL &&

@@ -3,7 +3,7 @@
  *
  * The functions below have the names of the library's functions, so the provider is written as if it were linked to the
  * library, as the tests are. The plugin's linker script hides these names from other code. */
-#include "common/unloaded_library.h"
+#include "common/library.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
 #include "simd/at_fork.h"
@@ -52,15 +52,6 @@ static void end_creating(bool begun)
         (void)pthread_rwlock_unlock(&creating);
 }
 
-/* dlsym's result as a function pointer, as POSIX allows and ISO C does not. */
-static bool find_function(void *library, const char *name, void *out_function)
-{
-    void *symbol = dlsym(library, name);
-
-    memcpy(out_function, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 /* The instruction set of this CPU in the library's terms. */
 static dnnl_cpu_isa_t isa_of_cpu(void)
 {
@@ -77,18 +68,18 @@ static dnnl_cpu_isa_t isa_of_cpu(void)
 
 static bool open_library(void)
 {
-    void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *library = library_open(soname);
     bool good = library != NULL;
 
 #define FUNCTION(result, name, parameters, arguments, otherwise)                                                       \
-    good = good && find_function(library, #name, &real_##name);
+    good = good && library_find(library, #name, &real_##name);
 #include "onednn/functions.def"
 #undef FUNCTION
-    good = good && find_function(library, "dnnl_engine_create", &real_engine_create) &&
-           find_function(library, "dnnl_get_effective_cpu_isa", &real_isa) &&
-           find_function(library, "dnnl_set_max_cpu_isa", &real_set_isa) &&
-           find_function(library, "dnnl_get_primitive_cache_capacity", &real_get_capacity) &&
-           find_function(library, "dnnl_set_primitive_cache_capacity", &real_set_capacity);
+    good = good && library_find(library, "dnnl_engine_create", &real_engine_create) &&
+           library_find(library, "dnnl_get_effective_cpu_isa", &real_isa) &&
+           library_find(library, "dnnl_set_max_cpu_isa", &real_set_isa) &&
+           library_find(library, "dnnl_get_primitive_cache_capacity", &real_get_capacity) &&
+           library_find(library, "dnnl_set_primitive_cache_capacity", &real_set_capacity);
     if (good && cpu_is_capped()) /* has no effect if the application has already used the library */
         (void)real_set_isa(isa_of_cpu());
     return good && real_engine_create(&process_engine, dnnl_cpu, 0) == dnnl_success;

@@ -21,7 +21,7 @@
 #include "inlay/check.h"
 #include "openblas/panel_rows.h"
 #include "simd/at_fork.h"
-#include "common/unloaded_library.h"
+#include "common/library.h"
 #include "operators/product_cost.h"
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* library.c - loads libopenblas with the right settings, see library.h. */
 #include "openblas/library.h"
+#include "common/library.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
 #include "simd/at_fork.h"
@@ -145,15 +146,6 @@ static held_library *find_held(void *handle)
     return NULL;
 }
 
-/* dlsym's result as a function pointer, as POSIX allows and ISO C does not. */
-static bool find_function(void *handle, const char *name, void *out_function)
-{
-    void *symbol = dlsym(handle, name);
-
-    memcpy(out_function, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 static void log_message(const inlay_host *host, uint32_t level, const char *text)
 {
     if (host->log != NULL)
@@ -166,19 +158,19 @@ static inlay_status bind_functions(const char *name, blas_library *out, inlay_di
     char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
     int (*get_parallel)(void) = NULL;
 
-    if (!find_function(out->handle, "openblas_get_config", &get_config) ||
-        !find_function(out->handle, "openblas_get_corename", &get_corename) ||
-        !find_function(out->handle, "openblas_get_parallel", &get_parallel))
+    if (!library_find(out->handle, "openblas_get_config", &get_config) ||
+        !library_find(out->handle, "openblas_get_corename", &get_corename) ||
+        !library_find(out->handle, "openblas_get_parallel", &get_parallel))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is not OpenBLAS; set openblas.library to an OpenBLAS", name);
-    if (strstr(get_config(), "USE64BITINT") != NULL || !find_function(out->handle, "cblas_sgemm", &out->sgemm) ||
-        !find_function(out->handle, "cblas_dgemm", &out->dgemm) ||
-        !find_function(out->handle, "cblas_sgemv", &out->sgemv) ||
-        !find_function(out->handle, "cblas_dgemv", &out->dgemv))
+    if (strstr(get_config(), "USE64BITINT") != NULL || !library_find(out->handle, "cblas_sgemm", &out->sgemm) ||
+        !library_find(out->handle, "cblas_dgemm", &out->dgemm) ||
+        !library_find(out->handle, "cblas_sgemv", &out->sgemv) ||
+        !library_find(out->handle, "cblas_dgemv", &out->dgemv))
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "'%s' has no CBLAS with 32-bit integers; set openblas.library to a build with it", name);
     out->flavour = get_parallel();
-    if (out->flavour == BLAS_OPENMP && (!find_function(out->handle, "omp_get_max_threads", &out->omp_get_max_threads) ||
-                                        !find_function(out->handle, "omp_set_num_threads", &out->omp_set_num_threads)))
+    if (out->flavour == BLAS_OPENMP && (!library_find(out->handle, "omp_get_max_threads", &out->omp_get_max_threads) ||
+                                        !library_find(out->handle, "omp_set_num_threads", &out->omp_set_num_threads)))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the OpenMP runtime of '%s' cannot be found", name);
     (void)snprintf(out->core, sizeof out->core, "%s", get_corename());
     out->small = blas_core_is_avx512(out->core);
@@ -189,8 +181,8 @@ static inlay_status bind_functions(const char *name, blas_library *out, inlay_di
 static void bind_threads(blas_library *library, held_library *entry)
 {
     if (entry->loaded_here || library->flavour != BLAS_PTHREAD ||
-        !find_function(library->handle, "openblas_get_num_threads", &entry->get_threads) ||
-        !find_function(library->handle, "openblas_set_num_threads", &entry->set_threads))
+        !library_find(library->handle, "openblas_get_num_threads", &entry->get_threads) ||
+        !library_find(library->handle, "openblas_set_num_threads", &entry->set_threads))
         return;
     library->shared = entry;
 }
@@ -244,7 +236,7 @@ static inlay_status load_library(const char *name, const char *core, void **out_
         attempt = enter_environment(core);
         if (attempt == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to load %s", name);
-        *out_handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        *out_handle = library_open(name);
         if (*out_handle == NULL) {
             const char *why = dlerror();
 

@@ -1,5 +1,5 @@
 /* How provider openblas opens its library: the choice of library, its settings, and the effects on the process. */
-#include "common/unloaded_library.h"
+#include "common/library.h"
 #include "../support/thread_count.h"
 #include "openblas/blas.h"
 #include <malloc.h>

@@ -1,11 +1,11 @@
 /* sound.c - decoding and resampling of sound files, see sound.h. */
+#include "common/library.h"
 #include "prepost/audio/sound.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef SNDFILE_SONAME
-#include <dlfcn.h>
 #include <sndfile.h>
 #include <threads.h>
 #endif
@@ -147,10 +147,10 @@ static once_flag opened = ONCE_FLAG_INIT;
 
 static void open_library(void)
 {
-    void *handle = dlopen(SNDFILE_SONAME, RTLD_NOW | RTLD_LOCAL);
+    void *handle = library_open(SNDFILE_SONAME);
 
     lib.loaded = handle != NULL;
-#define FIND(name) lib.loaded = lib.loaded && (*(void **)&lib.name = dlsym(handle, "sf_" #name)) != NULL;
+#define FIND(name) lib.loaded = lib.loaded && library_find(handle, "sf_" #name, &lib.name);
     FUNCTIONS(FIND)
 #undef FIND
 }

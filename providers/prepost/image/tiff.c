@@ -1,8 +1,8 @@
 /* tiff.c - decodes the first picture of a TIFF file as 8-bit RGB, with libtiff. libtiff loads eight other libraries, so
  * it is opened when the first TIFF file is decoded, and not with the plugin. */
+#include "common/library.h"
 #include "prepost/image/codec.h"
 #include "inlay/check.h"
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,10 +33,10 @@ static once_flag opened = ONCE_FLAG_INIT;
 
 static void open_library(void)
 {
-    void *handle = dlopen(TIFF_SONAME, RTLD_NOW | RTLD_LOCAL);
+    void *handle = library_open(TIFF_SONAME);
 
     lib.loaded = handle != NULL;
-#define FIND(name) lib.loaded = lib.loaded && (*(void **)&lib.name = dlsym(handle, "TIFF" #name)) != NULL;
+#define FIND(name) lib.loaded = lib.loaded && library_find(handle, "TIFF" #name, &lib.name);
     FUNCTIONS(FIND)
 #undef FIND
 }

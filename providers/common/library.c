@@ -1,4 +1,4 @@
-#include "common/unloaded_library.h"
+#include "common/library.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,6 +8,19 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+void *library_open(const char *name)
+{
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+bool library_find(void *library, const char *name, void *out_function)
+{
+    void *symbol = dlsym(library, name);
+
+    memcpy(out_function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
 
 static const char here; /* an address inside of the plugin that contains this code */
 
