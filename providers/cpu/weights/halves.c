@@ -78,15 +78,12 @@ void halves_mark_packed(inlay_compiled *compiled)
     }
 }
 
-inlay_status halves_floats(const cpu_constant *constant, void **out, inlay_diag *diag)
+inlay_status halves_floats(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
 {
     enum { PART = 2048 };
     const int64_t count = (int64_t)(constant->bytes / sizeof(float));
 
-    if (posix_memalign(out, 64, constant->bytes + 64) != 0) {
-        *out = NULL;
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
-    }
+    (void)compiled, (void)diag;
     INLAY_CHECK(constant->halves != NULL);
     /* The elements are converted from an aligned buffer, since files do not align them. */
     for (int64_t at = 0, part_count; at < count; at += part_count) {
@@ -94,7 +91,7 @@ inlay_status halves_floats(const cpu_constant *constant, void **out, inlay_diag 
 
         part_count = count - at < PART ? count - at : PART;
         memcpy(part, (const char *)constant->halves + 2 * at, (size_t)part_count * sizeof *part);
-        convert_to_f32((float *)*out + at, constant->half_type, part, 0, part_count);
+        convert_to_f32((float *)out + at, constant->half_type, part, 0, part_count);
     }
     return INLAY_OK;
 }

@@ -15,6 +15,7 @@ bool halves_is_constant(const inlay_graph *graph, uint32_t value);
 void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph);
 /* Marks the originals of packed constants as no longer needed (cpu_constant.repacked_ops). */
 void halves_mark_packed(inlay_compiled *compiled);
-/* The floats of such a constant; the caller frees them. */
-INLAY_NODISCARD inlay_status halves_floats(const cpu_constant *constant, void **out, inlay_diag *diag);
+/* Writes the floats of such a constant; a weight_kind of weights.c, as are low_bit_floats() and sparse_unfold(). */
+INLAY_NODISCARD inlay_status halves_floats(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
+                                           inlay_diag *diag);
 #endif

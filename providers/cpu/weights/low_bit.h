@@ -36,6 +36,7 @@ inlay_status low_bit_read(cpu_build *build, uint32_t value, const tensor_layout 
 /* The pack itself, for a step that dequantizes parts of it (low_bit_dequantize). layout: as for low_bit_pack. */
 inlay_status low_bit_read_pack(cpu_build *build, uint32_t value, const tensor_layout *plain,
                                const tensor_layout *layout, cpu_place *out);
-/* All elements as row-major floats; the caller frees them. */
-inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *constant, void **out, inlay_diag *diag);
+/* Writes all elements as row-major floats. */
+INLAY_NODISCARD inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
+                                            inlay_diag *diag);
 #endif

@@ -469,18 +469,17 @@ done:
     return status;
 }
 
-inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *constant, void **out, inlay_diag *diag)
+inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
 {
     const int64_t count = constant->narrow->count;
     inlay_status status = INLAY_OK;
     int32_t *numbers = NULL;
     struct source source = { 0 };
 
-    *out = NULL;
+    INLAY_CHECK((uint64_t)count * sizeof(float) <= constant->bytes);
     INLAY_TRY(open_source(compiled, constant, &source, diag));
     numbers = number_elements(compiled, constant);
-    if (numbers == NULL || posix_memalign(out, 64, (size_t)count * sizeof(float) + 64) != 0) {
-        *out = NULL;
+    if (numbers == NULL) {
         status = no_memory(diag, count);
         goto done;
     }
@@ -489,7 +488,7 @@ inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *
         uint32_t bits = read_element(&source, numbers[i] - 1, &scale, &zero);
 
         convert_to_f32(&x, constant->narrow->dtype, &bits, 0, 1);
-        ((float *)*out)[i] = (x - zero) * scale;
+        ((float *)out)[i] = (x - zero) * scale;
     }
 done:
     free(numbers);

@@ -151,13 +151,10 @@ bool sparse_pack_entries(const cpu_constant *constant, const tensor_layout *plai
                       : count != OTHER && sparse24_entries_pack(&entries, target);
 }
 
-inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag *diag)
+inlay_status sparse_unfold(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
 {
-    if (posix_memalign(out, 64, constant->bytes + 64) != 0) {
-        *out = NULL;
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
-    }
-    return sparse_entries_expand(&constant->entries, *out)
+    (void)compiled;
+    return sparse_entries_expand(&constant->entries, out)
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_MODEL, "the indices of a sparse matrix are out of order or range");
 }

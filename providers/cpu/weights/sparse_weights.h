@@ -17,10 +17,11 @@ void sparse_layout(const tensor_layout *plain, int64_t count, tensor_layout *lay
 /* A packer (packs.h) for these layouts. */
 bool sparse_pack_weights(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
 /* For a constant that the model stores sparse, as values and indices: packs it without making it dense (false: layout
- * is not one of these layouts), or makes it dense in memory that the caller frees. */
+ * is not one of these layouts), or writes it dense. */
 bool sparse_pack_entries(const cpu_constant *constant, const tensor_layout *plain, const tensor_layout *layout,
                          void *target);
-INLAY_NODISCARD inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status sparse_unfold(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
+                                           inlay_diag *diag);
 /* Turns the outputs of SparseToDense into constants of the region. Called when all nodes of a region are parsed. */
 void sparse_make_constants(inlay_compiled *compiled);
 /* For the cost model: the share of a matrix that a GEMM multiplies. It is the share of nonzero blocks, estimated from a

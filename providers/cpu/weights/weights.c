@@ -27,46 +27,78 @@ void cpu_constant_deinit(cpu_constant *constant)
 }
 
 /* Restores a dropped original with dense strides, from a pack. */
-static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *constant, void **out_plain,
-                           inlay_diag *diag)
+static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
 {
     const cpu_pack *from = pack_to_unpack(constant);
-    inlay_status status;
 
     INLAY_CHECK(from != NULL);
-    *out_plain = NULL;
-    if (posix_memalign(out_plain, 64, constant->bytes + 64) != 0) {
-        *out_plain = NULL;
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
-    }
-    status = cpu_reorder_now(compiled->state, &from->layout, from->data, &from->plain, *out_plain, diag);
-    if (status != INLAY_OK) {
-        free(*out_plain);
-        *out_plain = NULL;
-    }
-    return status;
+    return cpu_reorder_now(compiled->state, &from->layout, from->data, &from->plain, out, diag);
 }
 
 /* Converts uint8 to int8, the type of the kernels' weights, by subtracting their zero point. */
-static inlay_status shift_to_int8(const cpu_constant *constant, void **out, inlay_diag *diag)
+static inlay_status shift_to_int8(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
+                                  inlay_diag *diag)
 {
     const uint8_t *from = constant->data;
-    uint8_t *to;
 
-    if (posix_memalign(out, 64, constant->bytes + 64) != 0) {
-        *out = NULL;
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
-    }
-    to = *out;
+    (void)compiled, (void)diag;
     for (uint64_t i = 0; i < constant->bytes; i++)
-        to[i] = (uint8_t)(from[i] - constant->shift);
+        ((uint8_t *)out)[i] = (uint8_t)(from[i] - constant->shift);
     return INLAY_OK;
 }
+
+static inlay_status copy_aligned(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
+                                 inlay_diag *diag)
+{
+    (void)compiled, (void)diag;
+    memcpy(out, constant->data, constant->bytes);
+    return INLAY_OK;
+}
+
+static bool is_sparse(const cpu_constant *constant)
+{
+    return constant->entries.count > 0;
+}
+
+static bool is_halves(const cpu_constant *constant)
+{
+    return constant->halves != NULL;
+}
+
+static bool is_low_bit(const cpu_constant *constant)
+{
+    return constant->narrow != NULL;
+}
+
+static bool is_dropped(const cpu_constant *constant)
+{
+    return constant->data == NULL;
+}
+
+static bool is_shifted(const cpu_constant *constant)
+{
+    return constant->shift != 0;
+}
+
+static bool is_unaligned(const cpu_constant *constant)
+{
+    return MUST_ALIGN && (uintptr_t)constant->data % sizeof(float) != 0;
+}
+
+/* The kinds of weights whose elements cannot be read in place: how to tell one, and how to write its elements, with
+ * dense strides, to constant->bytes bytes. The first row that applies counts. */
+static const struct weight_kind {
+    bool (*is)(const cpu_constant *constant);
+    inlay_status (*write)(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag);
+} kinds[] = {
+    { is_sparse, sparse_unfold }, { is_halves, halves_floats },  { is_low_bit, low_bit_floats },
+    { is_dropped, unpack },       { is_shifted, shift_to_int8 }, { is_unaligned, copy_aligned },
+};
 
 /* Lets the host release the pages of the original. */
 static void release_pages(const inlay_compiled *compiled, const cpu_constant *constant)
 {
-    for (int i = 0; i < 2 && (constant->entries.count > 0 || constant->halves != NULL) && compiled->compiling != NULL &&
+    for (int i = 0; i < 2 && (is_sparse(constant) || is_halves(constant)) && compiled->compiling != NULL &&
                     compiled->state->constants != NULL;
          i++)
         compiled->state->constants->release(compiled->state->host->ctx, compiled->compiling, constant->sources[i]);
@@ -110,29 +142,21 @@ static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *c
 static inlay_status read_source(const inlay_compiled *compiled, const cpu_constant *constant, const void **out_source,
                                 void **out_copy, inlay_diag *diag)
 {
-    inlay_status status = INLAY_OK;
+    const struct weight_kind *kind = kinds;
+    inlay_status status;
 
     *out_copy = NULL;
     *out_source = constant->data;
-    if (constant->entries.count > 0) {
-        status = sparse_unfold(constant, out_copy, diag);
-    } else if (constant->halves != NULL) {
-        status = halves_floats(constant, out_copy, diag);
-    } else if (constant->narrow != NULL) {
-        status = low_bit_floats(compiled, constant, out_copy, diag);
-    } else if (constant->data == NULL) {
-        status = unpack(compiled, constant, out_copy, diag);
-    } else if (constant->shift != 0) {
-        status = shift_to_int8(constant, out_copy, diag);
-    } else if (MUST_ALIGN && (uintptr_t)constant->data % sizeof(float) != 0) {
-        if (posix_memalign(out_copy, 64, constant->bytes) != 0) {
-            *out_copy = NULL;
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes",
-                              (unsigned long long)constant->bytes);
-        }
-        memcpy(*out_copy, constant->data, constant->bytes);
+    while (kind < kinds + KIT_COUNT(kinds) && !kind->is(constant))
+        kind++;
+    if (kind == kinds + KIT_COUNT(kinds))
+        return INLAY_OK;
+    if (posix_memalign(out_copy, 64, constant->bytes + 64) != 0) {
+        *out_copy = NULL;
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
     }
-    *out_source = *out_copy != NULL ? *out_copy : constant->data;
+    status = kind->write(compiled, constant, *out_copy, diag);
+    *out_source = *out_copy;
     return status;
 }
 
@@ -143,7 +167,7 @@ static inlay_status fill_pack(inlay_compiled *compiled, const cpu_constant *cons
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(pack->data != NULL);
-    if (constant->entries.count > 0 && sparse_pack_entries(constant, &pack->plain, &pack->layout, pack->data))
+    if (is_sparse(constant) && sparse_pack_entries(constant, &pack->plain, &pack->layout, pack->data))
         goto made;
     INLAY_TRY(read_source(compiled, constant, &source, &unpacked, diag));
     if (layout_equal(&pack->plain, &pack->layout))
@@ -213,7 +237,7 @@ inlay_status cpu_constant_pack(cpu_build *build, cpu_constant *constant, const t
     pack->trial = compiled->trying;
     pack->late = compiled->compiling == NULL;
     pack->bytes = layout_bytes(layout);
-    if (constant->narrow != NULL) {
+    if (is_low_bit(constant)) {
         INLAY_TRY(low_bit_pack(compiled, constant, plain, layout, &pack->data, &pack->bytes, diag));
         known = true;
     } else {
