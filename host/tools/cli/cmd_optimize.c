@@ -60,7 +60,7 @@ static bool finish(void *args, struct argp_state *state)
 static int list_passes(const cli_common *common)
 {
     enum { LEVEL, PASS, COLUMNS };
-    static const table_column columns[COLUMNS] = { { "level", "level", TABLE_NUMBER }, { "pass", "pass", TABLE_NAME } };
+    static const table_column columns[COLUMNS] = { { "", "level", TABLE_NUMBER }, { "", "pass", TABLE_NAME } };
     struct table table = { .columns = columns, .column_count = COLUMNS };
     const char *name;
     uint32_t level;
