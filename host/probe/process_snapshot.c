@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -69,7 +70,11 @@ static void take_limits(process_snapshot *snapshot)
     (void)sched_getaffinity(0, sizeof snapshot->cpus, &snapshot->cpus);
     snapshot->niceness = getpriority(PRIO_PROCESS, 0);
     snapshot->scheduler = sched_getscheduler(0);
-    (void)getitimer(ITIMER_REAL, &snapshot->timer);
+    for (int i = 0; i < PROCESS_SNAPSHOT_TIMERS; i++) {
+        struct itimerval timer;
+
+        snapshot->timers[i] = getitimer(i, &timer) == 0 && (timer.it_value.tv_sec != 0 || timer.it_value.tv_usec != 0);
+    }
     snapshot->thread_locale = uselocale((locale_t)0);
 }
 
@@ -87,18 +92,29 @@ static uint64_t hash_random(void)
     return hash_bytes(state, sizeof state, 1);
 }
 
-static long locked_kb(void)
+/* seed48() returns the state and replaces it. */
+static uint64_t hash_random_48(void)
 {
-    FILE *status = fopen("/proc/self/status", "re");
-    char line[128];
-    long kb = 0;
+    unsigned short none[3] = { 0 }, state[3];
 
-    while (status != NULL && fgets(line, sizeof line, status) != NULL)
-        if (strncmp(line, "VmLck:", 6) == 0)
-            kb = strtol(line + 6, NULL, 10);
-    if (status != NULL)
-        (void)fclose(status);
-    return kb;
+    memcpy(state, seed48(none), sizeof state);
+    (void)seed48(state);
+    return hash_bytes(state, sizeof state, 1);
+}
+
+/* The number after `key` in a file of /proc; key "": its first number. */
+static long number_in(const char *path, const char *key)
+{
+    FILE *file = fopen(path, "re");
+    char line[128];
+    long number = 0;
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, key, strlen(key)) == 0)
+            number = strtol(line + strlen(key), NULL, 10);
+    if (file != NULL)
+        (void)fclose(file);
+    return number;
 }
 
 static const struct {
@@ -118,8 +134,26 @@ static void take_attributes(process_snapshot *snapshot)
         snapshot->attributes[i] = prctl(attributes[i].get, 0L, 0L, 0L, 0L);
     (void)prctl(PR_GET_NAME, snapshot->thread_name);
     snapshot->signal_stack = sigaltstack(NULL, &stack) == 0 ? stack.ss_sp : NULL;
-    snapshot->random = hash_random();
-    snapshot->locked_kb = locked_kb();
+    snapshot->random = hash_random() + hash_random_48();
+    snapshot->locked_kb = number_in("/proc/self/status", "VmLck:");
+    snapshot->oom_score = number_in("/proc/self/oom_score_adj", "");
+    (void)prctl(PR_GET_PDEATHSIG, &snapshot->death_signal);
+    (void)prctl(PR_GET_CHILD_SUBREAPER, &snapshot->subreaper);
+    snapshot->group = getpgrp();
+    snapshot->session = getsid(0);
+}
+
+static void take_streams(process_snapshot *snapshot)
+{
+    snapshot->stdout_buffer = __fbufsize(stdout);
+    for (int fd = 0; fd < 3; fd++) {
+        struct stat st;
+
+        if (fstat(fd, &st) != 0)
+            continue;
+        snapshot->streams[fd] =
+            (process_snapshot_stream){ .device = st.st_dev, .inode = st.st_ino, .flags = fcntl(fd, F_GETFL) };
+    }
 }
 
 process_snapshot process_snapshot_take(void)
@@ -130,7 +164,10 @@ process_snapshot process_snapshot_take(void)
     for (int s = 1; s < PROCESS_SNAPSHOT_SIGNALS; s++) {
         struct sigaction action;
 
-        snapshot.handlers[s] = sigaction(s, NULL, &action) == 0 ? action.sa_handler : SIG_DFL;
+        if (sigaction(s, NULL, &action) != 0)
+            continue;
+        snapshot.handlers[s] = action.sa_handler;
+        snapshot.handler_flags[s] = action.sa_flags;
     }
     (void)sigprocmask(SIG_BLOCK, NULL, &snapshot.blocked);
     if (getcwd(snapshot.cwd, sizeof snapshot.cwd) == NULL)
@@ -143,6 +180,7 @@ process_snapshot process_snapshot_take(void)
     snapshot.printed = printed();
     take_limits(&snapshot);
     take_attributes(&snapshot);
+    take_streams(&snapshot);
     return snapshot;
 }
 
@@ -160,13 +198,13 @@ static void compare_signals(const process_snapshot *before, const process_snapsh
     char what[64];
 
     for (int s = 1; s < PROCESS_SNAPSHOT_SIGNALS; s++) {
-        bool changed = now->handlers[s] != before->handlers[s];
+        bool changed = now->handlers[s] != before->handlers[s] || now->handler_flags[s] != before->handler_flags[s];
 
         if (changed) {
             (void)snprintf(what, sizeof what, "the handler of signal %d was changed", s);
             add(text, bytes, count, what);
         }
-        if (s < 32 && sigismember(&now->blocked, s) != sigismember(&before->blocked, s)) {
+        if (sigismember(&now->blocked, s) != sigismember(&before->blocked, s)) {
             (void)snprintf(what, sizeof what, "signal %d was blocked or unblocked", s);
             add(text, bytes, count, what);
         }
@@ -193,9 +231,9 @@ static void compare_limits(const process_snapshot *before, const process_snapsho
     }
     if (now->niceness != before->niceness || now->scheduler != before->scheduler)
         add(text, bytes, count, "the nice value or scheduling class of the calling thread was changed");
-    if ((now->timer.it_value.tv_sec != 0 || now->timer.it_value.tv_usec != 0) !=
-        (before->timer.it_value.tv_sec != 0 || before->timer.it_value.tv_usec != 0))
-        add(text, bytes, count, "a timer was started or stopped (setitimer, alarm)");
+    for (int i = 0; i < PROCESS_SNAPSHOT_TIMERS; i++)
+        if (now->timers[i] != before->timers[i])
+            add(text, bytes, count, "a timer was started or stopped (setitimer, alarm)");
     if (now->thread_locale != before->thread_locale) {
         add(text, bytes, count, "the locale of the calling thread was changed (uselocale)");
         (void)uselocale((locale_t)before->thread_locale);
@@ -223,6 +261,33 @@ static void compare_attributes(const process_snapshot *before, const process_sna
         add(text, bytes, count, "the random numbers of the process were used or changed (rand, srand)");
     if (now->locked_kb > before->locked_kb)
         add(text, bytes, count, "memory was locked (mlock, mlockall)");
+    if (now->death_signal != before->death_signal || now->subreaper != before->subreaper)
+        add(text, bytes, count, "an attribute of the process was changed (prctl, PR_SET_PDEATHSIG or _SUBREAPER)");
+    if (now->oom_score != before->oom_score)
+        add(text, bytes, count, "the oom_score_adj of the process was changed");
+    if (now->group != before->group || now->session != before->session)
+        add(text, bytes, count, "the process group or session was changed");
+}
+
+static void compare_streams(const process_snapshot *before, const process_snapshot *now, char *text, size_t bytes,
+                            unsigned *count)
+{
+    char what[64];
+
+    for (int fd = 0; fd < 3; fd++) {
+        const process_snapshot_stream *was = &before->streams[fd], *is = &now->streams[fd];
+
+        if ((now->files & 1u << fd) != 0 && (is->device != was->device || is->inode != was->inode)) {
+            (void)snprintf(what, sizeof what, "descriptor %d, which it did not open, was replaced", fd);
+            add(text, bytes, count, what);
+        } else if ((now->files & 1u << fd) != 0 && is->flags != was->flags) {
+            (void)snprintf(what, sizeof what, "the flags of descriptor %d were changed (fcntl)", fd);
+            add(text, bytes, count, what);
+            (void)fcntl(fd, F_SETFL, was->flags);
+        }
+    }
+    if (now->stdout_buffer != before->stdout_buffer && now->printed == before->printed)
+        add(text, bytes, count, "the buffer of stdout was changed (setvbuf)");
 }
 
 unsigned process_snapshot_compare(const process_snapshot *before, char *text, size_t bytes)
@@ -255,6 +320,7 @@ unsigned process_snapshot_compare(const process_snapshot *before, char *text, si
     compare_signals(before, &now, text, bytes, &count);
     compare_limits(before, &now, text, bytes, &count);
     compare_attributes(before, &now, text, bytes, &count);
+    compare_streams(before, &now, text, bytes, &count);
     if (now.printed > before->printed)
         add(text, bytes, &count, "something was printed");
     return count;

@@ -11,10 +11,23 @@
 #include <sys/time.h>
 #include <sys/types.h>
 
-enum { PROCESS_SNAPSHOT_SIGNALS = 65, PROCESS_SNAPSHOT_LIMITS = 16, PROCESS_SNAPSHOT_ATTRIBUTES = 5 };
+enum {
+    PROCESS_SNAPSHOT_SIGNALS = 65,
+    PROCESS_SNAPSHOT_LIMITS = 16,
+    PROCESS_SNAPSHOT_ATTRIBUTES = 5,
+    PROCESS_SNAPSHOT_TIMERS = 3
+};
+
+/* A standard descriptor: the file behind it, and its status flags (F_GETFL). */
+typedef struct process_snapshot_stream {
+    dev_t device;
+    ino_t inode;
+    int flags;
+} process_snapshot_stream;
 
 typedef struct process_snapshot {
     void (*handlers[PROCESS_SNAPSHOT_SIGNALS])(int);
+    int handler_flags[PROCESS_SNAPSHOT_SIGNALS]; /* SA_* */
     sigset_t blocked;
     char cwd[512];
     char locale[256];
@@ -24,12 +37,17 @@ typedef struct process_snapshot {
     float_state floats;
     uint64_t environment; /* a hash of all variables */
     struct rlimit limits[PROCESS_SNAPSHOT_LIMITS];
-    cpu_set_t cpus;                              /* affinity of this thread */
-    int niceness, scheduler;                     /* of this thread */
-    struct itimerval timer;                      /* ITIMER_REAL */
+    cpu_set_t cpus;                       /* affinity of this thread */
+    int niceness, scheduler;              /* of this thread */
+    bool timers[PROCESS_SNAPSHOT_TIMERS]; /* ITIMER_* that run */
+    process_snapshot_stream streams[3];
+    size_t stdout_buffer; /* size of the buffer of stdout, by setvbuf() */
+    pid_t group, session;
+    int death_signal, subreaper;                 /* of prctl() */
+    long oom_score;                              /* oom_score_adj */
     void *thread_locale;                         /* of uselocale() */
     void *signal_stack;                          /* of this thread (sigaltstack) */
-    uint64_t random;                             /* a hash of the state of rand() */
+    uint64_t random;                             /* a hash of the states of rand() and drand48() */
     long locked_kb;                              /* memory that is locked (mlock, mlockall) */
     int attributes[PROCESS_SNAPSHOT_ATTRIBUTES]; /* of prctl() */
     char thread_name[16];

@@ -110,6 +110,8 @@ struct check_polls {
 
 enum { CHECK_RULES = 32 };
 
+struct process_snapshot;
+
 /* One run of a group. */
 struct check {
     const check_args *args;
@@ -123,6 +125,7 @@ struct check {
     const char *rules[CHECK_RULES]; /* [rule_count] what check_rule() has reported */
     uint32_t rule_count;
     bool fork_reported;
+    bool process_reported; /* check_process() has reported a change */
 };
 
 /* The child's main(); returns its exit code. */
@@ -138,6 +141,8 @@ void check_tick(struct check *check);
 INLAY_PRINTF(2, 3)
 bool check_unit(struct check *check, const char *format, ...);
 
+/* Writes a FAIL line if the plugin has changed the state of the process since the snapshot. */
+void check_process(struct check *check, const char *subject, const struct process_snapshot *before);
 /* Writes a FAIL line if the plugin has created files in the working directory, and removes them. */
 void check_files(struct check *check, const char *subject);
 

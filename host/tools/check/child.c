@@ -2,6 +2,8 @@
 #include "check/check.h"
 #include "check/engines.h"
 #include "check/process.h"
+#include "check/surroundings.h"
+#include "probe/process_snapshot.h"
 #include "inlay/check.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -184,6 +186,24 @@ void check_files(struct check *check, const char *subject)
                    "it created %s", names);
 }
 
+void check_process(struct check *check, const char *subject, const process_snapshot *before)
+{
+    const char *forbidden = surroundings_take_forbidden();
+    char changed[700] = "";
+    unsigned count = process_snapshot_compare(before, changed, sizeof changed);
+
+    if (forbidden != NULL) {
+        const size_t used = strlen(changed);
+
+        (void)snprintf(changed + used, sizeof changed - used, "%s%s was called", count++ > 0 ? ", " : "", forbidden);
+    }
+    if (count == 0 || check->process_reported)
+        return;
+    check->process_reported = true;
+    check_fail(check, "process", subject, "unchanged process state",
+               "see \"Process state\" in inlay/plugin.h; write messages with inlay_host.log", "%s", changed);
+}
+
 int check_child(const check_args *args)
 {
     static const struct {
@@ -195,6 +215,7 @@ int check_child(const check_args *args)
 #undef GROUP
     };
     struct check check = { .args = args };
+    process_snapshot before;
 
     INLAY_CHECK(args->group != NULL);
 
@@ -208,10 +229,12 @@ int check_child(const check_args *args)
     enter_work_folder(args);
     (void)pthread_atfork(note_fork, NULL, end_fork);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* makes this process the parent of orphaned processes of the plugin */
+    before = process_snapshot_take();
     for (size_t group = 0; group < sizeof groups / sizeof groups[0]; group++)
         if (strcmp(groups[group].name, args->group) == 0)
             groups[group].run(&check);
     engines_report(&check);
+    check_process(&check, args->group, &before);
     check_files(&check, args->group);
     check_phase(&check, "the end of the process");
     if (waitpid(-1, NULL, WNOHANG) == 0)

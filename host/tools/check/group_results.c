@@ -454,7 +454,6 @@ static bool try_source(void *user, const case_source *source)
                                .scale = tally->check->args->quick ? QUICK_SCALE : LARGE_SCALE,
                                .quick = true,
                                .scaled = true };
-    char changed[600];
     process_snapshot before;
 
     tally->source = source;
@@ -472,10 +471,7 @@ static bool try_source(void *user, const case_source *source)
     if (tally->cases > 0)
         generate_cases(source, &large, try_case, tally);
     tally->large = false;
-    if (process_snapshot_compare(&before, changed, sizeof changed) > 0)
-        check_fail(tally->check, "process", tally->subject, "unchanged process state",
-                   "see \"What a plugin leaves alone\" in inlay/plugin.h; write messages with inlay_host.log", "%s",
-                   changed);
+    check_process(tally->check, tally->subject, &before);
     check_files(tally->check, tally->subject);
     report_source(tally);
     coverage_end_source(&tally->coverage, source, tally->cases, tally->compared, tally->declined, tally->variants);

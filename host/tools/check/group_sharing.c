@@ -14,7 +14,8 @@
 enum {
     SIZE = 37,
     OTHER_SIZE = 101,
-    LONG_SIZE = 5003, /* several pages */
+    MIDDLE_SIZE = 1103, /* of floats: two pages */
+    LONG_SIZE = 5003,   /* several pages */
     QUICK_OPERATORS = 6,
     OPERATORS = 60,
     OPEN_TWICE = 2, /* operators that run on two open providers */
@@ -219,7 +220,7 @@ static void interrupt(struct sharing *test, const struct harness *harness, const
     harness_result_deinit(&held.result);
 }
 
-static void check_interrupted(struct sharing *test, const case_source *source)
+static void check_interrupted(struct sharing *test, const case_source *source, int64_t size)
 {
     const bool serial = (test->provider->table->flags & INLAY_PROVIDER_SERIAL_EXECUTE) != 0;
     harness_result want = { .out_count = 0 }, want_other = { .out_count = 0 };
@@ -230,7 +231,7 @@ static void check_interrupted(struct sharing *test, const case_source *source)
 
     if (test->provider->table->domain_count > 0)
         return;
-    found = find_case(test, source, LONG_SIZE, CASE_SIZES, 0);
+    found = find_case(test, source, size, CASE_SIZES, 0);
     if (found == NULL)
         return;
     if (case_vary(&found->entry, test->check->args->seed + 5, &other)) {
@@ -361,7 +362,9 @@ static bool try_source(void *user, const case_source *source)
     test->failed = false;
     check_two_instances(test, source);
     if (!test->failed)
-        check_interrupted(test, source);
+        check_interrupted(test, source, LONG_SIZE);
+    if (!test->failed)
+        check_interrupted(test, source, MIDDLE_SIZE);
     if (!test->failed && test->opened < OPEN_TWICE)
         check_open_twice(test, source);
     test->operators += test->instances + test->interrupted > before;

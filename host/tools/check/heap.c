@@ -1,17 +1,14 @@
 /* Counts the allocations of a plugin. The plugin's relocations name the imported functions; the slots of malloc and
  * related functions are set to the functions below. A hash table records the blocks, because the plugin may free blocks
  * that it did not allocate itself (strdup, getline). */
+#include "check/imports.h"
 #include "check/process.h"
 #include "inlay/check.h"
-#include <elf.h>
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { BLOCKS = 1 << 18, BUCKETS = 1 << 16 }; /* beyond BLOCKS live blocks only the calls are counted */
 
@@ -186,82 +183,21 @@ static void counted_free(void *memory)
     free(memory);
 }
 
-struct hook {
-    const char *name;
-    void (*function)(void);
-};
-
 #define HOOK(name)                                                                                                     \
     {                                                                                                                  \
 #name, (void (*)(void))counted_##name                                                                          \
     }
-static const struct hook hooks[] = { HOOK(malloc),         HOOK(calloc), HOOK(realloc),        HOOK(aligned_alloc),
+static const import_hook hooks[] = { HOOK(malloc),         HOOK(calloc), HOOK(realloc),        HOOK(aligned_alloc),
                                      HOOK(posix_memalign), HOOK(strdup), HOOK(pthread_create), HOOK(free) };
 #undef HOOK
 
-static bool write_slot(uintptr_t slot, void (*function)(void))
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = slot & ~(page - 1);
-
-    /* With RELRO, slots are read-only after relocation. They stay writable here. */
-    if (mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
-        return false;
-    memcpy((void *)slot, &function, sizeof function);
-    return true;
-}
-
-static bool hook_list(const struct link_map *map, const ElfW(Rela) * list, size_t bytes, const ElfW(Sym) * symbols,
-                      const char *names)
-{
-    bool ok = true;
-
-    for (size_t i = 0; list != NULL && i < bytes / sizeof *list; i++) {
-        size_t symbol = ELF64_R_SYM(list[i].r_info);
-
-        /* A relocation of a function symbol stores the address of the function, for a call or for a pointer. */
-        if (symbol == 0 || list[i].r_addend != 0)
-            continue;
-        for (size_t h = 0; h < sizeof hooks / sizeof hooks[0]; h++)
-            if (symbols[symbol].st_shndx == SHN_UNDEF && strcmp(names + symbols[symbol].st_name, hooks[h].name) == 0)
-                ok &= write_slot(map->l_addr + list[i].r_offset, hooks[h].function);
-    }
-    return ok;
-}
-
 bool heap_watch(void *handle)
 {
-    const struct link_map *map = handle; /* glibc's handles are struct link_map (see dlinfo, RTLD_DI_LINKMAP) */
-    const ElfW(Sym) *symbols = NULL;
-    const char *names = NULL;
-    const ElfW(Rela) *jumps = NULL, *others = NULL;
-    size_t jump_bytes = 0, other_bytes = 0;
-
-    if (map == NULL)
-        return false; /* the plugin is isolated */
-    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_SYMTAB)
-            symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
-        else if (entry->d_tag == DT_STRTAB)
-            names = (const char *)entry->d_un.d_ptr;
-        else if (entry->d_tag == DT_JMPREL)
-            jumps = (const ElfW(Rela) *)entry->d_un.d_ptr;
-        else if (entry->d_tag == DT_PLTRELSZ)
-            jump_bytes = (size_t)entry->d_un.d_val;
-        else if (entry->d_tag == DT_RELA)
-            others = (const ElfW(Rela) *)entry->d_un.d_ptr;
-        else if (entry->d_tag == DT_RELASZ)
-            other_bytes = (size_t)entry->d_un.d_val;
-    }
-    if (symbols == NULL || names == NULL)
-        return false;
     if (blocks == NULL)
         blocks = calloc(BLOCKS, sizeof *blocks);
     if (buckets == NULL)
         buckets = calloc(BUCKETS, sizeof *buckets);
-    if (blocks == NULL || buckets == NULL)
-        return false;
-    base = map->l_addr;
-    return hook_list(map, jumps, jump_bytes, symbols, names) && hook_list(map, others, other_bytes, symbols, names);
+    return blocks != NULL && buckets != NULL && imports_replace(handle, hooks, sizeof hooks / sizeof hooks[0], &base);
 }
 
 heap_counts heap_read_counts(void)

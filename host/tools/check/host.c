@@ -4,6 +4,7 @@
 
 static uint32_t *cancel_word; /* atomic */
 static bool is_scattered;     /* atomic */
+static uint64_t messages;     /* atomic */
 /* Of a scattered loop: nested loops run on its worker. */
 static _Thread_local uint32_t scattered_worker;
 static _Thread_local bool in_scattered;
@@ -50,6 +51,18 @@ static uint32_t thread_count(void *ctx, inlay_run *run)
     return host_table()->thread_count(ctx, run);
 }
 
+static void count_message(void *ctx, uint32_t level, const char *text)
+{
+    if (level <= INLAY_LOG_INFO)
+        (void)__atomic_add_fetch(&messages, 1, __ATOMIC_RELAXED);
+    host_table()->log(ctx, level, text);
+}
+
+uint64_t check_host_messages(void)
+{
+    return __atomic_load_n(&messages, __ATOMIC_RELAXED);
+}
+
 const inlay_host *check_host(void)
 {
     static inlay_host table;
@@ -58,6 +71,7 @@ const inlay_host *check_host(void)
         table = *host_table();
         table.parallel_for = parallel_for;
         table.thread_count = thread_count;
+        table.log = count_message;
     }
     return &table;
 }

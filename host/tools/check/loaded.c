@@ -2,6 +2,7 @@
 #include "check/loaded.h"
 #include "check/host.h"
 #include "check/shown.h"
+#include "check/surroundings.h"
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "plugin/unmap.h"
@@ -304,6 +305,7 @@ bool fixture_open(struct check *check, const char *name, bool with_reference, st
         return false;
     }
     fixture->plugin_count = 1;
+    (void)surroundings_watch(plugin->handle);
     fixture->operators = (graph_operators){ .find = find_operator, .ctx = fixture };
     check_phase(check, "create");
     for (uint32_t i = 0; i < plugin->table.provider_count; i++) {

@@ -209,7 +209,7 @@ static void change_optional(const struct change *change)
         at = schema->min_inputs + below(change, entry->in_count - schema->min_inputs);
         if (at + 1 == entry->in_count)
             entry->in_count--;
-        else
+        else if (op_input_formal(schema, at)->option == OP_OPTIONAL)
             entry->in[at].dtype = INLAY_UNDEFINED;
         return;
     }

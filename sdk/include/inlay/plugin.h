@@ -95,7 +95,7 @@
  * the user says so. It does not fork and calls neither exit nor abort. It starts threads in create or later and joins
  * them in destroy. It relies on no thread-local variable between calls, as the host calls from any thread, and with
  * INLAY_PLUGIN_DLCLOSE leaves none with a destructor, which would run after it is unmapped. C++ exceptions are caught
- * within the plugin. `inlay plugin-check` detects many violations of this rule.
+ * within it. A function uses at most 512 KiB of its caller's stack. `inlay plugin-check` detects many violations.
  *
  * Threads of a wrapped library (OpenMP, pthreadpool, TBB). The rules above apply to them as to threads of the plugin:
  * none before create, none after destroy; the plugin may set their affinity. The host leaves no core free for them: it
