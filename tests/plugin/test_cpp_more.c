@@ -254,6 +254,115 @@ static void texts_and_examples(void **state)
     plugin_set_destroy(set);
 }
 
+static struct rig open_texts(const char *op, const char *inputs, const char *outputs)
+{
+    const char *options[] = { "plugin_dirs", CPP_DIR, "providers", "texts", NULL };
+    struct wire wire = { 0 };
+    wire_mark graph, mark;
+
+    wire_int(&wire, 1, 8);
+    mw_opset(&wire, 8, "", 17);
+    mw_opset(&wire, 8, "com.example.texts", 1);
+    graph = wire_begin(&wire, 7);
+    wire_text(&wire, 2, "g");
+    mw_value(&wire, MW_INPUT, "x", inputs[0] == 's' ? INLAY_STRING : INLAY_FLOAT, "2");
+    mark = mw_node_begin(&wire, op, inputs + 2, outputs + 2);
+    wire_text(&wire, 7, "com.example.texts");
+    wire_end(&wire, mark);
+    for (const char *name = outputs + 2; *name != '\0'; name += 2) {
+        const char text[] = { *name, '\0' };
+
+        mw_value(&wire, MW_OUTPUT, text, outputs[0] == 's' ? INLAY_STRING : INLAY_FLOAT, NULL);
+        if (name[1] == '\0')
+            break;
+    }
+    wire_end(&wire, graph);
+    return rig_open(&wire, options);
+}
+
+/* String tensors, variadic inputs and outputs, and outputs that the function allocates. */
+static void strings_and_variadics(void **state)
+{
+    struct rig rig = open_texts("Join", "s:x,x,x", "s:y");
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    rig_bind(&rig, 0, rig_texts(2, (const char *const[]){ "a", "" }));
+    rig_run(&rig);
+    rig_expect_texts(inlay_context_output(rig.context, 0), 2, (const char *const[]){ "a-a-a", "--" });
+    rig_close(&rig);
+    rig = open_texts("Neighbours", "f:x,x,x", "f:a,b,c");
+    rig_floats(&rig, 0, "2", (float[]){ 1, 2 });
+    rig_run(&rig);
+    for (uint32_t o = 0; o < 3; o++)
+        rig_expect_floats(&rig, o, "2", (float[]){ 2, 4 });
+    rig_close(&rig);
+    rig = open_texts("Above", "f:x", "f:y");
+    rig_floats(&rig, 0, "2", (float[]){ -1, 2 });
+    rig_run(&rig);
+    rig_expect_floats(&rig, 0, "1", (float[]){ 2 });
+    rig_floats(&rig, 0, "2", (float[]){ -1, -2 });
+    rig_run(&rig);
+    rig_expect_floats(&rig, 0, "0", NULL);
+    rig_close(&rig);
+    rig = open_texts("Forgets", "f:x", "f:y");
+    rig_floats(&rig, 0, "2", (float[]){ 1, 2 });
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "the function does not allocate output 0"));
+    rig_close(&rig);
+}
+
+#ifdef LITE_DIR
+/* A file that is written for ONNX Runtime (samples/custom_op_cpp/lite.cpp). */
+static struct rig open_lite(const char *op, inlay_dtype dtype, const char *inputs, float bound)
+{
+    const char *options[] = { "plugin_dirs", LITE_DIR, "providers", "lite", NULL };
+    struct wire wire = { 0 };
+    wire_mark graph, mark;
+
+    wire_int(&wire, 1, 8);
+    mw_opset(&wire, 8, "", 17);
+    mw_opset(&wire, 8, "com.example.lite", 1);
+    graph = wire_begin(&wire, 7);
+    wire_text(&wire, 2, "g");
+    mw_value(&wire, MW_INPUT, "x", dtype, "3");
+    rig_scalar(&wire, "s", INLAY_FLOAT, 0.5);
+    mark = mw_node_begin(&wire, op, inputs, "y");
+    wire_text(&wire, 7, "com.example.lite");
+    if (bound > 0) {
+        const wire_mark attr = rig_attr_begin(&wire, "bound", 1);
+
+        wire_float(&wire, 2, bound);
+        wire_end(&wire, attr);
+    }
+    wire_end(&wire, mark);
+    mw_value(&wire, MW_OUTPUT, "y", dtype, NULL);
+    wire_end(&wire, graph);
+    return rig_open(&wire, options);
+}
+
+static void lite_operators(void **state)
+{
+    struct rig rig = open_lite("AddScaled", INLAY_FLOAT, "x,x,s", 0);
+
+    (void)state;
+    rig_floats(&rig, 0, "3", (float[]){ 2, 4, -6 });
+    rig_run(&rig);
+    rig_expect_floats(&rig, 0, "3", (float[]){ 3, 6, -9 });
+    rig_close(&rig);
+    rig = open_lite("Above", INLAY_FLOAT, "x", 2.5F);
+    rig_floats(&rig, 0, "3", (float[]){ 2, 4, 3 });
+    rig_run(&rig);
+    rig_expect_floats(&rig, 0, "2", (float[]){ 4, 3 });
+    rig_close(&rig);
+    rig = open_lite("Join", INLAY_STRING, "x,x,s", 0);
+    rig_bind(&rig, 0, rig_texts(3, (const char *const[]){ "a", "b", "" }));
+    rig_run(&rig);
+    rig_expect_texts(inlay_context_output(rig.context, 0), 1, (const char *const[]){ "ab+3+1" });
+    rig_close(&rig);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +373,10 @@ int main(void)
         cmocka_unit_test(ranks_and_versions),
         cmocka_unit_test(costs_by_the_author),
         cmocka_unit_test(texts_and_examples),
+        cmocka_unit_test(strings_and_variadics),
+#ifdef LITE_DIR
+        cmocka_unit_test(lite_operators),
+#endif
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@
  *
  *     inlay::tensor<const T>     an input
  *     inlay::optional<const T>   an optional input: converts to false if the node omits it
+ *     inlay::tensors<const T>    the last input: any number of tensors
  *     int64_t, float, double     an attribute: an integer, a float
  *     const char *               an attribute: a string; borrowed for the call
  *     inlay::list<T>             an attribute: a list; T is int64_t, float or const char *
@@ -23,11 +24,14 @@
  *     inlay::call                the run, for parallel loops and polling; it has no name in the text
  *     inlay::tensor<T>           an output
  *     inlay::optional<T>         an optional output: converts to false if the node omits it
+ *     inlay::result<T>           an output whose shape the function decides, and which it allocates
+ *     inlay::tensors<T>          the last output: any number of tensors
  *
  * The text of op<> names the parameters in the same order; `name=value` states the default of an attribute (`0.5`,
  * `'fast'`, `[1, 2]`), and an attribute without a default is required. T is float, double, inlay::float16,
- * inlay::bfloat16, bool or an integer type. Several functions in op<> implement the same operator for different element
- * types. An output has the shape of the first input unless a shape function is given (with_shape).
+ * inlay::bfloat16, inlay::text (an element of a string tensor), bool or an integer type. Several functions in op<>
+ * implement the same operator for different element types. An output has the shape of the first input unless a shape
+ * function is given (with_shape) or it is a result.
  *
  * If a function throws, the run fails with the text of the exception: std::invalid_argument as INLAY_INVALID_ARGUMENT,
  * std::bad_alloc as INLAY_OUT_OF_MEMORY, others as INLAY_INTERNAL. Functions are called by any number of threads at

@@ -13,8 +13,8 @@ template <class T> constexpr inlay_dtype dtype_of()
     constexpr inlay_dtype of_unsigned[] = { INLAY_UINT8, INLAY_UINT16, 0, INLAY_UINT32, 0, 0, 0, INLAY_UINT64 };
 
     static_assert(std::is_same_v<U, float> || std::is_same_v<U, double> || std::is_same_v<U, float16> ||
-                      std::is_same_v<U, bfloat16> || std::is_integral_v<U>,
-                  "elements are float, double, inlay::float16, inlay::bfloat16, bool or integers");
+                      std::is_same_v<U, bfloat16> || std::is_same_v<U, text> || std::is_integral_v<U>,
+                  "elements are float, double, inlay::float16, inlay::bfloat16, inlay::text, bool or integers");
     if constexpr (std::is_same_v<U, float>)
         return INLAY_FLOAT;
     else if constexpr (std::is_same_v<U, double>)
@@ -23,6 +23,8 @@ template <class T> constexpr inlay_dtype dtype_of()
         return INLAY_FLOAT16;
     else if constexpr (std::is_same_v<U, bfloat16>)
         return INLAY_BFLOAT16;
+    else if constexpr (std::is_same_v<U, text>)
+        return INLAY_STRING;
     else if constexpr (std::is_same_v<U, bool>)
         return INLAY_BOOL;
     else
@@ -36,10 +38,11 @@ enum : uint32_t { MOST_PARAMETERS = 32 };
 
 /* ------------------------------------------------------------------ parameters */
 
-enum kind { INPUT, OPTIONAL, OUTPUT, OPTIONAL_OUTPUT, INTEGER, FLOAT, STRING, INTEGERS, FLOATS, STRINGS, CALL, STATE };
-constexpr bool is_input(kind k) { return k == INPUT || k == OPTIONAL; }
-constexpr bool is_output(kind k) { return k == OUTPUT || k == OPTIONAL_OUTPUT; }
-constexpr bool is_tensor(kind k) { return k <= OPTIONAL_OUTPUT; }
+enum kind { INPUT, OPTIONAL, VARIADIC, OUTPUT, OPTIONAL_OUTPUT, RESULT, VARIADIC_OUTPUT,
+            INTEGER, FLOAT, STRING, INTEGERS, FLOATS, STRINGS, CALL, STATE };
+constexpr bool is_input(kind k) { return k <= VARIADIC; }
+constexpr bool is_output(kind k) { return k >= OUTPUT && k <= VARIADIC_OUTPUT; }
+constexpr bool is_tensor(kind k) { return k <= VARIADIC_OUTPUT; }
 constexpr bool is_attribute(kind k) { return k >= INTEGER && k <= STRINGS; }
 
 struct parameter {
@@ -68,17 +71,30 @@ struct cursor {
 };
 
 template <class P> struct read {
-    static_assert(!sizeof(P), "a parameter is a tensor, optional, int64_t, float, double, const char *, list, state or "
-                              "call");
+    static_assert(!sizeof(P), "a parameter is a tensor, tensors, optional, result, int64_t, float, double, const char "
+                              "*, list, state or call");
 };
 template <class T> struct read<tensor<T>> {
     static constexpr parameter is = { std::is_const_v<T> ? INPUT : OUTPUT, detail::dtype_of<T>(), nullptr };
     static tensor<T> take(cursor &c)
     {
-        const kit_tensor &t = std::is_const_v<T> ? c.run->in[c.in++] : c.run->out[c.out++];
-
-        return { static_cast<T *>(t.data), t.dims, t.count, t.rank };
+        return tensor_of<T>(std::is_const_v<T> ? c.run->in[c.in++] : c.run->out[c.out++]);
     }
+};
+template <class T> struct read<tensors<T>> {
+    static constexpr parameter is = { std::is_const_v<T> ? VARIADIC : VARIADIC_OUTPUT, detail::dtype_of<T>(), nullptr };
+    static tensors<T> take(cursor &c)
+    {
+        uint32_t &at = std::is_const_v<T> ? c.in : c.out;
+        const uint32_t first = at, end = std::is_const_v<T> ? c.run->in_count : c.run->out_count;
+
+        at = end;
+        return { (std::is_const_v<T> ? c.run->in : c.run->out) + first, end > first ? end - first : 0 };
+    }
+};
+template <class T> struct read<result<T>> {
+    static constexpr parameter is = { RESULT, detail::dtype_of<T>(), nullptr };
+    static result<T> take(cursor &c) { return { c.run, c.out++, {} }; }
 };
 template <class T> struct read<optional<T>> {
     static constexpr parameter is = { std::is_const_v<T> ? OPTIONAL : OPTIONAL_OUTPUT, detail::dtype_of<T>(), nullptr };
@@ -88,8 +104,7 @@ template <class T> struct read<optional<T>> {
 
         if (!(std::is_const_v<T> ? kit_has_input(c.run, i) : kit_has_output(c.run, i)))
             return {};
-        const kit_tensor &t = std::is_const_v<T> ? c.run->in[i] : c.run->out[i];
-        return { { static_cast<T *>(t.data), t.dims, t.count, t.rank } };
+        return { tensor_of<T>(std::is_const_v<T> ? c.run->in[i] : c.run->out[i]) };
     }
 };
 template <> struct read<int64_t> {
@@ -191,15 +206,30 @@ struct built_example {
     example source;
     std::vector<inlay_tensor_view> in, out;
     std::vector<inlay_attr_info> attrs;
-    std::vector<std::vector<inlay_str>> strings;
+    std::vector<std::vector<inlay_str>> strings;  /* of the attributes */
+    std::vector<std::vector<inlay_str>> elements; /* of string tensors */
 };
 
 /* An operator of an open plugin. */
 struct opened {
     spec s;
     std::vector<attribute> attributes;
-    uint32_t in_count = 0, out_count = 0;
+    uint32_t in_count = 0, out_count = 0; /* parameters; a variadic one counts once */
     std::string signature;
+
+    /* The parameter of output `output` of a node. */
+    kind output_kind(uint32_t output) const
+    {
+        kind last = OUTPUT;
+
+        for (uint32_t p = 0, o = 0; p < s.forms[0].count; p++)
+            if (is_output(s.forms[0].parameters[p].what)) {
+                last = s.forms[0].parameters[p].what;
+                if (o++ == output)
+                    break;
+            }
+        return last;
+    }
     std::vector<std::unique_ptr<built_example>> built;
     std::vector<inlay_op_example> examples;
 };

@@ -42,25 +42,34 @@ inline const opened *find_operator(const kit_node *node)
     return nullptr;
 }
 
+/* Do all tensors of the node that belong to a parameter have its type? *at: the first of them, then the next one. */
+inline bool fits(const parameter &is, const kit_node *node, uint32_t *at)
+{
+    const uint32_t count = is_input(is.what) ? node->info->input_count : node->info->output_count;
+    const uint32_t end = is.what == VARIADIC || is.what == VARIADIC_OUTPUT ? count : *at + 1;
+
+    while (*at < end) {
+        const inlay_dtype dtype = is_input(is.what) ? kit_input_dtype(node, *at) : kit_output_dtype(node, *at);
+
+        (*at)++;
+        if (dtype != is.dtype && (dtype != INLAY_UNDEFINED || is.what == VARIADIC || is.what == VARIADIC_OUTPUT))
+            return false;
+    }
+    return true;
+}
+
 /* Finds the function for a node's element types. */
 inline const form *find_form(const opened &op, const kit_node *node)
 {
     for (uint32_t f = 0; f < op.s.form_count; f++) {
         const form &candidate = op.s.forms[f];
         uint32_t in = 0, out = 0;
-        bool fits = true;
+        bool all = true;
 
-        for (uint32_t p = 0; p < candidate.count && fits; p++) {
-            const parameter &is = candidate.parameters[p];
-            inlay_dtype dtype = INLAY_UNDEFINED;
-
-            if (is_input(is.what))
-                dtype = kit_input_dtype(node, in++);
-            else if (is_output(is.what))
-                dtype = kit_output_dtype(node, out++);
-            fits = !is_tensor(is.what) || dtype == INLAY_UNDEFINED || dtype == is.dtype;
-        }
-        if (fits)
+        for (uint32_t p = 0; p < candidate.count && all; p++)
+            all = !is_tensor(candidate.parameters[p].what) ||
+                  fits(candidate.parameters[p], node, is_input(candidate.parameters[p].what) ? &in : &out);
+        if (all)
             return &candidate;
     }
     return nullptr;
@@ -89,10 +98,9 @@ inline void estimate(const kit_node *node, const kit_plan *plan, inlay_cost *cos
             return;
     (void)guarded(&ignored, op->s.type, [&] {
         const std::vector<value> values = read_values(*op, node->info);
-        input_shapes inputs;
+        const input_shapes inputs = shapes_of(plan->in, plan->in_count);
         shapes s;
 
-        take_shapes(plan->in, plan->in_count, &inputs);
         compute_shapes(*op, values.data(), inputs, &s);
         op->s.cost(s, *cost);
     });
@@ -125,11 +133,13 @@ inline void release(void *state)
     delete static_cast<prepared *>(state);
 }
 
-/* Outputs whose shapes are known before the run are planned by the host. */
-inline inlay_status shape(const void *, kit_plan *plan, inlay_diag *)
+/* Outputs whose shapes are known before the run are planned by the host, unless the function allocates them. */
+inline inlay_status shape(const void *state, kit_plan *plan, inlay_diag *)
 {
+    const prepared &own = *static_cast<const prepared *>(state);
+
     for (uint32_t o = 0; o < plan->out_count && o < shapes::most_outputs; o++)
-        if (plan->out[o].count < 0)
+        if (plan->out[o].count < 0 || own.op->output_kind(o) == RESULT)
             plan->allocates |= UINT32_C(1) << o;
     return INLAY_OK;
 }
@@ -139,15 +149,14 @@ using output_dims = int64_t[shapes::most_outputs][INLAY_MAX_RANK];
 /* Allocates the outputs that the host has not planned. Their tensors point to dims. */
 inline void allocate(const kit_call *run, const prepared &own, output_dims &dims)
 {
-    input_shapes inputs;
+    const input_shapes inputs = shapes_of(run->in, run->in_count);
     shapes s;
 
-    take_shapes(run->in, run->in_count, &inputs);
     compute_shapes(*own.op, own.values.data(), inputs, &s);
     for (uint32_t o = 0; o < run->out_count && o < shapes::most_outputs; o++) {
         inlay_status status;
 
-        if (!kit_has_output(run, o) || run->out[o].data != nullptr)
+        if (!kit_has_output(run, o) || run->out[o].data != nullptr || own.op->output_kind(o) == RESULT)
             continue;
         if (!s.is_set[o])
             throw std::invalid_argument("the shape function does not set output " + std::to_string(o));
@@ -169,10 +178,13 @@ inline inlay_status run(const kit_call *run)
         bool missing = false;
 
         for (uint32_t o = 0; o < run->out_count; o++)
-            missing |= kit_has_output(run, o) && run->out[o].data == nullptr;
+            missing |= kit_has_output(run, o) && run->out[o].data == nullptr && own.op->output_kind(o) != RESULT;
         if (missing)
             allocate(run, own, dims);
         own.chosen->invoke(c);
+        for (uint32_t o = 0; o < run->out_count; o++)
+            if (kit_has_output(run, o) && run->out[o].data == nullptr)
+                throw std::invalid_argument("the function does not allocate output " + std::to_string(o));
     });
 }
 

@@ -111,6 +111,7 @@ inline void build_signature(opened &op)
     const std::string quoted = std::string("'") + s.signature + "'";
     std::string attributes, types;
     const char *text = s.signature;
+    bool ends = false; /* the last tensor is variadic */
 
     check_parameters(s);
     for (uint32_t p = 0; p < first.count; p++) {
@@ -130,8 +131,13 @@ inline void build_signature(opened &op)
             throw std::invalid_argument("outputs come last");
         }
         const std::string name = next_name(text);
-        const std::string typed = std::string(what == OPTIONAL || what == OPTIONAL_OUTPUT ? "?" : "") + ":T" +
-                                  std::to_string(is_tensor(what) ? variable_of(s, p) : 0);
+        if (is_tensor(what) && ends && is_output(what) == (op.out_count > 0))
+            throw std::invalid_argument("a variadic input or output comes last");
+        ends = is_tensor(what) ? what == VARIADIC || what == VARIADIC_OUTPUT : ends;
+        const char *const mark = what == OPTIONAL || what == OPTIONAL_OUTPUT ? "?"
+                                 : what == VARIADIC || what == VARIADIC_OUTPUT ? "*"
+                                                                               : "";
+        const std::string typed = mark + (":T" + std::to_string(is_tensor(what) ? variable_of(s, p) : 0));
 
         if (name.empty())
             throw std::invalid_argument(quoted + " has no name for parameter " + std::to_string(p));
@@ -232,37 +238,45 @@ namespace detail {
 
 /* The shapes of the inputs of a node, in the form that shape functions get. */
 struct input_shapes {
-    input_shape in[MOST_PARAMETERS];
-    dim dims[MOST_PARAMETERS][INLAY_MAX_RANK];
-    uint32_t count;
+    std::vector<input_shape> in;
+    std::vector<dim> dims; /* [in.size() * INLAY_MAX_RANK] */
+
+    /* Returns the sizes of input i, to be set. */
+    dim *add(uint32_t rank, inlay_dtype dtype)
+    {
+        const size_t i = in.size();
+
+        in.push_back({ &dims[i * INLAY_MAX_RANK], rank, dtype });
+        return &dims[i * INLAY_MAX_RANK];
+    }
+    explicit input_shapes(uint32_t count) : dims(static_cast<size_t>(count) * INLAY_MAX_RANK + 1) { in.reserve(count); }
 };
 
-inline void take_shapes(const kit_tensor *in, uint32_t count, input_shapes *out)
+inline input_shapes shapes_of(const kit_tensor *in, uint32_t count)
 {
-    out->count = count < MOST_PARAMETERS ? count : MOST_PARAMETERS;
-    for (uint32_t i = 0; i < out->count; i++) {
-        out->in[i] = { out->dims[i], in[i].rank, in[i].dtype };
+    input_shapes out(count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        dim *dims = out.add(in[i].rank, in[i].dtype);
+
         for (uint32_t d = 0; d < in[i].rank && d < INLAY_MAX_RANK; d++)
-            out->dims[i][d] = in[i].dims[d];
+            dims[d] = in[i].dims[d];
     }
+    return out;
 }
 
 /* Returns false if the rank of an input is unknown. */
 inline bool take_shapes(const inlay_infer *in, input_shapes *out)
 {
-    out->count = in->input_count < MOST_PARAMETERS ? in->input_count : MOST_PARAMETERS;
-    for (uint32_t i = 0; i < out->count; i++) {
+    for (uint32_t i = 0; i < in->input_count; i++) {
         const inlay_value_info *v = in->inputs[i];
 
-        out->in[i] = { out->dims[i], 0, INLAY_UNDEFINED };
-        if (v == nullptr)
-            continue;
-        if (v->rank == INLAY_RANK_UNKNOWN)
+        if (v != nullptr && v->rank == INLAY_RANK_UNKNOWN)
             return false;
-        out->in[i].rank = v->rank;
-        out->in[i].dtype = v->dtype;
-        for (uint32_t d = 0; d < v->rank && d < INLAY_MAX_RANK; d++)
-            out->dims[i][d] = v->dims[d].kind == INLAY_DIM_FIXED ? dim(v->dims[d].value)
+        dim *dims = out->add(v != nullptr ? v->rank : 0, v != nullptr ? v->dtype : INLAY_UNDEFINED);
+
+        for (uint32_t d = 0; v != nullptr && d < v->rank && d < INLAY_MAX_RANK; d++)
+            dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? dim(v->dims[d].value)
                               : dim::unknown(v->dims[d].kind == INLAY_DIM_SYMBOLIC ? v->dims[d].symbol : INLAY_NONE);
     }
     return true;
@@ -273,15 +287,16 @@ inline void compute_shapes(const opened &op, const value *values, const input_sh
 {
     out->op = &op;
     out->values = values;
-    out->in = in.in;
-    out->in_count = in.count;
+    out->in = in.in.data();
+    out->in_count = static_cast<uint32_t>(in.in.size());
     std::memset(out->is_set, 0, sizeof out->is_set);
     try {
         if (op.s.shape != nullptr)
             op.s.shape(*out);
         else
-            for (uint32_t o = 0; in.count > 0 && o < op.out_count; o++)
-                out->set_like(o, 0);
+            for (uint32_t o = 0; !in.in.empty() && o < shapes::most_outputs; o++)
+                if (op.output_kind(o) != RESULT)
+                    out->set_like(o, 0);
     } catch (const unknown_size &) {
     }
 }
@@ -292,7 +307,7 @@ inline inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 
     return guarded(diag, op.s.type, [&] {
         const std::vector<value> values = read_values(op, in->node);
-        input_shapes inputs;
+        input_shapes inputs(in->input_count);
         shapes s;
 
         if (!take_shapes(in, &inputs))
@@ -332,10 +347,24 @@ inline inlay_str string_of(const std::string &s)
     return str;
 }
 
-inline void build_views(const std::vector<array> &arrays, std::vector<inlay_tensor_view> &out)
+inline void build_views(const std::vector<array> &arrays, std::vector<inlay_tensor_view> &out,
+                        std::vector<std::vector<inlay_str>> &elements)
 {
-    for (const array &a : arrays)
-        out.push_back({ a.bytes.data(), a.bytes.size(), a.dims.data(), static_cast<uint32_t>(a.dims.size()), a.dtype });
+    for (const array &a : arrays) {
+        inlay_tensor_view view = { a.bytes.data(), a.bytes.size(), a.dims.data(), static_cast<uint32_t>(a.dims.size()),
+                                   a.dtype };
+
+        if (a.dtype == INLAY_STRING) {
+            std::vector<inlay_str> texts;
+
+            for (const std::string &s : a.strings)
+                texts.push_back(string_of(s));
+            elements.push_back(std::move(texts)); /* a vector that is moved keeps its elements */
+            view.data = elements.back().data();
+            view.bytes = elements.back().size() * sizeof(inlay_str);
+        }
+        out.push_back(view);
+    }
 }
 
 inline void build_examples(opened &op)
@@ -346,8 +375,8 @@ inline void build_examples(opened &op)
         inlay_op_example out = {};
 
         b.source = e;
-        build_views(b.source.in, b.in);
-        build_views(b.source.out, b.out);
+        build_views(b.source.in, b.in, b.elements);
+        build_views(b.source.out, b.out, b.elements);
         for (const setting &s : b.source.settings) {
             inlay_attr_info a = {};
 

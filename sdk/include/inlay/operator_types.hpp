@@ -6,8 +6,10 @@
 #include <cstring>
 #include <exception>
 #include <initializer_list>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -94,6 +96,40 @@ template <class T> struct optional : tensor<T> {
     explicit operator bool() const { return this->data != nullptr; }
 };
 
+/* An element of a string tensor, UTF-8 by convention; not NUL-terminated. Outputs are written by call::store(). */
+struct text : inlay_str {
+    std::string_view view() const { return { data, static_cast<size_t>(bytes) }; }
+    operator std::string_view() const { return view(); }
+};
+static_assert(sizeof(text) == sizeof(inlay_str), "the elements of a string tensor");
+
+namespace detail {
+template <class T> tensor<T> tensor_of(const kit_tensor &t)
+{
+    return { static_cast<T *>(t.data), t.dims, t.count, t.rank };
+}
+}
+
+/* A variadic input or output, the last one: any number of tensors of one element type. */
+template <class T> struct tensors {
+    const kit_tensor *raw; /* [count] */
+    uint32_t count;
+
+    tensor<T> operator[](uint32_t i) const { return detail::tensor_of<T>(raw[i]); }
+};
+
+/* An output whose shape the function decides, and which it allocates once. */
+template <class T> struct result {
+    const kit_call *raw;
+    uint32_t index;
+
+    tensor<T> allocate(const int64_t *dims, size_t rank);
+    tensor<T> allocate(std::initializer_list<int64_t> dims) { return allocate(dims.begin(), dims.size()); }
+    tensor<T> allocate(const std::vector<int64_t> &dims) { return allocate(dims.data(), dims.size()); }
+
+    int64_t own_dims[INLAY_MAX_RANK]; /* internal */
+};
+
 /* The value of a list attribute: T is int64_t, float or const char *. */
 template <class T> struct list {
     const T *data;
@@ -131,6 +167,18 @@ struct call {
         if (inlay_status status = kit_poll(raw); status != INLAY_OK)
             throw stopped(status);
     }
+    /* Writes an element of a string output. Any thread of the run. */
+    void store(text &to, std::string_view from) const
+    {
+        char *bytes = kit_alloc_string(raw, from.size());
+
+        if (bytes == nullptr)
+            throw std::bad_alloc();
+        if (!from.empty())
+            std::memcpy(bytes, from.data(), from.size());
+        to.data = bytes;
+        to.bytes = from.size();
+    }
     /* Calls fn(begin, end) for ranges of [0, count) of at least grain elements, on the host's threads. fn must not
      * throw. */
     template <class F> void parallel(int64_t count, int64_t grain, F fn) const
@@ -144,6 +192,19 @@ struct call {
             throw stopped(status);
     }
 };
+
+template <class T> tensor<T> result<T>::allocate(const int64_t *dims, size_t rank)
+{
+    if (rank > INLAY_MAX_RANK)
+        throw std::invalid_argument("an output has too many axes");
+    for (size_t d = 0; d < rank; d++)
+        own_dims[d] = dims[d];
+    if (raw->out[index].data != nullptr)
+        throw std::invalid_argument("an output is allocated twice");
+    if (inlay_status status = kit_alloc_output(raw, index, static_cast<uint32_t>(rank), own_dims); status != INLAY_OK)
+        throw stopped(status);
+    return detail::tensor_of<T>(raw->out[index]);
+}
 
 /* ------------------------------------------------------------------ sizes */
 
@@ -227,11 +288,12 @@ namespace detail {
 template <class T> constexpr inlay_dtype dtype_of();
 }
 
-/* A tensor of an example: array::of<float>({ 2, 3 }, { 1, 2, 3, 4, 5, 6 }). */
+/* A tensor of an example: array::of<float>({ 2, 3 }, { 1, 2, 3, 4, 5, 6 }), array::of_texts({ 2 }, { "a", "b" }). */
 struct array {
     inlay_dtype dtype = INLAY_UNDEFINED;
     std::vector<int64_t> dims;
     std::vector<unsigned char> bytes;
+    std::vector<std::string> strings; /* of a string tensor, instead of bytes */
 
     template <class T> static array of(std::initializer_list<int64_t> dims, std::initializer_list<T> elements)
     {
@@ -242,6 +304,15 @@ struct array {
         a.bytes.resize(elements.size() * sizeof(T));
         if (elements.size() > 0)
             std::memcpy(a.bytes.data(), elements.begin(), a.bytes.size());
+        return a;
+    }
+    static array of_texts(std::initializer_list<int64_t> dims, std::initializer_list<const char *> elements)
+    {
+        array a;
+
+        a.dtype = INLAY_STRING;
+        a.dims = dims;
+        a.strings.assign(elements.begin(), elements.end());
         return a;
     }
 };
