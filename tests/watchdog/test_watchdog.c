@@ -201,6 +201,69 @@ static void names_rare_and_fused_errors(void **state)
     rig_close(&rig);
 }
 
+/* Opens a session of the chain with these options. */
+static struct rig open_chain(const char *const *options)
+{
+    struct wire wire = { 0 };
+
+    script_model(&wire, chain, 21);
+    keep_plugins();
+    return rig_open(&wire, options);
+}
+
+/* After the first run the wrong provider is named, and the next one is right. */
+static void expect_named(const char *const *options, const char *provider)
+{
+    struct rig rig = open_chain(options);
+    inlay_watchdog_finding finding;
+    float x[SIZE];
+
+    fill(x);
+    rig_floats(&rig, 0, "5,8", x);
+    for (int run = 0; run < RUNS && info_of(&rig).wrong == 0; run++)
+        rig_run(&rig);
+    assert_true(info_of(&rig).finding_count >= 1);
+    finding = finding_of(&rig, 0);
+    assert_string_equal(finding.provider, provider);
+    for (int run = 0; run < 8; run++) { /* each of its nodes is found by the first check of it */
+        rig_run(&rig);
+        (void)info_of(&rig);
+    }
+    expect_right(x, inlay_value_data(inlay_context_output(rig.context, 1)));
+    rig_close(&rig);
+}
+
+/* In another process, and in the queue of a device that returns before it has computed. */
+static void finds_errors_of_isolated_providers_and_devices(void **state)
+{
+    static const char *const isolated[] = { "providers",
+                                            "drifting,reference",
+                                            "policy",
+                                            "priority",
+                                            "isolate",
+                                            "drifting",
+                                            "plugin_dirs",
+                                            DRIFTING_DIR,
+                                            "watchdog",
+                                            "1",
+                                            "watchdog_dir",
+                                            folder,
+                                            "probe",
+                                            "never",
+                                            "drifting.at",
+                                            "b",
+                                            "drifting.error",
+                                            "0.01",
+                                            NULL };
+    static const char *const device[] = { "providers", "fake,reference", "policy", "priority",     "plugin_dirs",
+                                          FAKE_DIR,    "watchdog",       "1",      "watchdog_dir", folder,
+                                          "fake.echo", "true",           NULL };
+
+    (void)state;
+    expect_named(isolated, "drifting");
+    expect_named(device, "fake");
+}
+
 /* Without another provider, runs continue with unchanged results. */
 static void reports_if_no_other_provider_can(void **state)
 {
@@ -402,6 +465,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_the_node),
         cmocka_unit_test(names_rare_and_fused_errors),
+        cmocka_unit_test(finds_errors_of_isolated_providers_and_devices),
         cmocka_unit_test(reports_if_no_other_provider_can),
         cmocka_unit_test(finds_nothing_in_right_results),
         cmocka_unit_test(works_on_several_threads),
