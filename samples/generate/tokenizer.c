@@ -73,28 +73,37 @@ static inlay_status read_pieces(struct tokenizer *tokenizer, inlay_diag *diag)
     return status;
 }
 
-struct tokenizer *tokenizer_open(const char *path, char *error, size_t bytes)
+struct tokenizer *tokenizer_open_bytes(const char *file, size_t file_bytes, const char *name, char *error, size_t bytes)
 {
     struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     inlay_diag diag = INLAY_DIAG_INIT;
-    size_t file_bytes = 0;
-    char *file;
-    inlay_status status;
+    inlay_status status = tokenizer != NULL ? text_open(file, file_bytes, &tokenizer->text, &diag)
+                                            : inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory");
 
-    errno = 0;
-    file = tokenizer != NULL ? read_file(path, &file_bytes) : NULL;
-    if (file == NULL)
-        status = inlay_fail(&diag, INLAY_IO_ERROR, "%s", tokenizer != NULL ? strerror(errno) : "no memory");
-    else
-        status = text_open(file, file_bytes, &tokenizer->text, &diag);
-    free(file);
     if (status == INLAY_OK)
         status = read_pieces(tokenizer, &diag);
     if (status == INLAY_OK)
         return tokenizer;
-    (void)snprintf(error, bytes, "%s: %s", path, diag.text);
+    (void)snprintf(error, bytes, "%s: %s", name, diag.text);
     tokenizer_close(tokenizer);
     return NULL;
+}
+
+struct tokenizer *tokenizer_open(const char *path, char *error, size_t bytes)
+{
+    struct tokenizer *tokenizer;
+    size_t file_bytes = 0;
+    char *file;
+
+    errno = 0;
+    file = read_file(path, &file_bytes);
+    if (file == NULL) {
+        (void)snprintf(error, bytes, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    tokenizer = tokenizer_open_bytes(file, file_bytes, path, error, bytes);
+    free(file);
+    return tokenizer;
 }
 
 void tokenizer_close(struct tokenizer *tokenizer)

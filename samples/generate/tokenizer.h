@@ -10,6 +10,9 @@ struct tokenizer;
 
 /* Reads the file. NULL: error (`bytes` bytes) holds a one-line message. */
 struct tokenizer *tokenizer_open(const char *path, char *error, size_t bytes);
+/* The same from the content of a file; name: for messages. */
+struct tokenizer *tokenizer_open_bytes(const char *file, size_t file_bytes, const char *name, char *error,
+                                       size_t bytes);
 void tokenizer_close(struct tokenizer *tokenizer); /* NULL is a no-op */
 
 /* Appends the tokens of text to *tokens, [*count], reallocating it; the caller frees it. Added tokens, such as

@@ -10,7 +10,7 @@
  */
 #ifndef MODEL_WRITER_H
 #define MODEL_WRITER_H
-#include "model/wire.h"
+#include "base/wire.h"
 #include <stdlib.h>
 #include <string.h>
 

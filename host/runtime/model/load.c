@@ -1,5 +1,7 @@
 /* model/load.c - loads a model from a file: entry points, and the parts of the model outside of graphs. */
 #include "base/hash.h"
+#include "base/wire.h"
+#include "formats/format.h"
 #include "model/load.h"
 #include "inlay/check.h"
 #include <inttypes.h>
@@ -181,7 +183,7 @@ done:
     return status;
 }
 
-#define GGML "is a GGUF or GGML file of llama.cpp, not an ONNX model; export the original model to ONNX"
+#define GGML "is a GGML file, which precedes GGUF, not an ONNX model; convert it to GGUF or export the original model"
 #define PICKLE                                                                                                         \
     "is a Python pickle (an old torch checkpoint?), not an ONNX model; load it with torch and export the model"
 
@@ -203,8 +205,7 @@ static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *d
         { 0, 2, "\037\213", "is compressed by gzip, not an ONNX model; unpack it with gunzip" },
         { 4, 4, "TFL3", "is a TensorFlow Lite model, not an ONNX model; tf2onnx --tflite converts it" },
         { 1, 3, "HDF", "is an HDF5 file (of Keras?), not an ONNX model; tf2onnx converts it" },
-        { 0, 4, "GGUF", GGML },
-        { 0, 4, "lmgg", GGML }, /* its predecessors */
+        { 0, 4, "lmgg", GGML },
         { 0, 4, "fmgg", GGML },
         { 0, 4, "tjgg", GGML },
         { 0, 2, "\200\002", PICKLE },
@@ -240,6 +241,34 @@ static uint64_t identity_of(const void *bytes, size_t count)
     return hash != 0 ? hash : 1;
 }
 
+/* Replaces a file of another format by the ONNX model that it becomes, in memory of the model. Weights that stay in the
+ * file are external data of the name of the file in `dir`; without a folder they are copied. */
+static inlay_status translate(graph_model *model, const char *dir, const void **bytes, size_t *count, inlay_diag *diag)
+{
+    const model_format *format = model_format_of(*bytes, *count);
+    const char *slash = model->path != NULL ? strrchr(model->path, '/') : NULL;
+    format_file file = { *bytes, *count, slash != NULL ? slash + 1 : model->path };
+    struct wire made = { 0 };
+    inlay_status status;
+    void *copy;
+
+    if (format == NULL)
+        return INLAY_OK;
+    if (dir == NULL)
+        file.location = NULL;
+    status = format->translate(&file, &made, diag);
+    copy = status == INLAY_OK && !made.failed ? graph_blob_alloc(model, made.count) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, made.bytes, made.count);
+        *bytes = copy;
+        *count = made.count;
+    } else if (status == INLAY_OK) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the model of a %s file", format->name);
+    }
+    wire_deinit(&made);
+    return status;
+}
+
 /* bytes must outlive the model. dir NULL: no external data. */
 static inlay_status load(graph_model *model, const void *bytes, size_t count, const model_load_options *options,
                          const char *dir, inlay_diag *diag)
@@ -248,8 +277,10 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     prescan_result scanned = { 0 };
     const Onnx__Model *proto;
     struct loader loader = { .model = model, .limits = with_defaults(options), .diag = diag };
-    inlay_status status;
+    inlay_status status = translate(model, dir, &bytes, &count, diag);
 
+    if (status != INLAY_OK)
+        return status;
     loader.external =
         (external_files){ .model = model,
                           .options = options,

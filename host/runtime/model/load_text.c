@@ -1,6 +1,6 @@
 /* model/load_text.c - texts and uninterpreted fields of a file, and messages with a location in the file. */
 #include "model/load.h"
-#include "model/wire.h"
+#include "base/wire.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>

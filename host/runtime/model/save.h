@@ -2,7 +2,7 @@
 #ifndef MODEL_SAVE_H
 #define MODEL_SAVE_H
 #include "model/model.h"
-#include "model/wire.h"
+#include "base/wire.h"
 
 enum { EXTERNAL_ALIGN = 4096 }; /* alignment of tensors in the external file */
 

@@ -19,6 +19,28 @@ static bool find_file(const char *path, const char *name, char out[PATH_MAX])
     return false;
 }
 
+/* The model's property of that name; NULL: none. Models that were loaded from GGUF files have such files within. */
+static const char *find_property(const struct model *model, const char *name)
+{
+    const char *key, *value;
+
+    for (uint32_t i = 0; inlay_session_metadata(model->session, i, &key, &value) == INLAY_OK; i++)
+        if (strcmp(key, name) == 0)
+            return value;
+    return NULL;
+}
+
+/* The JSON of a file within the model or beside it; NULL: neither, or it is damaged. */
+static json_t *load_json(const struct model *model, const char *name)
+{
+    const char *inner = find_property(model, name);
+    char file[PATH_MAX];
+
+    if (inner != NULL)
+        return json_loads(inner, 0, NULL);
+    return find_file(model->path, name, file) ? json_load_file(file, 0, NULL) : NULL;
+}
+
 /* false: out of memory. */
 static bool add_end(text_model *model, int64_t token)
 {
@@ -29,22 +51,20 @@ static bool add_end(text_model *model, int64_t token)
 }
 
 /* eos_token_id of generation_config.json or config.json: a number or several. false: out of memory. */
-static bool find_ends(text_model *model, const char *path)
+static bool find_ends(text_model *text, const struct model *model)
 {
     static const char *const names[] = { "generation_config.json", "config.json" };
-    char file[PATH_MAX];
-
     bool good = true;
 
-    for (int i = 0; i < 2 && model->end_count == 0; i++) {
-        json_t *root = find_file(path, names[i], file) ? json_load_file(file, 0, NULL) : NULL;
+    for (int i = 0; i < 2 && text->end_count == 0; i++) {
+        json_t *root = load_json(model, names[i]);
         const json_t *ends = json_object_get(root, "eos_token_id");
         const size_t count = json_is_array(ends) ? json_array_size(ends) : 1;
 
         for (size_t k = 0; good && k < count; k++) {
             const json_t *id = json_is_array(ends) ? json_array_get(ends, k) : ends;
 
-            good = !json_is_integer(id) || add_end(model, json_integer_value(id));
+            good = !json_is_integer(id) || add_end(text, json_integer_value(id));
         }
         json_decref(root);
     }
@@ -52,16 +72,15 @@ static bool find_ends(text_model *model, const char *path)
 }
 
 /* The context of config.json, by the names that the families of models use. */
-static void find_context(text_model *model, const char *path)
+static void find_context(text_model *text, const struct model *model)
 {
     static const char *const names[] = { "max_position_embeddings", "n_positions", "n_ctx" };
-    char file[PATH_MAX];
-    json_t *root = find_file(path, "config.json", file) ? json_load_file(file, 0, NULL) : NULL;
+    json_t *root = load_json(model, "config.json");
 
-    for (size_t i = 0; i < sizeof names / sizeof *names && model->context == 0; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names && text->context == 0; i++) {
         json_int_t tokens = json_integer_value(json_object_get(root, names[i]));
 
-        model->context = tokens > 0 ? (size_t)tokens : 0;
+        text->context = tokens > 0 ? (size_t)tokens : 0;
     }
     json_decref(root);
 }
@@ -152,26 +171,26 @@ static char *read_text(const char *path)
 
 /* Reads the chat templates and special tokens of tokenizer_config.json, if it exists. The file chat_template.jinja
  * replaces the default template. false: out of memory. */
-static bool read_chat(text_model *model, const char *path)
+static bool read_chat(text_model *text, const struct model *model)
 {
     char file[PATH_MAX];
-    json_t *root = find_file(path, "tokenizer_config.json", file) ? json_load_file(file, 0, NULL) : NULL;
+    json_t *root = load_json(model, "tokenizer_config.json");
     const char *form = find_template(root, "default"), *tools = find_template(root, "tool_use");
     int64_t end;
     bool good;
 
-    model->begin = text_copy(json_object_get(root, "bos_token"));
-    model->end = text_copy(json_object_get(root, "eos_token"));
-    model->chat_template = find_file(path, "chat_template.jinja", file) ? read_text(file) : NULL;
-    if (model->chat_template == NULL && form != NULL)
-        model->chat_template = strdup(form);
-    model->tool_template = tools != NULL ? strdup(tools) : NULL;
-    good = (form == NULL || model->chat_template != NULL) && (tools == NULL || model->tool_template != NULL);
-    end = model->end != NULL && model->end[0] != '\0' ? tokenizer_id(model->tokenizer, model->end) : -1;
+    text->begin = text_copy(json_object_get(root, "bos_token"));
+    text->end = text_copy(json_object_get(root, "eos_token"));
+    text->chat_template = find_file(model->path, "chat_template.jinja", file) ? read_text(file) : NULL;
+    if (text->chat_template == NULL && form != NULL)
+        text->chat_template = strdup(form);
+    text->tool_template = tools != NULL ? strdup(tools) : NULL;
+    good = (form == NULL || text->chat_template != NULL) && (tools == NULL || text->tool_template != NULL);
+    end = text->end != NULL && text->end[0] != '\0' ? tokenizer_id(text->tokenizer, text->end) : -1;
     json_decref(root);
-    if (end >= 0 && !text_model_is_end(model, end) && !add_end(model, end))
+    if (end >= 0 && !text_model_is_end(text, end) && !add_end(text, end))
         return false;
-    return model->begin != NULL && model->end != NULL && good;
+    return text->begin != NULL && text->end != NULL && good;
 }
 
 /* Whether the inputs are tokens and inputs that follow from the number of tokens, apart from states. */
@@ -201,10 +220,11 @@ static void find_outputs(const struct model *model, text_model *text)
 inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
 {
     char path[PATH_MAX], error[512];
+    const char *inner = find_property(model, "tokenizer.json");
     text_model *text;
 
     *out_text = NULL;
-    if (!find_file(model->path, "tokenizer.json", path))
+    if (inner == NULL && !find_file(model->path, "tokenizer.json", path))
         return INLAY_OK;
     text = calloc(1, sizeof *text);
     if (text == NULL)
@@ -219,16 +239,17 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
         text_model_close(text);
         return INLAY_OK;
     }
-    text->tokenizer = tokenizer_open(path, error, sizeof error);
+    text->tokenizer = inner != NULL ? tokenizer_open_bytes(inner, strlen(inner), model->path, error, sizeof error)
+                                    : tokenizer_open(path, error, sizeof error);
     if (text->tokenizer == NULL) {
         text_model_close(text);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
     }
-    if (!find_ends(text, model->path) || !read_chat(text, model->path)) {
+    if (!find_ends(text, model) || !read_chat(text, model)) {
         text_model_close(text);
         return no_memory(diag, "for the tokenizer");
     }
-    find_context(text, model->path);
+    find_context(text, model);
     find_most_bytes(model, text);
     find_pooling(text, model->path);
     *out_text = text;

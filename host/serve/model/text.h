@@ -31,8 +31,8 @@ typedef struct text_model {
     char *begin, *end;                    /* bos_token and eos_token of tokenizer_config.json */
 } text_model;
 
-/* *out_text is NULL if no tokenizer.json is in the folder of the model's file or in the one above, or if the model is
- * not a model for texts. An unreadable tokenizer.json is a failure. */
+/* *out_text is NULL if no tokenizer.json is in the folder of the model's file, in the one above or in the model's
+ * properties, or if the model is not a model for texts. An unreadable tokenizer.json is a failure. */
 INLAY_NODISCARD inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag);
 /* Whether a model of this file may be one for texts: it has a tokenizer.json. */
 bool text_model_is_likely(const char *path);

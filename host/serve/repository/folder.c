@@ -123,12 +123,13 @@ static bool add(struct folder *folder, const char *name, size_t name_bytes, cons
     return true;
 }
 
-/* Length of NAME in NAME.onnx; 0 for other names. */
+/* Length of NAME in NAME.onnx and NAME.gguf; 0 for other names. */
 static size_t stem_bytes(const char *name)
 {
     size_t bytes = strlen(name);
 
-    return bytes > 5 && strcmp(name + bytes - 5, ".onnx") == 0 ? bytes - 5 : 0;
+    return bytes > 5 && (strcmp(name + bytes - 5, ".onnx") == 0 || strcmp(name + bytes - 5, ".gguf") == 0) ? bytes - 5
+                                                                                                           : 0;
 }
 
 static bool add_entry(struct folder *folder, const char *path, const char *name)
@@ -244,7 +245,8 @@ inlay_status folder_read(const char *path, const char *name, struct folder *out_
         return inlay_fail(diag, INLAY_NOT_FOUND, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode)) {
         if (!folder_is_name(base, stem_bytes(base)))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is neither a folder nor a file NAME.onnx", path);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is neither a folder nor a file NAME.onnx or NAME.gguf",
+                              path);
         good = add(out_folder, base, stem_bytes(base), path, false);
     } else {
         dir = opendir(path);

@@ -1,10 +1,10 @@
 /* inlay profile: the time of each step, compared with the limits of the machine. */
 #include "api/context.h"
 #include "base/output.h"
+#include "base/wire.h"
 #include "cli/cli.h"
-#include "cli/screen.h"
 #include "cli/inputs.h"
-#include "model/wire.h"
+#include "cli/screen.h"
 #include "profile/profile.h"
 #include "report/page.h"
 #include "timing/timing.h"

@@ -1,7 +1,7 @@
 #include "data/pb.h"
 #include "inlay/check.h"
 #include "base/output.h"
-#include "model/wire.h"
+#include "base/wire.h"
 #include <string.h>
 
 static inlay_status finish(struct wire *wire, const char *path, inlay_diag *diag)

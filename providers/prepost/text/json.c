@@ -99,7 +99,10 @@ static inlay_status read_model(const struct source *source, const json_t *at)
         !set_text(&model->suffix, json_text(at, "end_of_word_suffix")))
         return fail_no_memory(source);
     INLAY_TRY(read_words(source, json_object_get(at, "vocab")));
-    if (model->kind == MODEL_BPE)
+    /* With a list of [text, score] instead of merges, BPE merges by score, as SentencePiece does: the host's reader of
+     * GGUF files makes such files. */
+    model->merge_by_score = model->kind == MODEL_BPE && json_is_array(json_object_get(at, "vocab"));
+    if (model->kind == MODEL_BPE && !model->merge_by_score)
         INLAY_TRY(read_merges(source, json_object_get(at, "merges")));
     model->byte_fallback = json_flag(at, "byte_fallback", false);
     model->fuse_unknown = model->kind == MODEL_UNIGRAM || json_flag(at, "fuse_unk", false);

@@ -1,10 +1,10 @@
-/* model/wire.h - writes protobuf's wire format without copying large payloads.
+/* base/wire.h - writes protobuf's wire format without copying large payloads.
  *
  * Messages are written front to back into one buffer. The length of a message is reserved at its beginning and filled
  * in at its end. A spliced payload is only recorded, so that writing a model needs no second copy of its weights. After
  * a failed allocation `failed` stays true; check it once at the end. */
-#ifndef MODEL_WIRE_H
-#define MODEL_WIRE_H
+#ifndef BASE_WIRE_H
+#define BASE_WIRE_H
 #include "inlay/status.h"
 #include <stdbool.h>
 #include <stddef.h>

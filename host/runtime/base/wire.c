@@ -1,4 +1,4 @@
-#include "model/wire.h"
+#include "base/wire.h"
 #include "base/memory.h"
 #include "base/output.h"
 #include "inlay/check.h"

@@ -1,0 +1,25 @@
+/* formats/format.h - models in other formats than ONNX, which become ONNX models when they are loaded.
+ *
+ * A format is one entry of the table in formats.c. Its function writes the whole model in ONNX's wire format, from
+ * which model/ loads it; no other part of the host knows the format. */
+#ifndef FORMATS_FORMAT_H
+#define FORMATS_FORMAT_H
+#include "base/wire.h"
+
+/* The file. Its bytes are not trusted. */
+typedef struct format_file {
+    const uint8_t *bytes;
+    size_t count;
+    const char *location; /* its name, for tensors that stay in the file as external data; NULL: they are copied */
+} format_file;
+
+typedef struct model_format {
+    const char *name;
+    bool (*is_file)(const uint8_t *bytes, size_t count);
+    /* Appends the model; out->failed after success: out of memory. */
+    INLAY_NODISCARD inlay_status (*translate)(const format_file *file, struct wire *out, inlay_diag *diag);
+} model_format;
+
+/* The format of a file; NULL: ONNX, or unknown. */
+const model_format *model_format_of(const uint8_t *bytes, size_t count);
+#endif

@@ -1,0 +1,109 @@
+/* formats/gguf.h - GGUF, the format of llama.cpp: language models with their tokenizer.
+ *
+ * A file has key-value pairs, a table of tensors, and their data, little-endian throughout. The architecture is a key;
+ * its graph is built here (gguf_graph.c) from operators that exporters use: MatMulNBits, GroupQueryAttention,
+ * SimplifiedLayerNormalization. The model has the inputs and outputs of a decoder as Optimum exports it, and as
+ * properties the files that Optimum puts beside it: tokenizer.json, tokenizer_config.json, config.json. Codes of
+ * weights stay as they are in the file; a tensor, key or type that is not understood is refused by name. */
+#ifndef FORMATS_GGUF_H
+#define FORMATS_GGUF_H
+#include "formats/format.h"
+#include "base/strbuf.h"
+#include "inlay/types.h"
+
+bool gguf_is_file(const uint8_t *bytes, size_t count);
+INLAY_NODISCARD inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_diag *diag);
+
+/* The rest is shared by the files of the format. */
+
+/* Types of values. */
+enum {
+    GGUF_UINT8,
+    GGUF_INT8,
+    GGUF_UINT16,
+    GGUF_INT16,
+    GGUF_UINT32,
+    GGUF_INT32,
+    GGUF_FLOAT32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_UINT64,
+    GGUF_INT64,
+    GGUF_FLOAT64,
+    GGUF_TYPES
+};
+
+struct gguf_text {
+    const char *data; /* without a NUL */
+    size_t bytes;
+};
+
+struct gguf_value {
+    struct gguf_text key;
+    uint32_t type, item_type; /* item_type: of an array */
+    uint64_t count;           /* items of an array; otherwise 1 */
+    const uint8_t *data;      /* [bytes] of the value or of all items */
+    size_t bytes;
+    bool used;
+};
+
+enum { GGUF_RANK = 4, GGUF_NAME = 64 };
+struct gguf_tensor {
+    char name[GGUF_NAME];
+    int64_t dims[GGUF_RANK]; /* [rank], the fastest axis first */
+    uint32_t rank;
+    uint32_t type;
+    uint64_t offset; /* of the data in the file */
+    size_t bytes;
+    bool used;
+};
+
+struct gguf {
+    const format_file *file;
+    struct gguf_value *values; /* [value_count], owned */
+    uint64_t value_count;
+    struct gguf_tensor *tensors; /* [tensor_count], owned */
+    uint64_t tensor_count;
+    struct gguf_text architecture;
+};
+
+/* gguf_read.c */
+INLAY_NODISCARD inlay_status gguf_open(const format_file *file, struct gguf *out, inlay_diag *diag);
+void gguf_deinit(struct gguf *gguf);
+/* The value of a key, which is then used; a key that begins with a dot follows the architecture's name. NULL: none. */
+struct gguf_value *gguf_find(struct gguf *gguf, const char *key);
+/* The tensor of that name, which is then used; NULL: none. */
+struct gguf_tensor *gguf_tensor(struct gguf *gguf, const char *name);
+/* Numbers and texts; `otherwise` if the key is missing or of another type. */
+int64_t gguf_int(struct gguf *gguf, const char *key, int64_t otherwise);
+double gguf_float(struct gguf *gguf, const char *key, double otherwise);
+bool gguf_flag(struct gguf *gguf, const char *key, bool otherwise);
+struct gguf_text gguf_string(struct gguf *gguf, const char *key); /* data NULL: missing */
+bool gguf_text_is(struct gguf_text text, const char *what);
+/* Reads the next text of an array of texts, from *at on, whose lengths gguf_open() has checked. */
+struct gguf_text gguf_next_text(const uint8_t **at);
+/* Item i of an array of numbers. */
+double gguf_item(const struct gguf_value *array, uint64_t i);
+
+/* gguf_weights.c */
+/* The bytes of the data of a tensor; false: the type is unknown, or a row has no whole number of blocks. *name is that
+ * of the type. */
+bool gguf_tensor_bytes(const struct gguf_tensor *tensor, uint64_t *bytes, const char **name);
+/* Writes rows [first, first + count) of a matrix as initializers, and the nodes of output = input x rows^T. */
+INLAY_NODISCARD inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tensor *tensor,
+                                                int64_t first, int64_t count, const char *input, const char *output,
+                                                struct wire *out, inlay_diag *diag);
+/* Writes the nodes of output = the rows of the matrix at the indices. */
+INLAY_NODISCARD inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *tensor,
+                                             const char *indices, const char *output, struct wire *out,
+                                             inlay_diag *diag);
+/* Writes a tensor of floats as the initializer of that name. */
+INLAY_NODISCARD inlay_status gguf_write_floats(const struct gguf *gguf, const struct gguf_tensor *tensor,
+                                               const char *name, struct wire *out, inlay_diag *diag);
+/* Element i of a tensor of type F32. */
+float gguf_element(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t i);
+
+/* gguf_tokenizer.c: appends the properties of the tokenizer, if the file has one. */
+INLAY_NODISCARD inlay_status gguf_write_tokenizer(struct gguf *gguf, struct wire *out, inlay_diag *diag);
+#endif

@@ -1,0 +1,498 @@
+/* gguf_graph.c - the graphs of the architectures. */
+#include "formats/gguf.h"
+#include "formats/onnx_write.h"
+#include "inlay/check.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_LAYERS = 1024,
+    MAX_HEADS = 4096,
+    MAX_CONTEXT = 1 << 20,
+    MAX_HEAD_SIZE = 4096,
+    MAX_ANGLES = 1 << 26,
+    TEXT = 4 * GGUF_NAME
+};
+
+/* What an architecture does beyond attention with rotary positions and a gated feed-forward network. Biases, norms of
+ * queries and keys, and fused weights show in the tensors of the file. */
+struct architecture {
+    const char *name;
+    bool halves;            /* rotates the halves of a head, not pairs of neighbours */
+    bool gelu;              /* the gate is GELU (tanh), not SiLU */
+    bool scales_embeddings; /* by the square root of their size */
+};
+
+static const struct architecture architectures[] = {
+    { .name = "llama" }, /* also Mistral and SmolLM */
+    { .name = "qwen2", .halves = true },
+    { .name = "qwen3", .halves = true },
+    { .name = "gemma", .halves = true, .gelu = true, .scales_embeddings = true },
+    { .name = "phi3", .halves = true },
+    { .name = "granite" },
+};
+
+struct builder {
+    struct gguf *gguf;
+    const struct architecture *architecture;
+    struct wire *out;
+    inlay_diag *diag;
+    inlay_status status; /* of the first failure; nothing is written after it */
+    int64_t width, layers, heads, key_heads, head_size, hidden, context;
+    float epsilon;
+    double residual_scale, attention_scale, embedding_scale, logit_scale;
+    char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
+};
+
+static void refuse(struct builder *b, inlay_status status, const char *text, const char *which)
+{
+    if (b->status == INLAY_OK)
+        b->status = inlay_fail(b->diag, status, "the GGUF file %s '%.100s'", text, which);
+}
+
+INLAY_PRINTF(3, 4) static void node(struct builder *b, const char *op, const char *format, ...)
+{
+    char text[2 * TEXT], *arrow;
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    arrow = strstr(text, " -> ");
+    INLAY_CHECK(arrow != NULL);
+    *arrow = '\0';
+    if (b->status == INLAY_OK)
+        onnx_node(b->out, op, text, arrow + 4, NULL, 0);
+}
+
+/* The tensor, or NULL after a failure. columns, rows: its shape; rows 0: a vector. */
+static struct gguf_tensor *tensor_of(struct builder *b, const char *name, int64_t columns, int64_t rows)
+{
+    struct gguf_tensor *tensor = gguf_tensor(b->gguf, name);
+
+    if (tensor == NULL) {
+        refuse(b, INLAY_INVALID_MODEL, "lacks the tensor", name);
+        return NULL;
+    }
+    if (tensor->rank != (rows == 0 ? 1 : 2) || tensor->dims[0] != columns || (rows > 0 && tensor->dims[1] != rows)) {
+        refuse(b, INLAY_INVALID_MODEL, "has another shape than its keys tell for the tensor", name);
+        return NULL;
+    }
+    return tensor;
+}
+
+static bool has(struct builder *b, const char *name)
+{
+    return gguf_tensor(b->gguf, name) != NULL;
+}
+
+/* A vector of floats as an initializer of its own name. */
+static void vector(struct builder *b, const char *name, int64_t count)
+{
+    const struct gguf_tensor *tensor = tensor_of(b, name, count, 0);
+
+    if (tensor != NULL && b->status == INLAY_OK)
+        b->status = gguf_write_floats(b->gguf, tensor, name, b->out, b->diag);
+}
+
+static void scalar(struct builder *b, const char *name, double value)
+{
+    const float number = (float)value;
+
+    onnx_tensor(b->out, name, INLAY_FLOAT, NULL, 0, &number, sizeof number);
+}
+
+/* output = input x rows [first, first + count) of PREFIX.weight, with a bias if the file has PREFIX.bias. */
+static void linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first, int64_t count,
+                   const char *input, const char *output)
+{
+    char name[TEXT], bias[TEXT], product[TEXT + 8];
+    const struct gguf_tensor *tensor;
+    bool biased;
+
+    (void)snprintf(name, sizeof name, "%s.weight", prefix);
+    (void)snprintf(bias, sizeof bias, "%s.bias", prefix);
+    tensor = tensor_of(b, name, columns, all);
+    biased = has(b, bias);
+    if (biased && count != all)
+        refuse(b, INLAY_UNSUPPORTED, "has a bias of fused weights, which is not supported:", bias);
+    if (b->status != INLAY_OK)
+        return;
+    (void)snprintf(product, sizeof product, "%s%s", output, biased ? ".product" : "");
+    b->status = gguf_write_product(b->gguf, tensor, first, count, input, product, b->out, b->diag);
+    if (biased) {
+        vector(b, bias, count);
+        node(b, "Add", "%s %s -> %s", product, bias, output);
+    }
+}
+
+/* output = RMS normalization of the hidden states, to which what is pending is added first. */
+static void normalize(struct builder *b, const char *weight, const char *output)
+{
+    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
+    char text[3 * TEXT], sum[TEXT];
+
+    vector(b, weight, b->width);
+    if (b->status != INLAY_OK)
+        return;
+    if (b->pending[0] == '\0') {
+        (void)snprintf(text, sizeof text, "%s %s", b->stream, weight);
+        onnx_node(b->out, "SimplifiedLayerNormalization", text, output, attributes, 2);
+        return;
+    }
+    (void)snprintf(sum, sizeof sum, "%.200s.sum", output);
+    (void)snprintf(text, sizeof text, "%s - - %s", output, sum);
+    {
+        char inputs[3 * TEXT];
+
+        (void)snprintf(inputs, sizeof inputs, "%s %s %s", b->stream, b->pending, weight);
+        onnx_node(b->out, "com.microsoft.SkipSimplifiedLayerNormalization", inputs, text, attributes, 1);
+    }
+    memcpy(b->stream, sum, sizeof sum);
+    b->pending[0] = '\0';
+}
+
+/* Adds a value to the hidden states with the next normalization. */
+static void add_later(struct builder *b, const char *value)
+{
+    if (b->status != INLAY_OK)
+        return;
+    INLAY_CHECK(b->pending[0] == '\0');
+    if (b->residual_scale != 1) {
+        (void)snprintf(b->pending, sizeof b->pending, "%.200s.scaled", value);
+        node(b, "Mul", "%s residual_scale -> %s", value, b->pending);
+    } else {
+        (void)snprintf(b->pending, sizeof b->pending, "%s", value);
+    }
+}
+
+/* Normalizes each head of queries or keys. */
+static void normalize_heads(struct builder *b, const char *weight, int64_t heads, const char *input, const char *output)
+{
+    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
+    const int64_t apart[4] = { 0, 0, heads, b->head_size }, joined[3] = { 0, 0, heads * b->head_size };
+    char text[3 * TEXT];
+
+    vector(b, weight, b->head_size);
+    if (b->status != INLAY_OK)
+        return;
+    (void)snprintf(text, sizeof text, "%s.apart", output);
+    onnx_tensor(b->out, text, INLAY_INT64, (int64_t[]){ 4 }, 1, apart, sizeof apart);
+    (void)snprintf(text, sizeof text, "%s.joined", output);
+    onnx_tensor(b->out, text, INLAY_INT64, (int64_t[]){ 3 }, 1, joined, sizeof joined);
+    node(b, "Reshape", "%s %s.apart -> %s.heads", input, output, output);
+    (void)snprintf(text, sizeof text, "%s.heads %s", output, weight);
+    {
+        char normal[TEXT + 8];
+
+        (void)snprintf(normal, sizeof normal, "%s.normal", output);
+        onnx_node(b->out, "SimplifiedLayerNormalization", text, normal, attributes, 2);
+    }
+    node(b, "Reshape", "%s.normal %s.joined -> %s", output, output, output);
+}
+
+/* Queries, keys and values of a layer, from weights of their own or fused ones. */
+static void project(struct builder *b, const char *layer, const char *input)
+{
+    static const char *const parts[] = { "attn_q", "attn_k", "attn_v" };
+    const int64_t sizes[] = { b->heads * b->head_size, b->key_heads * b->head_size, b->key_heads * b->head_size };
+    const int64_t all = sizes[0] + sizes[1] + sizes[2];
+    char prefix[GGUF_NAME], output[GGUF_NAME], norm[GGUF_NAME];
+    int64_t first = 0;
+    bool fused;
+
+    (void)snprintf(prefix, sizeof prefix, "%sattn_qkv.weight", layer);
+    fused = has(b, prefix);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(prefix, sizeof prefix, "%s%s", layer, fused ? "attn_qkv" : parts[i]);
+        (void)snprintf(norm, sizeof norm, "%s%s_norm.weight", layer, parts[i]);
+        (void)snprintf(output, sizeof output, "%s%s%s", layer, parts[i], i < 2 && has(b, norm) ? ".raw" : "");
+        linear(b, prefix, b->width, fused ? all : sizes[i], fused ? first : 0, sizes[i], input, output);
+        if (i < 2 && has(b, norm)) {
+            char whole[GGUF_NAME];
+
+            (void)snprintf(whole, sizeof whole, "%s%s", layer, parts[i]);
+            normalize_heads(b, norm, i == 0 ? b->heads : b->key_heads, output, whole);
+        }
+        first += sizes[i];
+    }
+}
+
+static void attend(struct builder *b, int64_t layer, const char *prefix, const char *input)
+{
+    onnx_attribute attributes[] = { { "num_heads", false, b->heads, 0 },
+                                    { "kv_num_heads", false, b->key_heads, 0 },
+                                    { "do_rotary", false, 1, 0 },
+                                    { "rotary_interleaved", false, !b->architecture->halves, 0 },
+                                    { "scale", true, 0, (float)b->attention_scale } };
+    char inputs[2 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT];
+
+    project(b, prefix, input);
+    if (b->status != INLAY_OK)
+        return;
+    (void)snprintf(dims, sizeof dims, "batch_size %" PRId64 " past_sequence_length %" PRId64, b->key_heads,
+                   b->head_size);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(name, sizeof name, "past_key_values.%" PRId64 ".%s", layer, i == 0 ? "key" : "value");
+        onnx_value(b->out, ONNX_INPUT, name, INLAY_FLOAT, dims);
+    }
+    (void)snprintf(dims, sizeof dims, "batch_size %" PRId64 " total_sequence_length %" PRId64, b->key_heads,
+                   b->head_size);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(name, sizeof name, "present.%" PRId64 ".%s", layer, i == 0 ? "key" : "value");
+        onnx_value(b->out, ONNX_OUTPUT, name, INLAY_FLOAT, dims);
+    }
+    (void)snprintf(inputs, sizeof inputs,
+                   "%sattn_q %sattn_k %sattn_v past_key_values.%" PRId64 ".key past_key_values.%" PRId64
+                   ".value last_positions total_length rotary.cos rotary.sin",
+                   prefix, prefix, prefix, layer, layer);
+    (void)snprintf(outputs, sizeof outputs, "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
+                   layer);
+    onnx_node(b->out, "com.microsoft.GroupQueryAttention", inputs, outputs, attributes, 5);
+    (void)snprintf(inputs, sizeof inputs, "%sattn", prefix);
+    (void)snprintf(name, sizeof name, "%sattn_output", prefix);
+    linear(b, name, b->heads * b->head_size, b->width, 0, b->width, inputs, name);
+    add_later(b, name);
+}
+
+/* down(activation(gate(x)) * up(x)); a fused up has the rows of the gate first. */
+static void feed_forward(struct builder *b, const char *layer, const char *input)
+{
+    char gate[GGUF_NAME], up[GGUF_NAME], down[GGUF_NAME], weight[GGUF_NAME], act[GGUF_NAME], both[GGUF_NAME];
+    bool fused;
+
+    (void)snprintf(gate, sizeof gate, "%sffn_gate", layer);
+    (void)snprintf(up, sizeof up, "%sffn_up", layer);
+    (void)snprintf(down, sizeof down, "%sffn_down", layer);
+    (void)snprintf(act, sizeof act, "%sffn_act", layer);
+    (void)snprintf(both, sizeof both, "%sffn_both", layer);
+    (void)snprintf(weight, sizeof weight, "%sffn_gate.weight", layer);
+    fused = !has(b, weight);
+    linear(b, fused ? up : gate, b->width, fused ? 2 * b->hidden : b->hidden, 0, b->hidden, input, gate);
+    linear(b, up, b->width, fused ? 2 * b->hidden : b->hidden, fused ? b->hidden : 0, b->hidden, input, up);
+    if (b->architecture->gelu) {
+        if (b->status == INLAY_OK)
+            onnx_node(b->out, "com.microsoft.FastGelu", gate, act, NULL, 0);
+    } else {
+        node(b, "Sigmoid", "%s -> %s.sigmoid", gate, gate);
+        node(b, "Mul", "%s %s.sigmoid -> %s", gate, gate, act);
+    }
+    node(b, "Mul", "%s %s -> %s", act, up, both);
+    linear(b, down, b->hidden, b->width, 0, b->width, both, down);
+    add_later(b, down);
+}
+
+/* Cosines and sines of all positions, [context, head_size / 2]. */
+static void write_rotary(struct builder *b)
+{
+    const struct gguf_tensor *factors = gguf_tensor(b->gguf, "rope_freqs.weight");
+    const struct gguf_text scaling = gguf_string(b->gguf, ".rope.scaling.type");
+    const double base = gguf_float(b->gguf, ".rope.freq_base", 10000);
+    double factor = gguf_float(b->gguf, ".rope.scaling.factor", 1);
+    const int64_t half = b->head_size / 2, dims[2] = { b->context, half };
+    const size_t bytes = (size_t)(b->context * half) * sizeof(float);
+    float *cosines = malloc(bytes), *sines = malloc(bytes);
+
+    if (scaling.data == NULL || gguf_text_is(scaling, "none"))
+        factor = 1;
+    else if (!gguf_text_is(scaling, "linear"))
+        refuse(b, INLAY_UNSUPPORTED, "has positions that are scaled otherwise than", "linear");
+    if (factors != NULL && (factors->type != 0 || factors->rank != 1 || factors->dims[0] != half))
+        refuse(b, INLAY_UNSUPPORTED, "has another type or shape than F32, half of a head, in", "rope_freqs.weight");
+    if (!(base > 0) || !(factor > 0))
+        refuse(b, INLAY_INVALID_MODEL, "has a frequency or a factor that is not positive in", "rope.*");
+    if (b->status == INLAY_OK && (cosines == NULL || sines == NULL))
+        b->status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRId64 " positions", b->context);
+    for (int64_t i = 0; b->status == INLAY_OK && i < half; i++) {
+        const double slower = factors != NULL ? (double)gguf_element(b->gguf, factors, i) : 1;
+        const double turn = pow(base, -2.0 * (double)i / (double)b->head_size) / factor / slower;
+
+        for (int64_t position = 0; position < b->context; position++) {
+            cosines[position * half + i] = (float)cos((double)position * turn);
+            sines[position * half + i] = (float)sin((double)position * turn);
+        }
+    }
+    if (b->status == INLAY_OK) {
+        onnx_tensor(b->out, "rotary.cos", INLAY_FLOAT, dims, 2, cosines, bytes);
+        onnx_tensor(b->out, "rotary.sin", INLAY_FLOAT, dims, 2, sines, bytes);
+    }
+    free(cosines);
+    free(sines);
+}
+
+/* The last position of each text and the length of the longest, from the attention mask. */
+static void write_lengths(struct builder *b)
+{
+    const int64_t one = 1;
+
+    onnx_tensor(b->out, "one", INLAY_INT64, NULL, 0, &one, sizeof one);
+    onnx_tensor(b->out, "axis_one", INLAY_INT64, (int64_t[]){ 1 }, 1, &one, sizeof one);
+    onnx_node(b->out, "ReduceSum", "attention_mask axis_one", "lengths", &(onnx_attribute){ "keepdims", false, 0, 0 },
+              1);
+    onnx_node(b->out, "Sub", "lengths one", "last_positions.wide", NULL, 0);
+    onnx_node(b->out, "Cast", "last_positions.wide", "last_positions", &(onnx_attribute){ "to", false, INLAY_INT32, 0 },
+              1);
+    onnx_node(b->out, "Shape", "attention_mask", "mask_shape", NULL, 0);
+    onnx_node(b->out, "Gather", "mask_shape one", "total_length.wide", NULL, 0);
+    onnx_node(b->out, "Cast", "total_length.wide", "total_length", &(onnx_attribute){ "to", false, INLAY_INT32, 0 }, 1);
+}
+
+/* A size from the keys of the file, which must be between 1 and `most`. */
+static int64_t size_of(struct builder *b, const char *key, int64_t otherwise, int64_t most)
+{
+    const int64_t size = gguf_int(b->gguf, key, otherwise);
+
+    if (size < 1 || size > most)
+        refuse(b, INLAY_INVALID_MODEL, "lacks a key, or its value is out of range:", key);
+    return size;
+}
+
+static void read_sizes(struct builder *b)
+{
+    struct gguf *gguf = b->gguf;
+    const struct gguf_tensor *embedding = gguf_tensor(gguf, "token_embd.weight");
+
+    b->layers = size_of(b, ".block_count", 0, MAX_LAYERS);
+    b->width = size_of(b, ".embedding_length", 0, 1 << 24);
+    b->hidden = size_of(b, ".feed_forward_length", 0, 1 << 24);
+    b->context = size_of(b, ".context_length", 0, MAX_CONTEXT);
+    b->heads = size_of(b, ".attention.head_count", 0, MAX_HEADS);
+    b->key_heads = size_of(b, ".attention.head_count_kv", b->heads, MAX_HEADS);
+    b->head_size = size_of(b, ".attention.key_length", b->heads > 0 ? b->width / b->heads : 0, MAX_HEAD_SIZE);
+    b->epsilon = (float)gguf_float(gguf, ".attention.layer_norm_rms_epsilon", 0);
+    b->residual_scale = gguf_float(gguf, ".residual_scale", 1);
+    b->logit_scale = gguf_float(gguf, ".logit_scale", 1);
+    b->embedding_scale =
+        b->architecture->scales_embeddings ? (double)sqrtf((float)b->width) : gguf_float(gguf, ".embedding_scale", 1);
+    b->attention_scale = gguf_float(gguf, ".attention.scale", 1 / sqrt((double)(b->head_size > 0 ? b->head_size : 1)));
+    if (b->status != INLAY_OK)
+        return;
+    if (gguf_int(gguf, ".attention.value_length", b->head_size) != b->head_size ||
+        gguf_int(gguf, ".rope.dimension_count", b->head_size) != b->head_size || b->head_size % 2 != 0)
+        refuse(b, INLAY_UNSUPPORTED,
+               "rotates a part of a head only, or values have another size than keys:", "key_length");
+    if (b->heads % b->key_heads != 0 || gguf_int(gguf, ".expert_count", 0) != 0)
+        refuse(b, INLAY_UNSUPPORTED, "has experts, or heads that are no multiple of those of keys:", "head_count_kv");
+    if (b->context * (b->head_size / 2) > MAX_ANGLES)
+        refuse(b, INLAY_LIMIT_EXCEEDED, "has more than 2^26 angles of positions by its", "context_length");
+    if (!(b->epsilon > 0) || !(b->logit_scale > 0))
+        refuse(b, INLAY_INVALID_MODEL, "has a value that is not positive:", "layer_norm_rms_epsilon or logit_scale");
+    if (embedding == NULL || embedding->rank != 2 || embedding->dims[0] != b->width)
+        refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "token_embd.weight");
+}
+
+static void write_graph(struct builder *b)
+{
+    const struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
+    char prefix[32], name[GGUF_NAME], norm[GGUF_NAME], dims[TEXT];
+
+    onnx_value(b->out, ONNX_INPUT, "input_ids", INLAY_INT64, "batch_size sequence_length");
+    onnx_value(b->out, ONNX_INPUT, "attention_mask", INLAY_INT64, "batch_size total_sequence_length");
+    (void)snprintf(dims, sizeof dims, "batch_size sequence_length %" PRId64, embedding->dims[1]);
+    onnx_value(b->out, ONNX_OUTPUT, "logits", INLAY_FLOAT, dims);
+    write_lengths(b);
+    write_rotary(b);
+    if (b->status == INLAY_OK)
+        b->status = gguf_write_rows(b->gguf, embedding, "input_ids", "embeddings", b->out, b->diag);
+    (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings");
+    if (b->residual_scale != 1)
+        scalar(b, "residual_scale", b->residual_scale);
+    if (b->embedding_scale != 1) {
+        scalar(b, "embedding_scale", b->embedding_scale);
+        node(b, "Mul", "embeddings embedding_scale -> embeddings.scaled");
+        (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings.scaled");
+    }
+    for (int64_t layer = 0; layer < b->layers && b->status == INLAY_OK; layer++) {
+        (void)snprintf(prefix, sizeof prefix, "blk.%" PRId64 ".", layer);
+        (void)snprintf(name, sizeof name, "%sattn_norm.weight", prefix);
+        (void)snprintf(norm, sizeof norm, "%sattn_normal", prefix);
+        normalize(b, name, norm);
+        attend(b, layer, prefix, norm);
+        (void)snprintf(name, sizeof name, "%sffn_norm.weight", prefix);
+        (void)snprintf(norm, sizeof norm, "%sffn_normal", prefix);
+        normalize(b, name, norm);
+        feed_forward(b, prefix, norm);
+    }
+    normalize(b, "output_norm.weight", "output_normal");
+    linear(b, has(b, "output.weight") ? "output" : "token_embd", b->width, embedding->dims[1], 0, embedding->dims[1],
+           "output_normal", b->logit_scale != 1 ? "logits.large" : "logits");
+    if (b->logit_scale != 1) { /* Granite divides by it */
+        scalar(b, "logit_scale", b->logit_scale);
+        node(b, "Div", "logits.large logit_scale -> logits");
+    }
+}
+
+/* Keys of the architecture that change nothing here. llama.cpp does not use the windows of these architectures either:
+ * converters write them wrong. */
+static const char *const informative[] = { ".vocab_size",
+                                           ".rope.scaling.original_context_length",
+                                           ".rope.scaling.finetuned",
+                                           ".expert_used_count",
+                                           ".attention.sliding_window",
+                                           ".rope.scaling.attn_factor" };
+
+/* Every tensor and every key of the architecture must have been used. */
+static void check_all_used(struct builder *b)
+{
+    const struct gguf *gguf = b->gguf;
+
+    for (size_t i = 0; i < sizeof informative / sizeof *informative; i++)
+        (void)gguf_find(b->gguf, informative[i]);
+    for (uint64_t i = 0; i < gguf->tensor_count; i++)
+        if (!gguf->tensors[i].used)
+            refuse(b, INLAY_UNSUPPORTED,
+                   "has a tensor that its architecture does not use here:", gguf->tensors[i].name);
+    for (uint64_t i = 0; i < gguf->value_count; i++) {
+        const struct gguf_value *value = &gguf->values[i];
+        char key[TEXT];
+
+        if (value->used || value->key.bytes <= gguf->architecture.bytes ||
+            value->key.data[gguf->architecture.bytes] != '.' ||
+            memcmp(value->key.data, gguf->architecture.data, gguf->architecture.bytes) != 0)
+            continue;
+        (void)snprintf(key, sizeof key, "%.*s", (int)(value->key.bytes < 100 ? value->key.bytes : 100),
+                       value->key.data);
+        refuse(b, INLAY_UNSUPPORTED, "has a key that is not understood:", key);
+    }
+}
+
+static const struct architecture *architecture_of(const struct gguf *gguf)
+{
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
+        if (gguf_text_is(gguf->architecture, architectures[i].name))
+            return &architectures[i];
+    return NULL;
+}
+
+inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_diag *diag)
+{
+    struct gguf gguf;
+    struct builder b = { .gguf = &gguf, .out = out, .diag = diag };
+    wire_mark graph;
+    inlay_status status = gguf_open(file, &gguf, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    b.architecture = architecture_of(&gguf);
+    if (b.architecture == NULL)
+        b.status =
+            inlay_fail(diag, INLAY_UNSUPPORTED,
+                       "has the architecture '%.*s'; supported are llama, qwen2, qwen3, gemma, phi3, granite",
+                       (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
+    else
+        read_sizes(&b);
+    if (b.status == INLAY_OK) {
+        graph = onnx_begin(out, "GGUF");
+        write_graph(&b);
+        onnx_end(out, graph);
+        check_all_used(&b);
+    }
+    if (b.status == INLAY_OK)
+        b.status = gguf_write_tokenizer(&gguf, out, diag);
+    gguf_deinit(&gguf);
+    return b.status;
+}

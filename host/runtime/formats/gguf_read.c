@@ -1,0 +1,311 @@
+/* gguf_read.c - reads the tables of a GGUF file. */
+#include "formats/gguf.h"
+#include "base/checked.h"
+#include "inlay/check.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OLDEST_VERSION = 2, NEWEST_VERSION = 3, MAX_TENSORS = 100000, MAX_VALUES = 100000 };
+enum { MIN_VALUE_BYTES = 8 + 4 + 1, MIN_TENSOR_BYTES = 8 + 4 + 8 + 4 + 8 }; /* bytes of the shortest entries */
+
+struct reader {
+    const uint8_t *at, *end;
+    inlay_diag *diag;
+};
+
+bool gguf_is_file(const uint8_t *bytes, size_t count)
+{
+    return count >= 4 && memcmp(bytes, "GGUF", 4) == 0;
+}
+
+static inlay_status damaged(inlay_diag *diag, const char *what)
+{
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "is a damaged GGUF file: %s", what);
+}
+
+static bool take(struct reader *reader, void *to, size_t bytes)
+{
+    if ((size_t)(reader->end - reader->at) < bytes)
+        return false;
+    memcpy(to, reader->at, bytes);
+    reader->at += bytes;
+    return true;
+}
+
+static bool take_text(struct reader *reader, struct gguf_text *out)
+{
+    uint64_t bytes;
+
+    if (!take(reader, &bytes, sizeof bytes) || (uint64_t)(reader->end - reader->at) < bytes)
+        return false;
+    *out = (struct gguf_text){ (const char *)reader->at, (size_t)bytes };
+    reader->at += bytes;
+    return true;
+}
+
+/* Bytes of a number; 0: the type is none. */
+static size_t number_bytes(uint32_t type)
+{
+    static const uint8_t bytes[GGUF_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+
+    return type < GGUF_TYPES ? bytes[type] : 0;
+}
+
+static bool skip_items(struct reader *reader, uint32_t type, uint64_t count)
+{
+    struct gguf_text text;
+
+    if (type != GGUF_STRING) {
+        const uint64_t size = number_bytes(type);
+
+        if (size == 0 || count > (uint64_t)(reader->end - reader->at) / size)
+            return false;
+        reader->at += count * size;
+        return true;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        if (!take_text(reader, &text))
+            return false;
+    return true;
+}
+
+static bool read_value(struct reader *reader, struct gguf_value *value)
+{
+    if (!take_text(reader, &value->key) || !take(reader, &value->type, sizeof value->type))
+        return false;
+    value->count = 1;
+    value->item_type = value->type;
+    if (value->type == GGUF_ARRAY && (!take(reader, &value->item_type, sizeof value->item_type) ||
+                                      !take(reader, &value->count, sizeof value->count)))
+        return false;
+    value->data = reader->at;
+    if (!skip_items(reader, value->item_type, value->count))
+        return false;
+    value->bytes = (size_t)(reader->at - value->data);
+    return true;
+}
+
+/* A tensor, whose offset still counts from the start of the data. */
+static inlay_status read_tensor(struct reader *reader, struct gguf_tensor *tensor)
+{
+    struct gguf_text name;
+    int64_t elements;
+
+    if (!take_text(reader, &name) || !take(reader, &tensor->rank, sizeof tensor->rank))
+        return damaged(reader->diag, "its table of tensors is cut short");
+    if (name.bytes >= sizeof tensor->name || memchr(name.data, '\0', name.bytes) != NULL ||
+        memchr(name.data, ' ', name.bytes) != NULL)
+        return damaged(reader->diag, "the name of a tensor has more than 63 bytes, a space or a NUL");
+    memcpy(tensor->name, name.data, name.bytes);
+    if (tensor->rank > GGUF_RANK)
+        return inlay_fail(reader->diag, INLAY_INVALID_MODEL, "tensor '%s' has %u axes; GGUF has up to %d", tensor->name,
+                          tensor->rank, GGUF_RANK);
+    if (!take(reader, tensor->dims, tensor->rank * sizeof *tensor->dims) ||
+        !take(reader, &tensor->type, sizeof tensor->type) || !take(reader, &tensor->offset, sizeof tensor->offset))
+        return damaged(reader->diag, "its table of tensors is cut short");
+    if (!dims_count(tensor->dims, tensor->rank, &elements) || elements == 0)
+        return inlay_fail(reader->diag, INLAY_INVALID_MODEL, "tensor '%s' has a bad shape", tensor->name);
+    return INLAY_OK;
+}
+
+/* Checks where the data of a tensor lies. */
+static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *tensor, uint64_t data, inlay_diag *diag)
+{
+    const char *type = "";
+    uint64_t bytes = 0;
+
+    if (!gguf_tensor_bytes(tensor, &bytes, &type))
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "tensor '%s' has type %u%s%s, which is not supported, or rows of no whole blocks",
+                          tensor->name, tensor->type, type[0] != '\0' ? ", " : "", type);
+    if (data > gguf->file->count || tensor->offset > gguf->file->count - data ||
+        bytes > gguf->file->count - data - tensor->offset)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "tensor '%s' lies outside of the file; the file is cut short",
+                          tensor->name);
+    tensor->offset += data;
+    tensor->bytes = (size_t)bytes;
+    return INLAY_OK;
+}
+
+static inlay_status read_tables(struct gguf *gguf, struct reader *reader)
+{
+    uint64_t alignment, data;
+    inlay_status status;
+
+    for (uint64_t i = 0; i < gguf->value_count; i++)
+        if (!read_value(reader, &gguf->values[i]))
+            return damaged(reader->diag, "its key-value pairs are cut short, or have an unknown type");
+    for (uint64_t i = 0; i < gguf->tensor_count; i++) {
+        status = read_tensor(reader, &gguf->tensors[i]);
+        if (status != INLAY_OK)
+            return status;
+    }
+    alignment = (uint64_t)gguf_int(gguf, "general.alignment", 32);
+    if (alignment == 0 || alignment > 1 << 20 || (alignment & (alignment - 1)) != 0)
+        return damaged(reader->diag, "general.alignment is no power of two");
+    data = ((uint64_t)(reader->at - gguf->file->bytes) + alignment - 1) / alignment * alignment;
+    for (uint64_t i = 0; i < gguf->tensor_count; i++) {
+        status = place_tensor(gguf, &gguf->tensors[i], data, reader->diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    gguf->architecture = gguf_string(gguf, "general.architecture");
+    return gguf->architecture.data != NULL ? INLAY_OK : damaged(reader->diag, "it has no general.architecture");
+}
+
+inlay_status gguf_open(const format_file *file, struct gguf *out, inlay_diag *diag)
+{
+    struct reader reader = { file->bytes + 4, file->bytes + file->count, diag };
+    uint32_t version = 0;
+    inlay_status status;
+
+    INLAY_CHECK(file->count >= 4);
+    *out = (struct gguf){ .file = file };
+    if (!take(&reader, &version, sizeof version))
+        return damaged(diag, "it is cut short");
+    if (version < OLDEST_VERSION || version > NEWEST_VERSION)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "is GGUF version %u; inlay reads %d and %d, little-endian", version,
+                          OLDEST_VERSION, NEWEST_VERSION);
+    if (!take(&reader, &out->tensor_count, 8) || !take(&reader, &out->value_count, 8))
+        return damaged(diag, "it is cut short");
+    if (out->tensor_count > MAX_TENSORS || out->tensor_count > file->count / MIN_TENSOR_BYTES ||
+        out->value_count > MAX_VALUES || out->value_count > file->count / MIN_VALUE_BYTES) {
+        out->tensor_count = out->value_count = 0;
+        return damaged(diag, "it has more tensors or keys than bytes, or more than 100000");
+    }
+    out->values = calloc(out->value_count + 1, sizeof *out->values);
+    out->tensors = calloc(out->tensor_count + 1, sizeof *out->tensors);
+    status = out->values != NULL && out->tensors != NULL ? read_tables(out, &reader)
+                                                         : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    if (status != INLAY_OK)
+        gguf_deinit(out);
+    return status;
+}
+
+void gguf_deinit(struct gguf *gguf)
+{
+    free(gguf->values);
+    free(gguf->tensors);
+    *gguf = (struct gguf){ .file = NULL };
+}
+
+struct gguf_value *gguf_find(struct gguf *gguf, const char *key)
+{
+    const size_t prefix = key[0] == '.' ? gguf->architecture.bytes : 0, bytes = strlen(key);
+
+    for (uint64_t i = 0; i < gguf->value_count; i++) {
+        struct gguf_value *value = &gguf->values[i];
+
+        if (value->key.bytes == prefix + bytes &&
+            (prefix == 0 || memcmp(value->key.data, gguf->architecture.data, prefix) == 0) &&
+            memcmp(value->key.data + prefix, key, bytes) == 0) {
+            value->used = true;
+            return value;
+        }
+    }
+    return NULL;
+}
+
+struct gguf_tensor *gguf_tensor(struct gguf *gguf, const char *name)
+{
+    for (uint64_t i = 0; i < gguf->tensor_count; i++) {
+        if (strcmp(gguf->tensors[i].name, name) == 0) {
+            gguf->tensors[i].used = true;
+            return &gguf->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+double gguf_item(const struct gguf_value *array, uint64_t i)
+{
+    const size_t size = number_bytes(array->item_type);
+    const uint8_t *at = array->data + i * size;
+    union {
+        uint8_t u8;
+        int8_t i8;
+        uint16_t u16;
+        int16_t i16;
+        uint32_t u32;
+        int32_t i32;
+        uint64_t u64;
+        int64_t i64;
+        float f32;
+        double f64;
+    } number = { .u64 = 0 };
+
+    INLAY_CHECK(size > 0 && i < array->count);
+    memcpy(&number, at, size);
+    switch (array->item_type) {
+    case GGUF_UINT8:
+    case GGUF_BOOL:
+        return number.u8;
+    case GGUF_INT8:
+        return number.i8;
+    case GGUF_UINT16:
+        return number.u16;
+    case GGUF_INT16:
+        return number.i16;
+    case GGUF_UINT32:
+        return number.u32;
+    case GGUF_INT32:
+        return number.i32;
+    case GGUF_UINT64:
+        return (double)number.u64;
+    case GGUF_INT64:
+        return (double)number.i64;
+    case GGUF_FLOAT32:
+        return (double)number.f32;
+    default:
+        INLAY_CHECK(array->item_type == GGUF_FLOAT64);
+        return number.f64;
+    }
+}
+
+double gguf_float(struct gguf *gguf, const char *key, double otherwise)
+{
+    const struct gguf_value *value = gguf_find(gguf, key);
+
+    return value == NULL || number_bytes(value->type) == 0 ? otherwise : gguf_item(value, 0);
+}
+
+int64_t gguf_int(struct gguf *gguf, const char *key, int64_t otherwise)
+{
+    const double value = gguf_float(gguf, key, (double)otherwise);
+
+    return value >= -9e15 && value <= 9e15 ? (int64_t)value : otherwise;
+}
+
+bool gguf_flag(struct gguf *gguf, const char *key, bool otherwise)
+{
+    return gguf_int(gguf, key, otherwise) != 0;
+}
+
+struct gguf_text gguf_next_text(const uint8_t **at)
+{
+    struct gguf_text text;
+    uint64_t bytes;
+
+    memcpy(&bytes, *at, sizeof bytes);
+    text = (struct gguf_text){ (const char *)*at + sizeof bytes, (size_t)bytes };
+    *at += sizeof bytes + bytes;
+    return text;
+}
+
+struct gguf_text gguf_string(struct gguf *gguf, const char *key)
+{
+    const struct gguf_value *value = gguf_find(gguf, key);
+    const uint8_t *at;
+
+    if (value == NULL || value->type != GGUF_STRING)
+        return (struct gguf_text){ NULL, 0 };
+    at = value->data;
+    return gguf_next_text(&at);
+}
+
+bool gguf_text_is(struct gguf_text text, const char *what)
+{
+    return text.data != NULL && text.bytes == strlen(what) && memcmp(text.data, what, text.bytes) == 0;
+}

@@ -1,0 +1,388 @@
+/* gguf_weights.c - the types of weights, and products with them. Blocks of a quantized type become codes of 4 or 8
+ * bits with a scale, and where the type has them zero points, for each group of elements: nothing is rounded but zero
+ * points, to single precision. */
+#include "formats/gguf.h"
+#include "formats/onnx_write.h"
+#include "base/element.h"
+#include "inlay/check.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BLOCK = 256, LONG_NAMES = 4 * GGUF_NAME };
+
+/* Unpacks a block: a code for each element, a scale and with zeros a zero point for each group. */
+typedef void (*unpack_fn)(const uint8_t *block, uint8_t *codes, float *scales, float *zeros);
+
+struct weight_type {
+    uint32_t id;
+    const char *name;
+    int64_t block;     /* elements */
+    size_t bytes;      /* of a block */
+    inlay_dtype dtype; /* of a type without blocks; otherwise INLAY_UINT8 */
+    int64_t bits, group;
+    bool zeros;
+    unpack_fn unpack;
+};
+
+static float half_at(const uint8_t *at)
+{
+    uint16_t bits;
+    float value = 0;
+
+    memcpy(&bits, at, sizeof bits);
+    (void)element_convert(INLAY_FLOAT16, &bits, INLAY_FLOAT, &value, 1);
+    return value;
+}
+
+/* value = scale * code - minimum. Without a scale all values of the group are the same. */
+static void set_minimum(float scale, float minimum, uint8_t *codes, size_t count, float *out_scale, float *out_zero)
+{
+    if (scale == 0) {
+        memset(codes, 0, count);
+        *out_scale = minimum;
+        *out_zero = 1;
+    } else {
+        *out_scale = scale;
+        *out_zero = minimum / scale;
+    }
+}
+
+static void split_nibbles(const uint8_t *packed, size_t count, uint8_t *codes)
+{
+    for (size_t i = 0; i < count; i++) {
+        codes[i] = packed[i] & 15;
+        codes[count + i] = packed[i] >> 4;
+    }
+}
+
+/* Adds bit i of the word to code i, as bit 4. */
+static void add_fifth_bits(const uint8_t *word, uint8_t *codes)
+{
+    for (size_t i = 0; i < 32; i++)
+        codes[i] = (uint8_t)(codes[i] | ((word[i / 8] >> i % 8 & 1) << 4));
+}
+
+static void unpack_q4_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    scales[0] = half_at(block);
+    split_nibbles(block + 2, 16, codes);
+}
+
+static void unpack_q4_1(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    split_nibbles(block + 4, 16, codes);
+    set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
+}
+
+static void unpack_q5_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    scales[0] = half_at(block);
+    split_nibbles(block + 6, 16, codes);
+    add_fifth_bits(block + 2, codes);
+    for (size_t i = 0; i < 32; i++)
+        codes[i] = (uint8_t)(codes[i] + 128 - 16);
+}
+
+static void unpack_q5_1(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    split_nibbles(block + 8, 16, codes);
+    add_fifth_bits(block + 4, codes);
+    set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
+}
+
+static void unpack_q8_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    scales[0] = half_at(block);
+    for (size_t i = 0; i < 32; i++)
+        codes[i] = block[2 + i] ^ 0x80; /* -128 becomes 0 */
+}
+
+/* Scale and minimum of group `i` of Q4_K and Q5_K, 6 bits each. */
+static void unpack_six_bits(const uint8_t *packed, size_t i, float *scale, float *minimum)
+{
+    if (i < 4) {
+        *scale = (float)(packed[i] & 63);
+        *minimum = (float)(packed[i + 4] & 63);
+    } else {
+        *scale = (float)((packed[i + 4] & 15) | packed[i - 4] >> 6 << 4);
+        *minimum = (float)(packed[i + 4] >> 4 | packed[i] >> 6 << 4);
+    }
+}
+
+static void set_minimums(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    const float factor = half_at(block), minimum_factor = half_at(block + 2);
+
+    for (size_t i = 0; i < 8; i++) {
+        float scale, minimum;
+
+        unpack_six_bits(block + 4, i, &scale, &minimum);
+        set_minimum(factor * scale, minimum_factor * minimum, codes + 32 * i, 32, &scales[i], &zeros[i]);
+    }
+}
+
+static void unpack_q4_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    for (size_t i = 0; i < 4; i++)
+        split_nibbles(block + 16 + 32 * i, 32, codes + 64 * i);
+    set_minimums(block, codes, scales, zeros);
+}
+
+static void unpack_q5_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    for (size_t i = 0; i < 4; i++)
+        split_nibbles(block + 48 + 32 * i, 32, codes + 64 * i);
+    for (size_t i = 0; i < 256; i++)
+        codes[i] = (uint8_t)(codes[i] | ((block[16 + i % 32] >> i / 32 & 1) << 4));
+    set_minimums(block, codes, scales, zeros);
+}
+
+static void unpack_q6_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    const uint8_t *high = block + 128;
+
+    (void)zeros;
+    for (size_t i = 0; i < 256; i++) {
+        const size_t half = i / 128, at = i % 128; /* of 64 bytes with the low bits, 32 with the high ones */
+        const uint8_t low = block[64 * half + at % 64];
+        const int code = (at < 64 ? low & 15 : low >> 4) | (high[32 * half + at % 32] >> 2 * (at / 32) & 3) << 4;
+
+        codes[i] = (uint8_t)(code + 128 - 32);
+    }
+    for (size_t i = 0; i < 16; i++)
+        scales[i] = half_at(block + 208) * (float)(int8_t)block[192 + i];
+}
+
+static const struct weight_type types[] = {
+    { 0, "F32", 1, 4, INLAY_FLOAT, 0, 1, false, NULL },
+    { 1, "F16", 1, 2, INLAY_FLOAT16, 0, 1, false, NULL },
+    { 30, "BF16", 1, 2, INLAY_BFLOAT16, 0, 1, false, NULL },
+    { 2, "Q4_0", 32, 18, INLAY_UINT8, 4, 32, false, unpack_q4_0 },
+    { 3, "Q4_1", 32, 20, INLAY_UINT8, 4, 32, true, unpack_q4_1 },
+    { 6, "Q5_0", 32, 22, INLAY_UINT8, 8, 32, false, unpack_q5_0 },
+    { 7, "Q5_1", 32, 24, INLAY_UINT8, 8, 32, true, unpack_q5_1 },
+    { 8, "Q8_0", 32, 34, INLAY_UINT8, 8, 32, false, unpack_q8_0 },
+    { 12, "Q4_K", 256, 144, INLAY_UINT8, 4, 32, true, unpack_q4_k },
+    { 13, "Q5_K", 256, 176, INLAY_UINT8, 8, 32, true, unpack_q5_k },
+    { 14, "Q6_K", 256, 210, INLAY_UINT8, 8, 16, false, unpack_q6_k },
+};
+
+static const struct weight_type *type_of(const struct gguf_tensor *tensor)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].id == tensor->type)
+            return &types[i];
+    return NULL;
+}
+
+bool gguf_tensor_bytes(const struct gguf_tensor *tensor, uint64_t *bytes, const char **name)
+{
+    const struct weight_type *type = type_of(tensor);
+    uint64_t count = 1;
+
+    for (uint32_t i = 0; i < tensor->rank; i++) /* the product was checked */
+        count *= (uint64_t)tensor->dims[i];
+    if (type == NULL)
+        return false;
+    *name = type->name;
+    if (tensor->rank > 0 && tensor->dims[0] % type->block != 0)
+        return false;
+    return !__builtin_mul_overflow(count / (uint64_t)type->block, type->bytes, bytes);
+}
+
+/* The codes, scales and zero points of rows of a matrix; freed with codes_free(). */
+struct codes {
+    uint8_t *packed; /* [rows, columns * bits / 8] */
+    float *scales, *zeros;
+    size_t bytes, groups;
+};
+
+static void codes_free(struct codes *codes)
+{
+    free(codes->packed);
+    free(codes->scales);
+    free(codes->zeros);
+}
+
+/* bits: 4 or 8, at least those of the type. */
+static inlay_status read_codes(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first, int64_t count,
+                               int64_t bits, struct codes *out, inlay_diag *diag)
+{
+    const struct weight_type *type = type_of(tensor);
+    const size_t blocks = (size_t)(tensor->dims[0] / type->block * count), block = (size_t)type->block;
+    const size_t groups = block / (size_t)type->group;
+    const uint8_t *from =
+        gguf->file->bytes + tensor->offset + (size_t)(tensor->dims[0] / type->block * first) * type->bytes;
+    uint8_t codes[MAX_BLOCK];
+    float zeros[MAX_BLOCK];
+
+    INLAY_CHECK(type->unpack != NULL && bits >= type->bits && first >= 0 && first + count <= tensor->dims[1]);
+    *out = (struct codes){ .bytes = blocks * block * (size_t)bits / 8, .groups = blocks * groups };
+    out->packed = malloc(out->bytes);
+    out->scales = malloc(out->groups * sizeof(float));
+    out->zeros = malloc(out->groups * sizeof(float));
+    if (out->packed == NULL || out->scales == NULL || out->zeros == NULL) {
+        codes_free(out);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the weights of '%s'", tensor->name);
+    }
+    for (size_t i = 0; i < blocks; i++) {
+        uint8_t *to = out->packed + i * block * (size_t)bits / 8;
+
+        type->unpack(from + i * type->bytes, codes, out->scales + i * groups, zeros);
+        memcpy(out->zeros + i * groups, zeros, type->zeros ? groups * sizeof *zeros : 0);
+        if (bits == 8)
+            memcpy(to, codes, block);
+        else
+            for (size_t k = 0; k < block; k += 2)
+                to[k / 2] = (uint8_t)(codes[k] | codes[k + 1] << 4);
+    }
+    return INLAY_OK;
+}
+
+static void write_plain(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name, int64_t first,
+                        const int64_t *dims, uint32_t rank, struct wire *out)
+{
+    const struct weight_type *type = type_of(tensor);
+    const uint64_t skipped = (uint64_t)(first * tensor->dims[0]) * type->bytes;
+    uint64_t bytes = type->bytes;
+    wire_mark mark;
+
+    for (uint32_t i = 0; i < rank; i++)
+        bytes *= (uint64_t)dims[i];
+    INLAY_CHECK(skipped + bytes <= tensor->bytes);
+    mark = onnx_tensor_begin(out, name, type->dtype, dims, rank);
+    if (gguf->file->location != NULL)
+        onnx_external(out, gguf->file->location, tensor->offset + skipped, bytes);
+    else
+        wire_bytes(out, ONNX_RAW_DATA, gguf->file->bytes + tensor->offset + skipped, (size_t)bytes);
+    wire_end(out, mark);
+}
+
+inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first, int64_t count,
+                                const char *input, const char *output, struct wire *out, inlay_diag *diag)
+{
+    const struct weight_type *type = type_of(tensor);
+    const int64_t columns = tensor->dims[0], matrix[2] = { count, columns };
+    char inputs[3 * LONG_NAMES], weights[LONG_NAMES / 2], other[LONG_NAMES / 2];
+    struct codes codes;
+    inlay_status status;
+
+    (void)snprintf(weights, sizeof weights, "%s.weights", output);
+    if (type->unpack == NULL) {
+        write_plain(gguf, tensor, weights, first, matrix, 2, out);
+        (void)snprintf(other, sizeof other, "%s.float", output);
+        onnx_node(out, "Cast", weights, other, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+        (void)snprintf(weights, sizeof weights, "%s.transposed", output);
+        onnx_node(out, "Transpose", other, weights, NULL, 0);
+        (void)snprintf(inputs, sizeof inputs, "%s %s", input, weights);
+        onnx_node(out, "MatMul", inputs, output, NULL, 0);
+        return INLAY_OK;
+    }
+    status = read_codes(gguf, tensor, first, count, type->bits, &codes, diag);
+    if (status != INLAY_OK)
+        return status;
+    onnx_tensor(out, weights, INLAY_UINT8, (int64_t[]){ count, columns / type->group, type->group * type->bits / 8 }, 3,
+                codes.packed, codes.bytes);
+    (void)snprintf(other, sizeof other, "%s.scales", output);
+    onnx_tensor(out, other, INLAY_FLOAT, (int64_t[]){ (int64_t)codes.groups }, 1, codes.scales,
+                codes.groups * sizeof(float));
+    (void)snprintf(inputs, sizeof inputs, "%s %s %s", input, weights, other);
+    if (type->zeros) {
+        (void)snprintf(other, sizeof other, "%s.zeros", output);
+        onnx_tensor(out, other, INLAY_FLOAT, (int64_t[]){ (int64_t)codes.groups }, 1, codes.zeros,
+                    codes.groups * sizeof(float));
+        (void)snprintf(inputs, sizeof inputs, "%s %s %s.scales %s", input, weights, output, other);
+    }
+    codes_free(&codes);
+    onnx_node(out, "com.microsoft.MatMulNBits", inputs, output,
+              (onnx_attribute[]){ { "K", false, columns, 0 },
+                                  { "N", false, count, 0 },
+                                  { "bits", false, type->bits, 0 },
+                                  { "block_size", false, type->group, 0 },
+                                  { "accuracy_level", false, 4, 0 } },
+              5);
+    return INLAY_OK;
+}
+
+/* Rows of codes with zero points: (codes - zero) * scale. */
+static void write_zero_rows(const struct gguf_tensor *tensor, const struct weight_type *type, const struct codes *codes,
+                            const char *indices, const char *output, struct wire *out)
+{
+    const int64_t rows = tensor->dims[1], groups = tensor->dims[0] / type->group;
+    const int64_t shape[3] = { 0, 0, tensor->dims[0] }, part[3] = { rows, groups, 1 };
+    char inputs[3 * LONG_NAMES];
+
+    onnx_tensor(out, "rows.codes", INLAY_UINT8, (int64_t[]){ rows, groups, type->group }, 3, codes->packed,
+                codes->bytes);
+    onnx_tensor(out, "rows.scales", INLAY_FLOAT, part, 3, codes->scales, codes->groups * sizeof(float));
+    onnx_tensor(out, "rows.zeros", INLAY_FLOAT, part, 3, codes->zeros, codes->groups * sizeof(float));
+    onnx_tensor(out, "rows.shape", INLAY_INT64, (int64_t[]){ 3 }, 1, shape, sizeof shape);
+    (void)snprintf(inputs, sizeof inputs, "rows.codes %s", indices);
+    onnx_node(out, "Gather", inputs, "rows.code", NULL, 0);
+    (void)snprintf(inputs, sizeof inputs, "rows.scales %s", indices);
+    onnx_node(out, "Gather", inputs, "rows.scale", NULL, 0);
+    (void)snprintf(inputs, sizeof inputs, "rows.zeros %s", indices);
+    onnx_node(out, "Gather", inputs, "rows.zero", NULL, 0);
+    onnx_node(out, "Cast", "rows.code", "rows.float", &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+    onnx_node(out, "Sub", "rows.float rows.zero", "rows.difference", NULL, 0);
+    onnx_node(out, "Mul", "rows.difference rows.scale", "rows.groups", NULL, 0);
+    onnx_node(out, "Reshape", "rows.groups rows.shape", output, NULL, 0);
+}
+
+inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *indices,
+                             const char *output, struct wire *out, inlay_diag *diag)
+{
+    const struct weight_type *type = type_of(tensor);
+    const int64_t rows = tensor->dims[1], columns = tensor->dims[0];
+    char inputs[3 * LONG_NAMES];
+    struct codes codes;
+    inlay_status status;
+
+    if (type->unpack == NULL) {
+        write_plain(gguf, tensor, "rows.weights", 0, (int64_t[]){ rows, columns }, 2, out);
+        (void)snprintf(inputs, sizeof inputs, "rows.weights %s", indices);
+        onnx_node(out, "Gather", inputs, "rows.gathered", NULL, 0);
+        onnx_node(out, "Cast", "rows.gathered", output, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+        return INLAY_OK;
+    }
+    status = read_codes(gguf, tensor, 0, rows, type->zeros ? 8 : type->bits, &codes, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (type->zeros) {
+        write_zero_rows(tensor, type, &codes, indices, output, out);
+    } else {
+        onnx_tensor(out, "rows.codes", INLAY_UINT8, (int64_t[]){ rows, columns * type->bits / 8 }, 2, codes.packed,
+                    codes.bytes);
+        onnx_tensor(out, "rows.scales", INLAY_FLOAT, (int64_t[]){ rows, columns / type->group }, 2, codes.scales,
+                    codes.groups * sizeof(float));
+        (void)snprintf(inputs, sizeof inputs, "rows.codes %s rows.scales", indices);
+        onnx_node(out, "com.microsoft.GatherBlockQuantized", inputs, output,
+                  (onnx_attribute[]){ { "bits", false, type->bits, 0 }, { "block_size", false, type->group, 0 } }, 2);
+    }
+    codes_free(&codes);
+    return INLAY_OK;
+}
+
+inlay_status gguf_write_floats(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name,
+                               struct wire *out, inlay_diag *diag)
+{
+    if (type_of(tensor)->dtype != INLAY_FLOAT)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "tensor '%s' has type %s; it must be F32", tensor->name,
+                          type_of(tensor)->name);
+    INLAY_CHECK(tensor->rank == 1);
+    write_plain(gguf, tensor, name, 0, tensor->dims, 1, out);
+    return INLAY_OK;
+}
+
+float gguf_element(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t i)
+{
+    float value;
+
+    INLAY_CHECK(tensor->type == 0 && i >= 0 && (size_t)(i + 1) * sizeof value <= tensor->bytes);
+    memcpy(&value, gguf->file->bytes + tensor->offset + (size_t)i * sizeof value, sizeof value);
+    return value;
+}

@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""test_gguf.py - models in GGUF: the greedy tokens and the tokens of texts are those of llama.cpp, which
+gguf_tokens.json has, for each architecture and each type of weights.
+
+test_gguf.py --make ROOT writes that file,
+    by hand: ROOT is a Debian (sid) with llama.cpp-tools and python3-gguf. Quantized
+files are also given to llama.cpp with their weights as F32, because it rounds activations to 8 bits in products."""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOKENS = os.path.join(HERE, "gguf_tokens.json")
+# type: number, elements of a block, bytes of a block, and where its float16 factors are
+TYPES = {"F32": (0, 1, 4, ()), "F16": (1, 1, 2, ()), "BF16": (30, 1, 2, ()), "Q4_0": (2, 32, 18, (0,)),
+         "Q4_1": (3, 32, 20, (0, 2)), "Q5_0": (6, 32, 22, (0,)), "Q5_1": (7, 32, 24, (0, 2)), "Q8_0": (8, 32, 34,
+             (0,)),
+         "Q4_K": (12, 256, 144, (0, 2)), "Q5_K": (13, 256, 176, (0, 2)), "Q6_K": (14, 256, 210, (208,))}
+RANGE = {"Q4_0": 8, "Q4_1": 16, "Q5_0": 16, "Q5_1": 32, "Q8_0": 128, "Q4_K": 500, "Q5_K": 1000, "Q6_K": 2000}
+CASES = [(arch, "F32") for arch in ("llama", "qwen2", "qwen3", "gemma", "phi3", "granite")] + [
+    ("llama", kind) for kind in TYPES if kind != "F32"] + [("qwen2", "Q4_K"), ("phi3", "Q8_0"), ("gemma", "Q6_K")]
+PROMPTS, NEW_TOKENS = 4, 10
+TEXTS = ["The inner thing and the outer 1234.", "  two  spaces\n\nline", "h\u00e9llo \u4e2d\u6587 don't I'LL", "a",
+         "<|user|>hi<|end|> the", " \u2581 the and"]
+
+
+def text(value):
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+class Writer:
+    """Keys and tensors of a GGUF file."""
+
+    def __init__(self, arch):
+        self.values, self.tensors, self.data, self.arch = [], [], b"", arch
+        self.add("general.architecture", arch)
+
+    def add(self, key, value, kind=None):
+        number = {bool: 7, int: 4, float: 6, str: 8, list: 9}[type(value)] if kind is None else kind
+        key = self.arch + key if key[0] == "." else key
+        self.values.append(text(key) + struct.pack("<I", number) + self.value(value, number))
+
+    def value(self, value, number):
+        if number == 9:
+            item = {int: 5, float: 6, str: 8}[type(value[0])]
+            return struct.pack("<IQ", item, len(value)) + b"".join(self.value(v, item) for v in value)
+        return text(value) if number == 8 else struct.pack({7: "<?", 4: "<I", 5: "<i", 6: "<f"}[number], value)
+
+    def tensor(self, name, shape, kind, data):
+        self.data += b"\0" * (-len(self.data) % 32)
+        self.tensors.append(text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1]) +
+                            struct.pack("<IQ", TYPES[kind][0], len(self.data)))
+        self.data += data
+
+    def bytes(self):
+        head = b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors),
+                                     len(self.values)) + b"".join(self.values + self.tensors)
+        return head + b"\0" * (-len(head) % 32) + self.data
+
+
+def matrix(rng, rows, columns, kind, scale):
+    """Random weights in blocks of the type; of a quantized type any bytes, with factors of the right size."""
+    _, elements, size, factors = TYPES[kind]
+    if elements == 1:
+        made = (rng.integers(-1000, 1001, (rows, columns)) / 1000 * 1.7 * scale).astype(np.float32)
+        return (made.view(np.uint32) >> 16).astype(np.uint16).tobytes() if kind == "BF16" else (
+            made.astype(np.float16) if kind == "F16" else made).tobytes()
+    blocks = rng.integers(0, 256, (rows * columns // elements, size), dtype=np.uint8)
+    for place, at in enumerate(factors):
+        factor = (rng.integers(500, 1001, len(blocks)) / 1000 * 2 * scale / RANGE[kind]).astype(np.float16)
+        if place == 1 and kind in ("Q4_1", "Q5_1"):  # the least value is negative
+            factor = (-factor * np.float16(RANGE[kind] / 2)).astype(np.float16)
+        elif place == 1:
+            factor = (factor * np.float16(8)).astype(np.float16)
+        blocks[:, at:at + 2] = factor.view(np.uint8).reshape(-1, 2)
+    return blocks.tobytes()
+
+
+def vocabulary(model, arch):
+    """Adds the tokenizer; returns the number of tokens."""
+    if arch in ("gemma", "phi3"):  # SentencePiece
+        tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + ["\u2581"] + [
+            chr(c) for c in range(33, 127)] + ["th", "the", "\u2581the", "in", "er", "\u2581a", "an", "and",
+                                               "\u2581and"]
+        scores = [0.0] * 259 + [-1000.0 - i if len(t) == 1 else 400.0 - i for i, t in enumerate(tokens[259:])]
+        model.add("tokenizer.ggml.model", "llama")
+        model.add("tokenizer.ggml.tokens", tokens)
+        model.add("tokenizer.ggml.scores", scores)
+        model.add("tokenizer.ggml.token_type", [2, 3, 3] + [6] * 256 + [1] * (len(tokens) - 259))
+        first, last = 1, 2
+    else:
+        printable = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+        others = iter(range(256, 512))
+        tokens = [chr(b) if b in printable else chr(next(others)) for b in range(256)]
+        pairs = [("t", "h"), ("th", "e"), ("\u0120", "the"), ("i", "n"), ("e", "r"), ("\u0120", "a"), ("a", "n"),
+                 ("an", "d"), ("\u0120", "and"), ("1", "2")]
+        tokens += [a + b for a, b in pairs] + ["<|begin|>", "<|end|>", "<|user|>"]
+        model.add("tokenizer.ggml.model", "gpt2")
+        model.add("tokenizer.ggml.pre", {"llama": "llama-bpe", "granite": "refact"}.get(arch, "qwen2"))
+        model.add("tokenizer.ggml.tokens", tokens)
+        model.add("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3)
+        model.add("tokenizer.ggml.merges", [" ".join(pair) for pair in pairs])
+        first, last = len(tokens) - 3, len(tokens) - 2
+    model.add("tokenizer.ggml.bos_token_id", first)
+    model.add("tokenizer.ggml.eos_token_id", last)
+    return len(tokens)
+
+
+def make(arch, kind):
+    """A small model with random weights."""
+    width = 256 if kind.endswith("K") else 64
+    heads, keys, size, hidden = 4, 2, 64 if kind.endswith("K") else 16, 2 * width
+    rng, model = np.random.default_rng(7), Writer(arch)
+    size *= 2 if arch == "qwen3" else 1
+    for key, value in ((".context_length", 128), (".embedding_length", width), (".block_count", 2),
+                       (".feed_forward_length", hidden), (".attention.head_count", heads),
+                       (".attention.head_count_kv", keys), (".attention.layer_norm_rms_epsilon", 1e-6),
+                       (".rope.dimension_count", size), (".rope.freq_base", 10000.0)):
+        model.add(key, value)
+    if arch in ("qwen3", "gemma"):
+        model.add(".attention.key_length", size)
+        model.add(".attention.value_length", size)
+    if arch == "granite":
+        for key, value in ((".residual_scale", 0.5), (".embedding_scale", 2.0), (".attention.scale", 0.2),
+                           (".logit_scale", 0.5)):
+            model.add(key, value)
+    if arch == "phi3":
+        model.add(".attention.sliding_window", 8)
+    count = vocabulary(model, arch)
+
+    def weights(name, rows, columns, scale=1.0):
+        model.tensor(name, (rows, columns), kind, matrix(rng, rows, columns, kind, scale / np.sqrt(columns)))
+
+    def vector(name, length, around=1.0):
+        model.tensor(name, (length,), "F32", (around + rng.integers(-100, 101,
+            length) / 1000).astype(np.float32).tobytes())
+
+    weights("token_embd.weight", count, width, np.sqrt(width))
+    for layer in range(2):
+        p = f"blk.{layer}."
+        vector(p + "attn_norm.weight", width)
+        vector(p + "ffn_norm.weight", width)
+        if arch == "phi3":
+            weights(p + "attn_qkv.weight", (heads + 2 * keys) * size, width)
+        else:
+            for part, n in (("q", heads), ("k", keys), ("v", keys)):
+                weights(p + f"attn_{part}.weight", n * size, width)
+                if arch == "qwen2":
+                    vector(p + f"attn_{part}.bias", n * size, 0.0)
+        if arch == "qwen3":
+            vector(p + "attn_q_norm.weight", size)
+            vector(p + "attn_k_norm.weight", size)
+        weights(p + "attn_output.weight", width, heads * size)
+        if arch == "phi3":
+            weights(p + "ffn_up.weight", 2 * hidden, width)
+        else:
+            weights(p + "ffn_gate.weight", hidden, width)
+            weights(p + "ffn_up.weight", hidden, width)
+        weights(p + "ffn_down.weight", width, hidden)
+    vector("output_norm.weight", width)
+    if arch != "gemma":
+        weights("output.weight", count, width)
+    return model.bytes(), count
+
+
+def prompts(count):
+    rng = np.random.default_rng(3)
+    return [[int(t) for t in rng.integers(3, count - 3, rng.integers(2, 20))] for _ in range(PROMPTS)]
+
+
+def greedy(session, prompt, count):
+    past = {i.name: np.zeros((1, i.shape[1], 0, i.shape[3]),
+                             np.float32) for i in session.inputs if i.name.startswith("past")}
+    ids, made, total = prompt, [], 0
+    while len(made) < count:
+        total += len(ids)
+        out = session.run({"input_ids": np.array([ids], np.int64), "attention_mask": np.ones((1, total), np.int64),
+                           **past})
+        made.append(int(out["logits"][0, -1].argmax()))
+        past = {name: out[name.replace("past_key_values", "present")] for name in past}
+        ids = made[-1:]
+    return made
+
+
+class Gguf(unittest.TestCase):
+    def open(self, data):
+        import inlay
+        with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
+            file.write(data)
+            file.flush()
+            return inlay.Session(file.name, config=False)
+
+    def test_tokens(self):
+        with open(TOKENS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        for arch, kind in CASES:
+            with self.subTest(arch=arch, kind=kind):
+                data, count = make(arch, kind)
+                with self.open(data) as session:
+                    for prompt, want in zip(prompts(count), wanted[f"{arch} {kind}"]["tokens"]):
+                        self.assertEqual(greedy(session, prompt, len(want)), want)
+
+    def test_texts(self):
+        import inlay
+        from onnx import TensorProto, helper
+        with open(TOKENS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        for arch in ("llama", "qwen2", "granite", "phi3"):
+            with self.open(make(arch, "F32")[0]) as session:
+                node = helper.make_node("Tokenize", ["text"], ["ids"], domain="inlay.prepost",
+                                        model=session.model.metadata["tokenizer.json"])
+            graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("text", TensorProto.STRING, [None])],
+                                      [helper.ValueInfoProto(name="ids")])
+            opsets = [helper.make_opsetid("", 17), helper.make_opsetid("inlay.prepost", 1)]
+            with inlay.Session(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(),
+                               config=False) as tokenizer:
+                for one, want in zip(TEXTS, wanted[f"{arch} F32"]["texts"]):
+                    self.assertEqual(tokenizer.run({"text": np.array([one], object)})["ids"][0].tolist(), want, one)
+
+    def test_refused(self):
+        """What is not understood is named."""
+        import inlay
+        data = make("llama", "F32")[0]
+        for old, new, words in ((b"llama", b"lxama", "lxama"), (b"blk.0.attn_norm.weight", b"blk.0.attn_nxrm.weight",
+            "attn_norm"),
+                                (b"llama.rope.freq_base", b"llama.rope.freq_bxse", "freq_bxse"), (b"llama-bpe",
+                                    b"llxma-bpe", "llxma-bpe"),
+                                (b"output_norm.weight", b"output_nxrm.weight", "output_norm"), (b"gpt2", b"gxt2",
+                                    "gxt2")):
+            with self.assertRaisesRegex(inlay.InlayError, words):
+                self.open(data.replace(old, new, 1) if old != b"llama" else data.replace(old, new))
+        with self.assertRaisesRegex(inlay.InlayError, "cut short"):
+            self.open(data[:-1000])
+        with self.assertRaisesRegex(inlay.InlayError, "axes|cut short|damaged"):
+            self.open(data[:4] + struct.pack("<IQQ", 3, 1 << 40, 1) + data[24:])
+
+
+def ask(port, path, **body):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{path}", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+DEQUANTIZE = """
+import gguf, numpy as np, sys
+from gguf import quants
+reader = gguf.GGUFReader(sys.argv[1])
+writer = gguf.GGUFWriter(sys.argv[2], reader.fields['general.architecture'].contents())
+for key, field in reader.fields.items():
+    if not key.startswith('GGUF.') and key != 'general.architecture':
+        writer.add_key_value(key, field.contents(), field.types[0], field.types[-1] if len(field.types) > 1 else None)
+for tensor in reader.tensors:
+    writer.add_tensor(tensor.name, np.ascontiguousarray(quants.dequantize(tensor.data,
+        tensor.tensor_type).astype(np.float32)))
+writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tensors_to_file(); writer.close()
+"""
+
+
+def record(root):
+    """Asks llama.cpp in the root."""
+    made = {}
+    for arch, kind in CASES:
+        data, count = make(arch, kind)
+        with open(os.path.join(root, "tmp", "model.gguf"), "wb") as f:
+            f.write(data)
+        subprocess.run(["chroot", root, "python3", "-c", DEQUANTIZE, "/tmp/model.gguf", "/tmp/float.gguf"], check=True)
+        server = subprocess.Popen(["chroot", root, "llama-server", "-m", "/tmp/float.gguf", "--port", "8177", "-c",
+                                   "128", "-np", "1",
+                                   "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup"],
+                                       stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+        for _ in range(100):
+            time.sleep(0.2)
+            try:
+                ask(8177, "tokenize", content="a")
+                break
+            except OSError:
+                continue
+        one = {"tokens": [ask(8177, "completion", prompt=p, n_predict=NEW_TOKENS, temperature=0, return_tokens=True,
+                              cache_prompt=False)["tokens"] for p in prompts(count)]}
+        if kind == "F32":
+            one["texts"] = [ask(8177, "tokenize", content=t, add_special=True)["tokens"] for t in TEXTS]
+        made[f"{arch} {kind}"] = one
+        server.terminate()
+        server.wait()
+    with open(TOKENS, "w", encoding="utf-8") as f:
+        f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in made.items()) + "\n}\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "--make":
+        record(sys.argv[2])
+    else:
+        unittest.main()
