@@ -1,5 +1,5 @@
 #!/bin/bash
-# Creates the tarball of the npm package inlay-web, like `npm pack`: web.sh BUILD OUT
+# Creates the tarballs of the npm packages inlay-web and inlay-onnxruntime-web, like `npm pack`: web.sh BUILD OUT
 # BUILD is a folder in which host/web/build.sh has built the package, OUT a folder.
 set -euo pipefail
 [ $# = 2 ] || { echo "usage: web.sh BUILD OUT" >&2; exit 2; }
@@ -21,6 +21,14 @@ if ! grep -q LICENSE.jansson "$work/package/package.json"; then
     exit 1
 fi
 version=$(sed -n -E 's/.*"version": "(.*)",/\1/p' "$work/package/package.json")
-tar -c --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@${SOURCE_DATE_EPOCH:-499162500}" -C "$work" package |
-    gzip -n >"$out/inlay-web-$version.tgz"
-echo "$out/inlay-web-$version.tgz"
+pack() { # NAME
+    tar -c --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@${SOURCE_DATE_EPOCH:-499162500}" \
+        -C "$work" package | gzip -n >"$out/$1-$version.tgz"
+    echo "$out/$1-$version.tgz"
+}
+pack inlay-web
+# The package in place of onnxruntime-web: JavaScript that depends on the one above.
+rm -rf "$work/package"
+cp -r "$(dirname "$(realpath -- "$0")")/../bindings/web-onnxruntime" "$work/package"
+cp "$(dirname "$(realpath -- "$0")")/../../LICENSE" "$work/package/"
+pack inlay-onnxruntime-web

@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 bash "$source/sdk/packaging/web.sh" "$build" "$work" >"$work/name"
 package=$work/node_modules/inlay-web
 mkdir -p "$package" "$work/models"
-tar -xzf "$(cat "$work/name")" --strip-components=1 -C "$package"
+tar -xzf "$(head -n 1 "$work/name")" --strip-components=1 -C "$package"
 # package.json lists exactly the files of the tarball, and the modules are not larger than expected. The one with relaxed
 # SIMD needs a newer compiler than the other.
 relaxed=$package/inlay-relaxed.wasm

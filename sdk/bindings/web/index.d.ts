@@ -23,6 +23,8 @@ export interface SessionOptions {
    * `WebAssembly.Module`, a session has one thread.
    */
   wasm?: Source | WebAssembly.Module;
+  /** The folder of `inlay.wasm` if it is not beside `index.js`, for instance because a bundler left it out. */
+  wasmFolder?: string;
   /** Other options of onnxruntime-web are accepted without effect. */
   [other: string]: unknown;
 }
@@ -59,4 +61,7 @@ export class InferenceSession {
   startProfiling(): void;
   endProfiling(): void;
 }
+export const version: string;
+/** The threads of a session whose options do not state them. */
+export function defaultThreads(): Promise<number>;
 export { InferenceSession as InlaySession };

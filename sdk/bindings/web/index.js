@@ -1,7 +1,8 @@
 // inlay for browsers and Node in WebAssembly, with the interface of onnxruntime-common: InferenceSession and Tensor.
 import { BY_NUMBER, Tensor, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf } from './common.js'
 import { hostOf } from './files.js'
-import { Team, inNode, mayWait, memoryOf, setShared, threadsFor } from './threads.js'
+import { relaxedUrl } from './relaxed.js'
+import { NoThreads, Team, inNode, mayWait, memoryOf, nodeModule, setShared, threadsFor } from './threads.js'
 import { wasiOf } from './wasi.js'
 
 const MODEL = 'a model must be a path, a URL, a Response, an ArrayBuffer or a typed array'
@@ -22,7 +23,7 @@ const fileOf = source => {
 async function bytesOf(source, mistake) {
   if (isBuffer(source)) return new Uint8Array(source)
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
-  if (fileOf(source) !== null) return (await import('node:fs/promises')).readFile(fileOf(source))
+  if (fileOf(source) !== null) return (await nodeModule('fs/promises')).readFile(fileOf(source))
   if (typeof source === 'string' || source instanceof URL) source = await fetch(String(source))
   if (typeof source?.arrayBuffer !== 'function') throw new TypeError(mistake)
   if (source.ok === false) throw new Error(`${source.url}: HTTP status ${source.status}`)
@@ -36,7 +37,7 @@ async function modelOf(source) {
     const bytes = await bytesOf(source, MODEL)
     return { size: bytes.length, copyTo: async to => to.set(bytes) }
   }
-  const { open, stat } = await import('node:fs/promises'), { size } = await stat(path)
+  const { open, stat } = await nodeModule('fs/promises'), { size } = await stat(path)
   const copyTo = async to => {
     const file = await open(path)
     try {
@@ -49,9 +50,8 @@ async function modelOf(source) {
   return { size, copyTo }
 }
 
-// Does the engine know relaxed SIMD? A module with i8x16.relaxed_swizzle.
-let usesRelaxed = WebAssembly.validate(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1,
-  13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11))
+// Bundlers recognize the form of this expression, and copy the file.
+const plainUrl = () => new URL('./inlay.wasm', import.meta.url)
 
 // The compiled modules by URL, and for several threads: it is compiled once for all sessions.
 const modules = new Map()
@@ -69,17 +69,7 @@ async function compile(source, shared) {
   }
   return WebAssembly.compile(bytes)
 }
-async function moduleOf(source, shared) {
-  if (source === undefined && usesRelaxed) {
-    try {
-      return await moduleOf(new URL('./inlay-relaxed.wasm', import.meta.url), shared)
-    } catch { // a server that has only the other module
-      usesRelaxed = false
-    }
-  }
-  source ??= new URL('./inlay.wasm', import.meta.url)
-  if (source instanceof WebAssembly.Module) return source
-  if (typeof source !== 'string' && !(source instanceof URL)) return compile(source, shared)
+async function compiled(source, shared) {
   const url = String(source), key = `${shared} ${url}`
   if (!modules.has(key)) modules.set(key, compile(url, shared))
   try {
@@ -88,6 +78,31 @@ async function moduleOf(source, shared) {
     modules.delete(key)
     throw error
   }
+}
+// The places of the module, the best first; `folder`: for pages whose bundler does not copy the files beside this one.
+function placesOf(folder) {
+  const inFolder = name => () => (/\/$/.test(folder) ? folder : `${folder}/`) + name
+  const all = [[relaxedUrl, plainUrl], folder === undefined ? [] : [inFolder('inlay-relaxed.wasm'), inFolder('inlay.wasm')]]
+  return all.flatMap(pair => (relaxedUrl === null ? pair.slice(1) : pair))
+}
+let skipped = 0 // the places without a module before the one where the last session found it
+async function moduleOf({ wasm, wasmFolder }, shared) {
+  if (wasm instanceof WebAssembly.Module) return wasm
+  if (typeof wasm === 'string' || wasm instanceof URL) return compiled(wasm, shared)
+  if (wasm !== undefined) return compile(wasm, shared)
+  const places = placesOf(wasmFolder)
+  let failed
+  for (let i = Math.min(skipped, places.length - 1); i < places.length; i++) {
+    try {
+      const module = await compiled(places[i](), shared)
+      skipped = i
+      return module
+    } catch (error) {
+      failed = error
+    }
+  }
+  throw new Error(`inlay.wasm cannot be loaded: ${failed.message}; put it beside the script, or name its folder in wasmFolder`,
+    { cause: failed })
 }
 
 // An instance of the module: one session with a separate memory.
@@ -238,26 +253,36 @@ export class InferenceSession {
   static async create(source, ...rest) {
     let options = rest.at(-1)
     if (typeof options !== 'object' || options === null) options = {}
-    const settings = settingsOf(options, ['externalData', 'wasm'], ['wasm', 'cpu']), files = new Map()
+    const settings = settingsOf(options, ['externalData', 'wasm', 'wasmFolder'], ['wasm', 'cpu']), files = new Map()
     if (isBuffer(source) && typeof rest[0] === 'number')
       source = new Uint8Array(source, rest[0], typeof rest[1] === 'number' ? rest[1] : undefined)
     const requested = settings.filter(([name]) => name === 'intra_threads').at(-1)?.[1]
     const threads = options.wasm instanceof WebAssembly.Module ? 1 : await threadsFor(Number(requested ?? 0))
-    const team = await Team.of(threads - 1)
+    const model = modelOf(source) // is read while the module is compiled
+    model.catch(() => {}) // open() reports it
+    for (const { path, data } of options.externalData ?? [])
+      files.set(String(path).replace(/^(\.?\/)+/, ''), await bytesOf(data, `externalData: ${path} must be ${MODEL.slice(16)}`))
+    if (files.size > 0) settings.unshift(['external_dir', '/'])
+    const open = async count => {
+      const team = await Team.of(count - 1)
+      try {
+        const module = await moduleOf(options, count > 1), instance = new Instance(module, memoryOf(count > 1), files)
+        for (const [name, value] of settings) instance.set(name, value)
+        if (count > 1) await instance.startThreads(module, team, count)
+        instance.set('intra_threads', count)
+        await instance.create(await model)
+        return new InferenceSession(instance, team)
+      } catch (error) {
+        team.stop()
+        throw error
+      }
+    }
     try {
-      const [module, model] = await Promise.all([moduleOf(options.wasm, threads > 1), modelOf(source)])
-      for (const { path, data } of options.externalData ?? [])
-        files.set(String(path).replace(/^(\.?\/)+/, ''), await bytesOf(data, `externalData: ${path} must be ${MODEL.slice(16)}`))
-      const instance = new Instance(module, memoryOf(threads > 1), files)
-      if (files.size > 0) settings.unshift(['external_dir', '/'])
-      for (const [name, value] of settings) instance.set(name, value)
-      if (threads > 1) await instance.startThreads(module, team, threads)
-      instance.set('intra_threads', threads)
-      await instance.create(model)
-      return new InferenceSession(instance, team)
+      return await open(threads)
     } catch (error) {
-      team.stop()
-      throw error
+      if (!(error instanceof NoThreads)) throw error
+      console.warn(`inlay: ${error.message}; the session has one thread`)
+      return open(1)
     }
   }
 
@@ -284,4 +309,7 @@ export class InferenceSession {
   endProfiling() {}
 }
 
+export const version = '0.1.0'
+// The threads of a session whose options do not state them.
+export const defaultThreads = () => threadsFor(0)
 export { InferenceSession as InlaySession, Tensor }

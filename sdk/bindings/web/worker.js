@@ -1,5 +1,6 @@
 // A thread of a session: an instance of the module on the session's memory. See threads.js.
 import { hostOf } from './files.js'
+import { nodeModule } from './threads.js'
 import { wasiOf } from './wasi.js'
 
 function serve({ module, memory, top, thread }, answer) {
@@ -17,7 +18,7 @@ function serve({ module, memory, top, thread }, answer) {
 }
 
 if (globalThis.process?.versions?.node)
-  import('node:worker_threads').then(({ parentPort }) =>
+  nodeModule('worker_threads').then(({ parentPort }) =>
     parentPort.once('message', data => serve(data, text => parentPort.postMessage(text))))
 else
   self.onmessage = ({ data }) => serve(data, text => self.postMessage(text))
