@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Drivers keep data about the CPU until they are unloaded. LeakSanitizer would report it. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -31,11 +32,11 @@ static bool folder_has(const char *path, const char *start)
 
 bool gpu_may_exist(void)
 {
-    static const char *const files[] = { "nvidia0", "dxg", "mali0", "kgsl-3d0", "nvgpu" };
+    static const char *const files[] = { "/dev/nvidia0", "/dev/dxg", "/dev/mali0", "/dev/kgsl-3d0", "/dev/nvgpu" };
     bool found = folder_has("/dev/dri", "renderD");
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        found = found || folder_has("/dev", files[i]);
+        found = found || access(files[i], F_OK) == 0;
     return found;
 }
 
@@ -66,14 +67,20 @@ static inlay_status open_library(void **out, inlay_diag *diag)
 
 inlay_status gpu_check_driver(inlay_diag *diag)
 {
+    static uint32_t found; /* atomic: an earlier session found a driver, and searching again would take longer than the
+                            * rest of opening this provider */
     void *library;
-    inlay_status status = open_library(&library, diag);
+    inlay_status status;
 
+    if (__atomic_load_n(&found, __ATOMIC_RELAXED) != 0)
+        return INLAY_OK;
+    status = open_library(&library, diag);
     if (status != INLAY_OK)
         return status;
     (void)dlclose(library);
     if (!has_driver())
         return inlay_fail(diag, INLAY_UNSUPPORTED, "no Vulkan driver is installed (Debian: mesa-vulkan-drivers)");
+    __atomic_store_n(&found, 1, __ATOMIC_RELAXED);
     return INLAY_OK;
 }
 

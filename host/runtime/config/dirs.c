@@ -78,6 +78,10 @@ bool config_cache_dir(const inlay_options *options, char *text, size_t bytes)
 /* Creates path and its parents. */
 static bool make_dir(char *path)
 {
+    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+        return true;
+    if (errno != ENOENT)
+        return false;
     for (char *slash = path + 1; *slash != '\0'; slash++) {
         if (*slash != '/')
             continue;

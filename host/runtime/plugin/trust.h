@@ -28,6 +28,9 @@ INLAY_NODISCARD inlay_status trust_open(const char *path, const char *dir, char 
  * INLAY_INVALID_ARGUMENT: it is not; the file was replaced after the checks. */
 INLAY_NODISCARD inlay_status trust_mapped(int fd, const void *address, const void *lowest, inlay_diag *diag);
 
+/* To call before a library is unmapped: its address may become that of another file. */
+void trust_forget(void);
+
 /* Checks that the list, a file in the format of sha256sum, contains the file behind fd. INLAY_INVALID_ARGUMENT: it
  * does not, and diag has the line to add; or the list itself is not trusted or not readable. */
 INLAY_NODISCARD inlay_status trust_allowed(const char *list, int fd, const char *path, inlay_diag *diag);

@@ -1,4 +1,5 @@
 #include "plugin/unmap.h"
+#include "plugin/trust.h"
 #include "base/asan.h"
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -13,6 +14,8 @@
 
 void unmap_file(void *handle)
 {
-    if (MAY_DLCLOSE)
-        (void)dlclose(handle);
+    if (!MAY_DLCLOSE)
+        return;
+    trust_forget();
+    (void)dlclose(handle);
 }
