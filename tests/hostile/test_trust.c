@@ -1,8 +1,10 @@
 /* Trust in plugin files: owners, modes, links, replaced files, and the list of checksums. */
 #include "folder.h"
+#include "plugin/trust.h"
 #include "plugin_dirs.h"
 #include <pthread.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 
 void *__real_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags);
@@ -129,6 +131,25 @@ static void exchange(void)
     (void)snprintf(good, sizeof good, "%s/plugin.so", swap_folder.plugins);
     (void)snprintf(evil, sizeof evil, "%s/evil.so.next", swap_folder.plugins);
     assert_int_equal(rename(evil, good), 0);
+}
+
+/* A verified library is not searched for again, but another file at its address is refused, also later. */
+static void verified_once(void **state)
+{
+    const void *address = (const void *)(uintptr_t)&verified_once;
+    const int right = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), wrong = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_true(right >= 0 && wrong >= 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(trust_mapped(wrong, address, address, &diag), INLAY_INVALID_ARGUMENT);
+        assert_int_equal(trust_mapped(right, address, address, &diag), INLAY_OK);
+        if (i == 1)
+            trust_forget();
+    }
+    (void)close(right);
+    (void)close(wrong);
 }
 
 static void replaced_between_check_and_open(void **state)
@@ -269,6 +290,7 @@ int main(void)
         cmocka_unit_test(directories),
         cmocka_unit_test(files),
         cmocka_unit_test(replaced_between_check_and_open),
+        cmocka_unit_test(verified_once),
         cmocka_unit_test(changing_links),
         cmocka_unit_test(only_listed_files),
     };
