@@ -31,7 +31,7 @@ grep -q 'ort_ep, 1 node: test_ep does not claim the node' <<<"$out" || fail "Rel
 out=$(call explain test_mul)
 grep -q '^ort_ep  *0 ' <<<"$out" || fail "a node without a price is chosen: $out"
 out=$(call explain test_mul --policy priority)
-grep -qE '^ *0 ort_ep  *1 Mul .* none' <<<"$out" || fail "a price that nobody has measured: $out"
+grep -qE '^ *0 +ort_ep +1 +Mul .* none' <<<"$out" || fail "a price that nobody has measured: $out"
 call tune test_mul --budget-s 2 >/dev/null || fail "tune"
 out=$(call explain test_mul --policy priority)
 grep -q 'prices: measured' <<<"$out" || fail "no measured price: $out"

@@ -226,13 +226,32 @@ static void test_no_library(void **state)
     inlay_session_destroy(session);
 }
 
+/* The session knows the device of the library. */
+static void a_device_is_described(void **state)
+{
+    const char *const pairs[] = { "ort_ep.library", TEST_EP, NULL };
+    inlay_session_provider_info info = { .struct_size = sizeof info };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *session = NULL;
+
+    (void)state;
+    assert_int_equal(open_session("ort_ep,reference", pairs, &session, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_provider(session, 0, &info), INLAY_OK);
+    assert_string_equal(info.device, "test_ep");
+    assert_non_null(strstr(info.device_facts, "type=CPU; "));
+    assert_non_null(strstr(info.device_facts, "; devices=1"));
+    assert_int_equal(info.device_kind, INLAY_DEVICE_OTHER);
+    inlay_session_destroy(session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constants_are_inputs), cmocka_unit_test(test_constants_are_dropped),
-        cmocka_unit_test(test_memory_of_a_device),   cmocka_unit_test(test_stream_of_a_device),
-        cmocka_unit_test(test_a_run_fails),          cmocka_unit_test(test_opening_is_refused),
-        cmocka_unit_test(test_no_library),           cmocka_unit_test(test_two_libraries),
+        cmocka_unit_test(a_device_is_described),      cmocka_unit_test(test_constants_are_inputs),
+        cmocka_unit_test(test_constants_are_dropped), cmocka_unit_test(test_memory_of_a_device),
+        cmocka_unit_test(test_stream_of_a_device),    cmocka_unit_test(test_a_run_fails),
+        cmocka_unit_test(test_opening_is_refused),    cmocka_unit_test(test_no_library),
+        cmocka_unit_test(test_two_libraries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
