@@ -417,7 +417,7 @@ static void test_refusals_of_forbidden_providers(void **state)
         { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", "fake.refuse", "1", "forbid", "fake", NULL },
     };
     static const char named[] = "fake, 3 nodes: the option refuse is set";
-    static const char counted[] = "\n  1 refusal by providers that rules, inlay tune or an emulated device keep out";
+    static const char counted[] = "\n  3 refusals by providers that rules, inlay tune or an emulated device keep out";
 
     (void)state;
     for (int forbidden = 0; forbidden < 2; forbidden++) {

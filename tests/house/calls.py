@@ -9,7 +9,8 @@ The list has one line per library, `folder: circles ...; elsewhere; upward`:
     upward      the number of functions of a higher folder that a lower folder calls. The lists of includes (edges,
                 provider_edges) have the order: a folder calls only itself and folders above it in the list.
 A number above that of the list is a fault; so is one below it, so that the list is lowered. A library that is not
-listed has none of the three. Calls through function pointers are not calls by name."""
+listed has none of the three. Calls through function pointers are not calls by name. Files libc.c, which define
+functions of the C library for modules without one, are left out."""
 import pathlib
 import re
 import sys
@@ -84,7 +85,7 @@ class Library:
         self.prefix = prefix
         self.text = {}
         for path in self.top.rglob("*"):
-            if path.suffix in (".c", ".h", ".inc") and path.is_file():
+            if path.suffix in (".c", ".h", ".inc") and path.is_file() and path.name != "libc.c":
                 self.text[path] = STRING.sub('""', COMMENT.sub(" ", path.read_text(errors="replace")))
         self.home, self.own = {}, {}
         for path, text in self.text.items():

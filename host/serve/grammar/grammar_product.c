@@ -166,7 +166,7 @@ bool grammar_product(struct grammar *grammar, const grammar_node *with, uint32_t
     }
     if (!good)
         (void)snprintf(why, GRAMMAR_WHY_BYTES,
-                       product.too_large ? "together with the other keywords it needs too many states"
+                       product.too_large ? "together with the other keywords it needs more than 16,384 states"
                                          : "out of memory, or too large");
     destroy(&product);
     return good;

@@ -22,7 +22,7 @@ bool schema_spend(schema_reader *reader, uint32_t count)
         reader->work += count;
         return true;
     }
-    return schema_fail(reader, "anyOf", "too many alternatives, values and references");
+    return schema_fail(reader, "anyOf", "more than 1,000,000 alternatives, values and references");
 }
 
 bool schema_add(const schema_reader *reader, schema_list *list, json_t *part)

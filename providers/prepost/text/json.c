@@ -203,7 +203,7 @@ static inlay_status read_template(const struct source *source, const json_t *ste
             continue;
         }
         if (!json_is_array(json_object_get(json_object_get(special, name), "ids")))
-            return fail_unsupported(source, "post_processor TemplateProcessing with the unknown token", name);
+            return fail_unsupported(source, "post_processor TemplateProcessing with no special token", name);
         json_array_foreach(json_object_get(json_object_get(special, name), "ids"), k, id) {
             const inlay_status status = put_around(source, behind, json_integer_value(id));
 

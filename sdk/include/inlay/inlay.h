@@ -656,8 +656,8 @@ typedef struct inlay_explain_options {
     const char *node;
     /* [what_if_count] hypothetical changes, applied together; the report then shows their effect: "PATTERN=PROVIDER"
      * (run these nodes there), "PATTERN!=PROVIDER" (do not run them there), "-PROVIDER" (do not use it), "policy=cost",
-     * "policy=priority", "objective=NAME" (latency, energy, memory), "margins=none" (only prices count, not their errors
-     * nor the order of providers), "threads=N" */
+     * "policy=priority", "objective=NAME" (latency, energy, memory), "margins=none" (only prices count, not their
+     * errors nor the order of providers), "threads=N" */
     const char *const *what_ifs;
     uint32_t what_if_count;
     uint32_t reserved;

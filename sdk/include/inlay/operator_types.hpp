@@ -196,7 +196,7 @@ struct call {
 template <class T> tensor<T> result<T>::allocate(const int64_t *dims, size_t rank)
 {
     if (rank > INLAY_MAX_RANK)
-        throw std::invalid_argument("an output has too many axes");
+        throw std::invalid_argument("an output has more than 16 axes");
     for (size_t d = 0; d < rank; d++)
         own_dims[d] = dims[d];
     if (raw->out[index].data != nullptr)

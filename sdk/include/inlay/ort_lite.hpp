@@ -160,7 +160,7 @@ protected:
         if (raw().data == nullptr) {
             shape_ = shape; /* the output refers to it */
             if (shape.size() > INLAY_MAX_RANK)
-                throw Exception("an output has too many axes");
+                throw Exception("an output has more than 16 axes");
             if (inlay_status status =
                     kit_alloc_output(call_, index_, static_cast<uint32_t>(shape.size()), shape_->data());
                 status != INLAY_OK)
