@@ -195,7 +195,7 @@ struct graph_model {
      * nodes are recorded in the history. Otherwise NULL and 0. */
     const char *pass;
     int64_t rewrite;
-    bool strict;      /* graph_tolerate() fails instead of recording a finding */
+    bool strict;      /* what violates ONNX but can be interpreted fails, instead of becoming a finding */
     bool trusts_file; /* inference used a type or shape that the file declares, which may be wrong */
     bool collect;     /* binding and inference continue after an error, see graph_continue_after_error() */
     uint32_t fault;   /* 1 + the graph_fault of the last error, 0 = none */

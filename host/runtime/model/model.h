@@ -27,7 +27,7 @@ typedef struct model_load_options {
     const memory_file *files; /* [file_count] external data in memory, which must outlive the model; they come before
                                * the files of the folder */
     uint32_t file_count;
-    bool strict;      /* graph_model.strict */
+    bool strict;      /* what violates ONNX but can be interpreted fails, instead of becoming a finding */
     bool collect;     /* graph_model.collect; a load from a file that fails also returns the model, for its findings */
     bool keep_sparse; /* large sparse matrices of floats become SparseToDense nodes (ai.inlay), which the optimiser
                        * folds unless a consumer reads sparse data; not for models that will be saved */
