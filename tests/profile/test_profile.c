@@ -55,7 +55,7 @@ static struct rig open_script(const char *script)
 /* The timeline is that of a run near the median, also if the last run was on a larger input. */
 static void the_timeline_is_typical(void **state)
 {
-    struct rig rig = open_script("x : N,64\na = Neg(x)\ny = Exp(a)\n-> y");
+    struct rig rig = open_script("x : N,64\nw = [64,64]\na = MatMul(x, w)\ny = Softmax(a)\n-> y");
     double end = 0;
     json_t *report, *step;
     struct text_buffer json;
@@ -64,7 +64,7 @@ static void the_timeline_is_typical(void **state)
     (void)state;
     assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
     for (int64_t run = 0; run < 5; run++) {
-        script_feed_sized(&rig, run < 4 ? 2 : 20000, 1, 0);
+        script_feed_sized(&rig, run < 4 ? 2 : 40000, 1, 0);
         rig_run(&rig);
     }
     json = write_format(&rig, "json");
@@ -72,7 +72,8 @@ static void the_timeline_is_typical(void **state)
     assert_true(json_array_size(json_object_get(report, "timeline")) > 0); /* the nodes may share a kernel */
     json_array_foreach(json_object_get(report, "timeline"), i, step)
         end = json_number_value(json_object_get(step, "begin_ns")) + json_number_value(json_object_get(step, "ns"));
-    assert_true(end > 0 && end <= json_number_value(json_object_get(report, "run_ns")));
+    /* The last run takes much longer than 5 ms, which the times of steps and of runs may differ by on a busy machine. */
+    assert_true(end > 0 && end <= json_number_value(json_object_get(report, "run_ns")) + 5e6);
     json_decref(report);
     text_buffer_free(&json);
     rig_close(&rig);
@@ -406,14 +407,10 @@ static void bodies_and_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_agree),
-        cmocka_unit_test(the_timeline_is_typical),
-        cmocka_unit_test(events_one_by_one),
-        cmocka_unit_test(names_are_text),
-        cmocka_unit_test(columns_line_up),
-        cmocka_unit_test(rooflines_depend_on_the_type),
-        cmocka_unit_test(kernels_of_a_region),
-        cmocka_unit_test(bodies_and_limits),
+        cmocka_unit_test(figures_agree),       cmocka_unit_test(the_timeline_is_typical),
+        cmocka_unit_test(events_one_by_one),   cmocka_unit_test(names_are_text),
+        cmocka_unit_test(columns_line_up),     cmocka_unit_test(rooflines_depend_on_the_type),
+        cmocka_unit_test(kernels_of_a_region), cmocka_unit_test(bodies_and_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
