@@ -178,8 +178,19 @@ static const quantize_point *point_of_name(const quantize_report *report, const 
     return shown;
 }
 
+/* Whether a layer stays in floats for a reason. */
+static bool has_reasons(const quantize_report *report)
+{
+    for (uint32_t i = 0; i < report->layer_count; i++)
+        if (report->layers[i].kept != NULL)
+            return true;
+    return false;
+}
+
 static void put_tables(FILE *out, const quantize_report *report)
 {
+    const bool reasons = has_reasons(report);
+
     (void)fputs("<div class=\"wide\">\n<table>\n<tr><th>variant</th><th class=\"n\">ms per run</th>"
                 "<th class=\"n\">agreement</th></tr>\n",
                 out);
@@ -200,8 +211,9 @@ static void put_tables(FILE *out, const quantize_report *report)
         "when each was run in turns with the original. Other times are single measurements.</p>\n",
         out);
     (void)fputs("<h2>Layers</h2>\n<div class=\"wide\">\n<table>\n<tr><th>layer</th><th>operator</th><th>weights</th>"
-                "<th class=\"n\">bytes before</th><th class=\"n\">after</th><th>reason</th></tr>\n",
+                "<th class=\"n\">bytes before</th><th class=\"n\">after</th>",
                 out);
+    (void)fputs(reasons ? "<th>reason</th></tr>\n" : "</tr>\n", out);
     for (uint32_t i = 0; i < report->layer_count; i++) {
         const quantize_layer *layer = &report->layers[i];
 
@@ -213,8 +225,10 @@ static void put_tables(FILE *out, const quantize_report *report)
             (void)fputs("</td><td>float", out);
         else
             (void)fprintf(out, "</td><td>%u bits%s", layer->bits, layer->integers ? ", integers" : "");
-        (void)fprintf(out, "</td><td class=\"n\">%llu</td><td class=\"n\">%llu</td><td>",
+        (void)fprintf(out, "</td><td class=\"n\">%llu</td><td class=\"n\">%llu",
                       (unsigned long long)layer->bytes_before, (unsigned long long)layer->bytes_after);
+        if (reasons)
+            (void)fputs("</td><td>", out);
         page_text(out, layer->kept != NULL ? layer->kept : "", 0);
         (void)fputs("</td></tr>\n", out);
     }
