@@ -1,6 +1,5 @@
 #include "probe/restrict.h"
 #include "base/cpus.h"
-#include "inlay/note.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -28,13 +27,6 @@ void restrict_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || INLAY_NOTE_FEATURE(address_sanitizer) ||          \
-    INLAY_NOTE_FEATURE(thread_sanitizer)
-enum { HAS_SHADOW_MEMORY = 1 }; /* more than any limit */
-#else
-enum { HAS_SHADOW_MEMORY = 0 };
-#endif
-
 void restrict_memory(void)
 {
     const rlim_t three_quarters = (rlim_t)(memory_allowed() / 4 * 3);
@@ -45,7 +37,7 @@ void restrict_memory(void)
         (void)!write(fd, "1000", 4);
         (void)close(fd);
     }
-    if (!HAS_SHADOW_MEMORY && getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur > three_quarters) {
+    if (!RESTRICT_SHADOW_MEMORY && getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur > three_quarters) {
         limit.rlim_cur = three_quarters;
         (void)setrlimit(RLIMIT_DATA, &limit);
     }

@@ -3,6 +3,7 @@
 #include "isolate/shared.h"
 #include "probe/restrict.h"
 #include "probe/served.h"
+#include "probe/shortage.h"
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -104,6 +105,7 @@ static void serve_channels(isolate_header *header, int parent)
 int serve_provider(char **argv)
 {
     const int parent = (int)syscall(SYS_pidfd_open, getppid(), 0);
+    isolate_header *header;
     int type;
 
     if (getsockopt(ISOLATE_SOCKET_FD, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){ sizeof type }) != 0) {
@@ -118,6 +120,8 @@ int serve_provider(char **argv)
     if (!map(ISOLATE_RESULTS_FD, argv[0], argv[1], PROT_READ | PROT_WRITE) ||
         !map(ISOLATE_ARGUMENTS_FD, argv[2], argv[3], PROT_READ))
         return ISOLATE_EXIT_MAPPING;
-    serve_channels((isolate_header *)(uintptr_t)strtoull(argv[0], NULL, 16), parent);
+    header = (isolate_header *)(uintptr_t)strtoull(argv[0], NULL, 16);
+    shortage_note_in(header);
+    serve_channels(header, parent);
     _exit(0); /* threads of the plugin may still run */
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/spawn.h"
+#include "base/words.h"
 #include "inlay/check.h"
 #include "threads/fork.h"
 #include "threads/threads.h"
@@ -24,9 +25,26 @@ enum {
     SLICE_NS = 2000000 /* time between two looks at the process and at the caller */
 };
 
+/* Describes the last allocation that failed in the process; "": none did. */
+static void describe_shortage(const isolate_process *process, char *text, size_t bytes)
+{
+    const uint64_t failed = __atomic_load_n(&process->header->failed_bytes, __ATOMIC_RELAXED);
+    const uint64_t limit = __atomic_load_n(&process->header->failed_limit, __ATOMIC_RELAXED);
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+
+    text[0] = '\0';
+    if (failed != 0)
+        (void)snprintf(text, bytes, "it ran out of its %s of memory (%s more were requested; option isolate_memory)",
+                       format_bytes(limit, a), format_bytes(failed, b));
+}
+
 static void describe_end(isolate_process *process, const siginfo_t *info, const char *reason)
 {
-    const char *name = info->si_code != CLD_EXITED ? sigabbrev_np(info->si_status) : NULL;
+    const char *name = info->si_code != CLD_EXITED ? sigabbrev_np(info->si_status) : NULL, *and;
+    char shortage[120];
+
+    describe_shortage(process, shortage, sizeof shortage);
+    and = shortage[0] != '\0' ? ", and " : "it ";
 
     process->collided = reason == NULL && info->si_code == CLD_EXITED && info->si_status == ISOLATE_EXIT_MAPPING;
     if (reason != NULL)
@@ -38,9 +56,15 @@ static void describe_end(isolate_process *process, const siginfo_t *info, const 
     else if (info->si_code == CLD_EXITED && info->si_status == ISOLATE_EXIT_LAYOUT)
         (void)snprintf(process->why, sizeof process->why, "inlay-probe belongs to another version of inlay");
     else if (info->si_code == CLD_EXITED)
-        (void)snprintf(process->why, sizeof process->why, "it ended with exit code %d", info->si_status);
+        (void)snprintf(process->why, sizeof process->why, "%s%sended with exit code %d", shortage, and,
+                       info->si_status);
+    else if (info->si_status == SIGKILL)
+        (void)snprintf(process->why, sizeof process->why,
+                       "%s%swas killed (SIGKILL), as Linux does when the memory of the machine is used up", shortage,
+                       and);
     else
-        (void)snprintf(process->why, sizeof process->why, "it crashed (SIG%s)", name != NULL ? name : "?");
+        (void)snprintf(process->why, sizeof process->why, "%s%scrashed (SIG%s)", shortage, and,
+                       name != NULL ? name : "?");
 }
 
 static void count_end(isolate_process *process)
@@ -264,6 +288,7 @@ inlay_status isolate_channel_call(isolate_process *process, isolate_channel *cha
         stop(process, generation, "it wrote to memory outside of its buffers and was stopped");
         return report_end(process, INLAY_OK, diag);
     }
+    __atomic_store_n(&process->header->failed_bytes, 0, __ATOMIC_RELAXED); /* it did without, or reported it */
     if (channel->status == INLAY_OK)
         return INLAY_OK;
     own = channel->diag;

@@ -35,7 +35,7 @@ typedef struct isolate_process {
     uint64_t memory_bytes;               /* limit, see isolate_limits */
     uint64_t ends[ISOLATE_MAX_ENDS + 1]; /* times of the last ends, oldest first */
     uint32_t end_count;
-    char why[200]; /* why it ended last */
+    char why[250]; /* why it ended last */
 } isolate_process;
 
 /* How a call waits. Any member may be 0. */

@@ -140,6 +140,8 @@ typedef struct isolate_channel {
 
 /* The first bytes of the results. */
 typedef struct isolate_header {
+    /* Written by the process if an allocation fails: its size, and the limit (RLIMIT_DATA) of the process. */
+    uint64_t failed_bytes, failed_limit;
     isolate_channel channels[ISOLATE_CHANNELS];
 } isolate_header;
 
