@@ -1,6 +1,7 @@
-/* probe/sandbox.c - the system calls that an isolated provider may make. */
+/* probe/sandbox.c - the system calls that an isolated provider may make: while it is opened, and afterwards. */
 #include "probe/restrict.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -86,6 +87,80 @@ static const uint16_t permitted[] = {
 };
 enum { PERMITTED = sizeof permitted / sizeof permitted[0] };
 
+/* What opening a provider does not need: it reads files. */
+static const uint16_t forbidden_in_opening[] = {
+    /* other programs and processes */
+    SYS_execve,
+    SYS_execveat,
+    SYS_kill,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_pidfd_open,
+    SYS_pidfd_getfd,
+    SYS_pidfd_send_signal,
+    SYS_setpgid,
+    SYS_setsid,
+    /* sockets */
+    SYS_socket,
+    SYS_connect,
+    SYS_bind,
+    SYS_listen,
+    SYS_accept,
+    SYS_accept4,
+    /* changes of files */
+    SYS_truncate,
+    SYS_unlinkat,
+    SYS_renameat2,
+    SYS_mkdirat,
+    SYS_mknodat,
+    SYS_linkat,
+    SYS_symlinkat,
+    SYS_fchmod,
+    SYS_fchmodat,
+    SYS_fchown,
+    SYS_fchownat,
+    SYS_utimensat,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_fsetxattr,
+    SYS_chroot,
+    SYS_mount,
+    SYS_umount2,
+    SYS_open_by_handle_at,
+    /* other ways to do the same */
+    SYS_openat2,
+    SYS_io_uring_setup,
+    SYS_bpf,
+    SYS_userfaultfd,
+    SYS_perf_event_open,
+    SYS_keyctl,
+    SYS_add_key,
+    SYS_request_key,
+#if defined(SYS_renameat)
+    SYS_renameat,
+#endif
+#if defined(SYS_fork)
+    SYS_fork,
+    SYS_vfork,
+    SYS_creat,
+    SYS_unlink,
+    SYS_rename,
+    SYS_mkdir,
+    SYS_rmdir,
+    SYS_mknod,
+    SYS_link,
+    SYS_symlink,
+    SYS_chmod,
+    SYS_chown,
+    SYS_lchown,
+    SYS_utime,
+    SYS_utimes,
+    SYS_futimesat,
+#endif
+};
+enum { FORBIDDEN = sizeof forbidden_in_opening / sizeof forbidden_in_opening[0] };
+
 #ifdef OWN_ARCHITECTURE
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
@@ -147,25 +222,82 @@ static uint32_t add_tail(struct sock_filter *list)
     return sizeof tail / sizeof tail[0];
 }
 
-inlay_status restrict_system_calls(inlay_diag *diag)
+/* Statements that forbid system call `call` with flags for writing or creating in its argument `at`. */
+static uint32_t add_open(struct sock_filter *list, uint32_t call, uint32_t at)
 {
-    enum { HEAD_AND_TAIL = 40 };
-    struct sock_filter list[2 * PERMITTED + HEAD_AND_TAIL];
-    uint32_t count = add_head(list);
-    struct sock_fprog program = { .filter = list };
+    const struct sock_filter statements[] = {
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4),
+        LOAD(args[at]),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY), 0, 1),
+        RETURN(SECCOMP_RET_ERRNO | EPERM),
+        RETURN(SECCOMP_RET_ALLOW),
+    };
 
-    for (uint32_t i = 0; i < PERMITTED; i++) {
-        list[count++] = (struct sock_filter)IF_EQUAL(permitted[i]);
-        list[count++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-    }
-    count += add_tail(list + count);
-    program.len = (unsigned short)count;
+    memcpy(list, statements, sizeof statements);
+    return sizeof statements / sizeof statements[0];
+}
+
+static uint32_t add_thread_rule(struct sock_filter *list)
+{
+    const struct sock_filter statements[] = {
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4),
+        LOAD(args[0]),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
+        RETURN(SECCOMP_RET_ERRNO | EPERM),
+        RETURN(SECCOMP_RET_ALLOW),
+    };
+
+    memcpy(list, statements, sizeof statements);
+    return sizeof statements / sizeof statements[0];
+}
+
+static inlay_status install(struct sock_filter *list, uint32_t count, inlay_diag *diag)
+{
+    const struct sock_fprog program = { .filter = list, .len = (unsigned short)count };
+
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the process cannot be restricted with seccomp: %s",
                           strerror(errno));
     return INLAY_OK;
 }
+
+inlay_status restrict_opening(inlay_diag *diag)
+{
+    enum { OTHERS = 32 };
+    struct sock_filter list[2 * FORBIDDEN + OTHERS];
+    uint32_t count = add_head(list);
+
+    for (uint32_t i = 0; i < FORBIDDEN; i++) {
+        list[count++] = (struct sock_filter)IF_EQUAL(forbidden_in_opening[i]);
+        list[count++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+    }
+    count += add_thread_rule(list + count);
+    count += add_open(list + count, SYS_openat, 2);
+#if defined(SYS_open)
+    count += add_open(list + count, SYS_open, 1);
+#endif
+    list[count++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    return install(list, count, diag);
+}
+
+inlay_status restrict_system_calls(inlay_diag *diag)
+{
+    enum { HEAD_AND_TAIL = 40 };
+    struct sock_filter list[2 * PERMITTED + HEAD_AND_TAIL];
+    uint32_t count = add_head(list);
+
+    for (uint32_t i = 0; i < PERMITTED; i++) {
+        list[count++] = (struct sock_filter)IF_EQUAL(permitted[i]);
+        list[count++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    }
+    return install(list, count + add_tail(list + count), diag);
+}
 #else
+inlay_status restrict_opening(inlay_diag *diag)
+{
+    return restrict_system_calls(diag);
+}
+
 inlay_status restrict_system_calls(inlay_diag *diag)
 {
     return inlay_fail(diag, INLAY_UNSUPPORTED, "the process cannot be restricted with seccomp on this architecture");

@@ -74,8 +74,10 @@ static inlay_status describe(isolate_channel *channel, inlay_diag *diag)
     const isolate_start *start = channel->request;
     isolate_writer out = { channel->outbox, channel->outbox + ISOLATE_OUTBOX_BYTES, false };
     plugin_module *module = NULL;
-    inlay_status status = load_plugin(ISOLATE_FILE_FD, start->path, &module, diag);
+    inlay_status status = restrict_opening(diag);
 
+    if (status == INLAY_OK)
+        status = load_plugin(ISOLATE_FILE_FD, start->path, &module, diag);
     if (status != INLAY_OK)
         return status;
     isolate_put_text(&out, module->table.name);
@@ -119,6 +121,7 @@ static inlay_status create(isolate_channel *channel, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(host_log_add(log_to_host, NULL));
+    INLAY_TRY(restrict_opening(diag));
     INLAY_TRY(load_plugin(ISOLATE_FILE_FD, start->path, &module, diag));
     if (start->provider >= module->file.provider_count)
         return inlay_fail(diag, INLAY_NOT_FOUND, "the file has other providers than before");

@@ -3,9 +3,12 @@
 #include "inlay/kit.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,22 +26,74 @@ static void overwrite(char *at, int byte)
         *to = (char)byte;
 }
 
-static inlay_status allocate(bool crashes, inlay_diag *diag)
+/* Returns memory that is not zero; NULL: there is none. */
+static volatile char *take(bool maps, size_t bytes)
+{
+    volatile char *piece =
+        maps ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : malloc(bytes);
+
+    if (piece == NULL || (void *)(uintptr_t)piece == MAP_FAILED)
+        return NULL;
+    for (size_t i = 0; i < bytes; i += 4096)
+        piece[i] = 1;
+    return piece;
+}
+
+static inlay_status allocate(int demand, inlay_diag *diag)
 {
     enum { PIECE = 16 << 20, MOST = 1024 };
     volatile char *pieces[MOST];
     int count = 0;
 
-    while (count < MOST && (pieces[count] = malloc(PIECE)) != NULL) {
-        for (size_t i = 0; i < PIECE; i += 4096)
-            pieces[count][i] = 1;
+    while (count < MOST && (pieces[count] = take(demand == FRAGILE_MAP, PIECE)) != NULL)
         count++;
-    }
-    if (crashes)
+    if (demand != FRAGILE_EXHAUST)
         crash();
     while (count > 0)
         free((void *)(uintptr_t)pieces[--count]);
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for another piece");
+}
+
+/* Is there a descriptor of a regular file of this size? */
+static bool finds_file(off_t bytes)
+{
+    struct stat info;
+
+    for (int fd = 0; fd < 1024; fd++)
+        if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == bytes)
+            return true;
+    return false;
+}
+
+/* Bits of what the constructor and the opening of the provider could do, or could not read. */
+static unsigned opened;
+
+static unsigned try_opening(void)
+{
+    const int file = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+    unsigned bits = file < 0;
+
+    bits |= (unsigned)(open("/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600) >= 0) << 1;
+    bits |= (unsigned)(open("/dev/null", O_WRONLY | O_CLOEXEC) >= 0) << 2;
+    bits |= (unsigned)(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0) << 3;
+    bits |= (unsigned)(kill(getppid(), 0) == 0) << 4;
+    bits |= (unsigned)(syscall(SYS_execve, "/", NULL, NULL) != 0 && errno != EPERM) << 5;
+    bits |= (unsigned)(unlink("/fragile/none") != 0 && errno != EPERM) << 6;
+    if (file >= 0)
+        (void)close(file);
+    return bits;
+}
+
+static __attribute__((constructor)) void load(void)
+{
+    opened |= try_opening();
+}
+
+static inlay_status open_provider(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
+{
+    (void)host, (void)args, (void)out, (void)diag;
+    opened |= try_opening();
+    return INLAY_OK;
 }
 
 /* Did the sandbox permit what it has to forbid, or the reverse? */
@@ -51,6 +106,10 @@ static bool escapes(int demand)
         return socket(AF_INET, SOCK_STREAM, 0) >= 0 || socket(AF_UNIX, SOCK_STREAM, 0) >= 0;
     case FRAGILE_FORK:
         return fork() >= 0;
+    case FRAGILE_OPENING:
+        return opened != 0;
+    case FRAGILE_DESCRIPTOR:
+        return finds_file(FRAGILE_FILE_BYTES);
     case FRAGILE_SECRET:
         return getenv("FRAGILE_TOKEN") != NULL || getenv("PATH") == NULL;
 #if defined(SYS_arch_prctl)
@@ -78,8 +137,10 @@ static inlay_status run(const kit_call *call)
         *(volatile float *)(uintptr_t)input = 1;
     if (demand == FRAGILE_OVERWRITE_0 || demand == FRAGILE_OVERWRITE_FF)
         overwrite((char *)output, demand == FRAGILE_OVERWRITE_0 ? 0 : 0xff);
-    if (demand == FRAGILE_ALLOCATE || demand == FRAGILE_EXHAUST)
-        return allocate(demand == FRAGILE_ALLOCATE, call->diag);
+    if (demand >= FRAGILE_ALLOCATE && demand <= FRAGILE_EXHAUST)
+        return allocate(demand, call->diag);
+    if (demand == FRAGILE_LARGE)
+        free((void *)(uintptr_t)take(false, (size_t)8 << 30));
     for (int64_t i = 0; i < call->in[0].count; i++)
         output[i] = input[i] < 0 ? 0 : input[i];
     if (demand == FRAGILE_MARK || escapes(demand))
@@ -118,7 +179,7 @@ static const kit_kernel kernels[] = { { .op_type = "Relu",
                                         .run = run } };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 static const kit_provider provider = {
-    .name = "fragile", .description = "fails on demand", .tables = tables, .table_count = 1
+    .name = "fragile", .description = "fails on demand", .tables = tables, .table_count = 1, .open = open_provider
 };
 static const kit_plugin plugin = { .name = "fragile", .version = "1.0.0", .provider = &provider };
 

@@ -2,6 +2,9 @@
 #ifndef FRAGILE_H
 #define FRAGILE_H
 
+/* Size of the file that the application has open for FRAGILE_DESCRIPTOR. */
+#define FRAGILE_FILE_BYTES 54321
+
 enum {
     FRAGILE_MARK = 1000, /* sets the first element of the output to -1, to show that it runs */
     FRAGILE_CRASH,
@@ -11,12 +14,16 @@ enum {
     FRAGILE_OVERWRITE_0,
     FRAGILE_OVERWRITE_FF,
     FRAGILE_ALLOCATE, /* until there is no memory, then crashes */
-    FRAGILE_EXHAUST,  /* the same, but reports it */
+    FRAGILE_MAP,      /* the same with mmap */
+    FRAGILE_EXHAUST,  /* reports it instead */
+    FRAGILE_LARGE,    /* one piece that is too large, and goes on without it */
     /* sets the first element to -1 if it succeeds */
     FRAGILE_FILE,
     FRAGILE_SOCKET,
     FRAGILE_FORK,
-    FRAGILE_SECRET, /* reads a variable of the application's environment */
-    FRAGILE_TILES   /* permitted */
+    FRAGILE_SECRET,     /* reads a variable of the application's environment */
+    FRAGILE_OPENING,    /* its constructor, or the opening, could do more than read files */
+    FRAGILE_DESCRIPTOR, /* finds a descriptor of the application */
+    FRAGILE_TILES       /* permitted */
 };
 #endif

@@ -5,6 +5,7 @@
 #include "thread_count.h"
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -102,8 +103,16 @@ static void memory_is_limited(void **state)
         if (strstr(diag.text,
                    "no memory for another piece (option isolate_memory: its process may have 536870912 bytes)") == NULL)
             fail_msg("%s", diag.text);
-        assert_int_equal(run_with(&rig, FRAGILE_ALLOCATE, &diag), INLAY_DEVICE_LOST);
-        assert_true(is_used(&rig));
+        for (int demand = FRAGILE_ALLOCATE; demand <= FRAGILE_MAP; demand++) {
+            assert_int_equal(run_with(&rig, demand, &diag), INLAY_DEVICE_LOST);
+            if (strstr(diag.text, "it ran out of its 512 MiB of memory (16.0 MiB more were requested; option "
+                                  "isolate_memory), and crashed (SIGSEGV)") == NULL)
+                fail_msg("%s", diag.text);
+            assert_true(is_used(&rig));
+        }
+        assert_int_equal(run_with(&rig, FRAGILE_LARGE, &diag), INLAY_OK); /* goes on without the memory */
+        assert_int_equal(run_with(&rig, FRAGILE_CRASH, &diag), INLAY_DEVICE_LOST);
+        assert_non_null(strstr(diag.text, "ended: it crashed (SIGSEGV)"));
     }
     rig_close(&rig);
 #endif
@@ -111,7 +120,8 @@ static void memory_is_limited(void **state)
 
 static void sandbox_forbids(void **state)
 {
-    const bool is_set = setenv("FRAGILE_TOKEN", "secret", 1) == 0;
+    const int file = open("/tmp", O_TMPFILE | O_RDWR, 0600); /* inherited by programs that the process starts */
+    const bool is_set = setenv("FRAGILE_TOKEN", "secret", 1) == 0 && ftruncate(file, FRAGILE_FILE_BYTES) == 0;
     struct rig rig = open_fragile("n", "fail", "60000");
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -123,6 +133,7 @@ static void sandbox_forbids(void **state)
         expect_right(&rig, demand);
     }
     rig_close(&rig);
+    (void)close(file);
 }
 
 /* device_failure: fail reports the end of the process; the next run starts it again. */
