@@ -32,22 +32,6 @@ static bool read_model(void *user, json_t *value, body_error *error)
     return embedding->model != NULL || body_fail(error, "not a text");
 }
 
-bool embedding_add_text(struct embedding *embedding, const json_t *value, body_error *error)
-{
-    embedded_text *text;
-
-    if (embedding->count == EMBEDDING_MAX_TEXTS)
-        return body_fail(error, "more than %d texts", EMBEDDING_MAX_TEXTS);
-    if (!LIST_GROW(embedding->texts, embedding->count))
-        return body_fail(error, "out of memory for the texts");
-    text = &embedding->texts[embedding->count];
-    *text = (embedded_text){ .text = json_string_value(value) };
-    if (text->text == NULL && !json_is_array(value))
-        return body_fail(error, "neither a text nor tokens");
-    embedding->count++;
-    return text->text != NULL || body_tokens(value, &text->tokens, &text->token_count, error);
-}
-
 /* A text, token ids, or an array of either. */
 static bool read_input(void *user, json_t *value, body_error *error)
 {
@@ -174,40 +158,6 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
                                 embedding->count == 0 ? "the request has no input" : "the request has no model",
                                 embedding->count == 0 ? "input" : "model", NULL);
     return exchange->code == 0;
-}
-
-/* Tokenizes the texts, or checks their tokens. false: the reply says why that failed. */
-static bool tokenize(struct exchange *exchange, struct embedding *embedding)
-{
-    const text_model *model = exchange->job.model->text;
-    body_error error = { .code = NULL };
-
-    for (uint32_t i = 0; i < embedding->count && error.text[0] == '\0'; i++) {
-        embedded_text *text = &embedding->texts[i];
-        bool special;
-        size_t bytes;
-
-        if (text->text != NULL && strlen(text->text) > model->most_bytes)
-            (void)body_fail_length(&error, "the text", strlen(text->text), model->most_bytes);
-        else if (text->text != NULL &&
-                 !tokenizer_encode(model->tokenizer, text->text, true, &text->tokens, &text->token_count))
-            (void)body_fail(&error, "out of memory for the tokens of input %u", i);
-        for (size_t k = 0; text->text == NULL && k < text->token_count; k++)
-            if (tokenizer_bytes(model->tokenizer, text->tokens[k], &bytes, &special) == NULL)
-                (void)body_fail(&error, "input %u: the model has no token %lld", i, (long long)text->tokens[k]);
-        if (text->token_count == 0 && error.text[0] == '\0')
-            (void)body_fail(&error, "input %u has no tokens", i);
-        if (model->context > 0 && text->token_count > model->context && error.text[0] == '\0') {
-            (void)body_fail(&error, "input %u has %zu tokens, and the model's context %zu", i, text->token_count,
-                            model->context);
-            error.code = "context_length_exceeded";
-        }
-    }
-    if (error.text[0] != '\0') {
-        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text, "input", error.code);
-        return false;
-    }
-    return true;
 }
 
 /* Makes the vector of a text of those of its tokens. sums: [size] scratch. */
@@ -368,7 +318,7 @@ static void compute(struct exchange *exchange)
                                 "not an embedding model; that needs an output sentence_embedding or last_hidden_state "
                                 "and a tokenizer.json",
                                 "model", NULL);
-    if (exchange->code != 0 || !tokenize(exchange, embedding)) {
+    if (exchange->code != 0 || !embedding_tokenize(exchange, embedding)) {
         if (exchange->suspended)
             exchange_wake(exchange);
         return;

@@ -36,8 +36,10 @@ struct embedding {
     inlay_diag failure; /* of the first text that failed */
 };
 
-/* A text, or the tokens of one. */
+/* embedding_texts.c: adds a text, or the tokens of one. */
 bool embedding_add_text(struct embedding *embedding, const json_t *value, body_error *error);
+/* Tokenizes the texts, or checks their tokens. false: the reply says why that failed. */
+bool embedding_tokenize(struct exchange *exchange, struct embedding *embedding);
 
 /* similarity.c: adds the texts to compare; writes how similar they are. */
 bool similarity_texts(struct embedding *embedding, body_error *error);

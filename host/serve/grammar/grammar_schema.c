@@ -383,7 +383,7 @@ static bool make_form(schema_reader *reader, const schema_list *list, value_form
     return good;
 }
 
-bool schema_value(schema_reader *reader, const schema_list *list, grammar_node *out)
+static bool make_expression(schema_reader *reader, const schema_list *list, grammar_node *out)
 {
     value_form form = { .all.count = 0 };
     bool good;
@@ -398,7 +398,7 @@ bool schema_value(schema_reader *reader, const schema_list *list, grammar_node *
     return good;
 }
 
-json_t *schema_few(schema_reader *reader, const schema_list *list)
+static json_t *list_values(schema_reader *reader, const schema_list *list)
 {
     value_form form = { .all.count = 0 };
     json_t *values = NULL;
@@ -426,12 +426,14 @@ grammar_node grammar_schema_blank(struct grammar *grammar)
 
 bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node *out, char *why)
 {
-    schema_reader reader = { .grammar = grammar, .root = schema, .why = why };
+    schema_reader reader = {
+        .grammar = grammar, .root = schema, .why = why, .make_value = make_expression, .list_values = list_values
+    };
     bool good = true;
 
     why[0] = '\0';
     if (schema != NULL) {
-        good = schema_value(&reader, &(schema_list){ &schema, 1 }, out);
+        good = make_expression(&reader, &(schema_list){ &schema, 1 }, out);
         if (good && grammar_is_never(grammar, *out))
             good = schema_fail(&reader, "type", "no value matches all keywords");
     } else {

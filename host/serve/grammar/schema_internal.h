@@ -1,7 +1,7 @@
 /* serve/grammar/schema_internal.h - the parts of the reader of JSON Schemas. Private to grammar_schema.c and
  * schema_*.c.
  *
- * A value is described by a list of schemas all of which it has to match. schema_value() resolves references, allOf
+ * A value is described by a list of schemas all of which it has to match. grammar_schema.c resolves references, allOf
  * and what schema_rewrite.c expresses by anyOf, then makes one expression for each choice among the alternatives of
  * anyOf and each type. What remains of a choice are keywords of one type, which are intersected: bounds by their
  * values, strings and numbers by products of expressions, items and properties by the lists of their schemas. */
@@ -56,6 +56,11 @@ typedef struct schema_reader {
     uint32_t value, object; /* rules of any value and any object; made when first needed */
     bool has_value;
     char *why;
+    /* Functions of grammar_schema.c, which values within arrays and objects need. make_value: the values that match
+     * all schemas of the list; *out has no text (grammar_is_never()) if there are none. list_values: these values if
+     * they are few, of enum, const, boolean and null: a new array; NULL: they are not. */
+    bool (*make_value)(struct schema_reader *reader, const schema_list *list, grammar_node *out);
+    json_t *(*list_values)(struct schema_reader *reader, const schema_list *list);
 } schema_reader;
 
 /* Counts alternatives, values and checks. false: there were more than 1,000,000, which is the reason. */
@@ -85,12 +90,6 @@ grammar_node schema_shared(const schema_reader *reader, grammar_node node);
 /* grammar_product(), or the only expression. false: the keyword is the reason. */
 bool schema_product(const schema_reader *reader, const char *keyword, const grammar_node *with, uint32_t with_count,
                     const grammar_node *without, uint32_t without_count, grammar_node *out);
-
-/* The values that match all schemas of the list. *out has no text (grammar_is_never()) if there are none. */
-bool schema_value(schema_reader *reader, const schema_list *list, grammar_node *out);
-/* The values of the list if they are few: of enum, const, boolean and null. A new array; NULL: they are not, or out of
- * memory. */
-json_t *schema_few(schema_reader *reader, const schema_list *list);
 
 /* The values of one type that match the keywords of all schemas of the list. excluded: an array of others. */
 bool schema_numbers(const schema_reader *reader, const schema_list *list, uint32_t types, const json_t *excluded,

@@ -11,14 +11,14 @@ enum { DIGITS = 15, MAX_WHOLE = 19, MAX_REMAINDERS = 4096, MAX_TERMS = 15, TEXT 
 static const char zeros[] = "0000000000000000000", nines[] = "9999999999999999999";
 
 /* whole.fraction, without zeros at the beginning of whole and at the end of the fraction. 0 has the whole "0". */
-typedef struct decimal {
+typedef struct decimal_number {
     bool negative;
     char whole[TEXT], fraction[TEXT];
-} decimal;
+} decimal_number;
 
 /* A bound of magnitudes; none: there is none. */
 typedef struct magnitude_bound {
-    decimal at;
+    decimal_number at;
     bool open, none;
 } magnitude_bound;
 
@@ -28,14 +28,14 @@ typedef struct number_range {
 } number_range;
 
 /* The shortest decimal that a double's reader reads as this number. */
-static bool to_decimal(const json_t *number, decimal *out)
+static bool to_decimal(const json_t *number, decimal_number *out)
 {
     const double value = json_number_value(number);
     char text[TEXT], digits[64] = "";
     size_t used = 0;
     int exponent = 0, point;
 
-    *out = (decimal){ .negative = value < 0, .whole = "0" };
+    *out = (decimal_number){ .negative = value < 0, .whole = "0" };
     if (json_is_integer(number)) {
         (void)snprintf(text, sizeof text, "%lld", (long long)json_integer_value(number));
         (void)strcpy(out->whole, text + out->negative);
@@ -73,7 +73,7 @@ static bool to_decimal(const json_t *number, decimal *out)
 }
 
 /* < 0, 0 or > 0. */
-static int compare(const decimal *left, const decimal *right)
+static int compare(const decimal_number *left, const decimal_number *right)
 {
     const size_t left_length = strlen(left->whole), right_length = strlen(right->whole);
     int order;
@@ -212,7 +212,7 @@ static grammar_node magnitudes(const schema_reader *reader, const magnitude_boun
 {
     const uint32_t low_room = strlen(low->at.whole) < fraction ? fraction - (uint32_t)strlen(low->at.whole) : 0;
     const uint32_t high_room = strlen(high->at.whole) < fraction ? fraction - (uint32_t)strlen(high->at.whole) : 0;
-    decimal from = low->at, to = high->at;
+    decimal_number from = low->at, to = high->at;
     grammar_node all;
 
     if (compare(&low->at, &high->at) > 0)
@@ -240,7 +240,7 @@ static bool take_bound(const schema_reader *reader, const schema_list *list, con
 {
     for (uint32_t i = 0; i < list->count; i++) {
         const json_t *value = json_object_get(list->parts[i], keyword);
-        decimal at;
+        decimal_number at;
         int order;
 
         if (value == NULL)
@@ -257,7 +257,7 @@ static bool take_bound(const schema_reader *reader, const schema_list *list, con
 /* The digits of a multiple: those before and behind the point as one number, and how many are behind it. */
 static bool read_multiple(const json_t *value, uint32_t *out_number, uint32_t *out_scale)
 {
-    decimal at;
+    decimal_number at;
     char text[2 * TEXT];
 
     if (!json_is_number(value) || json_number_value(value) <= 0 || !to_decimal(value, &at))
@@ -305,7 +305,7 @@ static grammar_node multiples(const schema_reader *reader, uint32_t number, uint
 }
 
 /* The forms of a number's magnitude. */
-static grammar_node forms_of(const schema_reader *reader, const decimal *at)
+static grammar_node forms_of(const schema_reader *reader, const decimal_number *at)
 {
     grammar_node ending = schema_regex(reader, at->fraction[0] != '\0' ? "0*" : "(?:\\.0*)?", false);
 
@@ -321,7 +321,7 @@ static grammar_node forms_of_all(const schema_reader *reader, const json_t *valu
 
     for (size_t i = 0; i < json_array_size(values); i++) {
         const json_t *value = json_array_get(values, i);
-        decimal at;
+        decimal_number at;
 
         if (json_is_number(value) && to_decimal(value, &at) &&
             (at.negative == negative || json_number_value(value) == 0))

@@ -45,7 +45,7 @@ static bool read_item(schema_reader *reader, const array_form *form, uint32_t in
             items = json_object_get(part, "additionalItems");
         good = schema_add(reader, &list, index < json_array_size(prefix) ? json_array_get(prefix, index) : items);
     }
-    good = good && schema_value(reader, &list, out);
+    good = good && reader->make_value(reader, &list, out);
     free(list.parts);
     return good;
 }
@@ -177,7 +177,7 @@ static bool unique_array(schema_reader *reader, const array_form *form, grammar_
     for (uint32_t i = 0; good && i < form->list->count; i++)
         good = schema_add(reader, &list, json_object_get(form->list->parts[i], "items"));
     if (good)
-        values = schema_few(reader, &list);
+        values = reader->list_values(reader, &list);
     free(list.parts);
     count = json_array_size(values);
     if (values == NULL || count > MAX_LISTED) {
@@ -284,7 +284,7 @@ static bool read_member(object_form *form, object_member *member)
         good = add_member_schemas(reader, form->list->parts[i], member->name, &list, &known);
     for (uint32_t i = 0; good && !known && i < form->list->count; i++)
         good = schema_add(reader, &list, json_object_get(form->list->parts[i], "unevaluatedProperties"));
-    good = good && schema_value(reader, &list, &value);
+    good = good && reader->make_value(reader, &list, &value);
     if (good)
         member->node =
             schema_shared(reader, schema_join(reader, schema_literal(reader, text),
@@ -368,7 +368,7 @@ static bool add_others(object_form *form, const json_t *patterns, const char *pa
         reader->made = json_array();
     text = json_pack("{s:O}", "allOf", rules);
     good = good && text != NULL && json_array_append(reader->made, text) == 0 && schema_add(reader, &names, text) &&
-           schema_value(reader, &values, &value) && schema_value(reader, &names, &name);
+           reader->make_value(reader, &values, &value) && reader->make_value(reader, &names, &name);
     if (good)
         form->others = schema_either(reader, form->others,
                                      schema_join(reader, name,

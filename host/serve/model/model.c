@@ -273,6 +273,25 @@ static inlay_status count_model(struct model *model, inlay_diag *diag)
     return status;
 }
 
+/* A text that fits the context has at most as many bytes as the context's tokens can have. */
+static void find_most_bytes(const struct model *model)
+{
+    const size_t most = (size_t)8 << 20;
+    text_model *text = model->text;
+    size_t longest = 1;
+
+    for (size_t i = 0; i < tokenizer_count(text->tokenizer); i++) {
+        size_t bytes = 0;
+        bool special;
+
+        if (tokenizer_bytes(text->tokenizer, (int64_t)i, &bytes, &special) != NULL && bytes > longest)
+            longest = bytes;
+    }
+    text->most_bytes = text->context > 0 && text->context < most / longest ? text->context * longest : most;
+    if (model->settings.max_prompt_bytes > 0)
+        text->most_bytes = model->settings.max_prompt_bytes;
+}
+
 /* Finds out how texts can share the model's runs. A model that cannot be run for texts alone has no completions. */
 static inlay_status find_rows(struct model *model, inlay_diag *diag)
 {
@@ -312,6 +331,8 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(files_describe(model, diag));
     INLAY_TRY(sequences_create(model, diag));
     INLAY_TRY(text_model_open(model, &model->text, diag));
+    if (model->text != NULL)
+        find_most_bytes(model);
     model->batchable = is_batchable(model);
     if (!model->batchable)
         model->settings.max_batch = 1;

@@ -85,24 +85,6 @@ static void find_context(text_model *text, const struct model *model)
     json_decref(root);
 }
 
-/* A text that fits the context has at most as many bytes as the context's tokens can have. */
-static void find_most_bytes(const struct model *model, text_model *text)
-{
-    const size_t most = (size_t)8 << 20;
-    size_t longest = 1;
-
-    for (size_t i = 0; i < tokenizer_count(text->tokenizer); i++) {
-        size_t bytes = 0;
-        bool special;
-
-        if (tokenizer_bytes(text->tokenizer, (int64_t)i, &bytes, &special) != NULL && bytes > longest)
-            longest = bytes;
-    }
-    text->most_bytes = text->context > 0 && text->context < most / longest ? text->context * longest : most;
-    if (model->settings.max_prompt_bytes > 0)
-        text->most_bytes = model->settings.max_prompt_bytes;
-}
-
 /* How a text's vector is made of those of its tokens, by the files of sentence-transformers: modules.json lists the
  * steps, 1_Pooling/config.json has the form of pooling. Without them it is the mean, normalized. */
 static void find_pooling(text_model *model, const char *path)
@@ -250,7 +232,6 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
         return no_memory(diag, "for the tokenizer");
     }
     find_context(text, model);
-    find_most_bytes(model, text);
     find_pooling(text, model->path);
     *out_text = text;
     return INLAY_OK;
