@@ -324,7 +324,7 @@ REFERENCE = {"providers": ["reference"], "policy": "priority", "level": 0}
 
 
 class Declines(logging.Handler):
-    """Collects what providers decline when sizes are known, since such regions run on slower providers, and what option
+    """Collects what providers decline of their own offers, since such regions run on slower providers, and what option
     watchdog finds."""
     def __init__(self):
         super().__init__(logging.INFO)
@@ -332,7 +332,7 @@ class Declines(logging.Handler):
 
     def emit(self, record):
         text = record.getMessage()
-        if "is assigned again for some shapes" in text or text.startswith("watchdog: provider"):
+        if "is assigned again for" in text or text.startswith("watchdog: provider"):
             self.texts.append(text)
 
 
