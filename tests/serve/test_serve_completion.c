@@ -175,6 +175,44 @@ static void test_whole_texts(void **state)
     assert_non_null(strstr(answer.body, "{\"id\":\"count\",\"object\":\"model\""));
 }
 
+static double router_figure(const char *name)
+{
+    char series[160];
+
+    (void)snprintf(series, sizeof series, "vllm:%s{model_name=\"count\"}", name);
+    return client_metric(&server, series);
+}
+
+/* What the endpoint picker of the Gateway API Inference Extension and other routers read, by vLLM's names. */
+static void test_router_figures(void **state)
+{
+    static const char *const used[] = { "kv_cache_usage_perc", "prefix_cache_hits_total", "prefix_cache_queries_total",
+                                        "prompt_tokens_total", "e2e_request_latency_seconds_count" };
+    double tokens, first, next;
+    struct answer answer;
+
+    (void)state;
+    expect(ASK(",\"max_tokens\":1"), 200, "\"text\":\"C\"");
+    tokens = router_figure("generation_tokens_total");
+    first = router_figure("time_to_first_token_seconds_count");
+    next = router_figure("inter_token_latency_seconds_count");
+    assert_true(first > 0 && tokens > 0 && next >= 0);
+    expect(ASK(",\"max_tokens\":5"), 200, "\"text\":\"CDEFG\"");
+    assert_true(router_figure("generation_tokens_total") == tokens + 5);
+    assert_true(router_figure("time_to_first_token_seconds_count") == first + 1);
+    assert_true(router_figure("inter_token_latency_seconds_count") == next + 4);
+    assert_true(router_figure("time_per_output_token_seconds_count") == next + 4);
+    assert_true(router_figure("num_requests_running") == 0 && router_figure("num_requests_waiting") == 0);
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        assert_true(router_figure(used[i]) >= 0);
+    client_once(&server, "GET", "/metrics", "", NULL, &answer);
+    assert_non_null(strstr(answer.body, "vllm:lora_requests_info{model_name=\"count\",max_lora=\"0\",running_lora_"
+                                        "adapters=\"\",waiting_lora_adapters=\"\"} "));
+    assert_null(strstr(answer.body, "vllm:num_requests_running{model_name=\"twice\"}"));
+    client_once(&server, "GET", "/v1/models/count", "", NULL, &answer);
+    assert_non_null(strstr(answer.body, "\"root\":\"count\""));
+}
+
 static void test_rejected_requests(void **state)
 {
     (void)state;
@@ -979,6 +1017,7 @@ int main(void)
         cmocka_unit_test(test_long_texts),
         cmocka_unit_test(test_similarity),
         cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_router_figures),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_abandoned_requests),
         cmocka_unit_test(test_concurrent_texts),

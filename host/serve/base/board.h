@@ -60,7 +60,9 @@ typedef struct board_counts {
 
 /* The figures of one version of a model in a process. */
 typedef struct board_model {
-    atomic_uint_fast64_t loaded, queued; /* gauges: how often it is loaded, requests in its queue */
+    /* Gauges: how often it is loaded, requests in its queue; texts that are generated and that wait, and the bytes of
+     * the states of the former. */
+    atomic_uint_fast64_t loaded, queued, running_texts, waiting_texts, text_bytes;
     model_stats stats;
 } board_model;
 

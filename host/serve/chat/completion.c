@@ -107,10 +107,14 @@ static void count_token(completion_choice *choice)
     struct completion *completion = choice->completion;
     const struct exchange *exchange = completion->exchange;
     model_stats *stats = exchange->job.model->stats;
+    const uint64_t now = clock_ns();
 
     choice->token_count++;
     completion->generated_tokens++;
     (void)atomic_fetch_add_explicit(&stats->generated_tokens, 1, memory_order_relaxed);
+    if (choice->token_count > 1)
+        stats_add_time(&stats->next_token, now - choice->token_ns);
+    choice->token_ns = now;
     if (choice->token_count != 1)
         return;
     (void)atomic_fetch_add_explicit(&stats->prompt_tokens, choice->prompt_count, memory_order_relaxed);
@@ -118,7 +122,7 @@ static void count_token(completion_choice *choice)
     if ((size_t)(choice - completion->choices) % completion->asked.candidates == 0)
         completion->cached_tokens += choice->decoding.reused;
     if (choice == completion->choices)
-        stats_add_time(&stats->first_token, clock_ns() - exchange->received_ns);
+        stats_add_time(&stats->first_token, now - exchange->received_ns);
 }
 
 /* Copies the logits of the last token, which the sampler changes. false: out of memory. */

@@ -32,6 +32,7 @@ typedef struct completion_choice {
     const char *reason;     /* finish_reason; NULL: not finished */
     bool began;             /* an event of it was written */
     size_t token_count;     /* generated */
+    uint64_t token_ns;      /* when the last one was */
     size_t characters;      /* generated; for text_offset */
     double log_probability; /* of all tokens, if the request needs it */
 } completion_choice;

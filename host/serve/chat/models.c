@@ -1,4 +1,5 @@
 #include "serve/chat/models.h"
+#include "serve/model/text.h"
 #include "serve/repository/folder.h"
 #include "serve/repository/repository.h"
 #include <stdio.h>
@@ -10,8 +11,8 @@ typedef struct model_list {
     uint32_t count;
 } model_list;
 
-/* Adds an entry. adapter NULL: the model itself. */
-static void add_id(model_list *list, const char *model, const char *adapter)
+/* Adds an entry. adapter NULL: the model itself. context: in tokens; 0: unknown. */
+static void add_id(model_list *list, const char *model, const char *adapter, size_t context)
 {
     const struct route *route = list->route;
     char id[2 * FOLDER_MAX_NAME + 2];
@@ -21,18 +22,24 @@ static void add_id(model_list *list, const char *model, const char *adapter)
         return;
     strbuf_format(list->to, "%s{\"id\":\"%s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"inlay\"",
                   list->count++ > 0 ? "," : "", id);
+    strbuf_format(list->to, ",\"root\":\"%s\"", model);
     if (adapter != NULL)
         strbuf_format(list->to, ",\"parent\":\"%s\"", model);
+    if (context > 0)
+        strbuf_format(list->to, ",\"max_model_len\":%zu", context);
     strbuf_text(list->to, "}");
 }
 
 static void add_model(void *user, const repository_entry *entry)
 {
+    const text_model *text = entry->loaded != NULL ? entry->loaded->text : NULL;
+    const size_t context = text != NULL ? text->context : 0;
+
     if (!entry->is_text)
         return;
-    add_id(user, entry->name, NULL);
+    add_id(user, entry->name, NULL, context);
     for (uint32_t i = 0; entry->loaded != NULL && i < entry->loaded->adapter_count; i++)
-        add_id(user, entry->name, entry->loaded->adapters[i]);
+        add_id(user, entry->name, entry->loaded->adapters[i], context);
 }
 
 void answer_models(struct exchange *exchange)

@@ -1,3 +1,4 @@
+#include "serve/schedule/decoding.h"
 #include "serve/schedule/load.h"
 #include "inlay/check.h"
 #include "serve/base/monitor.h"
@@ -56,10 +57,17 @@ void watch_cancel(struct watch *watch, struct exchange *exchange)
 static void publish_model(void *user, const repository_entry *entry)
 {
     struct server *server = user;
+    board_model *figures;
+    decoding_load load;
 
-    if (entry->loaded != NULL)
-        atomic_store_explicit(&board_own_model(&server->board, entry->loaded->board_index)->queued,
-                              sched_queued(server->sched, entry->loaded), memory_order_relaxed);
+    if (entry->loaded == NULL)
+        return;
+    figures = board_own_model(&server->board, entry->loaded->board_index);
+    load = decoding_load_of(entry->loaded, NULL);
+    atomic_store_explicit(&figures->queued, sched_queued(server->sched, entry->loaded), memory_order_relaxed);
+    atomic_store_explicit(&figures->running_texts, load.running, memory_order_relaxed);
+    atomic_store_explicit(&figures->waiting_texts, load.waiting, memory_order_relaxed);
+    atomic_store_explicit(&figures->text_bytes, load.bytes, memory_order_relaxed);
 }
 
 void watch_publish(struct server *server)

@@ -3,6 +3,7 @@
 #include "serve/exchange/watch.h"
 #include "serve/repository/repository.h"
 #include "serve/routes/metrics_rollouts.h"
+#include "serve/routes/metrics_texts.h"
 #include "base/clock.h"
 #include "inlay/check.h"
 #include <dirent.h>
@@ -10,16 +11,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-/* The loaded models, referenced while the reply is written: the format needs all series of a metric together. */
-struct held_models {
-    struct held_model {
-        struct model *model;
-        board_model sum; /* of all processes */
-    } * models;          /* [count] */
-    uint32_t count;
-    bool failed; /* out of memory */
-};
 
 static void hold(void *user, const repository_entry *entry)
 {
@@ -419,6 +410,7 @@ void answer_metrics(struct exchange *exchange)
                     "Time from a text request's last byte to its first token.", offsetof(model_stats, first_token));
     write_histogram(&exchange->reply, &held, "inlay_compute_seconds", "Duration of runs.",
                     offsetof(model_stats, compute));
+    metrics_write_texts(&exchange->reply, &held);
     write_batch_histogram(&exchange->reply, &held);
     write_shares(&exchange->reply, &held);
     write_lost(&exchange->reply, &held);

@@ -302,20 +302,50 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
     return NULL;
 }
 
+static pthread_mutex_t runner_lock = PTHREAD_MUTEX_INITIALIZER; /* of text_model.runner */
+
 /* The model's decoder, made for its first text. NULL: out of memory. */
 static struct decoder *decoder_of(struct sched *sched, struct model *model)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct decoder *decoder;
 
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&runner_lock);
     if (model->text->runner == NULL) {
         model->text->runner = decoder_create(sched, model);
         model->text->close_runner = decoder_close;
     }
     decoder = model->text->runner;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&runner_lock);
     return decoder;
+}
+
+static void mark_adapter(const decoding_text *text, uint8_t mark, uint8_t *adapters)
+{
+    if (adapters != NULL && text->adapter >= 0)
+        adapters[text->adapter] |= mark;
+}
+
+decoding_load decoding_load_of(const struct model *model, uint8_t *adapters)
+{
+    decoding_load load = { 0 };
+    struct decoder *decoder = NULL;
+
+    if (model->text == NULL || model->text->logits == INLAY_NONE) /* that of an embedding model is another runner */
+        return load;
+    (void)pthread_mutex_lock(&runner_lock);
+    decoder = model->text->runner;
+    (void)pthread_mutex_unlock(&runner_lock);
+    if (decoder == NULL)
+        return load;
+    (void)pthread_mutex_lock(&decoder->lock);
+    load = (decoding_load){ decoder->active, decoder->waiting, decoder_used_bytes(decoder) };
+    for (const decoding_text *text = decoder->first; text != NULL; text = text->next)
+        mark_adapter(text, ADAPTER_WAITS, adapters);
+    for (uint32_t i = 0; i < decoder->lane_count; i++)
+        for (uint32_t k = 0; k < decoder->lanes[i].row_count; k++)
+            mark_adapter(decoder->lanes[i].texts[k], ADAPTER_RUNS, adapters);
+    (void)pthread_mutex_unlock(&decoder->lock);
+    return load;
 }
 
 inlay_status decoding_add(struct sched *sched, struct model *model, decoding_text *texts, inlay_diag *diag)

@@ -53,4 +53,13 @@ struct decoding_text {
  * thread may end the texts. */
 INLAY_NODISCARD inlay_status decoding_add(struct sched *sched, struct model *model, decoding_text *texts,
                                           inlay_diag *diag);
+
+typedef struct decoding_load {
+    uint32_t running, waiting; /* texts that are generated; that wait */
+    uint64_t bytes;            /* of the states of the former */
+} decoding_load;
+enum { ADAPTER_RUNS = 1, ADAPTER_WAITS = 2 };
+/* The texts of a model in this process; zeros if it generates none. adapters: NULL, or [adapter_count] zeros that get
+ * ADAPTER_* of the texts that use each. */
+decoding_load decoding_load_of(const struct model *model, uint8_t *adapters);
 #endif
