@@ -44,6 +44,37 @@ static void devices_are_listed_without_opening(void **state)
     plugin_set_destroy(set);
 }
 
+/* Tables of sessions are as long as the highest id of a domain, so ids of closed providers are used again. */
+static void ids_of_domains(void **state)
+{
+    const char *dirs[] = { FAKE_DIR };
+    const provider_setting sizes[] = { { "memory_kib", "64" }, { "memory_kib", "128" } };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set;
+    const struct provider *open[2];
+    uint32_t first[2];
+
+    (void)state;
+    assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &set, &diag), INLAY_OK);
+    for (int i = 0; i < 20; i++) {
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(provider_open(set, "fake", &sizes[k], 1, &open[k], &diag), INLAY_OK);
+            if (i == 0)
+                first[k] = open[k]->first_domain;
+            assert_int_equal(open[k]->first_domain, first[k]);
+        }
+        assert_true(first[1] >= first[0] + open[0]->table->domain_count);
+        if (i % 2 == 0) { /* the first is closed and opened again while the second is in use */
+            provider_close(open[0]);
+            assert_int_equal(provider_open(set, "fake", &sizes[0], 1, &open[0], &diag), INLAY_OK);
+            assert_int_equal(open[0]->first_domain, first[0]);
+        }
+        provider_close(open[0]);
+        provider_close(open[1]);
+    }
+    plugin_set_destroy(set);
+}
+
 /* In every run one request uploads both inputs, and another one downloads the result. */
 static void copies_share_a_request(void **state)
 {
@@ -447,6 +478,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_listed_without_opening),
+        cmocka_unit_test(ids_of_domains),
         cmocka_unit_test(copies_share_a_request),
         cmocka_unit_test(allocations_state_their_use),
         cmocka_unit_test(allocations_of_constants),

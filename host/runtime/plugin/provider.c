@@ -37,8 +37,7 @@ typedef struct open_provider {
 
 enum { MAX_OPERATORS = 4096 }; /* of an open provider */
 
-static open_provider *opened;    /* guarded by the registry's lock, like references, lost and hung of each */
-static uint32_t next_domain = 1; /* ids are never reused; 0 is the host's; guarded by the lifecycle lock */
+static open_provider *opened; /* guarded by the registry's lock, like references, lost and hung of each */
 
 /* Returns the values as text "a=1;b=x;", to be freed by the caller; NULL: out of memory. */
 static char *make_key(const inlay_option_value *values, uint32_t count)
@@ -172,6 +171,30 @@ static bool belongs_to_parent(const open_provider *provider)
            (provider->info->table.domain_count > 0 || provider->info->module->isolated);
 }
 
+/* The lowest ids of `count` successive domains that no open provider has; 0 is the host's. Tables of sessions are as
+ * long as the highest id, so ids are used again: a provider is closed when nothing refers to it, under the lifecycle
+ * lock, which the caller holds. */
+static uint32_t find_free_domains(uint32_t count)
+{
+    uint32_t first = 1;
+    bool is_free;
+
+    registry_lock();
+    do {
+        is_free = true;
+        for (const open_provider *provider = opened; provider != NULL; provider = provider->next) {
+            const uint32_t begin = provider->handle.first_domain, end = begin + provider->info->table.domain_count;
+
+            if (first < end && begin < first + count) {
+                first = end;
+                is_free = false;
+            }
+        }
+    } while (!is_free);
+    registry_unlock();
+    return first;
+}
+
 /* Opens a new provider with one reference; the lifecycle lock is held. On success it takes over key. */
 static inlay_status open_new(const plugin_provider *info, const char *name, const inlay_option_value *values, char *key,
                              const char *cache_dir, open_provider **out, inlay_diag *diag)
@@ -181,7 +204,7 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
                                      .options = values,
                                      .option_count = info->table.option_count,
                                      .option_stride = sizeof *values,
-                                     .first_domain = next_domain,
+                                     .first_domain = find_free_domains(info->table.domain_count),
                                      .max_threads = threads_budget(),
                                      .cache_dir = cache_dir };
     inlay_diag own = INLAY_DIAG_INIT;
@@ -190,8 +213,7 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
     inlay_status status;
     void *state = NULL;
 
-    if (provider == NULL || info->table.domain_count > UINT32_MAX - next_domain ||
-        (provider->name = strdup(name)) == NULL) {
+    if (provider == NULL || (provider->name = strdup(name)) == NULL) {
         free(provider);
         return no_memory(diag, "to open provider %s", info->table.name);
     }
@@ -227,8 +249,7 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
     provider->handle.version = info->file->version;
     provider->handle.build_id = info->file->build_id;
     provider->handle.abi_minor = info->file->abi_minor;
-    provider->handle.first_domain = next_domain;
-    next_domain += info->table.domain_count;
+    provider->handle.first_domain = args.first_domain;
     provider->key = key;
     provider->forks = fork_count;
     provider->references = 1;
