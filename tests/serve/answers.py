@@ -98,7 +98,8 @@ def write_models(writer, folder):
     (folder / "counted.onnx").rename(model / "1" / "model.onnx")
     (model / "config.yaml").write_text("options: [reproducible=1]\n")
     (model / "tokenizer.json").write_text(json.dumps(
-        {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}, "added_tokens": [],
+        {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+         "decoder": {"type": "ByteLevel"}, "added_tokens": [],
          "model": {"type": "BPE", "merges": [], "vocab": {chr(code): code for code in range(33, 127)}}}))
 
 

@@ -213,7 +213,7 @@ static void put_graph(const struct dumper *outer, const struct graph *graph, uns
 
 void graph_dump(const struct graph *graph, graph_write_fn write, void *ctx)
 {
-    struct dumper dumper = { .graph = graph, .out = { write, ctx } };
+    struct dumper dumper = { .graph = graph, .out = { .write = write, .user = ctx } };
 
     put_graph(&dumper, graph, 0);
 }

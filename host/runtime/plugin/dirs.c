@@ -95,7 +95,7 @@ static __attribute__((constructor)) void guard_default(void)
 /* Every session asks several times, and each answer takes a dozen system calls. */
 const char *plugin_default_dir(char *text, size_t bytes)
 {
-    static const char *const places[] = { "../lib/inlay/plugins", "../" INLAY_PLUGIN_SUBDIR, "inlay/plugins" };
+    static const char *const places[] = { "../lib/inlay/plugins", ("../" INLAY_PLUGIN_SUBDIR), "inlay/plugins" };
     const char *found = NULL;
     char path[PATH_MAX];
 
