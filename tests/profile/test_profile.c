@@ -72,7 +72,7 @@ static void the_timeline_is_typical(void **state)
     assert_true(json_array_size(json_object_get(report, "timeline")) > 0); /* the nodes may share a kernel */
     json_array_foreach(json_object_get(report, "timeline"), i, step)
         end = json_number_value(json_object_get(step, "begin_ns")) + json_number_value(json_object_get(step, "ns"));
-    /* The last run takes much longer than 5 ms, which the times of steps and of runs may differ by on a busy machine. */
+    /* The last run takes much longer than 5 ms, by which times of steps and runs may differ on a busy machine. */
     assert_true(end > 0 && end <= json_number_value(json_object_get(report, "run_ns")) + 5e6);
     json_decref(report);
     text_buffer_free(&json);
