@@ -74,7 +74,7 @@ static void add_point(struct table *table, const struct sweep *sweep, const swee
     if (!point->fits || (is_best && count_equals(sweep) == 0))
         table_say(table, first + NOTE, "%s", point->fits ? "best" : "too slow");
     if (point->noisy)
-        table_add(table, first + NOTE, "%snoisy", !point->fits || (is_best && count_equals(sweep) == 0) ? ", " : "");
+        table_add(table, first + NOTE, "%snoisy", !point->fits || (is_best && count_equals(sweep) == 0) ? "  " : "");
 }
 
 static void fill_table(struct sweep_table *table, const struct sweep *sweep)
