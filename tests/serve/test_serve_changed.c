@@ -3,6 +3,7 @@
 #include "client.h"
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,9 +180,40 @@ static void test_mapped(void **state)
     run("0", true);
 }
 
+/* A server that starts while a file is being written has the complete version, without polling. */
+static void test_written_at_start(void **state)
+{
+    enum { PARTS = 30 };
+    static const char *const flags[] = { "--providers", "reference", NULL };
+    unsigned char *bytes;
+    char path[256], log[4096];
+    size_t count, done = 0;
+    int fd;
+
+    (void)state;
+    serving_prepare_empty(&server);
+    count = make_model(1, &bytes);
+    serving_folder(&server, "models");
+    fd = open(serving_path(&server, "models/add.onnx", path, sizeof path), O_WRONLY | O_CREAT, 0600);
+    serving_spawn(&server, flags);
+    for (int part = 1; part <= PARTS; part++) {
+        const size_t end = count * (size_t)part / PARTS;
+
+        assert_int_equal(write(fd, bytes + done, end - done), end - done);
+        done = end;
+        wait_ms(30);
+    }
+    (void)close(fd);
+    serving_await(&server, ": ready, models: 1", log, sizeof log);
+    free(bytes);
+    (void)serving_end(&server, SIGTERM);
+    serving_remove(&server);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_in_memory), cmocka_unit_test(test_mapped) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_in_memory), cmocka_unit_test(test_mapped),
+                                        cmocka_unit_test(test_written_at_start) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static model_settings default_settings(const struct settings *settings, uint32_t runners)
 {
@@ -424,6 +425,27 @@ static inlay_status read_folder(const struct repository *repository, struct fold
                        diag);
 }
 
+/* Loads a model at the start. If that fails while its files are being written, it is loaded again, because a process
+ * that replaces another one has no older version that it could serve meanwhile. */
+static inlay_status load_at_start(struct repository *repository, const found_model *model, inlay_diag *diag)
+{
+    enum { ATTEMPTS = 50 };
+    const struct timespec pause = { 0, 100000000 };
+    inlay_status status;
+
+    for (int i = 0;; i++) {
+        const uint64_t before = folder_state(model, 0);
+
+        *diag = (inlay_diag)INLAY_DIAG_INIT;
+        status = load_model(repository, model, LOAD_START, 0, diag);
+        if (status == INLAY_OK || i == ATTEMPTS || settings_stopped(repository->settings))
+            return status;
+        (void)nanosleep(&pause, NULL);
+        if (folder_state(model, 0) == before)
+            return status;
+    }
+}
+
 /* Loads the ensembles, which need their models, or the other models. */
 static void load_kind(struct repository *repository, const struct folder *folder, bool ensembles)
 {
@@ -433,7 +455,7 @@ static void load_kind(struct repository *repository, const struct folder *folder
         const found_model *model = &folder->models[i];
 
         if ((model->is_folder && model_config_is_ensemble(model->path)) == ensembles &&
-            load_model(repository, model, LOAD_START, 0, &diag) != INLAY_OK)
+            load_at_start(repository, model, &diag) != INLAY_OK)
             log_line(LOG_ERROR_LINE, "%s", diag.text);
     }
 }
