@@ -25,7 +25,7 @@ TYPES = {"F32": (0, 1, 4, ()), "F16": (1, 1, 2, ()), "BF16": (30, 1, 2, ()), "Q4
              (0,)),
          "Q4_K": (12, 256, 144, (0, 2)), "Q5_K": (13, 256, 176, (0, 2)), "Q6_K": (14, 256, 210, (208,))}
 RANGE = {"Q4_0": 8, "Q4_1": 16, "Q5_0": 16, "Q5_1": 32, "Q8_0": 128, "Q4_K": 500, "Q5_K": 1000, "Q6_K": 2000}
-CASES = [(arch, "F32") for arch in ("llama", "qwen2", "qwen3", "gemma", "phi3", "granite")] + [
+CASES = [(arch, "F32") for arch in ("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "granite")] + [
     ("llama", kind) for kind in TYPES if kind != "F32"] + [("qwen2", "Q4_K"), ("phi3", "Q8_0"), ("gemma", "Q6_K")]
 PROMPTS, NEW_TOKENS = 4, 10
 TEXTS = ["The inner thing and the outer 1234.", "  two  spaces\n\nline", "h\u00e9llo \u4e2d\u6587 don't I'LL", "a",
@@ -86,7 +86,7 @@ def matrix(rng, rows, columns, kind, scale):
 
 def vocabulary(model, arch):
     """Adds the tokenizer; returns the number of tokens."""
-    if arch in ("gemma", "phi3"):  # SentencePiece
+    if arch in ("gemma", "gemma2", "gemma3", "phi3"):  # SentencePiece
         tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + ["\u2581"] + [
             chr(c) for c in range(33, 127)] + ["th", "the", "\u2581the", "in", "er", "\u2581a", "an", "and",
                                                "\u2581and"]
@@ -119,21 +119,25 @@ def make(arch, kind):
     width = 256 if kind.endswith("K") else 64
     heads, keys, size, hidden = 4, 2, 64 if kind.endswith("K") else 16, 2 * width
     rng, model = np.random.default_rng(7), Writer(arch)
+    layers = 7 if arch == "gemma3" else 2
     size *= 2 if arch == "qwen3" else 1
-    for key, value in ((".context_length", 128), (".embedding_length", width), (".block_count", 2),
+    for key, value in ((".context_length", 128), (".embedding_length", width), (".block_count", layers),
                        (".feed_forward_length", hidden), (".attention.head_count", heads),
                        (".attention.head_count_kv", keys), (".attention.layer_norm_rms_epsilon", 1e-6),
                        (".rope.dimension_count", size), (".rope.freq_base", 10000.0)):
         model.add(key, value)
-    if arch in ("qwen3", "gemma"):
+    if arch in ("qwen3", "gemma", "gemma2", "gemma3"):
         model.add(".attention.key_length", size)
         model.add(".attention.value_length", size)
     if arch == "granite":
         for key, value in ((".residual_scale", 0.5), (".embedding_scale", 2.0), (".attention.scale", 0.2),
                            (".logit_scale", 0.5)):
             model.add(key, value)
-    if arch == "phi3":
+    if arch in ("phi3", "gemma2", "gemma3"):
         model.add(".attention.sliding_window", 8)
+    if arch == "gemma2":
+        model.add(".attn_logit_softcapping", 5.0)
+        model.add(".final_logit_softcapping", 1.0)
     count = vocabulary(model, arch)
 
     def weights(name, rows, columns, scale=1.0):
@@ -143,8 +147,9 @@ def make(arch, kind):
         model.tensor(name, (length,), "F32", (around + rng.integers(-100, 101,
             length) / 1000).astype(np.float32).tobytes())
 
-    weights("token_embd.weight", count, width, np.sqrt(width))
-    for layer in range(2):
+    # Gemma's embeddings are also its output: small ones, so that the layers decide, too.
+    weights("token_embd.weight", count, width, np.sqrt(width) * (0.02 if arch.startswith("gemma") else 1))
+    for layer in range(layers):
         p = f"blk.{layer}."
         vector(p + "attn_norm.weight", width)
         vector(p + "ffn_norm.weight", width)
@@ -155,7 +160,10 @@ def make(arch, kind):
                 weights(p + f"attn_{part}.weight", n * size, width)
                 if arch == "qwen2":
                     vector(p + f"attn_{part}.bias", n * size, 0.0)
-        if arch == "qwen3":
+        if arch in ("gemma2", "gemma3"):
+            vector(p + "post_attention_norm.weight", width)
+            vector(p + "post_ffw_norm.weight", width)
+        if arch in ("qwen3", "gemma3"):
             vector(p + "attn_q_norm.weight", size)
             vector(p + "attn_k_norm.weight", size)
         weights(p + "attn_output.weight", width, heads * size)
@@ -166,7 +174,7 @@ def make(arch, kind):
             weights(p + "ffn_up.weight", hidden, width)
         weights(p + "ffn_down.weight", width, hidden)
     vector("output_norm.weight", width)
-    if arch != "gemma":
+    if not arch.startswith("gemma"):
         weights("output.weight", count, width)
     return model.bytes(), count
 

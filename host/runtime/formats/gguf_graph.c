@@ -25,6 +25,9 @@ struct architecture {
     bool halves;            /* rotates the halves of a head, not pairs of neighbours */
     bool gelu;              /* the gate is GELU (tanh), not SiLU */
     bool scales_embeddings; /* by the square root of their size */
+    int64_t pattern;        /* all layers but each pattern-th see attention.sliding_window tokens only; 0: none does */
+    double local_base;      /* the base of positions in these layers; 0: that of all */
+    int64_t wide_layers;    /* a model of so many layers scales attention by its width instead of its head size */
 };
 
 static const struct architecture architectures[] = {
@@ -32,6 +35,14 @@ static const struct architecture architectures[] = {
     { .name = "qwen2", .halves = true },
     { .name = "qwen3", .halves = true },
     { .name = "gemma", .halves = true, .gelu = true, .scales_embeddings = true },
+    { .name = "gemma2", .halves = true, .gelu = true, .scales_embeddings = true, .pattern = 2, .wide_layers = 46 },
+    { .name = "gemma3",
+      .halves = true,
+      .gelu = true,
+      .scales_embeddings = true,
+      .pattern = 6,
+      .local_base = 10000,
+      .wide_layers = 62 },
     { .name = "phi3", .halves = true },
     { .name = "granite" },
 };
@@ -42,9 +53,9 @@ struct builder {
     struct wire *out;
     inlay_diag *diag;
     inlay_status status; /* of the first failure; nothing is written after it */
-    int64_t width, layers, heads, key_heads, head_size, hidden, context;
+    int64_t width, layers, heads, key_heads, head_size, hidden, context, window;
     float epsilon;
-    double residual_scale, attention_scale, embedding_scale, logit_scale;
+    double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
     char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
 };
 
@@ -170,6 +181,25 @@ static void add_later(struct builder *b, const char *value)
     }
 }
 
+/* Adds the output of a part of a layer, which a norm of the file may change first. */
+static void add_normalized(struct builder *b, const char *norm, const char *value)
+{
+    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
+    char text[3 * TEXT], normal[TEXT];
+
+    if (!has(b, norm)) {
+        add_later(b, value);
+        return;
+    }
+    vector(b, norm, b->width);
+    if (b->status != INLAY_OK)
+        return;
+    (void)snprintf(text, sizeof text, "%s %s", value, norm);
+    (void)snprintf(normal, sizeof normal, "%.200s.normal", value);
+    onnx_node(b->out, "SimplifiedLayerNormalization", text, normal, attributes, 2);
+    add_later(b, normal);
+}
+
 /* Normalizes each head of queries or keys. */
 static void normalize_heads(struct builder *b, const char *weight, int64_t heads, const char *input, const char *output)
 {
@@ -224,11 +254,16 @@ static void project(struct builder *b, const char *layer, const char *input)
 
 static void attend(struct builder *b, int64_t layer, const char *prefix, const char *input)
 {
+    const bool is_local =
+        b->architecture->pattern > 0 && layer % b->architecture->pattern < b->architecture->pattern - 1;
+    const char *rotary = is_local && b->architecture->local_base > 0 ? "local" : "rotary";
     onnx_attribute attributes[] = { { "num_heads", false, b->heads, 0 },
                                     { "kv_num_heads", false, b->key_heads, 0 },
                                     { "do_rotary", false, 1, 0 },
                                     { "rotary_interleaved", false, !b->architecture->halves, 0 },
-                                    { "scale", true, 0, (float)b->attention_scale } };
+                                    { "scale", true, 0, (float)b->attention_scale },
+                                    { "softcap", true, 0, (float)b->attention_cap },
+                                    { "local_window_size", false, is_local ? b->window : -1, 0 } };
     char inputs[2 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT];
 
     project(b, prefix, input);
@@ -248,15 +283,16 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     }
     (void)snprintf(inputs, sizeof inputs,
                    "%sattn_q %sattn_k %sattn_v past_key_values.%" PRId64 ".key past_key_values.%" PRId64
-                   ".value last_positions total_length rotary.cos rotary.sin",
-                   prefix, prefix, prefix, layer, layer);
+                   ".value last_positions total_length %s.cos %s.sin",
+                   prefix, prefix, prefix, layer, layer, rotary, rotary);
     (void)snprintf(outputs, sizeof outputs, "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
                    layer);
-    onnx_node(b->out, "com.microsoft.GroupQueryAttention", inputs, outputs, attributes, 5);
+    onnx_node(b->out, "com.microsoft.GroupQueryAttention", inputs, outputs, attributes, 7);
     (void)snprintf(inputs, sizeof inputs, "%sattn", prefix);
     (void)snprintf(name, sizeof name, "%sattn_output", prefix);
     linear(b, name, b->heads * b->head_size, b->width, 0, b->width, inputs, name);
-    add_later(b, name);
+    (void)snprintf(inputs, sizeof inputs, "%spost_attention_norm.weight", prefix);
+    add_normalized(b, inputs, name);
 }
 
 /* down(activation(gate(x)) * up(x)); a fused up has the rows of the gate first. */
@@ -283,28 +319,18 @@ static void feed_forward(struct builder *b, const char *layer, const char *input
     }
     node(b, "Mul", "%s %s -> %s", act, up, both);
     linear(b, down, b->hidden, b->width, 0, b->width, both, down);
-    add_later(b, down);
+    (void)snprintf(weight, sizeof weight, "%spost_ffw_norm.weight", layer);
+    add_normalized(b, weight, down);
 }
 
-/* Cosines and sines of all positions, [context, head_size / 2]. */
-static void write_rotary(struct builder *b)
+/* Cosines and sines of all positions, [context, head_size / 2]. factors: of the frequencies, or NULL. */
+static void write_angles(struct builder *b, const char *name, double base, double factor,
+                         const struct gguf_tensor *factors)
 {
-    const struct gguf_tensor *factors = gguf_tensor(b->gguf, "rope_freqs.weight");
-    const struct gguf_text scaling = gguf_string(b->gguf, ".rope.scaling.type");
-    const double base = gguf_float(b->gguf, ".rope.freq_base", 10000);
-    double factor = gguf_float(b->gguf, ".rope.scaling.factor", 1);
     const int64_t half = b->head_size / 2, dims[2] = { b->context, half };
     const size_t bytes = (size_t)(b->context * half) * sizeof(float);
     float *cosines = malloc(bytes), *sines = malloc(bytes);
 
-    if (scaling.data == NULL || gguf_text_is(scaling, "none"))
-        factor = 1;
-    else if (!gguf_text_is(scaling, "linear"))
-        refuse(b, INLAY_UNSUPPORTED, "has positions that are scaled otherwise than", "linear");
-    if (factors != NULL && (factors->type != 0 || factors->rank != 1 || factors->dims[0] != half))
-        refuse(b, INLAY_UNSUPPORTED, "has another type or shape than F32, half of a head, in", "rope_freqs.weight");
-    if (!(base > 0) || !(factor > 0))
-        refuse(b, INLAY_INVALID_MODEL, "has a frequency or a factor that is not positive in", "rope.*");
     if (b->status == INLAY_OK && (cosines == NULL || sines == NULL))
         b->status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRId64 " positions", b->context);
     for (int64_t i = 0; b->status == INLAY_OK && i < half; i++) {
@@ -317,11 +343,35 @@ static void write_rotary(struct builder *b)
         }
     }
     if (b->status == INLAY_OK) {
-        onnx_tensor(b->out, "rotary.cos", INLAY_FLOAT, dims, 2, cosines, bytes);
-        onnx_tensor(b->out, "rotary.sin", INLAY_FLOAT, dims, 2, sines, bytes);
+        char full[32];
+
+        (void)snprintf(full, sizeof full, "%s.cos", name);
+        onnx_tensor(b->out, full, INLAY_FLOAT, dims, 2, cosines, bytes);
+        (void)snprintf(full, sizeof full, "%s.sin", name);
+        onnx_tensor(b->out, full, INLAY_FLOAT, dims, 2, sines, bytes);
     }
     free(cosines);
     free(sines);
+}
+
+static void write_rotary(struct builder *b)
+{
+    const struct gguf_tensor *factors = gguf_tensor(b->gguf, "rope_freqs.weight");
+    const struct gguf_text scaling = gguf_string(b->gguf, ".rope.scaling.type");
+    const double base = gguf_float(b->gguf, ".rope.freq_base", 10000);
+    double factor = gguf_float(b->gguf, ".rope.scaling.factor", 1);
+
+    if (scaling.data == NULL || gguf_text_is(scaling, "none"))
+        factor = 1;
+    else if (!gguf_text_is(scaling, "linear"))
+        refuse(b, INLAY_UNSUPPORTED, "has positions that are scaled otherwise than", "linear");
+    if (factors != NULL && (factors->type != 0 || factors->rank != 1 || factors->dims[0] != b->head_size / 2))
+        refuse(b, INLAY_UNSUPPORTED, "has another type or shape than F32, half of a head, in", "rope_freqs.weight");
+    if (!(base > 0) || !(factor > 0))
+        refuse(b, INLAY_INVALID_MODEL, "has a frequency or a factor that is not positive in", "rope.*");
+    write_angles(b, "rotary", base, factor, factors);
+    if (b->architecture->local_base > 0)
+        write_angles(b, "local", b->architecture->local_base, 1, NULL);
 }
 
 /* The last position of each text and the length of the longest, from the attention mask. */
@@ -364,13 +414,22 @@ static void read_sizes(struct builder *b)
     b->key_heads = size_of(b, ".attention.head_count_kv", b->heads, MAX_HEADS);
     b->head_size = size_of(b, ".attention.key_length", b->heads > 0 ? b->width / b->heads : 0, MAX_HEAD_SIZE);
     b->epsilon = (float)gguf_float(gguf, ".attention.layer_norm_rms_epsilon", 0);
+    b->window = b->architecture->pattern > 0 ? size_of(b, ".attention.sliding_window", 0, INT32_MAX) : 0;
+    b->attention_cap = gguf_float(gguf, ".attn_logit_softcapping", 0);
+    b->logit_cap = gguf_float(gguf, ".final_logit_softcapping", 0);
     b->residual_scale = gguf_float(gguf, ".residual_scale", 1);
     b->logit_scale = gguf_float(gguf, ".logit_scale", 1);
     b->embedding_scale =
         b->architecture->scales_embeddings ? (double)sqrtf((float)b->width) : gguf_float(gguf, ".embedding_scale", 1);
-    b->attention_scale = gguf_float(gguf, ".attention.scale", 1 / sqrt((double)(b->head_size > 0 ? b->head_size : 1)));
     if (b->status != INLAY_OK)
         return;
+    b->attention_scale =
+        gguf_float(gguf, ".attention.scale",
+                   1 / sqrt((double)(b->layers == b->architecture->wide_layers ? b->width / b->heads : b->head_size)));
+    if (gguf_int(gguf, ".attention.sliding_window_pattern", b->architecture->pattern) != b->architecture->pattern)
+        refuse(b, INLAY_UNSUPPORTED, "has another pattern of windows than its architecture:", "sliding_window_pattern");
+    if (!(b->attention_cap >= 0) || !(b->logit_cap >= 0))
+        refuse(b, INLAY_INVALID_MODEL, "has a negative value:", "softcapping");
     if (gguf_int(gguf, ".attention.value_length", b->head_size) != b->head_size ||
         gguf_int(gguf, ".rope.dimension_count", b->head_size) != b->head_size || b->head_size % 2 != 0)
         refuse(b, INLAY_UNSUPPORTED,
@@ -419,10 +478,15 @@ static void write_graph(struct builder *b)
     }
     normalize(b, "output_norm.weight", "output_normal");
     linear(b, has(b, "output.weight") ? "output" : "token_embd", b->width, embedding->dims[1], 0, embedding->dims[1],
-           "output_normal", b->logit_scale != 1 ? "logits.large" : "logits");
+           "output_normal", b->logit_scale != 1 || b->logit_cap > 0 ? "logits.large" : "logits");
     if (b->logit_scale != 1) { /* Granite divides by it */
         scalar(b, "logit_scale", b->logit_scale);
         node(b, "Div", "logits.large logit_scale -> logits");
+    } else if (b->logit_cap > 0) { /* tanh(x / cap) * cap */
+        scalar(b, "logit_cap", b->logit_cap);
+        node(b, "Div", "logits.large logit_cap -> logits.part");
+        node(b, "Tanh", "logits.part -> logits.capped");
+        node(b, "Mul", "logits.capped logit_cap -> logits");
     }
 }
 
@@ -479,10 +543,10 @@ inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_dia
         return status;
     b.architecture = architecture_of(&gguf);
     if (b.architecture == NULL)
-        b.status =
-            inlay_fail(diag, INLAY_UNSUPPORTED,
-                       "has the architecture '%.*s'; supported are llama, qwen2, qwen3, gemma, phi3, granite",
-                       (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
+        b.status = inlay_fail(
+            diag, INLAY_UNSUPPORTED,
+            "has the architecture '%.*s'; supported are llama, qwen2, qwen3, gemma, gemma2, gemma3, phi3, granite",
+            (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
     else
         read_sizes(&b);
     if (b.status == INLAY_OK) {
