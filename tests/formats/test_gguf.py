@@ -216,6 +216,14 @@ class Gguf(unittest.TestCase):
                     for prompt, want in zip(prompts(count), wanted[f"{arch} {kind}"]["tokens"]):
                         self.assertEqual(greedy(session, prompt, len(want)), want)
 
+    def test_bytes(self):
+        """Without a file, weights of floats are copied."""
+        import inlay
+        data, count = make("llama", "F16")
+        with self.open(data) as file, inlay.Session(data, config=False) as memory:
+            for prompt in prompts(count):
+                self.assertEqual(greedy(memory, prompt, 4), greedy(file, prompt, 4))
+
     def test_texts(self):
         import inlay
         from onnx import TensorProto, helper

@@ -241,9 +241,21 @@ static uint64_t identity_of(const void *bytes, size_t count)
     return hash != 0 ? hash : 1;
 }
 
+/* Names of open descriptors (/dev/stdin, a shell's <(...)). */
+static bool is_stream(const char *path)
+{
+    static const char *const streams[] = { "/dev/stdin", "/dev/fd/", "/proc/self/fd/" };
+
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++)
+        if (strncmp(path, streams[i], strlen(streams[i])) == 0)
+            return true;
+    return false;
+}
+
 /* Replaces a file of another format by the ONNX model that it becomes, in memory of the model. Weights that stay in the
- * file are external data of the name of the file in `dir`; without a folder they are copied. */
-static inlay_status translate(graph_model *model, const char *dir, const void **bytes, size_t *count, inlay_diag *diag)
+ * file are external data of the name of the file in its folder; without one, they are copied. */
+static inlay_status translate(graph_model *model, const model_load_options *options, const void **bytes, size_t *count,
+                              inlay_diag *diag)
 {
     const model_format *format = model_format_of(*bytes, *count);
     const char *slash = model->path != NULL ? strrchr(model->path, '/') : NULL;
@@ -254,7 +266,7 @@ static inlay_status translate(graph_model *model, const char *dir, const void **
 
     if (format == NULL)
         return INLAY_OK;
-    if (dir == NULL)
+    if (model->path == NULL || is_stream(model->path) || (options != NULL && options->external_dir != NULL))
         file.location = NULL;
     status = format->translate(&file, &made, diag);
     copy = status == INLAY_OK && !made.failed ? graph_blob_alloc(model, made.count) : NULL;
@@ -277,7 +289,7 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     prescan_result scanned = { 0 };
     const Onnx__Model *proto;
     struct loader loader = { .model = model, .limits = with_defaults(options), .diag = diag };
-    inlay_status status = translate(model, dir, &bytes, &count, diag);
+    inlay_status status = translate(model, options, &bytes, &count, diag);
 
     if (status != INLAY_OK)
         return status;
@@ -356,16 +368,11 @@ done:
     return status;
 }
 
-/* The folder to which locations of external data are relative. Names of open descriptors (/dev/stdin, a shell's <(...))
- * have no folder; for them it is the working directory. */
+/* The folder to which locations of external data are relative. Streams have no folder; for them it is the working
+ * directory. */
 static const char *folder_of(char *path)
 {
-    static const char *const streams[] = { "/dev/stdin", "/dev/fd/", "/proc/self/fd/" };
-
-    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++)
-        if (strncmp(path, streams[i], strlen(streams[i])) == 0)
-            return ".";
-    return dirname(path);
+    return is_stream(path) ? "." : dirname(path);
 }
 
 inlay_status model_load_path(const char *path, const model_load_options *options, graph_model **out_model,
