@@ -91,7 +91,5 @@ EXPORTED void *mmap(void *at, size_t bytes, int protection, int flags, int fd, o
 }
 
 EXPORTED void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
-{
-    return mmap(at, bytes, protection, flags, fd, offset);
-}
+    __attribute__((alias("mmap")));
 #endif

@@ -154,7 +154,9 @@ static void every_product(void **state)
 
 static void explain(const struct rig *rig, const char *format, struct text_buffer *out)
 {
-    const inlay_explain_options how = { .struct_size = sizeof how, .format = format, .flags = INLAY_EXPLAIN_KERNELS };
+    const inlay_explain_options how = {
+        .struct_size = sizeof how, .format = format, .columns = 400, .flags = INLAY_EXPLAIN_KERNELS
+    };
     inlay_diag diag = INLAY_DIAG_INIT;
 
     text_buffer_free(out);

@@ -278,5 +278,5 @@ float f_div(float a, float b)
     const float q = a / b;
     precise const float better = fma(fma(-q, b, a), 1.0 / b, q);
 
-    return abs(better) < 3.0e38 ? better : q;
+    return better != 0.0 && abs(better) < 3.0e38 ? better : q; // q has the sign of a zero
 }
