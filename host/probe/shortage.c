@@ -90,6 +90,7 @@ EXPORTED void *mmap(void *at, size_t bytes, int protection, int flags, int fd, o
     return data;
 }
 
-EXPORTED void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
-    __attribute__((alias("mmap")));
+/* The name for programs with -D_FILE_OFFSET_BITS=64. */
+EXPORTED __attribute__((alias("mmap"))) void *mmap64(void *at, size_t bytes, int protection, int flags, int fd,
+                                                     off_t offset);
 #endif

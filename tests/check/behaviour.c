@@ -36,7 +36,6 @@ enum fault {
     TRAPS,
     SEED,
     SEED_48,
-    NUMBERS,
     MALLOC_OPTIONS,
     SIGNAL_STACK,
     LOCKED,
@@ -161,6 +160,7 @@ static void change_signals(void)
 
 static void change_numbers(void)
 {
+    static char numbers[128];
     static locale_t own;
 
     switch (planted) {
@@ -191,13 +191,10 @@ static void change_numbers(void)
     }
 #endif
     case SEED:
-        srand(7);
+        (void)initstate(7, numbers, sizeof numbers);
         break;
     case SEED_48:
         srand48(7);
-        break;
-    case NUMBERS:
-        (void)rand();
         break;
     default:
         break;
