@@ -274,7 +274,7 @@ def main():
         run(build / "bin" / test)
     explained = run(inlay, "explain", model, "--providers", "mine,reference", "--policy", "priority", "--level", "0",
                     env=environment)
-    if not re.search(r"^ *\d+ mine .*Relu", explained, re.M):
+    if not re.search(r"^ *\d+ +mine .*Relu", explained, re.M):
         fail(f"provider mine does not run Relu:\n{explained}")
     print(f"{len(RECIPES)} recipes")
 
