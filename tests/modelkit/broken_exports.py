@@ -242,7 +242,7 @@ def compressed(folder):
 
 # Other kinds of files: name, first bytes, words of the message.
 for kind, magic, *words in (
-        ("gguf", b"GGUF\3\0\0\0", "GGUF", "damaged"), ("ggml", b"tjgg\3\0\0\0", "GGML"),
+        ("ggml", b"tjgg\3\0\0\0", "GGML"),
         ("old_checkpoint", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.", "pickle", "torch"),
         ("pickle", b"\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01w", "pickle"), ("numpy_array", b"\x93NUMPY\1\0v\0{'descr'", "NumPy"),
         ("openvino", b"<?xml version=\"1.0\"?>\n<net name=\"m\">", "OpenVINO"), ("ncnn", b"7767517\n2 2\n", "ncnn"),
@@ -253,6 +253,11 @@ for kind, magic, *words in (
 
     other_kind.__name__ = kind
     row("not-onnx", *words)(other_kind)
+
+
+@row("model-invalid", "damaged GGUF")
+def gguf(folder):
+    write(folder, b"GGUF\3\0\0\0" + b"\0" * 100)
 
 
 @row("not-onnx", "empty")
