@@ -36,6 +36,7 @@ def write_models(args, folder):
         weight.CopyFrom(weights[weight.name])
     vocabulary = {"t%d" % i: i for i in range(args.words)}
     tokenizer = {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                   "decoder": {"type": "ByteLevel"},
                  "added_tokens": [], "model": {"type": "BPE", "merges": [], "vocab": vocabulary}}
     for model, path in ((whole, "m/1"), (first, "m/draft")):
         os.makedirs(os.path.join(folder, path), exist_ok=True)

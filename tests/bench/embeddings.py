@@ -77,6 +77,7 @@ def main():
     words = write_model(os.path.join(args.dir, "models", "m", "1", "model.onnx"), args.layers, args.hidden)
     with open(os.path.join(args.dir, "models", "m", "tokenizer.json"), "w") as file:
         json.dump({"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                   "decoder": {"type": "ByteLevel"},
                    "added_tokens": [], "model": {"type": "BPE", "merges": [],
                                                  "vocab": {"t%d" % i: i for i in range(words)}}}, file)
     server = Server(args.program, os.path.join(args.dir, "models"), 0, os.path.join(args.dir, "log"), threads=0)

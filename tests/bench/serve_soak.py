@@ -51,7 +51,8 @@ def write_models(writer, folder):
     (folder / "models" / "own" / "config.yaml").write_text("options: [isolate=all]\n")
     (folder / "counted.onnx").rename(folder / "models" / "counted" / "1" / "model.onnx")
     (folder / "models" / "counted" / "tokenizer.json").write_text(json.dumps(
-        {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}, "added_tokens": [],
+        {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+         "decoder": {"type": "ByteLevel"}, "added_tokens": [],
          "model": {"type": "BPE", "merges": [], "vocab": {chr(code): code for code in range(33, 127)}}}))
     (folder / "admins").write_text(TOKEN + "\n")
     (folder / "admins").chmod(0o600)

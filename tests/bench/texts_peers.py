@@ -117,6 +117,7 @@ def servers(args):
         os.link(os.path.join(args.dir, "llm_acc4.onnx"), os.path.join(folder, "1", "model.onnx"))
     with open(os.path.join(folder, "tokenizer.json"), "w") as file:
         json.dump({"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                   "decoder": {"type": "ByteLevel"},
                    "added_tokens": [], "model": {"type": "BPE", "merges": [],
                                                  "vocab": {"t%d" % i: i for i in range(WORDS)}}}, file)
     shutil.rmtree(os.path.join(args.dir, "cache"), ignore_errors=True)

@@ -17,7 +17,7 @@ write_texts() { # FOLDER: the models that count and embed, in which the token of
 const vocab = {};
 for (let code = 33; code < 127; code++) vocab[String.fromCharCode(code)] = code;
 const byte_level = { type: "ByteLevel", add_prefix_space: false };
-const tokenizer = { normalizer: null, pre_tokenizer: byte_level, added_tokens: [],
+const tokenizer = { normalizer: null, pre_tokenizer: byte_level, decoder: byte_level, added_tokens: [],
                     model: { type: "BPE", merges: [], vocab } };
 const letters = "{% for m in messages %}{{ m.role[0:1] + m.content }}{% endfor %}";
 const fs = require("fs");
