@@ -156,8 +156,8 @@ static inlay_status fail_without_device(const ep_state *state, const char *path,
                       ep_name != NULL ? " for execution provider " : "", ep_name != NULL ? ep_name : "", reason);
 }
 
-/* Asks a factory for its devices, and keeps the one of number `index` among all. */
-static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, uint32_t index, inlay_diag *diag)
+/* Asks a factory for its devices, and keeps the one of number device_index among all. */
+static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, inlay_diag *diag)
 {
     OrtEpDevice *devices[MOST_DEVICES] = { NULL };
     size_t count = 0;
@@ -172,7 +172,7 @@ static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, uint32_t
     if (failed != NULL)
         return ep_fail(state, "GetSupportedDevices", failed, INLAY_UNSUPPORTED, diag);
     for (size_t i = 0; i < count && i < MOST_DEVICES; i++) {
-        if (state->library.device_count++ == index)
+        if (state->library.device_count++ == state->library.device_index)
             state->library.device = devices[i];
         else
             ort_ReleaseEpDevice(devices[i]);
@@ -200,7 +200,7 @@ inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_n
         OrtEpFactory *factory = state->library.factories[i];
 
         if (ep_name == NULL || strcmp(factory->GetName(factory), ep_name) == 0)
-            status = ask_devices(state, factory, index, diag);
+            status = ask_devices(state, factory, diag);
     }
     if (status == INLAY_OK && state->library.device_count == 0)
         return fail_without_device(state, path, ep_name, diag);

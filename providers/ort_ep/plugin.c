@@ -180,7 +180,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
                            inlay_diag *diag)
 {
     const char *texts[KIT_COUNT(options)] = { NULL };
-    char device[16] = "0";
+    uint32_t device = 0;
+    char number[16];
     bool makes_contexts = false;
     ep_state *state;
     inlay_status status;
@@ -192,10 +193,10 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 
         texts[i] = value->s;
         makes_contexts = i == CONTEXT ? value->i != 0 : makes_contexts;
-        if (i == DEVICE)
-            (void)snprintf(device, sizeof device, "%d", (int)value->i);
+        device = i == DEVICE ? (uint32_t)value->i : device;
     }
-    texts[DEVICE] = device;
+    (void)snprintf(number, sizeof number, "%u", device);
+    texts[DEVICE] = number; /* prices are of one device */
     if (texts[0] == NULL || texts[0][0] == '\0')
         return inlay_fail(
             diag, INLAY_UNSUPPORTED,
@@ -222,7 +223,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (status == INLAY_OK) {
         const ep_state *before = ep_enter(state);
 
-        status = ep_library_open(state, texts[0], texts[1], (uint32_t)strtoul(device, NULL, 10), diag);
+        status = ep_library_open(state, texts[0], texts[1], device, diag);
         if (status == INLAY_OK)
             status = ep_operators_open(state, diag);
         (void)ep_enter(before);
@@ -239,11 +240,12 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     return INLAY_OK;
 }
 
-/* Appends "KEY=VALUE; " to a list of facts, if it fits; prefix before the key. ';' would end the value. */
+/* Appends "; PREFIXKEY=VALUE" to a list of facts, if it fits. ';' would end the value. value may be NULL. */
 static void add_fact(char *facts, size_t bytes, const char *prefix, const char *key, const char *value)
 {
     const size_t at = strlen(facts);
-    const int added = snprintf(facts + at, bytes - at, "%s%s%s=%s", at > 0 ? "; " : "", prefix, key, value);
+    const int added =
+        snprintf(facts + at, bytes - at, "%s%s%s=%s", at > 0 ? "; " : "", prefix, key, value != NULL ? value : "");
 
     if (added < 0 || (size_t)added >= bytes - at)
         facts[at] = '\0';
@@ -266,13 +268,13 @@ static inlay_status describe(void *state_, const inlay_describe_request *request
     state->facts[0] = '\0';
 #define FACT(key, value) add_fact(state->facts, sizeof state->facts, "", key, value)
     FACT("type", hardware->type < 3 ? types[hardware->type] : "other");
-    FACT("hardware_vendor", hardware->vendor != NULL ? hardware->vendor : "");
+    FACT("hardware_vendor", hardware->vendor);
     (void)snprintf(number, sizeof number, "%#x", (unsigned)hardware->vendor_id);
     FACT("vendor_id", number);
     (void)snprintf(number, sizeof number, "%#x", (unsigned)hardware->device_id);
     FACT("device_id", number);
-    FACT("vendor", device->vendor != NULL ? device->vendor : "");
-    FACT("version", factory->GetVersion != NULL ? factory->GetVersion(factory) : "");
+    FACT("vendor", device->vendor);
+    FACT("version", factory->GetVersion != NULL ? factory->GetVersion(factory) : NULL);
     (void)snprintf(number, sizeof number, "%u", state->library.device_count);
     FACT("devices", number);
 #undef FACT

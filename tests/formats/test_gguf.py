@@ -114,8 +114,8 @@ def vocabulary(model, arch):
     return len(tokens)
 
 
-def make(arch, kind):
-    """A small model with random weights."""
+def make(arch, kind, more=()):
+    """A small model with random weights; more: further keys with values."""
     width = 256 if kind.endswith("K") else 64
     heads, keys, size, hidden = 4, 2, 64 if kind.endswith("K") else 16, 2 * width
     rng, model = np.random.default_rng(7), Writer(arch)
@@ -124,7 +124,7 @@ def make(arch, kind):
     for key, value in ((".context_length", 128), (".embedding_length", width), (".block_count", layers),
                        (".feed_forward_length", hidden), (".attention.head_count", heads),
                        (".attention.head_count_kv", keys), (".attention.layer_norm_rms_epsilon", 1e-6),
-                       (".rope.dimension_count", size), (".rope.freq_base", 10000.0)):
+                       (".rope.dimension_count", size), (".rope.freq_base", 10000.0), *more):
         model.add(key, value)
     if arch in ("qwen3", "gemma", "gemma2", "gemma3"):
         model.add(".attention.key_length", size)
@@ -253,6 +253,11 @@ class Gguf(unittest.TestCase):
                                     "gxt2")):
             with self.assertRaisesRegex(inlay.InlayError, words):
                 self.open(data.replace(old, new, 1) if old != b"llama" else data.replace(old, new))
+        for more, words in (([(".rope.scaling.attn_factor", 1.5)], "attn_factor"),
+                            ([(".logit_scale", 2.0), (".final_logit_softcapping", 1.0)], "both of the keys")):
+            with self.assertRaisesRegex(inlay.InlayError, words):
+                self.open(make("llama", "F32", more)[0])
+        self.open(make("llama", "F32", [(".rope.scaling.attn_factor", 1.0)])[0]).close()
         with self.assertRaisesRegex(inlay.InlayError, "cut short"):
             self.open(data[:-1000])
         with self.assertRaisesRegex(inlay.InlayError, "axes|cut short|damaged"):

@@ -16,7 +16,7 @@ enum {
     FRAGILE_ALLOCATE, /* until there is no memory, then crashes */
     FRAGILE_MAP,      /* the same with mmap */
     FRAGILE_EXHAUST,  /* reports it instead */
-    FRAGILE_LARGE,    /* one piece that is too large, and goes on without it */
+    FRAGILE_LARGE,    /* an allocation above the limit, whose failure it handles */
     /* sets the first element to -1 if it succeeds */
     FRAGILE_FILE,
     FRAGILE_SOCKET,

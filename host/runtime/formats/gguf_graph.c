@@ -428,6 +428,10 @@ static void read_sizes(struct builder *b)
                    1 / sqrt((double)(b->layers == b->architecture->wide_layers ? b->width / b->heads : b->head_size)));
     if (gguf_int(gguf, ".attention.sliding_window_pattern", b->architecture->pattern) != b->architecture->pattern)
         refuse(b, INLAY_UNSUPPORTED, "has another pattern of windows than its architecture:", "sliding_window_pattern");
+    if (b->logit_scale != 1 && b->logit_cap > 0)
+        refuse(b, INLAY_UNSUPPORTED, "has both of the keys", "logit_scale and final_logit_softcapping");
+    if (gguf_float(gguf, ".rope.scaling.attn_factor", 1) != 1)
+        refuse(b, INLAY_UNSUPPORTED, "scales attention with its positions by", "rope.scaling.attn_factor");
     if (!(b->attention_cap >= 0) || !(b->logit_cap >= 0))
         refuse(b, INLAY_INVALID_MODEL, "has a negative value:", "softcapping");
     if (gguf_int(gguf, ".attention.value_length", b->head_size) != b->head_size ||
@@ -492,12 +496,9 @@ static void write_graph(struct builder *b)
 
 /* Keys of the architecture that change nothing here. llama.cpp does not use the windows of these architectures either:
  * converters write them wrong. */
-static const char *const informative[] = { ".vocab_size",
-                                           ".rope.scaling.original_context_length",
-                                           ".rope.scaling.finetuned",
-                                           ".expert_used_count",
-                                           ".attention.sliding_window",
-                                           ".rope.scaling.attn_factor" };
+static const char *const informative[] = { ".vocab_size", ".rope.scaling.original_context_length",
+                                           ".rope.scaling.finetuned", ".expert_used_count",
+                                           ".attention.sliding_window" };
 
 /* Every tensor and every key of the architecture must have been used. */
 static void check_all_used(struct builder *b)

@@ -588,7 +588,7 @@ static bool check_tools(completion_request *request, body_error *error)
     if (tool_set_is_used(tools) && request->form != NULL)
         return refuse(error, "tools",
                       "tools cannot be called in a text of a given form (response_format, grammar, "
-                      "guided_json and the like); leave one out, or set tool_choice to none");
+                      "or a parameter guided_*); remove the form or the tools, or set tool_choice to none");
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* Intersections and differences of expressions: the machines of all of them run side by side, and the tuples of their
- * states that are reached are the states of a graph. */
+/* Intersections and differences of expressions, by the product of their automata: a state of the product is a tuple of
+ * their states. */
 #include "serve/grammar/grammar.h"
 #include "base/memory.h"
 #include <stdio.h>

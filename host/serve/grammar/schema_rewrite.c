@@ -1,5 +1,5 @@
-/* Keywords that other keywords express: not, oneOf, if and dependencies become alternatives. Where only some
- * alternatives can be expressed, the others are left out: what is written matches the schema all the same. */
+/* Keywords that other keywords express: not, oneOf, if and dependencies become alternatives. Alternatives that cannot
+ * be expressed are left out: then some valid texts are not generated, but no invalid ones. */
 #include "serve/grammar/schema_internal.h"
 #include "base/memory.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* GET /openapi.json: the description of the REST interface, made of the table of routes. */
+/* GET /openapi.json: the description of the REST interface, generated from the table of routes. */
 #include "serve/routes/answers.h"
 #include <string.h>
 
