@@ -98,6 +98,37 @@ holds "types in --help" sh -c './branches --help | grep -q "^input [01]: s, 8 by
 holds "an unknown input" sh -c '! ./branches t=one.npy 2>err2 && grep -q "unknown input" err2'
 holds "bad flags" sh -c '! ./branches --wat 2>err2 && grep -q "unknown argument" err2'
 
+# ---- values on the command line, outputs as text
+numbers=$(seq -s , -1.5 0.25 14.25) # 64
+# equal PROGRAM ONE SAME OTHER [INPUT...]   the program prints one line an output, the same for two forms of an input
+equal() {
+    "./$1" "$2" "${@:5}" >of_one && "./$1" "$3" "${@:5}" >of_other && cmp of_one of_other &&
+        ! "./$1" "$4" "${@:5}" | cmp -s - of_other &&
+        [ "$(wc -l <of_one)" = "$(./"$1" --help | grep -c "^output")" ]
+}
+holds "a number" equal branches s=1 s=one.npy s=minus.npy "x=$(seq -s , 16)"
+holds "a negative number" equal branches s=-1 s=minus.npy s=one.npy "x=$(seq -s , 16)"
+holds "a list in its shape" equal mlp "x=$numbers" "x=[[$numbers]]" "x=[${numbers/-1.5/7}]"
+holds "the first elements" sh -c './mlp | grep -qx "y: float\[1,10\] =\( [-0-9.e]*\)\{8\} \.\.\."'
+# Each is refused by one line with this text, and nothing else is printed.
+while IFS='|' read -r program values text; do
+    holds "refused values $values" sh -c '! "./$1" "$2" 2>err2 >out2 && [ ! -s out2 ] && [ "$(wc -l <err2)" = 1 ] &&
+        grep -qF "$3" err2' - "$program" "$values" "$text"
+done <<END
+branches|s=1,2|more elements
+branches|s=[1|expected a comma or the end
+branches|s=[]|fewer elements
+branches|s=1.5|not a readable .npy
+branches|s=[1.5]|expected a comma or the end
+branches|s=9223372036854775808|no number of the type
+branches|s=[1]x|text after the list
+branches|s=[[1]]|no number of the type
+mlp|x=1,2|fewer elements
+mlp|x=[[1,2]]|another length
+mlp|x=[[1],2]|another length
+mlp|x=[1e39]|no number of the type
+END
+
 # ---- int8 multiplications: bitwise equal on CPUs without VNNI, with and without the original weights
 does '.tried and .same' bytes.onnx -o bytes
 does '.tried and .same' bytes.onnx -o bytes_avx2 --for avx2

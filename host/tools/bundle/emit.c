@@ -167,8 +167,12 @@ static void put_tensors(struct emitter *emitter, const char *what, const uint32_
         bundle_write_text(emitter->to, value->name.data, value->name.bytes);
         (void)fputs(", ", emitter->to);
         bundle_write_text(emitter->to, npy, npy_bytes);
-        (void)fprintf(emitter->to, ", %u, %u, %" PRIu64 "u },\n", npy_bytes, inlay_dtype_bits(value->dtype) / 8,
+        (void)fprintf(emitter->to, ", %u, %u, %" PRIu64 "u, (const int64_t[]){ ", npy_bytes,
+                      inlay_dtype_bits(value->dtype) / 8,
                       emitter->collection->items[emitter->collection->parts[0].item_of[list[i]]].bytes);
+        for (uint32_t axis = 0; axis < value->rank; axis++)
+            (void)fprintf(emitter->to, "%" PRId64 ", ", value->dims[axis].value);
+        (void)fprintf(emitter->to, "0 }, %u, %u },\n", value->rank, value->dtype);
     }
     (void)fprintf(emitter->to, "    { .name = 0 } };\n");
 }

@@ -62,6 +62,9 @@ typedef struct bundle_tensor {
     uint32_t npy_bytes;
     uint32_t element_bytes;
     uint64_t bytes;
+    const int64_t *dims; /* [rank] */
+    uint32_t rank;
+    uint32_t dtype; /* an inlay_dtype */
 } bundle_tensor;
 
 /* Weights that a provider packed when the bundle was made, found by their key. Weights that are not in the program are

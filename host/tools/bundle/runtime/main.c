@@ -1,5 +1,5 @@
-/* The main program of a bundle: .npy files in, .npy files out. */
-#include "bundle.h"
+/* The main program of a bundle: .npy files or values in, .npy files or text out. */
+#include "text.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,6 +94,21 @@ static int fail_input(const char *name, const bundle_tensor *tensor, const char 
     return 1;
 }
 
+/* Reads the file or the values that an argument gives. Returns 0, or an exit code. */
+static int read_input(const char *name, const bundle_tensor *tensor, const char *source, char *to)
+{
+    const char *at, *fault;
+
+    if (!text_is_values(source))
+        return read_npy(source, tensor, to) ? 0 : fail_input(name, tensor, source);
+    fault = text_read(source, tensor, to, &at);
+    if (fault == NULL)
+        return 0;
+    (void)fprintf(stderr, "%s: input %s: %s, at '%.40s'; --help lists types and shapes\n", name, tensor->name, fault,
+                  at);
+    return 1;
+}
+
 static int write_npy(const char *path, const bundle_tensor *tensor, const char *from)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -111,9 +126,10 @@ static int write_npy(const char *path, const bundle_tensor *tensor, const char *
 
 static void usage(const bundle_model *model, const char *name)
 {
-    (void)printf("Usage: %s [--info] [--repeat N] [-o DIR] [--input NAME=FILE.npy ...]\n"
-                 "Runs the model in this file. Inputs without a file are zeros; with -o, each output is written "
-                 "to DIR/NUMBER.npy. The word --input may be left out.\n",
+    (void)printf("Usage: %s [--info] [--repeat N] [-o DIR] [--input NAME=SOURCE ...]\n"
+                 "Runs the model in this file. SOURCE is a .npy file or values, '1,2,3,4' or '[[1,2],[3,4]]'; inputs "
+                 "without one are zeros. Prints the first elements of the outputs, or with -o writes each to "
+                 "DIR/NUMBER.npy. The word --input may be left out.\n",
                  name);
     for (uint32_t i = 0; i < model->input_count + model->output_count; i++) {
         const int is_input = i < model->input_count;
@@ -272,8 +288,8 @@ int bundle_main(const bundle_model *model, const char *name, int argc, char **ar
             in[i] = memory;
         else
             out[i - model->input_count] = memory;
-        if (i < model->input_count && files.in[i] != NULL && !read_npy(files.in[i], tensor, memory))
-            return fail_input(name, tensor, files.in[i]);
+        if (i < model->input_count && files.in[i] != NULL && read_input(name, tensor, files.in[i], memory) != 0)
+            return 1;
     }
     before = bundle_allocations();
     for (uint32_t run = 0; run < files.repeat; run++) {
@@ -287,9 +303,13 @@ int bundle_main(const bundle_model *model, const char *name, int argc, char **ar
     }
     if (files.info)
         print_info(model, started_us, first, times, files.repeat < 1024 ? files.repeat : 1024, before);
-    for (uint32_t i = 0; files.out != NULL && i < model->output_count; i++) {
+    for (uint32_t i = 0; i < model->output_count; i++) {
         char path[4096];
 
+        if (files.out == NULL && !files.info)
+            text_print(&model->outputs[i], out[i]);
+        if (files.out == NULL)
+            continue;
         (void)snprintf(path, sizeof path, "%s/%u.npy", files.out, i);
         if (!write_npy(path, &model->outputs[i], out[i]))
             return fail(name, "cannot write (-o names a folder that exists)", path);
