@@ -1,6 +1,8 @@
 /* microsoft/computed.c - contributed operators of ONNX Runtime that operators of ONNX cannot express. Providers have
  * kernels for them (providers/reference/contributed.c). */
 #include "schema.h"
+#include "onnx/pool.h"
+#include "onnx/recurrent.h"
 #include <stdbool.h>
 
 /* [.., n, n] */
@@ -116,6 +118,12 @@ static inlay_status infer_embedding(op_infer *infer)
     "swiglu_fusion:i=0{0|1|2}, swiglu_limit:f, use_sparse_mixer:i=0"
 
 static const op_row rows[] = {
+    { "AttnLSTM", 1, 0,
+      "X:T, W:T, R:T, B?:T, sequence_lens?:T1, initial_h?:T, initial_c?:T, P?:T, QW:T, MW:T, V:T, M:T, "
+      "memory_seq_lens?:T1, AW?:T -> Y?:T, Y_h?:T, Y_c?:T; T=float|double, T1=int32; activation_alpha:fs, "
+      "activation_beta:fs, activations:ss, clip:f, direction:s='forward'{'forward'|'reverse'|'bidirectional'}, "
+      "hidden_size:i!, input_forget:i=0",
+      infer_recurrent },
     { "BifurcationDetector", 1, 0,
       "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens?:T -> tokens:T, suffix_match_idx:T; T=int64; "
       "max_ngram_size:i=3, min_ngram_size:i=1",
@@ -126,6 +134,10 @@ static const op_row rows[] = {
       infer_crop },
     { "DynamicTimeWarping", 1, 0, "input:F -> output:I; F=float, I=int32", infer_path },
     { "Inverse", 1, 0, "X:T -> Y:T; T=@float", infer_inverse },
+    { "MaxpoolWithMask", 1, 0,
+      "X:T, M:int32 -> Y:T; T=float; auto_pad:s='NOTSET'{'NOTSET'|'SAME_UPPER'|'SAME_LOWER'|'VALID'}, "
+      "kernel_shape:is!, pads:is, storage_order:i=0, strides:is",
+      infer_pool },
     { "MoE", 1, 0,
       "input:T, router_probs:T, fc1_experts_weights:T, fc1_experts_bias?:T, fc2_experts_weights:T, "
       "fc2_experts_bias?:T, "

@@ -135,6 +135,40 @@ done:
     return status;
 }
 
+/* B has the columns of a matrix of B_shape [K, N], each as blocks of a float scale, with blk_quant_type 1 a byte of
+ * zero point, and 32 codes of 4 bits. ONNX Runtime reads every other blk_quant_type as 1; it is refused. */
+static inlay_status infer_mat_mul_fp_q4(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 0);
+    const int64_t blob = infer_attr_int(infer, "blk_quant_type", 1) == 1 ? 21 : 20;
+    inlay_dim dims[INLAY_MAX_RANK];
+    int64_t size[2], count;
+    uint32_t entries = 0;
+    const bool known = infer_ints(infer, 2, size, 2, &entries);
+    inlay_status status = INLAY_OK;
+
+    if (known && (entries != 2 || size[0] < 0 || size[1] < 0))
+        return infer_fail(infer, INLAY_INVALID_MODEL, "B_shape must have two sizes, of K and N, that are not negative");
+    if (known) {
+        if (__builtin_mul_overflow((size[0] / 32 + (size[0] % 32 != 0)) * blob, size[1], &count))
+            return infer_fail(infer, INLAY_INVALID_MODEL, "B_shape is [%lld, %lld]: too many weights",
+                              (long long)size[0], (long long)size[1]);
+        INLAY_TRY(check_count(infer, 1, count, "B_shape"));
+    }
+    if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
+        return INLAY_OK;
+    if (rank == 0)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input 0 is a scalar; it must have at least one axis");
+    if (known)
+        INLAY_TRY(check_dim(infer, 0, rank - 1, size[0], "K"));
+    for (uint32_t d = 0; d + 1 < rank; d++)
+        dims[d] = infer_dim(infer, 0, d);
+    dims[rank - 1] = known ? dim_fixed(size[1]) : dim_unknown();
+    status = infer_set_shape(infer, 0, rank, dims);
+done:
+    return status;
+}
+
 /* Reads and checks gather_axis and quantize_axis. per_byte: elements of the data in a byte. */
 static inlay_status gathered_axes(const op_infer *infer, uint32_t rank, int64_t per_byte, uint32_t *out_gather,
                                   uint32_t *out_quantize)
@@ -205,6 +239,8 @@ static const op_row rows[] = {
       "A:T1, B:T2, absmax:T1 -> Y:T1; T1=float|float16|bfloat16, T2=uint8; K:i!, N:i!, block_size:i!, "
       "quant_type:i!, training_mode:i=0, transB:i=1",
       infer_mat_mul_bnb4 },
+    { "MatMulFpQ4", 1, 0, "A:T1, B:T2, B_shape:T3 -> Y:T1; T1=float, T2=uint8, T3=int64; blk_quant_type:i=1{0|1}",
+      infer_mat_mul_fp_q4 },
     { "MatMulNBits", 1, 0,
       "A:T1, B:T2, scales:T1, zero_points?:T3, g_idx?:T4, bias?:T1 -> Y:T1; T1=float|float16|bfloat16, T2=uint8, "
       "T3=uint8|float|float16|bfloat16, T4=int32; K:i!, N:i!, accuracy_level:i=0{0|1|2|3|4}, bits:i=4, block_size:i!, "

@@ -1,5 +1,6 @@
 /* onnx/pool.c - pooling. */
 #include "schema.h"
+#include "onnx/pool.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -61,7 +62,7 @@ static inlay_status pool_axis(op_infer *infer, uint32_t d, uint32_t spatial, inl
     return INLAY_OK;
 }
 
-static inlay_status infer_pool(op_infer *infer)
+inlay_status infer_pool(op_infer *infer)
 {
     uint32_t rank = infer_rank(infer, 0), spatial;
     inlay_dim dims[INLAY_MAX_RANK];

@@ -1,10 +1,11 @@
 /* onnx/recurrent.c - recurrent layers. */
 #include "schema.h"
+#include "onnx/recurrent.h"
 #include <string.h>
 
 /* ONNX LSTM-14: Y [steps, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]; with layout 1 the batch
  * is the first axis of all outputs. */
-static inlay_status infer_recurrent(op_infer *infer)
+inlay_status infer_recurrent(op_infer *infer)
 {
     bool batch_first = infer_attr_int(infer, "layout", 0) != 0;
     uint32_t rank = infer_rank(infer, 0);

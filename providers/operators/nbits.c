@@ -1,8 +1,9 @@
-/* MatMulNBits-1, MatMulBnb4-1 and GatherBlockQuantized-1 of com.microsoft: packed weights of 2, 4 and 8 bits. One
- * column of weights, or one row of a table, is converted to float at a time. */
+/* MatMulNBits-1, MatMulBnb4-1, MatMulFpQ4-1 and GatherBlockQuantized-1 of com.microsoft: packed weights of 2, 4 and 8
+ * bits. One column of weights, or one row of a table, is converted to float at a time. */
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
+#include "operators/args.h"
 #include "operators/elementwise.h"
 #include "operators/operators.h"
 #include <stdlib.h>
@@ -38,15 +39,16 @@ static const float nf4[16] = { -1.0f,
 enum { IN_A, IN_B, IN_SCALES, IN_ZEROS, IN_GROUPS, IN_BIAS };
 
 typedef struct nbits_state {
-    int64_t k, n, block;
-    int64_t blocks;     /* blocks per column */
-    const float *table; /* MatMulBnb4, whose blocks span columns of B; NULL: integers */
+    int64_t k, n, block; /* k and n: 0 for MatMulFpQ4, whose shapes have them */
+    int64_t blocks;      /* blocks per column; 0 for MatMulFpQ4 */
+    const float *table;  /* MatMulBnb4, whose blocks span columns of B; NULL: integers */
+    bool has_zeros;      /* MatMulFpQ4: each block has a zero point */
     inlay_dtype packed; /* UINT2, UINT4, UINT8 */
     uint32_t bits;
 } nbits_state;
 
 typedef struct nbits_plan {
-    int64_t rows;
+    int64_t rows, k, n;
     bool converts;         /* A is converted to float first */
     uint64_t worker_bytes; /* bytes of a column of floats */
 } nbits_plan;
@@ -74,12 +76,41 @@ static inlay_status prepare_product(const kit_node *node, void **out_state, inla
     return INLAY_OK;
 }
 
+static inlay_status prepare_blobs(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    nbits_state *state;
+    inlay_status status = arg_allocate_state(sizeof *state, out_state, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    state = *out_state;
+    state->block = 32;
+    state->has_zeros = kit_attr_int(node->info, "blk_quant_type", 1) == 1;
+    return INLAY_OK;
+}
+
 static inlay_status expect(const kit_plan *plan, uint32_t index, int64_t count, const char *what, inlay_diag *diag)
 {
     if (index >= plan->in_count || plan->in[index].dtype == INLAY_UNDEFINED || plan->in[index].count == count)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements; K, N, bits and block_size require %lld", what,
                       (long long)plan->in[index].count, (long long)count);
+}
+
+/* Sets the plan and the workspace of a product with n columns of k weights. */
+static void plan_columns(kit_plan *plan, nbits_plan *product, int64_t k, int64_t n)
+{
+    const kit_tensor *input = &plan->in[IN_A];
+
+    product->k = k;
+    product->n = n;
+    product->rows = k > 0 ? input->count / k : 0;
+    for (uint32_t d = 0; k == 0 && d + 1 < input->rank; d++)
+        product->rows = (d == 0 ? 1 : product->rows) * input->dims[d];
+    product->converts = input->dtype != INLAY_FLOAT;
+    product->worker_bytes = ((uint64_t)k * sizeof(float) + 63) / 64 * 64;
+    plan->workspace_bytes = product->worker_bytes * ((uint64_t)plan->max_threads + 1) +
+                            (product->converts ? (uint64_t)input->count * sizeof(float) : 0);
 }
 
 static inlay_status shape_product(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -113,13 +144,33 @@ static inlay_status shape_product(const void *state, kit_plan *plan, inlay_diag 
             INLAY_TRY(expect(plan, IN_GROUPS, attributes->blocks * attributes->block, "g_idx", diag));
         INLAY_TRY(expect(plan, IN_BIAS, attributes->n, "bias", diag));
     }
-    product->rows = input->count / attributes->k;
-    product->converts = input->dtype != INLAY_FLOAT;
-    product->worker_bytes = ((uint64_t)attributes->k * sizeof(float) + 63) / 64 * 64;
-    plan->workspace_bytes = product->worker_bytes * ((uint64_t)plan->max_threads + 1) +
-                            (product->converts ? (uint64_t)input->count * sizeof(float) : 0);
+    plan_columns(plan, product, attributes->k, attributes->n);
 done:
     return status;
+}
+
+/* MatMulFpQ4: K is the length of A's rows, and N that of the output's. */
+static inlay_status shape_blobs(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const nbits_state *attributes = state;
+    const kit_tensor *input = &plan->in[IN_A], *output = &plan->out[0];
+    nbits_plan *product = calloc(1, sizeof *product);
+    int64_t k, n, bytes;
+
+    plan->plan = product;
+    if (product == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
+    if (input->rank < 1 || output->rank != input->rank || plan->in[2].count != 2)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A has rank %u, B_shape %lld elements; it must have K and N",
+                          input->rank, (long long)plan->in[2].count);
+    k = input->dims[input->rank - 1];
+    n = output->dims[output->rank - 1];
+    bytes = (k + attributes->block - 1) / attributes->block * (attributes->block / 2 + (attributes->has_zeros ? 5 : 4));
+    if (__builtin_mul_overflow(bytes, n, &bytes) || plan->in[IN_B].count != bytes)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "B has %lld bytes; K %lld and N %lld require another number",
+                          (long long)plan->in[IN_B].count, (long long)k, (long long)n);
+    plan_columns(plan, product, k, n);
+    return INLAY_OK;
 }
 
 /* Returns the zero point of a block of a column. */
@@ -197,8 +248,34 @@ static float dot(const float *a, const float *b, int64_t count)
     return sum;
 }
 
+/* MatMulFpQ4: converts a column of B, whose blocks have a float scale, the zero point if any, and 32 codes of 4 bits:
+ * the first 16 in the low halves of the bytes. */
+static void unpack_blobs(const kit_call *call, const nbits_state *state, int64_t column, float *weights)
+{
+    const int64_t k = ((const nbits_plan *)call->plan)->k, header = state->has_zeros ? 5 : 4,
+                  bytes = header + state->block / 2;
+    const uint8_t *blob =
+        (const uint8_t *)call->in[IN_B].data + column * ((k + state->block - 1) / state->block) * bytes;
+
+    for (int64_t first = 0; first < k; first += state->block, blob += bytes) {
+        const int32_t zero = state->has_zeros ? blob[4] : 8;
+        const int64_t count = k - first < state->block ? k - first : state->block;
+        float scale;
+
+        memcpy(&scale, blob, sizeof scale);
+        for (int64_t i = 0; i < count; i++) {
+            const int32_t codes = blob[header + i % 16];
+
+            weights[first + i] = (float)((i < 16 ? codes & 15 : codes >> 4) - zero) * scale;
+        }
+    }
+}
+
+typedef void (*nbits_unpack)(const kit_call *call, const nbits_state *state, int64_t column, float *weights);
+
 typedef struct nbits_job {
     const kit_call *call;
+    nbits_unpack unpack;
     const float *a;
     char *workers;
 } nbits_job;
@@ -211,20 +288,20 @@ static inlay_status product_columns(void *user, int64_t begin, int64_t end, uint
     const nbits_plan *plan = call->plan;
     float *weights = (float *)(void *)(job->workers + worker * plan->worker_bytes);
 
-    INLAY_CHECK(end <= state->n);
+    INLAY_CHECK(end <= plan->n);
     for (int64_t column = begin; column < end; column++) {
         float bias = 0;
         inlay_status status = kit_poll(call);
 
         if (status != INLAY_OK)
             return status;
-        (state->table != NULL ? look_up_column : unpack_column)(call, state, column, weights);
+        job->unpack(call, state, column, weights);
         if (kit_has_input(call, IN_BIAS))
             convert_to_f32(&bias, call->in[IN_BIAS].dtype, call->in[IN_BIAS].data, column, 1);
         for (int64_t row = 0; row < plan->rows; row++) {
-            const float result = dot(job->a + row * state->k, weights, state->k) + bias;
+            const float result = dot(job->a + row * plan->k, weights, plan->k) + bias;
 
-            convert_from_f32(call->out[0].dtype, call->out[0].data, row * state->n + column, 1, &result, 0);
+            convert_from_f32(call->out[0].dtype, call->out[0].data, row * plan->n + column, 1, &result, 0);
         }
     }
     return INLAY_OK;
@@ -237,10 +314,18 @@ static inlay_status run_product(const kit_call *call)
     const kit_tensor *tensor = &call->in[IN_A];
     float *copy = call->workspace;
     nbits_job job = { .call = call,
+                      .unpack = state->k == 0          ? unpack_blobs
+                                : state->table != NULL ? look_up_column
+                                                       : unpack_column,
                       .a = plan->converts ? copy : tensor->data,
                       .workers =
                           (char *)call->workspace + (plan->converts ? (uint64_t)tensor->count * sizeof(float) : 0) };
 
+    if (state->k == 0 &&
+        (((const int64_t *)call->in[2].data)[0] != plan->k || ((const int64_t *)call->in[2].data)[1] != plan->n))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "B_shape is [%lld, %lld]; A and B require [%lld, %lld]",
+                          (long long)((const int64_t *)call->in[2].data)[0],
+                          (long long)((const int64_t *)call->in[2].data)[1], (long long)plan->k, (long long)plan->n);
     if (call->out[0].count == 0)
         return INLAY_OK;
     for (int64_t k = 0; kit_has_input(call, IN_GROUPS) && k < state->k; k++) {
@@ -252,7 +337,7 @@ static inlay_status run_product(const kit_call *call)
     }
     if (plan->converts)
         convert_to_f32(copy, tensor->dtype, tensor->data, 0, tensor->count);
-    return kit_parallel(call, state->n, WORK_GRAIN / (state->k * plan->rows) + 1, product_columns, &job);
+    return kit_parallel(call, plan->n, WORK_GRAIN / (plan->k * plan->rows + 1) + 1, product_columns, &job);
 }
 
 static void cost_product(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -261,6 +346,16 @@ static void cost_product(const kit_node *node, const kit_plan *shapes, inlay_cos
 
     if (shapes->in[0].count >= 0 && k > 0)
         cost->flops = (2.0 * (double)shapes->in[0].count / (double)k + 4) * (double)k * (double)n;
+}
+
+static void cost_blobs(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *input = &shapes->in[IN_A], *output = &shapes->out[0];
+
+    (void)node;
+    if (input->count > 0 && output->count > 0)
+        cost->flops = (2.0 * (double)input->count + 4 * (double)input->dims[input->rank - 1]) *
+                      (double)output->dims[output->rank - 1];
 }
 
 typedef struct gather_state {
@@ -445,6 +540,13 @@ static const kit_kernel kernels[] = {
       .shape = shape_product,
       .run = run_product,
       .cost = cost_product },
+    { .domain = "com.microsoft",
+      .op_type = "MatMulFpQ4",
+      .since_max = 1,
+      .prepare = prepare_blobs,
+      .shape = shape_blobs,
+      .run = run_product,
+      .cost = cost_blobs },
     { .domain = "com.microsoft",
       .op_type = "GatherBlockQuantized",
       .prepare = prepare_gathered,

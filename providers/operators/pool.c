@@ -1,10 +1,11 @@
-/* MaxPool (ONNX 1, 8, 10, 11, 12, 22), AveragePool (1, 7, 10, 11, 19, 22), LpPool (1, 2, 11, 18, 22), any number of
- * spatial axes. */
+/* MaxPool (ONNX 1, 8, 10, 11, 12, 22), AveragePool (1, 7, 10, 11, 19, 22), LpPool (1, 2, 11, 18, 22), and
+ * MaxpoolWithMask of com.microsoft (1), any number of spatial axes. */
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/pool.h"
 #include "simd/vecmath.h"
 #include "operators/work.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -277,6 +278,80 @@ static inlay_status run_pool(const kit_call *call)
     return kit_parallel(call, plan->planes * plan->rows, POOL_GRAIN / (per_row + 1) + 1, pool_items, &job);
 }
 
+static inlay_status shape_masked(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *input = &plan->in[0], *mask = &plan->in[1];
+    inlay_status status = shape_pool(state, plan, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    if (mask->rank != input->rank)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "M has rank %u; it must have that of X, %u", mask->rank,
+                          input->rank);
+    if (plan->out[0].count > 0 && (mask->dims[0] == 0 || mask->dims[1] == 0))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "M has no planes; one is needed");
+    for (uint32_t d = 2; d < input->rank; d++)
+        if (mask->dims[d] != input->dims[d])
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %u of M has %lld elements; that of X has %lld", d,
+                              (long long)mask->dims[d], (long long)input->dims[d]);
+    plan->workspace_bytes = 0;
+    return INLAY_OK;
+}
+
+/* The greatest element of a window. Along the last axis, a window ends at the first element whose mask is 0; unless
+ * there is only one spatial axis, the first element of a plane has no mask. */
+static float masked_window(const pool_plan *plan, pool_window *window, int64_t position, const float *input,
+                           const int32_t *mask)
+{
+    const pool_axis *axis = &plan->axes[plan->rank - 1];
+    int64_t first, count = pool_span(axis, position, 0, axis->in, &first);
+    float greatest = -FLT_MAX;
+
+    first = position * axis->stride - axis->pad_begin + first * axis->dilation;
+    for (int64_t tap = 0; tap < window->taps; tap++) {
+        const int64_t row = pool_window_next(plan, window) + first;
+
+        for (int64_t i = 0; i < count && (mask[row + i] != 0 || (row + i == 0 && plan->rank > 1)); i++)
+            greatest = input[row + i] > greatest ? input[row + i] : greatest;
+    }
+    return greatest;
+}
+
+/* Output rows [begin, end) of all planes. As in ONNX Runtime, the mask of plane p begins at element p * H * W modulo
+ * the number of the mask's planes: a mask of one plane is that of every plane, and of several only the first and the
+ * start of the second are read. */
+static inlay_status masked_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const pool_plan *plan = call->plan;
+    const int64_t masks = call->in[1].dims[0] * call->in[1].dims[1], out = plan->axes[plan->rank - 1].out;
+
+    (void)worker;
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t plane = row / plan->rows;
+        const float *input = (const float *)call->in[0].data + plane * plan->in_plane;
+        const int32_t *mask = (const int32_t *)call->in[1].data + plane % masks * (plan->in_plane % masks) % masks;
+        float *output = (float *)call->out[0].data + row * out;
+
+        for (int64_t position = 0; position < out; position++) {
+            pool_window window;
+
+            pool_window_at(plan, row % plan->rows, &window);
+            output[position] = masked_window(plan, &window, position, input, mask);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_masked(const kit_call *call)
+{
+    const pool_plan *plan = call->plan;
+
+    return call->out[0].count == 0 ? INLAY_OK
+                                   : kit_parallel(call, plan->planes * plan->rows, POOL_GRAIN / (plan->width + 1) + 1,
+                                                  masked_rows, (void *)(uintptr_t)call);
+}
+
 /* A tap inside the image takes about a third of a nanosecond; if indices are computed, several nanoseconds. */
 static void cost_pool(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
@@ -301,5 +376,12 @@ static const kit_kernel kernels[] = {
     POOL_KERNEL("MaxPool", KIT_FLOATS | KIT_BIT(INT8) | KIT_BIT(UINT8)),
     POOL_KERNEL("AveragePool", KIT_FLOATS),
     POOL_KERNEL("LpPool", KIT_FLOATS),
+    { .domain = "com.microsoft",
+      .op_type = "MaxpoolWithMask",
+      .since_max = 1,
+      .prepare = prepare_pool,
+      .shape = shape_masked,
+      .cost = cost_pool,
+      .run = run_masked },
 };
 const kit_table OPERATOR(operators_pool) = { kernels, KIT_COUNT(kernels) };

@@ -94,7 +94,7 @@ static inlay_status read_activations(const kit_node *node, recurrent_state *stat
     return INLAY_OK;
 }
 
-static inlay_status read_attributes(const kit_node *node, recurrent_state *state, inlay_diag *diag)
+inlay_status recurrent_read_attributes(const kit_node *node, recurrent_state *state, inlay_diag *diag)
 {
     const char *direction = kit_attr_string(node->info, "direction", "forward");
 
@@ -318,7 +318,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     state->wide = kit_input_dtype(node, IN_X) == INLAY_DOUBLE;
     state->product = panels_product(state->wide);
-    INLAY_TRY(read_attributes(node, state, diag));
+    INLAY_TRY(recurrent_read_attributes(node, state, diag));
     state->plain = is_plain(state);
     INLAY_TRY(pack_constants(node, state, diag));
     *out_state = state;
@@ -503,7 +503,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     recurrent_plan plan = { .directions = 1 };
 
     if (input->rank != 3 || weights->rank != 3 || tensor->rank != 3 || input->count < 0 || weights->count < 0 ||
-        tensor->count < 0 || read_attributes(node, &state, NULL) != INLAY_OK)
+        tensor->count < 0 || recurrent_read_attributes(node, &state, NULL) != INLAY_OK)
         return;
     plan.steps = input->dims[state.layout != 0 ? 1 : 0];
     plan.batch = input->dims[state.layout != 0 ? 0 : 1];

@@ -78,6 +78,10 @@ typedef struct recurrent_plan {
         projected_at, gates_at, candidate_at, h_at, c_at, reset_at, input_at, zeros_at;
 } recurrent_plan;
 
+/* Reads the attributes of LSTM-22, GRU-22 and RNN-22. state->cell becomes that of the node's op_type; for others it is
+ * the caller's. Fails on unknown names. */
+inlay_status recurrent_read_attributes(const kit_node *node, recurrent_state *state, inlay_diag *diag);
+
 /* Computes the layout of the packed weights; false: sizes overflow. */
 bool recurrent_compute_layout(const recurrent_state *state, int64_t inputs, int64_t hidden, recurrent_layout *out);
 /* The weights of a direction in `room`, which has layout->bytes. */

@@ -326,6 +326,9 @@ def products():
 
 
     yield from recurrences()
+    yield from attending_recurrences()
+    yield from blob_products()
+    yield from masked_pools()
     yield from experts()
     yield from random_experts()
     yield from linear_attentions()
@@ -706,6 +709,134 @@ def recurrences():
                       "rs_": scales[1], "rz_": zeros[1]},
                       [v.astype(np.float32) for v in (y[:, None], h[None], c[None])], {"hidden_size": 4},
                       name=name + ("_columns" if columns else ""), rtol=2e-2, atol=2e-2)
+
+
+def attending_lstm(x, w, r, bias, peephole, h, c, attention, activations, clip, coupled):
+    """One direction of one sample in doubles: x [steps, inputs]. attention: function of the hidden state."""
+    functions = {"Sigmoid": sigmoid, "Tanh": np.tanh, "Relu": lambda v: np.maximum(v, 0), "Softsign": lambda v: v / (1 + abs(v)),
+                 "HardSigmoid": lambda v: np.clip(0.3 * v + 0.5, 0, 1)}
+    f, g, out = (functions[name] for name in activations)
+    cut = lambda v: np.clip(v, -clip, clip)
+    rows, state = [], np.zeros(w.shape[1] - x.shape[1])
+    for step in x:
+        i, o, forget, cell = np.split(w @ np.concatenate([step, state]) + r @ h + bias, 4)
+        i = f(cut(i + peephole[0] * c))
+        forget = 1 - i if coupled else f(cut(forget + peephole[2] * c))
+        c = forget * c + i * g(cut(cell))
+        h = f(cut(o + peephole[1] * c)) * out(c)
+        rows.append(h)
+        state = attention(h)
+    return np.stack(rows), h, c
+
+
+def attending_recurrences():
+    """AttnLSTM: an LSTM cell in an additive attention over a memory, as ONNX Runtime documents it."""
+    pick = lambda *choices: choices[RNG.integers(len(choices))]
+    for i in range(24):
+        direction = pick("forward", "reverse", "bidirectional")
+        ways, steps, batch, inputs, hidden = (1 + (direction == "bidirectional"), pick(1, 2, 5), pick(1, 3), pick(1, 4),
+                                              pick(1, 3, 9))
+        places, depth, width, layer = pick(1, 2, 6), pick(1, 3), pick(1, 4), pick(0, 2, 5)
+        clip, coupled = pick(0.0, 0.5), pick(0, 0, 1)
+        names = [pick("Sigmoid", "HardSigmoid") if k % 3 == 0 else pick("Tanh", "Relu", "Softsign") for k in range(3 * ways)]
+        names = pick(None, names)
+        optional = lambda chance, *shape, **more: floats(*shape, **more) if RNG.random() < chance else None
+        lengths = pick(None, RNG.integers(1, steps + 1, batch).astype(np.int32))
+        remembered = pick(None, RNG.integers(1, places + 1, batch).astype(np.int32))
+        given = {"x": floats(steps, batch, inputs), "w_": floats(ways, 4 * hidden, inputs + (layer or depth)),
+                 "r_": floats(ways, 4 * hidden, hidden), "b_": optional(0.7, ways, 8 * hidden), "l": lengths,
+                 "h": optional(0.5, ways, batch, hidden), "c": optional(0.5, ways, batch, hidden),
+                 "p_": optional(0.5, ways, 3 * hidden), "qw_": floats(ways, hidden, width), "mw_": floats(ways, depth, width),
+                 "v_": floats(ways, width, low=-3, high=3), "m": floats(batch, places, depth), "ml": remembered,
+                 "aw_": floats(ways, hidden + depth, layer) if layer else None}
+        y, last, cells = np.zeros((steps, ways, batch, hidden)), np.zeros((ways, batch, hidden)), np.zeros((ways, batch, hidden))
+        wide = {name: None if value is None else value.astype(np.float64) for name, value in given.items()}
+        for d in range(ways):
+            for b in range(batch):
+                count = steps if lengths is None else lengths[b]
+                memory = wide["m"][b, : places if remembered is None else remembered[b]]
+
+                def attention(state, d=d, memory=memory):
+                    scores = np.tanh(memory @ wide["mw_"][d] + state @ wide["qw_"][d]) @ wide["v_"][d]
+                    shares = np.exp(scores) / np.exp(scores).sum()
+                    context = shares @ memory
+                    return np.concatenate([state, context]) @ wide["aw_"][d] if layer else context
+
+                backward = direction == "reverse" or d == 1
+                x = wide["x"][:count, b][::-1] if backward else wide["x"][:count, b]
+                bias = 0 if wide["b_"] is None else wide["b_"][d].reshape(2, -1).sum(0)
+                peephole = np.zeros((3, hidden)) if wide["p_"] is None else wide["p_"][d].reshape(3, hidden)
+                start = [np.zeros(hidden) if wide[key] is None else wide[key][d, b] for key in ("h", "c")]
+                made, last[d, b], cells[d, b] = attending_lstm(
+                    x, wide["w_"][d], wide["r_"][d], bias, peephole, *start, attention,
+                    (names or ["Sigmoid", "Tanh", "Tanh"] * 2)[3 * d : 3 * d + 3], clip or np.inf, coupled)
+                y[:count, d, b] = made[::-1] if backward else made
+        attributes = {"hidden_size": hidden, "direction": direction, "input_forget": coupled}
+        if names:
+            hard = names.count("HardSigmoid")
+            attributes.update({"activations": names, "activation_alpha": [0.3] * hard, "activation_beta": [0.5] * hard})
+            attributes = {key: value for key, value in attributes.items() if value != []}
+        if clip:
+            attributes["clip"] = clip
+        yield one("AttnLSTM", given, [v.astype(np.float32) for v in (y, last, cells)], attributes, name=f"AttnLSTM_{i}",
+                  rtol=1e-4, atol=1e-4)
+
+
+def blob_products():
+    """MatMulFpQ4: columns of 4-bit codes in blocks of 32, each with its scale and zero point."""
+    for kind in (0, 1):
+        for rows, k, n in (((3,), 32, 5), ((2, 3), 41, 7), ((1,), 200, 3), ((4,), 128, 16), ((2, 1, 2), 1, 1)):
+            blocks = -(-k // 32)
+            codes, scales = RNG.integers(0, 16, (n, blocks, 32)), floats(n, blocks, 1, low=-0.1, high=0.1)
+            zeros = RNG.integers(0, 16, (n, blocks, 1)) if kind == 1 else np.full((n, blocks, 1), 8)
+            packed = (codes[..., :16] | codes[..., 16:] << 4).astype(np.uint8)
+            parts = [scales.view(np.uint8), zeros.astype(np.uint8), packed] if kind == 1 else [scales.view(np.uint8), packed]
+            weights = ((codes - zeros) * scales.astype(np.float64)).reshape(n, -1)[:, :k]
+            x = floats(*rows, k)
+            yield one("MatMulFpQ4", {"x": x, "b_": np.concatenate(parts, -1).reshape(-1), "s_": np.array([k, n])},
+                      [(x.astype(np.float64) @ weights.T).astype(np.float32)], {"blk_quant_type": kind},
+                      name=f"MatMulFpQ4_{kind}_{k}_{n}", rtol=1e-4, atol=1e-4)
+            yield one("MatMulFpQ4", {"x": x, "b": np.concatenate(parts, -1).reshape(-1), "s": np.array([k, n])},
+                      [(x.astype(np.float64) @ weights.T).astype(np.float32)], {"blk_quant_type": kind},
+                      name=f"MatMulFpQ4_{kind}_{k}_{n}_inputs", rtol=1e-4, atol=1e-4)
+
+
+def masked_pool(x, mask, kernel, strides, pads):
+    """MaxpoolWithMask as ONNX Runtime has it: a window ends, along the last axis, at the first masked element; the first
+    element of a plane of two and more axes cannot be masked; and the mask of a plane begins at an element that
+    depends on the number of its planes."""
+    axes, size = len(kernel), int(np.prod(x.shape[2:]))
+    out = [(x.shape[2 + d] + pads[d] + pads[axes + d] - kernel[d]) // strides[d] + 1 for d in range(axes)]
+    y = np.full([*x.shape[:2], *out], np.finfo(np.float32).min, np.float32)
+    flat, masks = x.reshape(-1, size), mask.shape[0] * mask.shape[1]
+    for plane in range(len(flat)):
+        seen = mask.reshape(-1)[plane * size % masks:][:size]
+        for place in np.ndindex(*out):
+            spans = [range(max(p * s - b, 0), min(p * s - b + k, n)) for p, s, b, k, n in
+                     zip(place, strides, pads, kernel, x.shape[2:])]
+            for outer in np.ndindex(*[len(span) for span in spans[:-1]]):
+                for last in spans[-1]:
+                    at = int(np.ravel_multi_index([*(span[o] for span, o in zip(spans, outer)), last], x.shape[2:]))
+                    if seen[at] == 0 and (axes == 1 or at > 0):
+                        break
+                    y.reshape(len(flat), *out)[(plane, *place)] = max(y.reshape(len(flat), *out)[(plane, *place)],
+                                                                      flat[plane, at])
+    return y
+
+
+def masked_pools():
+    for i, (shape, kernel, strides, pads) in enumerate((
+            ((2, 3, 9), [3], [2], [1, 1]), ((1, 2, 6, 7), [2, 3], [1, 2], [0, 0, 0, 0]),
+            ((2, 3, 5, 4), [3, 2], [2, 1], [1, 0, 1, 1]), ((2, 2, 4, 3, 5), [2, 2, 2], [2, 1, 1], [0, 1, 0, 1, 0, 1]))):
+        for planes in ((1, 1), (1, shape[1]), shape[:2]):
+            x, mask = floats(*shape), RNG.integers(0, 4, (*planes, *shape[2:])).astype(np.int32)
+            yield one("MaxpoolWithMask", {"x": x, "m": mask}, [masked_pool(x, mask, kernel, strides, pads)],
+                      {"kernel_shape": kernel, "strides": strides, "pads": pads},
+                      name=f"MaxpoolWithMask_{i}_{planes[0] * planes[1]}")
+    x, mask = floats(1, 2, 5, 6), RNG.integers(0, 4, (1, 1, 5, 6)).astype(np.int32)
+    for how, pads in (("VALID", [0] * 4), ("SAME_UPPER", [1, 0, 1, 1]), ("SAME_LOWER", [1, 1, 1, 0])):
+        yield one("MaxpoolWithMask", {"x": x, "m": mask}, [masked_pool(x, mask, [3, 2], [1, 1], pads)],
+                  {"kernel_shape": [3, 2], "auto_pad": how}, name=f"MaxpoolWithMask_{how}")
 
 
 def movement():

@@ -28,11 +28,8 @@ NO_CPU_KERNEL = set("""
     VarlenCausalConvWithState""".split())
 
 NOT_HERE = {
-    "AttnLSTM": "no converter writes it; LSTM with attention by operators of ONNX runs",
     "Constant": "a function's constant; models use that of ai.onnx",
     "EPContext": "the bridge to ONNX Runtime's providers brings it (providers/ort_ep)",
-    "MatMulFpQ4": "its weights are in an order of ONNX Runtime's kernels",
-    "MaxpoolWithMask": "for internal use; it reads its mask at places that depend on the batch",
 }
 
 # Operators of this project that this release of ONNX Runtime lacks on CPUs or at all.
