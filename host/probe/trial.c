@@ -159,7 +159,8 @@ static void run_model(struct trial *trial, graph_model *model, graph_node *node)
             (trial->provider.table->flags & INLAY_PROVIDER_ASYNC) != 0)
             assess_only(trial, model->main);
         else
-            (void)!program_fold_node(&folder, model->main, node, RESULT_BYTES, results, &trial->arena, &diag);
+            (void)!program_fold_node(&folder, model->main, node, INLAY_NONE, RESULT_BYTES, results, &trial->arena,
+                                     &diag);
     }
     program_folder_deinit(&folder);
     arena_reset(&trial->arena);

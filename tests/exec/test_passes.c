@@ -1,5 +1,6 @@
 /* The optimiser's passes: small graphs and the operators that remain; bodies are in braces. Results are equal at
  * every level. */
+#include "graph_script.h"
 #include "graph_text.h"
 #include "passes/pass.h"
 #include "rig.h"
@@ -79,6 +80,49 @@ static void constants_fold(void **state)
         assert_int_equal(inlay_value_count(inlay_context_output(rig.context, 1)), 1000000);
         rig_close(&rig);
     }
+}
+
+/* Counts nodes whose result is in the memory of an operand that nothing reads afterwards. */
+static uint32_t nodes_in_place;
+static inlay_status fold_and_count(void *ctx, struct graph *graph, graph_node *node, uint32_t dying, uint64_t max_bytes,
+                                   inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
+{
+    const void *operand = dying != INLAY_NONE ? graph->values[dying].info.data : NULL;
+    const inlay_status status = program_fold_node(ctx, graph, node, dying, max_bytes, results, arena, diag);
+
+    nodes_in_place += status == INLAY_OK && operand != NULL && results[0].data == operand;
+    return status;
+}
+
+/* A chain of large constants needs the memory of one value: its end is in that of its start. */
+static void large_constants_share_memory(void **state)
+{
+    static const char script[] = "x : N,N\ns = i[2] 80,80\nk = i[] 0\none = [] 1\nhuge = [] 1000000\n"
+                                 "o = ConstantOfShape(s) value=#1.0\nt = Trilu(o, k) upper=0\nd = Sub(t, one)\n"
+                                 "m = Mul(d, huge)\nn = Shape(x)\nz = i[2] 0,0\nc = Slice(m, z, n)\n"
+                                 "y = Add(x, c)\n-> y";
+    struct wire wire = { 0 };
+    struct rig rig;
+    program_folder folder = { 0 };
+    pass_ctx ctx = { .fold = fold_and_count, .fold_ctx = &folder, .fold_max_bytes = 1024, .rewrite_limit = -1 };
+    char text[512] = "";
+    uint32_t large = 0;
+
+    (void)state;
+    script_model(&wire, script, 17);
+    rig = rig_open(&wire, (const char *const[]){ "level", "0", NULL });
+    folder.env = &rig.session->env;
+    ctx.model = rig.session->model;
+    nodes_in_place = 0;
+    assert_int_equal(passes_run(&ctx, 99), INLAY_OK);
+    program_folder_deinit(&folder);
+    list_ops(rig.session->model->main, text, sizeof text);
+    assert_string_equal(text, "Shape Slice Add");
+    assert_int_equal(nodes_in_place, 3);
+    for (uint32_t i = 0; i < rig.session->model->main->value_count; i++)
+        large += rig.session->model->main->values[i].info.data_bytes == 80 * 80 * sizeof(float);
+    assert_int_equal(large, 1);
+    rig_close(&rig);
 }
 
 /* A Constant may be sparse. */
@@ -269,6 +313,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants_fold),
+        cmocka_unit_test(large_constants_share_memory),
         cmocka_unit_test(sparse_constants),
         cmocka_unit_test(int32_constants_as_shapes),
         cmocka_unit_test(random_operators_are_not_folded),

@@ -546,6 +546,41 @@ static void large_constants(void **state)
         check_row_with(&rows[i], (const char *const[]){ "fold_max_bytes", "1024", NULL });
 }
 
+/* Temporary values of a chain share memory with the results of nodes that read them last; random graphs of values that
+ * are read once, twice, by one node and by several. */
+static void large_constants_in_place(void **state)
+{
+    static const char *const operators[] = {
+        "Neg(v%d)",       "Abs(v%d)",           "Trilu(v%d, k) upper=0",  "Mul(v%d, row)",
+        "Max(v%d, v%d)",  "Add(v%d, v%d)",      "Sub(v%d, v%d)",          "Mul(half, v%d)",
+        "Min(v%d, half)", "Where(c, v%d, v%d)", "Transpose(v%d) perm=1,0"
+    };
+    uint64_t seed = 5;
+
+    (void)state;
+    for (int round = 0; round < 150; round++) {
+        char script[2048];
+        struct row row = { "random chains", script, "Add", 0 };
+        const int count = (int)random_between(&seed, 2, 9);
+        size_t n = (size_t)snprintf(script, sizeof script,
+                                    "x : 2\ncol = [80,1]\nrow = [80]\nhalf = [] 0.75\nk = i[] 0\ns = i[2] 80,80\n"
+                                    "c = GreaterOrEqual(col, row)\nv0 = Expand(col, s)\nv1 = Expand(row, s)\n");
+
+        for (int i = 2; i <= count; i++) {
+            const int a = (int)random_between(&seed, i > 4 ? i - 4 : 0, i - 1),
+                      b = (int)random_between(&seed, 0, i - 1);
+
+            n += (size_t)snprintf(script + n, sizeof script - n, "v%d = ", i);
+            n += (size_t)snprintf(script + n, sizeof script - n, operators[random_below(&seed, 11)], a, b);
+            n += (size_t)snprintf(script + n, sizeof script - n, "\n");
+        }
+        n += (size_t)snprintf(script + n, sizeof script - n, "r = ReduceMean(v%d) keepdims=0\ny = Add(x, r)\n-> y",
+                              count);
+        assert_true(n < sizeof script);
+        check_row_with(&row, (const char *const[]){ "fold_max_bytes", "1024", NULL });
+    }
+}
+
 static void einsums(void **state)
 {
     static const struct row rows[] = {
@@ -942,6 +977,7 @@ int main(void)
         cmocka_unit_test(repeated_work),
         cmocka_unit_test(sequences),
         cmocka_unit_test(large_constants),
+        cmocka_unit_test(large_constants_in_place),
         cmocka_unit_test(einsums),
         cmocka_unit_test(repeated_bodies),
         cmocka_unit_test(merged),

@@ -134,10 +134,11 @@ static uint32_t captures(const struct graph *graph)
 }
 
 /* A folding function that folds views only, without a provider. */
-static inlay_status fold_views_only(void *ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
-                                    inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
+static inlay_status fold_views_only(void *ctx, struct graph *graph, graph_node *node, uint32_t dying,
+                                    uint64_t max_bytes, inlay_tensor_view *results, struct arena *arena,
+                                    inlay_diag *diag)
 {
-    (void)ctx, (void)graph, (void)node, (void)max_bytes, (void)results, (void)arena, (void)diag;
+    (void)ctx, (void)graph, (void)node, (void)dying, (void)max_bytes, (void)results, (void)arena, (void)diag;
     return INLAY_UNSUPPORTED;
 }
 
@@ -272,12 +273,12 @@ static struct {
     int64_t dims[2];
 } folded;
 
-static inlay_status fold_wrongly(void *ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
+static inlay_status fold_wrongly(void *ctx, struct graph *graph, graph_node *node, uint32_t dying, uint64_t max_bytes,
                                  inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
 {
     static const double zeros[6];
 
-    (void)ctx, (void)graph, (void)node, (void)max_bytes, (void)arena, (void)diag;
+    (void)ctx, (void)graph, (void)node, (void)dying, (void)max_bytes, (void)arena, (void)diag;
     results[0] = (inlay_tensor_view){
         .data = zeros, .bytes = sizeof zeros, .dims = folded.dims, .rank = folded.rank, .dtype = folded.dtype
     };

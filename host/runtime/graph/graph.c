@@ -218,6 +218,8 @@ void *graph_blob_alloc(graph_model *model, size_t bytes)
         free(address);
         address = NULL;
     }
+    if (address != NULL)
+        pages_large(address, rounded); /* a fault for each small page takes longer than filling it */
     return address;
 }
 

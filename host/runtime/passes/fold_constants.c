@@ -299,9 +299,9 @@ static inlay_status fold_view(struct graph *graph, const graph_node *node, struc
                                (const char *)input->data + offset, bytes, out_done);
 }
 
-/* lasting: the inputs stay in memory, so that the result may be a view of them. */
+/* lasting: the inputs stay in memory, so that the result may be a view of them. dying: see pass_fold_fn. */
 static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *node, uint64_t limit, bool lasting,
-                              struct arena *scratch, bool *out_folded)
+                              uint32_t dying, struct arena *scratch, bool *out_folded)
 {
     inlay_tensor_view *results = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *results);
     inlay_diag quiet = INLAY_DIAG_INIT;
@@ -321,7 +321,7 @@ static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *no
     if (cached != NULL)
         results[0] = *cached;
     else
-        status = ctx->fold(ctx->fold_ctx, graph, node, limit, results, scratch, &quiet);
+        status = ctx->fold(ctx->fold_ctx, graph, node, dying, limit, results, scratch, &quiet);
     if (cached == NULL)
         release_inputs(graph, node);
     if (status == INLAY_OUT_OF_MEMORY)
@@ -433,27 +433,50 @@ static uint64_t mark_needed(const struct graph *graph, uint32_t end, struct chai
     return sum;
 }
 
-/* Makes the value a result of a node again, if it is a temporary constant. */
-static void drop_temporary(struct graph *graph, uint32_t value, struct chain *chain)
+/* Makes the value a result of a node again, if it is a temporary constant. taken: memory that is in use. */
+static void drop_temporary(struct graph *graph, uint32_t value, const void *taken, struct chain *chain)
 {
     if (value == INLAY_NONE || !chain->temporary[value])
         return;
-    graph_blob_free(graph->model, graph->values[value].info.data);
+    if (graph->values[value].info.data != taken)
+        graph_blob_free(graph->model, graph->values[value].info.data);
     graph->values[value] = chain->was[value];
     chain->temporary[value] = false;
 }
 
-/* Folds a needed node, and frees the temporary constants that no later one reads. */
+/* A temporary constant of `bytes` bytes that node `at` reads last, and once; INLAY_NONE: none. */
+static uint32_t find_dying(const struct graph *graph, uint32_t at, uint64_t bytes, const struct chain *chain)
+{
+    const inlay_node_info *node = &graph->nodes[at]->info;
+
+    for (uint32_t k = 0; bytes >= GRAPH_LARGE_CONSTANT && k < node->input_count; k++) {
+        const uint32_t value = node->inputs[k];
+        bool once = value != INLAY_NONE && chain->temporary[value] && chain->last[value] == at &&
+                    graph->values[value].info.data_bytes == bytes;
+
+        for (uint32_t other = 0; other < node->input_count; other++)
+            once = once && (other == k || node->inputs[other] != value);
+        if (once)
+            return value;
+    }
+    return INLAY_NONE;
+}
+
+/* Folds a needed node, if possible in the memory of an input, and frees the temporary constants that no later one
+ * reads. */
 static inlay_status fold_needed(pass_ctx *ctx, struct graph *graph, uint32_t at, uint64_t limit, struct chain *chain,
                                 bool *out_folded)
 {
     const graph_node *node = graph->nodes[at];
+    const uint32_t output = node->info.outputs[0];
     struct arena scratch = { 0 };
-    inlay_status status = fold_node(ctx, graph, graph->nodes[at], limit, false, &scratch, out_folded);
+    inlay_status status = fold_node(ctx, graph, graph->nodes[at], limit, false,
+                                    find_dying(graph, at, chain->bytes[output], chain), &scratch, out_folded);
+    const void *taken = *out_folded ? graph->values[output].info.data : NULL;
 
     for (uint32_t k = 0; k < node->info.input_count; k++)
         if (node->info.inputs[k] != INLAY_NONE && chain->last[node->info.inputs[k]] == at)
-            drop_temporary(graph, node->info.inputs[k], chain);
+            drop_temporary(graph, node->info.inputs[k], taken, chain);
     arena_deinit(&scratch);
     return status;
 }
@@ -479,7 +502,7 @@ static inlay_status fold_end(pass_ctx *ctx, struct graph *graph, uint32_t end, u
         status = fold_needed(ctx, graph, end, limit, chain, out_folded);
     for (uint32_t i = 0; i < end; i++)
         if (chain->needed[i])
-            drop_temporary(graph, graph->nodes[i]->info.outputs[0], chain);
+            drop_temporary(graph, graph->nodes[i]->info.outputs[0], NULL, chain);
     return status;
 }
 
@@ -537,8 +560,8 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool weights, bool
         if (!can_fold(graph, graph->nodes[i]) || is_quantized_weights(graph, graph->nodes[i]) != weights ||
             (packed != NULL && packed[i]) || !pass_may(ctx))
             continue;
-        INLAY_TRY(
-            fold_node(ctx, graph, graph->nodes[i], size_limit(ctx, graph, graph->nodes[i]), true, &scratch, &drop[i]));
+        INLAY_TRY(fold_node(ctx, graph, graph->nodes[i], size_limit(ctx, graph, graph->nodes[i]), true, INLAY_NONE,
+                            &scratch, &drop[i]));
         any |= drop[i];
         if (drop[i])
             pass_count(ctx, graph, graph->nodes[i], "is constant");

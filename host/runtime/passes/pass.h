@@ -10,9 +10,12 @@
 
 /* Computes a node whose inputs are all constants of graph. results has room for the outputs that are not omitted. From
  * GRAPH_LARGE_CONSTANT bytes on, their memory belongs to the model (graph_blob_owns), below to the arena.
+ * dying: an input whose memory belongs to the model, and which nothing reads afterwards: result 0 may be in its memory,
+ * and on failure its elements are undefined; INLAY_NONE: none.
  * INLAY_UNSUPPORTED: no provider computes the node. INLAY_LIMIT_EXCEEDED: the results would exceed max_bytes. */
-typedef inlay_status (*pass_fold_fn)(void *fold_ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
-                                     inlay_tensor_view *results, struct arena *arena, inlay_diag *diag);
+typedef inlay_status (*pass_fold_fn)(void *fold_ctx, struct graph *graph, graph_node *node, uint32_t dying,
+                                     uint64_t max_bytes, inlay_tensor_view *results, struct arena *arena,
+                                     inlay_diag *diag);
 
 /* Returns true if a provider that multiplies 8-bit integers faster than floats offers the node. The node need not be in
  * the graph; `made` describes its output. */

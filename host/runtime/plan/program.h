@@ -282,6 +282,7 @@ typedef struct fold_run {
     uint64_t max_bytes;     /* limit for all outputs together */
     const uint32_t *cancel; /* atomic: not 0 cancels the run; may be NULL */
     graph_model *owner;     /* may be NULL */
+    bool overwrites;        /* an output may be in the memory of the input that the provider lets it share */
     struct arena *arena;
 } fold_run;
 INLAY_NODISCARD inlay_status program_fold_region(const fold_run *run, inlay_diag *diag);
@@ -295,7 +296,7 @@ typedef struct program_folder {
 
 void program_folder_deinit(program_folder *folder); /* frees the copies */
 /* The optimiser's pass_fold_fn: runs the node with the first provider that offers it. fold_ctx is a program_folder. */
-INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *node,
+INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *node, uint32_t dying,
                                                uint64_t max_bytes, inlay_tensor_view *results, struct arena *arena,
                                                inlay_diag *diag);
 /* Returns whether the provider offers the node by itself. The node need not be in the graph. */

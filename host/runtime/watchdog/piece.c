@@ -206,6 +206,7 @@ static inlay_status run_node(const piece_machine *machine, program_folder *folde
                            .graph = piece->graph,
                            .node = node,
                            .values = values->infos,
+                           .dying = INLAY_NONE,
                            .max_threads = 1,
                            .max_bytes = machine->max_bytes - values->bytes,
                            .cancel = machine->cancel,

@@ -111,10 +111,10 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 
 /* Creates a graph with one node: its inputs, then its outputs, renumbered from 0. made: describes output 0 if it is not
  * a value yet. given: [value_count] describes the values instead of the graph, in which elements of inputs are no
- * constants; NULL: none. */
+ * constants; NULL: none. operand: a constant that is an input like those of a run; INLAY_NONE: none. */
 static inlay_status single_node_graph(const struct graph *graph, const graph_node *original,
-                                      const inlay_value_info *given, const inlay_value_info *made, struct arena *arena,
-                                      inlay_graph *out)
+                                      const inlay_value_info *given, uint32_t operand, const inlay_value_info *made,
+                                      struct arena *arena, inlay_graph *out)
 {
     uint32_t ins = original->info.input_count, outs = original->info.output_count;
     inlay_value_info *values = arena_array(arena, (size_t)ins + outs + 1, sizeof *values);
@@ -131,7 +131,9 @@ static inlay_status single_node_graph(const struct graph *graph, const graph_nod
             continue;
         index[i] = count;
         values[count] = value == INLAY_NONE ? *made : given != NULL ? given[value] : graph->values[value].info;
-        if (given != NULL && (values[count].flags & INLAY_VALUE_CONSTANT) == 0)
+        if (value != INLAY_NONE && value == operand)
+            values[count].flags &= ~(uint32_t)INLAY_VALUE_CONSTANT;
+        if ((given != NULL || value == operand) && (values[count].flags & INLAY_VALUE_CONSTANT) == 0)
             values[count].data = NULL;
         values[count].producer = i < ins ? INLAY_NONE : 0;
         count++;
@@ -178,7 +180,7 @@ static bool any_offers(const partition_provider *providers, uint32_t count, bool
     struct fold fold = { 0 };
     inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &fold, .offer = take_offer, .refuse = take_refusal };
 
-    if (single_node_graph(graph, node, NULL, made, &arena, &single) == INLAY_OK)
+    if (single_node_graph(graph, node, NULL, INLAY_NONE, made, &arena, &single) == INLAY_OK)
         for (uint32_t i = 0; !fold.offered && i < count; i++)
             if ((accepts == NULL || accepts(&providers[i])) &&
                 partition_knows_types(graph, node, providers[i].abi_minor))
@@ -220,15 +222,23 @@ bool program_only_moves(const inlay_node_info *node)
                     "Slice Transpose Reshape Concat Unsqueeze Squeeze Split Gather Flatten Identity Expand");
 }
 
+/* Returns whether the operator's results are exact or rounded once, and thus the same with all providers. */
+static bool is_exact(const inlay_node_info *node)
+{
+    return strcmp(node->domain.data, "ai.onnx") == 0 &&
+           is_among(node->op_type.data, "Add Sub Mul Div Neg Abs Max Min Clip Where Trilu Not And Or Xor");
+}
+
 /* Selects the provider: the first in the user's order, as in a run. For operators that only move data the result is the
  * same with all providers, so the last and simplest one is used; others may pack their inputs, which only pays for many
- * runs. */
+ * runs. in_place: the result should be in an input's memory, which the simplest one allows most often. */
 static const partition_provider *find_offer(const partition_provider *providers, uint32_t count,
                                             const struct graph *graph, const graph_node *node,
-                                            const inlay_graph *single, uint64_t *out_cookie)
+                                            const inlay_graph *single, bool in_place, uint64_t *out_cookie)
 {
     static const uint8_t candidate = 1;
-    bool backwards = program_only_moves(inlay_graph_node(single, 0));
+    const inlay_node_info *info = inlay_graph_node(single, 0);
+    const bool backwards = program_only_moves(info) || (in_place && is_exact(info));
 
     for (uint32_t i = 0; i < count; i++) {
         const partition_provider *provider = &providers[backwards ? count - 1 - i : i];
@@ -302,13 +312,13 @@ static bool make_parts(const node_run *run, const inlay_graph *single, fold_cons
             data = graph_constant_may_set_shapes(info) ? run->values[original].data : NULL;
         if (!fill_state(info, data, arena, state))
             return false;
-        if (i < ins && (run->values == NULL || info->data != NULL))
+        if (i < ins && (info->data != NULL || (run->values == NULL && original != run->dying)))
             continue;
         out->placements[at++].value = value;
         if (i < ins) {
+            data = run->values != NULL ? run->values[original].data : run->graph->values[original].info.data;
             out->in[out->input_count] =
-                (fold_tensor){ state->dtype, state->rank, state->dims, (void *)(uintptr_t)run->values[original].data,
-                               info->data_bytes };
+                (fold_tensor){ state->dtype, state->rank, state->dims, (void *)(uintptr_t)data, info->data_bytes };
             out->inputs[out->input_count++] = value;
         } else {
             out->out[out->output_count] =
@@ -343,10 +353,11 @@ inlay_status program_run_node(const node_run *run, inlay_tensor_view *results, i
 
     if (folder->copied_bytes > MAX_COPIED)
         program_folder_deinit(folder);
-    if (single_node_graph(run->graph, run->node, run->values, NULL, run->arena, &single) != INLAY_OK)
+    if (single_node_graph(run->graph, run->node, run->values, run->dying, NULL, run->arena, &single) != INLAY_OK)
         return no_memory(diag, "to run node '%s'", run->node->info.name.data);
     provider = find_offer(run->provider != NULL ? run->provider : env->providers,
-                          run->provider != NULL ? 1 : env->provider_count, run->graph, run->node, &single, &cookie);
+                          run->provider != NULL ? 1 : env->provider_count, run->graph, run->node, &single,
+                          run->dying != INLAY_NONE, &cookie);
     if (provider == NULL)
         return INLAY_UNSUPPORTED;
     constants = (fold_constants){ folder, single.values, NULL, single.value_count, run->arena };
@@ -372,6 +383,7 @@ inlay_status program_run_node(const node_run *run, inlay_tensor_view *results, i
                                               .max_bytes = run->max_bytes,
                                               .cancel = run->cancel,
                                               .owner = run->owner,
+                                              .overwrites = run->dying != INLAY_NONE,
                                               .arena = run->arena },
                                  diag);
     for (uint32_t i = 0; status == INLAY_OK && i < parts.output_count; i++)
@@ -386,8 +398,8 @@ done:
     return status;
 }
 
-inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
-                               inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
+inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *node, uint32_t dying,
+                               uint64_t max_bytes, inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
 {
     program_folder *folder = fold_ctx;
     const program_env *env = folder->env;
@@ -402,6 +414,7 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
     return program_run_node(&(node_run){ .folder = folder,
                                          .graph = graph,
                                          .node = node,
+                                         .dying = dying,
                                          .max_threads = env->max_threads,
                                          .max_bytes = max_bytes,
                                          .owner = graph->model,

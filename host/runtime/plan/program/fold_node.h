@@ -12,6 +12,7 @@ typedef struct node_run {
     /* [value_count] describes the values of the graph, with the sizes and elements of the node's inputs and the sizes
      * of its outputs, as far as they are known. NULL: as the graph describes them, and all inputs are constants */
     const inlay_value_info *values;
+    uint32_t dying; /* see pass_fold_fn; INLAY_NONE with `values` */
     uint32_t max_threads;
     uint64_t max_bytes;     /* limit for all outputs together */
     const uint32_t *cancel; /* see fold_run */

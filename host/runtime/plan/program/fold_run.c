@@ -44,6 +44,19 @@ static inlay_status allocate_tensor(fold_state *state, uint32_t i, uint32_t rank
     return tensor->dims == NULL || tensor->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
+/* The memory of the input that output i may share and overwrite; NULL: none. */
+static void *shared_memory(const fold_run *run, uint32_t i, uint32_t alias)
+{
+    const fold_tensor *output = &run->outputs[i], *input = &run->inputs[alias < run->input_count ? alias : 0];
+    int64_t count;
+    size_t bytes;
+
+    return run->overwrites && alias < run->input_count && dims_count(output->dims, output->rank, &count) &&
+                   dtype_bytes(output->dtype, count, &bytes) && bytes == input->bytes
+               ? input->data
+               : NULL;
+}
+
 static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
     fold_state *state = ctx;
@@ -129,7 +142,12 @@ inlay_status program_fold_region(const fold_run *fold, inlay_diag *diag)
     for (uint32_t i = 0; i < fold->input_count; i++)
         fill_arg(&args[i], &fold->inputs[i]);
     for (uint32_t i = 0; i < fold->output_count; i++) {
-        if (plans[i].kind == INLAY_OUTPUT_KNOWN) {
+        void *shared = plans[i].kind == INLAY_OUTPUT_KNOWN ? shared_memory(fold, i, plans[i].alias) : NULL;
+
+        if (shared != NULL) {
+            fold->outputs[i].data = shared;
+            fold->outputs[i].bytes = fold->inputs[plans[i].alias].bytes;
+        } else if (plans[i].kind == INLAY_OUTPUT_KNOWN) {
             INLAY_TRY(allocate_tensor(&state, i, outputs[i].rank, outputs[i].dims));
         } else if (plans[i].kind == INLAY_OUTPUT_BOUNDED) {
             status = INLAY_UNSUPPORTED; /* too rare to support */
