@@ -36,6 +36,18 @@ static const char mlp[] = "x : N,64\n"
                           "-> y";
 /* A weight of rank 3: a matrix for each of four experts. */
 static const char experts[] = "x : 4,N,64\n one = [] 1.0\n v = [4,64,96]\n w = Sub(v, one)\n y = MatMul(x, w)\n -> y";
+/* Experts that a Gather selects for each row, of which the second are transposed and of a depth that blocks do not
+ * divide; and values of a stack that something else reads. */
+static const char selected[] =
+    "x : N,1,64\n i : int64 N\n one = [] 1.0\n v = [4,64,70]\n u = [4,50,70]\n w1 = Sub(v, one)\n w2 = Sub(u, one)\n"
+    "g = Gather(w1, i)\n h = MatMul(x, g)\n r = Relu(h)\n k = Gather(w2, i)\n t = Transpose(k) perm=0,2,1\n"
+    "y = MatMul(r, t)\n -> y";
+static const char negated[] =
+    "x : N,64,3\n i : int64 N\n v = [4,64,96]\n g = Gather(v, i)\n a = Neg(g)\n t = Transpose(a) "
+    "perm=0,2,1\n y = MatMul(t, x)\n -> y";
+static const char mixture[] = "x : N,64\n p : N,4\n one = [] 1.0\n v = [4,80,64]\n u = [4,64,80]\n w1 = Sub(v, one)\n"
+                              "w2 = Sub(u, one)\n y = ms.MoE(x, p, w1, _, w2, _) k=2 activation_type=silu "
+                              "normalize_routing_weights=1\n -> y";
 /* Two matrix multiplications of equal size: the first has larger rounding errors, but little effect on the output. */
 static const char twice[] = "x : N,64\n v = [64,64]\n w = [64,64]\n one = [] 1.0\n e = [] 5.0\n little = [] 0.01\n"
                             "v0 = Sub(v, one)\n v1 = Pow(v0, e)\n w1 = Sub(w, one)\n a = MatMul(x, v1)\n"
@@ -272,6 +284,9 @@ int main(int argc, char **argv)
     write_script(argv[1], "mlp.onnx", mlp, 13);
     write_script(argv[1], "twice.onnx", twice, 13);
     write_script(argv[1], "experts.onnx", experts, 13);
+    write_script(argv[1], "selected.onnx", selected, 13);
+    write_script(argv[1], "negated.onnx", negated, 13);
+    write_script(argv[1], "mixture.onnx", mixture, 13);
     write_script(argv[1], "sized.onnx", sized, 17);
     write_script(argv[1], "old.onnx", old, 9);
     write_script(argv[1], "sum.onnx", sum, 13);

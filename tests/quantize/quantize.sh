@@ -106,7 +106,16 @@ agrees mlp.onnx 0.98 --weights 4 --format nbits
 agrees mlp.onnx 0.999999 --weights f16
 agrees experts.onnx 0.9999 --weights 8
 agrees experts.onnx 0.999999 --weights f16
-does 0 '.layers[0].bits == 8 and (.layers[0].kept | test("weights of two dimensions only"))' quantize experts.onnx \
+# Experts: matrices of a stack, of a Gather, and of MoE; MatMulNBits has no form for them.
+for name in experts selected mixture; do
+    agrees $name.onnx 0.98 --weights 4
+    agrees $name.onnx 0.98 --weights 4 --block 64
+    agrees $name.onnx 0.999 --weights 8
+    does 0 '(.layers | length) > 0 and all(.layers[]; .bits == 4)' quantize $name.onnx -o out.onnx --weights 4
+    does 0 'all(.layers[]; .bits == 8 and (.kept | test("MatMulNBits has weights of two dimensions only")))' \
+        quantize $name.onnx -o out.onnx --weights 4 --format nbits
+done
+does 0 '.layers[0].bits == 8 and (.layers[0].kept | test("matrix multiplications only"))' quantize negated.onnx \
     -o out.onnx --weights 4
 rm -f out.onnx
 agrees old.onnx 0.9999 --weights 8

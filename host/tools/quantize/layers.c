@@ -9,7 +9,7 @@
 
 /* Which input of an operator holds weights, and the roles of their axes. */
 struct kind {
-    const char *op;
+    const char *op, *domain;
     uint32_t input;
     uint32_t least_rank;
     int channel, depth; /* negative: from the end; or NO_DEPTH */
@@ -17,13 +17,16 @@ struct kind {
 };
 
 enum { NO_DEPTH = 99 }; /* the operator sums over no axis that can be cut into blocks */
+#define ONNX "ai.onnx"
+#define MICROSOFT "com.microsoft"
 static const struct kind kinds[] = {
-    { "MatMul", 1, 2, -1, -2, true },    { "Gemm", 1, 2, 1, 0, true },
-    { "Conv", 1, 3, 0, NO_DEPTH, true }, { "ConvTranspose", 1, 3, 1, NO_DEPTH, false },
-    { "Gather", 0, 2, 0, 1, false },     { "LSTM", 1, 3, 1, 2, false },
-    { "LSTM", 2, 3, 1, 2, false },       { "GRU", 1, 3, 1, 2, false },
-    { "GRU", 2, 3, 1, 2, false },        { "RNN", 1, 3, 1, 2, false },
-    { "RNN", 2, 3, 1, 2, false },
+    { "MatMul", ONNX, 1, 2, -1, -2, true },    { "Gemm", ONNX, 1, 2, 1, 0, true },
+    { "Conv", ONNX, 1, 3, 0, NO_DEPTH, true }, { "ConvTranspose", ONNX, 1, 3, 1, NO_DEPTH, false },
+    { "Gather", ONNX, 0, 2, 0, 1, false },     { "LSTM", ONNX, 1, 3, 1, 2, false },
+    { "LSTM", ONNX, 2, 3, 1, 2, false },       { "GRU", ONNX, 1, 3, 1, 2, false },
+    { "GRU", ONNX, 2, 3, 1, 2, false },        { "RNN", ONNX, 1, 3, 1, 2, false },
+    { "RNN", ONNX, 2, 3, 1, 2, false },        { "MoE", MICROSOFT, 2, 3, 1, 2, false },
+    { "MoE", MICROSOFT, 4, 3, 1, 2, false },   { "MoE", MICROSOFT, 6, 3, 1, 2, false },
 };
 
 struct finder {
@@ -134,7 +137,8 @@ static inlay_status find_in(struct finder *finder, struct graph *graph, const ch
         graph_node *node = graph->nodes[i];
 
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-            if (strcmp(node->info.op_type.data, kinds[k].op) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0)
+            if (strcmp(node->info.op_type.data, kinds[k].op) == 0 &&
+                strcmp(node->info.domain.data, kinds[k].domain) == 0)
                 INLAY_TRY(match(finder, graph, node, path, &kinds[k]));
         for (uint32_t b = 0; b < node->body_count; b++) {
             const char *inner =

@@ -218,38 +218,72 @@ static bool suits_float16_scales(const float *weights, int64_t count)
     return sum / (double)count > 1.0 / 512 && most < 1000;
 }
 
+/* Weights as [outer, depth, inner]. */
+typedef struct weight_axes {
+    int64_t outer, depth, inner;
+} weight_axes;
+
+static weight_axes axes_of(const struct layer *layer)
+{
+    const inlay_value_info *info = &layer->graph->values[layer->weight].info;
+    weight_axes axes = { 1, info->dims[layer->depth].value, 1 };
+
+    for (uint32_t d = 0; d < info->rank; d++) {
+        axes.outer *= d < layer->depth ? info->dims[d].value : 1;
+        axes.inner *= d > layer->depth ? info->dims[d].value : 1;
+    }
+    return axes;
+}
+
+/* Rounds the matrices of a stack one after another; the codes are those of all their rows. */
+static void round_stack(const weight_axes *axes, const float *importance, struct nibbles *nibbles)
+{
+    const int64_t matrices = axes->inner > 1 ? axes->outer : 1, blocks = weight_blocks(&nibbles->rows);
+    struct nibbles matrix = *nibbles;
+
+    for (int64_t i = 0; i < matrices; i++) {
+        weights_nibbles(&matrix.rows, importance, matrix.codes, matrix.scales, matrix.zeros);
+        nibbles->loss += loss_of(&matrix, importance);
+        nibbles->energy += energy_of(&matrix.rows, importance);
+        matrix.rows.weights += matrix.rows.rows * axes->depth;
+        matrix.codes += matrix.rows.rows * axes->depth;
+        matrix.scales += matrix.rows.rows * blocks;
+        matrix.zeros += matrix.rows.rows * blocks;
+    }
+}
+
 /* False: out of memory. */
 static bool make_nibbles(const struct rewrite *rewrite, struct nibbles *nibbles)
 {
-    int64_t dims[INLAY_MAX_RANK];
-    const bool upright = rewrite->layer->depth == 0; /* [depth, rows] */
+    const weight_axes axes = axes_of(rewrite->layer);
+    const int64_t rows = axes.outer * axes.inner;
     const float *importance = rewrite->inputs != NULL ? rewrite->inputs->importance : NULL;
     bool good;
 
-    (void)dims_of(rewrite->layer, dims);
+    /* One matrix of the stack, or all of them if their rows are alike. */
     nibbles->rows = (weight_rows){ .weights = rewrite->weights,
-                                   .rows = dims[upright ? 1 : 0],
-                                   .depth = dims[upright ? 0 : 1],
-                                   .row_step = upright ? 1 : dims[1],
-                                   .step = upright ? dims[1] : 1,
+                                   .rows = axes.inner > 1 ? axes.inner : axes.outer,
+                                   .depth = axes.depth,
+                                   .row_step = axes.inner > 1 ? 1 : axes.depth,
+                                   .step = axes.inner,
                                    .block = rewrite->how->block,
                                    .halves = !rewrite->how->nbits &&
                                              suits_float16_scales(rewrite->weights, rewrite->layer->count) };
     nibbles->codes = malloc((size_t)rewrite->layer->count);
-    nibbles->zeros = malloc((size_t)(nibbles->rows.rows * weight_blocks(&nibbles->rows)));
-    nibbles->scales = malloc((size_t)(nibbles->rows.rows * weight_blocks(&nibbles->rows)) * sizeof *nibbles->scales);
+    nibbles->zeros = malloc((size_t)(rows * weight_blocks(&nibbles->rows)));
+    nibbles->scales = malloc((size_t)(rows * weight_blocks(&nibbles->rows)) * sizeof *nibbles->scales);
     good = nibbles->codes != NULL && nibbles->zeros != NULL && nibbles->scales != NULL;
     if (good && rewrite->inputs != NULL && rewrite->inputs->factor != NULL) {
         good = make_compensated(rewrite->inputs, nibbles);
+        nibbles->energy = energy_of(&nibbles->rows, importance);
     } else if (good) {
-        weights_nibbles(&nibbles->rows, importance, nibbles->codes, nibbles->scales, nibbles->zeros);
-        nibbles->loss = loss_of(nibbles, importance);
+        round_stack(&axes, importance, nibbles);
     }
     if (!good) {
         nibbles_free(nibbles);
         return false;
     }
-    nibbles->energy = energy_of(&nibbles->rows, importance);
+    nibbles->rows.rows = rows;
     nibbles->rows.weights = NULL;
     return true;
 }
@@ -288,20 +322,27 @@ static uint32_t put_scales(struct rewrite *rewrite, const int64_t *dims, int64_t
 
     rewrite->form.bytes += (uint64_t)count * (halves ? sizeof *half : sizeof *steps);
     if (!halves)
-        return edit_constant(rewrite->editor, rewrite->stem, "_scale", INLAY_FLOAT, 2, dims, steps,
-                             (uint64_t)count * sizeof *steps);
+        return edit_constant(rewrite->editor, rewrite->stem, "_scale", INLAY_FLOAT, rank_of(rewrite->layer), dims,
+                             steps, (uint64_t)count * sizeof *steps);
     half = edit_memory(rewrite->editor, (uint64_t)count * sizeof *half);
     for (int64_t i = 0; half != NULL && i < count; i++)
         half[i] = element_half(steps[i]);
-    value = edit_constant(rewrite->editor, rewrite->stem, "_scale", INLAY_FLOAT16, 2, dims, half,
+    value = edit_constant(rewrite->editor, rewrite->stem, "_scale", INLAY_FLOAT16, rank_of(rewrite->layer), dims, half,
                           (uint64_t)count * sizeof *half);
     value = edit_node(rewrite->editor, rewrite->stem, "_steps", "Cast", "", &value, 1, &cast);
     edit_int(rewrite->editor, cast, "to", INLAY_FLOAT);
     return value;
 }
 
+/* The index in [outer, inner, depth] of element i of [outer, depth, inner]. */
+static int64_t of_row(const weight_axes *axes, int64_t depth, int64_t i)
+{
+    return (i / (depth * axes->inner) * axes->inner + i % axes->inner) * depth + i / axes->inner % depth;
+}
+
 static uint32_t make_blocks(struct rewrite *rewrite)
 {
+    const weight_axes axes = axes_of(rewrite->layer);
     int64_t dims[INLAY_MAX_RANK], less[INLAY_MAX_RANK], blocks, scales;
     uint8_t *codes, *zeros;
     float *steps;
@@ -323,12 +364,9 @@ static uint32_t make_blocks(struct rewrite *rewrite)
     zeros = edit_memory(rewrite->editor, (uint64_t)(scales + 1) / 2);
     steps = edit_memory(rewrite->editor, (uint64_t)scales * sizeof *steps);
     for (int64_t i = 0; codes != NULL && i < rewrite->layer->count; i++)
-        pack(codes, i,
-             nibbles
-                 .codes[rewrite->layer->depth == 0 ? i % nibbles.rows.rows * nibbles.rows.depth + i / nibbles.rows.rows
-                                                   : i]);
+        pack(codes, i, nibbles.codes[of_row(&axes, axes.depth, i)]);
     for (int64_t i = 0; zeros != NULL && steps != NULL && i < scales; i++) {
-        const int64_t from = rewrite->layer->depth == 0 ? i % nibbles.rows.rows * blocks + i / nibbles.rows.rows : i;
+        const int64_t from = of_row(&axes, blocks, i);
 
         pack(zeros, i, nibbles.zeros[from]);
         steps[i] = nibbles.scales[from];
@@ -339,11 +377,11 @@ static uint32_t make_blocks(struct rewrite *rewrite)
         return INLAY_NONE;
     rewrite->form.bits = 4;
     rewrite->form.bytes = (uint64_t)(rewrite->layer->count + 1) / 2 + (uint64_t)(scales + 1) / 2;
-    inputs[0] = edit_constant(rewrite->editor, rewrite->stem, "_uint4", INLAY_UINT4, 2, dims, codes,
-                              (uint64_t)(rewrite->layer->count + 1) / 2);
+    inputs[0] = edit_constant(rewrite->editor, rewrite->stem, "_uint4", INLAY_UINT4, rank_of(rewrite->layer), dims,
+                              codes, (uint64_t)(rewrite->layer->count + 1) / 2);
     inputs[1] = put_scales(rewrite, less, scales, steps, halves);
-    inputs[2] =
-        edit_constant(rewrite->editor, rewrite->stem, "_zero", INLAY_UINT4, 2, less, zeros, (uint64_t)(scales + 1) / 2);
+    inputs[2] = edit_constant(rewrite->editor, rewrite->stem, "_zero", INLAY_UINT4, rank_of(rewrite->layer), less,
+                              zeros, (uint64_t)(scales + 1) / 2);
     out = edit_node(rewrite->editor, rewrite->stem, "_wide", "DequantizeLinear", "", inputs, 3, &node);
     edit_int(rewrite->editor, node, "axis", rewrite->layer->depth);
     edit_int(rewrite->editor, node, "block_size", rewrite->how->block);
@@ -475,12 +513,49 @@ static void replace_reads(const layer_list *list, struct graph *graph, uint32_t 
     }
 }
 
+/* Returns whether all readers of the value, at least one, multiply by it as matrices, transposed or not. */
+static bool is_only_multiplied(const struct graph *graph, uint32_t value, bool transposed)
+{
+    uint32_t readers = 0;
+
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
+
+        for (uint32_t k = 0; k < node->info.input_count; k++) {
+            if (node->info.inputs[k] != value)
+                continue;
+            readers++;
+            if (strcmp(node->info.op_type.data, "MatMul") != 0 &&
+                (transposed || strcmp(node->info.op_type.data, "Transpose") != 0 ||
+                 !is_only_multiplied(graph, node->info.outputs[0], true)))
+                return false;
+        }
+        for (uint32_t k = 0; k < node->capture_count; k++)
+            if (node->captures[k] == value)
+                return false;
+    }
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        if (graph->outputs[i] == value)
+            return false;
+    return readers > 0;
+}
+
+/* Returns whether the layer's weights are matrices: one, a stack of them, or the experts that a Gather selects. */
+static bool is_matrices(const struct layer *layer)
+{
+    if (rank_of(layer) == 2 || layer->depth == INLAY_NONE)
+        return low_bit_is_matrix(layer);
+    return strcmp(layer->node->info.op_type.data, "MatMul") == 0 ||
+           strcmp(layer->node->info.op_type.data, "MoE") == 0 ||
+           (strcmp(layer->node->info.op_type.data, "Gather") == 0 &&
+            is_only_multiplied(layer->graph, layer->node->info.outputs[0], false));
+}
+
 /* Why the layer's weights cannot have 4 bits. */
 static const char *no_blocks(const struct layer *layer)
 {
-    return rank_of(layer) > 2 && strncmp(layer->node->info.op_type.data, "Conv", 4) != 0
-               ? "4 bits are available for weights of two dimensions only"
-               : "4 bits are available for matrix multiplications only";
+    return is_matrices(layer) ? "MatMulNBits has weights of two dimensions only; --format qdq stores these in 4 bits"
+                              : "4 bits are available for matrix multiplications only";
 }
 
 static void rewrite_layer(struct rewrite *rewrite, const layer_list *list)
@@ -494,7 +569,7 @@ static void rewrite_layer(struct rewrite *rewrite, const layer_list *list)
             rewrite->editor->failed || !graph_model_import(rewrite->editor->graph->model, "com.microsoft", 1);
         return;
     }
-    if (wants_blocks && !rewrite->how->nbits && low_bit_is_matrix(rewrite->layer)) {
+    if (wants_blocks && !rewrite->how->nbits && is_matrices(rewrite->layer)) {
         with = make_blocks(rewrite);
     } else if (rewrite->bits == 4 || rewrite->bits == 8) {
         int8_weights bytes;
