@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Checks that no verb takes time in the square of the size of a model: counts instructions (callgrind) for models with
-n and 4n nodes, Ifs, functions, initializers, inputs, outputs, captured values, offers of two providers, elements of a
-sequence.
+n and 4n nodes, Ifs, functions, initializers, inputs, outputs, captured values, offers of two providers, providers,
+elements of a sequence.
 
-    growth.py INLAY [--only FAMILY] [--n N]         exit 77 without valgrind
-    growth.py INLAY --seconds N [--only FAMILY]     CPU seconds at N, 2N and 4N without valgrind, for a search by hand"""
+    growth.py INLAY PLUGIN [--only FAMILY] [--n N]         exit 77 without valgrind
+    growth.py INLAY PLUGIN --seconds N [--only FAMILY]     CPU seconds at N, 2N and 4N without valgrind, for a search
+                                                           by hand
+
+PLUGIN is the file of samples/provider_skeleton, of which copies under other names are the providers."""
 import argparse
 import os
 import pathlib
@@ -104,6 +107,11 @@ def offers(n):
     return model(nodes, [value("v0", (4, 4))], [value(f"v{n}", (4, 4))])
 
 
+def providers(_):
+    """Layers that many providers offer; provider_flags() adds these."""
+    return offers(60)
+
+
 def functions(n):
     steps = block(7, fields("Sin", ["a"], ["t"])) + block(7, fields("Neg", ["t"], ["b"]))
     made = b"".join(block(25, block(1, f"f{i}") + block(4, "a") + block(5, "b") + steps + block(9, number(2, 17)) +
@@ -147,9 +155,9 @@ def sequence(n):
     return model(nodes, [value("x")], [value("y", (), 7)])
 
 
-FAMILIES = {f.__name__: f for f in (chain, wide, ifs, captures, offers, functions, initializers, inputs, outputs,
+FAMILIES = {f.__name__: f for f in (chain, wide, ifs, captures, offers, providers, functions, initializers, inputs, outputs,
                                     concat, sequence)}
-SIZES = {"ifs": 60, "functions": 120, "offers": 100, "outputs": 120, "sequence": 500}
+SIZES = {"ifs": 60, "functions": 120, "offers": 100, "outputs": 120, "providers": 16, "sequence": 500}
 VERBS = {
     "run": ["run", "--providers", "reference"],
     "explain": ["explain", "--providers", "reference"],
@@ -158,15 +166,33 @@ VERBS = {
 }
 
 
-def command(inlay, verb, path, name):
+# Families that grow in some verbs only: the others load plugins at most, and the system compares each with the list of all
+# mappings.
+ONLY_IN = {"sequence": ["run"], "providers": ["run", "explain"]}
+
+
+def provider_flags(plugin, folder, count):
+    """Flags for `count` plugins in the folder, each with a provider of its own."""
+    names = [f"grow{i:04}" for i in range(count)]
+    if not folder.exists():
+        folder.mkdir()
+        data = plugin.read_bytes()
+        for name in names:
+            (folder / f"inlay-{name}.so").write_bytes(data.replace(b"skeleton", name.encode()))
+    return ["--plugin-dirs", str(folder), "--providers", ",".join([*names, "cpu", "reference"])]
+
+
+def command(arguments, verb, work, name, size):
     flags = VERBS[verb][1:]
     if name == "offers":
         flags = [flag if flag != "reference" else "cpu,reference" for flag in flags]
-    return [inlay, VERBS[verb][0], str(path), *flags]
+    if name == "providers":
+        flags = provider_flags(arguments.plugin, work / f"plugins{size}", size)
+    return [arguments.inlay, VERBS[verb][0], str(work / f"{size}.onnx"), *flags]
 
 
 def environment(work):
-    return {**os.environ, "INLAY_CACHE_DIR": str(work / "cache"), "INLAY_ISA": "baseline"}
+    return {**os.environ, "INLAY_CACHE_DIR": str(work / "cache"), "INLAY_ISA": "baseline", "INLAY_PROBE": "never"}
 
 
 def instructions(words, work):
@@ -188,7 +214,8 @@ def seconds(words, work):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("inlay")
+    parser.add_argument("inlay", type=os.path.abspath)
+    parser.add_argument("plugin", type=pathlib.Path)
     parser.add_argument("--only")
     parser.add_argument("--verb")
     parser.add_argument("--n", type=int)
@@ -197,7 +224,6 @@ def main():
     if arguments.seconds is None and shutil.which("valgrind") is None:
         print("valgrind is not installed")
         sys.exit(77)
-    arguments.inlay = os.path.abspath(arguments.inlay)
     work = pathlib.Path(tempfile.mkdtemp())
     failures = 0
     try:
@@ -205,19 +231,17 @@ def main():
             if arguments.only not in (None, name):
                 continue
             n = arguments.seconds or arguments.n or SIZES.get(name, 250)
-            sizes = (n, 2 * n, 4 * n) if arguments.seconds else (1, n, 4 * n)
+            sizes = (n, 2 * n, 4 * n) if arguments.seconds else (int(name != "providers"), n, 4 * n)
             for size in sizes:
                 (work / f"{size}.onnx").write_bytes(family(size))
             for verb in VERBS if arguments.verb is None else [arguments.verb]:
-                if verb != "run" and name == "sequence":
-                    continue  # it grows in a run only
+                if verb not in ONLY_IN.get(name, VERBS):
+                    continue
                 if arguments.seconds:
-                    taken = [seconds(command(arguments.inlay, verb, work / f"{size}.onnx", name), work)
-                             for size in sizes]
+                    taken = [seconds(command(arguments, verb, work, name, size), work) for size in sizes]
                     print(f"{name:12} {verb:8} " + " ".join(f"{t:8.3f}" for t in taken), flush=True)
                     continue
-                base, small, large = (instructions(command(arguments.inlay, verb, work / f"{size}.onnx", name), work)
-                                      for size in sizes)
+                base, small, large = (instructions(command(arguments, verb, work, name, size), work) for size in sizes)
                 factor = (large - base) / (small - base)
                 print(f"{name:12} {verb:8} {small - base:12} {large - base:12} {factor:6.2f}", flush=True)
                 if factor > MOST:

@@ -103,19 +103,22 @@ static bool find_parents(struct problem *problem)
     return true;
 }
 
-/* Returns whether the provider works in host memory, and its merged offers have a cost for values that enter or leave a
- * region. In its own device memory the copy costs more anyway. */
-static bool has_layouts(const struct problem *problem, uint32_t provider)
+/* Adds a domain for each provider that works in host memory, and whose merged offers have a cost for values that enter
+ * or leave a region. In its own device memory the copy costs more anyway. */
+static void add_layouts(struct problem *problem)
 {
-    if (partition_default_domain(&problem->request->providers[provider]) != INLAY_DOMAIN_HOST)
-        return false;
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
-        if (offer->provider == provider && (offer->flags & INLAY_OFFER_MERGE) != 0 &&
-            (offer->cost.enter_ns > 0 || offer->cost.leave_ns > 0))
-            return true;
+
+        if ((offer->flags & INLAY_OFFER_MERGE) != 0 && (offer->cost.enter_ns > 0 || offer->cost.leave_ns > 0))
+            problem->domains.layout_of[offer->provider] = INLAY_NONE;
     }
-    return false;
+    for (uint32_t provider = 0; provider < problem->providers; provider++) {
+        const bool has_layouts = problem->domains.layout_of[provider] == INLAY_NONE &&
+                                 partition_default_domain(&problem->request->providers[provider]) == INLAY_DOMAIN_HOST;
+
+        problem->domains.layout_of[provider] = has_layouts ? problem->domains.count++ : INLAY_DOMAIN_HOST;
+    }
 }
 
 static void raise_to(double *price, double ns)
@@ -196,9 +199,7 @@ static bool find_domains(struct problem *problem)
             problem->domains.count =
                 request->providers[provider].first_domain + request->providers[provider].table->domain_count;
     problem->domains.memory_count = problem->domains.count;
-    for (uint32_t provider = 0; provider < problem->providers; provider++)
-        problem->domains.layout_of[provider] =
-            has_layouts(problem, provider) ? problem->domains.count++ : INLAY_DOMAIN_HOST;
+    add_layouts(problem);
     cells = (size_t)problem->values * problem->domains.count + 1;
     problem->domains.owner = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.owner);
     problem->domains.marked = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.marked);
@@ -235,10 +236,27 @@ static bool find_domains(struct problem *problem)
     return true;
 }
 
-/* Does the provider precede the other one in the order of preference? */
-static bool precedes(const struct problem *problem, uint32_t provider, uint32_t other)
+/* Combines the row of each provider, [nodes], with those of the providers that precede it in the order of preference:
+ * their sum, or with `largest` their maximum. False: out of memory. */
+static bool add_preceding(const struct problem *problem, bool largest, double *rows)
 {
-    return problem->request->providers[provider].place < problem->request->providers[other].place;
+    double *before = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *before);
+    double *all = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *all);
+    uint32_t place = 0; /* of the providers in `all` that are not in `before` */
+
+    if (before == NULL || all == NULL)
+        return false;
+    for (uint32_t provider = 0; provider < problem->providers; provider++, rows += problem->nodes) {
+        INLAY_CHECK(problem->request->providers[provider].place >= place);
+        if (problem->request->providers[provider].place > place)
+            memcpy(before, all, problem->nodes * sizeof *before);
+        place = problem->request->providers[provider].place;
+        for (uint32_t node = 0; node < problem->nodes; node++) {
+            all[node] = largest ? fmax(all[node], rows[node]) : all[node] + rows[node];
+            rows[node] = largest ? fmax(before[node], rows[node]) : before[node] + rows[node];
+        }
+    }
+    return true;
 }
 
 /* The margin that a provider pays for each place in the order of preference: the error of a guess, and of a price
@@ -265,12 +283,7 @@ static double *find_margins(const struct problem *problem, uint32_t least)
         if (offer->node_count == 1 && offer->cost_source >= least)
             *margin = fmax(*margin, margin_of(offer));
     }
-    for (uint32_t provider = problem->providers; margins != NULL && provider-- > 0;)
-        for (uint32_t other = 0; other < provider; other++)
-            for (uint32_t node = 0; precedes(problem, other, provider) && node < problem->nodes; node++)
-                margins[(size_t)provider * problem->nodes + node] = fmax(
-                    margins[(size_t)provider * problem->nodes + node], margins[(size_t)other * problem->nodes + node]);
-    return margins;
+    return margins != NULL && add_preceding(problem, true, margins) ? margins : NULL;
 }
 
 /* [nodes] 1 = some provider's price for the node was measured or calibrated on this machine. NULL: out of memory. */
@@ -298,9 +311,9 @@ static bool is_less_certain(const partition_offer *offer, const uint8_t *measure
 
 /* [providers * nodes] number of this provider and those that precede it that offer the node at an unmeasured price.
  * NULL: out of memory. */
-static uint32_t *count_unmeasured(const struct problem *problem)
+static double *count_unmeasured(const struct problem *problem)
 {
-    uint32_t *count = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *count);
+    double *count = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *count);
 
     for (uint32_t offer_index = 0; count != NULL && offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
@@ -308,18 +321,14 @@ static uint32_t *count_unmeasured(const struct problem *problem)
         if (offer->node_count == 1 && offer->cost_source < COST_PROFILE)
             count[(size_t)offer->provider * problem->nodes + offer->nodes[0]] = 1;
     }
-    for (uint32_t provider = problem->providers; count != NULL && provider-- > 0;)
-        for (uint32_t other = 0; other < provider; other++)
-            for (uint32_t node = 0; precedes(problem, other, provider) && node < problem->nodes; node++)
-                count[(size_t)provider * problem->nodes + node] += count[(size_t)other * problem->nodes + node];
-    return count;
+    return count != NULL && add_preceding(problem, false, count) ? count : NULL;
 }
 
 static bool price_offers(struct problem *problem)
 {
-    const double *all = find_margins(problem, COST_NONE), *known = find_margins(problem, COST_PROFILE);
+    const double *all = find_margins(problem, COST_NONE), *known = find_margins(problem, COST_PROFILE),
+                 *unmeasured = count_unmeasured(problem);
     const uint8_t *measured = find_measured(problem);
-    const uint32_t *unmeasured = count_unmeasured(problem);
     const bool has_margins = partition_has_margins(problem->request);
 
     if (all == NULL || known == NULL || measured == NULL || unmeasured == NULL)
@@ -408,18 +417,22 @@ static bool list_singles(struct problem *problem)
 static bool list_labels(struct problem *problem)
 {
     uint32_t *most = arena_array(problem->scratch, (size_t)problem->providers + 1, sizeof *most), count = 0;
+    uint32_t *custom = arena_array(problem->scratch, (size_t)problem->providers + 1, sizeof *custom);
 
-    if (most == NULL)
+    if (most == NULL || custom == NULL)
         return false;
     for (uint32_t node = 0; node < problem->nodes; node++) {
-        for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++) {
-            uint32_t provider = problem->partition->offers[problem->options.singles[i]].provider, custom = 0;
+        const uint32_t *singles = problem->options.singles + problem->options.first_single[node];
+        const uint32_t node_singles = problem->options.first_single[node + 1] - problem->options.first_single[node];
 
-            for (uint32_t k = problem->options.first_single[node]; k <= i; k++)
-                custom += problem->custom_placement[problem->options.singles[k]] &&
-                          problem->partition->offers[problem->options.singles[k]].provider == provider;
-            most[provider] = custom > most[provider] ? custom : most[provider];
+        for (uint32_t i = 0; i < node_singles; i++) {
+            const uint32_t provider = problem->partition->offers[singles[i]].provider;
+
+            custom[provider] += problem->custom_placement[singles[i]];
+            most[provider] = custom[provider] > most[provider] ? custom[provider] : most[provider];
         }
+        for (uint32_t i = 0; i < node_singles; i++)
+            custom[problem->partition->offers[singles[i]].provider] = 0;
     }
     for (uint32_t provider = 0; provider < problem->providers; provider++)
         count += 1 + most[provider];

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* Where the first provider leaves nodes to others, each other one is tried as the next in the order, in graphs up to
- * this size. */
-enum { SECOND_NODES = 512 };
+ * this size, and among that many providers of the user's order: each pair takes a pass over all offers. */
+enum { SECOND_NODES = 512, SECOND_PROVIDERS = 16 };
 
 struct singles {
     struct problem *problem;
@@ -115,9 +115,10 @@ bool compare_single_providers(struct problem *problem, uint32_t *choice)
     singles.runs = verdict.runs;
     singles.feasible = verdict.feasible;
     for (uint32_t first = 0; first < problem->providers && !problem->failed; first++) {
-        if (!offers_nodes(problem, first) || try_order(&singles, first, first))
+        if (!offers_nodes(problem, first) || try_order(&singles, first, first) || problem->nodes > SECOND_NODES ||
+            first >= SECOND_PROVIDERS)
             continue;
-        for (uint32_t second = 0; second < problem->providers && problem->nodes <= SECOND_NODES; second++)
+        for (uint32_t second = 0; second < problem->providers && second < SECOND_PROVIDERS; second++)
             if (second != first)
                 (void)try_order(&singles, first, second);
     }
