@@ -1,11 +1,16 @@
 /* onnx/batch_normalization.c - batch normalization. */
 #include "schema.h"
 
-/* Y has the shape of X; the statistics have the shape of the parameters. */
+/* Y has the shape of X; the statistics have the shape of the parameters. Versions 14 and later have them in training
+ * only. */
 static inlay_status infer_batch_normalization(op_infer *infer)
 {
+    const bool trains = infer->node->since_version < 14 || infer_attr_int(infer, "training_mode", 0) != 0;
     inlay_status status = INLAY_OK;
 
+    for (uint32_t o = 1; o < infer->out_count && !trains; o++)
+        if (infer_has_out(infer, o))
+            return infer_fail(infer, INLAY_INVALID_MODEL, "output %u exists only with training_mode=1", o);
     INLAY_TRY(infer_same_as_first(infer));
     for (uint32_t i = 1; i < 5 && infer_attr_int(infer, "spatial", 1) != 0; i++)
         if (infer_rank(infer, 0) >= 2)

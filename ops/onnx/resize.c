@@ -131,6 +131,8 @@ static inlay_status infer_resize(op_infer *infer)
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = infer_dim(infer, 0, d);
     if (!old && resize_given(infer, 3)) {
+        if (infer_has_in(infer, 2) && infer_rank(infer, 2) == 1 && infer_dim(infer, 2, 0).value > 0)
+            return infer_fail(infer, INLAY_INVALID_MODEL, "both scales and sizes are given; omit one of them");
         INLAY_TRY(resize_by_sizes(infer, axes, n, dims));
     } else if (resize_scales(infer, scales_input, scales, &count)) {
         if (count != n)
