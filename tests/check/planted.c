@@ -2,6 +2,7 @@
  * defects that kernels of a part of an operator have: an attribute, an input, a shape or a value that they do not
  * regard. Without a fault nothing is wrong. Option `narrow` restricts Conv to kernels of size 1. */
 #include "inlay/kit.h"
+#include <float.h>
 #include <math.h>
 
 /* The planted defect; 0: none. */
@@ -23,6 +24,9 @@ enum fault {
     CONV_THREADS,
     CONV_WEIGHTS,
     CONV_SMALL_IMAGE,
+    CONV_PAD_PAIRS,
+    CONV_MULTIPLIER,
+    CONV_TALL,
     /* MaxPool, AveragePool */
     POOL_STRIDES,
     POOL_PADS,
@@ -33,6 +37,9 @@ enum fault {
     POOL_DILATION,
     POOL_CHANNELS,
     POOL_SQUARE,
+    POOL_INFINITY,
+    POOL_FLAT,
+    POOL_LARGE,
     /* Gemm */
     GEMM_ALPHA,
     GEMM_BETA,
@@ -43,6 +50,10 @@ enum fault {
     GEMM_DEEP,
     GEMM_ROW,
     GEMM_TAIL,
+    GEMM_ALPHA_C,
+    GEMM_EMPTY,
+    GEMM_VECTOR,
+    GEMM_SUM,
     /* Slice */
     SLICE_BACKWARDS,
     SLICE_AXES,
@@ -50,12 +61,17 @@ enum fault {
     SLICE_STEP,
     SLICE_RANK,
     SLICE_START,
+    SLICE_FAR,
+    SLICE_BYTES,
     /* Resize */
     RESIZE_COORDINATES,
     RESIZE_NEAREST,
     RESIZE_WIDTH,
     RESIZE_SIZES,
     RESIZE_LEADING,
+    RESIZE_CEIL,
+    RESIZE_DOWN,
+    RESIZE_CORNER,
     FAULTS
 };
 
@@ -109,6 +125,10 @@ static inlay_status window_prepare(const kit_node *node, void **out_state, inlay
     window->is_ceil = kit_attr_int(node->info, "ceil_mode", 0) != 0;
     if (has(CONV_STRIDES))
         window->strides[1] = window->strides[0];
+    if (has(CONV_PAD_PAIRS)) { /* begin and end of each axis, as other formats order them */
+        window->pads[1] = list_at(node->info, "pads", 2, 0);
+        window->pads[2] = list_at(node->info, "pads", 1, 0);
+    }
     if (has(CONV_PADS))
         window->pads[0] = window->pads[1] = 0;
     if (has(CONV_DILATION))
@@ -167,7 +187,8 @@ static inlay_status conv_planes(void *user, int64_t begin, int64_t end, uint32_t
     (void)worker;
     for (int64_t plane = begin; plane < end; plane++) {
         const int64_t n = has(CONV_BATCH) ? 0 : plane / filters, m = plane % filters;
-        const int64_t first = has(CONV_GROUP) ? 0 : m / (filters / window->group) * depth;
+        const bool wraps = has(CONV_MULTIPLIER) && depth == 1 && filters > window->group;
+        const int64_t first = has(CONV_GROUP) ? 0 : wraps ? m % window->group : m / (filters / window->group) * depth;
         const bool skips = has(CONV_BIAS) || (has(CONV_LAST_CHANNEL) && m >= 8 && m == filters - 1);
         const float bias = kit_has_input(call, 2) && !skips ? ((const float *)call->in[2].data)[m] : 0;
         float *y = (float *)out->data + plane * height * width;
@@ -181,6 +202,8 @@ static inlay_status conv_planes(void *user, int64_t begin, int64_t end, uint32_t
                 const int64_t column = at % width * window->strides[1] + j * window->dilations[1] - window->pads[1];
 
                 if (has(CONV_PAD_ENDS) && column >= in->dims[3] && window->pads[3] != window->pads[1])
+                    continue;
+                if (has(CONV_TALL) && i >= 4)
                     continue;
                 if (has(CONV_SMALL_IMAGE) && in->dims[2] < kernel[0] && i > 0)
                     continue;
@@ -229,9 +252,10 @@ static void pool_plane(const kit_call *call, const float *x, float *y, bool is_m
     const int64_t rows = call->out[0].dims[2], columns = call->out[0].dims[3];
 
     for (int64_t at = 0; at < rows * columns; at++) {
-        const int64_t top = at / columns * window->strides[0] - window->pads[0];
+        const bool is_flat = has(POOL_FLAT) && rows == 1;
+        const int64_t top = at / columns * window->strides[0] - (is_flat ? 0 : window->pads[0]);
         const int64_t left = at % columns * window->strides[1] - window->pads[1];
-        float largest = has(POOL_ZERO) ? 0 : -INFINITY;
+        float largest = has(POOL_ZERO) ? 0 : has(POOL_INFINITY) ? -FLT_MAX : -INFINITY;
         double sum = 0;
         int64_t count = 0, area = 0;
 
@@ -244,6 +268,8 @@ static void pool_plane(const kit_call *call, const float *x, float *y, bool is_m
             if (row < 0 || column < 0 || row >= height || column >= width)
                 continue;
             if (has(POOL_CEIL) && window->is_ceil && row == height - 1 && k > 0)
+                continue;
+            if (has(POOL_LARGE) && k >= 16)
                 continue;
             if (has(POOL_SQUARE) && k / window->kernel[1] >= window->kernel[1])
                 continue;
@@ -309,6 +335,8 @@ static double gemm_term(const kit_call *call, int64_t i, int64_t j)
         return 0;
     if (has(GEMM_COLUMN) && rows > 1 && columns == 1)
         i = 0;
+    if (has(GEMM_VECTOR) && c->rank == 1 && columns == call->out[0].dims[0])
+        j = i;
     return (double)((const float *)c->data)[(rows > 1 ? i * columns : 0) + (columns > 1 ? j : 0)];
 }
 
@@ -331,9 +359,15 @@ static inlay_status gemm_run(const kit_call *call)
                 if (!(has(GEMM_TAIL) && n > 16 && n % 4 == 1 && j == n - 1))
                     sum += (double)a[trans_a && k * m + i < call->in[0].count ? k * m + i : i * depth + k] *
                            (double)b[trans_b ? j * depth + k : k * n + j];
-            sum *= gemm->alpha;
-            if (kit_has_input(call, 2) && !ignores_c)
+            if (has(GEMM_ALPHA_C) && kit_has_input(call, 2))
                 sum += gemm->beta * gemm_term(call, i, j);
+            sum *= gemm->alpha;
+            if (kit_has_input(call, 2) && !ignores_c && !has(GEMM_ALPHA_C))
+                sum += gemm->beta * gemm_term(call, i, j);
+            if (has(GEMM_EMPTY) && depth == 0)
+                continue;
+            if (has(GEMM_SUM)) /* saturates, as halves do */
+                sum = fmin(65504, fmax(-65504, sum));
             ((float *)call->out[0].data)[i * n + j] = (float)sum;
         }
     return INLAY_OK;
@@ -386,6 +420,8 @@ static inlay_status slice_prepare(const kit_node *node, void **out_state, inlay_
             start--;
         if (has(SLICE_BACKWARDS) && step < 0)
             start = 0, step = -step;
+        if (has(SLICE_FAR) && step < -2)
+            step = -2;
         if (has(SLICE_STEP) && step > 2)
             step = 2;
         slice->start[axis] = start;
@@ -410,7 +446,8 @@ static inlay_status slice_run(const kit_call *call)
             rest /= out->dims[d];
             if (has(SLICE_RANK) && in->rank > 4 && d == 0)
                 index = 0;
-            index = slice->start[d] + index * slice->step[d];
+            index =
+                slice->start[d] + index * (has(SLICE_BYTES) && bytes == 1 && d + 1 == in->rank ? 1 : slice->step[d]);
             from += (index < 0 ? 0 : index >= in->dims[d] ? in->dims[d] - 1 : index) * pitch;
             pitch *= in->dims[d];
         }
@@ -487,10 +524,14 @@ static int64_t resize_index(const struct resize *resize, double scale, int64_t i
     x = resize->coordinates == ASYMMETRIC ? (double)index / scale : ((double)index + 0.5) / scale - 0.5;
     if (resize->coordinates == ALIGN_CORNERS)
         x = to == 1 ? 0 : (double)index * (double)(from - 1) / (double)(to - 1);
-    found = (int64_t)(resize->nearest == PREFER_FLOOR  ? ceil(x - 0.5)
-                      : resize->nearest == PREFER_CEIL ? floor(x + 0.5)
-                      : resize->nearest == FLOOR       ? floor(x)
-                                                       : ceil(x));
+    if (has(RESIZE_CORNER) && to == 1 && resize->coordinates == ALIGN_CORNERS)
+        x = (double)(from - 1) / 2;
+    found = (int64_t)(has(RESIZE_CEIL) && resize->nearest == CEIL                        ? floor(x) + 1
+                      : has(RESIZE_DOWN) && resize->nearest == PREFER_FLOOR && to < from ? floor(x + 0.5)
+                      : resize->nearest == PREFER_FLOOR                                  ? ceil(x - 0.5)
+                      : resize->nearest == PREFER_CEIL                                   ? floor(x + 0.5)
+                      : resize->nearest == FLOOR                                         ? floor(x)
+                                                                                         : ceil(x));
     return found < 0 ? 0 : found >= from ? from - 1 : found;
 }
 

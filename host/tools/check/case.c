@@ -7,7 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_BYTES = 1 << 28, ALIGN = 64 };
+enum {
+    MAX_BYTES = 1 << 28,
+    ALIGN = 64,
+    FEW_INTEGERS = 32,      /* their sum does not overflow if none is above ... */
+    LARGE_INTEGER = 1 << 25 /* ... which is more than a float counts to */
+};
 
 void case_init(op_case *entry, const char *domain, const char *op_type, int64_t opset)
 {
@@ -141,6 +146,23 @@ void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t 
     }
 }
 
+/* Gives random elements the magnitude of the tensor. Integers with a range of their own keep it. */
+static void set_magnitude(const case_tensor *tensor, uint64_t *state)
+{
+    const bool is_large = tensor->magnitude == CASE_LARGE, is_ranged = tensor->low != -8 || tensor->high != 8;
+    const int64_t high = inlay_dtype_bits(tensor->dtype) == 8 ? 255 : LARGE_INTEGER;
+    double re, im;
+
+    if (tensor->magnitude == CASE_USUAL)
+        return;
+    if (tensor->dtype == INLAY_FLOAT || tensor->dtype == INLAY_DOUBLE)
+        for (int64_t i = 0; i < tensor->count && element_number(tensor->dtype, tensor->data, i, &re, &im); i++)
+            put_float(tensor->dtype, tensor->data, i, is_large ? 64 * re : 100 + re);
+    else if (is_large && is_integer(tensor->dtype) && !is_ranged && (high == 255 || tensor->count <= FEW_INTEGERS))
+        case_random_elements(tensor->dtype, tensor->data, tensor->count, is_unsigned(tensor->dtype) ? 0 : -high, high,
+                             state, NULL);
+}
+
 static void put_given(case_tensor *tensor)
 {
     for (int64_t i = 0; i < tensor->count && tensor->given_count > 0; i++) {
@@ -174,6 +196,7 @@ inlay_status case_fill(op_case *entry, uint64_t seed)
         tensor->bytes = bytes;
         case_random_elements(tensor->dtype, tensor->data, tensor->count, tensor->low, tensor->high, &state,
                              &entry->arena);
+        set_magnitude(tensor, &state);
         put_given(tensor);
     }
     return INLAY_OK;
@@ -224,6 +247,7 @@ static size_t add_elements(char *text, size_t bytes, size_t used, const case_ten
 
 char *case_text(const op_case *entry, char *text, size_t bytes)
 {
+    static const char *const magnitudes[CASE_MAGNITUDES] = { "", "(large)", "(shifted)" };
     size_t used = add(text, bytes, 0, "%s-%lld", entry->op_type, (long long)entry->opset);
 
     for (uint32_t i = 0; i < entry->in_count; i++) {
@@ -238,6 +262,7 @@ char *case_text(const op_case *entry, char *text, size_t bytes)
             used = add(text, bytes, used, "%s%lld", d > 0 ? "," : "", (long long)tensor->dims[d]);
         used = add(text, bytes, used, "]");
         used = add_elements(text, bytes, used, tensor);
+        used = add(text, bytes, used, "%s", magnitudes[tensor->magnitude]);
         used = add(text, bytes, used, "%s", tensor->constant ? "!" : "");
     }
     for (uint32_t i = 0; i < entry->attr_count; i++)

@@ -11,6 +11,14 @@
 
 enum { CASE_INPUTS = 24, CASE_ATTRS = 24, CASE_OUTPUTS = 16, CASE_RANK = 8 };
 
+/* The magnitude of random numbers. */
+enum {
+    CASE_USUAL,   /* floats in [-2, 2), integers in [low, high] */
+    CASE_LARGE,   /* floats in [-128, 128); 8-bit integers of every value; a few integers beyond those of a float */
+    CASE_SHIFTED, /* floats in [98, 102) */
+    CASE_MAGNITUDES
+};
+
 typedef struct case_tensor {
     inlay_dtype dtype; /* INLAY_UNDEFINED: omitted */
     uint32_t rank;
@@ -20,7 +28,8 @@ typedef struct case_tensor {
     void *data;          /* [count] elements in the arena of the case, or the caller's; NULL until filled */
     const double *given; /* [given_count] fixed elements instead of random ones, or NULL */
     uint32_t given_count;
-    int64_t low, high; /* range of random integers */
+    int64_t low, high;  /* range of random integers */
+    uint32_t magnitude; /* CASE_USUAL ..., of FLOAT, DOUBLE and integers */
     bool constant;
 } case_tensor;
 
@@ -46,14 +55,15 @@ INLAY_NODISCARD inlay_status case_fill(op_case *entry, uint64_t seed);
 /* A copy of the case whose random floats, or if it has none, all random elements, are others. Constants, given elements
  * and attributes stay, and belong to `from`. Free it with case_deinit(). False: no memory, or nothing to vary. */
 bool case_vary(const op_case *from, uint64_t seed, op_case *out);
-/* A copy of the case whose float and double inputs hold NaN, infinities, denormals, zeros of both signs and the largest
- * numbers, in changing combinations. one_nan: the first of these inputs has a NaN; all other elements are equal. False:
- * as in case_vary(). */
-bool case_special(const op_case *from, bool one_nan, op_case *out);
+/* A copy of the case whose float and double inputs hold special values. CASE_SPECIAL: NaN, infinities, denormals, zeros
+ * of both signs and the largest numbers, in changing combinations; CASE_NO_NAN: the same without NaN; CASE_ONE_NAN: the
+ * first of these inputs has a NaN, all other elements are equal. False: as in case_vary(). */
+enum { CASE_SPECIAL, CASE_NO_NAN, CASE_ONE_NAN };
+bool case_special(const op_case *from, uint32_t values, op_case *out);
 /* A copy in which input `input` is a constant; it borrows the arena of the original. */
 op_case case_with_constant(const op_case *from, uint32_t input);
-/* "Conv-22 float[2,3,9,7] float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants, = the elements of short
- * lists. */
+/* "Conv-22 float[2,3,9,7](large) float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants, = the elements of
+ * short lists, (large) and (shifted) the magnitude of random elements. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
 /* Writes random elements: floats in [-2, 2), integers in [low, high], bools, words, or bit patterns of the 8-bit floats

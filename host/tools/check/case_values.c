@@ -36,7 +36,7 @@ bool case_vary(const op_case *from, uint64_t seed, op_case *out)
     return false;
 }
 
-static void fill_special(case_tensor *tensor, uint32_t input)
+static void fill_special(case_tensor *tensor, uint32_t input, bool has_nan)
 {
     static const float floats[] = { NAN,     1.0F,  INFINITY, -0.0F,  1e-40F,   -2.5F, -INFINITY, 0.0F,
                                     -3e-42F, 3e38F, FLT_MIN,  -3e38F, 1.4e-45F, 0.5F,  -FLT_MIN };
@@ -47,7 +47,8 @@ static void fill_special(case_tensor *tensor, uint32_t input)
 
     /* Inputs of a node meet in all combinations, as the steps differ and COUNT is no multiple of them. */
     for (int64_t i = 0; i < tensor->count; i++) {
-        const size_t which = (size_t)(i + (int64_t)input * (1 + i / COUNT)) % COUNT;
+        const size_t any = (size_t)(i + (int64_t)input * (1 + i / COUNT)) % COUNT,
+                     which = any == 0 && !has_nan ? 6 : any;
 
         if (tensor->dtype == INLAY_FLOAT)
             ((float *)tensor->data)[i] = floats[which];
@@ -56,7 +57,7 @@ static void fill_special(case_tensor *tensor, uint32_t input)
     }
 }
 
-bool case_special(const op_case *from, bool one_nan, op_case *out)
+bool case_special(const op_case *from, uint32_t values, op_case *out)
 {
     bool varied = false;
 
@@ -75,8 +76,8 @@ bool case_special(const op_case *from, bool one_nan, op_case *out)
         }
         memcpy(data, tensor->data, (size_t)tensor->bytes);
         tensor->data = data;
-        if (!one_nan)
-            fill_special(tensor, i);
+        if (values != CASE_ONE_NAN)
+            fill_special(tensor, i, values == CASE_SPECIAL);
         else if (tensor->dtype == INLAY_FLOAT && !varied)
             ((float *)data)[tensor->count / 2] = NAN;
         else if (!varied)

@@ -130,7 +130,7 @@ static void check_special(struct values *values, const struct harness *harness)
     char text[400];
     uint32_t found;
 
-    if (rules == 0 || !case_special(harness->entry, (rules & SPECIAL_ONE_NAN) != 0, &entry))
+    if (rules == 0 || !case_special(harness->entry, special_values(rules), &entry))
         return;
     other.entry = &entry;
     if (peers_run(values->check, values->fixture, harness->built, &entry, &want)) {

@@ -5,6 +5,8 @@
 
 enum {
     MOST_SIZE = 67, /* more than four vectors of 16 floats, with every remainder */
+    MOST_NUMBER = 17,
+    MOST_VARIADIC = 8,
     MOST_ELEMENTS = 8192,
     MOST_CHANGES = 3,
     NUMBERS = 2 * CASE_RANK
@@ -69,6 +71,7 @@ static int64_t pick_size(const struct change *change, int64_t now)
     case 2:
         return now + 1;
     case 3:
+        return below(change, 4) > 0;
     case 4:
         return 1;
     case 5:
@@ -223,11 +226,33 @@ static void change_optional(const struct change *change)
     if (dtype == INLAY_UNDEFINED)
         dtype = pick_type(change, &schema->types[formal->type_param]);
     added = case_input(entry, dtype, like->rank, like->dims, false);
+    for (uint32_t i = below(change, MOST_VARIADIC); added != NULL && formal->option >= OP_VARIADIC && i > 0; i--)
+        (void)case_input(entry, dtype, like->rank, like->dims, false);
     if (added == NULL || below(change, 2) == 0 || like->given_count > 0)
         return;
     if (added->rank > 0)
         added->dims[0] = added->dims[below(change, added->rank)];
     added->rank = added->rank > 0 && below(change, 4) > 0;
+}
+
+/* Requests more or fewer of the outputs that may be omitted. */
+static void change_outputs(const struct change *change)
+{
+    const op_schema *schema = change->source->schema;
+    const uint32_t most = schema->max_outputs < CASE_OUTPUTS ? schema->max_outputs : CASE_OUTPUTS;
+    const uint32_t least = schema->min_outputs > 0 ? schema->min_outputs : 1;
+
+    if (most > least && schema->max_outputs != UINT32_MAX)
+        change->entry->out_count = least + below(change, most - least + 1);
+}
+
+/* Another magnitude of the random elements of an input. The plugin's own operators may permit certain values only. */
+static void change_values(const struct change *change)
+{
+    case_tensor *tensor = pick_input(change, false);
+
+    if (tensor != NULL && change->source->own == NULL)
+        tensor->magnitude = below(change, CASE_MAGNITUDES);
 }
 
 static void change_constant(const struct change *change)
@@ -288,11 +313,12 @@ static uint32_t pick_list(const struct change *change, int64_t *out)
 static bool set_ints(const struct change *change, inlay_attr_info *attr)
 {
     int64_t numbers[NUMBERS + 1];
+    const uint32_t most = below(change, 4) == 0 ? MOST_NUMBER : 5;
     uint32_t count = attr->count;
 
     if (count > 0 && count <= NUMBERS && below(change, 2) == 0) {
         memcpy(numbers, attr->ints, count * sizeof *numbers);
-        numbers[below(change, count)] = (int64_t)below(change, 5) - (below(change, 4) == 0 ? 3 : 0);
+        numbers[below(change, count)] = (int64_t)below(change, most) - (below(change, 4) == 0 ? 3 : 0);
     } else {
         count = pick_list(change, numbers);
     }
@@ -421,10 +447,10 @@ static bool is_small(const op_case *entry)
 
 bool mutate_case(const op_case *from, const case_source *source, const op_attr *attr, uint64_t *state, op_case *out)
 {
-    static void (*const changes[])(const struct change *change) = { change_size,     change_size,     change_size,
-                                                                    change_attr,     change_attr,     change_attr,
-                                                                    change_rank,     change_given,    change_given,
-                                                                    change_optional, change_constant, change_type };
+    static void (*const changes[])(const struct change *change) = {
+        change_size,  change_size,  change_size,     change_attr,     change_attr, change_attr,    change_rank,
+        change_given, change_given, change_optional, change_constant, change_type, change_outputs, change_values
+    };
     const struct change change = { source, out, state };
 
     *out = *from;

@@ -20,6 +20,11 @@ uint32_t special_rules(const char *op_type)
     return SPECIAL_NAN | SPECIAL_ONE_NAN | SPECIAL_LOST;
 }
 
+uint32_t special_values(uint32_t rules)
+{
+    return (rules & SPECIAL_ONE_NAN) != 0 ? CASE_ONE_NAN : (rules & SPECIAL_NO_NAN) != 0 ? CASE_NO_NAN : CASE_SPECIAL;
+}
+
 static double element_at(const harness_output *output, int64_t i)
 {
     return output->dtype == INLAY_FLOAT ? (double)((const float *)output->data)[i] : ((const double *)output->data)[i];

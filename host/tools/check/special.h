@@ -10,8 +10,11 @@ enum {
     SPECIAL_VALUE = 1u << 2, /* finite results, also denormals */
     SPECIAL_ZERO_SIGN = 1u << 3,
     SPECIAL_ONE_NAN = 1u << 4, /* a sum of several elements: special values other than NaN depend on its order */
-    SPECIAL_LOST = 1u << 5     /* only a NaN that is missing is a difference */
+    SPECIAL_LOST = 1u << 5,    /* only a NaN that is missing is a difference */
+    SPECIAL_NO_NAN = 1u << 6   /* ONNX leaves open what it makes of NaN: the inputs have none */
 };
+/* The values for case_special() to which the rules apply. */
+uint32_t special_values(uint32_t rules);
 /* The rules of an operator; 0: its special values are not compared. Without a row in special.def: one NaN is not
  * lost. */
 uint32_t special_rules(const char *op_type);
