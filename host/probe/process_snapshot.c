@@ -4,14 +4,21 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Arguments that no header names: to ask for the personality, and for the I/O priority of a thread. */
+#define PERSONALITY_UNCHANGED 0xffffffffUL
+enum { IO_PRIORITY_OF_PROCESS = 1 };
 
 int process_snapshot_threads(void)
 {
@@ -143,16 +150,49 @@ static void take_attributes(process_snapshot *snapshot)
     snapshot->session = getsid(0);
 }
 
+/* The lines of a file of /proc that begin with `key`. */
+static unsigned lines_in(const char *path, const char *key)
+{
+    FILE *file = fopen(path, "re");
+    char line[128];
+    unsigned count = 0;
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        count += strncmp(line, key, strlen(key)) == 0;
+    if (file != NULL)
+        (void)fclose(file);
+    return count;
+}
+
+static void take_thread(process_snapshot *snapshot)
+{
+    int unused;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &snapshot->cancel_state);
+    (void)pthread_setcancelstate(snapshot->cancel_state, &unused);
+    (void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &snapshot->cancel_type);
+    (void)pthread_setcanceltype(snapshot->cancel_type, &unused);
+    snapshot->personality = personality(PERSONALITY_UNCHANGED);
+    snapshot->io_priority = (int)syscall(SYS_ioprio_get, IO_PRIORITY_OF_PROCESS, 0);
+    if (syscall(SYS_get_mempolicy, &snapshot->memory_policy, NULL, 0L, NULL, 0L) != 0)
+        snapshot->memory_policy = 0;
+    snapshot->timers_created = lines_in("/proc/self/timers", "ID:");
+}
+
 static void take_streams(process_snapshot *snapshot)
 {
-    snapshot->stdout_buffer = __fbufsize(stdout);
+    snapshot->buffers[0] = __fbufsize(stdout);
+    snapshot->buffers[1] = __fbufsize(stderr);
     for (int fd = 0; fd < 3; fd++) {
         struct stat st;
 
         if (fstat(fd, &st) != 0)
             continue;
-        snapshot->streams[fd] =
-            (process_snapshot_stream){ .device = st.st_dev, .inode = st.st_ino, .flags = fcntl(fd, F_GETFL) };
+        snapshot->streams[fd] = (process_snapshot_stream){ .device = st.st_dev,
+                                                           .inode = st.st_ino,
+                                                           .flags = fcntl(fd, F_GETFL),
+                                                           .own_flags = fcntl(fd, F_GETFD),
+                                                           .position = lseek(fd, 0, SEEK_CUR) };
     }
 }
 
@@ -181,6 +221,7 @@ process_snapshot process_snapshot_take(void)
     take_limits(&snapshot);
     take_attributes(&snapshot);
     take_streams(&snapshot);
+    take_thread(&snapshot);
     return snapshot;
 }
 
@@ -280,14 +321,34 @@ static void compare_streams(const process_snapshot *before, const process_snapsh
         if ((now->files & 1u << fd) != 0 && (is->device != was->device || is->inode != was->inode)) {
             (void)snprintf(what, sizeof what, "descriptor %d, which it did not open, was replaced", fd);
             add(text, bytes, count, what);
-        } else if ((now->files & 1u << fd) != 0 && is->flags != was->flags) {
+        } else if ((now->files & 1u << fd) != 0 && (is->flags != was->flags || is->own_flags != was->own_flags)) {
             (void)snprintf(what, sizeof what, "the flags of descriptor %d were changed (fcntl)", fd);
             add(text, bytes, count, what);
             (void)fcntl(fd, F_SETFL, was->flags);
+            (void)fcntl(fd, F_SETFD, was->own_flags);
+        } else if (is->position != was->position && now->printed == before->printed) {
+            (void)snprintf(what, sizeof what, "the position of descriptor %d was changed (lseek)", fd);
+            add(text, bytes, count, what);
+            (void)lseek(fd, was->position, SEEK_SET);
         }
     }
-    if (now->stdout_buffer != before->stdout_buffer && now->printed == before->printed)
-        add(text, bytes, count, "the buffer of stdout was changed (setvbuf)");
+    if (memcmp(now->buffers, before->buffers, sizeof now->buffers) != 0 && now->printed == before->printed)
+        add(text, bytes, count, "the buffer of stdout or stderr was changed (setvbuf)");
+}
+
+static void compare_thread(const process_snapshot *before, const process_snapshot *now, char *text, size_t bytes,
+                           unsigned *count)
+{
+    if (now->cancel_state != before->cancel_state || now->cancel_type != before->cancel_type)
+        add(text, bytes, count, "the cancel state of the calling thread was changed (pthread_setcancelstate)");
+    if (now->personality != before->personality)
+        add(text, bytes, count, "the personality of the process was changed (personality)");
+    if (now->io_priority != before->io_priority)
+        add(text, bytes, count, "the I/O priority of the calling thread was changed (ioprio_set)");
+    if (now->memory_policy != before->memory_policy)
+        add(text, bytes, count, "the memory policy of the calling thread was changed (set_mempolicy)");
+    if (now->timers_created != before->timers_created)
+        add(text, bytes, count, "a timer was created or deleted (timer_create)");
 }
 
 unsigned process_snapshot_compare(const process_snapshot *before, char *text, size_t bytes)
@@ -321,6 +382,7 @@ unsigned process_snapshot_compare(const process_snapshot *before, char *text, si
     compare_limits(before, &now, text, bytes, &count);
     compare_attributes(before, &now, text, bytes, &count);
     compare_streams(before, &now, text, bytes, &count);
+    compare_thread(before, &now, text, bytes, &count);
     if (now.printed > before->printed)
         add(text, bytes, &count, "something was printed");
     return count;

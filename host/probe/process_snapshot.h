@@ -18,11 +18,12 @@ enum {
     PROCESS_SNAPSHOT_TIMERS = 3
 };
 
-/* A standard descriptor: the file behind it, and its status flags (F_GETFL). */
+/* A standard descriptor: the file behind it, its status flags (F_GETFL), its own (F_GETFD), and its position. */
 typedef struct process_snapshot_stream {
     dev_t device;
     ino_t inode;
-    int flags;
+    int flags, own_flags;
+    off_t position;
 } process_snapshot_stream;
 
 typedef struct process_snapshot {
@@ -41,7 +42,7 @@ typedef struct process_snapshot {
     int niceness, scheduler;              /* of this thread */
     bool timers[PROCESS_SNAPSHOT_TIMERS]; /* ITIMER_* that run */
     process_snapshot_stream streams[3];
-    size_t stdout_buffer; /* size of the buffer of stdout, by setvbuf() */
+    size_t buffers[2]; /* sizes of the buffers of stdout and stderr, by setvbuf() */
     pid_t group, session;
     int death_signal, subreaper;                 /* of prctl() */
     long oom_score;                              /* oom_score_adj */
@@ -51,6 +52,10 @@ typedef struct process_snapshot {
     long locked_kb;                              /* memory that is locked (mlock, mlockall) */
     int attributes[PROCESS_SNAPSHOT_ATTRIBUTES]; /* of prctl() */
     char thread_name[16];
+    int cancel_state, cancel_type; /* of this thread (pthread_setcancelstate) */
+    int personality, io_priority;  /* io_priority: of this thread (ioprio_set) */
+    int memory_policy;             /* of this thread (set_mempolicy) */
+    unsigned timers_created;       /* by timer_create() */
 } process_snapshot;
 
 process_snapshot process_snapshot_take(void);

@@ -12,9 +12,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -69,6 +71,16 @@ enum fault {
     THREAD_LEFT,
     LOG_FLOOD,
     OOM_SCORE,
+    CANCEL_STATE,
+    PERSONALITY,
+    IO_PRIORITY,
+    TIMER_POSIX,
+    CLOSE_ON_EXEC,
+    ERROR_BUFFER,
+    POSITION,
+    WRITTEN_HOME,
+    UNSHARED,
+    MEMORY_POLICY,
     BY_VARIABLE,
     BY_ADDRESS,
     BY_AGE,
@@ -99,6 +111,16 @@ enum fault {
     LEAK_CANCELLED,
     LEAK_COMPILE,
     LEAK_RARE,
+    LEAK_MAPPED,
+    LEAK_SPECIALIZE,
+    BY_MAGNITUDE,
+    BY_INSTANCE,
+    BY_TURN,
+    BY_64K,
+    EMPTY,
+    INPUT_ALIGNED,
+    LOOP_WAITS,
+    LOOP_GRAIN,
     FAULTS
 };
 
@@ -226,8 +248,10 @@ static void change_memory(void)
 static void change_process(void)
 {
     const struct itimerval soon = { .it_value.tv_sec = 3000 };
+    const unsigned long nodes = 1;
     struct rlimit limit;
     cpu_set_t cpus;
+    timer_t timer;
 
     switch (planted) {
     case DUMPABLE:
@@ -281,6 +305,24 @@ static void change_process(void)
     case TIMER_VIRTUAL:
         (void)setitimer(ITIMER_VIRTUAL, &soon, NULL);
         break;
+    case TIMER_POSIX:
+        (void)timer_create(CLOCK_MONOTONIC, &(struct sigevent){ .sigev_notify = SIGEV_NONE }, &timer);
+        break;
+    case CANCEL_STATE:
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+        break;
+    case PERSONALITY:
+        (void)personality(ADDR_NO_RANDOMIZE);
+        break;
+    case IO_PRIORITY: /* class 2 (best effort), level 7 */
+        (void)syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 7);
+        break;
+    case UNSHARED:
+        (void)unshare(CLONE_FS);
+        break;
+    case MEMORY_POLICY: /* interleaved on node 0 */
+        (void)syscall(SYS_set_mempolicy, 3, &nodes, 8 * sizeof nodes);
+        break;
     case FORKED: {
         const pid_t child = fork();
 
@@ -297,6 +339,7 @@ static void change_process(void)
 static void change_files(void)
 {
     static char buffer[BUFSIZ];
+    char path[300];
     int fd;
 
     switch (planted) {
@@ -329,6 +372,19 @@ static void change_files(void)
         break;
     case DESCRIPTOR:
         (void)open("/dev/null", O_RDONLY | O_CLOEXEC);
+        break;
+    case CLOSE_ON_EXEC:
+        (void)fcntl(STDERR_FILENO, F_SETFD, FD_CLOEXEC);
+        break;
+    case ERROR_BUFFER:
+        (void)setvbuf(stderr, buffer, _IOFBF, sizeof buffer);
+        break;
+    case POSITION:
+        (void)lseek(STDOUT_FILENO, 100, SEEK_SET);
+        break;
+    case WRITTEN_HOME:
+        (void)snprintf(path, sizeof path, "%s/.behaviour.log", getenv("HOME") != NULL ? getenv("HOME") : "");
+        (void)close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
         break;
     case OOM_SCORE:
         fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -381,8 +437,13 @@ static __attribute__((noinline)) void use_stack(size_t bytes)
         room[i] = 1;
 }
 
+struct state {
+    uint64_t calls, instance;
+};
+
 static bool is_wrong(const kit_call *call, uint64_t number)
 {
+    static uint64_t turns;
     static const uint32_t threads[] = { 2, 3, 4, 5, 16 };
     struct timespec now;
 
@@ -404,16 +465,20 @@ static bool is_wrong(const kit_call *call, uint64_t number)
         return number > 300;
     case BY_CHANCE:
         return now.tv_nsec / 1000 % 50 == 0;
+    case BY_MAGNITUDE:
+        return call->in[0].count > 0 && ((const float *)call->in[0].data)[0] > 100;
+    case BY_INSTANCE:
+        return ((const struct state *)call->state)->instance % 50 == 49;
+    case BY_TURN:
+        return __atomic_add_fetch(&turns, 1, __ATOMIC_RELAXED) % 50 == 0;
+    case BY_64K:
+        return call->in[0].count > 65536;
     case RANK_7:
         return call->in[0].rank >= 7;
     default:
         return false;
     }
 }
-
-struct state {
-    uint64_t calls;
-};
 
 /* Accesses next to the buffers. */
 static void reach(const kit_call *call, int64_t count)
@@ -449,6 +514,14 @@ static void reach(const kit_call *call, int64_t count)
         if ((uintptr_t)call->workspace % 128 != 0)
             raise(SIGSEGV);
         break;
+    case EMPTY:
+        if (count == 0)
+            *out = 0;
+        break;
+    case INPUT_ALIGNED: /* to vectors; 64 bytes are promised for values of the host, 4 for those of the user */
+        if ((uintptr_t)in % 16 != 0)
+            raise(SIGSEGV);
+        break;
     case OUTPUT_ALIGNED:
         if ((uintptr_t)out % 64 != 0)
             raise(SIGSEGV);
@@ -456,6 +529,39 @@ static void reach(const kit_call *call, int64_t count)
     default:
         break;
     }
+}
+
+enum { GRAIN = 64 };
+
+static inlay_status relu_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const int64_t last = has(LOOP_GRAIN) && end > begin + GRAIN ? begin + GRAIN : end;
+
+    (void)worker;
+    relu((const float *)call->in[0].data + begin, (float *)call->out[0].data + begin, last - begin);
+    return INLAY_OK;
+}
+
+/* Two ranges that wait for each other, as threads at a barrier. */
+static inlay_status meet(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    int64_t *arrived = user;
+
+    (void)worker;
+    (void)__atomic_add_fetch(arrived, end - begin, __ATOMIC_RELAXED);
+    while (__atomic_load_n(arrived, __ATOMIC_RELAXED) < 2)
+        (void)sched_yield();
+    return INLAY_OK;
+}
+
+static inlay_status relu_in_loop(const kit_call *call)
+{
+    int64_t arrived = 0;
+
+    if (has(LOOP_WAITS) && kit_parallel(call, 2, 1, meet, &arrived) != INLAY_OK)
+        return INLAY_CANCELLED;
+    return kit_parallel(call, call->in[0].count, GRAIN, relu_range, (void *)(uintptr_t)call);
 }
 
 static inlay_status run(const kit_call *call)
@@ -476,6 +582,10 @@ static inlay_status run(const kit_call *call)
     __asm__ volatile("" : : "r"(leak) : "memory");
     if (kit_poll(call) != INLAY_OK)
         return kit_poll(call);
+    if (has(LEAK_MAPPED))
+        (void)mmap(NULL, 1 << 14, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (has(LOOP_WAITS) || has(LOOP_GRAIN))
+        return relu_in_loop(call);
     if ((has(SHARED_SMALL) && count < 100) || (has(SHARED_MIDDLE) && count > 500 && count < 5000) ||
         (has(SHARED_LARGE) && count > 20000))
         relu_shared(call->in[0].data, to, count);
@@ -504,20 +614,31 @@ static const inlay_host *host_of_plugin;
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
+    static uint64_t instances;
+    struct state *state;
     char *leak = NULL;
 
     act(COMPILE, node->host);
     if (has(LEAK_COMPILE))
         leak = malloc(100);
     __asm__ volatile("" : : "r"(leak) : "memory");
-    *out_state = calloc(1, sizeof(struct state));
-    return *out_state != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    state = calloc(1, sizeof *state);
+    if (state == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    state->instance = __atomic_add_fetch(&instances, 1, __ATOMIC_RELAXED);
+    *out_state = state;
+    return INLAY_OK;
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
+    char *leak = NULL;
+
     (void)state, (void)diag;
     act(SPECIALIZE, host_of_plugin);
+    if (has(LEAK_SPECIALIZE))
+        leak = malloc(100);
+    __asm__ volatile("" : : "r"(leak) : "memory");
     plan->workspace_bytes = 64;
     return INLAY_OK;
 }

@@ -305,7 +305,7 @@ bool fixture_open(struct check *check, const char *name, bool with_reference, st
         return false;
     }
     fixture->plugin_count = 1;
-    (void)surroundings_watch(plugin->handle);
+    (void)surroundings_watch(plugin->handle, check->args);
     fixture->operators = (graph_operators){ .find = find_operator, .ctx = fixture };
     check_phase(check, "create");
     for (uint32_t i = 0; i < plugin->table.provider_count; i++) {

@@ -1,19 +1,24 @@
 #include "check/surroundings.h"
 #include "check/imports.h"
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <time.h>
 
 static int64_t offset_s; /* atomic */
 static bool is_inverted; /* atomic */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char variable[128];    /* read last; guarded by lock */
-static const char *forbidden; /* atomic */
+static char variable[128];  /* read last; guarded by lock */
+static char forbidden[256]; /* the first call since it was taken; guarded by lock */
+static const check_args *settings;
 
 static char *read_variable(const char *name)
 {
@@ -59,25 +64,96 @@ static int moved_gettimeofday(struct timeval *out, void *zone)
     return failed;
 }
 
+static void note(const char *function, const char *path)
+{
+    (void)pthread_mutex_lock(&lock);
+    if (forbidden[0] == '\0')
+        (void)snprintf(forbidden, sizeof forbidden, "%s%s%s", function, path != NULL ? " of " : "",
+                       path != NULL ? path : "");
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* Is the path in the folder? NULL and "": in none. */
+static bool is_in(const char *path, const char *folder)
+{
+    const size_t bytes = folder != NULL ? strlen(folder) : 0;
+
+    return bytes > 0 && strncmp(path, folder, bytes) == 0;
+}
+
+/* May a plugin write this file? Files in the working directory are found there, and files of the system are devices. */
+static bool may_write(const char *path)
+{
+    static const char *const folders[] = { "/tmp/", "/var/tmp/", "/dev/", "/proc/", "/sys/" };
+    bool may = path[0] != '/' || is_in(path, settings->work) || is_in(path, getenv("TMPDIR"));
+
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        may = may || is_in(path, folders[i]);
+    for (uint32_t i = 0; i < settings->option_count; i++) {
+        const char *value = strchr(settings->options[i], '=');
+
+        may = may || is_in(path, value != NULL ? value + 1 : NULL);
+    }
+    return may;
+}
+
+static int noted_open(const char *path, int flags, ...)
+{
+    va_list args;
+    mode_t mode;
+
+    va_start(args, flags);
+    mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    if (((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0) && !may_write(path))
+        note("open", path);
+    return open(path, flags, mode);
+}
+
+static int noted_creat(const char *path, mode_t mode)
+{
+    return noted_open(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+static FILE *noted_fopen(const char *path, const char *mode)
+{
+    if (strpbrk(mode, "wa+") != NULL && !may_write(path))
+        note("fopen", path);
+    return fopen(path, mode);
+}
+
+static int noted_mkdir(const char *path, mode_t mode)
+{
+    if (!may_write(path))
+        note("mkdir", path);
+    return mkdir(path, mode);
+}
+
+static int noted_unshare(int flags)
+{
+    note("unshare", NULL);
+    return unshare(flags);
+}
+
 static int noted_mallopt(int parameter, int value)
 {
-    __atomic_store_n(&forbidden, "mallopt", __ATOMIC_RELAXED);
+    note("mallopt", NULL);
     return mallopt(parameter, value);
 }
 
 static int noted_mlockall(int flags)
 {
-    __atomic_store_n(&forbidden, "mlockall", __ATOMIC_RELAXED);
+    note("mlockall", NULL);
     return mlockall(flags);
 }
 
 static int noted_munlockall(void)
 {
-    __atomic_store_n(&forbidden, "munlockall", __ATOMIC_RELAXED);
+    note("munlockall", NULL);
     return munlockall();
 }
 
-bool surroundings_watch(void *handle)
+bool surroundings_watch(void *handle, const check_args *args)
 {
     static const import_hook hooks[] = {
         { "getenv", (void (*)(void))read_variable },
@@ -88,8 +164,16 @@ bool surroundings_watch(void *handle)
         { "mallopt", (void (*)(void))noted_mallopt },
         { "mlockall", (void (*)(void))noted_mlockall },
         { "munlockall", (void (*)(void))noted_munlockall },
+        { "unshare", (void (*)(void))noted_unshare },
+        { "open", (void (*)(void))noted_open },
+        { "open64", (void (*)(void))noted_open },
+        { "creat", (void (*)(void))noted_creat },
+        { "fopen", (void (*)(void))noted_fopen },
+        { "fopen64", (void (*)(void))noted_fopen },
+        { "mkdir", (void (*)(void))noted_mkdir },
     };
 
+    settings = args;
     return imports_replace(handle, hooks, sizeof hooks / sizeof hooks[0], NULL);
 }
 
@@ -116,5 +200,11 @@ const char *surroundings_take_variable(void)
 
 const char *surroundings_take_forbidden(void)
 {
-    return __atomic_exchange_n(&forbidden, NULL, __ATOMIC_RELAXED);
+    static char taken[sizeof forbidden];
+
+    (void)pthread_mutex_lock(&lock);
+    memcpy(taken, forbidden, sizeof taken);
+    forbidden[0] = '\0';
+    (void)pthread_mutex_unlock(&lock);
+    return taken[0] != '\0' ? taken : NULL;
 }
