@@ -80,9 +80,42 @@ inlay_provider kit_describe_provider(const kit_provider *self)
     };
 }
 
+/* The first type in a signature that is no tensor ("seq(", "optional(", "map("), outside of texts; NULL: none. */
+static const char *find_list_type(const char *signature)
+{
+    static const char *const types[] = { "seq(", "optional(", "map(" };
+    bool is_quoted = false;
+
+    for (const char *at = signature; *at != '\0'; at++) {
+        is_quoted = is_quoted != (*at == '\'');
+        for (size_t i = 0; !is_quoted && i < sizeof types / sizeof types[0]; i++)
+            if (strncmp(at, types[i], strlen(types[i])) == 0)
+                return types[i];
+    }
+    return NULL;
+}
+
+/* Nodes with sequences, optionals or maps are never candidates of a provider, so no kernel would ever run them. */
+static inlay_status check_operators(const kit_plugin *self, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < self->operator_count; i++) {
+        const inlay_operator *op = &self->operators[i];
+        const char *type = op->signature != NULL ? find_list_type(op->signature) : NULL;
+
+        if (type != NULL)
+            return inlay_fail(diag, INLAY_UNSUPPORTED,
+                              "operator %s.%s-%u: its signature has '%s...)', but kernels compute tensors; pass the "
+                              "items as a variadic input or output ('*')",
+                              op->domain, op->op_type, op->since_version, type);
+    }
+    return INLAY_OK;
+}
+
 inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_host *host,
                       const inlay_plugin **out_plugin, inlay_diag *diag)
 {
+    inlay_status status;
+
     INLAY_CHECK(self->name != NULL && self->version != NULL);
     *out_plugin = NULL;
     if (host == NULL || !INLAY_HAS(host, extension) || host->abi_major < INLAY_ABI_MAJOR ||
@@ -90,6 +123,9 @@ inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_
         return inlay_fail(diag, INLAY_UNSUPPORTED, "plugin '%s' needs a host of ABI %u.%u; this one is %u.%u",
                           self->name, INLAY_ABI_MAJOR, INLAY_ABI_MINOR, host != NULL ? host->abi_major : 0,
                           host != NULL ? host->abi_minor : 0);
+    status = check_operators(self, diag);
+    if (status != INLAY_OK)
+        return status;
     kit_build_id(self, self->version, exports->build_id, sizeof exports->build_id);
     if (self->provider != NULL)
         exports->provider = kit_describe_provider(self->provider);

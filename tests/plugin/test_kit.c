@@ -272,6 +272,37 @@ static void hosts_of_other_versions(void **unused)
     assert_int_equal(kit_open(&plugin_def, &exports, NULL, &plugin, &diag), INLAY_UNSUPPORTED);
 }
 
+/* Kernels compute tensors: an operator with another type is refused when the plugin is opened. */
+static void operators_of_sequences(void **unused)
+{
+    static const struct {
+        const char *signature, *words; /* NULL: accepted */
+    } rows[] = {
+        { "X:T -> Y:T; T=float; mode:s='seq(', axis:i=0", NULL },
+        { "X*:T -> Y*:T; T=float|string", NULL },
+        { "X:T -> Y:S; T=float, S=seq(float)", "com.example.Cut-3: its signature has 'seq(...)'" },
+        { "X:optional(float) -> Y:float", "'optional(...)'" },
+        { "X:float -> Y:map(int64,float); mode:s='a'", "'map(...)'" },
+    };
+
+    (void)unused;
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        const inlay_operator op = { .struct_size = sizeof op,
+                                    .domain = "com.example",
+                                    .op_type = "Cut",
+                                    .signature = rows[row].signature,
+                                    .since_version = 3 };
+        const kit_plugin with = { .name = "mine", .version = "1.0", .operators = &op, .operator_count = 1 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        const inlay_plugin *plugin;
+        kit_exports exports;
+
+        assert_int_equal(kit_open(&with, &exports, host_table(), &plugin, &diag),
+                         rows[row].words == NULL ? INLAY_OK : INLAY_UNSUPPORTED);
+        assert_true(rows[row].words == NULL || strstr(diag.text, rows[row].words) != NULL);
+    }
+}
+
 struct collected {
     uint32_t offers, refusals, code;
     char text[192], accepted_if[128];
@@ -800,6 +831,7 @@ int main(void)
         cmocka_unit_test(files_are_kept),
         cmocka_unit_test(regions_are_kept),
         cmocka_unit_test(hosts_of_other_versions),
+        cmocka_unit_test(operators_of_sequences),
         cmocka_unit_test(reasons_of_the_best_match),
         cmocka_unit_test(costs),
         cmocka_unit_test(costs_of_a_chain),

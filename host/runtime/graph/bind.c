@@ -490,6 +490,25 @@ static inlay_status fill_defaults(const struct binder *binder, const struct grap
     return INLAY_OK;
 }
 
+/* Plugins compute tensors. An operator of a plugin may have a parameter of another type, but then nothing runs it. */
+static inlay_status check_custom_types(const struct binder *binder, const struct graph *graph, const graph_node *node)
+{
+    const op_schema *schema = node->schema;
+
+    for (uint32_t i = 0; i < schema->input_count + schema->output_count; i++) {
+        const bool is_input = i < schema->input_count;
+        const op_formal *formal = is_input ? &schema->inputs[i] : &schema->outputs[i - schema->input_count];
+
+        if (formal->option != OP_OPTIONAL && formal->type_param >= 0 &&
+            schema->types[formal->type_param].types.tensor == 0)
+            return graph_fail(graph, node, NULL, INLAY_UNSUPPORTED, binder->diag,
+                              "%s '%.64s' is no tensor, but plugins, one of which defines the operator, compute "
+                              "tensors: its items have to be a variadic %s ('*' in the signature)",
+                              is_input ? "input" : "output", formal->name, is_input ? "input" : "output");
+    }
+    return INLAY_OK;
+}
+
 static inlay_status bind_node(struct binder *binder, struct graph *graph, graph_node *node)
 {
     const char *domain = node->info.domain.data;
@@ -516,6 +535,8 @@ static inlay_status bind_node(struct binder *binder, struct graph *graph, graph_
         INLAY_TRY(schema_for(binder, graph, node, node->custom->signature, &schema));
     }
     node->schema = &schema->schema;
+    if (node->custom != NULL)
+        INLAY_TRY(check_custom_types(binder, graph, node));
     INLAY_TRY(check_inputs(binder, graph, node));
     INLAY_TRY(check_attrs(binder, graph, node));
     INLAY_TRY(fill_defaults(binder, graph, node, schema));

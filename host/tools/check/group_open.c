@@ -211,6 +211,19 @@ static void *parse_alloc(void *ctx, size_t bytes)
     return arena_alloc(ctx, bytes);
 }
 
+/* The first input or output that cannot be a tensor; NULL: none. */
+static const op_formal *find_list_formal(const op_schema *schema)
+{
+    for (uint32_t i = 0; i < schema->input_count + schema->output_count; i++) {
+        const op_formal *formal =
+            i < schema->input_count ? &schema->inputs[i] : &schema->outputs[i - schema->input_count];
+
+        if (formal->type_param >= 0 && schema->types[formal->type_param].types.tensor == 0)
+            return formal;
+    }
+    return NULL;
+}
+
 static void check_operator(struct check *check, const loaded_plugin *plugin, uint32_t index)
 {
     const inlay_operator *op = &plugin->operators[index];
@@ -234,6 +247,11 @@ static void check_operator(struct check *check, const loaded_plugin *plugin, uin
     if (op_schema_parse(op->signature, parse_alloc, &scratch, &schema, &diag) != INLAY_OK)
         check_fail(check, "operators", subject, "a signature as inlay/plugin.h describes it", "correct it", "%s",
                    diag.text);
+    else if (find_list_formal(&schema) != NULL)
+        check_fail(check, "operators", subject, "tensors as inputs and outputs",
+                   "pass the items of a sequence as a variadic input or output ('*')",
+                   "%s is a sequence, an optional or a map, so no provider gets the node",
+                   find_list_formal(&schema)->name);
     else
         check_pass(check, "operators", subject, "%s", op->signature);
     arena_deinit(&scratch);
