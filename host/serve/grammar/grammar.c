@@ -10,7 +10,7 @@
 enum {
     MAX_NODES = 1 << 18,
     MAX_STEPS = 1 << 18,
-    MAX_STATES = 1 << 14,
+    MAX_STATES = 3 << 14,
     MAX_TEXT = 1 << 20,      /* bytes of all texts */
     MAX_NESTING = 2000,      /* of expressions */
     MAX_POSITIONS = 1 << 14, /* of a state */
@@ -57,6 +57,17 @@ typedef struct program_step {
     uint32_t other;    /* SPLIT: the second; CALL: the rule */
 } program_step;
 
+/* Of BYTE steps, while the program is made. */
+typedef struct byte_key {
+    uint32_t low, high, next;
+} byte_key;
+
+typedef struct byte_step {
+    byte_key key;
+    uint32_t step;
+    UT_hash_handle hh;
+} byte_step;
+
 /* A return address, and the frame to continue with after it. Equal frames are one. */
 typedef struct frame_key {
     uint32_t step, parent;
@@ -76,9 +87,9 @@ typedef struct machine_state {
     machine_position *positions; /* [count], ordered; the key of the table */
     uint32_t count, index;
     bool accepts;
-    uint32_t next[256]; /* 0: unknown; else 1 + the state, or GRAMMAR_DEAD */
     void *user;
     UT_hash_handle hh;
+    uint32_t next[]; /* [class_count] 0: unknown; else 1 + the state, or GRAMMAR_DEAD */
 } machine_state;
 
 struct grammar {
@@ -93,6 +104,9 @@ struct grammar {
     uint32_t rule_count;
     program_step *steps;
     uint32_t step_count;
+    byte_step *byte_table; /* of steps */
+    uint8_t class_of[256]; /* bytes that no step tells apart have a class, in the order of the bytes */
+    uint32_t class_count;
     bool no_memory, too_large, finished;
     bool is_empty; /* of grammar_part(): there is no text */
 
@@ -114,6 +128,16 @@ struct grammar {
 struct grammar *grammar_create(void)
 {
     return calloc(1, sizeof(struct grammar));
+}
+
+static void free_byte_table(struct grammar *grammar)
+{
+    byte_step *one, *more;
+
+    HASH_ITER(hh, grammar->byte_table, one, more) {
+        HASH_DEL(grammar->byte_table, one);
+        free(one);
+    }
 }
 
 void grammar_destroy(struct grammar *grammar)
@@ -144,6 +168,7 @@ void grammar_destroy(struct grammar *grammar)
     strbuf_deinit(&grammar->texts);
     free(grammar->rules);
     free(grammar->steps);
+    free_byte_table(grammar);
     free(grammar->work);
     free(grammar->seen);
     free(grammar->seen_positions);
@@ -203,7 +228,7 @@ static grammar_node repeat_few(struct grammar *grammar, grammar_node repeated, u
 }
 
 /* Many copies are made of rules of BLOCK copies, so that their steps exist once. */
-enum { MAX_COPIES = 1000, BLOCK = 100 };
+enum { MAX_COPIES = 200, BLOCK = 100 };
 
 static grammar_node repeat_exactly(struct grammar *grammar, grammar_node repeated, grammar_node block, uint32_t count)
 {
@@ -288,25 +313,29 @@ grammar_node grammar_text(struct grammar *grammar, const char *text, size_t byte
 static grammar_node byte_range(struct grammar *grammar, const uint8_t *low, const uint8_t *high, uint32_t bytes)
 {
     static const uint8_t least[3] = { 0x80, 0x80, 0x80 }, most[3] = { 0xbf, 0xbf, 0xbf };
-    grammar_node all;
+    grammar_node all = grammar_never(grammar);
+    uint8_t first = low[0], last = high[0];
 
-    if (bytes == 0)
-        return grammar_empty(grammar);
     if (bytes == 1)
-        return grammar_byte(grammar, low[0], high[0]);
-    if (low[0] == high[0])
-        return grammar_sequence(grammar, grammar_byte(grammar, low[0], low[0]),
+        return grammar_byte(grammar, first, last);
+    if (first == last)
+        return grammar_sequence(grammar, grammar_byte(grammar, first, first),
                                 byte_range(grammar, low + 1, high + 1, bytes - 1));
-    all = grammar_either(
-        grammar,
-        grammar_sequence(grammar, grammar_byte(grammar, low[0], low[0]), byte_range(grammar, low + 1, most, bytes - 1)),
-        grammar_sequence(grammar, grammar_byte(grammar, high[0], high[0]),
-                         byte_range(grammar, least, high + 1, bytes - 1)));
-    if (low[0] + 1 < high[0])
+    if (memcmp(low + 1, least, bytes - 1) != 0) { /* not all texts that begin with the first byte */
+        all = grammar_sequence(grammar, grammar_byte(grammar, first, first),
+                               byte_range(grammar, low + 1, most, bytes - 1));
+        first++;
+    }
+    if (memcmp(high + 1, most, bytes - 1) != 0) {
         all = grammar_either(grammar, all,
-                             grammar_sequence(grammar,
-                                              grammar_byte(grammar, (uint8_t)(low[0] + 1), (uint8_t)(high[0] - 1)),
-                                              byte_range(grammar, least, most, bytes - 1)));
+                             grammar_sequence(grammar, grammar_byte(grammar, last, last),
+                                              byte_range(grammar, least, high + 1, bytes - 1)));
+        last--;
+    }
+    if (first <= last)
+        all = grammar_either(
+            grammar, all,
+            grammar_sequence(grammar, grammar_byte(grammar, first, last), byte_range(grammar, least, most, bytes - 1)));
     return all;
 }
 
@@ -390,10 +419,25 @@ static uint32_t compile_repeat(struct grammar *grammar, const grammar_expression
     return at;
 }
 
+/* Equal steps are one, so that characters of several bytes share their last bytes, and states are few. */
 static uint32_t compile_byte(struct grammar *grammar, uint32_t low, uint32_t high, uint32_t next)
 {
-    return add_step(grammar,
-                    (program_step){ .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next });
+    const byte_key key = { low, high, next };
+    byte_step *found;
+
+    HASH_FIND(hh, grammar->byte_table, &key, sizeof key, found);
+    if (found != NULL)
+        return found->step;
+    found = malloc(sizeof *found);
+    if (found == NULL) {
+        grammar->no_memory = true;
+        return 0;
+    }
+    *found = (byte_step){ .key = key };
+    found->step = add_step(
+        grammar, (program_step){ .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next });
+    HASH_ADD(hh, grammar->byte_table, key, sizeof found->key, found);
+    return found->step;
 }
 
 /* Each state is a split: into the end of the expression, if it accepts, and its edges, which are inserted one after the
@@ -628,7 +672,7 @@ static uint32_t end_state(struct grammar *grammar)
     if (state != NULL)
         return state->index;
     state = grammar->state_count < MAX_STATES && LIST_GROW(grammar->states, grammar->state_count)
-                ? calloc(1, sizeof *state)
+                ? calloc(1, sizeof *state + grammar->class_count * sizeof *state->next)
                 : NULL;
     if (state != NULL)
         state->positions = malloc(bytes);
@@ -653,6 +697,21 @@ static void compile_rule(struct grammar *grammar, uint32_t rule)
     grammar->rules[rule] = compile(grammar, grammar->rules[rule], 0);
 }
 
+static void find_classes(struct grammar *grammar)
+{
+    bool begins[256 + 1] = { true };
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < grammar->step_count; i++)
+        if (grammar->steps[i].kind == STEP_BYTE && grammar->steps[i].low <= grammar->steps[i].high)
+            begins[grammar->steps[i].low] = begins[grammar->steps[i].high + 1] = true;
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        count += begins[byte];
+        grammar->class_of[byte] = (uint8_t)(count - 1);
+    }
+    grammar->class_count = count;
+}
+
 /* Begins the machine at a rule. */
 static bool start_machine(struct grammar *grammar, uint32_t rule, char *why)
 {
@@ -667,6 +726,8 @@ static bool start_machine(struct grammar *grammar, uint32_t rule, char *why)
                                             : "the grammar has no rule");
         return false;
     }
+    free_byte_table(grammar);
+    find_classes(grammar);
     begin_state(grammar);
     add_work(grammar, (machine_position){ grammar->rules[rule], 0 });
     start = end_state(grammar);
@@ -797,23 +858,29 @@ uint32_t grammar_start(const struct grammar *grammar)
 uint32_t grammar_next(struct grammar *grammar, uint32_t index, uint8_t byte)
 {
     machine_state *state;
-    uint32_t next;
+    uint32_t low = 0, high = UINT8_MAX, next; /* from low to high: bytes that the same positions take */
 
     if (index == GRAMMAR_DEAD || grammar->failed)
         return GRAMMAR_DEAD;
     state = grammar->states[index];
-    if (state->next[byte] != 0)
-        return state->next[byte] == GRAMMAR_DEAD ? GRAMMAR_DEAD : state->next[byte] - 1;
+    next = state->next[grammar->class_of[byte]];
+    if (next != 0)
+        return next == GRAMMAR_DEAD ? GRAMMAR_DEAD : next - 1;
     begin_state(grammar);
     for (uint32_t i = 0; i < state->count; i++) {
         const program_step *one = &grammar->steps[state->positions[i].step];
+        const bool before = byte<one->low, behind = byte> one->high;
+        const uint32_t from = before ? 0 : behind ? one->high + 1u : one->low;
+        const uint32_t to = before ? one->low - 1u : behind ? UINT8_MAX : one->high;
 
-        if (byte >= one->low && byte <= one->high)
+        low = from > low ? from : low;
+        high = to < high ? to : high;
+        if (!before && !behind)
             add_work(grammar, (machine_position){ one->next, state->positions[i].frame });
     }
     next = end_state(grammar);
-    if (!grammar->failed)
-        state->next[byte] = next == GRAMMAR_DEAD ? GRAMMAR_DEAD : next + 1;
+    for (uint32_t same = grammar->class_of[low]; same <= grammar->class_of[high] && !grammar->failed; same++)
+        state->next[same] = next == GRAMMAR_DEAD ? GRAMMAR_DEAD : next + 1;
     return next;
 }
 
