@@ -26,6 +26,8 @@ static const struct said {
     { "text", "Hm{\"name\":\"f\"}", "" },
     { "quoted", "<tool_c<tool_call>{\"name\":\"h\",\"arguments\":{\"s\":\"}]\\\"{\"}}</tool_call>", "<tool_call>" },
     { "none", "Hm", NULL },
+    { "answer", "{\"x\":1}", "<tool_call>" },
+    { "both", "{\"name\":\"g\",\"arguments\":{}}", "" },
     { "two", MARK "[{\"name\":\"f\",\"arguments\":{\"a\":17}}]", "[TOOL_CALLS]" }, /* see write_templates() */
 };
 
@@ -82,6 +84,11 @@ static int end(void **state)
     "\"tools\":[{\"type\":\"function\",\"function\":" F ",\"strict\":true}},{\"type\":\"function\",\"function\":{"     \
     "\"name\":\"g\"}},{\"type\":\"function\",\"function\":{\"name\":\"h\",\"parameters\":{\"type\":\"object\","        \
     "\"properties\":{\"s\":{\"type\":\"string\"}}}}}]"
+#define X_SCHEMA                                                                                                       \
+    "\"schema\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\"}},\"required\":[\"x\"],"              \
+    "\"additionalProperties\":false}"
+#define X_FORMAT "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"," X_SCHEMA "}}"
+#define ANY_FORMAT "\"response_format\":{\"type\":\"json_object\"}"
 #define FLAT_TOOLS "\"tools\":[{\"type\":\"function\"," F_MEMBERS ",\"strict\":true}]"
 #define F_MEMBERS                                                                                                      \
     "\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":10,"   \
@@ -151,6 +158,21 @@ static void test_calls(void **state)
           "null f{\"a\":16} tool_calls" },
         { ASK("hermes", TOOLS ",\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\","
                               "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]}},"
+                              "\"parallel_tool_calls\":false"),
+          "null g{} tool_calls" },
+        /* an answer of a given form, or calls: as the model says */
+        { ASK("answer", TOOLS "," X_FORMAT), "{\"x\":1} stop" },
+        { ASK("mistral", TOOLS "," X_FORMAT), "null f{\"a\":13} tool_calls" },
+        { ASK("llama", TOOLS "," X_FORMAT), "null f{\"a\":15} tool_calls" },
+        { ASK("both", TOOLS "," X_FORMAT), "null g{} tool_calls" },
+        { ASK("both", TOOLS "," ANY_FORMAT), "null g{} tool_calls" }, /* it is of both forms */
+        { ASK("both", TOOLS "," ANY_FORMAT ",\"tool_choice\":\"none\""), "{\"name\":\"g\",\"arguments\":{}} stop" },
+        { ASK("both", TOOLS "," ANY_FORMAT ",\"stop\":\"g\""), "{\"name\":\" stop" },
+        { "{\"model\":\"both\",\"temperature\":0,\"max_tokens\":12,\"messages\":[{\"role\":\"user\",\"content\":"
+          "\"x\"}]," TOOLS "," ANY_FORMAT "}",
+          "{\"name\":\"g\", length" },
+        { ASK("answer", TOOLS "," ANY_FORMAT), "{\"x\":1} stop" },
+        { ASK("answer", TOOLS "," X_FORMAT ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}},"
                               "\"parallel_tool_calls\":false"),
           "null g{} tool_calls" },
         /* the first form that a request gives is without tools */
@@ -280,6 +302,10 @@ static void test_events(void **state)
         "\"finish_reason\":\"tool_calls\"",
         NULL,
     };
+    static const char *const answered[] = { "\"content\":\"{\"", "\"content\":\"1\"", "\"finish_reason\":\"stop\"",
+                                            NULL };
+    static const char *const called[] = { "\"function\":{\"name\":\"g\",\"arguments\":",
+                                          "\"finish_reason\":\"tool_calls\"", NULL };
     static const char *const cut[] = { "\"name\":\"f\"", "\"delta\":{},\"logprobs\":null,\"finish_reason\":\"length\"",
                                        NULL };
 
@@ -289,6 +315,12 @@ static void test_events(void **state)
     assert_null(strstr(events, "<tool"));
     stream("/v1/chat/completions", ASK("mistral", TOOLS ",\"stream\":true"), events, sizeof events);
     expect_order(events, silent);
+    stream("/v1/chat/completions", ASK("answer", TOOLS "," X_FORMAT ",\"stream\":true"), events, sizeof events);
+    expect_order(events, answered);
+    assert_null(strstr(events, "tool_calls"));
+    stream("/v1/chat/completions", ASK("both", TOOLS "," ANY_FORMAT ",\"stream\":true"), events, sizeof events);
+    expect_order(events, called);
+    assert_null(strstr(events, "\"content\":\"")); /* none before it was decided */
     stream("/v1/chat/completions",
            "{\"model\":\"llama\",\"temperature\":0,\"max_tokens\":20,\"stream\":true,\"messages\":[{\"role\":\"user\","
            "\"content\":\"x\"}]," TOOLS "}",
@@ -326,6 +358,12 @@ static void test_responses(void **state)
     assert_string_equal(json_string_value(json_object_get(item, "name")), "f");
     assert_string_equal(json_string_value(json_object_get(item, "arguments")), "{\"a\":15}");
     assert_int_equal(json_array_size(json_object_get(reply, "tools")), 1);
+    json_decref(reply);
+    reply = ask("/v1/responses",
+                RESPOND("answer", ",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"x\"," X_SCHEMA "}}"));
+    item = json_array_get(json_object_get(reply, "output"), 0);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(item, "content"), 0), "text")),
+                        "{\"x\":1}");
     json_decref(reply);
     stream("/v1/responses", RESPOND("hermes", ",\"parallel_tool_calls\":false,\"stream\":true"), events, sizeof events);
     expect_order(events, parts);
@@ -377,8 +415,6 @@ static void test_refused(void **state)
         { ASK("hermes", TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"q\"}}"),
           "tool_choice: there is no such function among the tools" },
         { ASK("hermes", "\"tool_choice\":\"required\""), "tool_choice: 'required' needs tools" },
-        { ASK("hermes", TOOLS ",\"response_format\":{\"type\":\"json_object\"}"),
-          "tools cannot be called in a text of a given form" },
         { ASK("none", TOOLS), "tools: the model's chat template takes no tools" },
         { "{\"model\":\"hermes\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
           "\"arguments\":\"{\"}}]}]}",

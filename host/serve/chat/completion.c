@@ -23,12 +23,14 @@ static void release(struct exchange *exchange)
     free(completion);
 }
 
-/* Whether tools may be called, but none is so far. */
+/* Whether tools may be called, but none is so far. A text of a given form is calls as a whole, or none of it is. */
 static bool may_call(const completion_choice *choice)
 {
     const completion_request *asked = &choice->completion->asked;
 
-    return asked->tool_form != NULL && !choice->calling && !(asked->tool_form->at_start && choice->said);
+    if (asked->tool_form == NULL || choice->calling)
+        return false;
+    return asked->form != NULL ? choice->call_state != GRAMMAR_DEAD : !(asked->tool_form->at_start && choice->said);
 }
 
 /* Number of bytes at the end of the unsent text that may begin a stop word, a call or a character. */
@@ -38,6 +40,8 @@ static size_t held_back(const completion_choice *choice)
     const struct strbuf *text = &choice->unsent;
     size_t held = completion_incomplete(text->data, text->size);
 
+    if (asked->form != NULL && may_call(choice))
+        return text->size;
     for (uint32_t i = 0; i <= asked->stop_count; i++) {
         const char *word = i < asked->stop_count ? asked->stops[i] : may_call(choice) ? asked->tool_form->trigger : "";
 
@@ -140,47 +144,69 @@ static bool copy_logits(struct completion *completion, const float *logits, size
     return true;
 }
 
-/* The form of the text that comes next; NULL: any. */
-static struct grammar *form_of(const completion_choice *choice)
+/* Whether the tokens that come next have to be of a form. */
+static bool is_bound(const completion_choice *choice)
 {
-    const completion_request *asked = &choice->completion->asked;
-
-    return choice->calling ? asked->calls : asked->form;
+    return choice->calling || choice->completion->asked.form != NULL;
 }
 
-/* Sets the tokens that the form of the text allows next, and those that end a text if it may end here. false: none,
- * so that the text ends, or diag says why they are unknown. */
+/* Sets the tokens that the forms of the text allow next, those of its answer and of calls, and those that end a text if
+ * it may end here. false: none, so that the text ends, or diag says why they are unknown. */
 static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_diag *diag)
 {
     struct completion *completion = choice->completion;
     const text_model *model = completion->exchange->job.model->text;
-    struct grammar *form = form_of(choice);
-    size_t count = form != NULL ? token_index_count(model->index) : 0;
-    bool any = false, ends;
-    const uint64_t *mask;
+    struct grammar *const forms[] = { completion->asked.form, completion->asked.calls };
+    const uint32_t states[] = { choice->state, choice->call_state };
+    bool any = false, ends = false, failed;
+    size_t words, count;
 
     choice->sampler.allowed = NULL;
     choice->must_end = false;
-    if (form == NULL)
+    if (!is_bound(choice))
         return true;
-    count = count > vocabulary ? count : vocabulary;
+    words = token_index_count(model->index) / 64 + 1;
+    count = words * 64 > vocabulary ? words * 64 : vocabulary;
     if (completion->allowed == NULL)
         completion->allowed = calloc(count / 64 + 1, sizeof *completion->allowed);
-    mask = choice->state != GRAMMAR_DEAD ? token_index_mask(model->index, form, choice->state, &any) : NULL;
-    if (completion->allowed == NULL || (mask == NULL && choice->state != GRAMMAR_DEAD) || grammar_failed(form))
+    failed = completion->allowed == NULL;
+    if (!failed)
+        memset(completion->allowed, 0, words * sizeof *completion->allowed);
+    for (int i = 0; i < 2 && !failed; i++) {
+        bool some = false;
+        const uint64_t *mask =
+            states[i] != GRAMMAR_DEAD ? token_index_mask(model->index, forms[i], states[i], &some) : NULL;
+
+        failed = (mask == NULL && states[i] != GRAMMAR_DEAD) || (forms[i] != NULL && grammar_failed(forms[i]));
+        for (size_t k = 0; k < words && some && !failed; k++)
+            completion->allowed[k] |= mask[k];
+        any |= some;
+        ends |= !failed && grammar_accepts(forms[i], states[i]);
+    }
+    if (failed)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than there may be") ==
                INLAY_OK;
-    ends = grammar_accepts(form, choice->state);
     choice->reason = ends ? "stop" : "length";
     if (!any && (!ends || model->end_count == 0))
         return false;
     choice->must_end = !any;
-    memcpy(completion->allowed, mask, (token_index_count(model->index) / 64 + 1) * sizeof *mask);
     for (uint32_t i = 0; ends && i < model->end_count; i++)
         if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
             completion->allowed[model->ends[i] / 64] |= UINT64_C(1) << model->ends[i] % 64;
     choice->sampler.allowed = completion->allowed;
     return true;
+}
+
+/* The states of the text's forms after one more token. */
+static void follow_forms(completion_choice *choice, int64_t token)
+{
+    const completion_request *asked = &choice->completion->asked;
+    const token_index *index = choice->completion->exchange->job.model->text->index;
+
+    if (choice->state != GRAMMAR_DEAD)
+        choice->state = token_index_next(index, asked->form, choice->state, token);
+    if (choice->call_state != GRAMMAR_DEAD)
+        choice->call_state = token_index_next(index, asked->calls, choice->call_state, token);
 }
 
 /* Whether a part of the text was lost; another thread takes the events. */
@@ -203,9 +229,21 @@ static uint64_t call_seed(const completion_choice *choice)
     return completion->seed + (completion->id << 20) + ((uint64_t)(choice - completion->choices) << 52);
 }
 
-/* If the unsent text has the beginning of a call, moves it from there on to the calls. The tokens that follow obey the
- * grammar of calls. */
-static void begin_calls(completion_choice *choice)
+/* Moves the unsent text from there on to the calls. The tokens that follow obey the grammar of calls. */
+static void take_calls(completion_choice *choice, size_t from, uint32_t state)
+{
+    struct strbuf *text = &choice->unsent;
+
+    tool_reader_add(&choice->calls, text->data + from, text->size - from, call_seed(choice));
+    text->size = choice->completion->asked.tool_form->at_start ? 0 : from;
+    choice->calling = true;
+    choice->state = GRAMMAR_DEAD;
+    choice->call_state = state;
+}
+
+/* Takes the calls that the unsent text begins. Whether a text is of a given form or calls is decided when it is no
+ * longer of the form; a complete one that is both is calls. */
+static void begin_calls(completion_choice *choice, bool is_complete)
 {
     const completion_request *asked = &choice->completion->asked;
     struct strbuf *text = &choice->unsent;
@@ -214,17 +252,18 @@ static void begin_calls(completion_choice *choice)
     size_t before = at != NULL ? (size_t)(at - text->data) : 0;
     uint32_t state = grammar_start(asked->calls);
 
+    if (asked->form != NULL) {
+        if (is_complete ? grammar_accepts(asked->calls, choice->call_state) : choice->state == GRAMMAR_DEAD)
+            take_calls(choice, 0, choice->call_state);
+        return;
+    }
     for (size_t i = 0; at != NULL && asked->tool_form->at_start && i < before; i++)
         if (strchr(" \n\t\r", text->data[i]) == NULL)
             return;
     for (size_t i = before; at != NULL && i < text->size; i++)
         state = grammar_next(asked->calls, state, (uint8_t)text->data[i]);
-    if (at == NULL || state == GRAMMAR_DEAD) /* no call, or not one of these tools: a text */
-        return;
-    tool_reader_add(&choice->calls, at, text->size - before, call_seed(choice));
-    text->size = asked->tool_form->at_start ? 0 : before;
-    choice->calling = true;
-    choice->state = state;
+    if (at != NULL && state != GRAMMAR_DEAD) /* otherwise no call, or not one of these tools: a text */
+        take_calls(choice, before, state);
 }
 
 /* Adds the text of a token. false: it is the end of the text. */
@@ -246,10 +285,12 @@ static bool add_token(completion_choice *choice, int64_t token)
     }
     if (text != NULL)
         strbuf_add(&choice->unsent, text, bytes);
-    if (find_stop(choice))
+    if (find_stop(choice)) {
+        choice->call_state = GRAMMAR_DEAD; /* what is left of the text is no call */
         return false;
+    }
     if (may_call(choice))
-        begin_calls(choice);
+        begin_calls(choice, false);
     return true;
 }
 
@@ -312,8 +353,7 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
     choice->reason = "stop";
     if (is_end(choice, token))
         return false;
-    if (form_of(choice) != NULL)
-        choice->state = token_index_next(model->index, form_of(choice), choice->state, token);
+    follow_forms(choice, token);
     completion_log_token(choice, token, logits, vocabulary);
     if (!add_token(choice, token))
         return false;
@@ -355,6 +395,9 @@ static void end_choice(decoding_text *decoding, const inlay_diag *failure)
         (void)no_memory(&diag, "for the text");
         failure = &diag;
     }
+    if (completion->asked.form != NULL && may_call(choice) && choice->reason != NULL &&
+        strcmp(choice->reason, "stop") == 0)
+        begin_calls(choice, true);
     if (choice->calls.count > 0 && choice->reason != NULL && strcmp(choice->reason, "stop") == 0)
         choice->reason = "tool_calls";
     if (failure == NULL) {
@@ -393,7 +436,10 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     choice->sampler.state = completion->seed + index;
     choice->calls.form = completion->asked.tool_form;
     choice->calling = completion->asked.calls != NULL && completion->asked.tools.choice == TOOLS_REQUIRED;
-    choice->state = form_of(choice) != NULL ? grammar_start(form_of(choice)) : 0;
+    choice->state =
+        completion->asked.form != NULL && !choice->calling ? grammar_start(completion->asked.form) : GRAMMAR_DEAD;
+    choice->call_state =
+        completion->asked.calls != NULL && is_bound(choice) ? grammar_start(completion->asked.calls) : GRAMMAR_DEAD;
     if (!make_room(choice, prompt->token_count + 1))
         return false;
     memcpy(choice->tokens, prompt->tokens, prompt->token_count * sizeof *prompt->tokens);

@@ -20,7 +20,8 @@ typedef struct completion_choice {
     size_t room, prompt_count;
     struct sampler sampler;
     uint64_t guess_state; /* of the sampler, after the guesses so far */
-    uint32_t state;       /* of the request's form, after the tokens so far */
+    uint32_t state;       /* of the request's form, after the tokens so far; GRAMMAR_DEAD: the text is not of it */
+    uint32_t call_state;  /* the same, of its calls */
     struct strbuf unsent; /* generated, not yet written to the reply */
     bool must_end;        /* only an end token may come next */
     bool calling;         /* the text ends, and calls of tools follow */

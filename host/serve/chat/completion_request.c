@@ -585,10 +585,6 @@ static bool check_tools(completion_request *request, body_error *error)
         (void)snprintf(why, sizeof why, "tool_choice: %.200s", error->text);
         return refuse(error, "tool_choice", why);
     }
-    if (tool_set_is_used(tools) && request->form != NULL)
-        return refuse(error, "tools",
-                      "tools cannot be called in a text of a given form (response_format, grammar, "
-                      "or a parameter guided_*); remove the form or the tools, or set tool_choice to none");
     return true;
 }
 
