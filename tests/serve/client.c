@@ -63,11 +63,15 @@ void serving_tokenizer(const struct serving *serving, const char *model, const c
                          "{\"normalizer\":null,\"decoder\":{\"type\":\"ByteLevel\"},\"pre_tokenizer\":{\"type\":"
                          "\"ByteLevel\",\"add_prefix_space\":false},\"added_tokens\":[");
 
-    if (special != NULL)
+    for (int id = 1; special != NULL && special[0] != '\0'; id++) {
+        const size_t bytes = strcspn(special, " ");
+
         used += (size_t)snprintf(text + used, sizeof text - used,
-                                 "{\"id\":1,\"content\":\"%s\",\"special\":true,\"single_word\":false,\"lstrip\":false,"
-                                 "\"rstrip\":false,\"normalized\":false}",
-                                 special);
+                                 "%s{\"id\":%d,\"content\":\"%.*s\",\"special\":true,\"single_word\":false,\"lstrip\":"
+                                 "false,\"rstrip\":false,\"normalized\":false}",
+                                 id > 1 ? "," : "", id, (int)bytes, special);
+        special += bytes + (special[bytes] == ' ');
+    }
     used +=
         (size_t)snprintf(text + used, sizeof text - used, "],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
     for (int c = '!'; c <= '~'; c++)

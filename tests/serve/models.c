@@ -238,6 +238,33 @@ void write_saying(const char *path)
     write_speaker(path, true);
 }
 
+void write_repeating(const char *path, int64_t tokens)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n, a;
+
+    write_numbers(&wire, "back", INLAY_INT64, 1, 1, -tokens);
+    write_numbers(&wire, "depth", INLAY_INT64, 0, 1, 128);
+    write_numbers(&wire, "off_on", INLAY_FLOAT, 1, 2, 0);
+    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
+    mw_value(&wire, MW_INPUT, "old", INLAY_INT64, "1,P");
+    for (int i = 0; i < 2; i++) { /* both have the axis 1 */
+        n = mw_node_begin(&wire, i == 0 ? "Concat" : "Gather", i == 0 ? "old,input_ids" : "new,back",
+                          i == 0 ? "new" : "next");
+        a = wire_begin(&wire, 5);
+        wire_text(&wire, 1, "axis");
+        wire_int(&wire, 3, 1);
+        wire_int(&wire, 20, 2);
+        wire_end(&wire, a);
+        wire_end(&wire, n);
+    }
+    mw_node(&wire, "OneHot", "next,depth,off_on", "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
+    mw_value(&wire, MW_OUTPUT, "new", INLAY_INT64, "1,Q");
+    wire_end(&wire, mark);
+    save(path, &wire);
+}
+
 void write_summing_decoder(const char *path)
 {
     struct wire wire = { 0 };

@@ -98,6 +98,16 @@ static const struct {
                { "mean", "pooling_mode_mean_tokens",
                  "[0,0,0.200000003,0.200000003,0.200000003,0.200000003,0.200000003,0" } };
 
+static void write_six(const char *path)
+{
+    write_repeating(path, 6);
+}
+
+static void write_five(const char *path)
+{
+    write_repeating(path, 5);
+}
+
 static int start(void **state)
 {
     static const char *const flags[] = { "--max-sequences", "4", NULL };
@@ -136,6 +146,10 @@ static int start(void **state)
     serving_file(&server, "models/most/config.json", "{\"max_position_embeddings\":100}", 0644);
     write_tokenizer(&server);
     write_pieces(&server);
+    serving_model(&server, "qwen", "options: [state=old=new]\n", write_six);
+    serving_tokenizer(&server, "qwen", "<|fim_prefix|> <|fim_suffix|> <|fim_middle|> <|endoftext|>");
+    serving_model(&server, "codestral", "options: [state=old=new]\n", write_five);
+    serving_tokenizer(&server, "codestral", "[PREFIX] [SUFFIX]");
     serving_start(&server, flags);
     return 0;
 }
@@ -249,7 +263,37 @@ static void test_long_texts(void **state)
     expect(body, 400, "the prompt has 1");
     expect(body, 400, "tokens, and the model's context, with the reply, 100");
     (void)snprintf(body, sizeof body, "%s%0*d\"}", start_of_input, 20000, 0);
-    client_expect(&server, "POST", "/v1/embeddings", "", body, 400, "the text has 20000 bytes");
+    client_expect(&server, "POST", "/v1/embeddings", "", body, 400, "input 0 has 20000 bytes");
+}
+
+/* The prompt of a text between two others has the tokens of the model's form, in its order. The models repeat them. */
+static void test_infill(void **state)
+{
+#define FILL(model, prompt, suffix, more)                                                                              \
+    "{\"model\":\"" model "\",\"prompt\":" prompt ",\"suffix\":\"" suffix "\",\"temperature\":0,\"max_tokens\":6" more \
+    "}"
+#define STOP(token) ",\"stop_token_ids\":[" token "]"
+    static const struct {
+        const char *body, *part;
+    } rows[] = {
+        { FILL("qwen", "\"ab\"", "c", ""), "\"text\":\"abc\",\"logprobs\":null,\"finish_reason\":\"length\"" },
+        { FILL("qwen", "\"ab\"", "c", ""), "\"prompt_tokens\":6," },
+        { FILL("qwen", "\"ab\"", "c", STOP("1")), "\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\"" },
+        { FILL("qwen", "\"ab\"", "c", STOP("2")), "\"text\":\"ab\",\"logprobs\":null,\"finish_reason\":\"stop\"" },
+        { FILL("qwen", "\"ab\"", "c", STOP("3")), "\"text\":\"abc\",\"logprobs\":null,\"finish_reason\":\"stop\"" },
+        { FILL("qwen", "\"a<|endoftext|>\"", "c", ""), /* ends the text, although the model does not say so */
+          "\"text\":\"a\",\"logprobs\":null,\"finish_reason\":\"stop\"" },
+        { FILL("qwen", "[\"ab\",\"cd\"]", "e", ""), "\"text\":\"cde\"" },
+        { FILL("codestral", "\"ab\"", "c", ""), "\"text\":\"cab\"" },
+        { FILL("codestral", "\"ab\"", "c", STOP("2")), "\"text\":\"\"" },
+        { FILL("codestral", "\"ab\"", "c", STOP("1")), "\"text\":\"c\"" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect(rows[i].body, 200, rows[i].part);
+    expect(FILL("qwen", "[97,98]", "c", ""), 400, "suffix needs prompts that are texts, not tokens");
+    expect(FILL("qwen", "\"ab\"", "c", ",\"echo\":true"), 400, "echo is not supported together with suffix");
 }
 
 /* Requests a stream, and reads until the connection ends or `part` is received. */
@@ -585,7 +629,10 @@ static void test_parameters(void **state)
         { "chat/completions", SAY(",\"functions\":[{}]"), REFUSED("functions"), 400 },
         { "chat/completions", SAY(",\"reasoning_effort\":\"low\""),
           REFUSED("reasoning_effort") "\"unsupported_parameter\"", 400 },
-        { "completions", TEXT(",\"suffix\":\"z\""), REFUSED("suffix"), 400 },
+        { "completions", TEXT(",\"suffix\":\"z\""), "suffix: the model's tokenizer has no tokens for a text between",
+          400 },
+        { "completions", TEXT(",\"suffix\":\"\""), "\"text\":", 200 },
+        { "completions", TEXT(",\"suffix\":7"), "suffix: not a text", 400 },
         { "completions", TEXT(",\"stream\":1"), REFUSED("stream"), 400 },
         { "completions", TEXT(",\"stop\":7"), REFUSED("stop"), 400 },
         { "completions", "[]", "not an object", 400 },
@@ -643,7 +690,6 @@ static void test_unsupported(void **state)
         unsigned requests;
         const char *name, *value;
     } rows[] = {
-        { COMPLETIONS, "suffix", "\"z\"" },
         { ALL, "audio", "{\"voice\":\"a\",\"format\":\"wav\"}" },
         { ALL, "prediction", "{\"type\":\"content\",\"content\":\"x\"}" },
         { ALL, "web_search_options", "{}" },
@@ -1015,6 +1061,7 @@ int main(void)
         cmocka_unit_test(test_whole_texts),
         cmocka_unit_test(test_rejected_requests),
         cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_infill),
         cmocka_unit_test(test_similarity),
         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_router_figures),

@@ -420,7 +420,7 @@ static void end_choice(decoding_text *decoding, const inlay_diag *failure)
 /* Prepares the generation of a choice. false: out of memory. */
 static bool prepare_choice(struct completion *completion, uint32_t index)
 {
-    const completion_prompt *prompt = &completion->asked.prompts[index / completion->asked.candidates];
+    const input_text *prompt = &completion->asked.prompts.texts[index / completion->asked.candidates];
     completion_choice *choice = &completion->choices[index];
 
     choice->completion = completion;
@@ -494,6 +494,7 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
 {
     text_model *model = completion->exchange->job.model->text;
     const bool tools = completion->asked.tool_form != NULL;
+    input_list *prompts = &completion->asked.prompts;
     struct chat chat = { .tools = tools ? completion->asked.tools.list : NULL,
                          .begin = model->begin,
                          .end = model->end,
@@ -507,35 +508,46 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
     chat.form = tree_of(model, tools, diag);
     if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
         diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
-    completion->asked.prompts = diag->code == INLAY_OK ? calloc(1, sizeof *completion->asked.prompts) : NULL;
-    if (completion->asked.prompts == NULL)
-        return diag->code == INLAY_OK && no_memory(diag, "for the prompt") == INLAY_OK;
-    completion->asked.prompt_count = 1;
-    completion->asked.prompts[0].text = *out_text;
+    if (diag->code != INLAY_OK)
+        return false;
+    if (!LIST_GROW(prompts->texts, 0))
+        return no_memory(diag, "for the prompt") == INLAY_OK;
+    prompts->texts[prompts->count++] = (input_text){ .text = *out_text };
     return true;
 }
 
-/* Tokenizes a prompt, or checks its tokens. */
-static bool read_prompt(const struct completion *completion, completion_prompt *prompt, body_error *error)
+/* Makes the tokens of a prompt. */
+static bool read_prompt(const struct completion *completion, input_text *prompt, body_error *error)
 {
+    const completion_request *asked = &completion->asked;
     const text_model *model = completion->exchange->job.model->text;
-    bool special;
-    size_t bytes;
 
-    if (prompt->text != NULL && strlen(prompt->text) > model->most_bytes)
-        return body_fail_length(error, "the prompt", strlen(prompt->text), model->most_bytes);
-    if (prompt->text != NULL && !tokenizer_encode(model->tokenizer, prompt->text, !completion->asked.chat,
-                                                  &prompt->tokens, &prompt->token_count))
-        return body_fail(error, "out of memory for the prompt's tokens");
-    for (size_t i = 0; prompt->text == NULL && i < prompt->token_count; i++)
-        if (tokenizer_bytes(model->tokenizer, prompt->tokens[i], &bytes, &special) == NULL)
-            return body_fail(error, "the model has no token %lld", (long long)prompt->tokens[i]);
-    if (prompt->token_count == 0)
-        return body_fail(error, "the prompt has no tokens");
-    if (model->context > 0 && prompt->token_count >= model->context) {
-        error->code = "context_length_exceeded";
-        return body_fail(error, "the prompt has %zu tokens, and the model's context, with the reply, %zu",
-                         prompt->token_count, model->context);
+    return (asked->infill != NULL ? infill_tokenize(asked->infill, model, prompt, asked->suffix, error)
+                                  : input_text_tokenize(prompt, model, !asked->chat, "the prompt", error)) &&
+           input_text_check(prompt, model, true, "the prompt", error);
+}
+
+/* Prepares prompts that have a suffix. */
+static bool prepare_infill(struct exchange *exchange, struct completion *completion)
+{
+    completion_request *asked = &completion->asked;
+    const struct tokenizer *tokenizer = exchange->job.model->text->tokenizer;
+
+    if (asked->suffix == NULL)
+        return true;
+    asked->infill = infill_form_of(tokenizer);
+    if (asked->infill == NULL) {
+        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
+                                "suffix: the model's tokenizer has no tokens for a text between two others, such as "
+                                "<|fim_prefix|>",
+                                "suffix", NULL);
+        return false;
+    }
+    for (int i = 0; i < INFILL_ENDS && asked->infill->ends[i] != NULL; i++) {
+        const int64_t token = tokenizer_id(tokenizer, asked->infill->ends[i]);
+
+        if (token >= 0)
+            asked->stop_tokens[asked->stop_token_count++] = token;
     }
     return true;
 }
@@ -571,8 +583,8 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
 
     if (!good)
         exchange_fail_diag(exchange, &diag);
-    for (uint32_t i = 0; good && i < completion->asked.prompt_count; i++) {
-        completion_prompt *prompt = &completion->asked.prompts[i];
+    for (uint32_t i = 0; good && i < completion->asked.prompts.count; i++) {
+        input_text *prompt = &completion->asked.prompts.texts[i];
 
         good = read_prompt(completion, prompt, &error);
         if (!good)
@@ -653,9 +665,10 @@ static bool begin(struct exchange *exchange, struct completion *completion)
         return false;
     }
     if (!find_adapter(exchange, completion) || !check_tokens(exchange, completion) ||
-        !prepare_tools(exchange, completion) || !read_prompts(exchange, completion))
+        !prepare_tools(exchange, completion) || !prepare_infill(exchange, completion) ||
+        !read_prompts(exchange, completion))
         return false;
-    choices = completion->asked.prompt_count * completion->asked.candidates;
+    choices = completion->asked.prompts.count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
     good = completion->choices != NULL;
     completion->choice_count = good ? choices : 0;

@@ -19,33 +19,18 @@ static bool read_model(void *user, json_t *value, body_error *error)
     return request->model != NULL || body_fail(error, "not a text");
 }
 
-static bool add_prompt(completion_request *request, const json_t *value, body_error *error)
-{
-    completion_prompt *prompt;
-
-    if (request->prompt_count == MAX_TEXTS)
-        return body_fail(error, "more than %d prompts", MAX_TEXTS);
-    if (!LIST_GROW(request->prompts, request->prompt_count))
-        return body_fail(error, "out of memory for the prompts");
-    prompt = &request->prompts[request->prompt_count];
-    *prompt = (completion_prompt){ .text = json_string_value(value) };
-    if (prompt->text == NULL && !json_is_array(value))
-        return body_fail(error, "neither a text nor tokens");
-    request->prompt_count++;
-    return prompt->text != NULL || body_tokens(value, &prompt->tokens, &prompt->token_count, error);
-}
-
-/* A text, token ids, or an array of either. */
 static bool read_prompts(void *user, json_t *value, body_error *error)
 {
-    bool many = json_is_array(value) && !json_is_integer(json_array_get(value, 0));
+    return input_list_read(&((completion_request *)user)->prompts, value, MAX_TEXTS, error);
+}
 
-    if (!many)
-        return add_prompt(user, value, error);
-    for (size_t i = 0; i < json_array_size(value); i++)
-        if (!add_prompt(user, json_array_get(value, i), error))
-            return false;
-    return true;
+/* "" is none. */
+static bool read_suffix(void *user, json_t *value, body_error *error)
+{
+    const char *text = json_string_value(value);
+
+    ((completion_request *)user)->suffix = text != NULL && text[0] != '\0' ? text : NULL;
+    return text != NULL || body_fail(error, "not a text");
 }
 
 static bool read_messages(void *user, json_t *value, body_error *error)
@@ -528,7 +513,7 @@ static bool read_no(void *user, json_t *value, body_error *error)
     }
 
 static const body_parameter completion_parameters[] = {
-    BOTH, { "prompt", read_prompts }, { "best_of", read_candidates }, { "echo", read_echo }
+    BOTH, { "prompt", read_prompts }, { "best_of", read_candidates }, { "echo", read_echo }, { "suffix", read_suffix }
 };
 
 static const body_parameter chat_parameters[] = { BOTH,
@@ -611,7 +596,7 @@ bool completion_request_read(completion_request *request, const struct exchange 
         return false;
     if (request->model == NULL)
         return refuse(error, "model", "the request has no model");
-    if (request->chat ? json_array_size(request->messages) == 0 : request->prompt_count == 0)
+    if (request->chat ? json_array_size(request->messages) == 0 : request->prompts.count == 0)
         return refuse(error,
                       request->response ? "input"
                       : request->chat   ? "messages"
@@ -635,20 +620,23 @@ bool completion_request_read(completion_request *request, const struct exchange 
         return refuse(error, "min_tokens", "min_tokens is larger than max_tokens");
     if (request->echoes && request->logprobs)
         return refuse(error, "echo", "echo is not supported together with logprobs");
+    if (request->echoes && request->suffix != NULL)
+        return refuse(error, "echo", "echo is not supported together with suffix");
+    for (uint32_t i = 0; request->suffix != NULL && i < request->prompts.count; i++)
+        if (request->prompts.texts[i].text == NULL)
+            return refuse(error, "suffix", "suffix needs prompts that are texts, not tokens");
     if (request->chat && request->top_logprobs > 0 && !request->logprobs)
         return refuse(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
     if (request->chat)
         return check_tools(request, error);
-    if (request->prompt_count * request->candidates > MAX_TEXTS)
+    if (request->prompts.count * request->candidates > MAX_TEXTS)
         return refuse(error, "n", "more than 128 texts in one request");
     return true;
 }
 
 void completion_request_deinit(completion_request *request)
 {
-    for (uint32_t i = 0; i < request->prompt_count; i++)
-        free(request->prompts[i].tokens);
-    free(request->prompts);
+    input_list_deinit(&request->prompts);
     free(request->bias);
     grammar_destroy(request->form);
     grammar_destroy(request->calls);

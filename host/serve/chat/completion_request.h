@@ -3,25 +3,20 @@
 #ifndef SERVE_COMPLETION_REQUEST_H
 #define SERVE_COMPLETION_REQUEST_H
 #include "sampler.h"
-#include "serve/chat/body.h"
+#include "serve/chat/infill.h"
 #include "serve/chat/tools.h"
 #include "serve/grammar/grammar.h"
 
 enum { MAX_STOPS = 4, MAX_STOP_TOKENS = 64, MAX_TOKENS = 65536, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
-
-typedef struct completion_prompt {
-    const char *text; /* NULL: tokens were given */
-    int64_t *tokens;  /* [token_count], owned */
-    size_t token_count;
-} completion_prompt;
 
 typedef struct completion_request {
     bool chat;     /* messages, not prompts */
     bool response; /* and a reply as of /v1/responses */
     json_t *body;  /* owned; model, stops and the texts of prompts and messages point into it */
     const char *model;
-    completion_prompt *prompts; /* [prompt_count], owned */
-    uint32_t prompt_count;
+    input_list prompts;
+    const char *suffix;        /* the prompts are continued up to it; NULL: none */
+    const infill_form *infill; /* of the model; NULL: no suffix */
     const char *stops[MAX_STOPS];
     uint32_t stop_count;
     json_t *messages;         /* owned; objects, as the template takes them */
@@ -36,7 +31,8 @@ typedef struct completion_request {
     bool logprobs;
     uint32_t top_logprobs;
     uint64_t max_tokens, min_tokens;
-    int64_t stop_tokens[MAX_STOP_TOKENS]; /* [stop_token_count] tokens that end a text, besides those of the model */
+    int64_t stop_tokens[MAX_STOP_TOKENS +
+                        INFILL_ENDS]; /* [stop_token_count] tokens that end a text, besides those of the model */
     uint32_t stop_token_count;
     bool ignores_ends; /* the model's end tokens are not chosen */
     bool echoes;       /* the reply begins with the prompt */

@@ -15,8 +15,7 @@ static void release(struct exchange *exchange)
 {
     struct embedding *embedding = exchange->embedding;
 
-    for (uint32_t i = 0; i < embedding->count; i++)
-        free(embedding->texts[i].tokens);
+    input_list_deinit(&embedding->inputs);
     free(embedding->texts);
     free(embedding->vectors);
     free(embedding->sums);
@@ -32,17 +31,9 @@ static bool read_model(void *user, json_t *value, body_error *error)
     return embedding->model != NULL || body_fail(error, "not a text");
 }
 
-/* A text, token ids, or an array of either. */
 static bool read_input(void *user, json_t *value, body_error *error)
 {
-    bool many = json_is_array(value) && !json_is_integer(json_array_get(value, 0));
-
-    if (!many)
-        return embedding_add_text(user, value, error);
-    for (size_t i = 0; i < json_array_size(value); i++)
-        if (!embedding_add_text(user, json_array_get(value, i), error))
-            return false;
-    return true;
+    return input_list_read(&((struct embedding *)user)->inputs, value, EMBEDDING_MAX_TEXTS, error);
 }
 
 static bool read_encoding(void *user, json_t *value, body_error *error)
@@ -153,10 +144,10 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
     if (embedding->body == NULL ||
         ((kind == ROUTE_RERANK || kind == ROUTE_SCORE) && !similarity_texts(embedding, &error)))
         body_refuse(exchange, &error);
-    else if (embedding->count == 0 || embedding->model == NULL)
+    else if (embedding->inputs.count == 0 || embedding->model == NULL)
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
-                                embedding->count == 0 ? "the request has no input" : "the request has no model",
-                                embedding->count == 0 ? "input" : "model", NULL);
+                                embedding->inputs.count == 0 ? "the request has no input" : "the request has no model",
+                                embedding->inputs.count == 0 ? "input" : "model", NULL);
     return exchange->code == 0;
 }
 
@@ -190,7 +181,7 @@ static void store_vector(embedded_text *text, const float *vectors, size_t count
     struct embedding *embedding = text->embedding;
 
     if (embedding->vectors == NULL) {
-        embedding->vectors = malloc(embedding->count * size * sizeof *embedding->vectors);
+        embedding->vectors = malloc(embedding->inputs.count * size * sizeof *embedding->vectors);
         embedding->sums = malloc(size * sizeof *embedding->sums);
         embedding->size = size;
     }
@@ -246,13 +237,12 @@ static void write_reply(struct embedding *embedding)
 {
     struct exchange *exchange = embedding->exchange;
     struct strbuf *to = &exchange->reply;
-    size_t tokens = 0;
+    const size_t tokens = input_list_tokens(&embedding->inputs);
 
     strbuf_text(to, "{\"object\":\"list\",\"data\":[");
-    for (uint32_t i = 0; i < embedding->count; i++) {
+    for (uint32_t i = 0; i < embedding->inputs.count; i++) {
         float *vector = embedding->vectors + i * embedding->size;
 
-        tokens += embedding->texts[i].token_count;
         strbuf_format(to, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":", i > 0 ? "," : "", i);
         write_vector(to, vector, shorten(embedding, vector), embedding->is_base64);
         strbuf_text(to, "}");
@@ -283,8 +273,8 @@ static bool take_vectors(encoding_text *encoding, const float *vectors, size_t c
     }
     exchange->compute_ns += encoding->rows > 0 ? encoding->compute_ns / encoding->rows : 0;
     exchange->run_rows = encoding->rows > exchange->run_rows ? encoding->rows : exchange->run_rows;
-    INLAY_CHECK(embedding->done < embedding->count);
-    return ++embedding->done == embedding->count;
+    INLAY_CHECK(embedding->done < embedding->inputs.count);
+    return ++embedding->done == embedding->inputs.count;
 }
 
 static void end_texts(encoding_text *encoding)
@@ -307,6 +297,29 @@ static void end_texts(encoding_text *encoding)
     exchange_wake(exchange);
 }
 
+/* Makes the tokens of the texts. false: the reply says why that failed. */
+static bool tokenize(struct exchange *exchange, struct embedding *embedding)
+{
+    const text_model *model = exchange->job.model->text;
+    body_error error = { .code = NULL };
+    bool good = true;
+
+    for (uint32_t i = 0; i < embedding->inputs.count && good; i++) {
+        input_text *text = &embedding->inputs.texts[i];
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "input %u", i);
+        good =
+            input_text_tokenize(text, model, true, name, &error) && input_text_check(text, model, false, name, &error);
+    }
+    if (!good)
+        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text, "input", error.code);
+    embedding->texts = good ? calloc(embedding->inputs.count, sizeof *embedding->texts) : NULL;
+    if (good && embedding->texts == NULL)
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
+    return embedding->texts != NULL;
+}
+
 /* Computes the vectors with job.model. The exchange may be suspended already, because it waited for its model. */
 static void compute(struct exchange *exchange)
 {
@@ -318,19 +331,20 @@ static void compute(struct exchange *exchange)
                                 "not an embedding model; that needs an output sentence_embedding or last_hidden_state "
                                 "and a tokenizer.json",
                                 "model", NULL);
-    if (exchange->code != 0 || !embedding_tokenize(exchange, embedding)) {
+    if (exchange->code != 0 || !tokenize(exchange, embedding)) {
         if (exchange->suspended)
             exchange_wake(exchange);
         return;
     }
-    for (uint32_t i = 0; i < embedding->count; i++) {
+    for (uint32_t i = 0; i < embedding->inputs.count; i++) {
         embedded_text *text = &embedding->texts[i];
+        const input_text *input = &embedding->inputs.texts[i];
 
         text->embedding = embedding;
         text->encoding = (encoding_text){ .request = &exchange->job,
-                                          .tokens = text->tokens,
-                                          .count = text->token_count,
-                                          .next = i + 1 < embedding->count ? &text[1].encoding : NULL,
+                                          .tokens = input->tokens,
+                                          .count = input->token_count,
+                                          .next = i + 1 < embedding->inputs.count ? &text[1].encoding : NULL,
                                           .take = take_vectors,
                                           .end = end_texts };
     }

@@ -18,7 +18,7 @@ static bool add_text(struct embedding *embedding, const json_t *value, const cha
 
     if (!json_is_string(text))
         return refuse(error, parameter, "an element is no text");
-    return embedding_add_text(embedding, text, error);
+    return input_list_add(&embedding->inputs, text, EMBEDDING_MAX_TEXTS, error);
 }
 
 static bool add_texts(struct embedding *embedding, const json_t *value, const char *parameter, body_error *error)
@@ -41,10 +41,10 @@ bool similarity_texts(struct embedding *embedding, body_error *error)
         return refuse(error, embedding->query == NULL ? first : second, "the request needs two parameters with texts");
     if (!add_texts(embedding, embedding->query, first, error))
         return false;
-    embedding->query_count = embedding->count;
+    embedding->query_count = embedding->inputs.count;
     if (!add_texts(embedding, embedding->documents, second, error))
         return false;
-    if (embedding->query_count > 1 && embedding->count != 2 * embedding->query_count)
+    if (embedding->query_count > 1 && embedding->inputs.count != 2 * embedding->query_count)
         return refuse(error, second, "as many texts as text_1 has, or one text_1, are compared");
     return true;
 }
@@ -84,7 +84,7 @@ static void write_ranks(const struct embedding *embedding, const scored_text *sc
 {
     strbuf_text(to, "\"results\":[");
     for (uint32_t i = 0; i < count && (embedding->top == 0 || i < embedding->top); i++) {
-        const char *text = embedding->texts[embedding->query_count + scores[i].index].text;
+        const char *text = embedding->inputs.texts[embedding->query_count + scores[i].index].text;
 
         strbuf_format(to, "%s{\"index\":%u,", i > 0 ? "," : "", scores[i].index);
         if (!embedding->hides_documents) {
@@ -113,10 +113,10 @@ static void write_scores(const scored_text *scores, uint32_t count, struct strbu
 void similarity_write(struct embedding *embedding)
 {
     struct exchange *exchange = embedding->exchange;
-    const uint32_t count = embedding->count - embedding->query_count;
+    const uint32_t count = embedding->inputs.count - embedding->query_count;
     scored_text *scores = malloc((count + 1u) * sizeof *scores);
     struct strbuf *to = &exchange->reply;
-    size_t tokens = 0;
+    const size_t tokens = input_list_tokens(&embedding->inputs);
 
     INLAY_CHECK(embedding->query_count > 0);
     if (scores == NULL) {
@@ -126,8 +126,6 @@ void similarity_write(struct embedding *embedding)
     for (uint32_t i = 0; i < count; i++)
         scores[i] =
             (scored_text){ i, cosine(embedding, embedding->query_count > 1 ? i : 0, embedding->query_count + i) };
-    for (uint32_t i = 0; i < embedding->count; i++)
-        tokens += embedding->texts[i].token_count;
     strbuf_text(to, "{\"model\":");
     strbuf_json(to, embedding->model, strlen(embedding->model));
     strbuf_format(to, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu},", tokens, tokens);

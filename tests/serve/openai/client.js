@@ -79,7 +79,7 @@ async function completions() {
   for await (const event of await complete('x', { stream: true }))
     text += event.choices[0].text;
   assert.equal(text, 'ABC');
-  await refused(complete('x', { suffix: 'z' }), 400, 'suffix', 'unsupported_parameter');
+  await refused(complete('x', { suffix: 'z' }), 400, 'suffix');
   await refused(complete(''), 400, 'prompt');
 }
 
