@@ -205,6 +205,8 @@ static void test_reflection(void **state)
                  { "inference.GRPCInferenceService.ModelInfer", "service.proto" },
                  { "inference.InferRequest", "inference.proto" },
                  { "inference.DataType", "model_config.proto" },
+                 { "inference.InferRequest.model_name", "inference.proto" },
+                 { "inference.ModelVersionPolicy.Latest.num_versions", "model_config.proto" },
                  { "grpc.health.v1.Health", "health.proto" },
                  { "grpc.reflection.v1.ServerReflection", "reflection_v1.proto" } };
 
@@ -249,6 +251,89 @@ static void test_reflection(void **state)
     }
 }
 
+/* Names of symbols of all kinds, and names that only begin like one. */
+static void test_symbols(void **state)
+{
+    static const struct {
+        const char *symbol;
+        bool is_message, is_known;
+    } rows[] = {
+        { "inference.ModelVersionPolicy", true, true },
+        { "inference.ModelVersionPolicy.Latest", true, true },
+        { "inference.ModelVersionPolicy.Latest.num_versions", false, true },
+        { "inference.ModelVersionPolicy.policy_choice", false, true },
+        { "inference.ModelInput.Format", false, true },
+        { "inference.ModelInput.FORMAT_NONE", false, true },
+        { "inference.TYPE_BF16", false, true },
+        { "inference.ModelInput.Format.FORMAT_NONE", false, false },
+        { "inference.GRPCInferenceService.ModelInfer", false, true },
+        { "grpc.health.v1.Health", false, true },
+        { "inference.ModelVersionPolic", false, false },
+        { "inference.ModelVersionPolicyX", false, false },
+        { "inference.Latest", false, false },
+        { "inference", false, false },
+        { "inference.", false, false },
+        { "", false, false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int types = 0; types < 2; types++) {
+            Inference__ReflectionRequest request = INFERENCE__REFLECTION_REQUEST__INIT;
+            const Inference__ReflectionReply *reply;
+
+            request.message_request_case =
+                types ? INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE
+                      : INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL;
+            request.file_containing_symbol = (char *)(uintptr_t)rows[i].symbol; /* both share a union */
+            reply = reflect("grpc.reflection.v1.ServerReflection", &request);
+            if ((reply->message_response_case != INFERENCE__REFLECTION_REPLY__MESSAGE_RESPONSE_ERROR_RESPONSE) !=
+                (types ? rows[i].is_message : rows[i].is_known))
+                fail_msg("%s, extensions %d", rows[i].symbol, types);
+            if (types && rows[i].is_message)
+                assert_string_equal(reply->all_extension_numbers_response->base_type_name, rows[i].symbol);
+        }
+}
+
+/* As clients describe a symbol: one stream, with a request for each file that an earlier one imports. */
+static void test_described_in_one_stream(void **state)
+{
+    static const char *const files[] = { "service.proto", "inference.proto", "model_config.proto" };
+    static grpc_call call;
+    Inference__ReflectionRequest request = INFERENCE__REFLECTION_REQUEST__INIT;
+
+    (void)state;
+    call = (grpc_call){ .token = "Bearer " USER_TOKEN };
+    request.message_request_case = INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES;
+    request.list_services = (char *)(uintptr_t) "*";
+    grpc_add(&call, &request.base);
+    request.message_request_case = INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL;
+    request.file_containing_symbol = (char *)(uintptr_t) "inference.GRPCInferenceService";
+    grpc_add(&call, &request.base);
+    request.message_request_case = INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME;
+    for (int i = 1; i < 3; i++) {
+        request.file_by_filename = (char *)(uintptr_t)files[i];
+        grpc_add(&call, &request.base);
+    }
+    grpc_expect(grpc_port, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &call, 0, "");
+    for (uint32_t i = 0; i < 4; i++) {
+        Inference__ReflectionReply *reply = grpc_message(&call, i, &inference__reflection_reply__descriptor);
+        Inference__DescribedFile *file;
+
+        assert_non_null(reply);
+        if (i == 0) {
+            assert_int_equal(reply->list_services_response->n_service, 4);
+        } else {
+            file =
+                inference__described_file__unpack(NULL, reply->file_descriptor_response->file_descriptor_proto[0].len,
+                                                  reply->file_descriptor_response->file_descriptor_proto[0].data);
+            assert_string_equal(file->name, files[i - 1]);
+            inference__described_file__free_unpacked(file, NULL);
+        }
+        inference__reflection_reply__free_unpacked(reply, NULL);
+    }
+}
+
 /* Each method that the description of the services has is one that the server knows. */
 static void test_described_methods(void **state)
 {
@@ -262,14 +347,14 @@ static void test_described_methods(void **state)
     reply = reflect("grpc.reflection.v1.ServerReflection", &request);
     file = inference__described_file__unpack(NULL, reply->file_descriptor_response->file_descriptor_proto[0].len,
                                              reply->file_descriptor_response->file_descriptor_proto[0].data);
-    assert_true(file != NULL && file->n_service == 1 && file->service[0]->n_method == 18);
-    for (size_t i = 0; i < file->service[0]->n_method; i++) {
+    assert_true(file != NULL && file->n_service == 1 && file->service[0]->n_member == 18);
+    for (size_t i = 0; i < file->service[0]->n_member; i++) {
         static grpc_call call;
         Inference__Empty empty = INFERENCE__EMPTY__INIT;
         char path[128];
         grpc_client client;
 
-        (void)snprintf(path, sizeof path, SERVICE "%s", file->service[0]->method[i]->name);
+        (void)snprintf(path, sizeof path, SERVICE "%s", file->service[0]->member[i]->name);
         call = (grpc_call){ .path = path, .token = "Bearer " USER_TOKEN };
         grpc_add(&call, &empty.base);
         grpc_open(&client, grpc_port);
@@ -328,8 +413,14 @@ static void test_watch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config),     cmocka_unit_test(test_settings),          cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_reflection), cmocka_unit_test(test_described_methods), cmocka_unit_test(test_watch),
+        cmocka_unit_test(test_config),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_reflection),
+        cmocka_unit_test(test_symbols),
+        cmocka_unit_test(test_described_in_one_stream),
+        cmocka_unit_test(test_described_methods),
+        cmocka_unit_test(test_watch),
     };
 
     return cmocka_run_group_tests(tests, start, end);

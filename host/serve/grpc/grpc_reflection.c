@@ -9,43 +9,84 @@
 extern const uint8_t serve_descriptors[];
 extern const size_t serve_descriptors_bytes;
 
-/* Whether `symbol` is `scope`, a dot and `name`. */
-static bool is_joined(const char *symbol, const char *scope, const char *name)
+/* The rest of the symbol behind the name and a dot, "" if the name is all of it; NULL: it begins otherwise. */
+static const char *after_name(const char *symbol, const char *name)
 {
-    size_t bytes = strlen(scope);
+    size_t bytes = strlen(name);
 
-    return strncmp(symbol, scope, bytes) == 0 && symbol[bytes] == '.' && strcmp(symbol + bytes + 1, name) == 0;
+    if (strncmp(symbol, name, bytes) != 0 || (symbol[bytes] != '\0' && symbol[bytes] != '.'))
+        return NULL;
+    return symbol + bytes + (symbol[bytes] == '.');
 }
 
-static bool has_name(const char *symbol, const char *scope, Inference__DescribedName *const *names, size_t count)
+static bool has_name(const char *symbol, Inference__DescribedName *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_joined(symbol, scope, names[i]->name))
+        if (strcmp(symbol, names[i]->name) == 0)
             return true;
     return false;
 }
 
-static bool has_symbol(const Inference__DescribedFile *file, const char *symbol)
+/* Whether the symbol is a service or a method of one. */
+static bool has_service(const char *symbol, Inference__DescribedList *const *services, size_t count)
 {
-    char scope[256];
+    for (size_t i = 0; i < count; i++) {
+        const char *rest = after_name(symbol, services[i]->name);
 
-    for (size_t i = 0; i < file->n_service; i++) {
-        const Inference__DescribedService *service = file->service[i];
-
-        (void)snprintf(scope, sizeof scope, "%s.%s", file->package, service->name);
-        if (strcmp(scope, symbol) == 0 || has_name(symbol, scope, service->method, service->n_method))
+        if (rest != NULL && (rest[0] == '\0' || has_name(rest, services[i]->member, services[i]->n_member)))
             return true;
     }
-    return has_name(symbol, file->package, file->message_type, file->n_message_type) ||
-           has_name(symbol, file->package, file->enum_type, file->n_enum_type);
+    return false;
 }
 
-/* A requested file, by its name or by one of its symbols. */
+/* Whether the symbol is an enum or a value of one, whose name is beside that of the enum. */
+static bool has_enum(const char *symbol, Inference__DescribedList *const *enums, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(symbol, enums[i]->name) == 0 || has_name(symbol, enums[i]->member, enums[i]->n_member))
+            return true;
+    return false;
+}
+
+/* Whether the symbol is a message, a field or what is declared in one. only_messages: other symbols do not count. */
+static bool has_message(const char *symbol, bool only_messages, Inference__DescribedMessage *const *messages,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const Inference__DescribedMessage *one = messages[i];
+        const char *rest = after_name(symbol, one->name);
+
+        if (rest == NULL)
+            continue;
+        if (rest[0] == '\0' || has_message(rest, only_messages, one->nested_type, one->n_nested_type))
+            return true;
+        if (!only_messages &&
+            (has_name(rest, one->field, one->n_field) || has_name(rest, one->oneof_decl, one->n_oneof_decl) ||
+             has_enum(rest, one->enum_type, one->n_enum_type)))
+            return true;
+    }
+    return false;
+}
+
+static bool has_symbol(const Inference__DescribedFile *file, const char *symbol, bool only_messages)
+{
+    const char *rest = after_name(symbol, file->package);
+
+    if (rest == NULL)
+        return false;
+    return has_message(rest, only_messages, file->message_type, file->n_message_type) ||
+           (!only_messages &&
+            (has_service(rest, file->service, file->n_service) || has_enum(rest, file->enum_type, file->n_enum_type)));
+}
+
+/* A requested file, by its name, by one of its symbols or by one of its messages. */
 static bool is_wanted(const Inference__DescribedFile *file, const Inference__ReflectionRequest *request)
 {
     if (request->message_request_case == INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME)
         return strcmp(file->name, request->file_by_filename) == 0;
-    return has_symbol(file, request->file_containing_symbol);
+    if (request->message_request_case == INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE)
+        return has_symbol(file, request->all_extension_numbers_of_type, true);
+    return has_symbol(file, request->file_containing_symbol, false);
 }
 
 static void reply_error(Inference__ReflectionReply *reply, Inference__ErrorReply *error, int code, const char *text)
@@ -112,31 +153,32 @@ static void answer(struct call *call, Inference__ReflectionRequest *request, con
     Inference__ReflectionReply reply = INFERENCE__REFLECTION_REPLY__INIT;
     Inference__FileDescriptorReply files = INFERENCE__FILE_DESCRIPTOR_REPLY__INIT;
     Inference__ListServiceReply list = INFERENCE__LIST_SERVICE_REPLY__INIT;
+    Inference__ExtensionNumberReply extensions = INFERENCE__EXTENSION_NUMBER_REPLY__INIT;
     Inference__ErrorReply error = INFERENCE__ERROR_REPLY__INIT;
     const ProtobufCBinaryData *file = NULL;
 
     reply.valid_host = request->host;
     reply.original_request = request;
-    switch (request->message_request_case) {
-    case INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
-    case INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-    case INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-        if (!search(set, request, &file, &list)) {
-            reply_error(&reply, &error, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-        } else if (file != NULL) {
-            reply.message_response_case = INFERENCE__REFLECTION_REPLY__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
-            reply.file_descriptor_response = &files;
-            files.n_file_descriptor_proto = 1;
-            files.file_descriptor_proto = (ProtobufCBinaryData *)(uintptr_t)file;
-        } else if (list.n_service > 0) {
-            reply.message_response_case = INFERENCE__REFLECTION_REPLY__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
-            reply.list_services_response = &list;
-        } else {
-            reply_error(&reply, &error, GRPC_NOT_FOUND, "no such file or symbol");
-        }
-        break;
-    default: /* proto3 has no extensions */
-        reply_error(&reply, &error, GRPC_NOT_FOUND, "there are no extensions");
+    if (request->message_request_case == INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION ||
+        request->message_request_case == INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST__NOT_SET) {
+        reply_error(&reply, &error, GRPC_NOT_FOUND, "there are no extensions"); /* proto3 has none */
+    } else if (!search(set, request, &file, &list)) {
+        reply_error(&reply, &error, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+    } else if (list.n_service > 0) {
+        reply.message_response_case = INFERENCE__REFLECTION_REPLY__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
+        reply.list_services_response = &list;
+    } else if (file == NULL) {
+        reply_error(&reply, &error, GRPC_NOT_FOUND, "no such file or symbol");
+    } else if (request->message_request_case ==
+               INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE) {
+        reply.message_response_case = INFERENCE__REFLECTION_REPLY__MESSAGE_RESPONSE_ALL_EXTENSION_NUMBERS_RESPONSE;
+        reply.all_extension_numbers_response = &extensions;
+        extensions.base_type_name = request->all_extension_numbers_of_type;
+    } else {
+        reply.message_response_case = INFERENCE__REFLECTION_REPLY__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
+        reply.file_descriptor_response = &files;
+        files.n_file_descriptor_proto = 1;
+        files.file_descriptor_proto = (ProtobufCBinaryData *)(uintptr_t)file;
     }
     call_pack(call, &reply.base);
     free_services(&list);
