@@ -182,6 +182,15 @@ static void wait_for_two(const struct serving *serving, int port)
     }
 }
 
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+        count++;
+    return count;
+}
+
 static void test_tls(void **state)
 {
     static const char *const flags[] = { "--grpc-port",          "0",         "--tls-cert",
@@ -202,8 +211,9 @@ static void test_tls(void **state)
                                           "1.3",
                                           NULL };
     struct identity issuer, of_server, client, stranger;
+    char byte, log[16384];
     int port, fd;
-    char byte;
+    time_t began;
 
     (void)state;
     serving_prepare(&over_tls);
@@ -241,7 +251,15 @@ static void test_tls(void **state)
     assert_false(accepts_version(over_tls.port, "1.2"));
     assert_true(accepts_version(over_tls.port, "1.3"));
     assert_false(is_answered(port, &stranger));
-    assert_false(is_answered(port, NULL));
+    serving_await(&over_tls, "refused a connection of 127.0.0.1 to gRPC: The certificate is NOT trusted", log,
+                  sizeof log);
+    assert_non_null(strstr(strstr(log, "NOT trusted"), " (tls_client_ca)\n"));
+    began = time(NULL);
+    do { /* at most one line a second */
+        assert_false(is_answered(port, NULL));
+        serving_await(&over_tls, "refused a connection", log, sizeof log);
+    } while (strstr(log, "to gRPC: it has shown no certificate (tls_client_ca)\n") == NULL);
+    assert_true(count_of(log, "refused a connection") <= time(NULL) - began + 2);
     assert_int_equal(https_code(over_tls.port, &client, "/v2/models/twice"), 200);
     assert_int_equal(https_code(over_tls.port, &stranger, "/v2/models/twice"), 403);
     assert_int_equal(https_code(over_tls.port, NULL, "/v2/models/twice"), 403);

@@ -13,6 +13,7 @@
     X(CONNECTIONS, "connections") /* all max_connections are in use */                                                 \
     X(BYTES, "inflight_bytes")                                                                                         \
     X(TOKEN, "token") /* a token that is none of the server's */                                                       \
+    X(CERTIFICATE, "certificate") /* none of an authority of tls_client_ca */                                          \
     X(HOST, "host")                                                                                                    \
     X(ORIGIN, "origin")
 typedef enum refused_reason {

@@ -31,6 +31,7 @@ static void check_access(struct exchange *exchange)
     const char *authorization;
 
     if (needed > 0 && server->client_certificates && !exchange->is_trusted) {
+        server_refused(server, REFUSED_CERTIFICATE);
         exchange_fail(exchange, HTTP_FORBIDDEN,
                       "a client certificate signed by an authority of tls_client_ca is required");
         return;

@@ -2,8 +2,7 @@
 #include "serve/exchange/access_log.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include <netdb.h>
-#include <netinet/in.h>
+#include "serve/network/connection.h"
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -25,8 +24,8 @@ static void add_client(struct strbuf *to, const struct sockaddr *client)
 {
     char host[64];
 
-    if (getnameinfo(client, client->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
-                    host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0)
+    connection_client_text(client, host, sizeof host);
+    if (host[0] != '\0')
         strbuf_format(to, ",\"client\":\"%s\"", host);
 }
 

@@ -2,8 +2,10 @@
 #include "base/clock.h"
 #include "inlay/check.h"
 #include "serve/base/chain.h"
+#include "serve/base/log.h"
 #include "serve/network/front_internal.h"
 #include <errno.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -112,15 +114,39 @@ void connection_close(struct connection *connection)
         connection_destroy(connection);
 }
 
+void connection_client_text(const struct sockaddr *client, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    (void)getnameinfo(client, client->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
+                      text, (socklen_t)bytes, NULL, 0, NI_NUMERICHOST);
+}
+
+/* Writes at most one line a second, so that clients do not fill the log; the metric counts all. */
+static void report_certificate(struct connection *connection, const char *fault)
+{
+    static atomic_uint_fast64_t next_ns;
+    uint64_t now = clock_ns(), next = atomic_load(&next_ns);
+    char client[64];
+
+    server_refused(connection->server, REFUSED_CERTIFICATE);
+    if (now < next || !atomic_compare_exchange_strong(&next_ns, &next, now + UINT64_C(1000000000)))
+        return;
+    connection_client_text(&connection->client.any, client, sizeof client);
+    log_line(LOG_WARNING_LINE, "refused a connection of %s to gRPC: %s (tls_client_ca)", client, fault);
+}
+
 static bool continue_handshake(struct connection *connection)
 {
-    int done = tls_handshake(connection->tls);
+    char fault[256];
+    int done = tls_handshake(connection->tls, fault, sizeof fault);
 
     if (done > 0) {
         connection->secured = true;
         connection_watch(connection, EPOLLIN | EPOLLRDHUP);
     } else if (done == 0) {
         connection_watch(connection, EPOLLIN | EPOLLRDHUP | (tls_wants_write(connection->tls) ? EPOLLOUT : 0u));
+    } else if (fault[0] != '\0') {
+        report_certificate(connection, fault);
     }
     return done >= 0;
 }

@@ -107,6 +107,8 @@ struct connection {
     struct connection *next, *previous;
 };
 
+/* Writes the address of a client; "": it has none. */
+void connection_client_text(const struct sockaddr *client, char *text, size_t bytes);
 /* Closes the connection, unless a request in progress still needs it. */
 void connection_close(struct connection *connection);
 /* Frees it. Called by connection_close() and by protocols, on its thread. */

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,10 +147,28 @@ bool tls_is_http2(gnutls_session_t session)
            memcmp(protocol.data, "h2", 2) == 0;
 }
 
-int tls_handshake(gnutls_session_t session)
+static void write_fault(gnutls_session_t session, int code, char *fault, size_t bytes)
+{
+    gnutls_datum_t why = { NULL, 0 };
+
+    if (code == GNUTLS_E_NO_CERTIFICATE_FOUND || code == GNUTLS_E_CERTIFICATE_REQUIRED)
+        (void)snprintf(fault, bytes, "it has shown no certificate");
+    else if (code == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR &&
+             gnutls_certificate_verification_status_print(gnutls_session_get_verify_cert_status(session),
+                                                          GNUTLS_CRT_X509, &why, 0) == GNUTLS_E_SUCCESS)
+        (void)snprintf(fault, bytes, "%s", (const char *)why.data);
+    gnutls_free(why.data);
+    for (size_t end = strlen(fault); end > 0 && (fault[end - 1] == ' ' || fault[end - 1] == '.'); end--)
+        fault[end - 1] = '\0';
+}
+
+int tls_handshake(gnutls_session_t session, char *fault, size_t bytes)
 {
     int code = gnutls_handshake(session);
 
+    fault[0] = '\0';
+    if (code < 0 && gnutls_error_is_fatal(code) != 0)
+        write_fault(session, code, fault, bytes);
     return code == GNUTLS_E_SUCCESS ? 1 : gnutls_error_is_fatal(code) != 0 ? -1 : 0;
 }
 

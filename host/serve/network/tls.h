@@ -23,8 +23,9 @@ bool tls_is_trusted(gnutls_session_t session);
 gnutls_session_t tls_accept(struct tls *tls, int fd, bool http2_only);
 /* Whether ALPN has selected HTTP/2. */
 bool tls_is_http2(gnutls_session_t session);
-/* 1: complete; 0: wait for the socket, see tls_wants_write(); -1: the client is refused. */
-int tls_handshake(gnutls_session_t session);
+/* 1: complete; 0: wait for the socket, see tls_wants_write(); -1: the client is refused, because of its certificate as
+ * `fault` says, or for another cause (""). */
+int tls_handshake(gnutls_session_t session, char *fault, size_t bytes);
 bool tls_wants_write(gnutls_session_t session);
 /* As recv() and send(); -1 with errno EAGAIN: try again later. */
 ssize_t tls_receive(gnutls_session_t session, void *to, size_t bytes);
