@@ -87,9 +87,10 @@ static inlay_status open_tls(struct server *server, inlay_diag *diag)
     bool certificate = settings_text(server->settings, SET_tls_cert)[0] != '\0',
          key = settings_text(server->settings, SET_tls_key)[0] != '\0';
 
-    server->client_certificates = settings_text(server->settings, SET_tls_client_ca)[0] != '\0';
+    server->access.is_worker = supervise_is_worker();
+    server->access.needs_certificates = settings_text(server->settings, SET_tls_client_ca)[0] != '\0';
     if (!certificate && !key)
-        return !server->client_certificates
+        return !server->access.needs_certificates
                    ? INLAY_OK
                    : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_client_ca needs tls_cert and tls_key");
     if (!certificate || !key)
@@ -125,9 +126,9 @@ static void reload(struct server *server)
         atomic_store(&server->access_log_cut, false);
         (void)close(fd);
     }
-    diags[0].code = tokens_reload(&server->tokens, settings_text(server->settings, SET_token_file), &diags[0]);
+    diags[0].code = tokens_reload(&server->access.users, settings_text(server->settings, SET_token_file), &diags[0]);
     diags[1].code =
-        tokens_reload(&server->admin_tokens, settings_text(server->settings, SET_admin_token_file), &diags[1]);
+        tokens_reload(&server->access.admins, settings_text(server->settings, SET_admin_token_file), &diags[1]);
     if (server->tls != NULL)
         diags[2].code = load_tls(server, &diags[2]);
     for (uint32_t i = 0; i < 3; i++) {
@@ -186,8 +187,8 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     server->counts = board_own(&server->board);
     atomic_store(&server->counts->pid, (uint64_t)getpid());
     INLAY_TRY(open_log(server, diag));
-    INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->tokens, diag));
-    INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->admin_tokens, diag));
+    INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->access.users, diag));
+    INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->access.admins, diag));
     INLAY_TRY(open_trace(server, diag));
     INLAY_TRY(otlp_create(settings_text(&state->settings, SET_trace_endpoint),
                           (uint32_t)settings_int(&state->settings, SET_trace_sample), server->counts, &server->otlp,
@@ -364,8 +365,8 @@ static void stop(program_state *state)
     sched_destroy(server->sched);
     otlp_destroy(server->otlp);
     repository_close(server->repository);
-    tokens_deinit(&server->tokens);
-    tokens_deinit(&server->admin_tokens);
+    tokens_deinit(&server->access.users);
+    tokens_deinit(&server->access.admins);
     trace_destroy(server->trace);
     shared_memory_destroy(server->shared_memory);
     tls_destroy(server->tls);

@@ -1,30 +1,29 @@
 #include "grpc_fake.h"
 #include "model_config.pb-c.h"
 #include "reflection.pb-c.h"
-#include "serve/exchange/access.h"
 #include "serve/exchange/access_log.h"
 #include "serve/grpc/grpc_read.h"
+#include "serve/network/connection.h"
 #include "serve/protocol/http2_rest.h"
 #include "serve/protocol/http2_streams.h"
 #include "serve/schedule/load.h"
-#include "serve/process/supervise.h"
 #include <stdlib.h>
 #include <string.h>
 
-bool supervise_is_worker(void)
+const access_refusal *access_check(struct server *server, const struct client *client, const char *authorization,
+                                   access_level level, uint32_t *out_delay_ms)
 {
-    return false;
+    static const access_refusal refusal = { 401, "no" };
+
+    (void)server;
+    (void)client;
+    *out_delay_ms = 0;
+    return level <= ACCESS_USERS || strcmp(authorization, "Bearer fuzz") == 0 ? NULL : &refusal;
 }
 
-bool tokens_are_none(struct tokens *tokens)
+const struct client *connection_client(struct connection *connection)
 {
-    return tokens->count == 0;
-}
-
-bool tokens_match(struct tokens *tokens, const char *authorization)
-{
-    (void)tokens;
-    return strcmp(authorization, "Bearer fuzz") == 0;
+    return &connection->client;
 }
 
 void load_report(const struct server *server, bool json, char out[LOAD_BYTES])
@@ -59,13 +58,6 @@ void rest_end(struct call *call)
 void rest_leave(struct call *call)
 {
     (void)call;
-}
-
-uint32_t server_wrong_token(struct server *server, const struct sockaddr *client)
-{
-    (void)server;
-    (void)client;
-    return 0;
 }
 
 void access_log_write(const access_entry *entry)
@@ -173,7 +165,6 @@ bool fake_open(fake_link *link)
     link->server.has_grpc = true;
     link->streams.server = &link->server;
     link->streams.connection = &link->connection;
-    link->streams.is_trusted = true;
     link->session = http2_streams_open(&link->streams);
     return link->session != NULL;
 }

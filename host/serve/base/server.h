@@ -1,10 +1,9 @@
 /* serve/base/server.h - what all parts of the server share: its limits, its counters and its parts. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
+#include "serve/base/access.h"
 #include "serve/base/board.h"
-#include "serve/base/guard.h"
 #include "serve/base/settings.h"
-#include "serve/base/tokens.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,10 +26,8 @@ struct server {
     struct otlp *otlp;                   /* NULL: none are exported */
     struct shared_memory *shared_memory; /* NULL: not enabled */
     struct tls *tls;                     /* NULL: no TLS */
-    bool client_certificates;            /* clients must show one */
     bool has_grpc;                       /* gRPC is enabled */
-    struct tokens tokens, admin_tokens;
-    struct guard guard;
+    struct access_policy access;
     atomic_bool loaded;    /* loading at the start has ended */
     atomic_bool ready;     /* see server_update_ready() */
     bool all_stop;         /* the supervisor stops all workers; set before front_drain() */

@@ -1,6 +1,6 @@
 /* What a page in a browser on this machine could do to a server without other protection: reach it by a name that its
  * own DNS maps to 127.0.0.1 (DNS rebinding), or send requests to it whose replies it cannot read. */
-#include "serve/exchange/access.h"
+#include "serve/exchange/header.h"
 #include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
@@ -48,7 +48,7 @@ static bool host_is_allowed(struct exchange *exchange, const char *host)
     size_t bytes = end == NULL ? strlen(host) : (size_t)(end - host) + (*end == ']');
 
     /* Pages do not know a token; a name of a server that other machines reach is not known here. */
-    if (list[0] == '\0' && (!exchange->is_loopback || !tokens_are_none(&exchange->server->tokens)))
+    if (list[0] == '\0' && (!exchange->client.is_loopback || !tokens_are_none(&exchange->server->access.users)))
         return true;
     return is_local_name(host, bytes) || list_has(list, host, bytes);
 }

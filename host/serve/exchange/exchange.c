@@ -206,7 +206,7 @@ struct exchange *exchange_create(struct server *server, struct connection *conne
     exchange->task.thread = connection->thread;
     exchange->task.connection = connection;
     exchange->task.resume = resume;
-    memcpy(&exchange->client, &connection->client, sizeof exchange->client);
+    exchange->client = *connection_client(connection);
     exchange->arrived_ns = clock_ns();
     exchange->type = "application/json";
     return exchange;
@@ -434,7 +434,7 @@ void exchange_resumed(struct exchange *exchange)
 static void log_request(const struct exchange *exchange)
 {
     const access_entry entry = { .server = exchange->server,
-                                 .client = &exchange->client.any,
+                                 .client = &exchange->client.address.any,
                                  .method = exchange->method,
                                  .path = exchange->path,
                                  .status = exchange->code,

@@ -13,8 +13,6 @@
 #include "serve/schedule/sched.h"
 #include "serve/base/coding.h"
 #include "serve/base/server.h"
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 struct completion;
 struct embedding;
@@ -59,14 +57,8 @@ struct exchange {
     struct server *server;
     front_task task; /* for exchange_wake() */
     void *transport; /* the connection or the stream of HTTP/2 that has the request */
-    union {
-        struct sockaddr any;
-        struct sockaddr_in6 ip;
-    } client;
-    bool is_admin;     /* it came to admin_port */
-    bool is_loopback;  /* it came to a socket that only this machine reaches */
+    struct client client;
     uint32_t delay_ms; /* of the reply, because of a wrong token */
-    bool is_trusted;   /* it has shown a certificate, or none is needed */
     char method[16];
     char path[384];                 /* decoded */
     uint32_t field_at[FIELD_COUNT]; /* 1 + where the value begins in field_text; 0 = none */

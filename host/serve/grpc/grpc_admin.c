@@ -242,7 +242,7 @@ void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes)
         model = repository_find(call->server->repository, name, strlen(name), 0);
     if (name != NULL && model == NULL)
         call_fail(call, GRPC_NOT_FOUND, "no such model is loaded");
-    else if (request->n_settings == 0 || (call_may(call, 2) && change_trace(call, request, name)))
+    else if (request->n_settings == 0 || (call_may(call, ACCESS_ADMINS) && change_trace(call, request, name)))
         write_trace(call, name);
     model_unref(model);
     call_free_unpacked(request);
@@ -318,7 +318,7 @@ void grpc_log_settings(struct call *call, const uint8_t *message, size_t bytes)
 
     if (request == NULL)
         return;
-    if (request->n_settings == 0 || (call_may(call, 2) && change_log(call, request)))
+    if (request->n_settings == 0 || (call_may(call, ACCESS_ADMINS) && change_log(call, request)))
         write_log(call);
     call_free_unpacked(request);
 }

@@ -25,7 +25,7 @@ struct call *call_create(http2_streams *streams, nghttp2_session *session, int32
     call->task.resume = grpc_resume;
     call->session = session;
     call->stream = stream;
-    memcpy(&call->client, &streams->connection->client, sizeof call->client);
+    call->client = *connection_client(streams->connection);
     call->arrived_ns = clock_ns();
     (void)atomic_fetch_add(&call->server->counts->exchanges, 1);
     return call;
@@ -42,7 +42,7 @@ static void note_end(const struct call *call, int status)
 {
     const struct job *job = &call->job;
     const access_entry entry = { .server = call->server,
-                                 .client = (const struct sockaddr *)(const void *)&call->client,
+                                 .client = &call->client.address.any,
                                  .method = "POST",
                                  .path = call->path,
                                  .status = 200,

@@ -32,7 +32,7 @@ typedef void (*method_fn)(struct call *call, const uint8_t *message, size_t byte
 struct method {
     const char *path;
     method_fn run;
-    int access;          /* as route_access() */
+    access_level access;
     bool streams;        /* several messages: each is handled when it arrives */
     bool wraps_failures; /* a failure is a message, and the stream continues */
 };
@@ -43,8 +43,6 @@ typedef struct http2_streams {
     struct connection *connection;
     struct server *server;
     bool has_rest;                                /* requests that are not gRPC's are for REST */
-    bool is_admin;                                /* accepted by admin_port */
-    bool is_trusted;                              /* the client has shown a certificate, or none is needed */
     void (*flush)(struct connection *connection); /* sends the pending output; closes a connection that has ended */
     struct call *calls;
 } http2_streams;
@@ -54,7 +52,7 @@ struct call {
     struct server *server;
     nghttp2_session *session; /* NULL once the stream is closed */
     int32_t stream;
-    struct sockaddr_in6 client;   /* or a sockaddr_in: its address, for the log */
+    struct client client;
     struct exchange *exchange;    /* REST; NULL: gRPC */
     struct strbuf fields;         /* of the header, until it is known whether the call is gRPC's */
     bool is_stream;               /* REST: the body comes from completion_take() */
@@ -89,8 +87,8 @@ struct call {
     int reply_status;
     char reply_text[512];
     bool working, queued;
-    bool delayed;   /* it has sent a wrong token */
-    bool in_loader; /* queued with the model loader, not the scheduler */
+    const access_refusal *delayed; /* with which it ends later, because of a wrong token; NULL: it does not */
+    bool in_loader;                /* queued with the model loader, not the scheduler */
     int watched; /* Health/Watch: the status that was sent last, and the call waits for another one; 0: it is not one */
     load_task load_task;
     front_task task;
@@ -127,11 +125,9 @@ void call_free_unpacked(void *unpacked); /* NULL is a no-op */
 /* grpc_access.c */
 /* Finds the method and checks the complete header. false: the call has ended, or ends later because of its token. */
 bool call_begin(struct call *call);
-/* Whether the client may call a method with this access level (0 to 2, as in route_access()). false: the call has
- * ended. */
-bool call_may(struct call *call, int access);
-/* Ends a call without a valid token. */
-void call_refuse(struct call *call);
+/* Whether the client may call a method of this level. false: the call has ended, or ends later because of its token. */
+bool call_may(struct call *call, access_level level);
+void call_end_refused(struct call *call, const access_refusal *refusal);
 
 /* grpc_task.c: the client no longer waits for the call. */
 void grpc_leave(struct call *call);

@@ -15,7 +15,7 @@ void grpc_leave(struct call *call)
 
     call->session = NULL;
     call->task.connection = NULL;
-    if (call->working && (call->in_loader || call->delayed || call->watched != 0)) {
+    if (call->working && (call->in_loader || call->delayed != NULL || call->watched != 0)) {
         mine = false;
     } else if (call->working && call->queued) {
         mine = front_cancel(&call->task, call->server->sched, &call->job);
@@ -39,9 +39,10 @@ void grpc_resume(front_task *task)
         call_destroy(call);
         return;
     }
-    if (call->delayed) {
-        call->working = call->delayed = false;
-        call_refuse(call);
+    if (call->delayed != NULL) {
+        call->working = false;
+        call_end_refused(call, call->delayed);
+        call->delayed = NULL;
     } else if (call->watched != 0) {
         grpc_watch_again(call);
     } else {

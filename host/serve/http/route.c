@@ -4,33 +4,27 @@
 
 const char *route_methods(route_kind kind)
 {
-    static const char *const methods[ROUTE_COUNT] = {
-#define ROUTE_METHODS(name, methods, access) methods,
-        ROUTE_LIST(ROUTE_METHODS)
-#undef ROUTE_METHODS
+    const bool gets = route_access(kind, "GET") != ACCESS_NO_METHOD;
+
+    if (route_access(kind, "POST") == ACCESS_NO_METHOD)
+        return gets ? "GET" : "";
+    return gets ? "GET, POST" : "POST";
+}
+
+access_level route_access(route_kind kind, const char *method)
+{
+    static const struct {
+        access_level get, post;
+    } levels[ROUTE_COUNT] = {
+#define ROUTE_LEVELS(name, get, post) { ACCESS_##get, ACCESS_##post },
+        ROUTE_LIST(ROUTE_LEVELS)
+#undef ROUTE_LEVELS
     };
+
     INLAY_CHECK(kind < ROUTE_COUNT);
-    return methods[kind];
-}
-
-bool route_takes(route_kind kind, const char *method)
-{
-    const char *methods = route_methods(kind);
-
-    if (strcmp(method, "HEAD") == 0)
-        method = "GET";
-    return strcmp(methods, method) == 0 ||
-           (strchr(methods, ',') != NULL && (strcmp(method, "GET") == 0 || strcmp(method, "POST") == 0));
-}
-
-int route_access(route_kind kind, const char *method)
-{
-    static const int tokens[ROUTE_COUNT] = {
-#define ROUTE_ACCESS(name, methods, access) access,
-        ROUTE_LIST(ROUTE_ACCESS)
-#undef ROUTE_ACCESS
-    };
-    return strchr(route_methods(kind), ',') != NULL && strcmp(method, "POST") == 0 ? 2 : tokens[kind];
+    if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
+        return levels[kind].get;
+    return strcmp(method, "POST") == 0 ? levels[kind].post : ACCESS_NO_METHOD;
 }
 
 bool route_is_admin(route_kind kind)

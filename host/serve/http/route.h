@@ -1,47 +1,48 @@
 /* serve/http/route.h - maps a path to a route. */
 #ifndef SERVE_ROUTE_H
 #define SERVE_ROUTE_H
+#include "serve/base/access.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(NAME, methods, access); a POST to a route with both methods changes the server, see route_access(). */
+/* Who may call the path: X(NAME, by GET and HEAD, by POST). */
 #define ROUTE_LIST(X)                                                                                                  \
-    X(NONE, "", 0)                                                                                                     \
-    X(PAGE, "GET", 1)                                                                                                  \
-    X(METRICS, "GET", 1)                                                                                               \
-    X(LIVE, "GET", 0)                                                                                                  \
-    X(READY, "GET", 0)                                                                                                 \
-    X(HEALTH, "GET", 0)                                                                                                \
-    X(VERSION, "GET", 1)                                                                                               \
-    X(OPENAPI, "GET", 1)                                                                                               \
-    X(SERVER, "GET", 1)                                                                                                \
-    X(MODEL, "GET", 1)                                                                                                 \
-    X(MODEL_CONFIG, "GET", 1)                                                                                          \
-    X(MODEL_READY, "GET", 0)                                                                                           \
-    X(INFER, "POST", 1)                                                                                                \
-    X(ROLLOUT, "GET, POST", 1)                                                                                         \
-    X(STATS, "GET", 1)                                                                                                 \
-    X(INDEX, "POST", 1)                                                                                                \
-    X(LOAD, "POST", 2)                                                                                                 \
-    X(UNLOAD, "POST", 2)                                                                                               \
-    X(COMPLETIONS, "POST", 1)                                                                                          \
-    X(CHAT, "POST", 1)                                                                                                 \
-    X(RESPONSES, "POST", 1)                                                                                            \
-    X(EMBEDDINGS, "POST", 1)                                                                                           \
-    X(RERANK, "POST", 1)                                                                                               \
-    X(SCORE, "POST", 1)                                                                                                \
-    X(TOKENIZE, "POST", 1)                                                                                             \
-    X(DETOKENIZE, "POST", 1)                                                                                           \
-    X(MODELS, "GET", 1)                                                                                                \
-    X(TRACE, "GET, POST", 1)                                                                                           \
-    X(LOGGING, "GET, POST", 1)                                                                                         \
-    X(SHARED_STATUS, "GET", 1)                                                                                         \
-    X(SHARED_REGISTER, "POST", 1)                                                                                      \
-    X(SHARED_UNREGISTER, "POST", 1)                                                                                    \
-    X(CUDA_UNREGISTER, "POST", 1)
+    X(NONE, NO_METHOD, NO_METHOD)                                                                                      \
+    X(PAGE, USERS, NO_METHOD)                                                                                          \
+    X(METRICS, USERS, NO_METHOD)                                                                                       \
+    X(LIVE, EVERYONE, NO_METHOD)                                                                                       \
+    X(READY, EVERYONE, NO_METHOD)                                                                                      \
+    X(HEALTH, EVERYONE, NO_METHOD)                                                                                     \
+    X(VERSION, USERS, NO_METHOD)                                                                                       \
+    X(OPENAPI, USERS, NO_METHOD)                                                                                       \
+    X(SERVER, USERS, NO_METHOD)                                                                                        \
+    X(MODEL, USERS, NO_METHOD)                                                                                         \
+    X(MODEL_CONFIG, USERS, NO_METHOD)                                                                                  \
+    X(MODEL_READY, EVERYONE, NO_METHOD)                                                                                \
+    X(INFER, NO_METHOD, USERS)                                                                                         \
+    X(ROLLOUT, USERS, ALL_WORKERS)                                                                                     \
+    X(STATS, USERS, NO_METHOD)                                                                                         \
+    X(INDEX, NO_METHOD, USERS)                                                                                         \
+    X(LOAD, NO_METHOD, ADMINS)                                                                                         \
+    X(UNLOAD, NO_METHOD, ADMINS)                                                                                       \
+    X(COMPLETIONS, NO_METHOD, USERS)                                                                                   \
+    X(CHAT, NO_METHOD, USERS)                                                                                          \
+    X(RESPONSES, NO_METHOD, USERS)                                                                                     \
+    X(EMBEDDINGS, NO_METHOD, USERS)                                                                                    \
+    X(RERANK, NO_METHOD, USERS)                                                                                        \
+    X(SCORE, NO_METHOD, USERS)                                                                                         \
+    X(TOKENIZE, NO_METHOD, USERS)                                                                                      \
+    X(DETOKENIZE, NO_METHOD, USERS)                                                                                    \
+    X(MODELS, USERS, NO_METHOD)                                                                                        \
+    X(TRACE, USERS, ADMINS)                                                                                            \
+    X(LOGGING, USERS, ADMINS)                                                                                          \
+    X(SHARED_STATUS, USERS, NO_METHOD)                                                                                 \
+    X(SHARED_REGISTER, NO_METHOD, USERS)                                                                               \
+    X(SHARED_UNREGISTER, NO_METHOD, USERS)                                                                             \
+    X(CUDA_UNREGISTER, NO_METHOD, USERS)
 typedef enum route_kind {
-#define ROUTE_ENUM(name, methods, access) ROUTE_##name,
+#define ROUTE_ENUM(name, get, post) ROUTE_##name,
     ROUTE_LIST(ROUTE_ENUM)
 #undef ROUTE_ENUM
         ROUTE_COUNT
@@ -65,9 +66,8 @@ const route_path *route_path_at(size_t index);
 struct route route_find(const char *path);
 /* "GET", "POST" or "GET, POST". */
 const char *route_methods(route_kind kind);
-bool route_takes(route_kind kind, const char *method);
 /* Whether admin_port has the route: health and metrics. */
 bool route_is_admin(route_kind kind);
-/* Required access: 0 = none, 1 = a token, if token_file is set, 2 = an admin token. */
-int route_access(route_kind kind, const char *method);
+/* Who may call the route by this method; ACCESS_NO_METHOD: it has no such method. */
+access_level route_access(route_kind kind, const char *method);
 #endif

@@ -71,7 +71,10 @@ static void open_connection(struct front *front, const listener_socket *from, in
     connection->from = from;
     connection->fd = fd;
     connection->group = group;
-    memcpy(&connection->client, client, bytes < sizeof connection->client ? bytes : sizeof connection->client);
+    memcpy(&connection->client.address, client,
+           bytes < sizeof connection->client.address ? bytes : sizeof connection->client.address);
+    connection->client.is_admin = from->kind == LISTENER_ADMIN;
+    connection->client.is_loopback = from->is_loopback;
     connection_set_turn(connection, CONNECTION_IDLE);
     (void)atomic_fetch_add(&front->counts[group], 1);
     (void)atomic_fetch_add(&server->counts->connections, 1);

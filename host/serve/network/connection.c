@@ -77,13 +77,14 @@ bool connection_begin_request(struct connection *connection)
     return atomic_compare_exchange_strong(&connection->turn, &idle, CONNECTION_SERVER) || idle != CONNECTION_EVICTED;
 }
 
-bool connection_is_trusted(struct connection *connection)
+const struct client *connection_client(struct connection *connection)
 {
     if (!connection->checked) {
         connection->checked = true;
-        connection->trusted = connection->tls != NULL && tls_is_trusted(connection->tls);
+        connection->client.is_trusted =
+            connection->tls != NULL && connection->server->access.needs_certificates && tls_is_trusted(connection->tls);
     }
-    return connection->trusted;
+    return &connection->client;
 }
 
 void connection_destroy(struct connection *connection)
@@ -131,7 +132,7 @@ static void report_certificate(struct connection *connection, const char *fault)
     server_refused(connection->server, REFUSED_CERTIFICATE);
     if (now < next || !atomic_compare_exchange_strong(&next_ns, &next, now + UINT64_C(1000000000)))
         return;
-    connection_client_text(&connection->client.any, client, sizeof client);
+    connection_client_text(&connection->client.address.any, client, sizeof client);
     log_line(LOG_WARNING_LINE, "refused a connection of %s to gRPC: %s (tls_client_ca)", client, fault);
 }
 

@@ -6,7 +6,6 @@
 #include "serve/network/front_task.h"
 #include "serve/base/server.h"
 #include "serve/network/tls.h"
-#include <netinet/in.h>
 #include <pthread.h>
 
 enum { CONNECTION_READ_BYTES = 65536 };
@@ -85,14 +84,11 @@ struct connection {
     const listener_socket *from;
     connection_group group;
     int fd;
-    uint32_t interest; /* events of epoll */
-    union {
-        struct sockaddr any;
-        struct sockaddr_in6 ip;
-    } client;
-    gnutls_session_t tls; /* NULL: no TLS */
-    bool secured;         /* the TLS handshake is complete */
-    bool checked, trusted;
+    uint32_t interest;                 /* events of epoll */
+    struct client client;              /* see connection_client() */
+    gnutls_session_t tls;              /* NULL: no TLS */
+    bool secured;                      /* the TLS handshake is complete */
+    bool checked;                      /* client.is_trusted is known */
     bool is_registered;                /* with epoll */
     bool is_lent;                      /* a run of it keeps a thread busy, and a spare thread serves the others */
     bool missed_goaway, missed_cancel; /* requested while it was lent */
@@ -133,6 +129,6 @@ void connection_watch(struct connection *connection, uint32_t events);
 void connection_set_turn(struct connection *connection, connection_turn turn);
 /* CONNECTION_IDLE to CONNECTION_SERVER; false: the connection was evicted. */
 bool connection_begin_request(struct connection *connection);
-/* Whether the client has shown a certificate signed by an authority of tls_client_ca. */
-bool connection_is_trusted(struct connection *connection);
+/* The client, after the TLS handshake; valid as long as the connection. */
+const struct client *connection_client(struct connection *connection);
 #endif

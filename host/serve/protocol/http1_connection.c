@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "inlay/check.h"
 #include "serve/chat/completion.h"
-#include "serve/exchange/access.h"
+#include "serve/exchange/header.h"
 #include "serve/routes/routes.h"
 #include "serve/exchange/watch.h"
 #include "serve/protocol/http1_reply.h"
@@ -204,8 +204,6 @@ static bool open_exchange(struct connection *connection, const http1_head *head,
     if (exchange == NULL)
         return false;
     exchange->transport = connection;
-    exchange->is_admin = connection->from->kind == LISTENER_ADMIN;
-    exchange->is_loopback = connection->from->is_loopback;
     http1->exchange = exchange;
     http1->is_1_0 = head->minor == 0;
     http1->keep_alive = head->keep_alive;
@@ -228,8 +226,7 @@ static bool take_request(struct connection *connection, const http1_head *head, 
     if (!open_exchange(connection, head, data))
         return false;
     exchange = http1->exchange;
-    exchange_begin(exchange, head->body == HTTP1_LENGTH ? head->length : 0,
-                   !connection->server->client_certificates || connection_is_trusted(connection));
+    exchange_begin(exchange, head->body == HTTP1_LENGTH ? head->length : 0);
     if (head->method.bytes == 7 && memcmp(data + head->method.at, "CONNECT", 7) == 0)
         return refuse(connection, 501, "the server is not a proxy");
     /* A client that expects 100-continue may omit the body, so the connection cannot go on. */

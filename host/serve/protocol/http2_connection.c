@@ -180,8 +180,6 @@ bool http2_open(struct connection *connection, const char *data, size_t bytes)
     http2->progress_ns = clock_ns();
     http2->streams = (http2_streams){ .connection = connection, .server = connection->server, .flush = flush_or_close };
     http2->streams.has_rest = connection->from->kind != LISTENER_GRPC;
-    http2->streams.is_admin = connection->from->kind == LISTENER_ADMIN;
-    http2->streams.is_trusted = !connection->server->client_certificates || connection_is_trusted(connection);
     http2->session = http2_streams_open(&http2->streams);
     return http2->session != NULL &&
            update_turn(connection, take(connection, (const uint8_t *)data, bytes) && flush(connection));

@@ -2,7 +2,7 @@
 #include "inlay/check.h"
 #include "serve/chat/completion.h"
 #include "serve/network/connection.h"
-#include "serve/exchange/access.h"
+#include "serve/exchange/header.h"
 #include "serve/routes/routes.h"
 #include "serve/exchange/watch.h"
 #include "serve/http/http1.h"
@@ -137,8 +137,6 @@ bool rest_begin(struct call *call)
     (void)atomic_fetch_sub(&server->counts->exchanges, 1); /* the exchange counts instead of the call */
     call->exchange = exchange;
     exchange->transport = call;
-    exchange->is_admin = call->streams->is_admin;
-    exchange->is_loopback = call->streams->connection->from->is_loopback;
     for (size_t at = 0; next_field(&call->fields, &at, &name, bytes);) {
         if (is_name(name, bytes[0], ":method")) {
             method = name + bytes[0];
@@ -166,7 +164,7 @@ bool rest_begin(struct call *call)
     else if (!good)
         exchange_fail(exchange, HTTP_BAD_REQUEST, "the path has a character that must be percent-encoded");
     else
-        exchange_begin(exchange, length, call->streams->is_trusted);
+        exchange_begin(exchange, length);
     strbuf_deinit(&call->fields);
     if (exchange->code == 413)
         send_reply(call); /* the rest of the body is refused */

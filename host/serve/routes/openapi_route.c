@@ -21,13 +21,13 @@ static void write_method(struct strbuf *to, const route_path *path, const char *
     static const char failure[] = "{\"description\":\"a failure; the body names its cause\",\"content\":{\"application/"
                                   "json\":{\"schema\":{\"type\":\"object\"}}}}";
     const bool posts = strcmp(method, "POST") == 0;
-    const int access = route_access(path->kind, method);
+    const access_level level = route_access(path->kind, method);
 
     strbuf_format(to, "%s\"%s\":{\"summary\":", is_first ? "" : ",", posts ? "post" : "get");
     strbuf_json(to, path->summary, strlen(path->summary));
     strbuf_text(to, ",");
-    if (access > 0)
-        strbuf_format(to, "\"security\":[{},{\"%s\":[]}],", access == 2 ? "admin_token" : "token");
+    if (level > ACCESS_EVERYONE)
+        strbuf_format(to, "\"security\":[{},{\"%s\":[]}],", level > ACCESS_USERS ? "admin_token" : "token");
     if (posts)
         strbuf_text(to, "\"requestBody\":{\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\"}}}},");
     strbuf_format(to, "\"responses\":{\"200\":{\"description\":\"success\"},\"default\":%s}}", failure);

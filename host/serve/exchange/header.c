@@ -1,6 +1,4 @@
-#include "serve/exchange/access.h"
-#include "base/clock.h"
-#include "serve/process/supervise.h"
+#include "serve/exchange/header.h"
 #include <string.h>
 
 static bool read_size(const char *text, size_t *out)
@@ -18,44 +16,14 @@ static bool read_size(const char *text, size_t *out)
     return true;
 }
 
-uint32_t server_wrong_token(struct server *server, const struct sockaddr *client)
-{
-    server_refused(server, REFUSED_TOKEN);
-    return guard_failed(&server->guard, client, clock_ns());
-}
-
 static void check_access(struct exchange *exchange)
 {
-    struct server *server = exchange->server;
-    int needed = route_access(exchange->route.kind, exchange->method);
-    const char *authorization;
+    const access_refusal *refusal =
+        access_check(exchange->server, &exchange->client, exchange_field_get(exchange, FIELD_AUTHORIZATION),
+                     route_access(exchange->route.kind, exchange->method), &exchange->delay_ms);
 
-    if (needed > 0 && server->client_certificates && !exchange->is_trusted) {
-        server_refused(server, REFUSED_CERTIFICATE);
-        exchange_fail(exchange, HTTP_FORBIDDEN,
-                      "a client certificate signed by an authority of tls_client_ca is required");
-        return;
-    }
-    if (needed == 0 || (needed == 1 && tokens_are_none(&server->tokens)))
-        return;
-    if (needed == 2 && supervise_is_worker() && exchange->route.kind != ROUTE_ROLLOUT) { /* which all workers share */
-        exchange_fail(exchange, HTTP_FORBIDDEN, "not possible with several workers; restart the server to change it");
-        return;
-    }
-    if (needed == 2 && tokens_are_none(&server->admin_tokens)) {
-        exchange_fail(exchange, HTTP_FORBIDDEN, "this server is read-only; start it with an admin_token_file");
-        return;
-    }
-    authorization = exchange_field_get(exchange, FIELD_AUTHORIZATION);
-    if (tokens_match(&server->admin_tokens, authorization) ||
-        (needed == 1 && tokens_match(&server->tokens, authorization)))
-        return;
-    if (needed == 2 && tokens_match(&server->tokens, authorization))
-        exchange_fail(exchange, HTTP_FORBIDDEN, "this token may not change the server");
-    else
-        exchange_fail(exchange, HTTP_UNAUTHORIZED, "a bearer token is required: Authorization: Bearer TOKEN");
-    if (exchange->code == HTTP_UNAUTHORIZED && authorization != NULL)
-        exchange->delay_ms = server_wrong_token(server, &exchange->client.any);
+    if (refusal != NULL)
+        exchange_fail(exchange, refusal->code, refusal->text);
 }
 
 /* Methods of RFC 9110, section 9, and of RFC 5789: others are not implemented for any path. */
@@ -85,11 +53,11 @@ static void check_header(struct exchange *exchange, uint64_t length)
         exchange_fail(exchange, HTTP_NOT_IMPLEMENTED, "this method is not implemented");
     else if (strcmp(exchange->path, "*") == 0)
         exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "the server has no options");
-    else if (exchange->is_admin && !route_is_admin(exchange->route.kind))
+    else if (exchange->client.is_admin && !route_is_admin(exchange->route.kind))
         exchange_fail(exchange, HTTP_NOT_FOUND, "admin_port has only /v2/health/live, /v2/health/ready and /metrics");
     else if (exchange->route.kind == ROUTE_NONE)
         fail_path(exchange);
-    else if (!route_takes(exchange->route.kind, exchange->method))
+    else if (route_access(exchange->route.kind, exchange->method) == ACCESS_NO_METHOD)
         exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path");
     else if (exchange->field_text.failed)
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the header");
@@ -133,9 +101,8 @@ static void read_deadline(struct exchange *exchange)
     exchange->job.deadline_ns = allowed > 0 ? exchange->arrived_ns + allowed : 0;
 }
 
-void exchange_begin(struct exchange *exchange, uint64_t length, bool is_trusted)
+void exchange_begin(struct exchange *exchange, uint64_t length)
 {
-    exchange->is_trusted = is_trusted;
     check_header(exchange, length);
     if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
                                 exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_RESPONSES ||
