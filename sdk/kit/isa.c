@@ -32,15 +32,11 @@ static uint32_t detect_extensions(uint32_t level)
     }
     return extra;
 }
-#endif
 
-uint32_t kit_isa(uint32_t *out_extra)
+static uint32_t detect(uint32_t *out_extra)
 {
     uint32_t level = INLAY_ISA_BASELINE;
 
-    if (out_extra != NULL)
-        *out_extra = 0;
-#if defined(__x86_64__)
     /* also excludes extensions whose registers the operating system does not save at context switches */
     __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
@@ -51,8 +47,31 @@ uint32_t kit_isa(uint32_t *out_extra)
     if (level == INLAY_ISA_X86_64_V3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         level = INLAY_ISA_X86_64_V4;
-    if (out_extra != NULL && level >= INLAY_ISA_X86_64_V3)
-        *out_extra = detect_extensions(level);
-#endif
+    *out_extra = level >= INLAY_ISA_X86_64_V3 ? detect_extensions(level) : 0;
     return level;
 }
+
+/* Virtual machines intercept CPUID, which then takes tens of microseconds, and providers ask when they are opened. */
+static uint32_t known_extra, known_level = UINT32_MAX;
+
+uint32_t kit_isa(uint32_t *out_extra)
+{
+    uint32_t extra, level = __atomic_load_n(&known_level, __ATOMIC_ACQUIRE);
+
+    if (level == UINT32_MAX) {
+        level = detect(&extra);
+        __atomic_store_n(&known_extra, extra, __ATOMIC_RELAXED);
+        __atomic_store_n(&known_level, level, __ATOMIC_RELEASE);
+    }
+    if (out_extra != NULL)
+        *out_extra = __atomic_load_n(&known_extra, __ATOMIC_RELAXED);
+    return level;
+}
+#else
+uint32_t kit_isa(uint32_t *out_extra)
+{
+    if (out_extra != NULL)
+        *out_extra = 0;
+    return INLAY_ISA_BASELINE;
+}
+#endif

@@ -202,6 +202,64 @@ static void named_file_comes_first(void **state)
         folder_remove(&folders[i]);
 }
 
+/* Read calls of this process so far. */
+static unsigned long long reads(void)
+{
+    unsigned long long count = 0;
+    char line[64];
+    FILE *io = fopen("/proc/self/io", "r");
+
+    while (io != NULL && count == 0 && fgets(line, sizeof line, io) != NULL)
+        (void)sscanf(line, "syscr: %llu", &count);
+    if (io != NULL)
+        (void)fclose(io);
+    return count;
+}
+
+/* Once a process has searched a folder, it reads neither its files nor their verdicts again. */
+static void files_are_read_once(void **state)
+{
+    unsigned long long before, own, first, second;
+    struct folder folder;
+
+    (void)state;
+    folder_make(&folder);
+    folder_add(&folder, "v1_10", "a");
+    folder_add(&folder, "operator", "b");
+    before = reads();
+    own = reads() - before; /* of this function itself */
+    if (before == 0)
+        skip(); /* the kernel does not count them */
+    plugin_set_destroy(folder_search(&folder));
+    first = reads();
+    plugin_set_destroy(folder_search(&folder));
+    second = reads();
+    assert_true(first - before > 2 * own);
+    assert_int_equal(second - first, own);
+    folder_remove(&folder);
+}
+
+/* A file that takes the place of another is read again. */
+static void replaced_file_is_read_again(void **state)
+{
+    static const char *const editions[] = { "v1_9", "renamed", "v1_9" }, *const versions[] = { "1.9", "1.8", "1.9" };
+    struct folder folder;
+
+    (void)state;
+    folder_make(&folder);
+    folder_add(&folder, "v1_10", "a");
+    for (size_t i = 0; i < sizeof editions / sizeof editions[0]; i++) {
+        plugin_set *set;
+
+        folder_add(&folder, editions[i], "b");
+        set = folder_search(&folder);
+        expect_shadowed(set, "a.so", "b.so", versions[i]);
+        assert_string_equal(file_of(set, "b.so")->version, versions[i]);
+        plugin_set_destroy(set);
+    }
+    folder_remove(&folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +270,8 @@ int main(void)
         cmocka_unit_test(first_folder_of_two),
         cmocka_unit_test(other_files_are_not_affected),
         cmocka_unit_test(named_file_comes_first),
+        cmocka_unit_test(files_are_read_once),
+        cmocka_unit_test(replaced_file_is_read_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

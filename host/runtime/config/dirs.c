@@ -101,12 +101,18 @@ static bool is_private_folder(const char *path)
            (st.st_uid == geteuid() || st.st_uid == 0);
 }
 
+/* Is the path a private folder, now that it is created if missing? Every session asks for several that exist. */
+static bool is_ready(char *path)
+{
+    return is_private_folder(path) || (make_dir(path) && is_private_folder(path));
+}
+
 bool config_cache_folder(const inlay_options *options, const char *name, char *text, size_t bytes)
 {
     char dir[4096];
 
-    if (config_cache_dir(options, dir, sizeof dir) && make_dir(dir) && is_private_folder(dir) &&
-        config_join(text, bytes, dir, name) && make_dir(text) && is_private_folder(text))
+    if (config_cache_dir(options, dir, sizeof dir) && is_ready(dir) && config_join(text, bytes, dir, name) &&
+        is_ready(text))
         return true;
     if (bytes > 0)
         text[0] = '\0';

@@ -1,5 +1,6 @@
 #include "plugin/admit.h"
 #include "inlay/check.h"
+#include "plugin/note_memo.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,7 +103,7 @@ static inlay_status begin_probe(const plugin_search *search, struct admission *a
 
 inlay_status admit_begin(const plugin_search *search, struct admission *admission, inlay_diag *diag)
 {
-    inlay_status status = note_read(admission->fd, (uint64_t)admission->st.st_size, &admission->facts, diag);
+    inlay_status status = note_read_once(admission->fd, &admission->st, &admission->facts, diag);
 
     if (status == INLAY_INVALID_ARGUMENT && !admission->facts.is_elf)
         admission->outcome = PLUGIN_NOT_ELF;

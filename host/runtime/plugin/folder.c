@@ -2,7 +2,7 @@
 #include "base/among.h"
 #include "base/memory.h"
 #include "base/version.h"
-#include "plugin/note.h"
+#include "plugin/note_memo.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,17 +32,21 @@ static note_facts *read_facts(const char *dir, const char *name)
 {
     char path[PATH_MAX + NAME_MAX + 2];
     note_facts *facts = NULL;
-    inlay_diag diag;
+    inlay_diag diag = INLAY_DIAG_INIT;
     struct stat st;
+    bool is_known;
     int fd = -1;
 
     (void)snprintf(path, sizeof path, "%s/%s", dir, name);
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) /* opening a device could have effects */
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) /* opening a device could have effects */
+        return NULL;
+    facts = malloc(sizeof *facts);
+    is_known = facts != NULL && note_recall(&st, facts);
+    if (facts != NULL && !is_known)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        facts = malloc(sizeof *facts);
-    diag = (inlay_diag)INLAY_DIAG_INIT;
-    if (facts != NULL && (note_read(fd, (uint64_t)st.st_size, facts, &diag) != INLAY_OK || !facts->present)) {
+        is_known = note_read_once(fd, &st, facts, &diag) == INLAY_OK;
+    if (facts != NULL && (!is_known || !facts->present)) {
         free(facts);
         facts = NULL;
     }

@@ -2,9 +2,11 @@
 #include "inlay/check.h"
 #include "base/clock.h"
 #include "plugin/module.h"
+#include "threads/fork.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -16,10 +18,10 @@
 
 extern char **environ;
 
-/* Whether the helper at path may be started; otherwise diag has the reason. */
-static bool is_usable(const char *path, char helper[PATH_MAX], struct stat *st, inlay_diag *diag)
+/* Whether the helper may be started; otherwise diag has the reason. */
+static bool is_usable(const char *helper, struct stat *st, inlay_diag *diag)
 {
-    if (realpath(path, helper) == NULL || stat(helper, st) != 0 || !S_ISREG(st->st_mode))
+    if (stat(helper, st) != 0 || !S_ISREG(st->st_mode))
         (void)inlay_fail(diag, INLAY_NOT_FOUND, "inlay-probe is not installed");
     else if ((st->st_mode & S_IXUSR) == 0)
         (void)inlay_fail(diag, INLAY_NOT_FOUND, "%.300s is not executable", helper);
@@ -30,12 +32,21 @@ static bool is_usable(const char *path, char helper[PATH_MAX], struct stat *st, 
     return false;
 }
 
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_known(void)
+{
+    fork_guard(&known_lock);
+}
+
 inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag)
 {
     static const char *const candidates[] = { INLAY_LIBEXEC_FROM_LIB "/inlay-probe",
                                               INLAY_LIBEXEC_FROM_BIN "/inlay-probe" };
+    static char known[PATH_MAX]; /* once it was found; "": not yet */
     char here[PATH_MAX], path[PATH_MAX + 256];
     struct stat st;
+    bool found;
 
     (void)snprintf(host, 128, "%s abi %u.%u", INLAY_VERSION, INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
     if (!dir_of_host(here))
@@ -43,16 +54,25 @@ inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag)
                           "inlay-probe cannot be found, because this process cannot determine the folder of its "
                           "executable%s",
                           access("/proc/self/exe", F_OK) != 0 ? ": /proc is not mounted" : "");
-    for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++) {
+    (void)pthread_mutex_lock(&known_lock);
+    (void)strcpy(helper, known);
+    found = known[0] != '\0' && is_usable(helper, &st, diag);
+    for (size_t i = 0; i < sizeof candidates / sizeof candidates[0] && !found; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", here, candidates[i]);
-        if (!is_usable(path, helper, &st, diag))
-            continue;
-        (void)snprintf(host, 128, "%s abi %u.%u helper %llx %lld %lld.%09ld", INLAY_VERSION, INLAY_ABI_MAJOR,
-                       INLAY_ABI_MINOR, (unsigned long long)st.st_ino, (long long)st.st_size,
-                       (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-        return INLAY_OK;
+        if (realpath(path, helper) == NULL)
+            (void)inlay_fail(diag, INLAY_NOT_FOUND, "inlay-probe is not installed");
+        else
+            found = is_usable(helper, &st, diag);
     }
-    return INLAY_NOT_FOUND;
+    if (found)
+        (void)strcpy(known, helper);
+    (void)pthread_mutex_unlock(&known_lock);
+    if (!found)
+        return INLAY_NOT_FOUND;
+    (void)snprintf(host, 128, "%s abi %u.%u helper %llx %lld %lld.%09ld", INLAY_VERSION, INLAY_ABI_MAJOR,
+                   INLAY_ABI_MINOR, (unsigned long long)st.st_ino, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+                   st.st_mtim.tv_nsec);
+    return INLAY_OK;
 }
 
 /* Spawns the helper in a new process group with default signals, /dev/null on 0, 1 and 2, the pipe on 3, and no

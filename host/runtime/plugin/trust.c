@@ -87,7 +87,11 @@ inlay_status trust_open(const char *path, const char *dir, char real[PATH_MAX], 
     int fd = -1;
 
     *out_fd = -1;
-    if (realpath(path, real) == NULL || stat(real, &found) != 0)
+    if (lstat(path, &found) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s", strerror(errno));
+    if (!S_ISLNK(found.st_mode) && strlen(path) < PATH_MAX) /* dir has no links either */
+        (void)strcpy(real, path);
+    else if (realpath(path, real) == NULL || stat(real, &found) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s", strerror(errno));
     if (!S_ISREG(found.st_mode)) /* checked before open(): a pipe would block, a device might react */
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "not a regular file");

@@ -20,7 +20,7 @@
 INLAY_NODISCARD inlay_status trust_dir(const char *dir, inlay_diag *diag);
 
 /* Opens the file at path if its owner and mode permit loading, and returns its real path. dir is the directory of
- * path, which has passed trust_dir. On success the caller closes *out_fd. */
+ * path, which has passed trust_dir; path is dir, a slash and a name. On success the caller closes *out_fd. */
 INLAY_NODISCARD inlay_status trust_open(const char *path, const char *dir, char real[PATH_MAX], int *out_fd,
                                         struct stat *out_st, inlay_diag *diag);
 

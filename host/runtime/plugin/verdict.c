@@ -237,6 +237,8 @@ void verdict_find(const verdict_key *key, struct verdict *out)
     if (key->file[0] == '\0' || !read_small(key->file, text, &age) || !parse(key, text, out) ||
         age > lasts_seconds(out->kind))
         *out = (struct verdict){ .kind = VERDICT_NONE };
+    else if (out->kind == VERDICT_OK) /* the others end, or another process may delete them */
+        store_cached(key, out);
 }
 
 /* Is the verdict's plugin file deleted, or the verdict unreadable? */
@@ -348,8 +350,12 @@ void verdict_crashes(const char *key_text, const char *file, uint64_t model, cra
     for (uint32_t i = 0; i < CRASH_MARKS; i++) {
         const char *why;
 
-        if (!read_mark(key_text, file, i, text, &age) || (why = strstr(text, "\ntext ")) == NULL)
+        errno = 0;
+        if (!read_mark(key_text, file, i, text, &age) || (why = strstr(text, "\ntext ")) == NULL) {
+            if (errno == ENOENT) /* marks are stored at the first free place, and deleted together */
+                break;
             continue;
+        }
         out->count++;
         if (out->this_model)
             continue;

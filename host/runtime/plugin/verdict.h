@@ -41,7 +41,8 @@ typedef struct verdict_key {
 void verdict_key_init(verdict_key *key, const char *dir, const char *path, const struct stat *st, const char *build_id,
                       const char *host);
 
-/* The verdict for that key; kind VERDICT_NONE if no verdict is known. */
+/* The verdict for that key; kind VERDICT_NONE if no verdict is known. The process remembers one that permits loading,
+ * and reads its file once. */
 void verdict_find(const verdict_key *key, struct verdict *out);
 /* Stores the verdict. If its file cannot be written, only this process remembers the verdict. */
 void verdict_keep(const verdict_key *key, const struct verdict *verdict);
