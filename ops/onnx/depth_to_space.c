@@ -21,7 +21,7 @@ static inlay_status infer_blocks(op_infer *infer, bool to_space)
         const bool divide = i > 0 && (i == 1) == to_space;
 
         if (divide && dim.kind == INLAY_DIM_FIXED && dim.value % by != 0)
-            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "axis %u of size %lld is no multiple of %lld", i,
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "axis %u of size %lld is not a multiple of %lld", i,
                               (long long)dim.value, (long long)by);
         dims[i] = i == 0 ? dim : divide ? dim_div(infer, dim, dim_fixed(by)) : dim_mul(infer, dim, dim_fixed(by));
     }

@@ -7,8 +7,8 @@ static inlay_status set_pooled(op_infer *infer, int64_t height, int64_t width)
     inlay_dim dims[4] = { infer_dim(infer, 1, 0), infer_dim(infer, 0, 1), dim_fixed(height), dim_fixed(width) };
 
     if (height <= 0 || width <= 0)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "the pooled size is %lld x %lld", (long long)height,
-                          (long long)width);
+        return infer_fail(infer, INLAY_INVALID_MODEL, "the pooled size is %lld x %lld; it must be positive",
+                          (long long)height, (long long)width);
     return infer_set_shape(infer, 0, 4, dims);
 }
 

@@ -24,7 +24,7 @@ static bool einsum_supports(const kit_node *node, kit_refusal *why)
     if (einsum_has_product(&state))
         return true;
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
-                      "the equation is no matrix multiplication: no label of both terms is summed");
+                      "the equation is not a matrix multiplication: no label of both terms is summed");
 }
 
 bool blas_supports(const kit_node *node, kit_refusal *why)
@@ -33,7 +33,7 @@ bool blas_supports(const kit_node *node, kit_refusal *why)
 
     if (strcmp(op, "Conv") == 0 && is_depthwise(node))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "use fewer groups",
-                          "a convolution with one input channel per group is no matrix multiplication");
+                          "a convolution with one input channel per group is not a matrix multiplication");
     if (strcmp(op, "Conv") == 0 || strcmp(op, "ConvTranspose") == 0)
         return conv_supports(node, why);
     return strcmp(op, "Einsum") != 0 || einsum_supports(node, why);

@@ -173,7 +173,8 @@ static inlay_status tree_assign_weights(tree_state *state, const tree_lists *lis
             if (at < 0 || state->nodes[at].mode != TREE_LEAF || lists->targets[i] < 0 ||
                 lists->targets[i] >= state->targets)
                 return tree_broken(diag,
-                                   "weight %u is for node %lld of tree %lld, which is no leaf, or target %lld of %lld",
+                                   "weight %u is for node %lld of tree %lld, which is not a leaf, or for target %lld "
+                                   "of %lld",
                                    i, (long long)lists->numbers[i], (long long)lists->trees[i],
                                    (long long)lists->targets[i], (long long)state->targets);
             if (pass == 1)

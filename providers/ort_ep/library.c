@@ -87,7 +87,7 @@ static inlay_status create_factories(ep_state *state, void *handle, const char *
 
     if (symbol == NULL || release == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "%.200s is no library of an ONNX Runtime execution provider: it has no %s", path,
+                          "%.200s is not a library of an ONNX Runtime execution provider: it has no %s", path,
                           symbol == NULL ? ORT_EP_CREATE_FACTORIES : ORT_EP_RELEASE_FACTORY);
     (void)snprintf(text, sizeof text, "provider ort_ep opens %.900s", path);
     state->host->log(state->host->ctx, INLAY_LOG_INFO, text); /* names the library if it crashes */

@@ -33,7 +33,7 @@ static inlay_status shape_hashes(const void *user, kit_plan *plan, inlay_diag *d
     const kit_tensor *ids = &plan->in[0], *past = &plan->in[3];
 
     if (plan->in[0].dtype == INLAY_INT32 && (int32_t)state->pad != state->pad)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "pad_id %lld is no int32", (long long)state->pad);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "pad_id %lld is not an int32", (long long)state->pad);
     if (ids->rank != 2 || plan->in[1].count != state->longest ||
         plan->in[2].count != (state->longest - 1) * state->heads ||
         (plan->in_count > 3 && past->dtype != INLAY_UNDEFINED &&

@@ -130,7 +130,7 @@ int main(int argc, char **argv)
         long long window = strtoll(argv[i], &end, 10);
 
         if (end == argv[i] || *end != '\0') {
-            fprintf(stderr, "make_model: '%s' is no whole number\n", argv[i]);
+            fprintf(stderr, "make_model: '%s' is not a whole number\n", argv[i]);
             return 2;
         }
         (void)snprintf(y, sizeof y, "average%d", i - 2);

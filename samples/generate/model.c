@@ -105,7 +105,7 @@ bool model_read(struct model *model, const int64_t *tokens, int64_t count, int64
         return complain("the model did not run", &diag);
     y = inlay_context_output(model->context, model->logits);
     if (y == NULL || inlay_value_dtype(y) != INLAY_FLOAT || inlay_value_rank(y) != 3 || inlay_value_count(y) == 0) {
-        fprintf(stderr, "generate: 'logits' is no float tensor [1, tokens, vocabulary]\n");
+        fprintf(stderr, "generate: 'logits' is not a float tensor [1, tokens, vocabulary]\n");
         return false;
     }
     if (inlay_value_dims(y)[1] <= guesses) {

@@ -93,7 +93,7 @@ static bool run(const struct work *work, inlay_context *context, const int64_t *
     logits = inlay_context_output(context, work->info.logits);
     if (logits == NULL || inlay_value_dtype(logits) != INLAY_FLOAT || inlay_value_rank(logits) != 3 ||
         inlay_value_count(logits) == 0 || inlay_value_dims(logits)[0] != inlay_context_row_count(context)) {
-        fprintf(stderr, "together: 'logits' is no float tensor [texts, tokens, vocabulary]\n");
+        fprintf(stderr, "together: 'logits' is not a float tensor [texts, tokens, vocabulary]\n");
         return false;
     }
     *out_logits = inlay_value_data(logits);
@@ -137,7 +137,7 @@ static bool begin_text(struct work *work)
         rows[i] = (inlay_row){ work->main, inlay_context_row_length(work->main, i), i, 0 };
     rows[work->row_count - 1] = (inlay_row){ work->reader, inlay_context_row_length(work->reader, 0), 0, 0 };
     return inlay_context_set_rows(work->main, rows, work->row_count, &diag) == INLAY_OK ||
-           complain("the text cannot join", &diag);
+           complain("the text cannot be added to the context", &diag);
 }
 
 /* Makes the next token of each text. The rows of those that end leave. */
@@ -176,7 +176,7 @@ static bool step(struct work *work)
     }
     work->row_count = left;
     return inlay_context_set_rows(work->main, rows, left, &diag) == INLAY_OK ||
-           complain("the texts cannot go on", &diag);
+           complain("the texts cannot be continued", &diag);
 }
 
 static bool open_model(struct work *work, const char *path)

@@ -21,7 +21,7 @@ fail() {
 # if this script is killed.
 if [ "${INLAY_CHROOT_INSIDE:-}" != yes ]; then
     export INLAY_CHROOTS=${INLAY_CHROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/inlay/chroots}
-    [[ $INLAY_CHROOTS == /?* ]] || fail "INLAY_CHROOTS is '$INLAY_CHROOTS', which is no absolute path"
+    [[ $INLAY_CHROOTS == /?* ]] || fail "INLAY_CHROOTS is '$INLAY_CHROOTS', which is not an absolute path"
     as_root=()
     if [ "$(id -u)" != 0 ]; then
         command -v sudo >/dev/null || fail "only root can make a Debian in a folder, and there is no sudo"

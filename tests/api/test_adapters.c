@@ -285,7 +285,7 @@ static void each_defect_is_one_message(void **state)
         int64_t rank, k, n;
         const char *type, *first, *name; /* first, name: replace those of the factors */
     } rows[] = {
-        { .message = { "adapter_model.safetensors: tensor", "'data_offsets' is no range" },
+        { .message = { "adapter_model.safetensors: tensor", "'data_offsets' is not a range" },
           .defect = DEFECT_TRUNCATED },
         { .message = { "adapter_model.safetensors", "not a safetensors file" }, .defect = DEFECT_EMPTY },
         { .message = { "adapter_model.safetensors", "header is not a JSON object" }, .defect = DEFECT_HEADER },

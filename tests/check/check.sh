@@ -55,7 +55,7 @@ finds meet_keeps 'device.descriptors isp: SHARED_FD, exported: it imports more b
 finds meet_apart 'device.descriptors isp: SHARED_FD, exported: the imported buffer is not the same memory' --group device
 finds silent 'offers bad: node .* is neither offered nor refused' --group offers
 finds mute 'offers bad: node .* was refused without a reason' --group offers
-finds greedy 'offers bad: node 0 .* was offered, but is no candidate' --group offers
+finds greedy 'offers bad: node 0 .* was offered, but is not a candidate' --group offers
 finds writes 'offers bad: .* in assess: it touched memory of the snapshot' --group offers
 finds stride 'offers bad' --group offers
 finds fickle 'offers bad: a second assess of the same graph gave other answers' --group offers
@@ -132,7 +132,7 @@ finds saturates 'values Relu-14 .*got 3.40282e\+38, want inf' --group values
 finds denormals 'values Relu-14 .*got 0, want [0-9.]+e-4' --group values
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/stated_flush.so" --quick --op Relu --group values >"$work/out" 2>&1 </dev/null ||
-    complain 'stated_flush: a flush that INLAY_PROVIDER_FLUSHES_DENORMALS states is no mistake' "$(grep -A2 '^FAIL' "$work/out")"
+    complain 'stated_flush: a flush that INLAY_PROVIDER_FLUSHES_DENORMALS states is not a mistake' "$(grep -A2 '^FAIL' "$work/out")"
 finds zero_sign 'values Neg-13 .*got 0, want -0' --group values --op Neg
 finds size 'values Relu-14 float\[20\]: size 20: output 0' --group values
 finds huge 'values Relu-14 float\[[0-9]{7}\]: size [0-9]+: output 0' --group values

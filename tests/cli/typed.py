@@ -98,10 +98,10 @@ class Typed(unittest.TestCase):
         for argument, part in (("x=1,2,3", "do not fill float[?,2]"), ("x=[[1,2],[3]]", "list of 1 beside lists of 2"),
                                ("x=[1,[2]]", "a number beside lists"), ("x=[1,2", "not closed"),
                                ("x=[1,,2]", "missing"),
-                               ("x=[1,2]]", "text after the list"), ("x=[1,e]", "is no number"),
+                               ("x=[1,2]]", "text after the list"), ("x=[1,e]", "is not a number"),
                                ("x=1,1e39", "too large"),
-                               ("x=[1,0x10]", "is no number"), ("x=[\"a\",\"b\"]", "is a text"),
-                               ("i=128", "out of range"), ("i=1.5", "no integer"), ("b=2", "neither true nor false"),
+                               ("x=[1,0x10]", "is not a number"), ("x=[\"a\",\"b\"]", "is a text"),
+                               ("i=128", "out of range"), ("i=1.5", "not an integer"), ("b=2", "neither true nor false"),
                                ("x=1,2,", ".csv file"), ("x=[[1,2,3],[4,5,6]]", "expects float[n,2]")):
             with self.subTest(argument):
                 self.assertIn(part, self.refused(path, argument))
@@ -152,8 +152,8 @@ class Typed(unittest.TestCase):
         for lines, columns, part in (("a,b\n1,2\n3\n", "", "line 3 has 1 cells"),
                                      ("a,b\n1,\n", "", "line 2, column 2: '' is empty"),
                                      ("1,2,3\n", "", "choose them"), ("a,b,c\n1,2,3\n", ":a,d", "no column 'd'"),
-                                     ("a,b\n", "", "is no number"), ("a,b\n1,\"2\n", "", "quote"),
-                                     ("1,x\n2,3\n4,y\n", "", "'y' is no number"),
+                                     ("a,b\n", "", "is not a number"), ("a,b\n1,\"2\n", "", "quote"),
+                                     ("1,x\n2,3\n4,y\n", "", "'y' is not a number"),
                                      ("", "", "has no rows")):
             with self.subTest(lines):
                 (self.at / "t.csv").write_text(lines)

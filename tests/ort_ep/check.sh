@@ -44,9 +44,9 @@ refused() {
 echo text >"$scratch/text.so"
 head -c 3000 "$library" >"$scratch/cut.so"
 refused 'No such file or directory' --ort-ep "$scratch/none.so"
-refused 'it is no library of an ONNX Runtime execution provider' --ort-ep "$scratch/text.so"
-refused 'it is no library of an ONNX Runtime execution provider' --ort-ep "$scratch/cut.so"
-refused 'it is no library of an ONNX Runtime execution provider' --ort-ep "$inlay"
+refused 'it is not a library of an ONNX Runtime execution provider' --ort-ep "$scratch/text.so"
+refused 'it is not a library of an ONNX Runtime execution provider' --ort-ep "$scratch/cut.so"
+refused 'it is not a library of an ONNX Runtime execution provider' --ort-ep "$inlay"
 refused 'it is a plugin of inlay; omit --ort-ep' --ort-ep "$plugin"
 out=$("$inlay" plugin-check --group file "$library")
 grep -q 'fix: .*check it with --ort-ep' <<<"$out" || fail "an execution provider as a plugin: $out"

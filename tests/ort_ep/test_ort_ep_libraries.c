@@ -211,7 +211,7 @@ static void broken_libraries_are_refused(void **state)
           "/nowhere/libx.so: cannot open shared object file: No such file or directory");
     fails(api->RegisterExecutionProviderLibrary(env, "x", NEEDS_MORE), ORT_FAIL, "libmissing.so: cannot open");
     fails(api->RegisterExecutionProviderLibrary(env, "x", ORT_LIBRARY_PATH), ORT_FAIL,
-          "is no library of an ONNX Runtime execution provider: it has no CreateEpFactories");
+          "is not a library of an ONNX Runtime execution provider: it has no CreateEpFactories");
     begin_with("newer"); /* a verdict about the library holds for its options, which these are */
     assert_int_equal(setenv("TEST_EP_NEWER", "1", 1), 0);
     fails(api->RegisterExecutionProviderLibrary(env, "x", TEST_EP), ORT_FAIL,

@@ -189,13 +189,13 @@ class Boxes(unittest.TestCase):
                 ({"y": v8}, {**METADATA, "task": "classify"}, "softmax,topk"),
                 ({"y": v8}, {**METADATA, "task": "depth"}, "task is 'depth'"),
                 ({"y": v8}, {**METADATA, "task": "segment"}, "masks, height, width"),
-                ({"y": v8}, {**METADATA, "task": "pose", "kpt_shape": "[17, 3]"}, "no list of boxes"),
-                ({"y": v8}, {**METADATA, "task": "obb"}, "no list of boxes"),
-                ({"y": v8}, {**METADATA, "names": "{0: 'a', 1: 'b'}"}, "no list of boxes"),
-                ({"y": v8}, {**METADATA, "names": "person"}, "no list of names"),
+                ({"y": v8}, {**METADATA, "task": "pose", "kpt_shape": "[17, 3]"}, "not a list of boxes"),
+                ({"y": v8}, {**METADATA, "task": "obb"}, "not a list of boxes"),
+                ({"y": v8}, {**METADATA, "names": "{0: 'a', 1: 'b'}"}, "not a list of boxes"),
+                ({"y": v8}, {**METADATA, "names": "person"}, "not a list of names"),
                 ({"y": v8.transpose(0, 2, 1)}, METADATA, "transposed"),
                 ({"y": v8.transpose(0, 2, 1)}, {}, "name it, as in boxes:v8"),
-                ({"y": v8[0, 0]}, METADATA, "no list of predictions"),
+                ({"y": v8[0, 0]}, METADATA, "not a list of predictions"),
                 ({"logits": v8[:, :, :3], "pred_boxes": v8[:, :, :4]}, {}, "labels=FILE")):
             with self.subTest(part):
                 text = inlay("pipe", self.model(outputs, metadata), "--post", "boxes", "-o", self.at / "w.onnx", code=2)

@@ -71,7 +71,7 @@ bytes=$(stat -c %s m.onnx.sig)
 cp m.onnx.sig whole
 for cut in 0 1 $((bytes / 4)) $((bytes / 2)) $((bytes * 3 / 4)) $((bytes - 3)); do
     head -c "$cut" whole >m.onnx.sig
-    refuses 1 'm.onnx.sig: is no signature of a model' verify m.onnx --key pub.pem
+    refuses 1 'm.onnx.sig: is not a signature of a model' verify m.onnx --key pub.pem
 done
 jq '.signatures = []' whole >m.onnx.sig
 refuses 1 'm.onnx.sig: was not made by pub.pem' verify m.onnx --key pub.pem

@@ -239,7 +239,7 @@ static inlay_status hash_file(const struct place *place, signed_file *file, uint
     (void)shown(place, file->name, path);
     if (fd < 0) {
         status = inlay_fail(diag, errno == ENOENT ? INLAY_NOT_FOUND : INLAY_RESULTS_DIFFER, "%.300s: %s; %s", path,
-                            errno == ELOOP || errno == ENOTDIR ? "is a symbolic link, or lies behind one"
+                            errno == ELOOP || errno == ENOTDIR ? "is a symbolic link, or its path contains one"
                             : errno == ENOENT                  ? "is missing"
                                                                : strerror(errno),
                             advice);
@@ -484,7 +484,7 @@ inlay_status signing_write(const char *path, const char *const *others, uint32_t
 
 static inlay_status damaged(const struct place *place, const char *what, inlay_diag *diag)
 {
-    return inlay_fail(diag, INLAY_RESULTS_DIFFER, "%.300s: is no signature of a model: %.200s; sign the model again",
+    return inlay_fail(diag, INLAY_RESULTS_DIFFER, "%.300s: is not a signature of a model: %.200s; sign the model again",
                       place->signature, what);
 }
 

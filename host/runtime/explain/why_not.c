@@ -77,7 +77,7 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
                "and are no lower";
     if (contrast.kept_whole)
         return arena_format(&facts->arena,
-                            "it would divide a region of %s, and the saving of %s is within the doubt about estimates "
+                            "it would divide a region of %s, and the saving of %s is within the error of the estimates "
                             "(%s against %s); inlay tune measures both",
                             name_of(facts, winner), format_ns(gain, saved), cost_source_name(contrast.other_source),
                             cost_source_name(contrast.source));

@@ -439,7 +439,7 @@ static void read_sizes(struct builder *b)
         refuse(b, INLAY_UNSUPPORTED,
                "rotates a part of a head only, or values have another size than keys:", "key_length");
     if (b->heads % b->key_heads != 0 || gguf_int(gguf, ".expert_count", 0) != 0)
-        refuse(b, INLAY_UNSUPPORTED, "has experts, or heads that are no multiple of those of keys:", "head_count_kv");
+        refuse(b, INLAY_UNSUPPORTED, "has experts, or heads that are not multiple of those of keys:", "head_count_kv");
     if (b->context * (b->head_size / 2) > MAX_ANGLES)
         refuse(b, INLAY_LIMIT_EXCEEDED, "has more than 2^26 angles of positions by its", "context_length");
     if (!(b->epsilon > 0) || !(b->logit_scale > 0))

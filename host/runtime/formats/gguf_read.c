@@ -144,7 +144,7 @@ static inlay_status read_tables(struct gguf *gguf, struct reader *reader)
     }
     alignment = (uint64_t)gguf_int(gguf, "general.alignment", 32);
     if (alignment == 0 || alignment > 1 << 20 || (alignment & (alignment - 1)) != 0)
-        return damaged(reader->diag, "general.alignment is no power of two");
+        return damaged(reader->diag, "general.alignment is not a power of two");
     data = ((uint64_t)(reader->at - gguf->file->bytes) + alignment - 1) / alignment * alignment;
     for (uint64_t i = 0; i < gguf->tensor_count; i++) {
         status = place_tensor(gguf, &gguf->tensors[i], data, reader->diag);

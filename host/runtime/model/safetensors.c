@@ -50,10 +50,10 @@ static inlay_status read_shape(const struct reader *reader, const char *name, co
     if (dims == NULL)
         return no_room(reader);
     if (!json_is_array(shape) || rank > INLAY_MAX_RANK)
-        return damaged(reader, name, "'shape' is no list of at most 16 sizes");
+        return damaged(reader, name, "'shape' is not a list of at most 16 sizes");
     for (size_t i = 0; i < rank; i++) {
         if (!read_size(json_array_get(shape, i), &size))
-            return damaged(reader, name, "'shape' has a size that is no number");
+            return damaged(reader, name, "'shape' has a size that is not a number");
         dims[i] = (int64_t)size;
     }
     if (!dims_count(dims, (uint32_t)rank, &count))
@@ -80,7 +80,7 @@ static inlay_status read_tensor(const struct reader *reader, const char *name, c
     if (json_array_size(range) != 2 || !read_size(json_array_get(range, 0), &begin) ||
         !read_size(json_array_get(range, 1), &end) || begin > end || end > reader->data_bytes)
         return damaged(reader, name,
-                       "'data_offsets' is no range of the file's data; the file is damaged or incomplete");
+                       "'data_offsets' is not a range of the file's data; the file is damaged or incomplete");
     out->view.dtype = dtype_of(type);
     out->view.data = reader->data + begin;
     out->view.bytes = end - begin;

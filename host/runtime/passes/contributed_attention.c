@@ -742,7 +742,7 @@ static const char *sparse_error(const subgraph_builder *builder, int64_t heads)
 {
     const int64_t layouts = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 5)), 0);
 
-    return layouts < 1 || heads % layouts != 0 ? "num_heads is no multiple of the layouts in block_row_indices"
+    return layouts < 1 || heads % layouts != 0 ? "num_heads is not a multiple of the layouts in block_row_indices"
            : builder_rank(builder, builder_input(builder, 6)) != 2       ? "block_col_indices is not of rank 2"
            : rewrite_attr_int(builder->node, "sparse_block_size", 0) < 1 ? "sparse_block_size is not positive"
                                                                          : NULL;

@@ -286,7 +286,7 @@ static uint32_t divisor_of(const struct rewrite *rewrite, const graph_node *node
     return INLAY_NONE;
 }
 
-/* Reports a value that is divided by the root of a mean of squares, and why it is no norm. */
+/* Reports a value that is divided by the root of a mean of squares, and why it is not a norm. */
 static void report_near_miss(struct rewrite *rewrite, const graph_node *node)
 {
     uint32_t divided = INLAY_NONE, squares = INLAY_NONE;
@@ -314,7 +314,7 @@ static void report_near_miss(struct rewrite *rewrite, const graph_node *node)
     else if (!pass_allows(rewrite->ctx, centred(rewrite, divided, axis) != INLAY_NONE ? 17 : 23))
         why = "the opset of the file has no LayerNormalization (17) or RMSNormalization (23)";
     else
-        why = "sizes of the last axes are open, constants have more axes than the value, or the type is no float";
+        why = "sizes of the last axes are open, constants have more axes than the value, or the type is not a float";
     rewrite_near_miss(rewrite, node, "a norm is not fused: %s", why);
 }
 

@@ -32,7 +32,8 @@ static inlay_status map(struct board *board, inlay_diag *diag)
     void *memory = mmap(NULL, memory_bytes(board->count), PROT_READ | PROT_WRITE, MAP_SHARED, board->fd, 0);
 
     if (memory == MAP_FAILED)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot map the memory of figures: %s", strerror(errno));
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot map the shared memory of the metrics: %s",
+                          strerror(errno));
     board->memory = memory;
     board->processes = board->memory->processes;
     board->rollouts = board->memory->rollouts;
@@ -46,7 +47,8 @@ inlay_status board_create(uint32_t count, struct board *out_board, inlay_diag *d
     (void)pthread_mutex_init(&out_board->lock, NULL);
     /* Only pages that are used take memory. */
     if (out_board->fd < 0 || ftruncate(out_board->fd, (off_t)memory_bytes(count)) != 0)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot create the memory of figures: %s", strerror(errno));
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot create the shared memory of the metrics: %s",
+                          strerror(errno));
     return map(out_board, diag);
 }
 
@@ -163,7 +165,7 @@ void board_remove_model(struct board *board, uint32_t index)
     (void)atomic_fetch_sub(&board_own_model(board, index)->loaded, 1);
 }
 
-/* Adds figures to those of a local object. */
+/* Adds the counters to those of a local object. */
 static void add_figures(void *local, const void *shared, size_t bytes)
 {
     figure *to = local;

@@ -73,7 +73,7 @@ static bool read_stops(void *user, json_t *value, body_error *error)
     size_t count = json_is_array(value) ? json_array_size(value) : 1;
 
     if (count > MAX_STOPS)
-        return body_fail(error, "more than %d stop texts", MAX_STOPS);
+        return body_fail(error, "more than %d stop sequences", MAX_STOPS);
     for (size_t i = 0; i < count; i++) {
         const char *text = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
 

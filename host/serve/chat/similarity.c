@@ -17,7 +17,7 @@ static bool add_text(struct embedding *embedding, const json_t *value, const cha
     const json_t *text = json_is_object(value) ? json_object_get(value, "text") : value;
 
     if (!json_is_string(text))
-        return refuse(error, parameter, "an element is no text");
+        return refuse(error, parameter, "an element is not a text");
     return input_list_add(&embedding->inputs, text, EMBEDDING_MAX_TEXTS, error);
 }
 

@@ -139,7 +139,7 @@ static inlay_status take_instances(const struct pbtxt *text, model_config *confi
             return pbtxt_fail(text, group, group->n_gpus > 0 ? "gpus" : "kind", diag,
                               "instances have no separate devices; the library option providers chooses devices");
         if (group->count < 0 || group->count > 4096 || count + (uint32_t)group->count > 4096)
-            return pbtxt_fail(text, group, "count", diag, "must be from 1 to 4096, of all groups together");
+            return pbtxt_fail(text, group, "count", diag, "the counts of all groups must add up to 1 to 4096");
         count += group->count > 0 ? (uint32_t)group->count : 1;
     }
     if (count > 0)

@@ -47,8 +47,8 @@ static inlay_status read_memory(struct descriptor_test *test)
     return INLAY_OK;
 }
 
-/* Imports the memory, writes to it as a buffer of the provider, and reads it as what it was before. Returns a text that
- * states what is wrong; NULL: nothing. */
+/* Imports the memory, writes to it as a buffer of the provider, and reads it through its original mapping. Returns a
+ * text that states what is wrong; NULL: nothing. */
 static const char *import_owned(struct descriptor_test *test, uint32_t ownership)
 {
     const loaded_provider *provider = test->link->provider;
@@ -192,7 +192,7 @@ static void check_kind(struct check *check, device_link *link, const inlay_domai
         wrong = count_open() > before ? "file descriptors were left open" : "file descriptors of others were closed";
     if (wrong != NULL)
         check_fail(check, "device.descriptors", link->provider->name,
-                   "memory behind a file descriptor, which the one closes whom the ownership names, and the caller of "
+                   "a file descriptor is closed by the side that the ownership names, and by the caller after "
                    "a failed call",
                    "drop the kind from exports or imports of the domain, or see INLAY_MEMORY_OWNED in inlay/types.h",
                    "%s, %s: %.200s", kinds[index].name, exported ? "exported" : "of another process", wrong);

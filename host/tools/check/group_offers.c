@@ -229,8 +229,8 @@ static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
             fault(assessment, "offer indexes of graph->nodes", "an offer names node %u of %u", n,
                   assessment->graph->node_count);
         else if (assessment->candidates[n] == 0)
-            fault(assessment, "look at candidates[] before offering", "node %u (%s) was offered, but is no candidate",
-                  n, op_of(assessment, n));
+            fault(assessment, "look at candidates[] before offering",
+                  "node %u (%s) was offered, but is not a candidate", n, op_of(assessment, n));
         else if (i > 0 && n <= offer->nodes[i - 1])
             fault(assessment, "sort the indexes", "the node indexes of an offer do not ascend");
         else

@@ -277,7 +277,7 @@ static void add_peer(struct check *check, const char *name, struct fixture *fixt
 
     INLAY_CHECK(fixture->plugin_count < FIXTURE_PLUGINS);
     if (loaded_open(path, false, plugin, &diag) != INLAY_OK) {
-        check_skip(check, name, path, "it is not compared with: %s", diag.text);
+        check_skip(check, name, path, "not used for comparison: %s", diag.text);
         return;
     }
     fixture->plugin_count++;

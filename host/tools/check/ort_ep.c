@@ -21,8 +21,8 @@ static inlay_status check_library(const char *library, inlay_diag *diag)
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
         if (!process_exports(library, functions[i]))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "--ort-ep %s: it is no library of an ONNX Runtime execution provider, which exports %s "
-                              "(ONNX Runtime 1.23 and later)",
+                              "--ort-ep %s: it is not a library of an ONNX Runtime execution provider, which exports "
+                              "%s (ONNX Runtime 1.23 and later)",
                               library, functions[i]);
     return INLAY_OK;
 }

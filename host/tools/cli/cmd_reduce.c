@@ -31,7 +31,7 @@ typedef struct reduce_args {
 } reduce_args;
 
 static const cli_option own_options[] = {
-    { "check", "COMMAND", "Command that fails (nonzero exit code) for the fault", CLI_TEXT(reduce_args, check),
+    { "check", "COMMAND", "Command with a nonzero exit code if a model has the fault", CLI_TEXT(reduce_args, check),
       .need = "no check given: name a command with --check" },
     { "text", "TEXT", "COMMAND must also print TEXT", CLI_TEXT(reduce_args, text) },
     { "timeout", "S", "Kill COMMAND after S seconds: exit code 124 (default: never)",

@@ -57,7 +57,7 @@ static inlay_status read_text(const char *path, struct arena *arena, char **out,
     else if (fread(*out, 1, (size_t)bytes, file) != (size_t)bytes)
         status = inlay_fail(diag, INLAY_IO_ERROR, "cannot read %s", path);
     else if (memchr(*out, '\0', (size_t)bytes) != NULL)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s is no table of text: it has NUL bytes", path);
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s is not a table of text: it has NUL bytes", path);
     else
         (*out)[bytes] = '\0';
     if (file != NULL)

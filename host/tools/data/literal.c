@@ -66,7 +66,7 @@ const char *literal_put(const char *text, size_t bytes, inlay_dtype dtype, void 
     if (!element_converts(INLAY_DOUBLE, dtype))
         return "cannot be written as text; use a .npy file";
     if (!parse_number(text, bytes, &number, &whole, &integer, &above))
-        return bytes == 0 ? "is empty" : "is no number";
+        return bytes == 0 ? "is empty" : "is not a number";
     if (element_put_number(dtype, at, 0, number)) {
         (void)element_number(dtype, at, 0, &back, NULL);
         return isinf(back) && strncasecmp(text + (*text == '-' || *text == '+'), "inf", 3) != 0
@@ -76,7 +76,7 @@ const char *literal_put(const char *text, size_t bytes, inlay_dtype dtype, void 
     if (whole ? element_convert(above ? INLAY_UINT64 : INLAY_INT64, &integer, dtype, at, 1) == 1
               : element_convert(INLAY_DOUBLE, &number, dtype, at, 1) == 1)
         return NULL;
-    return dtype == INLAY_BOOL ? "is neither true nor false" : whole ? "is out of range" : "is no integer";
+    return dtype == INLAY_BOOL ? "is neither true nor false" : whole ? "is out of range" : "is not an integer";
 }
 
 /* An element of a list: a part of the source, or for a string with escapes a copy in `texts`. */

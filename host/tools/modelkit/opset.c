@@ -90,7 +90,7 @@ static bool raise_broadcast(struct conversion *conversion)
     }
     axis += axis < 0 ? (int64_t)rank : 0;
     if (axis < 0 || axis + (int64_t)own > (int64_t)rank) {
-        conversion->why = "its second input has axes behind those of the first one";
+        conversion->why = "its second input has axes after the last axis of the first one";
         return false;
     }
     if (axis + (int64_t)own < (int64_t)rank && own > 0)

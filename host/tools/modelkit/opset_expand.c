@@ -46,7 +46,7 @@ static bool is_any_float(struct conversion *conversion)
 
     if (dtype == INLAY_FLOAT || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 || dtype == INLAY_DOUBLE)
         return true;
-    conversion->why = "the type of its input is not known, or is no float";
+    conversion->why = "the type of its input is not known, or is not a float";
     return false;
 }
 

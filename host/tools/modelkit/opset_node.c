@@ -101,7 +101,7 @@ uint32_t conversion_number(struct conversion *conversion, const char *suffix, do
         return INLAY_NONE;
     if (!element_put_number(dtype, data, 0, value) &&
         (floor(value) != value || !element_put(dtype, data, 0, (int64_t)value))) {
-        conversion->why = "the type of its input is not known, or cannot hold its numbers";
+        conversion->why = "the type of its input is not known, or cannot represent a number of the node";
         return INLAY_NONE;
     }
     return edit_constant(conversion->editor, conversion_name(conversion), suffix, dtype, 0, NULL, data, bytes);

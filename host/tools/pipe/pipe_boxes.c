@@ -104,7 +104,7 @@ static inlay_status read_metadata(pipe_chain *chain, struct detector *detector)
     } else if (names != NULL) {
         detector->classes = read_names(chain, names, &detector->labels);
         if (detector->classes < 1)
-            return pipe_fail(chain, "the model's metadata 'names' is no list of names; give labels=FILE");
+            return pipe_fail(chain, "the model's metadata 'names' is not a list of names; give labels=FILE");
     }
     if (detector->task == POSE &&
         (points == NULL || sscanf(points, "[%*d, %lld]", (long long *)&detector->points) != 1))
@@ -262,7 +262,8 @@ static inlay_status choose_layout(pipe_chain *chain, struct detector *detector, 
     if (detector->layout != UNKNOWN)
         return INLAY_OK;
     if (detector->classes > 0)
-        return pipe_fail(chain, "the output [%lld, %lld] is no list of boxes with %lld classes and %lld more numbers",
+        return pipe_fail(chain,
+                         "the output [%lld, %lld] is not a list of boxes with %lld classes and %lld more numbers",
                          (long long)a, (long long)b, (long long)detector->classes, (long long)(extra > 0 ? extra : 0));
     return pipe_fail(
         chain,
@@ -281,7 +282,7 @@ static inlay_status check_extra(pipe_chain *chain, const struct detector *detect
         return pipe_fail(chain, "%lld numbers after %lld classes for %lld masks", (long long)extra, classes,
                          (long long)wanted);
     if (detector->task == POSE && (extra < detector->points || extra % detector->points != 0))
-        return pipe_fail(chain, "%lld numbers after %lld classes are no key points of %lld", (long long)extra, classes,
+        return pipe_fail(chain, "%lld numbers after %lld classes are not key points of %lld", (long long)extra, classes,
                          (long long)detector->points);
     if ((detector->task == DETECT && extra != 0) || (detector->task == ORIENTED && extra != 1))
         return pipe_fail(
@@ -299,7 +300,7 @@ static inlay_status read_shape(pipe_chain *chain, struct detector *detector, con
     inlay_status status;
 
     if (rank != 2 && rank != 3)
-        return pipe_fail(chain, "the output is no list of predictions; --result names another output");
+        return pipe_fail(chain, "the output is not a list of predictions; --result names another output");
     detector->masks = find_masks(chain);
     if (detector->masks != INLAY_NONE && property(chain, "task") == NULL)
         detector->task = SEGMENT;

@@ -194,7 +194,7 @@ OrtStatus *ort_CreateLoraAdapter(const char *adapter_file_path, OrtAllocator *al
     failed = ort_read_file(adapter_file_path, &data, &bytes);
     if (ort_GetErrorCode(failed) == ORT_NO_SUCHFILE) {
         ort_ReleaseStatus(failed);
-        return ort_fail(ORT_INVALID_ARGUMENT, "%s is no file of an adapter", adapter_file_path);
+        return ort_fail(ORT_INVALID_ARGUMENT, "%s is not a file of an adapter", adapter_file_path);
     }
     if (failed != NULL)
         return failed;

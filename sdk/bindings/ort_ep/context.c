@@ -228,7 +228,7 @@ static OrtStatus *open_beside(const struct ep *self, const OrtGraph *graph, cons
 
     EP_TRY(runtime->api->Graph_GetModelPath(graph, &path));
     if (strchr(file, '/') != NULL || file[0] == '\0')
-        return ep_fail(runtime, ORT_INVALID_GRAPH, "EPContext", "ep_cache_context is no name of a file");
+        return ep_fail(runtime, ORT_INVALID_GRAPH, "EPContext", "ep_cache_context is not a name of a file");
     target = path_beside(path != NULL ? path : "", file);
     if (target == NULL)
         return ep_no_memory(runtime);

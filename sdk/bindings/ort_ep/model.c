@@ -103,7 +103,7 @@ static const char *write_name(const ep_names *numbered, const char *name, writte
     return out->name;
 }
 
-/* ValueInfoProto. The type of a value that is no tensor is left to inlay. */
+/* ValueInfoProto. The type of a value that is not a tensor is left to inlay. */
 static OrtStatus *put_value(const ep_runtime *runtime, ort_writer *graph, uint32_t field, const OrtValueInfo *info,
                             const ep_names *numbered)
 {
@@ -664,8 +664,8 @@ OrtStatus *ep_model_create(const struct ep *self, const ep_group *group, ep_mode
         status =
             inlay_session_create_from_bytes(model->file.data, model->file.count, self->options, &model->session, diag);
     if (failed == NULL && !bindable)
-        (void)snprintf(diag->text, sizeof diag->text, "an input or output is no tensor of numbers");
-    /* What inlay cannot run is no failure: the runtime has other providers. */
+        (void)snprintf(diag->text, sizeof diag->text, "an input or output is not a tensor of numbers");
+    /* What inlay cannot run is not a failure: the runtime has other providers. */
     if (failed == NULL && status != INLAY_UNSUPPORTED && status != INLAY_INVALID_MODEL)
         failed = ep_from(&self->runtime, status, diag);
     if (model->session == NULL)

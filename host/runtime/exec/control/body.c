@@ -64,7 +64,7 @@ inlay_status body_arity(const host_call *call, const struct graph *graph, uint32
     if (graph->input_count == inputs && graph->output_count == outputs)
         return INLAY_OK;
     return inlay_fail(call->diag, INLAY_INVALID_MODEL,
-                      "the body of %s node '%s' has %u inputs and %u outputs; the node calls for %u and %u",
+                      "the body of %s node '%s' has %u inputs and %u outputs; the node requires %u and %u",
                       call->node->info.op_type.data, call->node->info.name.data, graph->input_count,
                       graph->output_count, inputs, outputs);
 }
@@ -149,7 +149,7 @@ static inlay_status stack_push(host_call *call, struct stack *stack, const inlay
     if (value == NULL || value->kind != INLAY_KIND_TENSOR || value->rank >= INLAY_MAX_RANK ||
         inlay_dtype_bits(value->dtype) < 8)
         return inlay_fail(call->diag, INLAY_INVALID_MODEL,
-                          "a scan output of node '%s' is no tensor that can be stacked", call->node->info.name.data);
+                          "a scan output of node '%s' is not a tensor that can be stacked", call->node->info.name.data);
     if (stack->count == 0) {
         stack->dtype = value->dtype;
         stack->rank = value->rank;

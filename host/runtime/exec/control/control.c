@@ -156,8 +156,9 @@ static inlay_status run_sequence_map(host_call *call)
         for (uint32_t i = 0; i < node->input_count; i++) {
             run_value value = host_value(call, node->inputs[i]);
             if (value.kind == INLAY_KIND_SEQUENCE && value.owner->count != length) {
-                status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "node '%s' maps sequences of %lld and %lld items",
-                                    node->name.data, (long long)length, (long long)value.owner->count);
+                status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                                    "node '%s' maps sequences of unequal lengths, %lld and %lld", node->name.data,
+                                    (long long)length, (long long)value.owner->count);
                 goto done;
             }
             loop.in[i] = value.kind == INLAY_KIND_SEQUENCE ? run_value_of(value.owner->items[item]) : value;
