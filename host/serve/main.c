@@ -62,7 +62,7 @@ static inlay_status read_pem(const char *path, char **out_text, inlay_diag *diag
     return bytes > 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s is empty, or memory is exhausted", path);
 }
 
-/* Reads the certificates into a new server->tls, or into the one that there is. */
+/* Reads the certificates into server->tls, which is created if necessary. */
 static inlay_status load_tls(struct server *server, inlay_diag *diag)
 {
     static const int files[3] = { SET_tls_cert, SET_tls_key, SET_tls_client_ca };

@@ -1,7 +1,7 @@
-/* serve/base/board.h - the figures of all processes of a server, in memory that they share.
+/* serve/base/board.h - the metrics of all processes of a server, in memory that they share.
  *
- * Each process changes its own part; /metrics and max_inflight_bytes use the sums. The figures of a model are those of
- * its name and version, so that a reload continues them. A worker that replaces one that has crashed continues its
+ * Each process changes its own part; /metrics and max_inflight_bytes use the sums. The metrics of a model belong to its
+ * name and version, so that a reload continues them. A worker that replaces one that has crashed continues its
  * counters. */
 #ifndef SERVE_BOARD_H
 #define SERVE_BOARD_H

@@ -38,8 +38,8 @@ json_reader reader_begin(char *text, size_t bytes);
 char reader_peek(json_reader *reader);
 /* Enters an object ('{') or array ('['). */
 bool reader_open(json_reader *reader, char kind);
-/* Reads the next member's key, decoded; false at the end of the object, which is then closed, or at an error, such as a
- * key that the object has twice: readers before this one may have taken the other value. */
+/* Reads the next member's key, decoded; false at the end of the object, which is then closed, or at an error. A key
+ * that the object has twice is an error, because a proxy may have used its other value. */
 bool reader_member(json_reader *reader, json_text *key);
 /* Whether another element follows; false at the end of the array, which is then closed, or at an error. */
 bool reader_element(json_reader *reader);

@@ -13,7 +13,7 @@ bool log_is_enabled(log_level level);
 /* Verbose lines are the library's messages. */
 void log_set_verbose(bool on);
 
-/* A setting, as requested or as it is. */
+/* The type of a setting of the log. */
 typedef enum log_kind { LOG_BOOL, LOG_NUMBER, LOG_TEXT } log_kind;
 typedef struct log_setting {
     const char *key;

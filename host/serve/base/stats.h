@@ -53,7 +53,7 @@ enum {
 typedef struct model_stats {
     stats_time request;               /* of successful requests, from arrival to reply */
     stats_time receive;               /* of successful requests, from arrival of the header to that of the last byte */
-    atomic_uint_fast64_t over_target; /* successful requests that took longer than batch_target_us after it */
+    atomic_uint_fast64_t over_target; /* successful requests that took longer than batch_target_us */
     stats_time queue;                 /* waiting time of requests that ran, after it */
     stats_time compute;               /* of runs */
     atomic_uint_fast64_t errors[STATS_ERROR_COUNT];
@@ -61,7 +61,8 @@ typedef struct model_stats {
     atomic_uint_fast64_t rows; /* of successful requests */
     atomic_uint_fast64_t prompt_tokens, generated_tokens;
     atomic_uint_fast64_t guessed_tokens, right_tokens; /* guesses that runs have read; of these, the right ones */
-    atomic_uint_fast64_t cached_tokens;       /* of prompt_tokens, those whose states were those of an earlier text */
+    /* of prompt_tokens, those whose states were copied from an earlier text */
+    atomic_uint_fast64_t cached_tokens;
     stats_time first_token;                   /* from the last byte of a request for a text to its first token */
     stats_time next_token;                    /* from a token of a text to the next one */
     atomic_uint_fast64_t input_ns, output_ns; /* of runs: preparing inputs, returning outputs */

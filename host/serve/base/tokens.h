@@ -16,8 +16,8 @@ struct tokens {
 /* Reads one token per line; empty lines and lines that begin with # are skipped. path "" gives no tokens. A file that
  * users other than its owner and group may read is refused. */
 INLAY_NODISCARD inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag *diag);
-/* Reads the file again, while other threads use the tokens. They stay as they are if it cannot be read, or has no token
- * any more, which would open the server to everyone. */
+/* Reads the file again, while other threads use the tokens. If the file cannot be read or has no token, the tokens
+ * remain unchanged: without tokens the server would be open to everyone. */
 INLAY_NODISCARD inlay_status tokens_reload(struct tokens *tokens, const char *path, inlay_diag *diag);
 void tokens_deinit(struct tokens *tokens);
 /* Whether there are none. */

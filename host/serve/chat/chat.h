@@ -8,7 +8,7 @@
 struct chat {
     const template_tree *form; /* the template */
     const char *begin, *end;   /* bos_token, eos_token */
-    json_t *messages;          /* objects with role, content and others, as transformers passes them */
+    json_t *messages;          /* objects with role, content and further members, as transformers passes them */
     json_t *tools;             /* objects {"type": "function", "function": ...}; NULL: none */
     json_t *variables;         /* an object of other variables; NULL: none */
 };

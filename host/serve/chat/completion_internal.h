@@ -25,7 +25,7 @@ typedef struct completion_choice {
     struct strbuf unsent; /* generated, not yet written to the reply */
     bool must_end;        /* only an end token may come next */
     bool calling;         /* the text ends, and calls of tools follow */
-    bool said;            /* text other than white space came before */
+    bool said;            /* the reply already has text other than white space */
     tool_reader calls;
 
     struct strbuf text;     /* unless it is streamed as choices */
@@ -52,7 +52,7 @@ struct completion {
     uint32_t choice_count;
     uint32_t unfinished;                    /* texts that have not ended */
     size_t prompt_tokens, generated_tokens; /* of the whole request */
-    size_t cached_tokens;                   /* of prompt_tokens, those whose states were those of an earlier text */
+    size_t cached_tokens;                   /* of prompt_tokens, those whose states were copied from an earlier text */
     inlay_diag failure;                     /* of the first text that failed; it ends the others */
 
     float *logits; /* [logit_room] scratch: those of a text's last token, changed by the sampler */

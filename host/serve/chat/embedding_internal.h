@@ -22,7 +22,7 @@ struct embedding {
     bool is_base64;
     uint32_t dimensions; /* of the vectors in the reply; 0: all */
 
-    /* Of /v1/rerank and /v1/score: the texts are those of `query` and then those of `documents`. */
+    /* /v1/rerank and /v1/score only: the texts of `query`, followed by those of `documents`, are embedded. */
     json_t *query, *documents; /* borrowed from the body */
     uint32_t query_count;
     uint32_t top; /* documents in the reply; 0: all */

@@ -64,7 +64,7 @@ static unsigned long long us(uint64_t ns)
     return (unsigned long long)(ns / 1000);
 }
 
-/* A full disk is no reason to stop serving. It may cut a line: the next one then begins on a new line. */
+/* A full disk is not a reason to stop serving. It may cut a line: the next one then begins on a new line. */
 static void write_line(struct server *server, const struct strbuf *line)
 {
     bool was_cut = atomic_exchange_explicit(&server->access_log_cut, false, memory_order_relaxed);

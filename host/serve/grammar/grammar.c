@@ -781,7 +781,7 @@ static void find_rules(struct grammar *grammar, grammar_node which, bool *found)
     grammar->nesting--;
 }
 
-/* Copies what expressions are made of. */
+/* Copies the expressions. */
 static bool copy_expressions(const struct grammar *from, struct grammar *to)
 {
     strbuf_add(&to->texts, from->texts.data, from->texts.size);

@@ -445,7 +445,7 @@ static bool read_look(regex_reader *reader, const char *sign, regex_alternative 
     return true;
 }
 
-/* The parts of an alternative, each followed by the ones behind it as far as the look-ahead between them permits. */
+/* Joins the parts of an alternative. A look-ahead between two parts restricts the parts after it. */
 static bool join_parts(regex_reader *reader, const regex_alternative *alternative, grammar_node *out)
 {
     char why[GRAMMAR_WHY_BYTES];

@@ -6,7 +6,7 @@
 
 enum { MAX_NESTING = 100, CHOICE = 100 }; /* CHOICE: the work of an alternative, see schema_spend() */
 
-/* The schemas of a value, with those that they refer to, and the anyOf of which one alternative was added. */
+/* The schemas of a value, with the schemas that they refer to, and each anyOf of which an alternative was added. */
 typedef struct value_form {
     schema_list all, chosen; /* owned */
 } value_form;
@@ -72,7 +72,7 @@ static bool add_implied(schema_reader *reader, schema_list *list, json_t *part, 
     return true;
 }
 
-/* Adds a schema and those that it requires, too. active: those that are being added. NULL: a reason is set. */
+/* Adds a schema and the schemas that it refers to. active: the schemas that are being added. NULL: a reason is set. */
 static bool add_part(schema_reader *reader, schema_list *list, json_t *part, schema_list *active)
 {
     const uint32_t before = list->count;
@@ -196,7 +196,7 @@ static void make_value(schema_reader *reader)
     grammar_define(grammar, reader->value, all);
 }
 
-/* The values of the types, by the keywords of all schemas. */
+/* The values of these types that the keywords of all schemas permit. */
 static bool values_of_types(schema_reader *reader, const schema_list *list, uint32_t types, const json_t *excluded,
                             grammar_node *out)
 {

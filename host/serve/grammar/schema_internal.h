@@ -14,7 +14,7 @@ enum {
     SCHEMA_NULL = 1,
     SCHEMA_BOOLEAN = 2,
     SCHEMA_INTEGER = 4,
-    SCHEMA_FRACTION = 8, /* a number that is no integer */
+    SCHEMA_FRACTION = 8, /* a number that is not an integer */
     SCHEMA_STRING = 16,
     SCHEMA_ARRAY = 32,
     SCHEMA_OBJECT = 64,

@@ -1,5 +1,5 @@
-/* Numbers: bounds, multiples, and values that are excluded. Numbers are compared as decimals; those that are written
- * have at most 15 significant digits where they are close to a bound, so that a reader's doubles compare alike. */
+/* Numbers: bounds, multiples, and values that are excluded. Numbers are compared as decimals; a number close to a bound
+ * is written with at most 15 significant digits, so that a reader that compares doubles comes to the same result. */
 #include "serve/grammar/schema_internal.h"
 #include <math.h>
 #include <stdio.h>
@@ -254,7 +254,7 @@ static bool take_bound(const schema_reader *reader, const schema_list *list, con
     return true;
 }
 
-/* The digits of a multiple: those before and behind the point as one number, and how many are behind it. */
+/* The digits of a multiple: those before and after the point as one number, and how many are after it. */
 static bool read_multiple(const json_t *value, uint32_t *out_number, uint32_t *out_scale)
 {
     decimal_number at;

@@ -125,7 +125,7 @@ static void add_wrong_members(json_t *alternatives, json_t *properties)
     }
 }
 
-/* Adds the negations of the schemas: each of them, or all of them together. */
+/* Adds the negations of the schemas: of each one separately, or of all of them in one schema. */
 static void add_negations(json_t *alternatives, const json_t *schemas, bool together)
 {
     json_t *all = together ? json_array() : NULL;

@@ -12,7 +12,7 @@
 #define ZONE "(?:Z|[-+](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 /* With a pattern, which may forbid parts of what RFC 3339 demands, as that of zod for local times does. */
 #define SOME_TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\\.[0-9]{1,9})?)?" ZONE "?"
-/* A label of a host that is no punycode. The last one of a host begins with a letter, so that it is no number. */
+/* A label of a host that is not a punycode. The last one of a host begins with a letter, so that it is not a number. */
 #define LABEL "[a-zA-Z0-9]{1,30}(?:-[a-zA-Z0-9]{1,14}){0,2}"
 #define LAST_LABEL "[a-zA-Z][a-zA-Z0-9]{0,29}(?:-[a-zA-Z0-9]{1,14}){0,2}"
 #define HOST "(?:" LABEL "\\.){0,3}" LAST_LABEL

@@ -31,7 +31,7 @@ typedef struct array_form {
                                     `contains`, too */
 } array_form;
 
-/* The items at an index; those behind the fixed ones are alike. also: a further schema, NULL: none. */
+/* The item at an index; all items after the fixed ones have one form. also: a further schema, NULL: none. */
 static bool read_item(schema_reader *reader, const array_form *form, uint32_t index, json_t *also, grammar_node *out)
 {
     schema_list list = { .count = 0 };
@@ -237,7 +237,7 @@ typedef struct object_form {
     uint32_t count;
     uint32_t least, most; /* members */
     uint32_t counted;     /* numbers of members are counted up to this one */
-    grammar_node others;  /* members of other names; never: there are none */
+    grammar_node others;  /* members of other names; never: there can be none */
     grammar_node *made;   /* [(count + 1) * (counted + 1)], 0: not yet */
 } object_form;
 
@@ -382,8 +382,8 @@ static bool add_others(object_form *form, const json_t *patterns, const char *pa
     return good;
 }
 
-/* Reads which members of other names there may be. Beside named members there are none, unless a schema describes
- * them or their number is needed. */
+/* Reads which members of other names are permitted. If there are named members, other members are written only if a
+ * schema describes them or the minimum number requires them. */
 static bool read_others(object_form *form)
 {
     json_t *patterns = json_object();
@@ -413,7 +413,7 @@ static bool read_others(object_form *form)
     return good;
 }
 
-/* Members of other names behind `count` members. */
+/* Members of other names, after `count` members have been written. */
 static grammar_node walk_others(const object_form *form, uint32_t count)
 {
     const schema_reader *reader = form->reader;
@@ -434,7 +434,7 @@ static grammar_node walk_others(const object_form *form, uint32_t count)
     return form->least == 0 ? schema_either(reader, grammar_empty(reader->grammar), some) : some;
 }
 
-/* The members from `index` on, behind `count` members. */
+/* The members from `index` on, after `count` members have been written. */
 static grammar_node walk_members(object_form *form, uint32_t index, uint32_t count)
 {
     const schema_reader *reader = form->reader;

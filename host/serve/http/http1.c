@@ -180,7 +180,8 @@ static bool read_target(http1_head *head, const char *data, size_t at, size_t en
     return data[at] == '/' ? read_origin_form(head, data, at, end) : read_absolute_form(head, data, at, end);
 }
 
-/* method SP request-target SP HTTP-version (section 3). One SP each: other blanks are read differently by others. */
+/* method SP request-target SP HTTP-version (section 3). Exactly one SP each: implementations differ in how they read
+ * other blanks. */
 static bool read_request_line(http1_head *head, const char *data, size_t at, size_t end)
 {
     const char *first = memchr(data + at, ' ', end - at), *second;

@@ -19,7 +19,7 @@ struct ensemble {
     uint32_t input_count;
     uint32_t *output_tensors; /* [output_count] those that are the ensemble's outputs; owned */
     uint32_t output_count;
-    inlay_io_info *inputs, *outputs; /* ensemble_describe() makes them; the model takes them */
+    inlay_io_info *inputs, *outputs; /* ensemble_describe() creates them; the model takes ownership */
     bool batchable;                  /* all models are */
 };
 

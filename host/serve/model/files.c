@@ -138,7 +138,7 @@ void files_deinit(const struct model *model, struct file_rows *rows)
     *rows = (struct file_rows){ .values = NULL };
 }
 
-/* The files of a run, and what has become of them. */
+/* The files of a run, and the result of each. */
 typedef struct file_loop {
     const struct model *model;
     inlay_context *context;
@@ -288,7 +288,7 @@ static inlay_status join_parts(const file_loop *loop, uint32_t k, inlay_diag *di
     return status;
 }
 
-/* Makes the outputs of all files. */
+/* Joins the outputs of all files into the outputs of the request. */
 static inlay_status join(const file_loop *loop, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;

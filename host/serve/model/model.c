@@ -263,7 +263,7 @@ static inlay_status model_create(const char *name, uint64_t version, const char 
     return model->name != NULL && model->path != NULL ? INLAY_OK : no_memory(diag, "for model '%s'", name);
 }
 
-/* Adds the model to the figures. */
+/* Adds the model to the metrics. */
 static inlay_status count_model(struct model *model, inlay_diag *diag)
 {
     inlay_status status = board_add_model(model->settings.board, model->name, model->number, &model->board_index, diag);

@@ -85,8 +85,9 @@ static void find_context(text_model *text, const struct model *model)
     json_decref(root);
 }
 
-/* How a text's vector is made of those of its tokens, by the files of sentence-transformers: modules.json lists the
- * steps, 1_Pooling/config.json has the form of pooling. Without them it is the mean, normalized. */
+/* Reads the pooling, which computes the embedding of a text from those of its tokens, from the files of
+ * sentence-transformers: modules.json lists the steps, 1_Pooling/config.json has the kind of pooling. Without them the
+ * embedding is the normalized mean. */
 static void find_pooling(text_model *model, const char *path)
 {
     static const struct {

@@ -93,7 +93,7 @@ struct connection {
     bool is_lent;                      /* a run of it keeps a thread busy, and a spare thread serves the others */
     bool missed_goaway, missed_cancel; /* requested while it was lent */
     const struct protocol *protocol;   /* NULL: not known yet */
-    struct http1_connection *http1;    /* one of both once the protocol is known */
+    struct http1_connection *http1;    /* this or http2 is set once the protocol is known */
     struct http2_connection *http2;
     struct strbuf out; /* output; the socket has taken the first `sent` bytes */
     size_t sent;

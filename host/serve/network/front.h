@@ -26,9 +26,10 @@ void front_cancel_calls(struct front *front);
 /* Closes all connections and ends the threads. false: a run does not end, so the front was not freed. */
 bool front_stop(struct front *front);
 
-/* A thread of the front calls these around work that may keep it busy, or not. While it does, its other connections are
- * served by a spare thread. front_lend() returns false on other threads, and if the loop is lent already; otherwise
- * front_take_back() has to follow. Between them, the thread touches no connection. */
+/* A thread of the front calls these before and after work that may take long. If the work does take long, a spare
+ * thread serves the thread's other connections meanwhile. front_lend() returns false on other threads, and if the loop
+ * is lent already; otherwise front_take_back() has to follow. Between the two calls, the thread touches no connection.
+ * */
 bool front_lend(void);
 void front_take_back(void);
 /* Lets spare threads serve the loops that have been lent for long. Called periodically; NULL is a no-op. */

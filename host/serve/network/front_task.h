@@ -23,9 +23,10 @@ typedef struct front_task {
 /* Hands a task back to its thread. Any thread; from here the task may be freed. */
 void front_wake(front_task *task);
 /* Resumes a task on this thread, which is the task's, at that time. At most a quarter of max_connections are delayed at
- * once, so that those who guess tokens do not keep others out. false: they are; the task is not resumed. */
+ * a time, so that clients that guess tokens do not lock others out. false: that many are delayed already, and the task
+ * is not resumed. */
 bool front_delay(front_task *task, uint64_t resume_ns);
-/* As front_delay(), without the limit: for tasks that are not of those who guess. */
+/* As front_delay(), without the limit: for tasks of clients that do not guess tokens. */
 void front_later(front_task *task, uint64_t resume_ns);
 /* sched_cancel() unless the task is being handed back: true: the job was still waiting and no longer is. */
 bool front_cancel(front_task *task, struct sched *sched, struct job *job);

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 
 /* Opens a listening socket at the address and port (0 = any), or takes one that the parent passed (LISTEN_FDS, as
- * systemd does): name "grpc" and "admin" are the sockets of these names, "rest" the first other one. out_name is, for
- * example, "127.0.0.1:8000" or "[::1]:8000". *out_is_ours: this call opened it, so no other process has it. */
+ * systemd does): names "grpc" and "admin" stand for the passed sockets of these names, "rest" for the first other one.
+ * out_name is, for example, "127.0.0.1:8000" or "[::1]:8000". *out_is_ours: this call opened it, so no other process
+ * has it. */
 INLAY_NODISCARD inlay_status listen_open(const char *name, const char *address, int port, int *out_fd,
                                          bool *out_is_ours, char *out_name, size_t name_bytes, inlay_diag *diag);
 /* Whether only this machine can reach the socket. */

@@ -13,7 +13,7 @@ bool supervise_is_worker(void);
 bool supervise_owns_sockets(void);
 /* The first call of a worker. */
 void supervise_begin_worker(void);
-/* Opens the figures that the workers share; without a supervisor, those of this process. Close them by
+/* Opens the metrics that the workers share; without a supervisor, the metrics of this process. Close them by
  * board_close(). */
 INLAY_NODISCARD inlay_status supervise_open_board(const struct settings *settings, struct board *out_board,
                                                   inlay_diag *diag);

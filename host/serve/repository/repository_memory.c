@@ -41,8 +41,8 @@ static bool goes_first(const struct entry *entry, const struct entry *other)
                               : atomic_load(&entry->loaded->requested_ns) < atomic_load(&other->loaded->requested_ns);
 }
 
-/* The model other than that version which is unloaded next, or next after `previous` (NULL: the first), without those
- * that ensembles need. The caller holds the lock. */
+/* The model that is unloaded next, or next after `previous` (NULL: the first); never the given version, nor a model
+ * that an ensemble needs. The caller holds the lock. */
 static struct entry *next_victim(struct repository *repository, const char *name, uint64_t version,
                                  const struct entry *previous)
 {

@@ -1,4 +1,4 @@
-/* Rollouts: which versions are candidates, and what becomes of them. */
+/* Rollouts: which versions are candidates, and which of them are promoted or dropped. */
 #include "inlay/check.h"
 #include "serve/base/log.h"
 #include "serve/repository/repository_internal.h"

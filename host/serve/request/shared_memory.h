@@ -17,7 +17,7 @@ void shared_memory_destroy(struct shared_memory *shared); /* NULL is a no-op */
 /* key: "/NAME" of the object. */
 INLAY_NODISCARD inlay_status shared_memory_register(struct shared_memory *shared, const char *name, const char *key,
                                                     uint64_t offset, uint64_t bytes, inlay_diag *diag);
-/* name "": all regions. An unknown name is no failure. */
+/* name "": all regions. An unknown name is not a failure. */
 INLAY_NODISCARD inlay_status shared_memory_unregister(struct shared_memory *shared, const char *name, inlay_diag *diag);
 /* Calls each() for the region, or with name "" for all. INLAY_NOT_FOUND: there is no such region. */
 INLAY_NODISCARD inlay_status shared_memory_each(struct shared_memory *shared, const char *name,

@@ -158,7 +158,7 @@ bool trial_retry(struct server *server, struct job *job, const inlay_diag *failu
     return fall_back(job, &diag) == INLAY_OK && sched_submit(server->sched, job, suspend, user) != SCHED_FULL;
 }
 
-/* The name of an output is that of a model of the rollout, which lives as long. */
+/* The names of outputs are borrowed from a model of the rollout, which lives as long as the trial. */
 static uint32_t index_of(const struct model *model, const char *name)
 {
     uint32_t i = 0;
@@ -186,7 +186,8 @@ static bool same_texts(const infer_output *want, const infer_output *got)
     return true;
 }
 
-/* Compares an output of both versions. *out_unlike: they have no difference that can be measured. */
+/* Compares an output of both versions. *out_unlike: the outputs differ in a way that no metric measures (type, shape,
+ * text). */
 static inlay_status compare_output(struct agree *sums, const infer_output *want, const infer_output *got,
                                    bool *out_unlike, inlay_diag *diag)
 {
@@ -327,7 +328,7 @@ void trial_keep(struct job *job, const inlay_diag *failure, const infer_output *
                                                                                                          : REST_DROPPED;
 }
 
-/* Copies the request and submits it to the other version, which has the trial then. false: there is no copy;
+/* Copies the request and submits it to the other version, which then owns the trial. false: no copy was submitted;
  * *out_refused: because the other version does not accept the request. */
 static bool submit_copy(struct trial *trial, const struct job *first, bool *out_refused)
 {

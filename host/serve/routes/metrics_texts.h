@@ -1,4 +1,4 @@
-/* serve/routes/metrics_texts.h - the figures of language models in the reply of GET /metrics, by the names of vLLM,
+/* serve/routes/metrics_texts.h - the metrics of language models in the reply of GET /metrics, under the names of vLLM,
  * which the protocol of the Gateway API Inference Extension and other routers read. */
 #ifndef SERVE_METRICS_TEXTS_H
 #define SERVE_METRICS_TEXTS_H

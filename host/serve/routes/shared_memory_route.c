@@ -89,7 +89,8 @@ void answer_shared_memory_unregister(struct exchange *exchange)
     finish(exchange, &diag);
 }
 
-/* There are no such regions. Triton's clients unregister all of them before they register those of the system. */
+/* The server has no CUDA regions. Triton's clients unregister all of them before they register regions of system
+ * memory. */
 void answer_cuda_unregister(struct exchange *exchange)
 {
     exchange->code = HTTP_OK;

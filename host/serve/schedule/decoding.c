@@ -100,8 +100,8 @@ static void begin_waiting(struct decoder *decoder)
     }
 }
 
-/* Between two runs of the main lane: texts join it and leave it. own: `rows` are those of its texts already, and
- * `changed` says whether they differ from those of its states. */
+/* Between two runs of the main lane, texts join it and leave it. own: `rows` already lists its texts, and `changed`
+ * says whether these differ from the rows of its states. */
 static void change_main(struct decoder *decoder, bool own, bool changed, inlay_row *rows)
 {
     struct lane *main = decoder->main;
@@ -304,7 +304,7 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
 
 static pthread_mutex_t runner_lock = PTHREAD_MUTEX_INITIALIZER; /* of text_model.runner */
 
-/* The model's decoder, made for its first text. NULL: out of memory. */
+/* The model's decoder, which is created for its first text. NULL: out of memory. */
 static struct decoder *decoder_of(struct sched *sched, struct model *model)
 {
     struct decoder *decoder;

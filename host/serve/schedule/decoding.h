@@ -1,4 +1,4 @@
-/* serve/schedule/decoding.h - generates texts token by token, those of all requests of a model together.
+/* serve/schedule/decoding.h - generates texts token by token, for all requests of a model together.
  *
  * A lane is a context with the states of one text or of several, as rows (inlay_context_keep_rows()), and a job of the
  * scheduler that runs all of them. A text begins in a separate lane, which reads its prompt in chunks. Then its row
@@ -34,7 +34,7 @@ struct decoding_text {
     /* Chooses the next token by the logits [words] of the last one, and adds it to the tokens. false: the text is
      * complete, or diag says why it cannot continue. */
     bool (*choose)(decoding_text *text, const float *logits, size_t words, inlay_diag *diag);
-    /* Guesses token `index` of those that follow by the logits [words] of another model, without any other effect.
+    /* Guesses the token `index` positions ahead from the logits [words] of another model, without any other effect.
      * NULL: the text has no guesses. -1: out of memory. */
     int64_t (*guess)(decoding_text *text, const float *logits, size_t words, uint32_t index);
     /* The text has ended: failure is NULL if it is complete, or if no memory was left for more tokens. */

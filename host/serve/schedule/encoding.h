@@ -1,4 +1,4 @@
-/* serve/schedule/encoding.h - runs an embedding model on texts, those of all requests of the model together.
+/* serve/schedule/encoding.h - runs an embedding model on the texts of all its requests together.
  *
  * The texts of a run have similar lengths: at most a quarter of its tokens is padding, which the mask hides. A run has
  * the text that waits longest, and those of similar length. A model without a mask or without a symbolic batch axis

@@ -63,7 +63,7 @@ static bool choose_ahead(const struct lane *lane, decoding_text *text, const flo
 }
 
 /* Chooses the next token of each text. Texts that end leave the lane. Writes the rows of the others; returns whether
- * they are not those of the lane's states any more. */
+ * these rows differ from the rows of the lane's states. */
 static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_row *rows)
 {
     struct decoder *decoder = lane->decoder;

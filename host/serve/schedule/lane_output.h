@@ -9,6 +9,6 @@ void lane_find_rows(const struct lane *lane, inlay_row *rows);
 
 /* The lane's run has succeeded: chooses the next token of each text that has read its prompt, unless the run does not
  * tell which of its guesses are right. Texts that end leave the lane. Writes the rows of the others; returns whether
- * they are not those of the lane's states any more. */
+ * these rows differ from the rows of the lane's states. */
 bool lane_take_output(struct lane *lane, const infer_output *output, inlay_row *rows);
 #endif

@@ -1,5 +1,5 @@
-/* serve/schedule/queue.h - waiting requests: those of each model by level and arrival, and those that wait for an
- * earlier request of their sequence. Guarded by the scheduler's lock. */
+/* serve/schedule/queue.h - waiting requests: a list for each model, by level and arrival, and a list of requests that
+ * wait for an earlier request of their sequence. Guarded by the scheduler's lock. */
 #ifndef SERVE_QUEUE_H
 #define SERVE_QUEUE_H
 #include "serve/model/model.h"

@@ -108,9 +108,9 @@ static double smooth(double mean, double value)
 }
 
 /* Number of threads for a run that begins now, so that active runs, and those that can start soon, have separate CPUs:
- * threads of one run wait for each other, and longer if other runs need the CPUs. Clients between two requests are not
- * seen, so the mean of the runs before counts, too. The spare run gets what one more request would get, but takes
- * nothing from those that follow. */
+ * threads of one run wait for each other, and longer if other runs need the CPUs. A client that is about to send its
+ * next request is not visible, so a running mean of earlier loads counts, too. The spare run gets as many threads as
+ * one more request would get, but does not reduce the share of later runs. */
 static uint32_t share_of(struct sched *sched, bool is_spare)
 {
     uint32_t active = sched->active + is_spare, runs;

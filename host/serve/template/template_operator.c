@@ -146,7 +146,7 @@ bool value_compute(struct machine *machine, sign_kind sign, const struct value *
 
     if (sign == SIGN_JOIN)
         return concatenate(machine, left, right, out);
-    /* A macro's or JSON's text is a text; see template_variable. */
+    /* The result of a macro, and JSON, count as texts; see template_variable. */
     if (sign == SIGN_ADD && ((left->kind == VALUE_TEXT && (right->kind == VALUE_TEXT || right->is_json)) ||
                              (left->is_json && right->kind == VALUE_TEXT)))
         return concatenate(machine, left, right, out);

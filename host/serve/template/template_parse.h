@@ -25,7 +25,8 @@ struct node *expression_read_either(struct parser *parser);
 /* A list of the expressions `first, ...`, if a comma follows. */
 struct node *expression_read_tuple(struct parser *parser, struct node *first,
                                    struct node *(*read)(struct parser *parser));
-/* The name of a filter behind its sign, and its arguments; filters behind `left`, which may be NULL. */
+/* expression_read_filter reads the name of a filter after its sign, and its arguments; expression_read_filters reads
+ * the filters after `left`, which may be NULL. */
 struct node *expression_read_filter(struct parser *parser, node_kind kind, struct node *left);
 struct node *expression_read_filters(struct parser *parser, struct node *left);
 #endif

@@ -166,7 +166,7 @@ static bool read_number(struct lexer *lexer)
     return add(lexer, TOKEN_CONSTANT, real ? real_value(strtod(room, NULL)) : number_value(strtoll(room, NULL, 10)));
 }
 
-/* The character of \xHH, \uHHHH or \UHHHHHHHH; false: those are no such digits. */
+/* The character of \xHH, \uHHHH or \UHHHHHHHH; false: these are not hexadecimal digits. */
 static bool read_point(const char **at, const char *end, size_t digits, uint32_t *out)
 {
     *out = 0;
