@@ -29,7 +29,7 @@ static void leave_cpu(int cpu)
 }
 
 /* Returns how long to poll for the next call: not at all if the host needs this CPU to make it. Moves to another CPU if
- * that lasts. */
+ * both stay on one CPU. */
 static uint32_t choose_spins(isolate_channel *channel, uint32_t *shared_calls)
 {
     enum { MOVE_AFTER = 16 };

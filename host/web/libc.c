@@ -79,8 +79,8 @@ void qsort_r(void *list, size_t count, size_t bytes, int (*compare)(const void *
 
 /* The heap.
  *
- * wasi-libc is compiled for one thread. Parallel loops call few of its functions that have a state: those of the heap.
- * The linker's --wrap redirects the calls of them. */
+ * wasi-libc is compiled for one thread. Of its functions with state, parallel loops call only those of the heap. The
+ * linker's --wrap redirects these calls. */
 static pthread_mutex_t heap_lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define WRAP(result, name, parameters, arguments)                                                                      \

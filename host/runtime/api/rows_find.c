@@ -207,8 +207,8 @@ static bool reads_parts(struct trial *trial, const inlay_rows_info *info)
     return are_alike(trial, at_once, in_parts, words) && (!trial->session->reproducible || have_same_states(trial));
 }
 
-/* With option reproducible INLAY_ROWS_LEFT is no choice: the place of a term in a sum depends on the padding before it,
- * also where these short texts show no difference. */
+/* With option reproducible INLAY_ROWS_LEFT is not a choice: the place of a term in a sum depends on the padding before
+ * it, also where these short texts show no difference. */
 static uint32_t find_layout(struct trial *trial, const inlay_rows_info *info)
 {
     if (!may_have_rows(trial->session, info))

@@ -16,7 +16,7 @@ typedef struct help_sheet {
 help_sheet help_sheet_of(FILE *to);
 /* Prints [text, end) in lines that begin at column `left`; the cursor is at column `at`. */
 void help_print_wrapped(const help_sheet *sheet, const char *text, const char *end, int left, int at);
-/* Prints [text, end): indented lines are commands, or stay as they are; others are paragraphs. */
+/* Prints [text, end): indented lines are commands, or are printed unchanged; others are paragraphs. */
 void help_print_text(const help_sheet *sheet, const char *text, const char *end, bool commands);
 /* Prints a title and the options, a list that ends with {0}; NULL or empty: nothing. all: also what follows '\v' in
  * their texts. */

@@ -12,8 +12,8 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The rank of a character that is no digit: a pre-release is lower than the end of the text or the next number, which
- * is lower than a letter, which is lower than every other character. */
+/* The rank of a character that is not a digit: a pre-release is lower than the end of the text or the next number,
+ * which is lower than a letter, which is lower than every other character. */
 static int rank_of(const char *at)
 {
     if (*at == '~' || (*at == '-' && is_letter(at[1])))

@@ -174,7 +174,7 @@ static void unknown_key(struct mistakes *mistakes, const tree_node *entry, const
         (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; `inlay config` lists all keys", key);
 }
 
-/* The option of a provider on that line whose value is no scalar; NULL if none. In the schema all of them have the
+/* The option of a provider on that line whose value is not a scalar; NULL if none. In the schema all of them have the
  * key "value". */
 static const char *option_on(const tree_node *node, uint32_t line)
 {

@@ -1,6 +1,6 @@
-/* gguf_weights.c - the types of weights, and products with them. Blocks of a quantized type become codes of 4 or 8
- * bits with a scale, and where the type has them zero points, for each group of elements: nothing is rounded but zero
- * points, to single precision. */
+/* gguf_weights.c - the types of weights, and products with them. Blocks of a quantized type become codes of 4 or 8 bits
+ * with a scale, and a zero point if the type has one, for each group of elements. Only zero points are rounded, to
+ * single precision. */
 #include "formats/gguf.h"
 #include "formats/onnx_write.h"
 #include "base/element.h"

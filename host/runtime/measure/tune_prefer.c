@@ -280,7 +280,7 @@ static bool mark(const struct comparison *comparison, const struct alternative *
         out[i] = i != provider && strcmp(env->providers[i].name, "reference") != 0;
         more += out[i] && !present->left_out[i] && uses(present->program, i);
     }
-    return more > 1 && /* leaving one out is compared anyway */
+    return more > 1 && /* with two, leaving one out already runs the other one alone */
            offered_ns(present->program, provider) >= RELEVANT * price_of(present->program);
 }
 

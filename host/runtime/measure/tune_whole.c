@@ -200,7 +200,7 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
     if (after == NULL)
         goto done;
     status = time_variants(tuning, tuning->session->main, after, inputs, &before_ns, &after_ns);
-    if (status == INLAY_UNSUPPORTED) { /* a variant that does not run is no improvement, and would not run again */
+    if (status == INLAY_UNSUPPORTED) { /* a variant that does not run is not an improvement, and would not run again */
         drop_measurements(tuning);
         status = INLAY_OK;
         goto done;

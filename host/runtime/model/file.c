@@ -44,9 +44,9 @@ static inlay_status read_all(int fd, file_map *out, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Maps a file at an address that is no multiple of a large page. Otherwise the system may map 2 MiB for each access to
- * a part of the file that is in its cache as a large page, and the headers of tensors between the weights bring most of
- * the model into memory. */
+/* Maps a file at an address that is not a multiple of a large page. Otherwise the system may map 2 MiB for each access
+ * to a part of the file that is in its cache as a large page, and the headers of tensors between the weights bring most
+ * of the model into memory. */
 static void *map_file(int fd, size_t bytes)
 {
 #if defined(__linux__)

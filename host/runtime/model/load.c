@@ -187,8 +187,8 @@ done:
 #define PICKLE                                                                                                         \
     "is a Python pickle (an old torch checkpoint?), not an ONNX model; load it with torch and export the model"
 
-/* Detects other files that are often mistaken for ONNX models. A file that starts with one of these bytes is no model
- * that a program wrote: each is the tag of a field or type that ONNX does not have. */
+/* Detects other files that are often mistaken for ONNX models. A file that starts with one of these bytes is not a
+ * model that a program wrote: each is the tag of a field or type that ONNX does not have. */
 static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *diag)
 {
     static const struct {

@@ -213,9 +213,9 @@ struct operand_scales {
     double query, key;
 };
 
-/* Keeps the operands of the product scaled. value: q as the product reads it, of which operands->q is the input without
- * its scale. Attention of 16-bit floats computes in float, where the product cannot exceed the largest number, so the
- * scale of its scores includes those of its operands. */
+/* Keeps the operands of the product scaled. value: the product's operand q; operands->q is the same without its scale.
+ * Attention of 16-bit floats computes in float, where the product cannot exceed the largest number, so the scale of its
+ * scores includes those of its operands. */
 static inlay_status keep_operands_scaled(struct rewrite *rewrite, uint32_t value, const struct operand_scales *scales,
                                          struct operands *operands)
 {

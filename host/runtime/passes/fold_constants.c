@@ -1,6 +1,6 @@
 /* Folds nodes whose inputs are all constant, on any provider that offers them. Dequantized 8-bit weights are left to
- * fold_weights, which runs after quantized_ops has taken those that integer kernels use. Weights that a provider reads
- * packed are not folded: as floats they would be up to 16 times as large. */
+ * fold_weights, which runs after quantized_ops has converted the nodes that integer kernels run. Weights that a
+ * provider reads packed are not folded: as floats they would be up to 16 times as large. */
 #include "base/checked.h"
 #include "base/element.h"
 #include "graph/blobs.h"
@@ -348,9 +348,8 @@ static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *no
 /* Chains with large values.
  *
  * A node whose result is too large to be kept, such as Expand, may be part of a chain of constant nodes whose end is
- * small, or is what a run reads: then only the end becomes a constant, and the values before it are freed. A large end
- * takes as much memory as a run takes for it otherwise: all of them together may not exceed the largest value of a
- * chain. */
+ * small, or is what a run reads: then only the end becomes a constant, and the values before it are freed. A run would
+ * otherwise allocate memory for a large end: all large ends together may not exceed the largest value of a chain. */
 
 enum { CHAIN_MOST = 256 << 20 }; /* bytes of the values of one chain */
 

@@ -166,6 +166,6 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_gathered_products(pass_ctx *ctx, bool *out_changed)
 {
-    /* GatherMatMul is no operator of ONNX, so files do not get it */
+    /* GatherMatMul is not an operator of ONNX, so files do not get it */
     return ctx->newest_opset == 0 ? rewrite_each_graph(ctx, match, out_changed) : INLAY_OK;
 }

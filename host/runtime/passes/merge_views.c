@@ -1,7 +1,7 @@
-/* Merges chains of Reshape, Flatten, Squeeze and Unsqueeze into one Reshape, if each size of the result is known,
- * equals the size of the input's axis at the same position, or is the only other one. A Reshape to a computed shape
- * that is known to that extent reads a constant instead. A view that adds leading axes of size 1, an element-wise
- * operator and a view that removes them become the operator alone. */
+/* Merges chains of Reshape, Flatten, Squeeze and Unsqueeze into one Reshape, if each size of the result, except at most
+ * one, is known or equals the size of the input's axis at the same position. A Reshape whose computed shape meets this
+ * condition gets a constant shape instead. A view that adds leading axes of size 1, an element-wise operator and a view
+ * that removes them become the operator alone. */
 #include "passes/rewrite.h"
 
 /* The target shape for a Reshape of input: known sizes, 0 to copy the size of the input's axis at the same position,

@@ -36,7 +36,7 @@ static bool read_pad(struct rewrite *rewrite, const graph_node *node, uint32_t r
     return true;
 }
 
-/* The value that the node's own padding acts as; NAN: it does not correspond to a padded tensor. */
+/* The element that the node's own padding is equivalent to; NAN: no padded tensor gives the same result. */
 static double implicit_pad_value(const graph_node *node)
 {
     if (pass_is_op(node, "Conv") || pass_is_op(node, "ConvTranspose"))

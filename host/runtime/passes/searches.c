@@ -263,7 +263,7 @@ static bool emit_initial_values(search_decomposition *search, uint32_t *go, uint
         const uint32_t words = search->is_whisper ? 1 : 2;
         /* Index of the first decoder input from the encoder. */
         const uint32_t kept = first_step_inlined ? words : search->leading_inputs + search->pasts;
-        /* Leading results of the encoder that are no decoder inputs. */
+        /* Leading results of the encoder that are not decoder inputs. */
         const uint32_t skip = first_step_inlined ? 2 + words - search->leading_inputs : 0;
 
         make_body(&search->maker, search->graph, search->encoder, inputs, made);

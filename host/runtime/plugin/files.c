@@ -73,7 +73,7 @@ static bool copy_text(struct arena *arena, const char *text, const char **out)
     return *out != NULL || text == NULL || text[0] == '\0';
 }
 
-/* Warns that a file was not loaded. A file of a later folder is often shadowed on purpose, which is no problem. */
+/* Warns that a file was not loaded. A file of a later folder is often shadowed on purpose, which is not a problem. */
 static void log_refused(const plugin_set *set, const plugin_file *file, bool is_expected)
 {
     char line[2048];

@@ -41,7 +41,7 @@ static char **as_arguments(const provider_setting *settings, uint32_t count)
     return list;
 }
 
-/* Runs the probe unless its verdict is known. A probe that cannot be started is no reason against the library. */
+/* Runs the probe unless its verdict is known. A probe that cannot be started is not a reason against the library. */
 static void find_verdict(const probe_rules *rules, const plugin_provider *provider, const char *library,
                          const struct stat *st, char **arguments, struct verdict *out)
 {

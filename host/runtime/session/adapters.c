@@ -88,7 +88,7 @@ static bool same_part(const struct parts *left, uint32_t i, const struct parts *
     return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
 }
 
-/* The number of last parts of `module` that stand in `name` one after the other. */
+/* How many of the last parts of `module` occur in `name` one after the other. */
 static uint32_t common_parts(const struct parts *module, const struct parts *name)
 {
     uint32_t best = 0;
@@ -326,7 +326,7 @@ static inlay_status tensor_fail(const struct adding *adding, const struct adapte
     return inlay_fail(adding->diag, INLAY_INVALID_ARGUMENT, "%.250s: tensor '%.150s' %s", adapter->path, tensor, what);
 }
 
-/* A copy of the elements, aligned: of lora_B, [n, rank], transposed. NULL: out of memory. */
+/* Returns an aligned copy of the elements; transposed (for lora_B, [n, rank]) if so requested. NULL: out of memory. */
 static const void *copy_elements(graph_model *model, const inlay_tensor_view *view, bool transposed)
 {
     const size_t size = inlay_dtype_bits(view->dtype) / 8;

@@ -43,8 +43,8 @@ static uint64_t mapped_bytes(const struct graph *graph)
     return sum;
 }
 
-/* Regions are divided so that this many of them have room: the one that runs, those that are read ahead, and those that
- * stay. */
+/* Regions are divided so that this number of them fits: the region that runs, regions that are read ahead, and regions
+ * that stay in memory. */
 enum { REGIONS_IN_MEMORY = 16 };
 
 inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag *diag)
@@ -124,8 +124,8 @@ static uint64_t spare_bytes(void *ctx)
     return run_memory_spare(ctx);
 }
 
-/* The part of the limit that is not used for weights: pages at their ends, page tables, and what the system reads
- * beyond them. */
+/* The part of the limit that is not used for weights: partly used pages at the ends of weights, page tables, and data
+ * that the system reads ahead. */
 static uint64_t margin(const inlay_session *session)
 {
     return session->host_limit / 16;

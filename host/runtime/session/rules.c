@@ -100,7 +100,7 @@ static bool is_cpu(const partition_provider *provider)
     return provider->table->device_kind == INLAY_DEVICE_CPU || provider->unnamed; /* or a CPU emulates its device */
 }
 
-/* A power for a provider that the session does not have is no error, because one setting may be used for many
+/* A power for a provider that the session does not have is not an error, because one setting may be used for many
  * sessions. */
 static void read_power(inlay_session *session, const inlay_options *options)
 {

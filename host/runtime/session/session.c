@@ -198,7 +198,7 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
     return INLAY_OK;
 }
 
-/* The default order of providers: these of inlay for the CPU, so that an added plugin never wins a tie against them and
+/* The default order of providers: inlay's own for the CPU, so that an added plugin never wins a tie against them and
  * changes a model only where its prices are clearly lower; all others in the order in which their plugins were loaded;
  * the reference provider, because it supports everything. Those that are not listed share one place of preference
  * (partition_provider.place), so that an added plugin does not change the margins between the others. */
@@ -397,7 +397,7 @@ static inlay_status describe(inlay_session *session, const uint32_t *values, uin
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         const graph_value *value = &graph->values[values[i]];
         const bool has_declared = is_declared(value);
-        /* If no shape can be inferred before the run, report the declared one, and the other way round. */
+        /* If only one of the inferred and the declared shape is known, report it as both. */
         const bool use_declared = value->info.rank == INLAY_RANK_UNKNOWN && has_declared;
         const uint32_t rank = use_declared ? value->declared_rank : value->info.rank;
         const uint32_t declared_rank = has_declared ? value->declared_rank : value->info.rank;
@@ -723,7 +723,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     bool streamed = false;
     inlay_status status = open_once(source, options, &streamed, out_session, diag);
 
-    /* The weights of the files fit the limit, but not what providers make of them. */
+    /* The weights fit the limit as they are in the file, but not as providers pack them. */
     if (status == INLAY_LIMIT_EXCEEDED && session_host_limit(options) > 0 && !streamed) {
         streamed = true;
         status = open_once(source, options, &streamed, out_session, diag);

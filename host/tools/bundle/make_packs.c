@@ -68,8 +68,8 @@ static void mark_copied(struct maker *maker, const bundle_operation *operation)
                     maker->facts.unread[part][value] |= 2;
 }
 
-/* Marks the constants that a program can exclude: all their readers packed them. fates: those of the values of every
- * region, in the order of the steps. */
+/* Marks the constants that a program can exclude: all their readers packed them. fates: [value_count] for every region,
+ * in the order of the steps. */
 static bool find_unread(struct maker *maker, const unsigned char *fates)
 {
     const bool first = maker->facts.unread == NULL;

@@ -45,7 +45,7 @@ static void fill_special(case_tensor *tensor, uint32_t input, bool has_nan)
                                       4.9e-324,          0.5, -DBL_MIN };
     enum { COUNT = sizeof floats / sizeof floats[0] };
 
-    /* Inputs of a node meet in all combinations, as the steps differ and COUNT is no multiple of them. */
+    /* Inputs of a node meet in all combinations, as the steps differ and COUNT is not a multiple of them. */
     for (int64_t i = 0; i < tensor->count; i++) {
         const size_t any = (size_t)(i + (int64_t)input * (1 + i / COUNT)) % COUNT,
                      which = any == 0 && !has_nan ? 6 : any;

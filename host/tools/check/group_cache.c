@@ -189,9 +189,9 @@ static void try_blobs(struct cache_test *test, const struct engine_probe *mine)
     free(copy);
 }
 
-/* What a blob depends on is part of its key: it is the same for an equal region at other indices and, unless the flags
- * of the fingerprint say otherwise, for another number of threads. blob: of the case; a second compile stores the
- * same bytes if the compiler is deterministic. */
+/* A blob depends only on its key: it is the same for an equal region at other indices and, unless the flags of the
+ * fingerprint say otherwise, for another number of threads. blob: the one of the case; a deterministic compiler stores
+ * the same bytes in a second compile. */
 static void try_equal_region(struct cache_test *test, const struct engine_probe *blob, const case_instance *built,
                              uint32_t threads, const char *what, const char *fix)
 {

@@ -128,7 +128,7 @@ static void report_result(const struct cost_check *cost_check)
                    time_text(big->predicted, first_text), small->text, time_text(small->predicted, second_text));
         return;
     }
-    /* A guess that is too high is no failure: a device that the user did not request may avoid work by it. */
+    /* A guess that is too high is not a failure: a device that the user did not request may avoid work by it. */
     too_high = !big->guessed && big->predicted > failure_factor * fmax(big->measured, RELIABLE_NS);
     too_low = big->measured >= RELIABLE_NS && big->predicted < big->measured / failure_factor;
     if (big->measured < RELIABLE_NS && !too_high) {

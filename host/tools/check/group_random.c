@@ -1,7 +1,7 @@
 /* Runs offers on random cases: a walk from the cases of recipes.def, in which each step changes sizes, attributes,
- * types, omitted inputs and constants (mutate.h). A case is legal if another provider runs it; the walk goes on from
- * offered cases, and towards what few of the offers had. Threads, alignment, aliases and the contents of memory are
- * random, too. */
+ * types, omitted inputs and constants (mutate.h). A case is legal if another provider runs it; the walk continues
+ * from offered cases, and prefers attributes, inputs and types that few offers had. Threads, alignment, aliases and the
+ * contents of memory are random, too. */
 #include "base/element.h"
 #include "base/random.h"
 #include "check/compare_results.h"

@@ -345,7 +345,7 @@ static void try_offered(struct tally *tally, const op_case *entry, const case_in
     }
     tally->cases++;
     heap_mark();
-    /* If no peer ran the case, it may be illegal, such as indices out of range: a failed run is no defect then. */
+    /* If no peer ran the case, it may be illegal, such as indices out of range: a failed run is not a defect then. */
     if (!legal) {
         status = harness_run(&harness, &options, &first, &diag);
         harness_result_deinit(&first);

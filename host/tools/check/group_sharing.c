@@ -1,6 +1,6 @@
-/* What several runs, instances and open providers have in common must not be what a run writes: two instances of one
- * region; a run in the middle of another one, of the same instance and of another region; a provider that is opened a
- * second time, with other options. */
+/* Runs must not write data that several runs, instances or open providers share: two instances of one region; a run in
+ * the middle of another one, of the same instance and of another region; a provider that is opened a second time, with
+ * other options. */
 #include "check/compare_results.h"
 #include "check/generate.h"
 #include "check/peers.h"

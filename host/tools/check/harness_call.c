@@ -79,7 +79,8 @@ static struct frame *show_frame(struct run_state *run)
     return frame;
 }
 
-/* Reads what execute has written and takes the arguments away: work that is still in flight must not use them. */
+/* Reads what execute has written and makes the arguments inaccessible: work that is still in flight must not use them.
+ * */
 static void hide_frame(struct run_state *run, inlay_diag *diag)
 {
     *diag = shown_frame(run)->diag;

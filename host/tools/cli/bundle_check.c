@@ -55,8 +55,8 @@ done:
 
 enum { AS_RUN, WHOLE_RANGE, ENDS, DRAWS };
 
-/* Changes a random input to the kind of the draw. Integers of 8 and 16 bits are numbers, and zero points among them;
- * wider ones are usually indexes or sizes, and are as `inlay run` makes them. */
+/* Changes a random input to the kind of the draw. Integers of 8 and 16 bits are quantized numbers or zero points; wider
+ * ones are usually indexes or sizes, and keep the values that `inlay run` generates. */
 static void change_input(inlay_value *value, int draw, uint64_t seed)
 {
     enum { FACTOR = 16 };

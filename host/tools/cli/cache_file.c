@@ -63,7 +63,7 @@ static inlay_status list_folder(const inlay_options *options, const char *kind, 
             file = json_pack_ex(&error, 0, "{s:s, s:I}", "name", name, "bytes", (json_int_t)st.st_size);
             if (file != NULL)
                 *bytes += (uint64_t)st.st_size;
-            /* A name that is not UTF-8 is no file of a cache. */
+            /* A name that is not UTF-8 is not a file of a cache. */
             good &= file != NULL ? json_array_append_new(files, file) == 0
                                  : json_error_code(&error) == json_error_invalid_utf8;
         }

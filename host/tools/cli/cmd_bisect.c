@@ -193,7 +193,7 @@ static inlay_status judge(struct search *search, const struct against *against, 
     INLAY_TRY(trial_compare(search, &mine, &good, 0, &out->difference, diag));
     if (!out->difference.found)
         goto done;
-    /* Lowerings are the first rewrites, before all levels of the optimiser. If both runs made the same number of them,
+    /* The first rewrites are lowerings, before all levels of the optimiser. If both runs made the same number of them,
      * the search begins after them. */
     shared = mine.session->lowerings == good.session->lowerings ? mine.session->lowerings : 0;
     trial_end(&mine);

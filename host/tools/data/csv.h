@@ -5,7 +5,7 @@
 #include "inlay/inlay.h"
 
 /* Cells are separated by commas, semicolons or tabs, whichever the first line has, and may be in double quotes. The
- * first line is a header if a cell of it is no number; in a table of texts, if a name occurs in it. */
+ * first line is a header if a cell of it is not a number; in a table of texts, if a name occurs in it. */
 typedef struct csv_table {
     const char *path;
     inlay_str *cells;      /* [row_count * column_count] */

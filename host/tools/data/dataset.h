@@ -16,7 +16,7 @@ struct dataset;
 
 /* path NULL: `most` random samples, those of inlay run with --seed 0, 1 ... Otherwise the samples of path, at most
  * `most` of them (0 = all). The caller's options and session must outlive the data set. Every input without a default
- * must be given, with the right rank; only headers are read yet. */
+ * must be given, with the right rank; this call reads only the headers of the files. */
 INLAY_NODISCARD inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller,
                                           const inlay_session *session, struct dataset **out_dataset, inlay_diag *diag);
 void dataset_close(struct dataset *dataset); /* NULL is a no-op */

@@ -11,9 +11,10 @@ struct picture_reader;
 bool picture_is_file(const char *path);
 /* Whether the input may be a picture: planes or pixels of numbers, with one channel or three. */
 bool picture_fits(const inlay_io_info *info);
-/* picture_fits() holds. The sizes of info are those to scale to; a picture keeps its own size where they are unknown.
- * The session's metadata tells whether its model is a detector (letterbox, 0 to 1) or not (centre, ImageNet's mean).
- * options: those that find plugins are used. INLAY_UNSUPPORTED and others: the plugin prepost is missing. */
+/* picture_fits() holds. The picture is scaled to the sizes of info; along an axis whose size is unknown it keeps its
+ * own. The session's metadata tells whether its model is a detector (letterbox, 0 to 1) or not (centre, ImageNet's
+ * mean). Of options, only those for finding plugins are used. INLAY_UNSUPPORTED and others: the plugin prepost is
+ * missing. */
 INLAY_NODISCARD inlay_status picture_open(const inlay_session *session, const inlay_io_info *info,
                                           const inlay_options *options, struct picture_reader **out_reader,
                                           inlay_diag *diag);

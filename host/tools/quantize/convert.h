@@ -9,7 +9,7 @@
  * opset cannot express. */
 INLAY_NODISCARD inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset,
                                           const struct scratch *scratch, char *out, inlay_diag *diag);
-/* The options for the file that convert_file() wrote, without those that say how the original file is read. The caller
- * destroys them. */
+/* The options for the file that convert_file() wrote, without the options that say how the original file is read. The
+ * caller destroys them. */
 INLAY_NODISCARD inlay_status convert_options(const inlay_options *given, inlay_options **out_options, inlay_diag *diag);
 #endif

@@ -211,8 +211,8 @@ static double weight_of(const struct operand *operand, int64_t i)
 }
 
 /* Orders blocks by decreasing importance, and likewise the elements of each block: elements that are rounded first have
- * more others left to compensate their error. If the depth is no multiple of the block, the order stays natural, since
- * blocks would be split. False: out of memory. */
+ * more others left to compensate their error. If the depth is not a multiple of the block, the order stays natural,
+ * since blocks would be split. False: out of memory. */
 static bool find_order(struct collector *collector, struct operand *operand)
 {
     const int64_t n = operand->depth, blocks = n / collector->block;

@@ -2,7 +2,8 @@
  *
  * Each step runs one node (partition_rules.single_nodes). After the step its float outputs are scanned. A node makes a
  * NaN if an output has one and no value that another node computed and this one reads has one; it makes an infinity if
- * no value that it reads has an infinity or a NaN, so that masks of -inf are no findings. Such a node fails the run. */
+ * no value that it reads has an infinity or a NaN, so that masks of -inf are not findings. Such a node fails the run.
+ * */
 #ifndef EXEC_FINITE_H
 #define EXEC_FINITE_H
 #include "exec/run/run.h"

@@ -213,8 +213,8 @@ typedef struct output_share {
 typedef struct runner_outputs {
     inlay_value **values; /* [output_count] of the last run; a reference each, NULL after a failure */
     inlay_value **spares; /* [output_count] earlier memory of the outputs, for reuse */
-    /* [output_count] buffers of outputs that are states kept in place; such an output has no object. handle 0: not such
-     * an output. NULL: none. Borrowed */
+    /* [output_count] buffers of outputs that are states kept in place; such an output has no value object. handle 0:
+     * another output. NULL: no output is such a state. Borrowed */
     const inlay_buffer *placed;
     /* [output_count] domains where outputs stay unless the caller wants them elsewhere; NULL: host. Borrowed from the
      * node whose body this is */

@@ -68,7 +68,7 @@ static inlay_status choose_from(const partition_request *request, uint8_t *candi
         status = report_uncovered_node(request, out, candidates, usable, uncovered, &scratch, diag);
         goto done;
     }
-    /* Bytes have no error, and a region that is divided for them needs no doubt. */
+    /* Amounts in bytes are exact, so no margin protects regions from being divided. */
     if (!partition_by_priority(request) && partition_has_margins(request) &&
         partition_objective(request) != OBJECTIVE_MEMORY &&
         (!drop_marginal_moves(&problem, choice) || !keep_regions_whole(&problem, choice) ||

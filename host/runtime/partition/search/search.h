@@ -30,8 +30,8 @@ bool partition_fuse(struct problem *problem, const partition_alternative *curren
 INLAY_NODISCARD bool partition_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered);
 /* Returns nodes to the provider that the user's order prefers, as long as the loss is below the error of the prices. */
 INLAY_NODISCARD bool drop_marginal_moves(struct problem *problem, uint32_t *choice);
-/* Returns nodes to the provider whose merged regions they divide, as long as the loss is below the doubt about
- * guesses (partition_offer.kept_whole). Other prices are not doubted. */
+/* Returns nodes to the provider whose merged regions they divide, as long as the loss is below the margin for guesses
+ * (partition_offer.kept_whole). Other prices have no such margin. */
 INLAY_NODISCARD bool keep_regions_whole(struct problem *problem, uint32_t *choice);
 /* Replaces a choice that deviates from the user's order of providers by that of one provider, where that is cheaper
  * without margins. Nodes that this provider does not offer run on others. */

@@ -8,8 +8,8 @@
 #include "partition/search/search.h"
 #include <string.h>
 
-/* Where the first provider leaves nodes to others, each other one is tried as the next in the order, in graphs up to
- * this size, and among that many providers of the user's order: each pair takes a pass over all offers. */
+/* If the first provider does not run all nodes, each other provider is tried as the second in the order, in graphs up
+ * to this size, and among that many providers of the user's order: each pair takes a pass over all offers. */
 enum { SECOND_NODES = 512, SECOND_PROVIDERS = 16 };
 
 struct singles {

@@ -102,7 +102,7 @@ static bool mark_part(struct whole_regions *whole, uint32_t first)
     return above > 0 && below > 0;
 }
 
-/* Gives the part to the owner if what that loses is within the doubt about the prices. Returns whether it did. */
+/* Gives the part to the owner if the loss is within the margin for errors of the prices. Returns whether it did. */
 static bool keep(struct whole_regions *whole, uint32_t part, double *price)
 {
     struct problem *problem = whole->problem;

@@ -18,8 +18,8 @@ bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inl
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
         out->dims = dims;
     }
-    /* specialize requires aligned elements, but constants in the file may be unaligned. Only those that may decide
-     * shapes are copied; the data of the others is withheld. */
+    /* specialize requires aligned elements, but constants in the file may be unaligned. Only constants that may decide
+     * shapes are copied; the provider does not get the data of the others. */
     if ((uintptr_t)info->data % 16 != 0) {
         bool copied = graph_constant_may_set_shapes(info);
 

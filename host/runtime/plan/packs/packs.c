@@ -58,9 +58,10 @@ struct packs {
     packs_count counted;
 };
 
-/* The packs of each model that the process had first. Later sessions of the model borrow from them, so that the process
- * has one copy of each pack: not one that the first session made, and the file that it wrote, mapped once by each other
- * session. They stay allocated until all these sessions are closed. */
+/* For each model, the packs of the first session of this process. Later sessions of the model borrow from them, so that
+ * the process has one copy of each pack. Otherwise it would have the packs that the first session made, and in addition
+ * the file that it wrote, mapped by each later session. The packs stay allocated until all these sessions are closed.
+ * */
 static struct packs *live;
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -222,7 +223,7 @@ static uint64_t hash_providers(const partition_provider *providers, uint32_t cou
     return hash;
 }
 
-/* Finds the lender of a session, or makes its packs those that others borrow. */
+/* Finds the packs that a session borrows from; if there are none, later sessions borrow from its own. */
 static void find_lender(struct packs *packs)
 {
     struct packs *first;

@@ -272,7 +272,7 @@ static bool fill_state(const inlay_value_info *info, const void *data, struct ar
     return dims != NULL || info->rank == INLAY_RANK_UNKNOWN;
 }
 
-/* The lists of a node that is run alone. Values are those of its graph. */
+/* The arrays of a graph that has one node alone. Values have the indexes of the node's graph. */
 typedef struct node_parts {
     inlay_value_state *states; /* [value_count] */
     uint32_t *inputs, *outputs;

@@ -201,8 +201,8 @@ static void set_resident(struct weight_stream *stream, const struct step_weights
             stream->ranges[weights->entries[i].range].resident = resident;
 }
 
-/* A step that is much larger than the others stays in memory if there is room for it: otherwise there would always have
- * to be room to read it. Returns the bytes left for other weights that stay. */
+/* A step that is much larger than the others stays in memory if it fits: otherwise memory of its size would always have
+ * to be free to read it into. Returns the bytes left for other weights that stay. */
 static uint64_t keep_largest(struct weight_stream *stream, uint64_t bytes)
 {
     uint64_t largest, next, kept = 0;
@@ -226,9 +226,9 @@ static bool may_stay(const stream_range *range)
     return range->read_by > 0 && !range->resident;
 }
 
-/* Weights that a run reads several times stay first. Reading any of the others costs the same per byte. Runs read them
- * in turn, so that those that were used last are the last to be needed again, and the choice must not change. It is
- * spread evenly over the run: while a step computes with weights that are in memory, the thread reads others. */
+/* Weights that a run reads several times stay first. Reading any of the others costs the same per byte. Runs read all
+ * weights in the same order, so the weights that were used last are needed again last, and the choice must not change.
+ * It is spread evenly over the run: while a step computes with weights that are in memory, the thread reads others. */
 static void keep_others(struct weight_stream *stream, uint64_t bytes)
 {
     uint64_t others = 0;

@@ -258,8 +258,8 @@ inlay_status weight_stream_enter(struct weight_stream *stream, struct step_weigh
     int error = 0;
 
     (void)pthread_mutex_lock(&stream->lock);
-    /* All weights of the step get room at once, so that steps of several contexts never wait for each other's room. The
-     * step that runs alone may read in any case. */
+    /* Memory for all weights of the step is reserved in one call, so that steps of several contexts never wait for each
+     * other's memory. A step that runs alone may read in any case. */
     for (;;) {
         stream->at = weights->position;
         set_pins(stream, weights, 1); /* what is in memory must not make room for the rest */

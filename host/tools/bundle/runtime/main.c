@@ -221,8 +221,8 @@ static uint64_t read_hex(const char **at)
     }
 }
 
-/* Whether these pages are mapped read-only from a file. Pages of a program that another one unpacked into memory could
- * not be read again. A line is "BEGIN-END r--p OFFSET DEVICE INODE NAME". */
+/* Whether these pages are mapped read-only from a file. If another program has unpacked this one into memory, its pages
+ * have no file from which they could be read again. A line is "BEGIN-END r--p OFFSET DEVICE INODE NAME". */
 static int are_of_file(uint64_t first, uint64_t last)
 {
     static char text[4096];
