@@ -46,7 +46,7 @@ inlay_dim infer_dim(const op_infer *infer, uint32_t i, uint32_t d)
     return rank != INLAY_RANK_UNKNOWN && d < rank ? infer->in[i]->dims[d] : dim_unknown();
 }
 
-/* The number of elements of a constant; -1 if the value is no constant, has more than `limit` elements, or has too
+/* The number of elements of a constant; -1 if the value is not a constant, has more than `limit` elements, or has too
  * little data for them. */
 static int64_t data_count(const inlay_value_info *value, int64_t limit)
 {

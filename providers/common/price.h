@@ -1,5 +1,5 @@
 /* price.h - what the cost models of providers share: the sizes of values in a request, and the constants of the
- * reference core, a core with AVX-512, from which those of x86 start. */
+ * reference core, a core with AVX-512. The constants of other x86 levels are derived from them. */
 #ifndef COMMON_PRICE_H
 #define COMMON_PRICE_H
 #include "inlay/plugin.h"

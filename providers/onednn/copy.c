@@ -162,7 +162,7 @@ static inline uint16_t half_of(float value)
                                               : (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-/* Copies a tile: rows [outer_count] of the axis that is contiguous in the source, each to all of inner_count. */
+/* Copies a tile: outer_count steps along the axis that is contiguous in the source, with inner_count elements each. */
 static inline __attribute__((always_inline)) void copy_tile(const float *from, void *to, const int64_t *outer_from,
                                                             const int64_t *outer_to, int64_t outer_count,
                                                             const int64_t *inner_from, const int64_t *inner_to,

@@ -2,7 +2,8 @@
 #include "onednn/provider.h"
 #include "inlay/check.h"
 
-/* Identifies the contents of a pack: the weights, the slice of them, and both layouts. 0: no numbers identify them. */
+/* Identifies the contents of a pack: the weights, the slice of them, and both layouts. 0: the contents have no content
+ * hash. */
 static uint64_t make_key(const pack_source *source, int64_t offset, library_const_layout plain,
                          library_const_layout wanted, int64_t *key)
 {

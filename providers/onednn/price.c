@@ -28,9 +28,9 @@ struct sizes {
     bool depthwise, thin;
 };
 
-/* The share of the taps of a dilated convolution that it computes: a row of taps outside the image is skipped, and of
- * the others, about half of the taps outside it, because a block of pixels skips a tap that is outside for all of
- * them. */
+/* The share of the taps of a dilated convolution that oneDNN computes. Rows of taps outside the image are skipped. In
+ * other rows about half of the taps outside the image are skipped, because a block of pixels skips a tap only if it is
+ * outside for all of them. */
 static double inside_of(const inlay_cost_request *request, const struct group *group)
 {
     const inlay_value_state *input = price_state(request, group->values[OPERAND_INPUT]),

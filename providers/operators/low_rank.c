@@ -178,7 +178,7 @@ static void dot_group(const float *a, int64_t stride, const float *b, int64_t co
         out[row * out_stride] = sum_of(sums[row]);
 }
 
-/* Elements [first, first + count) of a factor as floats; `room` is for those of other types. */
+/* Elements [first, first + count) of a factor as floats; `room` receives them if the factor has another type. */
 static const float *floats_of(const kit_tensor *factor, int64_t first, int64_t count, float *room)
 {
     if (factor->dtype == INLAY_FLOAT)

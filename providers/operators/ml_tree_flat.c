@@ -1,4 +1,4 @@
-/* ml_tree_flat.c - trees as flat arrays. It contains no kernels.
+/* ml_tree_flat.c - trees as flat arrays: building and traversing them.
  *
  * Numbers are compared as integers: the bits of floats, with those of negative numbers inverted, have the order of the
  * floats. All comparisons become `key of x <= key of split`, by exchanging children and by using the float next to a

@@ -193,8 +193,9 @@ bool ep_single_is_on_host(const ep_single *single, size_t index, bool is_output)
 
 /* EPContext nodes.
  *
- * A library that supports them returns one for what it has compiled. The engine cache keeps it. The key of the cache
- * does not have names, but libraries may find inputs and outputs by name: they are kept, too, and used for the node. */
+ * A library that supports them returns one for what it has compiled. The engine cache keeps it. The cache's key
+ * contains no names, but libraries may look up inputs and outputs by name. So the names are stored, too, and given to
+ * the node. */
 
 /* A stored node; texts point into the blob. */
 typedef struct ep_context {

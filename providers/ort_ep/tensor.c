@@ -1,7 +1,7 @@
-/* Tensors in host memory, with the functions that inlay.h declares for them. A plug-in does not link to libinlay, and
- * what it shares with sdk/bindings/onnxruntime is written on those functions. The linker script hides their names.
+/* Tensors in host memory, with the functions that inlay.h declares for them. A plug-in does not link to libinlay, but
+ * the code that it shares with sdk/bindings/onnxruntime calls these functions. The linker script hides their names.
  *
- * Their structs are used again, and those of shapes: a run, which makes a few for its inputs and outputs, needs no
+ * Structs of tensors and shapes are reused, so that a run, which creates a few for its inputs and outputs, needs no
  * heap.
  */
 #include "dlpack.h"
@@ -242,7 +242,7 @@ inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value
     return INLAY_OK;
 }
 
-/* Nodes with such values are no candidates of a provider, so a library has no use for the three functions below. */
+/* Nodes with such values are not candidates of a provider, so a library has no use for the three functions below. */
 inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items, uint32_t count,
                                      inlay_value **out_value, inlay_diag *diag)
 {

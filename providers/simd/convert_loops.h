@@ -4,8 +4,8 @@
 #include "simd/convert.h"
 #include "simd/instances.h"
 
-/* Convert elements [first, first + count) of a tensor of the other type. `odd`: rare types, whose loops are left out of
- * programs of `inlay bundle` that do not use them. */
+/* Convert elements [first, first + count) of a tensor from or to the other type. `odd`: rare types, whose loops are
+ * left out of programs of `inlay bundle` that do not use them. */
 typedef struct convert_loops {
     /* Pairs of nibbles to bytes, sign-extended if is_signed. */
     void (*nibbles)(int8_t *dst, const uint8_t *src, int64_t pairs, bool is_signed);

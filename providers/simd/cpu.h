@@ -34,8 +34,8 @@ typedef enum cpu_uniform_kind {
     CPU_UNIFORM_C     /* uniform kernels, compiled for the baseline */
 } cpu_uniform_kind;
 cpu_uniform_kind cpu_uniform(void);
-/* Uses uniform kernels in this process. Fails if others are already in use. For the plugin cpu, which alone has them;
- * to be called after cpu_limit_isa(). */
+/* Uses uniform kernels in this process. Fails if others are already in use. Only the plugin cpu contains them. Call
+ * after cpu_limit_isa(). */
 inlay_status cpu_use_uniform(inlay_diag *diag);
 
 /* True if the level is capped below that of the CPU. */

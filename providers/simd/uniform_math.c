@@ -311,7 +311,7 @@ double uniform_log1p(double x)
     return full_log(sum_of(1, x)).high;
 }
 
-/* 0: y is no integer; 1: odd; 2: even. */
+/* 0: y is not an integer; 1: odd; 2: even. */
 static int parity(double y)
 {
     if (fabs(y) >= 0x1p53)

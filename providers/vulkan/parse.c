@@ -127,8 +127,8 @@ const vulkan_operator *vulkan_find_operator(const kit_node *node, kit_refusal *w
     return NULL;
 }
 
-/* Does the size of the result depend on the contents of an input that is no constant? Then the node is a region of its
- * own: a region is sized before it runs, and the input must not be computed within it. */
+/* Does the size of the result depend on the contents of an input that is not a constant? Then the node is a region of
+ * its own: a region is sized before it runs, and the input must not be computed within it. */
 static bool is_sized_by_contents(const kit_node *node, const vulkan_operator *row)
 {
     bool varies = false;

@@ -183,8 +183,8 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
     sparse_make_constants(compiled);
     compiled->pack_share = kernel_pack_share(compiled, request->graph);
     if (profile_is_complete(compiled, request)) {
-        /* Packs the weights, so that the host can free the originals. A failure is no error here: the shapes of the run
-         * decide. */
+        /* Packs the weights, so that the host can free the originals. A failure is not an error here: the shapes of the
+         * run decide. */
         inlay_diag quiet = INLAY_DIAG_INIT;
 
         status =

@@ -1,5 +1,5 @@
-/* The order in which a region's nodes are read. Files of some tools list the branches of a network by turns, so that
- * the tensors of all of them are live at once. Reading one branch after another needs less memory. */
+/* The order in which a region's nodes are read. Files of some tools list nodes of different branches alternately, so
+ * that the tensors of all branches are live at the same time. Reading one branch after another needs less memory. */
 #include "cpu/compile/compile.h"
 #include "inlay/check.h"
 
@@ -94,7 +94,8 @@ static double elements_of(const node_order *order, uint32_t value)
     return elements;
 }
 
-/* The most elements of the region's values that are live at once. nodes: numbers in this order; NULL: as they are. */
+/* The most elements of the region's values that are live at once. nodes: the order, as node numbers; NULL: the order of
+ * the graph. */
 static double most_elements(node_order *order, const uint32_t *nodes)
 {
     const inlay_compile_request *request = order->request;

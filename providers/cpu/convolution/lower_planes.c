@@ -183,7 +183,7 @@ static inlay_status run_planes(const cpu_native *native, const cpu_state *state,
 
 bool planes_is_long(const kernel_conv_shape *window)
 {
-    /* One row of taps and several channels: the other loop is as fast, and its copies are smaller. */
+    /* With one row of taps and several channels per group, the general loop is as fast, and copies less. */
     if (window->group > 1 && window->kernel[0] == 1 && window->kernel[1] <= MAX_TAPS)
         return false;
     return window->flat && window->in == window->group && window->out == window->group && window->stride[1] == 1 &&

@@ -336,7 +336,7 @@ static void divide_terms(struct gemm *gemm, uint32_t threads)
     gemm->terms_floats = terms_scratch_floats(&block);
 }
 
-/* Makes room for one argument behind the result: the numbers of the operands behind it grow by one. */
+/* Inserts one argument after the result: the numbers of all later operands grow by one. */
 static void shift_arguments(tile_epilogue *epilogue)
 {
     epilogue->bias += epilogue->bias != INLAY_NONE;

@@ -7,8 +7,8 @@
 #include <float.h>
 #include <math.h>
 
-/* Clip-6 has attributes whose defaults are the largest finite numbers. Clip-11 has inputs; an omitted one is no bound.
- */
+/* Clip-6 has attributes whose defaults are the largest finite numbers. Clip-11 has inputs; an omitted input
+ * is no bound. */
 static bool clip_bounds(const kit_node *node, cpu_unary *unary, kit_refusal *why)
 {
     *unary = (cpu_unary){ FUNCTION_CLIP, -INFINITY, INFINITY };

@@ -10,8 +10,8 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(terms_of_cpu, "cpu_product cpu_conv");
 
-/* NOTES: floats of a pack for what is known of a panel: whether its columns are in range,
- * whether it has other than whole numbers, and the largest of its columns' evenness. */
+/* NOTES: floats of a pack that describe a panel: whether its columns are in range, whether it has numbers that are not
+ * integers, and the largest evenness of its columns. */
 enum { STRICT_CHAIN = 256, NOTES = 16 * TERMS, FITS = 0, BROKEN, PEAK, SPREAD };
 
 const terms_set *terms_of_cpu(void)

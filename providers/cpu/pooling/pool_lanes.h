@@ -9,7 +9,7 @@
 typedef struct pool_window {
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3];
     bool is_mean;     /* otherwise maximum */
-    bool counts_pads; /* the divisor of a mean is the number of taps, also of those in the padding */
+    bool counts_pads; /* the divisor of a mean counts all taps, including those in the padding */
 } pool_window;
 
 /* Pooling of one plane of an image: `lanes` channels, contiguous in each pixel. Steps are distances in elements. */

@@ -54,10 +54,10 @@ static void count_columns(const row_pool *pool, float *counts)
     }
 }
 
-/* Computes the maxima of rows [row_out, row_out + count) of the output, whose windows contain only finite numbers. Rows
- * are combined for all of them first, `reach` elements of t each, then columns: reading a vector right after parts of
- * it were written would stall. Other windows than of 2 or 3 columns at a stride of 2: all columns are computed, and
- * those at the stride are taken. */
+/* Computes the maxima of rows [row_out, row_out + count) of the output, whose windows contain only finite numbers.
+ * First rows are combined for all output rows, `reach` elements of t each, then columns, because reading a vector right
+ * after parts of it were written would stall. Except for windows of 2 or 3 columns at a stride of 2, all columns are
+ * computed, and every stride-th one is used. */
 static void max_rows(const row_pool *pool, const float *input, float *output, int64_t row_out, int64_t count, float *t,
                      float *columns)
 {

@@ -85,7 +85,7 @@ static inlay_status low_bit_panels(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-/* Units: those of the first GEMM of the batch, then those of the second, and so on. */
+/* The units of the first GEMM of the batch come first, then those of the second, and so on. */
 static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;

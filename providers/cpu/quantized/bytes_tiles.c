@@ -51,8 +51,9 @@ VEC_INLINE void add_step(tile_file *s, const bool tall, const bool wide, const b
     }
 }
 
-/* Sums of all rows and of one (not `wide`) or two tiles of columns, which start `column` bytes after those of the
- * product, stored in sums, whose rows are sums_step bytes apart. tall: there are more rows than those of a tile. */
+/* Computes the sums of all rows and of one (not `wide`) or two tiles of columns, which start `column` bytes after the
+ * product's first column, and stores them in sums, whose rows are sums_step bytes apart. tall: there are more rows than
+ * a tile has. */
 VEC_INLINE void multiply_columns(tile_file *s, const bool tall, const bool wide, const bool is_signed,
                                  const byte_product *product, int rows, int column, row_ends *ends, char *sums,
                                  int64_t sums_step)

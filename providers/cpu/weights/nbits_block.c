@@ -54,7 +54,8 @@ VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int bits, i
     const int part = (int)shape->part, per = 8 / bits, part_bytes = part * NBITS_COLUMNS * bits / 8;
     const int64_t all = nbits_parts(shape), of_block = shape->padded / part;
     const int64_t panels =
-        first + parts < all ? 0 : BESIDE - 1; /* panels to skip: the next parts are prefetched, or the next block */
+        /* panels to skip before the data to prefetch: the next parts of this block, or the next block */
+        first + parts < all ? 0 : BESIDE - 1;
     const uint8_t *weights = tile->weights + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
     const float *scales = tile->scales + (first + parts + panels * all) / of_block * NBITS_COLUMNS;
 

@@ -91,7 +91,7 @@ static int64_t extra_numbers(const boxes_state *state, int64_t width)
     return scored > 0 ? width - box_numbers[state->layout] - scored : 0;
 }
 
-/* Sets score and class of a prediction. False: its scores are no probabilities, or its class is no class. */
+/* Sets score and class of a prediction. False: its scores are not probabilities, or its class is not a class. */
 static bool read_score(const boxes_state *state, const float *at, int64_t column, int64_t classes, struct box *box)
 {
     const int64_t first = box_numbers[state->layout];
