@@ -6,7 +6,7 @@
 /* Changed atomically by the device. */
 typedef struct device_counters {
     uint32_t host_copies;   /* from or to host memory */
-    uint32_t device_copies; /* within the device's domain, an end of which may be another device's memory */
+    uint32_t device_copies; /* within the device's domain; source or target may be memory of another device */
     uint32_t imports;       /* memory of others that was made a buffer of the device */
     uint32_t buffers;       /* that exist now, imported ones included */
 } device_counters;

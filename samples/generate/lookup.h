@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 /* Writes at most `most` guesses to out [most]: the tokens after the latest earlier occurrence of the last 4 tokens, or
- * else of the last 3 or 2. Beyond the end of the text it is taken to repeat. Returns their number; 0: no occurrence. */
+ * else of the last 3 or 2. A guess beyond the end of the text continues as if the found passage repeated. Returns their
+ * number; 0: no occurrence. */
 size_t lookup_next(const int64_t *tokens, size_t count, size_t most, int64_t *out);
 #endif

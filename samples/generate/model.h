@@ -17,8 +17,8 @@ struct model {
 /* threads: of a run, as text; NULL: the default. model is all zeros, and is closed also after a failure. */
 bool model_open(const char *path, const char *threads, struct model *model);
 void model_close(struct model *model);
-/* Runs the model on tokens, of which the last ones are guesses. *logits are those after the last token that is none,
- * and after each guess; they belong to the context until the next run. */
+/* Runs the model on tokens, of which the last ones are guesses. *logits has the logits after the last token that is not
+ * a guess, and after each guess; they belong to the context until the next run. */
 bool model_read(struct model *model, const int64_t *tokens, int64_t count, int64_t guesses, float **logits,
                 size_t *vocabulary);
 /* Drops the states of all tokens but the first `length`. */

@@ -1,5 +1,5 @@
-/* Functions that glibc got after 2.28, for the files of a bundle on older systems. older_libc.py lets these files use
- * them. In a plugin or library, the functions of a C library that has them are found first. */
+/* Functions that glibc got after 2.28, for the files of a bundle on older systems. older_libc.py makes these files use
+ * them. If the C library has such a function, plugins and libraries use that one. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -131,8 +131,9 @@ static void begin(void)
     (void)dl_iterate_phdr(call_constructors, NULL);
 }
 
-/* Before 2.34 a program brought the function that calls its constructors, and now glibc calls them if there is no such
- * function. Found before glibc's own, since this library is the first that the program needs. */
+/* Before 2.34 a program contained the function that calls its constructors; since then glibc calls them if the program
+ * has no such function. This one is found before glibc's own, because this library is the first that the program needs.
+ * */
 EXPORTED int __libc_start_main(int (*run)(int, char **, char **), int argc, char **argv, void (*init)(void),
                                void (*fini)(void), void (*loader_fini)(void), void *stack_end)
 {

@@ -41,7 +41,7 @@ class Handler {
   // fetches: tensors by output name; those that are not null receive the output.
   async run(feeds, fetches, options) {
     if (options && options.logSeverityLevel !== undefined) checkNumber('logSeverityLevel', options.logSeverityLevel, 4);
-    // onnxruntime-node ignores feeds that are no inputs.
+    // onnxruntime-node ignores feeds that are not inputs.
     const known = [...this.#session.inputNames, ...this.#session.overridableInitializerNames];
     const used = Object.fromEntries(known.filter((name) => name in feeds).map((name) => [name, feeds[name]]));
     // Programs transfer results to other threads, which Node permits only for memory of JavaScript: hence the copies.

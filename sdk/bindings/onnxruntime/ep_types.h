@@ -39,7 +39,7 @@ typedef OrtStatus *(*ReleaseEpApiFactoryFn)(OrtEpFactory *factory);
 /* How nodes are fused. */
 struct OrtNodeFusionOptions {
     uint32_t ort_version_supported;
-    bool drop_constant_initializers; /* constants are no inputs of the fused node: the library has copied them */
+    bool drop_constant_initializers; /* constants are not inputs of the fused node: the library has copied them */
 };
 
 /* A fused node after Compile. */

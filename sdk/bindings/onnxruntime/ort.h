@@ -333,7 +333,7 @@ OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_
 /* Creates a session of a model that this library generated, in memory from malloc, which the session then owns; also on
  * failure. options may be NULL. */
 OrtStatus *ort_session_from_bytes(const OrtSessionOptions *options, void *data, size_t bytes, OrtSession **out);
-/* Writes the model at path, optimised at that level and with the operators of options, as args state. */
+/* Optimises the model at path at that level, with the custom operators of options, and writes it to args->out_path. */
 OrtStatus *ort_session_optimize(const OrtSessionOptions *options, int level, const char *path,
                                 inlay_optimize_args *args);
 /* Fails if the program still edits the session's model. */

@@ -110,7 +110,7 @@ typedef struct ep_group {
     bool probe; /* large initializers become inputs, and values have numbers as names: asking costs little, and once */
 } ep_group;
 /* Writes the nodes as an ONNX file. Values that they read and do not compute become inputs, constants initializers.
- * *bindable is false if an input or output is no tensor that inlay and the runtime store in the same way: strings,
+ * *bindable is false if an input or output is not a tensor that inlay and the runtime store in the same way: strings,
  * sequences, maps; the model is then not written. */
 OrtStatus *ep_model_write(const ep_runtime *runtime, const ep_group *group, ep_model *out, bool *bindable);
 /* Writes the group and creates its session. *out is NULL if the group is not bindable, or if inlay does not support it:

@@ -63,7 +63,7 @@ typedef struct fed_input {
 const fed_input *fed_with(const fed_input *inputs, size_t count, const void *data);
 /* Returns a list of the owners, a new reference; NULL with an exception. */
 PyObject *fed_owners(const fed_input *inputs, size_t count);
-/* Releases the views and owners; not the values, which need what is released here, so release them before. */
+/* Releases the views and owners. It does not release the values; release these first, because they use the views. */
 void fed_release(fed_input *inputs, size_t count);
 
 /* runner.c */

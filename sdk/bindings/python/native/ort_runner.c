@@ -8,7 +8,8 @@
  *         throw     function that raises the error of an OrtStatus, given its address
  *     runner.run(owner, output_names, feed, options)
  *         owner     the package's session. owner._take(name, data) returns an OrtValue, or None for an input that is
- *                   left out; owner._give(handle, owners) returns the object for an output that is no tensor of numbers
+ *                   left out; owner._give(handle, owners) returns the object for an output that is not a tensor of
+ *                   numbers
  *         feed      dict, which only this function has
  *         options   address of OrtRunOptions, or 0
  *     runner.run_binding(binding, options)

@@ -8,8 +8,8 @@
  *         interruptible   True: signals are handled during runs on the main thread
  *     runner.run(owner, feeds, options, wanted, arrays)
  *         owner     the package's Context. owner._fed(feeds) returns a list of pairs of a name and data, for feeds that
- *                   are no dict; owner._value(name, data) returns a pair of the index of an input and a Value; and
- *                   owner._result(index, owners) returns the Value of an output that is no tensor of numbers;
+ *                   are not dict; owner._value(name, data) returns a pair of the index of an input and a Value; and
+ *                   owner._result(index, owners) returns the Value of an output that is not a tensor of numbers;
  *                   owner._run_interruptibly(options) runs with the bound inputs, and returns whether the run was slow
  *         options   address of an inlay_run_options, or None
  *         wanted    tuple of indices of outputs, or None: all

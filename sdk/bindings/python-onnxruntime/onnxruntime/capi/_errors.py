@@ -26,7 +26,7 @@ class RuntimeException(Exception):
 
 
 class InvalidProtobuf(Exception):
-    """Code 7: a file that is no model."""
+    """Code 7: a file that is not a model."""
 
 
 class ModelLoaded(Exception):
