@@ -106,7 +106,7 @@ static void all_stay_if_they_fit(void **state)
     end(&fixture);
 }
 
-/* 4 of 8 MB: 2 are the window, so that 2 stay, not next to each other. */
+/* 4 of 8 MB fit: 2 are the window for reading ahead, so 2 stay in memory; these are not adjacent. */
 static void the_choice_is_spread(void **state)
 {
     struct fixture fixture = begin(8 * MB);

@@ -1,5 +1,6 @@
-/* Regions that are compiled at the same time, some of which are declined: whichever ends first, the result is that of
- * compiling one after the other. The provider faulty makes the calls end in a given order (FAULTY_ORDER). */
+/* Regions are compiled concurrently, and some of them are declined. Whichever compile ends first, the result is the
+ * same as if the regions were compiled one after the other. The provider faulty makes the calls end in a given order
+ * (FAULTY_ORDER). */
 #include "rig.h"
 #include "session/session.h"
 #include <stdlib.h>

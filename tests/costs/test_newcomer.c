@@ -127,7 +127,8 @@ static void a_newcomer_that_slows_runs_is_left_out(void **state)
     inlay_session_destroy(session);
 }
 
-/* A session is assigned before it knows its inputs: what was measured with them holds for the sizes that it assumes. */
+/* A session assigns nodes before it knows its inputs: measurements made with inputs apply if they have the sizes that
+ * the session assumes. */
 static void a_result_holds_for_assumed_sizes(void **state)
 {
     static const int64_t dims[] = { 1 << 14 };

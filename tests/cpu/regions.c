@@ -213,8 +213,8 @@ static void two_at_once(void **state)
 
 enum { BRANCHES = 5, BRANCH_LENGTH = 4 };
 
-/* Writes a node of a branch: pools, which are other ones in each branch, then the difference to the branches before,
- * and a pool of it, so that differences are not computed all at once. */
+/* Writes a node of a branch: pools, which differ from branch to branch, then the difference to the previous branches,
+ * and a pool of that, so that the differences are not computed all at the same time. */
 static int write_branch_node(char *text, size_t room, int branch, int step)
 {
     char from[32];

@@ -310,7 +310,7 @@ static void stay_packed(void **state)
 }
 
 /* Weights of 4 and 8 bits stay quantized for windows without Winograd's algorithm, and for recurrences whose floats
- * would not fit into a cache; weights of other types of those become floats when the model is loaded. */
+ * would not fit into a cache; for these operators, weights of other types become floats when the model is loaded. */
 static void stay_by_default(void **state)
 {
     static const char *const options[] = { "fold_max_bytes", "24576", "providers", "cpu,reference",
@@ -465,8 +465,8 @@ static void lstm_of_bytes(void **state)
     }
 }
 
-/* NaN and infinity are those of DequantizeLinear; weights with them are not kept quantized for a kernel that would lose
- * them. */
+/* NaN and infinity are kept as DequantizeLinear defines: weights that contain them do not stay quantized for a kernel
+ * that would lose them. */
 static void not_finite(void **state)
 {
     static const char *const plain[] = { "providers", "reference", NULL };

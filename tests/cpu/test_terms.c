@@ -196,9 +196,9 @@ static void taps(void **state)
     teardown(&p);
 }
 
-/* Errors beside those of sgemm.h: six products have a similar one, and three have at most 16 times the error, also if
- * few terms are much larger than the others, in rows, in columns, or in both at the same k. Sums of whole numbers are
- * exact. */
+/* Compared with the error of sgemm.h, six products have a similar error and three products at most 16 times the error,
+ * also if few terms are much larger than the others, in rows, in columns, or in both at the same k. Sums of whole
+ * numbers are exact. */
 static void errors(void **state)
 {
     static const char *const kinds[] = { "noise", "positive",    "large row element", "large weight",

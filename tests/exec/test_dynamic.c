@@ -1,5 +1,5 @@
-/* Steps with data-dependent shapes: chains of them, equal shapes with other data, empty results, and known shapes
- * after them. */
+/* Steps with data-dependent shapes: chains of such steps, equal shapes with other data, empty results, and steps with
+ * known shapes after them. */
 #include "rig.h"
 
 /* NonZero -> Transpose -> GatherND: the elements that are not zero, and their number. */

@@ -1,5 +1,5 @@
-/* Sessions that load plugins at the same time: who needs only what is known does not wait for a plugin that hangs in
- * its probe, who needs the same file shares the probe, and each file is loaded once. */
+/* Sessions that load plugins at the same time: a session that needs only known files does not wait for a plugin that
+ * hangs in its probe, sessions that need the same file share the probe, and each file is loaded once. */
 #include "folder.h"
 #include "plugin/admit.h"
 #include <pthread.h>

@@ -44,7 +44,7 @@ static void expect_text(const char *text, const char *words)
         fail_msg("'%s' is not in '%s'", words, text);
 }
 
-/* A model of one Relu node, which has the name of its output. Models of other widths are other models. */
+/* A model of one Relu node, which has the name of its output. Models that differ in width count as different models. */
 static void write_wide_model(const char *output, int64_t width)
 {
     const int64_t dims[] = { 2, width };

@@ -27,7 +27,7 @@ typedef struct nm_case {
     const nm_layer *layer;
     const nm_kind *kind;
     int64_t terms, x_count, w_count, y_count, y_height, y_width;
-    float *input, *weights, *bias, *other; /* bias: [out]; other: residual of the shape of y */
+    float *input, *weights, *bias, *other; /* bias: [out]; other: a residual with the shape of y */
     double *exact, *sizes;                 /* [y_count] results, and the sums of the magnitudes of their terms */
     double plain;                          /* the largest error of a plain float sum, relative to sizes */
 } nm_case;

@@ -1,4 +1,4 @@
-/* Runs through the table: inputs and outputs of all kinds, and what programs do wrong with them. */
+/* Runs through the table: inputs and outputs of all kinds, and mistakes of programs. */
 #include "ort_add.h"
 #include <pthread.h>
 #include <sched.h>

@@ -246,7 +246,7 @@ static void test_strings(void **state)
     api->ReleaseValue(value);
 }
 
-/* std::string of libstdc++, the type of the elements; as C++ programs assign to it. */
+/* The layout of libstdc++'s std::string, the type of the elements, to assign to them as C++ programs do. */
 struct object {
     char *data;
     size_t bytes;

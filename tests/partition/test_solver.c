@@ -247,8 +247,8 @@ static double amount_of(const struct partition *partition, uint32_t objective)
                                            : partition->cost_ns;
 }
 
-/* The assignment for each objective has the least amount of all choices, counted from its regions and copies; the
- * assignments for other objectives have no less. */
+/* The assignment for each objective has the least amount of all possible assignments, counted from its regions and
+ * copies. The assignments for other objectives have no smaller amount. */
 static void objectives_within_one_percent(void **state)
 {
     static const world_mix mixes[] = {

@@ -1,5 +1,5 @@
-/* A provider that computes fast on integers and supports QLinearConv without groups, MaxPool and MatMulInteger of up
- * to 16 terms. The optimiser must query it before it creates such nodes. It computes nothing. */
+/* A provider that computes fast on integers and supports QLinearConv without groups, MaxPool and MatMulInteger of up to
+ * 16 terms. The optimiser must query it before it creates such nodes. No model runs on it: it has no kernels. */
 #include "inlay/extensions.h"
 #include "inlay/kit.h"
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALM = 60, STATES = 1 << 14 }; /* bytes after which texts are ended; of a grammar */
+/* CALM: bytes after which the writer ends a text; STATES: limit of a grammar's states */
+enum { CALM = 60, STATES = 1 << 14 };
 
 /* Appends the shortest end of a text, found by a search over states. Returns its bytes; 0: there is none. */
 static size_t end_text(struct grammar *grammar, uint32_t at, char *text)

@@ -212,7 +212,7 @@ static const struct schema_row {
     { "{\"description\":\"a note\",\"allOf\":[{\"type\":\"boolean\"}]}", "true|false", "null" },
 };
 
-/* The same, as zod and pydantic write them, and as the standard explains them. */
+/* Schemas as zod and pydantic write them, and as in the standard's examples. */
 static const struct schema_row client_schemas[] = {
     { "{\"type\":\"integer\",\"minimum\":-9007199254740991,\"maximum\":9007199254740991}",
       "0|-9007199254740991|9007199254740991|12", "9007199254740992|-9007199254740992|1.0" },

@@ -38,7 +38,7 @@ static void write_adapter(const char *model, int adapter)
     assert_int_equal(adapter_write(&adapters[adapter], path, ""), 0);
 }
 
-/* Models merged0 ... with an adapter in their weights, and `plain`, which has the files of all. */
+/* Models merged0 ... have an adapter merged into their weights; `plain` has the files of all adapters. */
 static void prepare(void)
 {
     static const char config[] = "options: [reproducible=1]\n";

@@ -84,7 +84,8 @@ static void wait_ms(long ms)
     (void)nanosleep(&pause, NULL);
 }
 
-/* Writes the file as cp does, in two parts; in place of the other version, its beginning last; or only a part of it. */
+/* Overwrites the file of the other version: as cp does, in two parts; with the beginning written last; or with a part
+ * of it only. */
 static void change(const char *path, const unsigned char *bytes, size_t count, int turn)
 {
     const size_t part = 1 + count * (size_t)(turn % 17) / 18;

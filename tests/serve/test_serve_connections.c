@@ -108,8 +108,8 @@ static void test_all_are_answered(void **state)
         try_threads(threads[i]);
 }
 
-/* Connections that wait to be accepted do not wait for a request each. The server is stopped until all wait and one
- * request behind them, which asks how many are open. */
+/* Connections that wait to be accepted do not wait for a request each. The server is stopped until all of them wait,
+ * followed by one request that asks how many are open. */
 static void test_all_are_accepted_at_once(void **state)
 {
     enum { WAITING = 200 };

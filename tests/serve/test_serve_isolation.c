@@ -1,5 +1,5 @@
-/* Runs that take long or do not end: the other models are served, a run ends at the default timeout, and the readiness
- * tells of a run that does not. */
+/* Runs that take long or do not end: the other models are served, a run ends at the default timeout, and a run that
+ * does not end makes the server unready. */
 #include "client.h"
 #include "fragile.h"
 #include <fcntl.h>

@@ -145,7 +145,8 @@ static void test_refused_connections(void **state)
     wait_for(&admin, "inlay_http_connections", 1);
 }
 
-/* admin_port has health and metrics only; the other port has them, too. Slow clients of it give way to each other. */
+/* admin_port has health and metrics only; the other port has them, too. If all its connections are in use, a slow
+ * client's connection is closed for a new one. */
 static void test_admin_port(void **state)
 {
     enum { SLOW = 100 };

@@ -17,7 +17,7 @@ static const struct decoder {
     const char *name, *config;
     void (*write)(const char *path);
     const char *layout;
-    size_t clients;     /* most at once; memory_budget suffices for them if no states of other texts are kept */
+    size_t clients;     /* the most at a time; memory_budget suffices for them if no states of other texts are kept */
     size_t token_bytes; /* of the states of a token; 0: they do not grow, and cannot be rewound */
     bool guesses;       /* a run can check guesses */
 } kinds[] = { { "counted", "options: [reproducible=1]\n", write_counted_decoder,
@@ -68,7 +68,7 @@ static void make_requests(const char *model, int64_t most_tokens)
     }
 }
 
-/* Requests whose prompts have the first tokens in common, each with others of them. */
+/* Requests whose prompts share their first tokens, each with a different number of them. */
 static void make_beginnings(const char *model)
 {
     uint64_t seed = 5;
@@ -298,7 +298,7 @@ static void test_nothing_kept(void **state)
     }
 }
 
-/* Texts that begin alike are those that a server answers that keeps no states. */
+/* Texts with a common beginning are the same as from a server that keeps no states. */
 static void test_beginnings(void **state)
 {
     (void)state;

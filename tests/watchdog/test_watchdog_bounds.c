@@ -1,4 +1,5 @@
-/* The bound of a region's results: what is right, what is wrong, and what cannot be compared. */
+/* The bound of a region's results: results that are right, results that are wrong, and regions that are not compared.
+ * */
 #include "cmocka_all.h"
 #include "graph_script.h"
 #include "session/session.h"
