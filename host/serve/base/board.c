@@ -69,7 +69,7 @@ void board_close(struct board *board)
     *board = (struct board){ .fd = -1 };
 }
 
-/* Sets the figures of an object, or the first `bytes` of a larger object, to 0. */
+/* Sets the counters of an object, or the first `bytes` of a larger object, to 0. */
 static void clear(void *object, size_t bytes)
 {
     figure *figures = object;

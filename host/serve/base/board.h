@@ -12,8 +12,8 @@
 #define REFUSED_LIST(X)                                                                                                \
     X(CONNECTIONS, "connections") /* all max_connections are in use */                                                 \
     X(BYTES, "inflight_bytes")                                                                                         \
-    X(TOKEN, "token") /* a token that is none of the server's */                                                       \
-    X(CERTIFICATE, "certificate") /* none of an authority of tls_client_ca */                                          \
+    X(TOKEN, "token") /* a token that the server does not have */                                                         \
+    X(CERTIFICATE, "certificate") /* not of an authority of tls_client_ca */                                            \
     X(HOST, "host")                                                                                                    \
     X(ORIGIN, "origin")
 typedef enum refused_reason {
@@ -37,7 +37,7 @@ typedef enum span_result {
 
 enum { BOARD_MODELS = 4096, BOARD_NAME_BYTES = 136 };
 
-/* The figures of a process. */
+/* The metrics of a process. */
 typedef struct board_counts {
     /* Gauges: 0 once the process has ended. */
     atomic_uint_fast64_t pid;
@@ -59,7 +59,7 @@ typedef struct board_counts {
     atomic_uint_fast64_t lost_records;       /* of the access log and the trace file, not written or cut: a full disk */
 } board_counts;
 
-/* The figures of one version of a model in a process. */
+/* The metrics of one version of a model in a process. */
 typedef struct board_model {
     /* Gauges: how often it is loaded, requests in its queue; texts that are generated and that wait, and the bytes of
      * the states of the former. */
@@ -94,7 +94,7 @@ void board_close(struct board *board);
 /* A process has ended after so much CPU time: its gauges become 0. Called by the parent. */
 void board_process_ended(struct board *board, uint32_t process, uint64_t cpu_us);
 
-/* A version of a model is loaded. *out_index: of its figures, which it shares with earlier loads of this version.
+/* A version of a model is loaded. *out_index: of its metrics, which it shares with earlier loads of this version.
  * INLAY_LIMIT_EXCEEDED: BOARD_MODELS versions are loaded. */
 INLAY_NODISCARD inlay_status board_add_model(struct board *board, const char *name, uint64_t version,
                                              uint32_t *out_index, inlay_diag *diag);

@@ -1,9 +1,9 @@
-/* serve/base/rollout.h - a new version of a model beside the one that is served: its rules, its figures, and the
+/* serve/base/rollout.h - a new version of a model beside the one that is served: its rules, its statistics, and the
  * decision that follows from both.
  *
  * Some of the requests without a version run on both versions: with ROLLOUT_CANARY, the new one (the candidate) answers
- * them and the served one (the stable one) runs a copy; with ROLLOUT_SHADOW it is the other way round. The figures are
- * plain numbers in the shared memory of board.h, guarded by its lock. No function here allocates or waits. */
+ * them and the served one (the stable one) runs a copy; with ROLLOUT_SHADOW it is the other way round. The statistics
+ * are plain numbers in the shared memory of board.h, guarded by its lock. No function here allocates or waits. */
 #ifndef SERVE_ROLLOUT_H
 #define SERVE_ROLLOUT_H
 #include "base/agree.h"
@@ -45,7 +45,7 @@ typedef struct rollout_figures {
     uint64_t dropped; /* copies that were not run to their end, because of other requests or for lack of memory */
     struct agree outputs[ROLLOUT_OUTPUTS];
     char names[ROLLOUT_OUTPUTS][ROLLOUT_NAME_BYTES]; /* of the outputs */
-    rollout_times stable, candidate;                 /* of pairs of which each run had one request */
+    rollout_times stable, candidate;                 /* of pairs of runs that had one request each */
 } rollout_figures;
 
 /* The settings: X(name). */

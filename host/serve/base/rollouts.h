@@ -1,6 +1,6 @@
 /* serve/base/rollouts.h - the rollouts of all models, in the memory that the processes of a server share, so that they
- * split requests together, add up one set of figures and come to one decision. A rollout is known by the model's name
- * and by `key`, the state of the candidate's files. */
+ * split requests together, add up one set of statistics and come to one decision. A rollout is known by the model's
+ * name and by `key`, the state of the candidate's files. */
 #ifndef SERVE_ROLLOUTS_H
 #define SERVE_ROLLOUTS_H
 #include "serve/base/board.h"
@@ -30,11 +30,11 @@ INLAY_NODISCARD inlay_status rollouts_begin(struct board *board, rollout_record 
 bool rollouts_read(struct board *board, const char *name, rollout_record *out);
 /* Copies all records to out [BOARD_ROLLOUTS]; returns their number. */
 uint32_t rollouts_list(struct board *board, rollout_record *out);
-/* Locks the board and returns the figures of a running rollout, to be changed until board_unlock(); NULL: it has ended,
- * and nothing is locked. */
+/* Locks the board and returns the statistics of a running rollout, to be changed until board_unlock(); NULL: it has
+ * ended, and nothing is locked. */
 rollout_figures *rollouts_lock(struct board *board, uint32_t index, uint64_t key);
-/* Decides a running rollout if its rules permit it. Returns its state, and its reason in reason
- * [ROLLOUT_REASON_BYTES]; one whose record another process has begun anew is still running. */
+/* Decides a running rollout if its rules permit it. Returns its state, and its reason in reason [ROLLOUT_REASON_BYTES];
+ * a rollout whose record another process has started again counts as running. */
 rollout_state rollouts_decide(struct board *board, uint32_t index, uint64_t key, char *reason);
 /* Ends the model's running rollout for that reason; key 0: whichever it is. false: there is none. */
 bool rollouts_end(struct board *board, const char *name, uint64_t key, rollout_state state, const char *reason);

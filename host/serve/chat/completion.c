@@ -305,7 +305,7 @@ static bool is_end(const completion_choice *choice, int64_t token)
     return text_model_is_end(choice->completion->exchange->job.model->text, token);
 }
 
-/* Makes the tokens impossible that would end the text too early. A text that has its form ends all the same. */
+/* Makes the tokens impossible that would end the text too early. A text whose form is complete ends nevertheless. */
 static void forbid_ends(completion_choice *choice, size_t count)
 {
     struct completion *completion = choice->completion;

@@ -151,7 +151,7 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
     return exchange->code == 0;
 }
 
-/* Makes the vector of a text of those of its tokens. sums: [size] scratch. */
+/* Pools the vectors of a text's tokens into the embedding of the text. sums: [size] scratch. */
 static void pool(const text_model *model, const float *tokens, size_t count, size_t size, double *sums, float *out)
 {
     const float *first = model->pooling == POOL_LAST ? tokens + (count - 1) * size : tokens;
@@ -175,7 +175,7 @@ static void pool(const text_model *model, const float *tokens, size_t count, siz
         out[i] = (float)(sums[i] / norm);
 }
 
-/* Makes the vector of a text of `vectors`, its own or those of its tokens. */
+/* Computes the embedding of a text from `vectors`, which are the embedding itself or the vectors of its tokens. */
 static void store_vector(embedded_text *text, const float *vectors, size_t count, size_t size, inlay_diag *diag)
 {
     struct embedding *embedding = text->embedding;

@@ -117,7 +117,7 @@ static json_t *read_calls(const json_t *given, size_t index, body_error *error)
     return calls;
 }
 
-/* A message with role and content, and what else it has. */
+/* A message with its role, its content and its other members. */
 static bool read_message(json_t *to, json_t *given, size_t index, body_error *error)
 {
     const json_t *given_calls = json_object_get(given, "tool_calls");

@@ -1,4 +1,4 @@
-/* The replies and events of /v1/responses: a response with one message of one text, and calls of tools behind it. */
+/* The replies and events of /v1/responses: a response with one message of one text, and calls of tools after it. */
 #include "serve/chat/completion_internal.h"
 #include "serve/model/model.h"
 #include <stdlib.h>

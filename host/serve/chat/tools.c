@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first form whose signs the template has is its form; the last one is that of all others. */
+/* A template has the first form whose markers it contains; the last form is for all other templates. */
 static const tool_form forms[] = {
     { .signs = { "[TOOL_CALLS]", "[ARGS]" },
       .trigger = "[TOOL_CALLS]",

@@ -7,7 +7,7 @@
 enum { MAX_TOOLS = 128, TOOL_NAME_BYTES = 65, TOOL_PART_BYTES = 160 };
 
 /* How a model writes calls: lead, name, middle, arguments, after, then next instead of lead for each further call, and
- * close behind the last one. White space in these texts may be missing or different. */
+ * close after the last one. White space in these texts may be missing or different. */
 typedef struct tool_form {
     const char *signs[2]; /* texts of chat templates of this form; NULL: none */
     const char *unlike;   /* a text that they do not have; NULL: any */

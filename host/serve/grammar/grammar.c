@@ -227,7 +227,7 @@ static grammar_node repeat_few(struct grammar *grammar, grammar_node repeated, u
                     (grammar_expression){ .kind = NODE_REPEAT, .first = repeated, .least = least, .most = most });
 }
 
-/* Many copies are made of rules of BLOCK copies, so that their steps exist once. */
+/* A large number of copies is made from rules for BLOCK copies each, so that their steps exist once. */
 enum { MAX_COPIES = 200, BLOCK = 100 };
 
 static grammar_node repeat_exactly(struct grammar *grammar, grammar_node repeated, grammar_node block, uint32_t count)

@@ -162,7 +162,7 @@ static bool read_class(gbnf_reader *reader, grammar_node *out)
     *out = grammar_never(reader->grammar);
     for (uint32_t i = 0; !inverted && i < count; i++)
         *out = grammar_either(reader->grammar, *out, grammar_chars(reader->grammar, low[i], high[i]));
-    while (inverted && next <= LAST_CHARACTER) { /* from `next` to the first range behind it */
+    while (inverted && next <= LAST_CHARACTER) { /* from `next` to the first range after it */
         uint32_t until = LAST_CHARACTER + 1, behind = next;
 
         for (uint32_t i = 0; i < count; i++) {

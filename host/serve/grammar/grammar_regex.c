@@ -24,7 +24,7 @@ typedef struct regex_reader {
     char *why;
 } regex_reader;
 
-/* An alternative outside of all groups. Each look-ahead divides it, and holds for the parts behind it. */
+/* An alternative outside of all groups. Each look-ahead divides it, and holds for the parts after it. */
 typedef struct regex_alternative {
     grammar_node parts[MAX_LOOKS + 1];
     grammar_node looks[MAX_LOOKS]; /* [count] the texts that look-aheads let follow, or not */

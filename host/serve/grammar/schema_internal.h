@@ -77,7 +77,7 @@ bool schema_types(const schema_reader *reader, const json_t *type, uint32_t *out
 bool schema_count(const schema_reader *reader, const schema_list *list, const char *keyword, bool largest,
                   uint32_t *out);
 
-/* Combinations, in which what has no text is left out. */
+/* Combinations of expressions; an expression without any text is left out. */
 grammar_node schema_join(const schema_reader *reader, grammar_node first, grammar_node second);
 grammar_node schema_either(const schema_reader *reader, grammar_node first, grammar_node second);
 grammar_node schema_words(const schema_reader *reader, const char *text);

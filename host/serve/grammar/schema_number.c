@@ -286,7 +286,7 @@ static grammar_node multiples(const schema_reader *reader, uint32_t number, uint
     grammar_node node = 0;
     uint32_t count = 0;
 
-    for (uint32_t s = 0; accepts != NULL && edges != NULL && s <= scale + 1; s++) /* scale + 1: behind the point */
+    for (uint32_t s = 0; accepts != NULL && edges != NULL && s <= scale + 1; s++) /* scale + 1: after the point */
         for (uint32_t r = 0; r < number; r++) {
             const uint32_t digits = s > scale ? 0 : s, next = s == 0 ? 0 : digits + 1;
 

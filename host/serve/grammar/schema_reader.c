@@ -38,7 +38,7 @@ bool schema_add(const schema_reader *reader, schema_list *list, json_t *part)
     return true;
 }
 
-/* Follows a JSON pointer (RFC 6901) behind its '#'. */
+/* Follows a JSON pointer (RFC 6901) after its '#'. */
 static json_t *follow(json_t *at, const char *pointer)
 {
     while (at != NULL && *pointer == '/') {

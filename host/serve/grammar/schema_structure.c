@@ -77,12 +77,13 @@ static bool read_array(schema_reader *reader, const schema_list *list, array_for
     return true;
 }
 
-/* The items from `index` on, of which `found` match `contains` so far. Memory of `made` avoids the same twice. */
+/* The items from `index` on, of which `found` match `contains` so far. `made` remembers expressions, so that none is
+ * built twice. */
 typedef struct array_walk {
     schema_reader *reader;
     const array_form *form;
     grammar_node *made; /* [(last + 1) * (wanted + 1)], 0: not yet */
-    uint32_t last;      /* from here on, all indexes are alike, or none may follow */
+    uint32_t last;      /* from here on, all items have the same form, or no item may follow */
 } array_walk;
 
 static grammar_node walk_items(array_walk *walk, uint32_t index, uint32_t found)

@@ -228,7 +228,7 @@ static bool read_transfer_encoding(http1_head *head, const char *value, size_t b
     }
 }
 
-/* 1*DIGIT, once. Section 6.3 allows to accept a list of equal numbers; who does not must refuse it. */
+/* 1*DIGIT, once. Section 6.3 permits a list of equal numbers; a server that does not accept it must refuse it. */
 static bool read_content_length(http1_head *head, const char *value, size_t bytes)
 {
     uint64_t number = 0;

@@ -60,7 +60,7 @@ typedef struct route_path {
     const char *path, *summary;
     route_kind kind;
 } route_path;
-/* The paths of all routes, in order; NULL behind the last one. */
+/* The paths of all routes, in order; NULL after the last one. */
 const route_path *route_path_at(size_t index);
 /* The route of a path; ROUTE_NONE: unknown. */
 struct route route_find(const char *path);

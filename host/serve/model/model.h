@@ -124,7 +124,7 @@ struct model {
     struct padding padding;
     struct instance *instances, *idle;
     job_queue queue;
-    uint32_t board_index;                         /* of its figures in settings.board */
+    uint32_t board_index;                         /* of its metrics in settings.board */
     model_stats *stats;                           /* those of this process */
     atomic_uint_fast64_t watched[WATCHDOG_COUNT]; /* what stats->watchdog has of this session */
     ProtobufCMessage

@@ -3,7 +3,8 @@
 #define SERVE_READY_H
 #include "serve/base/server.h"
 
-/* Whether every model that was found is ready, and there is one; always with strict = 0. Counts versions. */
+/* Whether at least one model was found and all that were found are ready; always true with strict = 0. Counts versions.
+ * */
 bool server_is_complete(struct server *server, uint32_t *out_ready, uint32_t *out_failed);
 /* After a load: the server becomes ready if it is complete, and stays ready until SIGTERM. true: it has just become
  * ready; call server_announce_ready(). Any thread. */

@@ -14,7 +14,7 @@
 
 struct repository;
 
-/* runners: number of instances of a model whose settings do not set it. board: of the models' figures; borrowed. */
+/* runners: number of instances of a model whose settings do not set it. board: of the models' metrics; borrowed. */
 INLAY_NODISCARD inlay_status repository_open(const struct settings *settings, uint32_t runners, struct board *board,
                                              struct repository **out_repository, inlay_diag *diag);
 /* Unloads all models; no request may be in progress. NULL is a no-op. */

@@ -55,13 +55,13 @@ static void destroy(struct trial *trial)
     free(trial);
 }
 
-/* The figures of the rollout, locked until board_unlock(); NULL: it has ended. */
+/* The statistics of the rollout, locked until board_unlock(); NULL: it has ended. */
 static rollout_figures *lock(const struct rollout *rollout)
 {
     return rollouts_lock(rollout->board, rollout->index, rollout->key);
 }
 
-/* Adds a copy that failed, or was dropped, to the figures of the rollout. */
+/* Adds a copy that failed, or was dropped, to the statistics of the rollout. */
 typedef enum copy_end { COPY_FAILED, COPY_DROPPED } copy_end;
 static void count(const struct rollout *rollout, copy_end end)
 {
@@ -229,7 +229,7 @@ static inlay_status compare(const struct trial *trial, const infer_output *outpu
     return status;
 }
 
-/* Adds a pair to the figures. */
+/* Adds a pair to the statistics. */
 static void add_pair(const struct trial *trial, const struct agree *sums, bool is_unlike)
 {
     const struct job *job = &trial->job;
@@ -249,7 +249,7 @@ static void add_pair(const struct trial *trial, const struct agree *sums, bool i
     board_unlock(trial->rollout->board);
 }
 
-/* Whether the copy was not run to its end because of others. */
+/* Whether the copy was stopped in favour of other requests. */
 static bool was_stopped(const inlay_diag *failure)
 {
     return failure->code == INLAY_BUSY || failure->code == INLAY_CANCELLED ||

@@ -8,7 +8,7 @@ static void write_head(struct strbuf *to, const char *name, const char *type, co
     strbuf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* Writes a figure of the last rollout of each model. */
+/* Writes one statistic of the last rollout of each model. */
 static void write_rollout_figure(struct strbuf *to, const rollout_record *records, uint32_t count, const char *name,
                                  const char *help, size_t member)
 {

@@ -299,7 +299,7 @@ static double is_running(uint64_t pid)
     return pid != 0;
 }
 
-/* The sum of a figure of all processes. */
+/* The sum of a counter over all processes. */
 static double of_processes(const struct board *board, double (*figure)(uint64_t pid))
 {
     double sum = 0;

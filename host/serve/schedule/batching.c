@@ -80,7 +80,7 @@ uint64_t batching_rows(const struct job *job, uint64_t now)
     const struct model *model = job->model;
     uint64_t rows = best_rows(model), due = due_at(job), left = due > now ? due - now : 0;
 
-    /* A request that is already late gains nothing by a short run, and the requests behind it would lose time. */
+    /* A request that is already late gains nothing by a short run, and the requests after it would lose time. */
     if (due == UINT64_MAX || batch_cost_of(&model->queue.cost, 1) > (double)left)
         return rows;
     while (rows > 1 && batch_cost_latest(&model->queue.cost, rows) > (double)left)

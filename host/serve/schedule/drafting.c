@@ -133,7 +133,8 @@ static bool prepare(struct drafter *drafter)
                                     (int64_t)reads, NULL) == INLAY_OK;
 }
 
-/* Makes the row that of the text's first tokens, as many as it has already; the last one is read anew. */
+/* Keeps the first tokens of the row that the text has in common with it. The text's last token is read again in any
+ * case. */
 static bool rewind_row(struct drafter *drafter)
 {
     inlay_context *context = drafter->sequence.instance.context;

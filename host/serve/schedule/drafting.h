@@ -14,7 +14,7 @@ struct drafter;
 /* Returns the drafter of a draft model, which it closes at its end. finish(user) is called when a run has ended, by any
  * thread, without the lock, and calls drafter_step(). NULL: out of memory. */
 struct drafter *drafter_open(struct sched *sched, struct model *model, void (*finish)(void *user), void *user);
-/* Whether it may guess for a text that other one asks for: it does not guess now, and no run has failed. */
+/* Whether the drafter can guess for another text: it is not guessing now, and no run has failed. */
 bool drafter_is_free(const struct drafter *drafter);
 /* Prepares the first run of `count` guesses, at most MOST_AHEAD. false: there are none. */
 bool drafter_begin(struct drafter *drafter, decoding_text *text, uint32_t count);

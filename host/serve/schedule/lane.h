@@ -7,7 +7,7 @@
 /* Ends the lane's texts with the failure. */
 void lane_fail(struct lane *lane, const inlay_diag *failure);
 
-/* Makes the lane's states those of its texts, which are at `rows`. */
+/* Replaces the rows of the lane's states by those of its texts, which are at `rows`. */
 void lane_join(struct lane *lane, const inlay_row *rows);
 
 /* Makes the lane's context, if it has none, with a row for the text that begins. */

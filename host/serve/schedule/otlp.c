@@ -188,8 +188,8 @@ static void write_id(struct strbuf *to, uint64_t id)
     write_hex(to, bytes, SPAN_BYTES);
 }
 
-/* wall_ns: what a time by clock_ns() lacks to one since 1970. The caller adds the span's end. Without formats, which
- * would take most of the time. */
+/* wall_ns: the difference between the time since 1970 and clock_ns(). The caller adds the span's end. printf's formats
+ * are not used, because they would take most of the time. */
 static void write_span(struct strbuf *to, const span_record *record, uint32_t part, uint32_t parent, const char *name,
                        uint64_t start, uint64_t end, uint64_t wall_ns)
 {

@@ -251,7 +251,7 @@ static struct node *read_postfix(struct parser *parser, struct node *left)
     return NULL;
 }
 
-/* The name of a filter or test behind its sign, and arguments in brackets. */
+/* The name of a filter or test after its sign, and arguments in brackets. */
 struct node *expression_read_filter(struct parser *parser, node_kind kind, struct node *left)
 {
     struct node *made = parser_make(parser, kind);

@@ -41,7 +41,7 @@ typedef enum letter_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL } le
 static bool change_case(struct machine *machine, struct value *text, letter_case to)
 {
     char *changed = machine_memory(machine, text->count + 1);
-    bool within = false; /* behind a letter of the same word */
+    bool within = false; /* after a letter of the same word */
 
     for (size_t i = 0; changed != NULL && i < text->count; i++) {
         char c = text->text[i];

@@ -292,7 +292,7 @@ static bool read_tag(struct lexer *lexer, bool block)
     }
 }
 
-/* Reads a text and the tag behind it. *out_more is false at the end of the template. */
+/* Reads a text and the tag after it. *out_more is false at the end of the template. */
 static bool read_part(struct lexer *lexer, bool *out_more)
 {
     const char *at = lexer->at;
