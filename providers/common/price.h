@@ -41,7 +41,7 @@ static inline double price_axis(const inlay_value_state *state, uint32_t d)
                : (double)state->dims[d];
 }
 
-/* The time to read or write bytes; cached_rate: bytes per nanosecond of those that are in the cache. */
+/* The time to read or write bytes; cached_rate: bytes per nanosecond for data in the cache. */
 static inline double price_stream_ns(double bytes, double cached_rate)
 {
     return bytes / (bytes < PRICE_CACHED_BYTES ? cached_rate : PRICE_MEMORY_BYTES_PER_NS);

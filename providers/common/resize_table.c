@@ -101,8 +101,9 @@ static double resize_cropped(const resize_rule *rule, const resize_axis *axis, d
     return first + x * span / (double)(axis->out - 1);
 }
 
-/* The input coordinate that output element x samples. Lengths are those of the tensors, which are whole, also if the
- * product of the input and the scale is not. *out_outside: it is outside of tf_crop_and_resize's input. */
+/* The input coordinate that output element x samples. Lengths are the integer lengths of the tensors, even if the
+ * product of the input's length and the scale is not an integer. *out_outside: it is outside of tf_crop_and_resize's
+ * input. */
 static double resize_coordinate(const resize_rule *rule, const resize_axis *axis, int64_t x, bool *out_outside)
 {
     const double in = (double)axis->in, out = (double)axis->out;

@@ -10,7 +10,7 @@ typedef struct pool_axis {
     int64_t pad_begin, pad_end;
 } pool_axis;
 
-/* Pooling for known shapes. The array `counts` is allocated behind the struct. */
+/* Pooling for known shapes. The array `counts` is allocated after the struct. */
 typedef struct pool_plan {
     pool_axis axes[INLAY_MAX_RANK]; /* [rank] spatial axes */
     int64_t steps[INLAY_MAX_RANK];  /* distance in elements between neighbors along an axis of the input */

@@ -1,6 +1,6 @@
 /* EPContext nodes: the form in which ONNX Runtime stores what a library has compiled. Here the host's engine cache
  * keeps them, each as a blob: the head, texts and numbers of 8 bytes; each text has its size before it, and a NUL
- * behind it. */
+ * after it. */
 #include "ort_ep/provider.h"
 #include <inttypes.h>
 #include <stdio.h>

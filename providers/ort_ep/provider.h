@@ -41,7 +41,7 @@ typedef struct ep_library {
     OrtEpFactory *factories[16]; /* [factory_count] */
     size_t factory_count;
     OrtEpDevice *device;                 /* the one that is used, of one of the factories */
-    uint32_t device_index, device_count; /* its number among those of the factories, which support so many */
+    uint32_t device_index, device_count; /* its index among the devices that the factories support, and their number */
 } ep_library;
 
 typedef struct ep_prices ep_prices;
@@ -69,8 +69,8 @@ typedef struct ep_state {
 /* The host, for functions of the tables that get no object of it. */
 const inlay_host *ep_host(void);
 
-/* Opens the library and chooses its device: that of number `index` among those of the EP with this name; ep_name NULL:
- * of all EPs. */
+/* Opens the library and chooses device number `index` among the devices of the EP with this name; ep_name NULL: among
+ * those of all EPs. */
 inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, uint32_t index, inlay_diag *diag);
 void ep_library_close(ep_state *state);
 /* Makes a provider the one whose library this thread calls, for functions that are not told it; NULL: none. Returns the
@@ -273,7 +273,7 @@ void ep_signature_deinit(ep_signature *signature);
 uint64_t ep_signature_key(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
 /* The number of elements of these values; 0 if a shape is not known. */
 uint64_t ep_signature_elements(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
-/* The measured times of a library with certain settings, which texts state. They are kept while the process lives, so
+/* The measured times of a library with the settings that the texts state. They are kept while the process lives, so
  * that later sessions know them. NULL: no memory. */
 ep_prices *ep_prices_open(const char *const *texts, size_t count);
 /* Where the times at these shapes are kept; SIZE_MAX: nowhere, because there are too many, or no memory. */

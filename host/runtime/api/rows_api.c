@@ -63,7 +63,7 @@ static inlay_status check_row(const inlay_context *context, const inlay_row *row
     return INLAY_OK;
 }
 
-/* Can the rows be had by dropping the last entries of the context's states? *out_length: those that remain. */
+/* Can the rows be formed by dropping the last entries of the context's states? *out_length: the entries that remain. */
 static bool only_rewinds(const inlay_context *context, const inlay_row *rows, uint32_t count, int64_t *out_length)
 {
     const context_rows *had = &context->rows;

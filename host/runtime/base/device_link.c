@@ -8,7 +8,7 @@
 
 enum { TRIAL_BYTES = 4096 };
 
-/* What the importer said to memory of the exporter. Entries are only added. */
+/* Whether the importer accepted memory of the exporter. Entries are only added. */
 struct verdict {
     const struct verdict *next;
     uint32_t exporter, importer; /* domains */

@@ -356,7 +356,7 @@ static uint32_t count_alike(const struct layout *layout, const struct place *pla
     return count;
 }
 
-/* Names are cut in the middle, unless they then look the same and another place of the cut keeps more of them apart. */
+/* Names are cut in the middle, unless that makes names equal and a cut at another place keeps more of them distinct. */
 static void choose_cut(const struct layout *layout, struct place *place)
 {
     const int room = place->width - CUT_COLUMNS;

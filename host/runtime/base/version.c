@@ -23,7 +23,7 @@ static int rank_of(const char *at)
     return is_letter(*at) ? *at : 256 + (unsigned char)*at;
 }
 
-/* Moves *text behind the number at its start, and returns the number's digits without leading zeros. */
+/* Moves *text after the number at its start, and returns the number's digits without leading zeros. */
 static size_t take_number(const char **text, const char **out_digits)
 {
     *text += strspn(*text, "0");

@@ -15,7 +15,7 @@ static void advance_to_line(struct writer *writer, uint32_t line)
         (void)fputc('\n', writer->stream);
 }
 
-/* The next code point of valid UTF-8, as libyaml guarantees; moves *text behind it. */
+/* The next code point of valid UTF-8, as libyaml guarantees; moves *text after it. */
 static uint32_t next_code_point(const unsigned char **text)
 {
     const unsigned char *byte = *text;

@@ -36,7 +36,7 @@ static const partition_refusal *refusal_of(const facts_graph *graph, uint32_t no
     return NULL;
 }
 
-/* May the offer run other nodes where they run now, if the node leaves? Its group then falls apart. */
+/* Can the other nodes of the offer stay where they run now if the node leaves? Its group is then dissolved. */
 static bool stays(const facts_graph *graph, uint32_t offer, uint32_t node)
 {
     const partition_offer *offers = graph->parts->offers, *one = &offers[offer];

@@ -16,7 +16,7 @@ static const char *name_of(const struct facts *facts, uint32_t provider)
 
 /* What both assignments have at some nodes. */
 struct contrast {
-    double margin_ns; /* by how much more the margins of the other assignment's prices are */
+    double margin_ns; /* by how much the margins of the other assignment's prices are larger */
     double error;     /* the largest relative error of a price */
     bool kept_whole;
     uint32_t source, other_source; /* the least reliable ones */

@@ -32,7 +32,7 @@ void isolate_heap_free(isolate_heap *heap, void *data, size_t bytes);
 /* Gives the memory of whole pages back to the system, if isolate_heap_drops(); they read as zeros afterwards, and stay
  * allocated. */
 void isolate_heap_drop(void *data, size_t bytes);
-/* Is so much given back by isolate_heap_drop()? Less is not worth a system call. */
+/* Is a block of this size large enough for isolate_heap_drop()? A smaller one is not worth a system call. */
 static inline bool isolate_heap_drops(size_t bytes)
 {
     return bytes >= 16 * ISOLATE_PAGE;

@@ -79,8 +79,8 @@ typedef struct proxy_copy {
 /* The memory of one execute: its arguments, and copies of the tensors. */
 typedef struct proxy_frame {
     struct proxy_frame *next;
-    isolate_execute *request;  /* in the shared arguments, with the inputs and all dims of inputs behind it */
-    inlay_tensor_arg *outputs; /* in the shared results, with their dims behind it */
+    isolate_execute *request;  /* in the shared arguments, with the inputs and all dims of inputs after it */
+    inlay_tensor_arg *outputs; /* in the shared results, with their dims after it */
     uint32_t input_count, output_count;
     proxy_copy *in, *out; /* [input_count], [output_count] */
     /* [output_count] the host's buffer of an output that the process has allocated; handle 0 = none */

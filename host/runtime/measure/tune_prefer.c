@@ -322,8 +322,8 @@ static struct alternative *find_faster(struct comparison *comparison, struct alt
     return best;
 }
 
-/* Adds the result to the list of measurements, for inputs of these sizes: for each provider that runs are to do
- * without, those that run instead of it; and 0 for pairs of earlier results. */
+/* Adds the result to the list of measurements, for inputs of these sizes: a record for each pair of a provider to leave
+ * out and a provider that runs instead, and 0 for the pairs of earlier results. */
 static bool record_at(struct comparison *comparison, const struct alternative *chosen, const inlay_value_state *values)
 {
     struct tuning *tuning = comparison->tuning;

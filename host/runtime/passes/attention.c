@@ -260,7 +260,7 @@ static const graph_node *find_behind(const struct rewrite *rewrite, uint32_t val
     return found;
 }
 
-/* Reports `why` if the product is that of an attention: Softmax behind its first operand, and another product behind
+/* Reports `why` if the product is that of an attention: Softmax after its first operand, and another product after
  * that. */
 static inlay_status near_miss(const struct rewrite *rewrite, const graph_node *node, const graph_node *reshape,
                               const char *why)
@@ -365,7 +365,7 @@ done:
     return status;
 }
 
-/* Moves a Transpose from behind the Squeeze of a fused Attention to before it: the kernel then writes through it. */
+/* Moves a Transpose from after the Squeeze of a fused Attention to before it: the kernel then writes through it. */
 static inlay_status match_transpose(struct rewrite *rewrite, graph_node *node)
 {
     const graph_node *view = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Squeeze");
@@ -390,7 +390,7 @@ static inlay_status match_transpose(struct rewrite *rewrite, graph_node *node)
     return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
-/* A MatMul behind Reshape(Transpose(..)), whose number of rows the Reshape proves. */
+/* A MatMul after Reshape(Transpose(..)), whose number of rows the Reshape proves. */
 static inlay_status match_reshape(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *transpose = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Transpose");

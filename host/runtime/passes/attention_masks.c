@@ -50,7 +50,7 @@ static bool matches_scores(const struct rewrite *rewrite, uint32_t scores, uint3
 }
 
 /* Returns true if `mask` may be a mask for these scores: it broadcasts to them, and its last dimension equals the
- * number of keys (*out_whole) or is symbolic. A symbolic one is the number of keys or 1, because the MatMul behind
+ * number of keys (*out_whole) or is symbolic. A symbolic one is the number of keys or 1, because the MatMul after
  * Softmax admits no other size. */
 static bool is_mask(const struct rewrite *rewrite, uint32_t mask, uint32_t scores, inlay_dtype dtype, bool *out_whole)
 {

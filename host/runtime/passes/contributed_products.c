@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* An operand of FusedMatMul. trans swaps the last two axes. batch: the first axis holds the rows and is moved behind
+/* An operand of FusedMatMul. trans swaps the last two axes. batch: the first axis holds the rows and is moved after
  * the batch axes first. */
 static uint32_t operand(subgraph_builder *builder, uint32_t input, bool trans, bool batch)
 {

@@ -1,5 +1,5 @@
 /* Fuses MatMul of matrices and Add into Gemm, makes a Transpose before Gemm or before MatMul of matrices a flag of
- * Gemm, and makes an Add behind a Gemm without C its C. */
+ * Gemm, and makes an Add after a Gemm without C its C. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 

@@ -107,7 +107,7 @@ static uint32_t merged_axes(const struct axes *input, uint32_t from, int step, u
     return 0;
 }
 
-/* Finds which axes of `input` a view merges into each axis of `merged`: ends[i] is the index behind the last one of
+/* Finds which axes of `input` a view merges into each axis of `merged`: ends[i] is the index after the last one of
  * axis i. One axis of merged may have an unknown size: it consists of the axes that the others leave. */
 static bool find_merged(const struct axes *input, const struct axes *merged, uint32_t *ends)
 {

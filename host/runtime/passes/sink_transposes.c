@@ -1,4 +1,4 @@
-/* Moves equal Transposes of all inputs of an element-wise operator, or of Concat, behind it as one Transpose. */
+/* Moves equal Transposes of all inputs of an element-wise operator, or of Concat, after it as one Transpose. */
 #include "passes/merge_transposes.h"
 #include "inlay/check.h"
 #include "passes/rewrite.h"

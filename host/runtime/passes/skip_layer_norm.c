@@ -1,4 +1,4 @@
-/* Fuses a residual Add with the LayerNormalization or RMSNormalization over the last axis behind it:
+/* Fuses a residual Add with the LayerNormalization or RMSNormalization over the last axis after it:
  *
  *     s = (x + bias) + skip;  LayerNormalization(s)    ->  com.microsoft SkipLayerNormalization(x, skip, ..), s
  *     s = (x + bias) + skip;  RMSNormalization(s)      ->  SkipSimplifiedLayerNormalization, s

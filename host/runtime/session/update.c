@@ -280,7 +280,7 @@ static inlay_status find_homes(inlay_session *session, session_version *version,
 {
     home_list list = { .session = session, .version = version };
 
-    (void)pthread_mutex_lock(&session->contexts_lock); /* contexts may end versions; those that are homes stay */
+    (void)pthread_mutex_lock(&session->contexts_lock); /* contexts may end versions, except those that are homes */
     if (session->version == &session->first)
         session->first.main = session->main;
     for (const session_version *other = session->versions; other != NULL; other = other->next)

@@ -31,7 +31,7 @@ static void tolerance_of(inlay_dtype dtype, bool inexact, double extra, double *
     *out_rtol = *out_atol = 0;
     if (!inexact)
         return;
-    if (has_steps(dtype)) /* steps are whole numbers; one more than noise causes is none of the kernel's */
+    if (has_steps(dtype)) /* steps are whole numbers: one step more than noise causes is not the kernel's fault */
         *out_atol = extra <= 1 ? 1 : 2 * extra - 1;
     else if (element_is_float(dtype))
         element_tolerance(dtype, out_rtol, out_atol);
@@ -66,7 +66,7 @@ static void judge_output(const inlay_value_info *want, uint32_t value, const inl
     out->bound = atol + rtol * fabs(out->want);
 }
 
-/* Values that are those of `from` until they are computed. */
+/* Values that equal those of `from` until they are computed. */
 static bool begin_values(piece_values *values, const struct piece *piece, const piece_values *from)
 {
     if (!piece_values_init(values, piece->graph))

@@ -173,7 +173,7 @@ bool collect_is_live(const struct collector *collector, uint32_t part, const uin
     return any_is_live(collector->collection->parts[part].live, values, count);
 }
 
-/* Marks what the steps of the program need that compute live values. */
+/* Marks everything that the steps which compute live values need. */
 static void spread_live(const struct program *program, bool *live)
 {
     for (uint32_t i = program->step_count; i-- > 0;) {

@@ -52,8 +52,9 @@ case_tensor *case_input(op_case *entry, inlay_dtype dtype, uint32_t rank, const 
 bool case_attr(op_case *entry, const inlay_attr_info *attr);
 /* Generates elements for the inputs without data. INLAY_LIMIT_EXCEEDED: too many. */
 INLAY_NODISCARD inlay_status case_fill(op_case *entry, uint64_t seed);
-/* A copy of the case whose random floats, or if it has none, all random elements, are others. Constants, given elements
- * and attributes stay, and belong to `from`. Free it with case_deinit(). False: no memory, or nothing to vary. */
+/* A copy of the case with other random floats or, if it has no floats, with all random elements changed. Constants,
+ * given elements and attributes stay, and belong to `from`. Free it with case_deinit(). False: no memory, or nothing to
+ * vary. */
 bool case_vary(const op_case *from, uint64_t seed, op_case *out);
 /* A copy of the case whose float and double inputs hold special values. CASE_SPECIAL: NaN, infinities, denormals, zeros
  * of both signs and the largest numbers, in changing combinations; CASE_NO_NAN: the same without NaN; CASE_ONE_NAN: the

@@ -191,7 +191,7 @@ static void report_failure(struct walk *walk, const op_case *entry, const char *
     check_fail(walk->check, "random", case_text(entry, text, sizeof text), expected, fix, "%s", got);
 }
 
-/* Runs with NaN in one place: it must be where the other provider has it. */
+/* Runs with one NaN in the inputs: the results must have NaN where those of the other provider have it. */
 static void run_special(struct walk *walk, const struct harness *harness)
 {
     const uint32_t all = special_rules(harness->entry->op_type);

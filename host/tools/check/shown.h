@@ -17,7 +17,7 @@ size_t shown_bytes(size_t element_bytes, uint32_t count, size_t later);
 bool shown_open(size_t bytes, struct shown *out);
 /* Copies an array, appending `later` bytes of a pattern to each element. data may be NULL: zeroes. */
 void *shown_put(struct shown *shown, const void *data, size_t element_bytes, uint32_t count, size_t later);
-/* Were the bytes behind the elements of an array overwritten? Arguments as of shown_put(). */
+/* Were the bytes after the elements of an array overwritten? Arguments as of shown_put(). */
 bool shown_is_damaged(const void *array, size_t element_bytes, uint32_t count, size_t later);
 /* Forbids further accesses. description appears in the report of a crash. */
 void shown_hide(struct shown *shown, const char *description);

@@ -38,8 +38,8 @@ static inlay_dtype wider_index(const graph_node *node, uint32_t i, op_value_type
                : INLAY_UNDEFINED;
 }
 
-/* A float constant of another type than the computed inputs of the same type parameter: the type of those.
- * INLAY_UNDEFINED: not so. */
+/* For a float constant whose type differs from that of the computed inputs with the same type parameter: their type;
+ * otherwise INLAY_UNDEFINED. */
 static inlay_dtype type_beside(const struct graph *graph, const graph_node *node, uint32_t i, op_value_type type)
 {
     const op_formal *formal = op_input_formal(node->schema, i);

@@ -46,7 +46,7 @@ static bool raise_axes(struct conversion *conversion)
     return true;
 }
 
-/* Adds `count` axes of size 1 behind the last one of input i. */
+/* Adds `count` axes of size 1 after the last one of input i. */
 static void add_last_axes(struct conversion *conversion, uint32_t i, uint32_t rank, uint32_t count)
 {
     int64_t axes[INLAY_MAX_RANK];

@@ -158,7 +158,7 @@ static int64_t grid_cells(const pipe_chain *chain, bool four)
 }
 
 /* The layout of [1, a, b], if the number of classes is known: `width` numbers of a prediction without a confidence.
- * ends: the model suppresses by itself. */
+ * ends: the model itself suppresses overlapping boxes. */
 static boxes_layout layout_by_width(int64_t a, int64_t b, int64_t width, int64_t extra, bool ends)
 {
     if (b == 6 + extra && (ends || (b != width && a != width)))
@@ -191,7 +191,7 @@ static uint32_t find_masks(const pipe_chain *chain)
 }
 
 /* Whether the first of two outputs [1, queries, 4] and [1, queries, classes] has the boxes. With four classes, the
- * names tell. */
+ * names of the outputs decide. */
 static bool has_boxes(const pipe_chain *chain, uint32_t first, uint32_t second)
 {
     return size_of(chain, first, 2) == 4 &&

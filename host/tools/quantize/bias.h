@@ -10,7 +10,7 @@
  * memory (editor->failed). */
 const float *bias_corrected(struct editor *editor, const struct layer *layer, const float *weights,
                             const int8_weights *bytes, const double *means, int64_t channels);
-/* Stores the bias: as third input of Conv and Gemm, or as the constant of the Add behind MatMul. */
+/* Stores the bias: as third input of Conv and Gemm, or as the constant of the Add after MatMul. */
 void bias_store(struct editor *editor, const struct layer *layer, const float *bias);
 
 /* Computes the change of the bias only; out is [layer_channels()]. False: the number of means does not fit the weights.

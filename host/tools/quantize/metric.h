@@ -4,7 +4,7 @@
 #include "base/agree.h"
 #include "graph/graph.h"
 
-/* The default metric of an output: top1 behind Softmax or a matrix multiplication with weights, iou behind Sigmoid,
+/* The default metric of an output: top1 after Softmax or a matrix multiplication with weights, iou after Sigmoid,
  * otherwise cosine. output is an index into graph->outputs. */
 agree_metric agree_metric_of(const struct graph *graph, uint32_t output);
 #endif

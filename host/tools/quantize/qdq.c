@@ -68,7 +68,7 @@ static bool find_readers(const struct graph *graph, struct arena *arena, struct 
     return true;
 }
 
-/* The value behind fused Relu and Clip nodes. */
+/* The value after fused Relu and Clip nodes. */
 static uint32_t behind_activation(const struct graph *graph, const struct readers *readers, uint32_t value)
 {
     while (readers->count[value] == 1 && is_fused_activation(graph->nodes[readers->reader[value]]) &&

@@ -14,9 +14,9 @@
 #define DENSE_SHARE 0.97    /* of the core's multiply-adds that a matrix multiplication can use */
 #define WINOGRAD_LIMIT 4.0  /* the multiplications that it saves, 6x6 */
 #define AVX2_FUNCTIONS 1.4  /* time of functions with exponents, relative to AVX-512 of the same speed */
-#define AVX2_ROWS 1.4       /* the same of the starts and ends of rows */
+#define AVX2_ROWS 1.4       /* the same for the starts and ends of rows */
 #define ROW_NS 5.0          /* start and end of a row of an image; per step of the window */
-#define FILTER_ROW_NS 8.0   /* the same of depthwise convolutions */
+#define FILTER_ROW_NS 8.0   /* the same for depthwise convolutions */
 #define EXTREME_PER_NS 24.0 /* elements of a maximum */
 #define SUM_PER_NS 11.0     /* elements of other reductions */
 #define POOLED_PER_NS 20.0  /* taps of pools */

@@ -16,7 +16,7 @@ enum {
  *     output[p][i] = bias + sum over r, k of
  *                    input[(p * stride + r * dilation) * x_row + at[k] + i] * weights[r * width + k]
  *
- * The input is a copy with its border. Full vectors are read from it: PLANES_LANES - 1 elements behind the last used
+ * The input is a copy with its border. Full vectors are read from it: PLANES_LANES - 1 elements after the last used
  * one must be readable. Steps count floats. */
 typedef struct planes_rows {
     const float *input;

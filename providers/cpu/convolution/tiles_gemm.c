@@ -18,7 +18,7 @@ struct gemm {
     int64_t skipped;               /* elements of each panel that belong to taps outside the image */
     bool unfolded;                 /* receptive fields are unfolded into scratch memory, the fourth argument */
     const terms_set *terms;        /* weights are packed as terms; NULL: as floats */
-    int64_t terms_floats;          /* terms: scratch memory of each worker, behind its receptive fields */
+    int64_t terms_floats;          /* terms: scratch memory of each worker, after its receptive fields */
     bool low_bit;                  /* low-bit weights: workers expand one panel at a time to floats */
     uint32_t buffer_arg;           /* low_bit: buffer of each worker for an expanded panel */
     bool in_place;                 /* the added operand is in the buffer of the result */

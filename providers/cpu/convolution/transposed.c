@@ -151,7 +151,7 @@ static inlay_status read_weights(cpu_build *build, const struct sums *sums, cpu_
     return cpu_read_constant(build, build->op->in[1], &plain, &layout, out);
 }
 
-/* The bias: input 2, or an operand that the group adds directly behind the convolution. */
+/* The bias: input 2, or an operand that the group adds directly after the convolution. */
 static inlay_status add_bias(cpu_build *build, const cpu_group *group, const cpu_place **places, cpu_place *bias,
                              uint32_t *count, bool *out_biased)
 {

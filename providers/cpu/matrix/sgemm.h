@@ -63,7 +63,7 @@ typedef struct sgemm_post {
  * SGEMM_LANES). The sums are added to `from`, from_row elements a row; NULL: to nothing. c may be from. `bias` is a
  * row that is added last; NULL: none. More than `chain` elements of k (never 0) are summed in parts of about the same
  * size. b_step: elements from one k to the next. With each k a cache line is prefetched, starting at `ahead` in steps
- * of ahead_step elements: the data behind this panel of B, so that the first tile that reads it does not wait for
+ * of ahead_step elements: the data after this panel of B, so that the first tile that reads it does not wait for
  * memory. Any address is valid for that. */
 typedef struct sgemm_tile {
     int64_t k, chain;

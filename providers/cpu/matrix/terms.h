@@ -43,7 +43,7 @@ enum { TERMS_EVEN = 100, TERMS_PEAKS = 10 };
 /* Strips of A by a part of a panel of B. Their two upper terms, [steps][2 tiles][2], and the lowest, [steps][2 tiles],
  * are stored separately, so that three products read only the upper ones. */
 typedef struct terms_block {
-    const uint32_t *a, *b, *b_low; /* a: each strip has its lowest terms behind the others */
+    const uint32_t *a, *b, *b_low; /* a: each strip has its lowest terms after the others */
     int64_t strips, steps;
     bool three; /* products of the terms; otherwise six */
     bool add;   /* to c */

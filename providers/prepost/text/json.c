@@ -120,7 +120,7 @@ done:
     return status;
 }
 
-/* Adds a token of the vocabulary; the text of a normalized one is what the normalizers make of it. */
+/* Adds a token of the vocabulary; a normalized token gets the text that the normalizers produce from its own. */
 static inlay_status add_normalized(const struct source *source, const added_token *token)
 {
     const text_tokenizer *tokenizer = source->tokenizer;

@@ -111,7 +111,7 @@ static void append_replaced(const struct normalizer *normalizer, const char *tex
     }
 }
 
-/* An empty match behind another match is none. */
+/* An empty match directly after another match does not count. */
 static inlay_status append_substituted(const struct normalizer *normalizer, const char *text, size_t bytes,
                                        text_buf *out, inlay_diag *diag)
 {

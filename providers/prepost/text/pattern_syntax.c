@@ -50,7 +50,7 @@ static void put_code(struct translation *t, unsigned long code)
     put(t, text);
 }
 
-/* \x{H}, \xHH and \uHHHH; t->at is behind the x or u. A byte above 0x7f is a part of a character for Oniguruma. */
+/* \x{H}, \xHH and \uHHHH; t->at is after the x or u. A byte above 0x7f is a part of a character for Oniguruma. */
 static inlay_status read_code(struct translation *t, char kind)
 {
     const bool braces = kind == 'x' && *t->at == '{';
@@ -149,7 +149,7 @@ static bool is_category(const char *name)
     return strstr(all, one) != NULL;
 }
 
-/* \p{...} or \P{...}; t->at is behind the p. */
+/* \p{...} or \P{...}; t->at is after the p. */
 static inlay_status read_property(struct translation *t, bool negated)
 {
     char name[MAX_NAME], text[MAX_NAME + 16];
@@ -211,7 +211,7 @@ static const char *class_of_escape(char c)
     }
 }
 
-/* An escape that means a character, within and outside of classes; t->at is behind the backslash. */
+/* An escape that means a character, within and outside of classes; t->at is after the backslash. */
 static inlay_status read_character(struct translation *t)
 {
     const char c = *t->at;
@@ -350,7 +350,7 @@ static inlay_status read_class(struct translation *t)
     return status;
 }
 
-/* (?flags) or (?flags:; t->at is behind the question mark. Oniguruma's m is PCRE2's s. Flags without a group hold for
+/* (?flags) or (?flags:; t->at is after the question mark. Oniguruma's m is PCRE2's s. Flags without a group hold for
  * the rest of the group with its alternatives, in PCRE2 only if they are at the start of the group. */
 static inlay_status read_flags(struct translation *t, bool at_start, bool *out_is_group)
 {
@@ -499,7 +499,7 @@ static inlay_status read_part(struct translation *t)
         put(t, "|");
         break;
     case '^':
-    case '$': /* no line begins or ends behind a \n that ends the text */
+    case '$': /* no line begins or ends after a \n that ends the text */
         begin_atom(t);
         put(t, *t->at == '^' ? "^" : "(?:(?=\\n)|(?<!\\n)\\z)");
         break;

@@ -61,7 +61,8 @@ static void add_piece(struct splitter *splitter, struct piece piece, bool is_del
     splitter->has_last = true;
 }
 
-/* Splits a part of the text of `out` at the delimiters. An empty delimiter behind another one is none. */
+/* Splits a part of the text of `out` at the delimiters. An empty delimiter directly after another one does not count.
+ * */
 static inlay_status split(const struct pretokenizer *pretokenizer, const struct piece *whole, void **scratch,
                           text_spans *out, inlay_diag *diag)
 {

@@ -40,8 +40,9 @@ typedef struct states_row {
 } states_row;
 /* Whether a state does not grow. */
 bool run_states_fixed(const run_states *states);
-/* Makes copies of `rows` the rows of the states. at_end: the tokens of a row are the last ones along a state's axis,
- * otherwise the first. If no row keeps tokens, the states are those before the first run. Unchanged after a failure. */
+/* Replaces the rows of the states by copies of `rows`. at_end: the tokens of a row are the last ones along a state's
+ * axis, otherwise the first. If no row keeps tokens, the states are those before the first run. Unchanged after a
+ * failure. */
 INLAY_NODISCARD inlay_status run_states_join(run_states *states, bool at_end, const states_row *rows, uint32_t count,
                                              inlay_diag *diag);
 /* Returns a copy of the state. */

@@ -12,7 +12,8 @@ struct session_graphs {
     const partition_rules *rules;
     const partition_request *common; /* the common part of all requests */
     graph_tree tree;
-    uint64_t *total;     /* [provider_count] device memory that all graphs need together, those being chosen left out */
+    /* [provider_count] device memory that all graphs need together, without the graphs that are being assigned */
+    uint64_t *total;
     uint64_t *used;      /* [provider_count] scratch */
     bool has_boundaries; /* see partition_has_boundaries() */
     inlay_diag *diag;

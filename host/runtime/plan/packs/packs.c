@@ -452,8 +452,8 @@ static bool is_new(const struct packs *packs, const struct pack *entry)
     return entry->ready && (entry->fresh || packs->damaged[entry->file]);
 }
 
-/* The number of the file to be written. That of a session that borrows must not replace a file that appeared since the
- * session was opened: that of the lender, which holds other packs. */
+/* The number of the file to be written. A session that borrows packs must not overwrite the file of the session that it
+ * borrows from: that file holds other packs, and may have appeared since this session was opened. */
 static int number_to_write(const struct packs *packs)
 {
     char path[PATH_MAX];

@@ -17,7 +17,7 @@
 
 enum { PIECE_BYTES = 8 << 20 }; /* read at once: a thread that stops waits for one piece */
 
-/* Reads the pages [from, end) of a mapping. Returns an errno. A page behind the end of a truncated file is an error
+/* Reads the pages [from, end) of a mapping. Returns an errno. A page after the end of a truncated file is an error
  * here, where an access would raise SIGBUS. */
 static int read_pages(char *from, char *end)
 {

@@ -29,7 +29,7 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* The text of a header of version 1.0 that describes the array, "{'descr': '<f4', ...}", without the blanks behind it;
+/* The text of a header of version 1.0 that describes the array, "{'descr': '<f4', ...}", without the blanks after it;
  * *out_bytes is its length. */
 static const char *npy_text(const char *head, uint32_t bytes, int *out_bytes)
 {
