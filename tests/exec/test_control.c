@@ -159,8 +159,8 @@ static void carried_values(void **state)
     rig_close(&rig);
 }
 
-/* Without an iteration, scan outputs have no row, and rows of the size that a first iteration would make. Names of
- * sizes are those of the inputs, and the body declares none. */
+/* If a loop has no iteration, its scan outputs have no rows; the size of a row is the one that a first iteration would
+ * give. Names of sizes are those of the inputs, and the body declares none. */
 static void no_iteration(void **state)
 {
     static const char *const levels[] = { "0", "99" };

@@ -1,4 +1,4 @@
-/* Reports of small sessions: figures add up, text and JSON agree, bodies and devices are included. */
+/* Reports of small sessions: sums are right, text and JSON agree, bodies and devices are included. */
 #include "cmocka_all.h"
 #include "base/words.h"
 #include "rig.h"

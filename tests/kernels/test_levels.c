@@ -625,7 +625,7 @@ static void parts_of_rows(void **state)
                     level->planes->join(parts, n + 1, step, output, step * n - less);
                     assert_memory_equal(input, output, (size_t)(step * n - less) * sizeof *input);
                 }
-                if (step == 2) { /* both parts at once; neither is written behind its end */
+                if (step == 2) { /* both parts at once; neither is written after its end */
                     float *even = filled(n + 1), *odd = filled(n + 1);
 
                     even[n] = odd[n] = guard;

@@ -514,7 +514,8 @@ static void slices(void **state)
     }
 }
 
-/* Values that are too large to fold are made once where a chain ends small, or in what a run reads. */
+/* Values that are too large to fold are computed once if a chain of them ends in a small value, or if a run reads them.
+ * */
 static void large_constants(void **state)
 {
     static const struct row rows[] = {

@@ -150,7 +150,7 @@ static void pool(struct net *net)
 
         if (rest < 0)
             return;
-        /* a window that begins behind the image and its first padding does not count */
+        /* a window that begins after the image and its first padding does not count */
         sizes[i] = (rest + (ceil ? strides[i] - 1 : 0)) / strides[i] + 1;
         if (ceil && (sizes[i] - 1) * strides[i] >= (i == 0 ? net->height : net->width) + pads[i])
             sizes[i]--;

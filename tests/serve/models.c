@@ -181,7 +181,7 @@ static void write_numbers(struct wire *wire, const char *name, int dtype, uint32
 
 const char *saying = "";
 
-/* Element i is the token behind i tokens. */
+/* Element i is the token after i tokens. */
 static void write_said(struct wire *wire, const char *name)
 {
     enum { PROMPT = 40, COUNT = 400 };

@@ -1,4 +1,4 @@
-/* The rules of rollouts, as rows of figures: no server, no times. */
+/* The rules of rollouts, as rows of numbers: no server, no times. */
 #include "cmocka_all.h"
 #include "serve/base/rollout.h"
 #include <math.h>
@@ -65,7 +65,7 @@ static void test_decisions(void **state)
         { "top1", "0.95", 100, -1, 0, 0, MS, MS, 0, ROLLOUT_DROPPED, "output 'y': top1 is 0" },
         { "kl", "0.01", 100, 1, 0, 0, MS, MS, 0, ROLLOUT_PROMOTED, "" },
         { "kl", "0.01", 100, -1, 0, 0, MS, MS, 0, ROLLOUT_DROPPED, "output 'y': kl is" },
-        /* One per cent may fail or differ; more than can become one per cent of 100 ends it at once. */
+        /* One per cent of 100 requests may fail or differ; as soon as more do, the rollout ends. */
         { "relative", "0.1", 99, 1, 1, 0, MS, MS, 0, ROLLOUT_PROMOTED, "1 requests failed on it alone" },
         { "relative", "0.1", 0, 1, 1, 0, MS, MS, 0, ROLLOUT_RUNNING, "" },
         { "relative", "0.1", 0, 1, 2, 0, MS, MS, 0, ROLLOUT_DROPPED, "2 of 2 requests failed on it alone" },

@@ -1,5 +1,5 @@
-/* A run that was expected to be short, so that the thread of its connection runs it, and is not: all connections belong
- * to this thread, and the others are answered meanwhile. */
+/* A run that was expected to be short, and is therefore run by the thread of its connection, takes long. All
+ * connections belong to this thread; the others are answered meanwhile. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
 #include <fcntl.h>
@@ -162,7 +162,7 @@ static void test_others_are_answered(void **state)
     (void)close(before);
 }
 
-/* Bytes behind the request, which were received together with it, are the next request. */
+/* Bytes after the request, which were received together with it, are the next request. */
 static void test_next_request_is_kept(void **state)
 {
     static struct answer answer;

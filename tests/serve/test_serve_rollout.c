@@ -593,7 +593,7 @@ static void test_little_memory(void **state)
     assert_int_equal(serving_close(&server), 0);
 }
 
-/* Two processes add up one set of figures and come to one decision. */
+/* Two processes add up one set of statistics and come to one decision. */
 static void test_workers(void **state)
 {
     static const char *const flags[] = { "--poll-ms", "10", "--workers", "2", NULL };

@@ -266,7 +266,7 @@ static void stream(const char *path, const char *body, char *text, size_t bytes)
     (void)close(fd);
 }
 
-/* Each part comes behind the one before it. */
+/* Each part comes after the one before it. */
 static void expect_order(const char *text, const char *const *parts)
 {
     const char *at = text;
