@@ -111,8 +111,9 @@ typedef struct inlay_kernel_trial {
     uint64_t struct_size;
     const inlay_specialize_request *shapes;
     const inlay_exec_args *args; /* without workspace: the provider allocates it for each kernel */
-    double budget_ns;            /* limit for all runs together in nanoseconds; exceeded if one run each takes longer */
-    void *ctx;                   /* first argument of poll and keep */
+    /* limit for all runs together in nanoseconds; exceeded only if a single run of each kernel takes longer */
+    double budget_ns;
+    void *ctx;                       /* first argument of poll and keep */
     inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED: stop; the results so far are kept */
     /* Stores a measured time in nanoseconds under a key; `what` describes the kernel for listings. */
     inlay_status (*keep)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
@@ -237,7 +238,7 @@ typedef struct inlay_ext_steps {
      * end_ns: its begin and end in nanoseconds on CLOCK_MONOTONIC. */
     void (*done)(void *ctx, inlay_run *run, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
     /* Since 1.1: as done, for work with a name of its own, such as a kernel of a device's library: profiles list the
-     * work under its name, by its node. name is copied; profiles keep up to 95 bytes of it. */
+     * work under this name, for its node. name is copied; profiles keep up to 95 bytes of it. */
     void (*named)(void *ctx, inlay_run *run, uint32_t node, const char *name, uint64_t begin_ns, uint64_t end_ns);
 } inlay_ext_steps;
 
@@ -257,11 +258,12 @@ typedef struct inlay_ext_team {
     void (*gather)(void *ctx, inlay_run *run);
 } inlay_ext_team;
 
-/* Of the host: the speed of this machine, so that plugins need not measure it: two measurements disagree while other
- * processes are running. It is measured once per process, or taken from the machine profile that `inlay tune --machine`
- * writes. For inlay_cost.local_ns, and for choices by the width of the units (flops_v4 is about flops_v3 if a core
- * executes instructions of 64 bytes in halves). inlay_cost.ns of a provider with INLAY_PROVIDER_REFERENCE_CORE must not
- * depend on it. Plugins that option isolate runs in a separate process do not get it.
+/* Of the host: the speed of this machine, so that plugins need not measure it themselves, with results that disagree
+ * while other processes are running. It is measured once per process, or taken from the machine profile that `inlay
+ * tune --machine` writes. It serves for inlay_cost.local_ns and for choices that depend on the width of the arithmetic
+ * units: flops_v4 is about flops_v3 if a core executes 64-byte instructions in two halves. inlay_cost.ns of a provider
+ * with INLAY_PROVIDER_REFERENCE_CORE must not depend on it. Plugins that option isolate runs in a separate process do
+ * not get it.
  *
  *     const inlay_ext_speed *speed = host->extension(host->ctx, INLAY_EXT_SPEED);
  *     const inlay_speed *core = speed != NULL ? speed->get(host->ctx) : NULL;

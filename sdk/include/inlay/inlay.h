@@ -29,8 +29,8 @@
  * Arguments. Texts are NUL-terminated; paths are passed to the system unchanged. Pointers must not be NULL unless the
  * comment permits it. Arguments are read during the call unless the comment says otherwise. Objects of *_create
  * functions belong to the caller, who passes them to the matching *_destroy function or to inlay_value_unref().
- * Callbacks return normally (no C++ exception, no longjmp). They do not call functions of the object, or with the
- * options, that the call in progress has been given.
+ * Callbacks return normally (no C++ exception, no longjmp). They must not use the object or the options of the call in
+ * progress.
  *
  * Structs. Set struct_size to sizeof the struct before the call; the library reads and writes only the fields that it
  * reaches. A call that only fills a struct returns INLAY_INVALID_ARGUMENT if its struct_size is not set. Set `reserved`
@@ -84,8 +84,8 @@ INLAY_API const char *inlay_version(void);
  * of the calls. The sources are, in this order: the default, /etc/inlay/inlay.yaml, the user's inlay.yaml, a file named
  * by the caller, the environment, the program itself. Options come from files and from the environment only in
  * inlay_options_load() and inlay_options_load_environment(). (Apart from options, the library reads HOME,
- * XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; kernels read INLAY_ISA as an upper limit when
- * the first one is chosen; libraries that providers open read other variables.)
+ * XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; INLAY_ISA, which limits the instruction-set
+ * level, when the process chooses its first kernel; libraries that providers open read other variables.)
  *
  * An inlay_options object may be used by one thread at a time. Sessions copy what they need, so it may be changed or
  * destroyed after a session has been created with it. */
@@ -96,10 +96,10 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_options_create(inlay_options **out_
 /* NULL is a no-op. */
 INLAY_API void inlay_options_destroy(inlay_options *options);
 /* Sets an option. Examples: ("intra_threads", "2"), ("providers", "openblas,reference"), ("plugin_dirs", "/opt/p"),
- * ("dim", "batch=4"), ("reference.option", "value"). A second value replaces the first one, also of INLAY_SETTING_NAMES
- * and INLAY_SETTING_PATHS. Only to INLAY_SETTING_LIST and INLAY_SETTING_PAIRS (such as dim) it is appended, and a pair
- * replaces the one of the same name. The text of a list may hold several items, separated by commas; an empty text
- * clears the list. In pairs and in option pin, a comma before the `=` is part of the name.
+ * ("dim", "batch=4"), ("reference.option", "value"). A later value replaces the earlier one, with one exception: an
+ * option of kind INLAY_SETTING_LIST or INLAY_SETTING_PAIRS (such as dim) is extended by it, and a pair replaces an
+ * earlier pair of the same name. The text of a list may hold several items, separated by commas; an empty text clears
+ * the list. In pairs and in option pin, a comma before the `=` is part of the name.
  *     INLAY_NOT_FOUND         the name is unknown
  *     INLAY_INVALID_ARGUMENT  the value is invalid
  *     INLAY_LIMIT_EXCEEDED    the list has too many items */
@@ -269,8 +269,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_sparse(const inlay_value
                                                                uint32_t rank, const int64_t *dims,
                                                                inlay_value **out_value, inlay_diag *diag);
 /* The inverse: returns two new tensors, the non-zero elements of value (compared bit by bit, so -0 is kept) with shape
- * [n], and their indices with shape [n, rank]. INLAY_UNSUPPORTED: value is no tensor in host memory, or has one of the
- * types above. */
+ * [n], and their indices with shape [n, rank]. INLAY_UNSUPPORTED: value is no tensor in host memory, or its element
+ * type is STRING or has less than 8 bits. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_sparse(const inlay_value *value, inlay_value **out_values,
                                                              inlay_value **out_indices, inlay_diag *diag);
 /* Adds a reference and returns value; NULL is a no-op. Any thread. */
@@ -278,8 +278,8 @@ INLAY_API inlay_value *inlay_value_ref(inlay_value *value);
 /* Releases a reference; the last one destroys the value. NULL is a no-op. Any thread. */
 INLAY_API void inlay_value_unref(inlay_value *value);
 
-/* Properties of a value. Pointers are borrowed from it. The dtype of a list is that of its items (of a map: that of its
- * values), its rank and its size in bytes are 0. */
+/* Properties of a value. Pointers are borrowed from it. A list has the dtype of its items (a map: that of its values),
+ * rank 0 and a size of 0 bytes. */
 INLAY_API uint32_t inlay_value_kind(const inlay_value *value); /* INLAY_KIND_* */
 INLAY_API inlay_dtype inlay_value_dtype(const inlay_value *value);
 INLAY_API uint32_t inlay_value_rank(const inlay_value *value);
@@ -319,8 +319,8 @@ INLAY_API void inlay_value_unmap(inlay_value *value);
 INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
 
 /* Orders runs and the work that another library does on the same device tensor, in a stream or queue of the device's
- * API (a cudaStream_t; the number that DLPack's protocol passes). Neither call blocks. Later, only
- * inlay_value_copy() and inlay_value_map() block because of them: they wait for the work.
+ * API (a cudaStream_t; the number that DLPack's protocol passes). Neither call blocks. Of all later calls, only
+ * inlay_value_copy() and inlay_value_map() wait for the work of the streams.
  *  - wait_stream: runs that use the value from now on wait until the work submitted to stream so far is done. No run
  *    may use the value during the call. If that work fails, these runs fail. Several calls accumulate.
  *  - signal_stream: work submitted to stream from now on waits for the asynchronous run in progress
@@ -425,17 +425,17 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, cons
  * idle when the process exits. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
 
-/* Replaces weights: names[i] is an initializer of the model, by its name in the file, also of external data, a body of
- * If, Loop or Scan, or the default of an input; values[i] [count] is its new value, a dense tensor in host memory of
- * the same type and shape, which is copied. All of them are one change: a run uses either none or all. Runs in progress
- * finish on the old weights; every run that begins after the call has returned uses the new ones. Contexts, bound
- * values and states stay; a context that measures or profiles keeps its weights until that ends. The results are the
- * same, bit for bit, as those of a session of the changed model.
+/* Replaces weights. names [count] are the names that initializers have in the file: of the main graph or of a body of
+ * If, Loop or Scan, also those with external data and those that are defaults of inputs. values[i] is the new value of
+ * names[i], a dense tensor in host memory of the same type and shape, which is copied. All of them are one change: a
+ * run uses either none or all. Runs in progress finish on the old weights; every run that begins after the call has
+ * returned uses the new ones. Contexts, bound values and states stay; a context that measures or profiles keeps its
+ * weights until that ends. The results are the same, bit for bit, as those of a session of the changed model.
  *
- * The model is optimised again, in the time that this takes at creation. Regions that do not depend on the weights stay
- * as they are, in shared memory; the others are compiled again. Engines of a provider that caches them are cached as at
- * creation; nothing is written to the cache of packed weights. What was packed from old weights is released when no
- * context uses it: a context changes at its next run. Other sessions of the model keep their weights.
+ * The model is optimised again, which takes as long as at creation. Regions that do not depend on the weights stay as
+ * they are, in shared memory; the others are compiled again. Engines of a provider that caches them are cached as at
+ * creation; nothing is written to the cache of packed weights. A context changes to the new weights at its next run;
+ * when no context uses the old ones, their packed copies are released. Other sessions of the model keep their weights.
  *
  * Any thread, also during runs, but not from a callback of the session; concurrent calls are serialised.
  * After a failure the session is unchanged, and diag names the weight:
@@ -458,15 +458,15 @@ typedef struct inlay_io_info {
     uint64_t struct_size;
     const char *name;
     uint32_t kind;                /* INLAY_KIND_* */
-    inlay_dtype dtype;            /* of the tensor, or of the tensors in the list */
+    inlay_dtype dtype;            /* of the tensor, or of the tensors in a list */
     uint32_t rank;                /* INLAY_RANK_UNKNOWN if it is not known */
     uint32_t optional;            /* 1: an input with a default value, which need not be bound */
     const int64_t *dims;          /* [rank] */
     const char *const *dim_names; /* [rank] */
     inlay_dtype key_dtype;        /* of maps, and of sequences of maps: INT64 or STRING; otherwise UNDEFINED */
     uint32_t sparse;              /* 1: the file declares a sparse tensor */
-    /* Since 1.1. The shape as the file declares it, where it declares one: sizes that inference found are in it, but
-     * not the names and expressions that inference made up for open sizes. ONNX Runtime reports this shape. */
+    /* Since 1.1. The shape that the file declares, if it declares one, with the sizes that inference found, but without
+     * the names and expressions that inference introduced for open sizes. ONNX Runtime reports this shape. */
     uint32_t declared_rank;
     uint32_t reserved;
     const int64_t *declared_dims;          /* [declared_rank] */
@@ -582,22 +582,23 @@ typedef struct inlay_watchdog_finding {
     const char *text;       /* the whole message, one line */
     const char *model_path; /* a model of the nodes, which has their inputs as defaults; "" = none */
     double error;        /* the largest error; infinity if one of the two numbers is not finite, or the shapes differ */
-    double bound;        /* the largest error that is right there */
+    double bound;        /* the largest error that counts as right */
     uint32_t node_count; /* 1, or more if the nodes are wrong only together */
     uint32_t reserved;
 } inlay_watchdog_finding;
-/* Fills *out_finding (set struct_size). INLAY_NOT_FOUND: there are not so many. Any thread, also during runs. */
+/* Fills *out_finding (set struct_size). Any thread, also during runs. INLAY_NOT_FOUND: index is past the last
+ * finding. */
 INLAY_API inlay_status inlay_session_watchdog_finding(inlay_session *session, uint32_t index,
                                                       inlay_watchdog_finding *out_finding);
-/* Gives memory back to the system that runs have left behind and that only later runs would use, for instance after a
- * run on large inputs: of each context that no call uses, its intermediate values and prepared input sizes; the
- * session's prepared sizes that no context uses, except those of option sizes; memory that providers do not use; pages
- * of the model's files; free memory of malloc. Runs in progress and their contexts are not affected, and a run that
- * begins meanwhile waits for its context to be trimmed. The next run of a context prepares its input sizes again.
- * Outputs of the last run, bound values and states stay as they are, and so do contexts that measure or profile; if a
- * device hangs, nothing is released. Allocates nothing. Option idle_trim_ms does this for contexts that had no run for
- * that time. Any thread, also during runs, but not from a callback of a run. The status is that of the first provider
- * that cannot release its memory. */
+/* Returns to the system the memory that only later runs would use, for instance after a run on large inputs: for each
+ * context that no call uses, its intermediate values and prepared input sizes; the session's prepared sizes that no
+ * context uses, except those of option sizes; memory that providers do not use; pages of the model's files; free memory
+ * of malloc. Runs in progress and their contexts are not affected, and a run that begins meanwhile waits for its
+ * context to be trimmed. The next run of a context prepares its input sizes again. Outputs of the last run, bound
+ * values and states stay as they are, and so do contexts that measure or profile; if a device hangs, nothing is
+ * released. Allocates nothing. Option idle_trim_ms does this for contexts that had no run for that time. Any thread,
+ * also during runs, but not from a callback of a run. The status is that of the first provider that cannot release its
+ * memory. */
 INLAY_API inlay_status inlay_session_trim(inlay_session *session, inlay_diag *diag);
 /* Like inlay_value_create(), with the session's allocator and memory budget. The elements are not cleared, except
  * STRING. The value may outlive the session. INLAY_LIMIT_EXCEEDED: over the budget. */
@@ -685,9 +686,9 @@ typedef struct inlay_optimize_event {
     const char *text;
     uint32_t nodes_before, nodes_after;   /* number of nodes of all graphs; 0 unless a summary */
     double cost_before_ns, cost_after_ns; /* expected time of a run; 0 unless a summary and with_costs is set */
-    /* number of the rewrite, from 1, the same for all changes of one rewrite; option rewrite_limit counts it. 0 with a
-     * node: a pattern that nearly matches, reported if with_costs is set: the node would have been replaced, and text
-     * says which condition failed. 0 in a summary. */
+    /* number of the rewrite, from 1; all changes of one rewrite have the same number, and option rewrite_limit is
+     * compared with it. 0 in a summary. 0 with a node: a near miss, reported only if with_costs is set: a pattern
+     * nearly matches the node, and text says which condition failed. */
     uint64_t rewrite;
 } inlay_optimize_event;
 /* Called on the thread of inlay_optimize(). */
@@ -983,7 +984,7 @@ INLAY_API inlay_status inlay_context_state_set(inlay_context *context, uint32_t 
 typedef enum inlay_row_layout {
     INLAY_ROWS_ALONE = 0, /* the model does not tell rows of different lengths apart: a context keeps one row */
     INLAY_ROWS_LEFT = 1,  /* padding first: the tokens of all rows are appended at one place, and the mask hides it */
-    INLAY_ROWS_RIGHT = 2  /* padding last: each row is appended to after its length, the sum of its mask */
+    INLAY_ROWS_RIGHT = 2  /* padding last: tokens are appended to a row at its length, which is the sum of its mask */
 } inlay_row_layout;
 
 /* What a decoder needs for rows. */
@@ -992,16 +993,16 @@ typedef struct inlay_rows_info {
     uint64_t token_bytes; /* bytes of the states of one token */
     uint64_t fixed_bytes; /* bytes of a row's states that do not grow */
     uint32_t layout;      /* INLAY_ROWS_* */
-    uint32_t in_parts;    /* 1: a prompt may be read by several runs, with the result of one */
+    uint32_t in_parts;    /* 1: several runs may read the parts of a prompt; the result is that of one run */
     uint32_t tokens;      /* input 'input_ids', int64 [rows, tokens] */
     uint32_t mask;        /* input 'attention_mask', int64 [rows, tokens so far]; INLAY_NONE: none */
     uint32_t positions;   /* input 'position_ids', int64 [rows, tokens]; INLAY_NONE: none */
     uint32_t logits;      /* output 'logits' */
 } inlay_rows_info;
-/* Finds the layout by comparing short runs of several rows with runs of each row alone, of attention in every form as
- * well as of recurrent layers. options (may be NULL) apply to these runs. Fills *out_info (set struct_size).
- * INLAY_NOT_FOUND: the model has no states. INLAY_UNSUPPORTED: it has no input 'input_ids' or no output 'logits', or an
- * input that is neither one of the above nor a state nor optional; the message names it. */
+/* Finds the layout by comparing short runs of several rows with runs of each row alone, which works for every form of
+ * attention and for recurrent layers. options (may be NULL) apply to these runs. Fills *out_info (set struct_size).
+ * INLAY_NOT_FOUND: the model has no states. INLAY_UNSUPPORTED: it has no input 'input_ids' or no output 'logits', or a
+ * required input that is neither one of the inputs above nor a state; the message names it. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_rows(inlay_session *session, const inlay_run_options *options,
                                                           inlay_rows_info *out_info, inlay_diag *diag);
 
@@ -1015,15 +1016,16 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_context_keep_rows(inlay_context *co
 /* A row of a context, or part of it. */
 typedef struct inlay_row {
     const inlay_context *context; /* of the same session, and keeping rows; NULL: a row without tokens */
-    int64_t length;               /* its first tokens, at most as many as it has; 0 for a row without tokens */
-    uint32_t row;                 /* its position in that context */
-    uint32_t reserved;            /* 0 */
+    /* number of its first tokens to take, at most all of them; 0 for a row without tokens */
+    int64_t length;
+    uint32_t row;      /* its position in that context */
+    uint32_t reserved; /* 0 */
 } inlay_row;
-/* Makes copies of `rows` the rows of the context: a row that is not listed leaves, one of another context joins, one
- * that is listed twice is forked, a shorter length rewinds it. rows [count] may be NULL if count is 0. None of the
- * contexts may be in a run; the others stay as they are. Rows that are the context's own at their positions are not
- * copied if no other row changes. Tokens that were bound for the next run are dropped. After a failure the rows are
- * those of before.
+/* Replaces the rows of the context by copies of `rows`: a row that is not listed leaves, a row of another context
+ * joins, a row that is listed twice is forked, and a row with a smaller length is rewound. rows [count] may be NULL if
+ * count is 0. None of these contexts may be running; the other contexts do not change. A row of this context that keeps
+ * its position is not copied if no other row changes. Tokens that were bound for the next run are dropped. After a
+ * failure the rows are unchanged.
  *     INLAY_INVALID_ARGUMENT   a context keeps no rows or is of another session, or it has no such row or fewer tokens
  *     INLAY_UNSUPPORTED        more than one row with INLAY_ROWS_ALONE; a row with states that do not grow, as those of
  *                              recurrent layers, is rewound, but not to 0; or the states of a row have other sizes than
@@ -1036,8 +1038,8 @@ INLAY_API uint32_t inlay_context_row_count(const inlay_context *context);
 INLAY_API int64_t inlay_context_row_length(const inlay_context *context, uint32_t row);
 /* Binds `count` further tokens of each row, tokens [rows, count], which are copied, with their mask and positions. The
  * next run adds them to the rows if it succeeds, and unbinds them in any case. A run returns INLAY_INVALID_ARGUMENT if
- * it was not preceded by this call, or if an input that is a state is bound. This function returns it if there are no
- * rows or count is not positive. */
+ * it was not preceded by this call, or if an input that is a state is bound. This function returns
+ * INLAY_INVALID_ARGUMENT if there are no rows or count is not positive. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_set_tokens(inlay_context *context, const int64_t *tokens,
                                                                 int64_t count, inlay_diag *diag);
 
@@ -1047,7 +1049,7 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_context_set_tokens(inlay_context *c
  * corrects them, and measurements of a model's own layers replace them. Profile and measurements are stored in the
  * cache folder (option cache_dir), from which every later session loads them. */
 
-/* Parameters of inlay_calibrate(). Set struct_size; zero selects the default of the others. */
+/* Parameters of inlay_calibrate(). Set struct_size; any other field that is zero has its default. */
 typedef struct inlay_calibrate_options {
     uint64_t struct_size;
     const uint32_t *threads; /* [thread_count] thread counts to measure; none: 1, and all threads of the process */
@@ -1096,7 +1098,7 @@ typedef void (*inlay_tune_change_fn)(void *user, const inlay_tune_change *change
 typedef struct inlay_tune_run {
     uint64_t struct_size;
     const char *left_out; /* providers, separated by spaces: they run only what no other provider offers */
-    const char *alone;    /* the provider that ran all its offers, the rest on reference; NULL: none */
+    const char *alone;    /* this provider ran all that it offers, and reference ran the rest; NULL: no such provider */
     double ns;            /* median time of a run */
     double assigned_ns;   /* the same for the assignment that it was compared with, in alternating runs */
     uint32_t rounds;      /* of alternating runs; a result from fewer than 3 is not used */
@@ -1104,7 +1106,7 @@ typedef struct inlay_tune_run {
 } inlay_tune_run;
 typedef void (*inlay_tune_run_fn)(void *user, const inlay_tune_run *run);
 
-/* Parameters of inlay_tune(). Set struct_size; zero selects the default of the others. */
+/* Parameters of inlay_tune(). Set struct_size; any other field that is zero has its default. */
 typedef struct inlay_tune_options {
     uint64_t struct_size;
     /* [input_count] values that have the shapes to tune for; NULL, or a NULL entry: the sizes of option dim */
@@ -1145,14 +1147,15 @@ typedef struct inlay_tune_result {
     double run_before_ns;
     double run_after_ns;
     uint32_t dropped; /* 1: the measurements were discarded because every new assignment was slower than the old one */
-    uint32_t left_out_count; /* providers that later sessions of the model leave out, because its runs are faster so */
+    /* providers that later sessions of the model leave out, because its runs are faster without them */
+    uint32_t left_out_count;
 } inlay_tune_result;
 
 /* Measures the compiled kernels of all plausible offers for the session's model and stores the results in the cache
  * folder. Later sessions of this model, and of other models with the same layers, use them. Then times whole runs
- * without each provider in use, and with each one alone: where that is faster, later sessions of this model with the
- * same sizes, providers and threads leave the others out. The session itself does not change. how and out_result may be
- * NULL. */
+ * without each provider in use, and with each one alone: if such a run is faster, later sessions of this model with the
+ * same sizes, providers and threads leave out the providers that it does without. The session itself does not change.
+ * how and out_result may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
                                                   inlay_tune_result *out_result, inlay_diag *diag);
 

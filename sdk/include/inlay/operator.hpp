@@ -37,10 +37,11 @@
  * std::bad_alloc as INLAY_OUT_OF_MEMORY, others as INLAY_INTERNAL. Functions are called by any number of threads at
  * once. Tensors are borrowed for the call.
  *
- * Source compatibility: a plugin that compiles compiles with later headers of the same major version of the ABI. So use
- * the names of namespace inlay that this file and operator_types.hpp declare, none of inlay::detail; create specs by
- * op<>() and with_*, and examples by braces. Compile with -fvisibility=hidden and link with sdk/cmake/plugin.map, as
- * inlay_add_plugin() does: otherwise two plugins in one process may share a variable of the C++ library.
+ * Source compatibility: a plugin that compiles with these headers also compiles with later ones of the same major
+ * version of the ABI. So use the names of namespace inlay that this file and operator_types.hpp declare, none of
+ * inlay::detail; create specs by op<>() and with_*, and examples by braces. Compile with -fvisibility=hidden and link
+ * with sdk/cmake/plugin.map, as inlay_add_plugin() does: otherwise two plugins in one process may share a variable of
+ * the C++ library.
  *
  * A plugin may define these before it includes inlay's headers: INLAY_NOTE_VERSION, its version ("1.0.0"), and
  * INLAY_OPERATORS_DESCRIPTION, the description of its provider, one line. */

@@ -282,7 +282,7 @@ inline bool take_shapes(const inlay_infer *in, input_shapes *out)
     return true;
 }
 
-/* Calls the shape function. What it could not set is not set. */
+/* Calls the shape function. Outputs whose shape it did not set remain unset. */
 inline void compute_shapes(const opened &op, const value *values, const input_shapes &in, shapes *out)
 {
     out->op = &op;

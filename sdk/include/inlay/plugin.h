@@ -35,8 +35,7 @@
  *
  * Each inlay_plugin_open that succeeded is followed by one shutdown, unless the host cannot use the description because
  * its major version differs or it is too short. A plugin may be opened a second time before shutdown, with the same
- * host
- * table: for instance when only the time stamp of its file has changed.
+ * host table, for instance when only the time stamp of its file has changed.
  *
  * Before the first of these calls, the host reads the plugin's ELF note (inlay/note.h) and loads a file that it has not
  * seen before in a separate probe process: see "How plugins are loaded" in sdk/docs/pages/plugins.md.
@@ -48,8 +47,8 @@
  *  - Objects. For each call of create, compile, specialize, bind, buffer_alloc and buffer_import that returned
  *    INLAY_OK, the host once calls the function that releases the object, also if several calls returned the same
  *    pointer. After a failure there is nothing to release. The host releases the bindings of an instance before the
- *    instance, the instances of a region before the region, and everything before destroy. compile and specialize
- *    return other pointers than NULL. A binding may be NULL: then it is none, and is not released.
+ *    instance, the instances of a region before the region, and everything before destroy. compile and specialize never
+ *    return NULL with INLAY_OK. If bind returns NULL, there is no binding, and nothing to release.
  *  - Errors. A call returns its status by value and writes a message into the caller's inlay_diag. Nothing aborts or
  *    unwinds across a module boundary. The host never passes a NULL diag. Only the returned status counts: the host
  *    sets diag->code to it, terminates the texts, makes each a single line, and adds the names of provider and plugin.
@@ -117,9 +116,9 @@
  *    the host rejects unknown bits in the low 16 bits and ignores those in the high 16 bits; a plugin ignores unknown
  *    bits of every word. Fields called `reserved` are 0. Of plugins, providers, options, domains, offers and placements
  *    the host rejects any other value as it does an unknown low bit. A plugin ignores these fields: a later minor
- *    version may give them a meaning for which 0 means as before. The one use of
- *    a version: before a plugin sets such a field, or a new low bit, it compares inlay_host.abi_minor with the minor
- *    version that introduced it.
+ *    version may give them a meaning, in which 0 stands for the present behaviour. The one use of a version: before a
+ *    plugin sets such a field, or a new low bit, it compares inlay_host.abi_minor with the minor version that
+ *    introduced it.
  *  - Numbers of kinds, reasons, actions and similar enumerations are added, too. A plugin that gets an unknown one
  *    treats a hint (priority, power, usage, lifetime) as 0, and returns INLAY_UNSUPPORTED if it gets an unknown request
  *    (an action, a kind of memory). The host treats an unknown inlay_cost.confidence as MODEL, an unknown verdict as
@@ -192,8 +191,8 @@ extern "C" {
  *
  * Element types are added as well. A node is not a candidate for a plugin whose minor is older than the element type of
  * one of the node's inputs or outputs, or of a tensor attribute. So a plugin never computes with an element type that
- * it does not know. It may see one in the graph: inlay_value_info.dtype of values of other nodes. Its numbers of
- * element types agree with types.h below INLAY_DTYPE_COUNT. */
+ * it does not know. It may see such a type in the graph, as inlay_value_info.dtype of the values of other nodes.
+ * Numbers below the INLAY_DTYPE_COUNT that the plugin was compiled with mean the same types as in its types.h. */
 
 /* Kinds of attributes, with the numbers of ONNX's AttributeProto.AttributeType. */
 enum {
@@ -328,7 +327,7 @@ enum { INLAY_LOG_ERROR = 0, INLAY_LOG_WARNING = 1, INLAY_LOG_INFO = 2, INLAY_LOG
 
 /* Body of a parallel loop: processes the iterations [begin, end). worker identifies one of the loop's threads: calls
  * that run at the same time have different numbers, below thread_count(run), where run is the run that the loop belongs
- * to. thread_count(run) never exceeds inlay_specialize_request.max_threads: allocate scratch memory for that number
+ * to. thread_count(run) never exceeds inlay_specialize_request.max_threads: allocate scratch memory for that number of
  * workers. A status other than INLAY_OK stops the distribution of further ranges; the loop returns it. */
 typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
 
@@ -389,8 +388,8 @@ typedef struct inlay_host {
      * NULL: out of memory. */
     char *(*string_alloc)(void *ctx, inlay_run *run, uint64_t bytes);
 
-    /* Returns INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; run NULL: INLAY_OK. Cheap. Call it often enough
-     * that the provider keeps its poll_ms. */
+    /* Returns INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; run NULL: INLAY_OK. Cheap. Call it so often that a
+     * cancelled run ends within the provider's poll_ms. */
     inlay_status (*poll)(void *ctx, inlay_run *run);
 
     /* Fences. fence_signal raises the counter of the timeline to value (never lowers it) and wakes waiters. A status
@@ -435,7 +434,7 @@ enum {
 /* An option of a provider. The host parses and checks the text, rejects unknown names with the closest known one, and
  * shows name, default, range and doc in its help. An option of kind STRING called "library" names a file with code that
  * create loads: for a plugin from a file, the host first runs create with the user's options in the probe process, once
- * for each state of that file, and does not call it here if it crashes or hangs there. */
+ * for each state of that file. If create crashes or hangs there, the host does not call it in its own process. */
 typedef struct inlay_option {
     const char *name;          /* [a-z0-9_]; the same in YAML, on the command line and here */
     const char *doc;           /* one sentence, with the unit */
@@ -457,16 +456,16 @@ typedef struct inlay_option_value {
 } inlay_option_value;
 
 /* Memory domain of a value at the boundary of an offer. Values without a placement are in the provider's default
- * domain, inlay_provider.default_domain. The domain ids of a provider are those that inlay_create_args.first_domain
- * states. Several placements of one value are alternatives, best first. Place STRING values in INLAY_DOMAIN_HOST,
- * because their elements are pointers into host memory. Every boundary is dense row-major.
+ * domain, inlay_provider.default_domain. The ids of a provider's domains begin at inlay_create_args.first_domain.
+ * Several placements of one value are alternatives, best first. Place STRING values in INLAY_DOMAIN_HOST, because their
+ * elements are pointers into host memory. Every boundary is dense row-major.
  *
  * dtype requests another element type than the model's, of at least 8 bits and not STRING. The host uses such a
  * placement only between regions of one provider, in one of that provider's domains, if the region that writes the
- * value and all regions that read it list the same one, the value is not an output of the graph, and its shape does not
- * depend on data. Otherwise it ignores the placement, so the provider must also accept the value with the model's type:
- * by another placement without dtype, or by default. inlay_compile_request.placements holds the result, and
- * inlay_tensor_arg.dtype of a run has that type. The dims of the value, and dtype of inlay_value_info and
+ * value and all regions that read it request the same dtype, the value is not an output of the graph, and its shape
+ * does not depend on data. Otherwise it ignores the placement, so the provider must also accept the value with the
+ * model's type: by another placement without dtype, or by default. inlay_compile_request.placements holds the result,
+ * and inlay_tensor_arg.dtype of a run has that type. The dims of the value, and dtype of inlay_value_info and
  * inlay_value_state, remain those of the model. */
 typedef struct inlay_placement {
     uint32_t value;    /* index of the value in the graph */
@@ -520,7 +519,7 @@ typedef struct inlay_offer {
     uint32_t max_inputs;  /* of values that enter, without constants */
     uint32_t max_outputs; /* of values that leave */
     uint32_t reserved;
-    uint64_t max_resident_bytes; /* of the sum of resident_bytes of the region's offers */
+    uint64_t max_resident_bytes; /* limit of the sum of resident_bytes of the region's offers */
 } inlay_offer;
 
 /* Reasons of refusals. */
@@ -1119,9 +1118,10 @@ typedef struct inlay_provider {
      * and one of this provider's, or within this provider's domains. Asynchronous providers wait for the fences, copy,
      * and signal when all copies are done. Other providers have copied when they return. */
     inlay_status (*buffer_copy)(void *state, const inlay_copy_request *request, inlay_diag *diag);
-    /* Map a buffer into host memory, and end that. Required if a domain is HOST_VISIBLE, otherwise optional. Buffers of
-     * a domain that is HOST_VISIBLE and COHERENT may stay mapped while the device uses them; fences order the
-     * accesses. The host maps a buffer once at a time, and unmaps the same buffer before buffer_free. */
+    /* buffer_map maps a buffer into host memory, and buffer_unmap ends the mapping. Required if a domain is
+     * HOST_VISIBLE, otherwise optional. Buffers of a domain that is HOST_VISIBLE and COHERENT may stay mapped while the
+     * device uses them; fences order the accesses. The host maps a buffer once at a time, and unmaps the same buffer
+     * before buffer_free. */
     inlay_status (*buffer_map)(void *state, const inlay_map_request *request, void **out_address, inlay_diag *diag);
     void (*buffer_unmap)(void *state, const inlay_unmap_request *request);
     /* Optional; required if a domain has IMPORTS_HOST or imports. Makes existing memory a buffer of the provider:
@@ -1164,8 +1164,8 @@ typedef struct inlay_provider {
      * sum of their costs: engines that fuse, or that run out of on-chip memory. The host forms regions by the costs of
      * the offers, asks for the price of each region of more than one offer, and assigns the graph once more with these
      * prices. It does not ask if it has measured or calibrated one of these offers. ns includes what enter_ns and
-     * leave_ns of the offers stand for; both fields are ignored. A failure, for instance INLAY_UNSUPPORTED, or an
-     * invalid ns: the sum is right. */
+     * leave_ns of the offers stand for; both fields are ignored. After a failure, for instance INLAY_UNSUPPORTED, or
+     * with an invalid ns the host uses the sum. */
     inlay_status (*cost_region)(void *state, const inlay_region_cost_request *request, inlay_cost *out_cost,
                                 inlay_diag *diag);
 

@@ -45,7 +45,7 @@ extern "C" {
  *     DEVICE_LOST        the device failed, or does not respond within its time limit
  *     BUSY               work in progress prevents the call, or has not ended yet
  *     INTERNAL           a fault of the library or of a plugin
- *     RESULTS_DIFFER     a comparison or a check of results failed: of tools, and of a run with option check_finite */
+ *     RESULTS_DIFFER     results are wrong: a tool's comparison failed, or option check_finite found NaN or infinity */
 #define INLAY_STATUS_LIST(X)                                                                                           \
     X(0, OK, "ok")                                                                                                     \
     X(1, INVALID_ARGUMENT, "invalid argument")                                                                         \
