@@ -182,7 +182,7 @@ static void erase(const char *path, off_t at)
 static const struct change {
     const char *what;
     void (*apply)(const char *path, off_t at);
-    bool harms; /* the bytes of the mapping */
+    bool harms; /* whether the bytes of the mapping change */
     int places;
 } changes[] = { { "cut short at", cut, true, 25 },    { "overwritten at", overwrite, true, 4 },
                 { "rewritten to", rewrite, true, 2 }, { "hole at", punch, true, 4 },

@@ -247,7 +247,7 @@ static void test_binary(void **state)
     }
     expect_binary(COLOURS, "[2,2]", all, 4, 400, "input 'file' has shape [2,2], but the model expects [-1]");
     expect_binary(COLOURS, "[0]", all, 0, 400, "input 'file' has 0 files");
-    /* Without a fixed size, the rows must come out equal. */
+    /* If the model has no fixed picture size, the results of all files must have the same shape. */
     expect_binary("/v2/models/wide/infer", "[1]", all, 1, 200, "\"shape\":[1,3]");
 }
 

@@ -136,7 +136,7 @@ static inlay_status read_tables(struct gguf *gguf, struct reader *reader)
 
     for (uint64_t i = 0; i < gguf->value_count; i++)
         if (!read_value(reader, &gguf->values[i]))
-            return damaged(reader->diag, "its key-value pairs are cut short, or one has no type of GGUF");
+            return damaged(reader->diag, "its key-value pairs are cut short, or one has a type that GGUF lacks");
     for (uint64_t i = 0; i < gguf->tensor_count; i++) {
         status = read_tensor(reader, &gguf->tensors[i]);
         if (status != INLAY_OK)

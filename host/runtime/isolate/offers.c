@@ -349,8 +349,9 @@ static isolate_arena begin_arguments(isolate_proxy *self)
 }
 
 /* Lets the provider of an isolated process price offers of a graph: a call of KIND (ISOLATE_COST or
- * ISOLATE_COST_REGION) with the packed REQUEST. Frees ARENA and leaves the graph. COOKIES: [count], of the offers here;
- * OUT_COOKIES: [count], where the request has those of the process. */
+ * ISOLATE_COST_REGION) with the packed REQUEST. Frees ARENA and leaves the graph. COOKIES: [count], of the offers in
+ * this process; OUT_COOKIES: [count], the place in REQUEST that gets the cookies of the same offers in the isolated
+ * process. */
 static inlay_status price(isolate_proxy *self, isolate_graph *graph, isolate_arena *arena, uint32_t kind,
                           const void *request, const uint64_t *cookies, uint32_t count, uint64_t *out_cookies,
                           inlay_cost *out_cost, inlay_diag *diag)

@@ -21,7 +21,7 @@ typedef enum action {
     ONE,     /* scan the message of kind `child`; at most one */
     MANY,    /* scan the message of kind `child` */
     PLACE,   /* payload: replace with its place; wire type of elements in `child` */
-    LIST,    /* as PLACE, but checks the elements; consecutive ones, including texts, are one place */
+    LIST,    /* as PLACE, but the elements are checked; consecutive fields, texts too, become one place */
     DROP     /* omit */
 } action;
 

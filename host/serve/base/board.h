@@ -12,8 +12,8 @@
 #define REFUSED_LIST(X)                                                                                                \
     X(CONNECTIONS, "connections") /* all max_connections are in use */                                                 \
     X(BYTES, "inflight_bytes")                                                                                         \
-    X(TOKEN, "token") /* a token that the server does not have */                                                         \
-    X(CERTIFICATE, "certificate") /* not of an authority of tls_client_ca */                                            \
+    X(TOKEN, "token") /* a token that the server does not have */                                                      \
+    X(CERTIFICATE, "certificate") /* not of an authority of tls_client_ca */                                           \
     X(HOST, "host")                                                                                                    \
     X(ORIGIN, "origin")
 typedef enum refused_reason {

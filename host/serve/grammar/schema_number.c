@@ -367,7 +367,7 @@ static bool one_side(const schema_reader *reader, const schema_list *list, const
         if (value == NULL)
             continue;
         if (with_count == MAX_TERMS || !read_multiple(value, &number, &scale))
-            return schema_fail(reader, "multipleOf", "not above 0, or of more than 4096 remainders");
+            return schema_fail(reader, "multipleOf", "must be above 0 and have at most 4096 remainders");
         with[with_count++] = multiples(reader, number, scale);
     }
     without[without_count] = forms_of_all(reader, excluded, negative);

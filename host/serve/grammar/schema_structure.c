@@ -68,7 +68,7 @@ static bool read_array(schema_reader *reader, const schema_list *list, array_for
         if (contains == NULL)
             continue;
         if (form->contains != NULL || json_object_get(part, "maxContains") != NULL)
-            return schema_fail(reader, "contains", "supported once, and without maxContains");
+            return schema_fail(reader, "contains", "supported at most once, and not with maxContains");
         form->contains = contains;
         form->wanted = 1;
         if (!schema_count(reader, &(schema_list){ &part, 1 }, "minContains", true, &form->wanted))

@@ -30,7 +30,7 @@ void folder_deinit(struct folder *folder);
 struct folder_adapters {
     char **names; /* [count] owned, in order */
     uint32_t count;
-    char path[4096]; /* of the folder of all; "": there is none */
+    char path[4096]; /* of the folder that contains them; "": there is none */
 };
 INLAY_NODISCARD inlay_status folder_adapters_find(const found_model *model, uint64_t version,
                                                   struct folder_adapters *out, inlay_diag *diag);

@@ -55,8 +55,8 @@ INLAY_NODISCARD inlay_status decoding_add(struct sched *sched, struct model *mod
                                           inlay_diag *diag);
 
 typedef struct decoding_load {
-    uint32_t running, waiting; /* texts that are generated; that wait */
-    uint64_t bytes;            /* of the states of the former */
+    uint32_t running, waiting; /* texts being generated; texts that wait */
+    uint64_t bytes;            /* of the states of the running ones */
 } decoding_load;
 enum { ADAPTER_RUNS = 1, ADAPTER_WAITS = 2 };
 /* The texts of a model in this process; zeros if it generates none. adapters: NULL, or [adapter_count] zeros that get

@@ -301,7 +301,7 @@ static bool merge_sort(struct ordering *ordering, struct value *list, struct val
         }
         memcpy(list, spare, count * sizeof *list);
     }
-    return !ordering->failed || fail(ordering->call, "for values without an order, the filter");
+    return !ordering->failed || fail(ordering->call, "values that have no order, in the filter");
 }
 
 static bool sorted(struct ordering *ordering, struct value *list)
@@ -356,7 +356,7 @@ static bool filter_extreme(const filter_call *call, struct value *value)
             best = &value->list[i];
     }
     *value = best != NULL ? *best : (struct value){ .kind = VALUE_UNDEFINED };
-    return !ordering.failed || fail(call, "for values without an order, the filter");
+    return !ordering.failed || fail(call, "values that have no order, in the filter");
 }
 
 static bool filter_sum(const filter_call *call, struct value *value)

@@ -21,7 +21,7 @@ static bool read_body(struct parser *parser, const char *end, const char *name, 
     if (!read_statements(parser, words, out))
         return false;
     if (!parser_take_name(parser, end))
-        return parser_fail(parser, "the end is missing of", &text);
+        return parser_fail(parser, "missing end tag of", &text);
     if (parser->at->kind == TOKEN_NAME) /* {% endmacro name %} */
         parser->at++;
     return want_close(parser);
@@ -75,7 +75,7 @@ static bool read_for(struct parser *parser, struct node *made)
     parser->machine->loops--;
     if (parser_take_name(parser, "else"))
         return want_close(parser) && read_body(parser, "endfor", "for", &made->other);
-    return (parser_take_name(parser, "endfor") || parser_fail(parser, "the end is missing of", &name)) &&
+    return (parser_take_name(parser, "endfor") || parser_fail(parser, "missing end tag of", &name)) &&
            want_close(parser);
 }
 
@@ -98,7 +98,7 @@ static bool read_if(struct parser *parser, struct node *made)
     }
     if (parser_take_name(parser, "else"))
         return want_close(parser) && read_body(parser, "endif", "if", &made->other);
-    return (parser_take_name(parser, "endif") || parser_fail(parser, "the end is missing of", &name)) &&
+    return (parser_take_name(parser, "endif") || parser_fail(parser, "missing end tag of", &name)) &&
            want_close(parser);
 }
 

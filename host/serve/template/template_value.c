@@ -121,7 +121,7 @@ bool value_compare(struct machine *machine, sign_kind sign, const struct value *
         return true;
     default:
         if (!value_order(machine, left, right, &which))
-            return machine_fail(machine, INLAY_UNSUPPORTED, "values without an order are compared", "", 0);
+            return machine_fail(machine, INLAY_UNSUPPORTED, "comparing values that have no order", "", 0);
         *out = sign == SIGN_LESS         ? which < 0
                : sign == SIGN_LESS_EQUAL ? which <= 0
                : sign == SIGN_GREATER    ? which > 0

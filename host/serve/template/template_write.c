@@ -220,7 +220,7 @@ static bool write_list(json_writer *writer, const struct value *value)
     for (size_t i = 0; i < value->count; i++) {
         pair = !map ? NULL : writer->style->sorts ? next_sorted(writer->machine, value, pair) : &value->map[i];
         if (map && pair == NULL)
-            return machine_fail(writer->machine, INLAY_UNSUPPORTED, "sorting keys without an order", "", 0);
+            return machine_fail(writer->machine, INLAY_UNSUPPORTED, "sorting keys that cannot be compared", "", 0);
         strbuf_text(writer->to, i > 0 ? writer->style->comma : "");
         begin_line(writer);
         if (map) {

@@ -62,7 +62,7 @@ static block_area results_of(const fft_conv *conv, int64_t block)
     };
 }
 
-/* The pixels that they depend on, inside the image. */
+/* The pixels that the results depend on, without those outside the image. */
 static block_area pixels_of(const fft_conv *conv, const block_area *results)
 {
     const kernel_conv_shape *window = &conv->window;

@@ -123,7 +123,8 @@ double fft_find_cut(const kernel_conv_shape *window, fft_cut *out);
 bool fft_applies(const kernel_conv_shape *window);
 bool fft_runs(const cpu_build *build, const kernel_layer *layer, const char **out_why);
 inlay_status fft_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-/* The accuracy of FFT_POINTS (fft_error.c; winograd_measure). plain: of kernel_filters(). */
+/* Measures the error of the FFT with FFT_POINTS (fft_error.c); a winograd_measure. plain: the layout that
+ * kernel_filters() writes. */
 bool fft_measure_accuracy(const cpu_state *state, const tensor_layout *plain, const void *source, int64_t points,
                           winograd_accuracy *out);
 /* Other convolutions of row-major images with any number of groups, as GEMM (conv_rows.c). */
@@ -150,7 +151,7 @@ inlay_status tiles_emit_direct(cpu_build *build, const tiles_window *window, con
 inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
                                   const tensor_layout *weights, const tile_epilogue *epilogue,
                                   const cpu_place *const *operands, uint32_t operand_count, const cpu_place *output);
-/* Measures the error of that algorithm (tiles_error.c; winograd_measure). */
+/* Measures the error of Winograd's algorithm (tiles_error.c); a winograd_measure. */
 bool winograd_measure_accuracy(const cpu_state *state, const tensor_layout *plain, const void *source, int64_t points,
                                winograd_accuracy *out);
 /* The share of the kernel's rows that the GEMM multiplies: rows that are outside the image for a whole block of pixels

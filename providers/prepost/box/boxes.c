@@ -220,7 +220,7 @@ static int64_t suppress(const boxes_state *state, struct box *list, int64_t coun
 {
     int64_t kept = 0;
 
-    if (state->layout == END || state->layout == DETR) /* the model has done it */
+    if (state->layout == END || state->layout == DETR) /* the model itself suppresses */
         return count < state->most ? count : state->most;
 
     for (int64_t i = 0; i < count && kept < state->most; i++) {

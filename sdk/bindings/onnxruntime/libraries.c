@@ -13,10 +13,10 @@
 
 typedef struct ep_library {
     struct ep_library *next;
-    char *name, *path;           /* as registered; the file */
+    char *name, *path;           /* the name it was registered with; its file */
     char *environment;           /* the environment's entries; NULL: none */
     OrtHardwareDevice *hardware; /* [count] */
-    OrtEpDevice *devices;        /* [count] that of option `device` with this index */
+    OrtEpDevice *devices;        /* [count] the index is the value of option `device` */
     uint32_t count;
 } ep_library;
 

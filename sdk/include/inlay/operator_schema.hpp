@@ -241,7 +241,7 @@ struct input_shapes {
     std::vector<input_shape> in;
     std::vector<dim> dims; /* [in.size() * INLAY_MAX_RANK] */
 
-    /* Returns the sizes of input i, to be set. */
+    /* Adds an input; returns its sizes, [rank], which the caller must set. */
     dim *add(uint32_t rank, inlay_dtype dtype)
     {
         const size_t i = in.size();

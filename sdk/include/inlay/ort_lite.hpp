@@ -343,7 +343,7 @@ template <> struct argument<TensorArray &> {
     explicit argument(cursor &c) : held(c.call, c.out, false) {}
     TensorArray &get() { return held; }
 };
-/* A pointer is as a reference. */
+/* A parameter that is a pointer is made in the same way as a reference. */
 template <class T> struct argument<T *> : argument<T &> {
     using argument<T &>::argument;
     T *get() { return &argument<T &>::get(); }

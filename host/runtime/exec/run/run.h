@@ -180,7 +180,7 @@ typedef struct bound_flight {
     bool poisoned;  /* the last run failed on a device: the timelines must be replaced */
 } bound_flight;
 
-/* The properties of the run that the steps' arguments hold. */
+/* What the steps' arguments say about the current run. */
 typedef struct bound_control {
     const uint32_t *cancel;
     uint64_t deadline_ns;
