@@ -1,5 +1,6 @@
 #include "probe/served.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "probe/load.h"
 #include "probe/restrict.h"
 #include "probe/trial.h"

@@ -10,7 +10,7 @@
  * message that names the input. A fact that is not known is not an error. */
 #ifndef OPS_INFER_H
 #define OPS_INFER_H
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
 #include <stdbool.h>
 
 enum { INFER_MAX_ELEMENTS = 1024 }; /* tensors with more elements do not propagate them */

@@ -1,7 +1,8 @@
 /* bundled.h - the providers of programs of `inlay bundle`. They are linked statically and have no plugin interface. */
 #ifndef BUNDLED_H
 #define BUNDLED_H
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
+#include "inlay/plugin.h"
 
 /* Tables of the model's operators: one list per instruction level, terminated by NULL. A list may be empty. */
 typedef struct bundled_tables {

@@ -2,7 +2,8 @@
  * operators without regular expressions run. Built only if CMake finds the library's headers. */
 #ifndef COMMON_PCRE_H
 #define COMMON_PCRE_H
-#include "inlay/plugin.h"
+#include "inlay/status.h"
+#include "inlay/types.h"
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 

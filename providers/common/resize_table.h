@@ -2,7 +2,7 @@
  * table of indexes and weights per axis. */
 #ifndef RESIZE_TABLE_H
 #define RESIZE_TABLE_H
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
 
 enum { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
 enum {

@@ -2,7 +2,7 @@
  * the model. The caches therefore keep the weights of small models only; large models read them from memory. */
 #ifndef COMMON_WEIGHTS_H
 #define COMMON_WEIGHTS_H
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
 
 /* Weights of the graph up to half of this size stay in the last-level cache. Above that, a growing share of all weights
  * is read from memory: from this size on, all of them. */

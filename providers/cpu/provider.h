@@ -1,7 +1,8 @@
 /* provider.h - the provider that compiles regions. */
 #ifndef CPU_PROVIDER_H
 #define CPU_PROVIDER_H
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
+#include "inlay/plugin.h"
 
 inlay_provider cpu_provider(void);
 /* Implements inlay_plugin_open() of a plugin with one provider. */

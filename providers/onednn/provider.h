@@ -14,7 +14,8 @@
 #ifndef ONEDNN_PROVIDER_H
 #define ONEDNN_PROVIDER_H
 #include "inlay/extensions.h"
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
+#include "inlay/plugin.h"
 #include "onednn/library.h"
 #include <pthread.h>
 

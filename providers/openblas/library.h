@@ -6,7 +6,7 @@
  * instead of a plugin that fails to load. The required prototypes are declared below, so no -dev package is needed. */
 #ifndef OPENBLAS_LIBRARY_H
 #define OPENBLAS_LIBRARY_H
-#include "inlay/plugin.h"
+#include "inlay/execution.h"
 #include <stdbool.h>
 
 /* Constants of CBLAS: the layout of matrices and their transposition. */

@@ -3,6 +3,8 @@
 #include "openblas/blas.h"
 #include "simd/cpu.h"
 #include "operators/products.h"
+#include "inlay/kit.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 
 #define TYPES (KIT_BIT(FLOAT) | KIT_BIT(DOUBLE))

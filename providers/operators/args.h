@@ -1,7 +1,7 @@
 /* args.h - checks of axes, indexes and shapes that a model gives. Each failure is one message. */
 #ifndef ARGS_H
 #define ARGS_H
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
 #include <stdlib.h>
 
 /* Converts an axis in [-rank, rank) to [0, rank); fails for other values. `what` names the axis in the message. */

@@ -19,7 +19,7 @@
  * No function here allocates, except gemm_pack_constant(). gemm_plan() computes the workspace per thread. */
 #ifndef GEMM_H
 #define GEMM_H
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
 #include <math.h>
 
 /* Element type of the multiplication and of the sums. */

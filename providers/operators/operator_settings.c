@@ -1,4 +1,5 @@
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "operators/operator_settings.h"
 #include "operators/gemm/set.h"
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* plugin.c - the plugin prepost: preprocessing and postprocessing as operators of the graph. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
 #include "prepost/prepost.h"
+#include "inlay/kit.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 
 #define OPERATOR(name) &prepost_##name,

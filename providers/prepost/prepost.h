@@ -5,7 +5,8 @@
  * ai.onnx.contrib and com.microsoft.extensions; the others belong to inlay.prepost. */
 #ifndef PREPOST_H
 #define PREPOST_H
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
+#include "inlay/note.h"
 
 #define PREPOST_DOMAIN "inlay.prepost"
 #define PREPOST_CONTRIB "ai.onnx.contrib"

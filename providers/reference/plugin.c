@@ -3,6 +3,8 @@
 #include "operators/operator_settings.h"
 #include "operators/tables.h"
 #include "reference/reference_tables.h"
+#include "inlay/kit.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 
 static const kit_table *const tables[] = {

@@ -4,7 +4,8 @@
 #include "simd/at_fork.h"
 #include "simd/row_set.h"
 #include "inlay/check.h"
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
+#include "inlay/note.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

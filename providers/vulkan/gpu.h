@@ -10,7 +10,7 @@
 #ifndef VULKAN_GPU_H
 #define VULKAN_GPU_H
 #define VK_NO_PROTOTYPES
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
 #include "vulkan/shaders/opcodes.h"
 #include <pthread.h>
 #include <stdbool.h>

@@ -19,7 +19,10 @@ HEADERS = [
     ("types.h", "api-types", "Types: types.h"),
     ("status.h", "api-status", "Failures: status.h"),
     ("plugin.h", "abi", "Plugin ABI: plugin.h"),
+    ("graph_view.h", "abi-graph", "Graphs and operators: graph_view.h"),
+    ("execution.h", "abi-execution", "Host functions, prices and runs: execution.h"),
     ("kit.h", "kit", "Kit for plugins: kit.h"),
+    ("kit_kernel.h", "kit_kernel", "Kernels for the kit: kit_kernel.h"),
     ("kit_region.h", "kit_region", "Kit for providers that compile regions: kit_region.h"),
     ("extensions.h", "extensions", "Extensions: extensions.h"),
 ]

@@ -1,5 +1,6 @@
 /* isa.c - detects the instruction sets of the CPU. */
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
+#include "inlay/note.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 NEVER_GROW = ("inlay_str", "inlay_dim", "inlay_buffer", "inlay_fence", "inlay_tensor_view")
-HEADERS = ("status.h", "types.h", "note.h", "plugin.h", "extensions.h", "inlay.h")
+HEADERS = ("status.h", "types.h", "note.h", "graph_view.h", "execution.h", "plugin.h", "extensions.h", "inlay.h")
 
 
 def rows(tree):
@@ -26,11 +26,17 @@ def rows(tree):
     return values, sizes, fields
 
 
+def headers(tree):
+    """The texts of the headers. A tree before the parts of plugin.h had files of their own lacks two of them."""
+    paths = [tree / "sdk/include/inlay" / name for name in HEADERS]
+    return [path.read_text() for path in paths if path.exists()]
+
+
 def signatures(tree):
     """The types of functions (of the library, of members of structs, of callbacks), and texts of macros, by name."""
     found = {}
-    for header in HEADERS:
-        text = re.sub(r"/\*.*?\*/", " ", (tree / "sdk/include/inlay" / header).read_text(), flags=re.S)
+    for text in headers(tree):
+        text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
         found.update(re.findall(r'^#define (INLAY_\w+) ("[^"]+") *$', text, re.M))
         text = re.sub(r"^\s*#.*?(?<!\\)$", "", text, flags=re.M | re.S)
         text = re.sub(r"\bINLAY_(API|NODISCARD|EXPORT)\b", " ", text)
@@ -48,8 +54,7 @@ def signatures(tree):
 
 def unmarked(tree, struct, last):
     """Whether the fields of the struct after the field `last` begin without "Since 1.N"."""
-    for header in HEADERS:
-        text = (tree / "sdk/include/inlay" / header).read_text()
+    for text in headers(tree):
         body = re.search(rf"typedef struct {struct} \{{(.*?)\n\}} {struct};", text, re.S)
         if body:
             code = re.sub(r"/\*.*?\*/", lambda comment: " " * len(comment.group(0)), body.group(1), flags=re.S)

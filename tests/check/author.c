@@ -78,6 +78,7 @@
  *   serial             it runs one execute at a time
  *   one_node           its offers are for regions of one node */
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include <fenv.h>
 #include <math.h>
 #include <pthread.h>

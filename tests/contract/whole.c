@@ -8,6 +8,7 @@
  *     merge            its offers may be merged
  *     strict           it supports operators of opset 17 only: not Swish, which a pass creates in bodies */
 #include "whole.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 
 static const inlay_host *host;

@@ -1,5 +1,6 @@
 /* The sizes at which costs of a graph are estimated, and the keys that equal layers share. */
 #include "model/model.h"
+#include "inlay/plugin.h"
 #include "model_writer.h"
 #include "cmocka_all.h"
 #include "partition/cost/cost_class.h"

@@ -2,7 +2,7 @@
  * when it loads one from the cache. Its regions are separated by LeakyRelu, which runs on samples/provider_skeleton. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
-#include "inlay/plugin.h"
+#include "inlay/execution.h"
 #include "onnx_bytes.h"
 #include <pthread.h>
 #include <stdlib.h>

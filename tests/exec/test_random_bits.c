@@ -8,7 +8,7 @@
  *     test_exec_random_bits [SEED [CASES]]       runs CASES cases of each family, for a search by hand */
 #include "cmocka_all.h"
 #include "random.h"
-#include "inlay/plugin.h"
+#include "inlay/execution.h"
 #include "same_bits.h"
 #include "session/session.h"
 #include "threads/threads.h"

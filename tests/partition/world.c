@@ -1,5 +1,6 @@
 #include "world.h"
 #include "base/device_link.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 #include <string.h>
 

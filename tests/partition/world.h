@@ -5,6 +5,7 @@
 #include "cmocka_all.h"
 #include "partition/assign/assign.h"
 #include "random.h"
+#include "inlay/plugin.h"
 
 enum { WORLD_PROVIDERS = 5 };
 

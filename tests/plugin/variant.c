@@ -1,6 +1,7 @@
 /* One plugin in several variants, selected by -DVARIANT_<name>: cases that a host may find in its plugin folders. It
  * uses plugin.h only. Its provider offers nothing; only its description matters. */
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include <string.h>
 
 #define UNUSED __attribute__((unused))

@@ -12,7 +12,7 @@
 #ifndef KERNEL_CASE_H
 #define KERNEL_CASE_H
 #include "guard.h"
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
 
 enum { KERNEL_CASE_VALUES = 16, KERNEL_CASE_ATTRS = 16 };
 

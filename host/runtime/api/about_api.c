@@ -1,6 +1,7 @@
 /* api/about_api.c - inlay.h: information about the model and the providers of a session. */
 #include "base/sized_struct.h"
 #include "session/session.h"
+#include "inlay/plugin.h"
 
 static const char *text_of(const char *text)
 {

@@ -3,6 +3,7 @@
 #include "base/sized_struct.h"
 #include "session/search.h"
 #include "threads/fence.h"
+#include "inlay/plugin.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

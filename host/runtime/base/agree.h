@@ -3,7 +3,7 @@
  * Memory does not grow with the number of samples. Not thread-safe. */
 #ifndef BASE_AGREE_H
 #define BASE_AGREE_H
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
 #include <stdbool.h>
 
 /* METRIC(name, text): scores of one sample. All but kl and psnr are shares from 0 to 1; for kl less is better. */

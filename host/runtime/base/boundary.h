@@ -5,7 +5,7 @@
  * the status, error_class matches it, all texts are terminated and have one line, and every failure has a message. */
 #ifndef BASE_BOUNDARY_H
 #define BASE_BOUNDARY_H
-#include "inlay/plugin.h"
+#include "inlay/status.h"
 #include <stdbool.h>
 
 /* The plugin that was called. */

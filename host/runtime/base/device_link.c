@@ -16,6 +16,11 @@ struct verdict {
 };
 static const struct verdict *verdicts; /* atomic */
 
+uint32_t link_default_domain(const struct inlay_provider *table, uint32_t first_domain)
+{
+    return table->default_domain == 0 ? (uint32_t)INLAY_DOMAIN_HOST : first_domain + table->default_domain - 1;
+}
+
 const char *link_name(uint32_t link)
 {
     return link == LINK_IMPORT ? "import" : link == LINK_COPY ? "direct" : "host";

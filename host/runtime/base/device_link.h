@@ -2,11 +2,12 @@
  * in inlay/plugin.h. Any thread. */
 #ifndef BASE_DEVICE_LINK_H
 #define BASE_DEVICE_LINK_H
-#include "inlay/plugin.h"
+#include "inlay/status.h"
+#include "inlay/types.h"
 
 /* A memory domain, and the provider that owns it. table and state are those of provider_calls.h. */
 typedef struct link_end {
-    const inlay_provider *table;
+    const struct inlay_provider *table;
     void *state;
     uint32_t first_domain; /* id of table->domains[0] */
     uint32_t domain;
@@ -17,6 +18,9 @@ enum {
     LINK_COPY,  /* `from` copies into memory that it imports from `to` */
     LINK_IMPORT /* `to` imports the memory of `from`: no copy */
 };
+
+/* The domain of a provider's values unless a placement names another one. */
+uint32_t link_default_domain(const struct inlay_provider *table, uint32_t first_domain);
 
 /* The name of a link in reports: "host", "direct", "import". */
 const char *link_name(uint32_t link);

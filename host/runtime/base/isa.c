@@ -1,5 +1,6 @@
 #include "base/isa.h"
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
+#include "inlay/note.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

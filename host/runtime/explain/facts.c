@@ -1,5 +1,6 @@
 #include "explain/internal.h"
 #include "measure/attribute.h"
+#include "inlay/plugin.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

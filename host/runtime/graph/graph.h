@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/mapped_file.h"
 #include "base/names.h"
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
 #include "schema.h"
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
  * reads it; its address stays reserved as long as a graph refers to it. The caller locks. */
 #ifndef ISOLATE_CONSTANTS_H
 #define ISOLATE_CONSTANTS_H
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
 #include "isolate/heap.h"
 
 typedef struct isolate_constant {

@@ -4,13 +4,14 @@
  * the process. */
 #ifndef ISOLATE_H
 #define ISOLATE_H
-#include "inlay/plugin.h"
+#include "inlay/status.h"
 #include <stdbool.h>
 
+struct inlay_plugin;
 /* Starts a process of the helper (inlay-probe) that loads the file, and gets the plug-in's description, which lives
  * until its shutdown has returned. Texts are copied. fd is a descriptor of the file; it is duplicated. */
-INLAY_NODISCARD inlay_status isolate_open(const char *helper, const char *path, int fd, const inlay_plugin **out_plugin,
-                                          inlay_diag *diag);
+INLAY_NODISCARD inlay_status isolate_open(const char *helper, const char *path, int fd,
+                                          const struct inlay_plugin **out_plugin, inlay_diag *diag);
 /* Limits of an open provider of such a plug-in. */
 typedef struct isolate_limits {
     uint64_t call_ms;      /* time of one call; 0 = no limit */

@@ -1,5 +1,6 @@
 #include "isolate/pack.h"
 #include "base/hash.h"
+#include "inlay/execution.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
 #ifndef ISOLATE_PACK_H
 #define ISOLATE_PACK_H
 #include "isolate/constants.h"
+#include "inlay/execution.h"
 
 /* A graph in the shared memory, and the constants that it refers to. */
 typedef struct isolate_graph {

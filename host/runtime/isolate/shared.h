@@ -19,6 +19,7 @@
 #ifndef ISOLATE_SHARED_H
 #define ISOLATE_SHARED_H
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include <stdalign.h>
 #include <stdbool.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* calibrate.c - times the rows of calibrate_cases.def on every provider, and copies on every link. */
 #include "measure/calibrate.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "base/among.h"
 #include "base/clock.h"
 #include "base/core_speed.h"

@@ -6,6 +6,7 @@
 #include "base/order.h"
 #include "base/random.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "measure/measure_parts.h"
 #include "measure/measure_time.h"
 #include "partition/cost/cost.h"

@@ -2,6 +2,7 @@
  * offers. */
 #include "base/hash.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "base/memory.h"
 #include "measure/tune.h"
 #include <stdlib.h>

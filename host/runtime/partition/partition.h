@@ -16,11 +16,13 @@
  * Uncertainty). */
 #ifndef PARTITION_PARTITION_H
 #define PARTITION_PARTITION_H
+#include "base/device_link.h"
 #include "graph/graph.h"
+#include "inlay/execution.h"
 
 /* An open provider, as used after plug-ins are loaded. */
 typedef struct partition_provider {
-    const inlay_provider *table;
+    const struct inlay_provider *table;
     void *state;
     const char *name;
     const char *plugin_path;                 /* for messages; may be NULL */
@@ -40,9 +42,7 @@ typedef struct partition_provider {
 /* The domain of a provider's values unless a placement names another one. */
 static inline uint32_t partition_default_domain(const partition_provider *owner)
 {
-    const uint32_t d = owner->table->default_domain;
-
-    return d == 0 ? (uint32_t)INLAY_DOMAIN_HOST : owner->first_domain + d - 1;
+    return link_default_domain(owner->table, owner->first_domain);
 }
 
 /* Returns whether the placement has the element type of the model, which all providers share. */

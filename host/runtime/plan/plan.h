@@ -6,6 +6,7 @@
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 #include "plan/program.h"
+#include "inlay/execution.h"
 
 enum plan_source {
     PLACE_NONE = 0,
@@ -115,7 +116,7 @@ enum { PLANS_BYTES = 16 << 20 };
 /* The provider of the domain; INLAY_NONE: the host. */
 uint32_t plan_owner_of(const program_env *env, uint32_t domain);
 /* The provider's description of the domain; NULL: the host's domain. */
-const inlay_domain_info *plan_domain(const program_env *env, uint32_t domain);
+const struct inlay_domain_info *plan_domain(const program_env *env, uint32_t domain);
 /* Returns whether host and device share the domain's memory, at a fixed host address. */
 bool plan_is_unified(const program_env *env, uint32_t domain);
 /* Alignment of buffers and offsets in the domain. */

@@ -1,7 +1,7 @@
 /* plugin/folder.h - the plugin files of a folder, in the order in which they are loaded. Private to this folder. */
 #ifndef PLUGIN_FOLDER_H
 #define PLUGIN_FOLDER_H
-#include "inlay/plugin.h"
+#include "inlay/status.h"
 
 typedef struct folder_list {
     char **names; /* [count], without the path */

@@ -1,5 +1,6 @@
 #include "plugin/guard.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include <string.h>
 #include "base/float_state.h"
 #include "base/boundary.h"

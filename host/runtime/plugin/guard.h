@@ -7,6 +7,7 @@
 #ifndef PLUGIN_GUARD_H
 #define PLUGIN_GUARD_H
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "plugin/plugin.h"
 #include "plugin/serial.h"
 

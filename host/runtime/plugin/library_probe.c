@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "plugin/module.h"
 #include "plugin/probe.h"
+#include "inlay/plugin.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

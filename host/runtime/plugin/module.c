@@ -1,6 +1,7 @@
 /* The handshake. All tables of a plugin are checked here before they are used. */
 #include "plugin/module.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "base/boundary.h"
 #include "base/float_state.h"
 #include "base/sized_struct.h"

@@ -2,6 +2,7 @@
 #ifndef PLUGIN_MODULE_H
 #define PLUGIN_MODULE_H
 #include "plugin/admit.h"
+#include "inlay/plugin.h"
 
 typedef struct plugin_module {
     plugin_file file;                 /* first, see plugin_file_crashes() */

@@ -1,6 +1,7 @@
 /* Modules of plugin files: dlopen, and the process of an isolated plugin. */
 #include "plugin/module.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "base/memory.h"
 #include "isolate/isolate.h"
 #include "plugin/crash.h"

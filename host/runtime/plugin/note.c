@@ -3,6 +3,7 @@
 #include "base/among.h"
 #include "base/isa.h"
 #include "base/memory.h"
+#include "inlay/plugin.h"
 #include <errno.h>
 #include <gelf.h>
 #include <stdio.h>

@@ -4,7 +4,9 @@
  * first, so a truncated or malformed file is refused here with a message and never reaches the dynamic linker. */
 #ifndef PLUGIN_NOTE_H
 #define PLUGIN_NOTE_H
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
+#include "inlay/note.h"
+#include "inlay/types.h"
 #include <stdbool.h>
 
 enum { NOTE_TEXT_BYTES = 2048, NOTE_ID_BYTES = 72 };
@@ -32,9 +34,10 @@ INLAY_NODISCARD inlay_status note_read(int fd, uint64_t file_bytes, note_facts *
 /* Checks that this host and CPU can load the plugin. INLAY_UNSUPPORTED: they cannot; diag has the reason. */
 INLAY_NODISCARD inlay_status note_fits_host(const note_facts *facts, inlay_diag *diag);
 
+struct inlay_plugin;
 /* Checks that the note agrees with the description from inlay_plugin_open. table, providers and operators are in
  * this host's layout. INLAY_INVALID_ARGUMENT: diag quotes both values. */
-INLAY_NODISCARD inlay_status note_agrees(const note_facts *facts, const inlay_plugin *table,
+INLAY_NODISCARD inlay_status note_agrees(const note_facts *facts, const struct inlay_plugin *table,
                                          const char *(*provider_name)(const void *ctx, uint32_t i), const void *ctx,
                                          const inlay_operator *operators, inlay_diag *diag);
 

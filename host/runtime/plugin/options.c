@@ -3,6 +3,7 @@
 #include "base/c_locale.h"
 #include "base/nearest.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plugin/plugin.h"
 #include <ctype.h>
 #include <errno.h>

@@ -2,6 +2,7 @@
 #include "plugin/set.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plugin/clash.h"
 #include "threads/fork.h"
 #include <pthread.h>

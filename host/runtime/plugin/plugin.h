@@ -17,6 +17,7 @@
 #include "base/setting.h"
 #include "graph/graph.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "isolate/isolate.h"
 
 typedef struct plugin_set plugin_set;

@@ -16,6 +16,7 @@
  * The verdict follows from how the process ended and from its last line. */
 #ifndef PLUGIN_PROBE_H
 #define PLUGIN_PROBE_H
+#include "inlay/status.h"
 #include "plugin/verdict.h"
 #include <sys/types.h>
 

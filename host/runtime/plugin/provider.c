@@ -1,6 +1,7 @@
 /* Open providers, shared by sessions that request the same one with the same settings. */
 #include "base/float_state.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "base/nearest.h"

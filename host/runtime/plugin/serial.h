@@ -4,7 +4,7 @@
  * for cancellation. The functions may be called from any thread. */
 #ifndef PLUGIN_SERIAL_H
 #define PLUGIN_SERIAL_H
-#include "inlay/plugin.h"
+#include "inlay/execution.h"
 #include <pthread.h>
 #include <stdbool.h>
 

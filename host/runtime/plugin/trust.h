@@ -11,7 +11,7 @@
  * The owner of a folder above can still move everything below it. That is accepted, because the owner set it up. */
 #ifndef PLUGIN_TRUST_H
 #define PLUGIN_TRUST_H
-#include "inlay/plugin.h"
+#include "inlay/status.h"
 #include <limits.h>
 #include <sys/stat.h>
 

@@ -16,7 +16,8 @@
  * Any thread may call these functions; a signal handler only verdict_mark_crash(). */
 #ifndef PLUGIN_VERDICT_H
 #define PLUGIN_VERDICT_H
-#include "inlay/plugin.h"
+#include "inlay/status.h"
+#include "inlay/types.h"
 #include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>

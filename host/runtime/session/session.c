@@ -14,6 +14,7 @@
 #include "watchdog/watchdog.h"
 #include "threads/threads.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

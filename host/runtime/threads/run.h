@@ -4,7 +4,7 @@
  * and calls the hooks. An inlay_run is on the stack or in a context; nothing here is allocated per run. */
 #ifndef THREADS_RUN_H
 #define THREADS_RUN_H
-#include "inlay/plugin.h"
+#include "inlay/execution.h"
 
 /* The time that a worker spent in a parallel loop. */
 typedef struct run_span {

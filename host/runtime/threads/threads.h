@@ -6,7 +6,7 @@
  * CPUs, delays the loop only by the range that it has begun. Within a loop, OpenMP regions have one thread. */
 #ifndef THREADS_H
 #define THREADS_H
-#include "inlay/plugin.h"
+#include "inlay/execution.h"
 
 /* CPUs allowed by the affinity mask and by the quota of the control group, at least 1. */
 uint32_t threads_budget(void);

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/order.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plan/program/declined.h"
 #include "plan/program/kernels.h"
 #include "watchdog/judge.h"

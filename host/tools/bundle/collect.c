@@ -1,5 +1,6 @@
 #include "bundle/collect_parts.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "base/checked.h"
 #include "base/element.h"
 #include "plan/layout/memory.h"

@@ -1,5 +1,6 @@
 #include "bundle/emitter.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "base/memory.h"
 #include <inttypes.h>
 #include <string.h>

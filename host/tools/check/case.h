@@ -8,6 +8,7 @@
 #ifndef CHECK_CASE_H
 #define CHECK_CASE_H
 #include "check/check.h"
+#include "inlay/execution.h"
 
 enum { CASE_INPUTS = 24, CASE_ATTRS = 24, CASE_OUTPUTS = 16, CASE_RANK = 8 };
 

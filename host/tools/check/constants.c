@@ -1,6 +1,7 @@
 #include "check/constants.h"
 #include "check/check.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include <string.h>
 
 enum { ALIGN = 64, MOST_ALIGN = 4096 /* of inlay_host.align_constant */ };

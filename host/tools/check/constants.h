@@ -4,7 +4,7 @@
 #define CHECK_CONSTANTS_H
 #include "base/arena.h"
 #include "check/guarded.h"
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
 
 struct constant_copy {
     uint32_t value;

@@ -2,7 +2,7 @@
 #ifndef CHECK_FROZEN_H
 #define CHECK_FROZEN_H
 #include "check/guarded.h"
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
 
 struct frozen {
     const inlay_graph *graph;

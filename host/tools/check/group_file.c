@@ -1,5 +1,6 @@
 /* Checks the ELF file without running its code. */
 #include "check/check.h"
+#include "inlay/plugin.h"
 #include "plugin/note.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  * cancel. */
 #ifndef CHECK_HOST_H
 #define CHECK_HOST_H
-#include "inlay/plugin.h"
+#include "inlay/execution.h"
 #include <stdbool.h>
 
 const inlay_host *check_host(void);

@@ -4,6 +4,7 @@
 #define CHECK_LOADED_H
 #include "check/check.h"
 #include "check/shown.h"
+#include "inlay/plugin.h"
 
 /* An open plugin file. */
 typedef struct loaded_plugin {

@@ -24,7 +24,8 @@
 #define CPU_REGION_H
 #include "inlay/check.h"
 #include "inlay/extensions.h"
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
+#include "inlay/plugin.h"
 #include "cpu/layout/functions.h"
 #include "cpu/layout/layout.h"
 #include "common/resize_table.h"

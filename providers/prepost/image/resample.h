@@ -3,7 +3,7 @@
  * axis. */
 #ifndef RESAMPLE_H
 #define RESAMPLE_H
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
 
 enum {
     RESAMPLE_NEAREST,

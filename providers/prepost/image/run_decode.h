@@ -1,7 +1,8 @@
 /* run_decode.h - image decoding as a kit kernel, shared by ImageDecoder and DecodeImage. */
 #ifndef RUN_DECODE_H
 #define RUN_DECODE_H
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
+#include "inlay/plugin.h"
 #include "prepost/image/picture.h"
 
 /* State made by prepare; freed with free(). */

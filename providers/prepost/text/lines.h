@@ -1,7 +1,7 @@
 /* lines.h - the lines of a text attribute: labels, alphabets, vocabularies. */
 #ifndef LINES_H
 #define LINES_H
-#include "inlay/kit.h"
+#include "inlay/kit_kernel.h"
 
 struct lines {
     inlay_str *list; /* [count] */

@@ -13,7 +13,7 @@
  * plugin.h: by several threads at once, for the same object unless they change it. */
 #ifndef INLAY_EXTENSIONS_H
 #define INLAY_EXTENSIONS_H
-#include "inlay/plugin.h"
+#include "inlay/execution.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -326,7 +326,7 @@ typedef struct inlay_control_args {
     uint64_t struct_size;
     uint32_t action;                  /* INLAY_CONTROL_*; INLAY_UNSUPPORTED for an unknown one */
     uint32_t option_bytes;            /* sizeof(inlay_option_value) of the host, for INLAY_STRIDE_HAS */
-    const inlay_option_value *option; /* SET_OPTION: checked against the provider's schema; otherwise NULL */
+    const struct inlay_option_value *option; /* SET_OPTION: checked against the provider's schema; otherwise NULL */
     uint64_t bytes;                   /* TRIM; otherwise 0 */
     uint64_t freed_bytes;             /* out, TRIM: bytes that were released; initially 0 */
 } inlay_control_args;

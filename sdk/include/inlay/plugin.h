@@ -1,5 +1,8 @@
 /* inlay/plugin.h - the plugin ABI, version 1. This header is the manual.
  *
+ * This file has the table of functions that a provider is. graph_view.h (the graph that a plugin sees, and operators)
+ * and execution.h (the functions of the host, prices, and the arguments of a run) are parts of the same interface.
+ *
  * Most authors do not fill in these structs by hand: the kit (inlay/kit.h) turns a table of kernels into a provider,
  * and samples/provider_skeleton is one to copy. This header is for those who need more than the kit offers.
  *
@@ -138,9 +141,8 @@
  * the session was in progress. A plugin with a process-wide lock or a thread needs pthread_atfork(). */
 #ifndef INLAY_PLUGIN_H
 #define INLAY_PLUGIN_H
+#include "inlay/execution.h"
 #include "inlay/note.h"
-#include "inlay/status.h"
-#include "inlay/types.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -148,279 +150,6 @@ extern "C" {
 
 #define INLAY_ABI_MAJOR 1u /* changes only when old plugins can no longer be loaded, which is not planned */
 #define INLAY_ABI_MINOR 1u /* counts additions; for fields, code uses INLAY_HAS and never this number */
-
-/* True if the struct at p, as its writer was compiled, includes field. */
-#define INLAY_HAS(p, field) ((p)->struct_size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))
-
-/* True if the elements of an array of type with the given stride include field. */
-#define INLAY_STRIDE_HAS(type, stride, field) ((stride) >= offsetof(type, field) + sizeof(((const type *)0)->field))
-
-/* Returns a pointer to element i of an array whose writer may have been compiled with a struct of another size. */
-#define INLAY_AT(type, array, stride, i) ((const type *)(const void *)((const char *)(array) + (size_t)(stride) * (i)))
-
-/* The same for an array that the callee writes, such as inlay_describe_request.domains. */
-#define INLAY_AT_OUT(type, array, stride, i) ((type *)(void *)((char *)(array) + (size_t)(stride) * (i)))
-
-#if defined(__GNUC__)
-#define INLAY_EXPORT __attribute__((visibility("default")))
-#else
-#define INLAY_EXPORT
-#endif
-
-/* The graph that a plugin sees.
- *
- * A flat, read-only snapshot of a graph: values, and nodes in topological order, both identified by index. It contains
- * no subgraphs: the host runs If, Loop and Scan, and each body is a separate graph, except for providers that request
- * them (INLAY_EXT_BODIES in extensions.h). The host fills in the default values of attributes that a node omits.
- * All memory is borrowed for the call that receives it, except constant data, see inlay_compile_request.constants.
- *
- * Operators that the model file does not contain. The optimiser inserts some operators, at the newest version that it
- * needs, independently of the opset that the model imports (Swish-24 in a model of opset 17); see
- * inlay_node_info.since_version. A provider need not support them: a rewrite whose result no provider supports is
- * undone. If one provider supports only the original form and another only the rewritten form, the host uses the
- * cheaper one. Besides the operators of the file, a provider may get these:
- *     of ai.onnx: Add, Attention, AveragePool, Cast, Clip, Concat, ConvInteger, DequantizeLinear, Div, Einsum, Expand,
- *     Gelu, Gemm, GlobalAveragePool, HardSigmoid, HardSwish, Identity, LayerNormalization, LeakyRelu, LogSoftmax,
- *     MatMul, MatMulInteger, Max, Min, Mish, Mul, Not, Or, QLinearConv, QuantizeLinear, RMSNormalization, ReduceMax,
- *     ReduceMean, ReduceMin, ReduceSum, Reshape, Round, SequenceConstruct, Shape, Sigmoid, Slice, Softmax, Split,
- *     Squeeze, Sub, Swish, Transpose, Unsqueeze, Where;
- *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization;
- *     of ai.inlay (inlay's own): Attention, GatherMatMul, LowRank, SearchEnd, SearchStart, SearchStep, SparseToDense.
- * The list grows with the ABI minor version. For a plugin built for an older minor, nodes of operators added since are
- * not candidates.
- *
- * Element types are added as well. A node is not a candidate for a plugin whose minor is older than the element type of
- * one of the node's inputs or outputs, or of a tensor attribute. So a plugin never computes with an element type that
- * it does not know. It may see such a type in the graph, as inlay_value_info.dtype of the values of other nodes.
- * Numbers below the INLAY_DTYPE_COUNT that the plugin was compiled with mean the same types as in its types.h. */
-
-/* Kinds of attributes, with the numbers of ONNX's AttributeProto.AttributeType. */
-enum {
-    INLAY_ATTR_FLOAT = 1,
-    INLAY_ATTR_INT = 2,
-    INLAY_ATTR_STRING = 3,
-    INLAY_ATTR_TENSOR = 4,
-    INLAY_ATTR_FLOATS = 6,
-    INLAY_ATTR_INTS = 7,
-    INLAY_ATTR_STRINGS = 8
-};
-
-/* A tensor in host memory, dense row-major. */
-typedef struct inlay_tensor_view {
-    const void *data;    /* all elements, sub-byte types packed; misaligned only where a comment permits it */
-    uint64_t bytes;      /* size of data */
-    const int64_t *dims; /* [rank] */
-    uint32_t rank;
-    inlay_dtype dtype;
-} inlay_tensor_view;
-
-/* An attribute; kind selects the valid members. */
-typedef struct inlay_attr_info {
-    inlay_str name;
-    uint32_t kind;  /* INLAY_ATTR_*; ignore attributes of other kinds, which are for the host */
-    uint32_t count; /* elements of floats, ints, strings */
-    int64_t i;      /* INT */
-    double f;       /* FLOAT: the file's float, widened */
-    inlay_str s;    /* STRING */
-    const int64_t *ints;
-    const float *floats;
-    const inlay_str *strings;
-    const inlay_tensor_view *tensor; /* TENSOR; the data may be misaligned */
-} inlay_attr_info;
-
-struct inlay_body;
-/* A node. since_version is the version of the operator's schema, not the model's opset: Add in opset 15 is Add-14. */
-typedef struct inlay_node_info {
-    inlay_str name;    /* unique in the graph, never empty: the host names unnamed nodes */
-    inlay_str domain;  /* "ai.onnx" for ONNX's own operators, never empty */
-    inlay_str op_type; /* "Conv" */
-    uint32_t since_version;
-    uint32_t flags;          /* 0 in version 1 */
-    const uint32_t *inputs;  /* [input_count] value indices; INLAY_NONE = omitted */
-    const uint32_t *outputs; /* [output_count] value indices; INLAY_NONE = omitted */
-    uint32_t input_count;
-    uint32_t output_count;
-    const inlay_attr_info *attrs;
-    uint32_t attr_count;
-    uint32_t attr_stride;            /* size of an element of attrs in bytes */
-    const struct inlay_body *bodies; /* [body_count] of If, Loop and Scan, see INLAY_EXT_BODIES in extensions.h */
-    uint32_t body_count;
-    uint32_t body_stride;
-} inlay_node_info;
-
-/* Kinds of values. */
-enum { INLAY_VALUE_TENSOR = 1, INLAY_VALUE_SEQUENCE = 2, INLAY_VALUE_OPTIONAL = 3, INLAY_VALUE_MAP = 4 };
-/* Flags of values. */
-enum {
-    INLAY_VALUE_GRAPH_INPUT = 1u << 0,
-    INLAY_VALUE_GRAPH_OUTPUT = 1u << 1,
-    /* A constant: data holds the elements. They are the same in every graph that contains the value, but the pointer is
-     * valid only as stated at inlay_compile_request.constants. */
-    INLAY_VALUE_CONSTANT = 1u << 2
-};
-
-/* A value: an input, an output, a constant, or the result of a node. */
-typedef struct inlay_value_info {
-    inlay_str name;
-    uint32_t kind;         /* INLAY_VALUE_TENSOR ...; inputs and outputs of candidates are TENSOR */
-    uint32_t flags;        /* INLAY_VALUE_GRAPH_INPUT, _GRAPH_OUTPUT, _CONSTANT */
-    inlay_dtype dtype;     /* INLAY_UNDEFINED if type inference could not determine it */
-    uint32_t rank;         /* number of dims, or INLAY_RANK_UNKNOWN */
-    const inlay_dim *dims; /* [rank]; meaningless if rank is INLAY_RANK_UNKNOWN */
-    /* elements that are known before the run (constants and folded shape arithmetic), or NULL. The data comes directly
-     * from the file and may be misaligned: read it with memcpy, or use inlay_host.align_constant */
-    const void *data;
-    uint64_t data_bytes; /* size of data */
-    /* for small integer tensors whose elements are dimensions (outputs of Shape, Concat of dims): [element_count]
-     * dimensions, row-major; otherwise NULL */
-    const inlay_dim *elements;
-    uint64_t element_count;
-    /* hash of dtype, dims and data of a constant; otherwise 0. Not cryptographic; the same in every process, but
-     * another version of the host may compute it differently */
-    uint64_t content_hash;
-    uint32_t producer; /* node index, INLAY_NONE for inputs and constants */
-    uint32_t reserved;
-} inlay_value_info;
-
-/* A named dimension, with bounds if they are known. */
-typedef struct inlay_symbol_info {
-    inlay_str name; /* for messages: name in the model ("batch"), or an expression of such names ("(height/2)") */
-    int64_t min;    /* at least 0 */
-    int64_t max;    /* INT64_MAX = unknown */
-} inlay_symbol_info;
-
-/* A graph. Arrays are accessed through their strides, see inlay_graph_node() and inlay_graph_value(). */
-typedef struct inlay_graph {
-    uint64_t struct_size;
-    inlay_str name;
-    uint64_t content_hash;            /* of structure, attributes and constants, as inlay_value_info.content_hash */
-    const inlay_node_info *nodes;     /* [node_count] */
-    const inlay_value_info *values;   /* [value_count] */
-    const inlay_symbol_info *symbols; /* [symbol_count]; index 0 stands for no symbol */
-    const uint32_t *inputs;           /* [input_count] value indices */
-    const uint32_t *outputs;          /* [output_count] value indices */
-    uint32_t node_count, node_stride;
-    uint32_t value_count, value_stride;
-    uint32_t symbol_count, symbol_stride;
-    uint32_t input_count, output_count;
-    uint64_t constant_bytes; /* total size of the constants in bytes */
-} inlay_graph;
-
-/* Returns the node at an index, which must be below graph->node_count. */
-static inline const inlay_node_info *inlay_graph_node(const inlay_graph *graph, uint32_t node)
-{
-    return INLAY_AT(inlay_node_info, graph->nodes, graph->node_stride, node);
-}
-/* Returns the value at an index, which must be below graph->value_count; NULL for INLAY_NONE. */
-static inline const inlay_value_info *inlay_graph_value(const inlay_graph *graph, uint32_t value)
-{
-    return value == INLAY_NONE ? NULL : INLAY_AT(inlay_value_info, graph->values, graph->value_stride, value);
-}
-
-/* Functions of the host.
- *
- * One table for the whole lifetime of the plugin. */
-
-typedef struct inlay_run inlay_run; /* one execution in progress; opaque */
-
-enum { INLAY_LOG_ERROR = 0, INLAY_LOG_WARNING = 1, INLAY_LOG_INFO = 2, INLAY_LOG_DEBUG = 3 };
-
-/* Body of a parallel loop: processes the iterations [begin, end). worker identifies one of the loop's threads: calls
- * that run at the same time have different numbers, below thread_count(run), where run is the run that the loop belongs
- * to. thread_count(run) never exceeds inlay_specialize_request.max_threads: allocate scratch memory for that number of
- * workers. A status other than INLAY_OK stops the distribution of further ranges; the loop returns it. */
-typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
-
-/* A callback for a fence. The struct is the provider's memory and must stay at its address until `reached` is called or
- * fence_forget has withdrawn it. */
-typedef struct inlay_fence_notice {
-    uint64_t struct_size;
-    inlay_fence fence;
-    /* The fence was reached (INLAY_OK, why is NULL) or failed (status and why, borrowed for the call). If the host
-     * destroys the timeline while the notice is pending, status is INLAY_CANCELLED. Called once, from the thread that
-     * signals or within fence_notify. It must return at once and may call only fence_signal, fence_query and
-     * fence_notify of the host. From here on the notice may be freed or reused. */
-    void (*reached)(void *user, inlay_status status, const inlay_diag *why);
-    void *user;           /* first argument of reached */
-    uint64_t host_use[3]; /* for the host, while the notice is pending */
-} inlay_fence_notice;
-
-/* Arguments of output_alloc. */
-typedef struct inlay_output_request {
-    uint64_t struct_size;
-    const int64_t *dims; /* [rank], each at least 0; copied. May be NULL if rank is 0 */
-    uint32_t output;     /* index of the output in the compile request's outputs */
-    uint32_t rank;       /* at most INLAY_MAX_RANK */
-} inlay_output_request;
-
-/* The functions that the host provides. Any thread may call them unless the comment says otherwise. run is
- * inlay_exec_args.run or inlay_copy_request.run of the run that the call belongs to. */
-typedef struct inlay_host {
-    uint64_t struct_size;
-    uint32_t abi_major; /* ABI of the host; a plugin that needs another major returns INLAY_UNSUPPORTED from open */
-    uint32_t abi_minor;
-    uint32_t abi_major_oldest; /* oldest major of plugins that the host loads */
-    uint32_t reserved;
-    void *ctx; /* first argument of all functions below */
-
-    /* Writes a line to the application's log; level is INLAY_LOG_*. */
-    void (*log)(void *ctx, uint32_t level, const char *text);
-
-    /* Runs fn over [0, count) on the process's thread pool, in ranges of at least grain iterations, and returns when
-     * all are done. The calling thread takes part; fn waits for no other worker. A loop with count <= grain runs on the
-     * calling thread alone; so does one within another loop or an OpenMP region of the application. OpenMP regions of
-     * fn have one thread. count <= 0: fn is not called. run limits the number of threads and, if it is cancelled, ends
-     * the loop; outside of a run it is NULL. Returns the first status of fn other than INLAY_OK, or that of poll. */
-    inlay_status (*parallel_for)(void *ctx, inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn,
-                                 void *user);
-    /* Returns the maximum number of workers of parallel_for for this run; run NULL: of the process, or of the session
-     * that is compiling on this thread. */
-    uint32_t (*thread_count)(void *ctx, inlay_run *run);
-
-    /* Allocates the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED). Only until
-     * execute returns, and for one run by one thread at a time. Fills *out with memory in the provider's default domain
-     * (the host may call buffer_alloc within this call); the host keeps it as long as the output is needed. A second
-     * call for the same output replaces the first. INLAY_INVALID_ARGUMENT: it is not such an output, or its dims are
-     * invalid. INLAY_OUT_OF_MEMORY, INLAY_LIMIT_EXCEEDED: there is no memory, or the user's limit forbids it; return
-     * the status from execute. */
-    inlay_status (*output_alloc)(void *ctx, inlay_run *run, const inlay_output_request *request, inlay_buffer *out);
-    /* Allocates the bytes of string elements of an output; they live as long as the outputs of the run. Not cleared.
-     * NULL: out of memory. */
-    char *(*string_alloc)(void *ctx, inlay_run *run, uint64_t bytes);
-
-    /* Returns INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; run NULL: INLAY_OK. Cheap. Call it so often that a
-     * cancelled run ends within the provider's poll_ms. */
-    inlay_status (*poll)(void *ctx, inlay_run *run);
-
-    /* Fences. fence_signal raises the counter of the timeline to value (never lowers it) and wakes waiters. A status
-     * other than INLAY_OK marks the timeline as failed: whatever fence.value is, all values that are not reached at
-     * this moment never will be, and waiters get that status and why (may be NULL; copied). The first failure counts,
-     * and later signals of the timeline have no effect. fence_wait blocks until the fence is reached (INLAY_OK) or has
-     * failed (its status), or until the run is cancelled or late (INLAY_CANCELLED, INLAY_DEADLINE_EXCEEDED); run NULL:
-     * not cancellable. */
-    void (*fence_signal)(void *ctx, inlay_fence fence, inlay_status status, const inlay_diag *why);
-    inlay_status (*fence_wait)(void *ctx, inlay_run *run, inlay_fence fence, inlay_diag *diag);
-
-    /* Returns the data of a constant at an address that is a multiple of alignment (a power of two, at most 4096),
-     * valid for the lifetime of the region being compiled. The host copies the data only if the file does not align it,
-     * at most once for each constant. compile is the handle of the current inlay_compile_request or
-     * inlay_specialize_request; valid only during that call, but on any thread. NULL: out of memory, value is not a
-     * constant, or alignment is not as stated. */
-    const void *(*align_constant)(void *ctx, void *compile, uint32_t value, uint32_t alignment);
-
-    /* Returns a table of optional functions by its name (INLAY_EXT_* in inlay/extensions.h), or NULL if this host does
-     * not provide it. The table lives as long as the host. */
-    const void *(*extension)(void *ctx, const char *name);
-
-    /* Asynchronous waiting. fence_notify calls notice->reached as soon as the fence is reached or has failed, whichever
-     * module signals it; it allocates nothing and cannot fail. A notice waits for one fence at a time. fence_forget
-     * withdraws a notice that waits: 1 = it will not be called; 0 = it was called, or another thread is about to call
-     * it, so that the notice must stay in memory until `reached` begins. fence_query: 1 = the fence is reached or has
-     * failed, and *out_status (may be NULL) says which; 0 = neither. */
-    void (*fence_notify)(void *ctx, inlay_fence_notice *notice);
-    uint32_t (*fence_forget)(void *ctx, inlay_fence_notice *notice);
-    uint32_t (*fence_query)(void *ctx, inlay_fence fence, inlay_status *out_status);
-} inlay_host;
 
 /* Types of options. */
 enum {
@@ -454,25 +183,6 @@ typedef struct inlay_option_value {
     uint32_t kind;   /* INLAY_OPTION_* */
     uint32_t is_set; /* 1: set explicitly; 0: the default */
 } inlay_option_value;
-
-/* Memory domain of a value at the boundary of an offer. Values without a placement are in the provider's default
- * domain, inlay_provider.default_domain. The ids of a provider's domains begin at inlay_create_args.first_domain.
- * Several placements of one value are alternatives, best first. Place STRING values in INLAY_DOMAIN_HOST, because their
- * elements are pointers into host memory. Every boundary is dense row-major.
- *
- * dtype requests another element type than the model's, of at least 8 bits and not STRING. The host uses such a
- * placement only between regions of one provider, in one of that provider's domains, if the region that writes the
- * value and all regions that read it request the same dtype, the value is not an output of the graph, and its shape
- * does not depend on data. Otherwise it ignores the placement, so the provider must also accept the value with the
- * model's type: by another placement without dtype, or by default. inlay_compile_request.placements holds the result,
- * and inlay_tensor_arg.dtype of a run has that type. The dims of the value, and dtype of inlay_value_info and
- * inlay_value_state, remain those of the model. */
-typedef struct inlay_placement {
-    uint32_t value;    /* index of the value in the graph */
-    uint32_t domain;   /* INLAY_DOMAIN_HOST, or a domain id of this provider */
-    inlay_dtype dtype; /* element type between two regions; INLAY_UNDEFINED = the model's */
-    uint32_t reserved;
-} inlay_placement;
 
 /* Flags of offers. */
 enum {
@@ -522,19 +232,6 @@ typedef struct inlay_offer {
     uint64_t max_resident_bytes; /* limit of the sum of resident_bytes of the region's offers */
 } inlay_offer;
 
-/* Reasons of refusals. */
-enum {
-    INLAY_REFUSE_OPERATOR = 1,  /* the provider does not support the operator */
-    INLAY_REFUSE_VERSION = 2,   /* it supports the operator, but not this since_version */
-    INLAY_REFUSE_DTYPE = 3,     /* because of an element type */
-    INLAY_REFUSE_SHAPE = 4,     /* because of a rank, a size, or a shape that is not known */
-    INLAY_REFUSE_ATTRIBUTE = 5, /* because of the value of an attribute */
-    INLAY_REFUSE_DEVICE = 6,    /* the device lacks a feature */
-    INLAY_REFUSE_MEMORY = 7,    /* the device lacks memory */
-    INLAY_REFUSE_OPTION = 8,    /* an option of the user excludes it */
-    INLAY_REFUSE_LATE = 9       /* set by the host: compile or specialize declined the offer */
-};
-
 /* States why the provider cannot run a node. Required for every candidate that is in no offer; without it, reports
  * state that the provider gave no answer. A refusal of a node that is not a candidate is ignored. A refusal of a node
  * that is also in an offer does not invalidate the offer; it is shown only if the offer is not chosen. */
@@ -563,40 +260,6 @@ typedef struct inlay_assess_request {
     const uint8_t *candidates;
     const inlay_assess_sink *sink; /* receives offers and refusals */
 } inlay_assess_request;
-
-/* Origin of a cost: a rough guess, a model of the kernel's time, or a measurement. */
-enum { INLAY_CONFIDENCE_GUESS = 0, INLAY_CONFIDENCE_MODEL = 1, INLAY_CONFIDENCE_MEASURED = 2 };
-
-/* The estimated cost of an offer. If ns is negative, infinite or NaN, or if the function fails, the offer has no cost
- * and is used only for nodes without another offer; such values of enter_ns and leave_ns count as 0. */
-typedef struct inlay_cost {
-    uint64_t struct_size;
-    double ns;    /* required: expected time of one run in nanoseconds, without copies to and from other domains */
-    double flops; /* number of floating-point or integer operations */
-    uint64_t bytes_read;    /* bytes read from memory if the caches are cold */
-    uint64_t bytes_written; /* bytes written to memory */
-    uint32_t confidence;    /* INLAY_CONFIDENCE_* */
-    uint32_t reserved;
-    /* For an offer that merges, ns is its time inside a region together with its neighbours. enter_ns is the additional
-     * time if its inputs enter the region at this offer, leave_ns the additional time if its outputs leave the region;
-     * mostly changes of layout. */
-    double enter_ns;
-    double leave_ns;
-    /* Since 1.1. For a provider with INLAY_PROVIDER_REFERENCE_CORE, whose ns does not depend on this CPU: the expected
-     * time on this CPU, for reports. INLAY_EXT_SPEED in extensions.h has the speed of its cores. 0: not known; the host
-     * estimates it. */
-    double local_ns;
-} inlay_cost;
-
-/* A value at concrete shapes, during planning. Arrays of these are parallel to inlay_graph.values. All pointers are
- * borrowed for the call. */
-typedef struct inlay_value_state {
-    const int64_t *dims; /* [rank]; -1 = known only after execution; NULL if rank is unknown */
-    const void *data;    /* elements in host memory, aligned, if known before the run; otherwise NULL */
-    uint64_t data_bytes; /* size of data */
-    uint32_t rank;       /* or INLAY_RANK_UNKNOWN */
-    inlay_dtype dtype;
-} inlay_value_state;
 
 /* Arguments of cost. */
 typedef struct inlay_cost_request {
@@ -632,13 +295,6 @@ typedef struct inlay_region_cost_request {
     uint32_t max_threads; /* as in inlay_cost_request */
     uint32_t reserved;
 } inlay_region_cost_request;
-
-/* What compile did with a constant. */
-enum {
-    INLAY_CONST_BORROWED = 0, /* execute reads the host's data: the host must keep it (the default) */
-    INLAY_CONST_COPIED = 1,   /* the provider has a copy: the host may release the original */
-    INLAY_CONST_PACKED = 2    /* the provider has a copy in its own layout: the host may release the original */
-};
 
 /* A region to compile. The provider keeps no pointer into the request after the call, except to constants for which it
  * answers BORROWED: their data stays mapped at its address (or at align_constant's) until release_compiled. */
@@ -685,118 +341,6 @@ typedef struct inlay_compile_request {
      * counts this value instead of the estimates of the offers. */
     uint64_t *resident_bytes;
 } inlay_compile_request;
-
-/* A compiled region; the provider defines the type. All shapes and threads share it. */
-typedef struct inlay_compiled inlay_compiled;
-/* A compiled region at concrete shapes; the provider defines the type. Immutable. */
-typedef struct inlay_instance inlay_instance;
-
-/* How the buffer of an output is provided. */
-enum {
-    INLAY_OUTPUT_KNOWN = 0,    /* the host inferred the shape and provides the buffer */
-    INLAY_OUTPUT_BOUNDED = 1,  /* at most max_bytes: the host provides a buffer of that size, execute sets the shape */
-    INLAY_OUTPUT_ALLOCATED = 2 /* execute calls inlay_host.output_alloc */
-};
-/* The buffer of an output of a region. When execute returns, the dims of BOUNDED and ALLOCATED outputs are valid, also
- * in asynchronous providers, which must wait for the data that determines them. Only the elements may become valid
- * later, with the signal. An output whose shape the host cannot infer must not be KNOWN: the run then fails. */
-typedef struct inlay_output_plan {
-    uint64_t max_bytes; /* BOUNDED: size of the buffer */
-    uint32_t kind;      /* INLAY_OUTPUT_* */
-    /* index of the input (in the request's inputs) whose buffer the output may share, so that execute works in place;
-     * INLAY_NONE = none. The host lets them share it only where this is possible, so execute must support both cases */
-    uint32_t alias;
-} inlay_output_plan;
-
-/* Arguments of specialize. In: shapes; the dims of the region's inputs are all known. Out: the memory that a run needs.
- */
-typedef struct inlay_specialize_request {
-    uint64_t struct_size;
-    const inlay_value_state *values; /* [graph->value_count] in the order of the compile request's graph */
-    uint32_t value_count;
-    uint32_t value_stride;
-    uint32_t max_threads; /* workers that a run may use */
-    uint32_t reserved;
-    uint64_t workspace_bytes; /* out: workspace in the provider's default domain, in bytes; initially 0 */
-    /* out: in bytes, a power of two up to 2 MiB; initially 64. In host memory the address of the workspace is a
-     * multiple of it. In a domain of the provider the offset of the workspace is a multiple of it and of the domain's
-     * alignment, and the buffer was allocated with an inlay_alloc_request.alignment of at least both; so the device
-     * sees an aligned address if buffer_alloc aligns as requested */
-    uint64_t workspace_alignment;
-    inlay_output_plan *outputs; /* out: [output_count], initially KNOWN without alias */
-    uint32_t output_count;
-    uint32_t output_stride; /* size of an element of outputs in bytes */
-    /* [input_count of the region], or NULL. An entry other than 0: the input is an in-place state (INLAY_EXT_STATES in
-     * extensions.h), and its buffer has capacity for this number of elements along the state's axis; the output that
-     * extends the state has the same buffer. */
-    const uint64_t *rooms;
-
-    /* As in inlay_compile_request, for providers that build their engines for concrete shapes. The key of a blob is
-     * that of the region with the shapes of its values, the elements that are known, and rooms. cache_blob stays until
-     * release_instance. poll also ends the call if the run that needs these shapes is cancelled or late. */
-    void *handle; /* for inlay_host.align_constant */
-    const void *cache_blob;
-    uint64_t cache_bytes;
-    void *ctx;
-    inlay_status (*store_begin)(void *ctx, uint64_t bytes);
-    inlay_status (*store_write)(void *ctx, const void *data, uint64_t bytes);
-    inlay_status (*store_end)(void *ctx);
-    void (*progress)(void *ctx, double fraction, const char *what);
-    inlay_status (*poll)(void *ctx);
-} inlay_specialize_request;
-
-/* A tensor of a run. In host memory it is aligned to 64 bytes if the host allocated it. If the user did, it is aligned
- * to the element size, but to no more than 8 bytes (COMPLEX64: 4). Tensors without elements also have a handle other
- * than 0, except outputs of kind ALLOCATED. */
-typedef struct inlay_tensor_arg {
-    inlay_buffer buffer; /* handle 0 for an output of kind ALLOCATED */
-    /* [rank]; execute writes those of BOUNDED outputs, which have room for INLAY_MAX_RANK; otherwise read-only. Neither
-     * dims nor rank has a meaning for an output of kind ALLOCATED */
-    int64_t *dims;
-    uint32_t rank; /* of a BOUNDED output whose rank is not known before execute: 0, and execute sets it */
-    inlay_dtype dtype;
-} inlay_tensor_arg;
-
-/* The provider's objects for one context, see inlay_provider.bind; the provider defines the type. */
-typedef struct inlay_binding inlay_binding;
-
-/* Arguments of execute. Borrowed for the call, except run, cancel, binding and the memory of the buffers, which stay
- * valid until signal is reached or has failed. So a provider signals, also a failure, only when the device no longer
- * accesses them. For a provider without INLAY_PROVIDER_ASYNC the host waits itself before the call: wait_count is 0,
- * and signal is a fence that is always reached. */
-typedef struct inlay_exec_args {
-    uint64_t struct_size;
-    inlay_run *run;            /* never NULL */
-    inlay_tensor_arg *inputs;  /* [input_count] in the order of the compile request */
-    inlay_tensor_arg *outputs; /* [output_count] likewise */
-    uint32_t input_count;
-    uint32_t output_count;
-    uint32_t arg_stride;    /* size of an element of inputs and outputs in bytes */
-    uint32_t wait_count;    /* of waits */
-    inlay_buffer workspace; /* as specialize requested it; not cleared */
-    /* never NULL. *cancel other than 0: the run has to stop; read it atomically, or call inlay_host.poll */
-    const uint32_t *cancel;
-    uint64_t deadline_ns; /* time limit of the run, on CLOCK_MONOTONIC; 0 = none */
-    /* [wait_count] work that must finish first: writers of the inputs, and users of the memory that is written. Some
-     * fences may have been reached already. If one has failed, the work is not executed, and signal fails with the same
-     * status */
-    const inlay_fence *waits;
-    /* asynchronous providers signal it when the outputs are complete, or have failed; not if execute itself fails */
-    inlay_fence signal;
-    inlay_diag *diag; /* valid only during the call */
-    /* the result of bind for this context. NULL: the provider has no bind, bind returned INLAY_UNSUPPORTED for the
-     * instance, or the instance runs without a context's addresses (a trial run of the optimiser, of tune or of
-     * plugin-check). So a provider with bind must also be able to execute without a binding */
-    inlay_binding *binding;
-    /* The first own_wait_count waits are fences that this provider signals. A device may skip the wait for one of them
-     * only if the work that signals it was submitted to the same in-order queue as this work; a device with several
-     * queues (for copies and for kernels) waits for those of its other queues. 0 is always permitted: the host may
-     * leave such fences among the others */
-    uint32_t own_wait_count;
-    uint32_t priority; /* INLAY_PRIORITY_*; treat an unknown number as NORMAL */
-    uint32_t power;    /* INLAY_POWER_*; treat an unknown number as DEFAULT */
-    uint32_t reserved;
-} inlay_exec_args;
 
 /* Arguments of bind: a region's tensors in one context. Tensors whose address changes between runs (inputs and outputs
  * of the user) have handle 0. */
@@ -1174,71 +718,6 @@ typedef struct inlay_provider {
     uint32_t max_waits;
     uint32_t reserved;
 } inlay_provider;
-
-/* Operators.
- *
- * A plugin with custom operators states the schema of each in one line:
- *
- *     "X:T, scale:T, mask?:M -> Y:T; T=float|double, M=bool; axis:i=-1, mode:s='fast', pads:is"
- *
- * inputs -> outputs; type sets; attributes. `?` marks an optional input, `*` a variadic one (`*2` requires at least
- * two). `%` is `*` with inputs that may differ in type. Attribute kinds are i, f, s, t (tensor) and is, fs, ss; a
- * trailing `!` makes the attribute required, `=` states the default; "..." as the last attribute permits any others.
- * Types have the names of INLAY_DTYPE_LIST; seq(T), optional(T) and map(K,V) can be nested. */
-
-/* Arguments of shape inference. Borrowed for the call, also the functions. It is called when the model is loaded, where
- * sizes may be symbols or unknown, and again whenever more sizes are known, up to the run itself; the same input must
- * give the same result. A failure ends the loading of the model, or the run. */
-typedef struct inlay_infer {
-    uint64_t struct_size;
-    void *ctx; /* first argument of the functions below */
-    const inlay_node_info *node;
-    const inlay_value_info *const *inputs; /* [input_count]; NULL = omitted */
-    uint32_t input_count;
-    uint32_t output_count;
-    uint32_t node_bytes;  /* sizeof(inlay_node_info) of the host, for INLAY_STRIDE_HAS */
-    uint32_t value_bytes; /* sizeof(inlay_value_info) of the host */
-    /* Sets type and shape of an output; a second call for the same output replaces the first. dtype INLAY_UNDEFINED
-     * keeps the type of the schema; rank INLAY_RANK_UNKNOWN: the shape is not known. dims are copied. Outputs that are
-     * not set have the type of the schema, and the shape that the file states, if any. If set_output fails, infer
-     * returns its status. */
-    inlay_status (*set_output)(void *ctx, uint32_t output, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims);
-    /* Returns the symbol with this name or expression, which it creates if necessary when the model is loaded. 0: there
-     * is none, because memory ran out, or because infer is called later; a dimension with symbol 0 counts as unknown */
-    uint32_t (*symbol)(void *ctx, const char *name);
-} inlay_infer;
-
-/* An example that plugin-check and the tests run: inputs and expected outputs, dense host tensors. Optional inputs can
- * be omitted at the end. An example has at most 24 inputs, 16 outputs, 24 attributes and tensors of rank 8. */
-typedef struct inlay_op_example {
-    const char *name;
-    const inlay_attr_info *attrs;     /* [attr_count] */
-    const inlay_tensor_view *inputs;  /* [input_count] */
-    const inlay_tensor_view *outputs; /* [output_count] */
-    uint32_t attr_count, attr_stride;
-    uint32_t input_count, output_count;
-    double rtol, atol; /* |got - want| <= atol + rtol * |want| */
-} inlay_op_example;
-
-enum {
-    INLAY_OPERATOR_RANDOM = 1u << 0 /* two runs may differ, or have side effects: never folded, never merged */
-};
-
-/* A custom operator. */
-typedef struct inlay_operator {
-    uint64_t struct_size;
-    const char *domain;     /* "com.example"; the domains of ONNX are rejected */
-    const char *op_type;    /* "Blur" */
-    const char *signature;  /* the schema, as above */
-    const char *doc;        /* optional: one paragraph */
-    uint32_t since_version; /* from 1; a model uses the newest version that is not above the one it imports */
-    uint32_t flags;         /* INLAY_OPERATOR_* */
-    void *ctx;              /* first argument of infer */
-    /* optional; NULL: shapes are known only after execution */
-    inlay_status (*infer)(void *ctx, inlay_infer *infer, inlay_diag *diag);
-    const inlay_op_example *examples; /* [example_count]; optional */
-    uint32_t example_count, example_stride;
-} inlay_operator;
 
 /* Flags of plugins. */
 enum {

@@ -3,6 +3,7 @@
 #include "exec/device/residency.h"
 #include "exec/loop/runner.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 #include <string.h>
 

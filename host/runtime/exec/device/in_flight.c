@@ -4,6 +4,7 @@
 #include "base/boundary.h"
 #include "base/clock.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdio.h>

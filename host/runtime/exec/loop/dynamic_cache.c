@@ -1,5 +1,6 @@
 /* exec/loop/dynamic_cache.c - frees the state that a dynamic step caches between runs. */
 #include "exec/loop/dynamic_cache.h"
+#include "inlay/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
 

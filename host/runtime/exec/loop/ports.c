@@ -3,6 +3,7 @@
 #include "exec/loop/ports.h"
 #include "exec/device/residency.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <string.h>

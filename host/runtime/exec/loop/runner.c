@@ -12,6 +12,7 @@
 #include "exec/loop/watch.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "plan/create/fallback.h"
 #include "plan/program/declined.h"
 #include "plugin/crash.h"

@@ -5,6 +5,7 @@
 #include "exec/device/residency.h"
 #include "exec/loop/ports.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plugin/crash.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"

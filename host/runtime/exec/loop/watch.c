@@ -4,6 +4,7 @@
 #include "exec/loop/finite.h"
 #include "exec/loop/steps.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

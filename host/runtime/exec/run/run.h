@@ -108,7 +108,7 @@ struct bound_step {
     uint32_t wait_step_count;
     uint32_t own_wait_count; /* number of wait_steps that belong to its own provider */
     uint32_t copy_count; /* COPY: number of copies in this request, this one first; 0: part of a preceding request */
-    inlay_copy *copies;  /* [copy_count] arguments of the request, if it has several copies */
+    struct inlay_copy *copies; /* [copy_count] arguments of the request, if it has several copies */
     /* room for wait_step_count fences and the fences of the caller's values (runner_inputs.ready) */
     inlay_fence *waits;
     struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */

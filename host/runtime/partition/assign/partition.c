@@ -1,6 +1,7 @@
 /* Partitions one graph: collects offers, prices them, chooses, enforces limits, and forms regions. */
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "partition/assign/saved.h"
 #include <string.h>
 

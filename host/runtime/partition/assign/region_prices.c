@@ -1,6 +1,7 @@
 /* Prices of formed regions (inlay_provider.cost_region): offers that merge are priced one by one, but a provider may
  * know that they cost more or less together. */
 #include "partition/assign/assign.h"
+#include "inlay/plugin.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /* Regions: nodes that are compiled and run as a unit, with their inputs and outputs, and the copies between them. */
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "partition/assign/assign.h"
 #include <stdlib.h>
 #include <string.h>

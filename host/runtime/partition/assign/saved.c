@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "partition/assign/saved.h"
 #include <inttypes.h>
 #include <jansson.h>

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/core_speed.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "partition/cost/cost_profile.h"
 #include <math.h>
 #include <stdatomic.h>

@@ -6,6 +6,7 @@
 #ifndef PARTITION_COST_H
 #define PARTITION_COST_H
 #include "partition/partition.h"
+#include "inlay/execution.h"
 
 /* The machine profile and the measurements. Immutable while sessions read it. NULL = neither exists: the providers' own
  * models and fixed copy costs are used. */

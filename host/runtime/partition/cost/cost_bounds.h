@@ -1,7 +1,7 @@
 /* partition/cost/cost_bounds.h - upper bounds and estimates of data-dependent sizes. */
 #ifndef PARTITION_COST_BOUNDS_H
 #define PARTITION_COST_BOUNDS_H
-#include "inlay/plugin.h"
+#include "inlay/graph_view.h"
 
 /* Upper bound of dimension d of an output, -1 if unknown. NonZero finds at most all elements, Compress and Unique keep
  * at most their input, TopK and Slice at most the size of the axis, NonMaxSuppression returns at most

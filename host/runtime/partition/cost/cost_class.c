@@ -1,6 +1,7 @@
 #include "partition/cost/cost_class.h"
 #include "base/among.h"
 #include "base/hash.h"
+#include "inlay/execution.h"
 #include <string.h>
 
 enum {

@@ -7,6 +7,7 @@
 #ifndef PARTITION_COST_CLASS_H
 #define PARTITION_COST_CLASS_H
 #include "partition/cost/cost.h"
+#include "inlay/execution.h"
 
 /* The variants of kernels: X(enum, name). */
 #define COST_VARIANT_LIST(X)                                                                                           \

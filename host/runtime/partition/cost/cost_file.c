@@ -1,6 +1,7 @@
 /* Files of the cost folder: validated on reading, and replaced atomically on writing. */
 #include "base/cache_folder.h"
 #include "partition/cost/cost_store.h"
+#include "inlay/execution.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

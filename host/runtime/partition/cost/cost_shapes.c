@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "infer/dim_sums.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "partition/cost/cost.h"
 #include "partition/cost/cost_bounds.h"
 #include <stdio.h>

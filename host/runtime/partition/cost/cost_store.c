@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

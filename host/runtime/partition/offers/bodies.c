@@ -1,5 +1,6 @@
 /* Nodes with bodies (If, Loop, Scan) as candidates of providers that support them: INLAY_EXT_BODIES. */
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "partition/offers/offers.h"
 #include <string.h>
 

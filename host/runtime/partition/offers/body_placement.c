@@ -2,6 +2,7 @@
  * (exec/device/residency.c): a body reads captured values where the surrounding graph has them, carried values stay
  * where the body computes them, and the result of a branch is placed in the domain of its next consumer. */
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "partition/offers/offers.h"
 #include "partition/cost/cost.h"
 #include <string.h>

@@ -1,6 +1,7 @@
 /* The graphs of a session as a tree, and where their values are computed and read. */
 #include "partition/offers/offers.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* What a plugin that was built for an older minor version of the ABI knows: operators that passes create, and element
  * types. Nodes with others are not its candidates. */
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "partition/offers/offers.h"
 
 /* INLAY_DTYPE_COUNT of each minor version. A new element type adds a row for the version that introduces it. */

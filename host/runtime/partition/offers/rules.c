@@ -1,6 +1,7 @@
 /* Applies the user's rules (pin, forbid, no_cpu): marks offers that must not be chosen. */
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "partition/offers/offers.h"
 #include <fnmatch.h>
 #include <string.h>

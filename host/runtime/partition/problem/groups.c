@@ -1,5 +1,6 @@
 /* Group offers: several nodes that run as one unit. */
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "partition/problem/problem.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* partition/problem/problem.c - builds the input of the search: domains, readers, prices and lists of offers. */
 #include "partition/problem/problem.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "partition/problem/flow.h"
 #include <math.h>
 #include <string.h>

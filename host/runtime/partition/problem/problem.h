@@ -12,6 +12,7 @@
 #include "base/device_link.h"
 #include "partition/cost/cost.h"
 #include "partition/offers/offers.h"
+#include "inlay/plugin.h"
 
 /* Marks of a value while a region is divided: numbers of parts, and of visits of nodes. */
 typedef struct partition_limited_value {

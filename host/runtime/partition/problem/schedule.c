@@ -4,6 +4,7 @@
  * executable order never form a cycle, so each such sequence can be one region. If merging does not matter, the order
  * is that of the graph. */
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "partition/problem/problem.h"
 #include <string.h>
 

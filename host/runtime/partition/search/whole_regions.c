@@ -6,6 +6,7 @@
  * provider's merged region at a guess only if they are cheaper by that factor. Launches and copies are in the
  * objective already. */
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "partition/search/search.h"
 #include <string.h>
 

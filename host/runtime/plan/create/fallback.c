@@ -1,6 +1,7 @@
 #include "plan/create/fallback.h"
 #include "plan/create/create.h"
 #include "plan/program/declined.h"
+#include "inlay/execution.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "plan/create/create.h"
 #include "plan/program/declined.h"
 #include <string.h>

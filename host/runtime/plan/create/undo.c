@@ -1,5 +1,6 @@
 #include "plan/create/undo.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "partition/assign/saved.h"
 #include "passes/type_guard.h"
 #include <stdio.h>

@@ -7,6 +7,7 @@
  * plans have the same groups, but their own branches. */
 #include "inlay/check.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "partition/cost/cost.h"
 #include "plan/layout/planner.h"
 #include <stdlib.h>

@@ -4,6 +4,7 @@
  * copies of inputs before all steps, copies of a result directly after the step that computes it. So its copies are
  * moved there, before independent steps. Their targets live longer; copies are moved less far if memory is scarce. */
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plan/layout/planner.h"
 #include <string.h>
 

@@ -1,6 +1,7 @@
 #include "base/device_link.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "partition/cost/cost.h"
 #include "plan/layout/memory.h"
 #include "plan/layout/planner.h"

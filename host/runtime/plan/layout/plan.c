@@ -1,5 +1,6 @@
 #include "graph/history.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plan/program/declined.h"
 #include "plan/layout/planner.h"
 #include <stdlib.h>

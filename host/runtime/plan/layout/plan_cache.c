@@ -1,6 +1,7 @@
 /* plan/layout/plan_cache.c - the plan cache of a program: plans are found by the shapes of the inputs. */
 #include "base/heap.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "plan/plan.h"
 #include "base/hash.h"
 #include <stdlib.h>

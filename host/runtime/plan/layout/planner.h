@@ -4,6 +4,7 @@
 #ifndef PLAN_PLANNER_H
 #define PLAN_PLANNER_H
 #include "plan/plan.h"
+#include "inlay/execution.h"
 
 struct planner {
     struct plan *plan;

@@ -1,6 +1,7 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "plan/layout/planner.h"
+#include "inlay/execution.h"
 #include <string.h>
 
 bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inlay_value_state *out)

@@ -4,6 +4,7 @@
 #include "base/output.h"
 #include "base/owner.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

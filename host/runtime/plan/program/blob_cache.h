@@ -9,6 +9,7 @@
 #ifndef PLAN_BLOB_CACHE_H
 #define PLAN_BLOB_CACHE_H
 #include "plan/program/region_key.h"
+#include "inlay/plugin.h"
 #include <limits.h>
 
 enum { BLOB_ALIGNMENT = 4096 };

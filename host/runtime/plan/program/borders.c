@@ -1,6 +1,7 @@
 /* plan/program/borders.c - negotiates domain and element type of the values passed between regions. */
 #include "plan/program/borders.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 
 /* Returns whether some offer of the region requests the placement `like` for the value. */

@@ -1,5 +1,6 @@
 #include "plan/program/build_call.h"
 #include "plan/program/compile.h"
+#include "inlay/plugin.h"
 
 /* Checks `more` bytes against the session's memory limit. */
 static inlay_status within_limit(build_call *call, uint64_t more)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "partition/cost/cost.h"
 #include "plan/program/borders.h"
 #include "plan/program/compile_region.h"

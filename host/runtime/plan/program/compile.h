@@ -3,6 +3,7 @@
 #ifndef PLAN_COMPILE_H
 #define PLAN_COMPILE_H
 #include "plan/program.h"
+#include "inlay/execution.h"
 
 /* Declined offers. The strings and the list are valid as long as the program. */
 typedef struct program_declined {

@@ -2,6 +2,7 @@
 #include "base/among.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plan/program/borders.h"
 #include "plan/program/declined.h"
 #include "threads/scene.h"

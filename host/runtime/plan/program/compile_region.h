@@ -3,6 +3,7 @@
 #define PLAN_COMPILE_REGION_H
 #include "plan/program/build_call.h"
 #include "plan/program/compile.h"
+#include "inlay/plugin.h"
 
 /* A region that is being compiled. */
 typedef struct region_build {

@@ -1,5 +1,6 @@
 /* plan/program/failure.c - error messages of failed steps: node, provider, reason. */
 #include "plan/program/compile.h"
+#include "inlay/execution.h"
 #include <string.h>
 
 static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALIGNMENT = UINT64_C(1) << 21;

@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plan/program/compile.h"
 #include "threads/run.h"
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "plan/program/kernels.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 
 inlay_status program_list_kernels(struct program *program, const program_step *step, const inlay_value_state *values,

@@ -1,6 +1,7 @@
 /* plan/program/plan_object.c - basic functions of plans: key, memory needs, release. */
 #include "base/hash.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plan/plan.h"
 #include <stdlib.h>
 #include <string.h>

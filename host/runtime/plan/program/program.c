@@ -1,6 +1,7 @@
 /* plan/program/program.c - queries about programs, and their release. */
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plan/program/compile.h"
 #include "plan/program/declined.h"
 #include <stdlib.h>

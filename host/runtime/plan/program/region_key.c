@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 #include <string.h>
 

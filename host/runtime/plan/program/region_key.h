@@ -5,6 +5,7 @@
 #ifndef PLAN_REGION_KEY_H
 #define PLAN_REGION_KEY_H
 #include "plan/program.h"
+#include "inlay/plugin.h"
 
 /* The key of the request's region. False: out of memory. Any thread. */
 bool region_key_of(const partition_provider *provider, const inlay_fingerprint *fingerprint,

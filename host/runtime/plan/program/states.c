@@ -2,6 +2,7 @@
  * rows of the last run, and all other steps that read the result support spare rows after the last one. */
 #include "inlay/check.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "plan/program/compile.h"
 #include <string.h>
 

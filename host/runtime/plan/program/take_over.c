@@ -1,6 +1,7 @@
 #include "plan/program/take_over.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "plan/program/borders.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "plan/stream/stream_state.h"
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "inlay/plugin.h"
+#include "inlay/types.h"
 #include <stdlib.h>
 
 struct weight_stream *weight_stream_create(void)

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/pages.h"
 #include "inlay/check.h"
-#include "inlay/plugin.h"
+#include "inlay/types.h"
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
