@@ -208,18 +208,23 @@ static inlay_status layer_rows(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
+/* The outputs of an input without elements: mean and inverse deviation of rows without elements are NaN. */
+static inlay_status empty_rows(const kit_call *call)
+{
+    for (uint32_t i = 1; i <= 2; i++)
+        for (int64_t j = 0; kit_has_output(call, i) && j < call->out[i].count; j++)
+            convert_from_f64(call->out[i].dtype, call->out[i].data, j, 1, &(double){ NAN }, 0);
+    return INLAY_OK;
+}
+
 static inlay_status run_layer(const kit_call *call)
 {
     const layer_state *state = call->state;
     const layer_plan *plan = call->plan;
     layer_job job = { .call = call, .plan = plan, .args = { state->epsilon, state->root_mean_square, plan->converts } };
 
-    if (call->in[0].count == 0) { /* the statistics of empty rows are NaN */
-        for (uint32_t i = 1; i <= 2; i++)
-            for (int64_t j = 0; kit_has_output(call, i) && j < call->out[i].count; j++)
-                convert_from_f64(call->out[i].dtype, call->out[i].data, j, 1, &(double){ NAN }, 0);
-        return INLAY_OK;
-    }
+    if (call->in[0].count == 0)
+        return empty_rows(call);
     for (uint32_t i = 0; i < 2; i++) {
         const layer_operand *operand = &plan->operands[i];
         const kit_tensor *tensor = &call->in[1 + i];
@@ -381,7 +386,7 @@ static inlay_status run_skip(const kit_call *call)
     skip_job job = { .call = call, .plan = plan, .args = { state->epsilon, state->simplified, false } };
 
     if (call->in[SKIP_X].count == 0)
-        return INLAY_OK;
+        return empty_rows(call);
     job.gamma = skip_vector(call, plan, SKIP_GAMMA, 0);
     job.beta = state->simplified ? NULL : skip_vector(call, plan, SKIP_BETA, 1);
     job.bias = skip_vector(call, plan, state->simplified ? SKIP_BETA : SKIP_BIAS, 2);
