@@ -245,7 +245,7 @@ static void check_operator(struct check *check, const loaded_plugin *plugin, uin
         check_fail(check, "operators", subject, "a domain of your own, such as com.example", "rename the domain",
                    "'%s' is ONNX's", op->domain);
     if (op_schema_parse(op->signature, parse_alloc, &scratch, &schema, &diag) != INLAY_OK)
-        check_fail(check, "operators", subject, "a signature as inlay/plugin.h describes it", "correct it", "%s",
+        check_fail(check, "operators", subject, "a signature as inlay/graph_view.h describes it", "correct it", "%s",
                    diag.text);
     else if (find_list_formal(&schema) != NULL)
         check_fail(check, "operators", subject, "tensors as inputs and outputs",
