@@ -46,7 +46,7 @@ static inlay_status poll_host(void *ctx)
 
 static void put_provider(isolate_writer *out, const plugin_provider *provider)
 {
-    const inlay_provider *from = &provider->table;
+    const inlay_provider *from = provider->table;
 
     isolate_put_text(out, from->name);
     isolate_put_text(out, from->description);
@@ -126,7 +126,7 @@ static inlay_status create(isolate_channel *channel, inlay_diag *diag)
     INLAY_TRY(load_plugin(ISOLATE_FILE_FD, start->path, &module, diag));
     if (start->provider >= module->file.provider_count)
         return inlay_fail(diag, INLAY_NOT_FOUND, "the file has other providers than before");
-    table = &module->providers[start->provider].table;
+    table = module->providers[start->provider].table;
     INLAY_TRY(table->create(table->ctx, host_table(), &args, &state, diag));
     weights = extension(INLAY_EXT_WEIGHTS);
     integers = extension(INLAY_EXT_INTEGERS);

@@ -237,10 +237,10 @@ void trial_run_provider(const plugin_module *module, struct guard *wrapped)
 static uint32_t try_provider(const plugin_module *module, const plugin_provider *provider,
                              const provider_setting *settings, uint32_t setting_count)
 {
-    inlay_option_value *values = calloc((size_t)provider->table.option_count + 1, sizeof *values);
+    inlay_option_value *values = calloc((size_t)provider->table->option_count + 1, sizeof *values);
     const inlay_create_args args = { .struct_size = sizeof args,
                                      .options = values,
-                                     .option_count = provider->table.option_count,
+                                     .option_count = provider->table->option_count,
                                      .option_stride = sizeof *values,
                                      .first_domain = 1,
                                      .max_threads = 1 };
@@ -251,16 +251,16 @@ static uint32_t try_provider(const plugin_module *module, const plugin_provider 
     struct guard wrapped;
 
     if (values != NULL)
-        status = provider_parse_options(provider->table.name, provider->options, provider->table.option_count, settings,
-                                        setting_count, values, &diag);
+        status = provider_parse_options(provider->table->name, provider->options, provider->table->option_count,
+                                        settings, setting_count, values, &diag);
     if (status == INLAY_OK) {
-        crash_scene before = crash_enter(module, "create", provider->table.name, NULL);
+        crash_scene before = crash_enter(module, "create", provider->table->name, NULL);
 
-        status = provider->table.create(provider->table.ctx, host_table(), &args, &state, &diag);
+        status = provider->table->create(provider->table->ctx, host_table(), &args, &state, &diag);
         crash_leave(&before);
     }
     if (status == INLAY_OK) { /* a failure is not an error: the device may be missing */
-        guard_init(&wrapped, &provider->table, provider->table.name, state, module);
+        guard_init(&wrapped, provider->table, provider->table->name, state, module);
         trial_run_provider(module, &wrapped);
         if (wrapped.table.quiesce != NULL)
             wrapped.table.quiesce(&wrapped);

@@ -4,6 +4,7 @@
 #include "cmocka_all.h"
 #include "fake_device.h"
 #include "inlay/inlay.h"
+#include "inlay/plugin.h"
 #include "onnx_bytes.h"
 #include "plugin_dirs.h"
 #include "session/session.h"

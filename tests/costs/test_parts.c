@@ -3,6 +3,7 @@
 #include "base/core_speed.h"
 #include "failing_alloc.h"
 #include "folder.h"
+#include "inlay/plugin.h"
 #include "measure/calibrate.h"
 #include "measure/measure_time.h"
 #include "partition/cost/cost.h"

@@ -1,5 +1,6 @@
 /* Rewrites are kept or undone depending on the operators that providers support, and on their cost. */
 #include "graph/history.h"
+#include "inlay/plugin.h"
 #include "rewrite_rows.h"
 
 static struct rig open_on(const char *script, const char *providers, const char *ops, const char *ns, inlay_diag *diag)

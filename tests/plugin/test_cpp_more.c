@@ -1,5 +1,6 @@
 /* operator.hpp: optional outputs, lists, half precision, states, shapes of unknown sizes, costs, examples, texts. */
 #include "rig.h"
+#include "inlay/plugin.h"
 #include "plugin_dirs.h"
 
 enum { LONG_BYTES = 160 };
@@ -239,8 +240,8 @@ static void texts_and_examples(void **state)
     provider = plugin_set_find(set, "cpp_more");
     assert_non_null(provider);
     assert_string_equal(provider->file->version, "2.5.1");
-    assert_string_equal(provider->table.description, "more operators");
-    assert_int_equal(provider->table.poll_ms, 20);
+    assert_string_equal(provider->table->description, "more operators");
+    assert_int_equal(provider->table->poll_ms, 20);
     for (uint32_t i = 0; i < plugin_set_operator_count(set); i++)
         if (strcmp(plugin_set_operator(set, i)->op_type, "Gate") == 0)
             op = plugin_set_operator(set, i);

@@ -1,6 +1,7 @@
 /* Runs the examples of operators (inlay_op_example) as models of one node, on every provider that supports them. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
+#include "inlay/plugin.h"
 #include "onnx_bytes.h"
 #include "plugin_dirs.h"
 #include <math.h>
@@ -139,7 +140,7 @@ static void every_example_of_every_operator(void **state)
         for (uint32_t k = 0; k < op->example_count; k++, examples++)
             for (uint32_t p = 0; p < plugin_set_provider_count(set); p++)
                 runs += run_example(op, INLAY_AT(inlay_op_example, op->examples, op->example_stride, k),
-                                    plugin_set_provider(set, p)->table.name);
+                                    plugin_set_provider(set, p)->table->name);
     }
     assert_true(examples >= 5);
     assert_int_equal(runs, expected);

@@ -4,6 +4,7 @@
 #include "base/isa.h"
 #include "cmocka_all.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "plugin_dirs.h"
 #include <limits.h>
 #include <fcntl.h>
@@ -66,10 +67,10 @@ static void sizes_of_other_versions(void **state)
 
     (void)state;
     assert_non_null(provider);
-    assert_null(provider->table.fingerprint);
-    assert_null(provider->table.buffer_alloc);
-    assert_null(provider->table.extension);
-    assert_non_null(provider->table.execute);
+    assert_null(provider->table->fingerprint);
+    assert_null(provider->table->buffer_alloc);
+    assert_null(provider->table->extension);
+    assert_non_null(provider->table->execute);
     assert_int_equal(provider_open(set, "older", NULL, 0, &open, &diag), INLAY_OK);
     provider_close(open);
     plugin_set_destroy(set);
@@ -78,7 +79,7 @@ static void sizes_of_other_versions(void **state)
     assert_int_equal(plugin_set_provider_count(set), 2);
     provider = plugin_set_find(set, "newer2");
     assert_non_null(provider);
-    assert_int_equal(provider->table.option_count, 2);
+    assert_int_equal(provider->table->option_count, 2);
     assert_string_equal(provider->options[1].name, "scale");
     assert_int_equal(provider->options[1].kind, INLAY_OPTION_FLOAT);
     plugin_set_destroy(set);

@@ -1,6 +1,7 @@
 /* api/context_api.c - inlay.h: contexts and their bound values. */
 #include "api/context.h"
 #include "exec/loop/finite.h"
+#include "inlay/plugin.h"
 #include "watchdog/watchdog.h"
 #include "base/memory.h"
 #include "profile/profile.h"

@@ -25,7 +25,7 @@ static inlay_status show_device(void *user, const inlay_device_info *info)
     const device_list *list = user;
     char setting[128] = "";
     const inlay_device shown = { .struct_size = sizeof shown,
-                                 .provider = list->provider->table.name,
+                                 .provider = list->provider->table->name,
                                  .name = or_empty(info->name),
                                  .setting = setting,
                                  .value = or_empty(info->value),
@@ -37,7 +37,7 @@ static inlay_status show_device(void *user, const inlay_device_info *info)
                                  .unified = (info->flags & INLAY_DEVICE_UNIFIED) != 0 };
 
     if (info->option != NULL)
-        (void)snprintf(setting, sizeof setting, "%s.%s", list->provider->table.name, info->option);
+        (void)snprintf(setting, sizeof setting, "%s.%s", list->provider->table->name, info->option);
     list->device(list->user, &shown);
     return INLAY_OK;
 }
@@ -56,7 +56,7 @@ inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn dev
 
         if (plugin_devices(list.provider, show_device, &list, &why) != INLAY_OK)
             (void)show_device(&list,
-                              &(inlay_device_info){ .unusable = why.text, .kind = list.provider->table.device_kind });
+                              &(inlay_device_info){ .unusable = why.text, .kind = list.provider->table->device_kind });
     }
     plugin_set_destroy(set);
     return status;

@@ -9,11 +9,11 @@ bool clash_find(const plugin_module *first, const note_facts *facts, const plugi
     const char *name = module != NULL ? module->file.name : facts->name;
 
     for (uint32_t i = 0; i < first->file.provider_count; i++) {
-        const char *provider = first->providers[i].table.name;
+        const char *provider = first->providers[i].table->name;
         bool is_common = module == NULL && is_among(provider, facts->providers);
 
         for (uint32_t k = 0; module != NULL && !is_common && k < module->file.provider_count; k++)
-            is_common = strcmp(provider, module->providers[k].table.name) == 0;
+            is_common = strcmp(provider, module->providers[k].table->name) == 0;
         if (is_common) {
             (void)snprintf(text, CLASH_TEXT, "provider '%.100s'", provider);
             return true;

@@ -393,7 +393,7 @@ inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, co
 static inlay_status refuse_isolated(const plugin_provider *provider, inlay_diag *diag)
 {
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option isolate: provider '%s' cannot be isolated, because %s",
-                      provider->table.name,
+                      provider->table->name,
                       provider->module->handle == NULL ? "it is part of the program"
                                                        : "its plugin has no note that names it");
 }

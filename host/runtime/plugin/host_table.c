@@ -4,6 +4,7 @@
 #include "inlay/check.h"
 #include "base/memory.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "plugin/plugin.h"
 #include "plugin/schemas.h"
 #include "threads/fence.h"

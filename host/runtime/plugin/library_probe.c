@@ -13,7 +13,7 @@ static const char *named_library(const plugin_provider *provider, const provider
 {
     bool has_option = false;
 
-    for (uint32_t i = 0; i < provider->table.option_count; i++)
+    for (uint32_t i = 0; i < provider->table->option_count; i++)
         has_option = has_option || (strcmp(provider->options[i].name, LIBRARY_OPTION) == 0 &&
                                     provider->options[i].kind == INLAY_OPTION_STRING);
     for (uint32_t i = 0; has_option && i < count; i++)
@@ -59,7 +59,7 @@ static void find_verdict(const probe_rules *rules, const plugin_provider *provid
     for (char **argument = arguments; *argument != NULL; argument++)
         hash = hash_bytes(*argument, strlen(*argument), hash);
     hash = hash_bytes(host, strlen(host), hash);
-    (void)snprintf(identity, sizeof identity, "%.60s with options %016llx", provider->table.name,
+    (void)snprintf(identity, sizeof identity, "%.60s with options %016llx", provider->table->name,
                    (unsigned long long)hash);
     verdict_key_init(&key, rules->verdict_dir, library, st, provider->file->build_id, identity);
     verdict_find(&key, out);

@@ -41,9 +41,9 @@ static inlay_status reserved_is_set(const char *owner, const char *name, inlay_d
 }
 
 /* Copies the options from the plugin's stride into this host's structs, and checks them: names, kinds, defaults. */
-static inlay_status adopt_options(plugin_module *module, plugin_provider *provider, inlay_diag *diag)
+static inlay_status adopt_options(plugin_module *module, plugin_provider *provider, inlay_provider *table,
+                                  inlay_diag *diag)
 {
-    inlay_provider *table = &provider->table;
     inlay_option *options;
     inlay_option_value *values;
 
@@ -106,9 +106,9 @@ inlay_status module_check_domain(const inlay_provider *table, const inlay_domain
     return info->reserved != 0 ? reserved_is_set("domain", info->name, diag) : INLAY_OK;
 }
 
-static inlay_status adopt_domains(plugin_module *module, plugin_provider *provider, inlay_diag *diag)
+static inlay_status adopt_domains(plugin_module *module, plugin_provider *provider, inlay_provider *table,
+                                  inlay_diag *diag)
 {
-    inlay_provider *table = &provider->table;
     inlay_domain_info *domains;
     inlay_status status;
 
@@ -149,20 +149,23 @@ static inlay_status adopt_domains(plugin_module *module, plugin_provider *provid
 static inlay_status adopt_provider(plugin_module *module, plugin_provider *provider, const inlay_provider *raw,
                                    inlay_diag *diag)
 {
-    inlay_provider *table = &provider->table;
+    inlay_provider *table = arena_array(&module->arena, 1, sizeof *table);
     inlay_status status;
 
+    if (table == NULL)
+        return no_memory(diag, "to describe the plugin");
     if (!INLAY_HAS(raw, execute))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "a provider's struct of %llu bytes is too small to include execute",
                           (unsigned long long)raw->struct_size);
     sized_struct_read(table, sizeof *table, raw, raw->struct_size);
     table->struct_size = sizeof *table;
+    provider->table = table;
     provider->file = &module->file;
     provider->module = module;
     if (!is_word(table->name, "_"))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a provider has no name of a-z, 0-9 and _");
     for (const plugin_provider *other = module->providers; other < provider; other++)
-        if (strcmp(other->table.name, table->name) == 0)
+        if (strcmp(other->table->name, table->name) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has two providers '%s'", table->name);
     if (table->description == NULL)
         table->description = "";
@@ -184,8 +187,8 @@ static inlay_status adopt_provider(plugin_module *module, plugin_provider *provi
                           table->name, table->flags);
     if (table->reserved != 0)
         return reserved_is_set("provider", table->name, diag);
-    INLAY_TRY(adopt_options(module, provider, diag));
-    INLAY_TRY(adopt_domains(module, provider, diag));
+    INLAY_TRY(adopt_options(module, provider, table, diag));
+    INLAY_TRY(adopt_domains(module, provider, table, diag));
 done:
     return status;
 }

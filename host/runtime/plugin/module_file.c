@@ -42,7 +42,7 @@ static const char *provider_name(const void *ctx, uint32_t i)
 {
     const plugin_module *module = ctx;
 
-    return module->providers[i].table.name;
+    return module->providers[i].table->name;
 }
 
 /* Ends the loading of MODULE, whose providers and operators are known if STATUS is INLAY_OK: compares them with the

@@ -110,7 +110,7 @@ inlay_status plugin_set_add_module(plugin_set *set, plugin_module *module, inlay
     set->modules[set->module_count++] = registry_retain(module);
     INLAY_TRY(plugin_set_add_file(set, &module->file, diag));
     for (uint32_t provider = 0; provider < module->file.provider_count; provider++) {
-        INLAY_CHECK(plugin_set_find(set, module->providers[provider].table.name) == NULL);
+        INLAY_CHECK(plugin_set_find(set, module->providers[provider].table->name) == NULL);
         if (!ARENA_GROW(&set->arena, set->providers, set->provider_count))
             return no_memory(diag, "for the list of plugins");
         set->providers[set->provider_count++] = &module->providers[provider];
@@ -274,7 +274,7 @@ const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)
     const size_t bytes = strcspn(name, "#"); /* the suffix distinguishes devices of one kind */
 
     for (uint32_t i = 0; i < set->provider_count; i++) {
-        const char *provider_name = set->providers[i]->table.name;
+        const char *provider_name = set->providers[i]->table->name;
 
         if (strlen(provider_name) == bytes && strncmp(provider_name, name, bytes) == 0)
             return set->providers[i];

@@ -17,9 +17,14 @@
 #include "base/setting.h"
 #include "graph/graph.h"
 #include "inlay/extensions.h"
-#include "inlay/plugin.h"
 #include "isolate/isolate.h"
 
+struct inlay_device_info;
+struct inlay_domain_info;
+struct inlay_option;
+struct inlay_option_value;
+struct inlay_plugin;
+struct inlay_provider;
 typedef struct plugin_set plugin_set;
 
 /* The outcomes for a plugin file. One list makes the enum and the texts of plugin_outcome_text(). */
@@ -62,9 +67,9 @@ typedef struct plugin_file {
 
 /* A provider that could be opened. */
 typedef struct plugin_provider {
-    inlay_provider table; /* options and domains point to the next two fields; strides are this host's */
-    const inlay_option *options;
-    const inlay_domain_info *domains;
+    const struct inlay_provider *table; /* its options and domains are the next two fields; strides are this host's */
+    const struct inlay_option *options;
+    const struct inlay_domain_info *domains;
     const plugin_file *file;      /* that contains the provider */
     struct plugin_module *module; /* private to this folder */
 } plugin_provider;
@@ -107,7 +112,9 @@ INLAY_NODISCARD inlay_status plugin_set_search_listed(const plugin_search *searc
                                                       plugin_set **out_set, inlay_diag *diag);
 
 /* See inlay_plugin_register(). */
-inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag);
+inlay_status plugin_register(inlay_status (*open_plugin)(const inlay_host *, const struct inlay_plugin **,
+                                                         inlay_diag *),
+                             inlay_diag *diag);
 
 /* Plugins with open providers stay loaded. NULL is a no-op. */
 void plugin_set_destroy(plugin_set *set);
@@ -128,7 +135,7 @@ INLAY_NODISCARD inlay_status plugin_retry(const plugin_search *search, const plu
                                           inlay_diag *diag);
 /* Calls `device` for each device of the provider and opens none. For a provider that cannot list its devices, calls
  * it once with the plugin's own description. INLAY_UNSUPPORTED: no device; diag has the reason. */
-typedef inlay_status (*plugin_device_fn)(void *user, const inlay_device_info *info);
+typedef inlay_status (*plugin_device_fn)(void *user, const struct inlay_device_info *info);
 INLAY_NODISCARD inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn device, void *user,
                                             inlay_diag *diag);
 /* The provider of that name, whose suffix "#WORD" is ignored; NULL: none. */
@@ -148,7 +155,7 @@ void plugin_set_missing(void *set, const char *domain, const char *op_type, int6
 /* An open provider. Read-only. The functions in table are the host's wrappers, which record the current call
  * (plugin/crash.h) and call the plugin's functions. They accept only this provider's state. */
 struct provider {
-    const inlay_provider *table; /* pass state as first argument of its functions */
+    const struct inlay_provider *table; /* pass state as first argument of its functions */
     void *state;
     const char *name;
     const char *path;    /* of the plugin */
@@ -156,7 +163,7 @@ struct provider {
     const char *build_id;
     uint32_t first_domain;           /* host-wide id of its domains[0] */
     uint32_t abi_minor;              /* that the plugin was built for */
-    const inlay_device_info *device; /* the provider's device description; omitted fields are 0 and NULL */
+    const struct inlay_device_info *device; /* the provider's device description; omitted fields are 0 and NULL */
     const inlay_operator *operators; /* [operator_count] that only this open provider defines (inlay.operators/1) */
     uint32_t operator_count;
 };
@@ -172,12 +179,12 @@ INLAY_NODISCARD inlay_status provider_open(plugin_set *set, const char *name, co
  * wrapper. */
 typedef inlay_status (*provider_execute_fn)(void *state, inlay_compiled *compiled, inlay_instance *instance,
                                             const inlay_exec_args *args);
-provider_execute_fn provider_direct(const inlay_provider *table, void **state);
+provider_execute_fn provider_direct(const struct inlay_provider *table, void **state);
 /* The plugin's own state, for functions of extensions that are not wrapped. */
-void *provider_own_state(const inlay_provider *table, void *state);
+void *provider_own_state(const struct inlay_provider *table, void *state);
 /* The module of an open provider's table and state, for crash_scene; NULL for a table that is not a wrapper. Safe in
  * signal handlers. */
-const struct plugin_module *provider_module(const inlay_provider *table, const void *state);
+const struct plugin_module *provider_module(const struct inlay_provider *table, const void *state);
 /* Before and after a run, and a call of the application that uses the device. INLAY_BUSY: the provider is suspended.
  * Any thread. In control.c, like provider_control(). */
 INLAY_NODISCARD inlay_status provider_begin_use(const struct provider *handle, inlay_diag *diag);
@@ -210,13 +217,13 @@ void provider_hung(const struct provider *handle);
 /* Was provider_hung() called for the provider? NULL: false. */
 bool provider_hangs(const struct provider *handle);
 /* The open provider that owns the domain; NULL for the host's domain and for unknown ones. */
-const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
+const struct provider *provider_of_domain(uint32_t domain, const struct inlay_domain_info **out_info);
 
 /* Parses the settings of a provider against its schema into values (one per option, in the order of the schema;
  * strings borrow from settings and schema). provider_name is used in messages. */
-INLAY_NODISCARD inlay_status provider_parse_options(const char *provider_name, const inlay_option *options,
+INLAY_NODISCARD inlay_status provider_parse_options(const char *provider_name, const struct inlay_option *options,
                                                     uint32_t count, const provider_setting *settings,
-                                                    uint32_t setting_count, inlay_option_value *values,
+                                                    uint32_t setting_count, struct inlay_option_value *values,
                                                     inlay_diag *diag);
 
 /* The functions of the host that every plugin gets. */

@@ -61,7 +61,7 @@ static char *make_key(const inlay_option_value *values, uint32_t count)
 
 static const char *provider_name(const void *ctx, uint32_t i)
 {
-    return plugin_set_provider(ctx, i)->table.name;
+    return plugin_set_provider(ctx, i)->table->name;
 }
 
 static inlay_status unknown_provider(const plugin_set *set, const char *name, inlay_diag *diag)
@@ -95,7 +95,7 @@ static void end_provider(const inlay_provider *table, void *state)
 /* Gets the description of the opened device. An invalid description fails. */
 static inlay_status describe(open_provider *provider, inlay_diag *diag)
 {
-    const inlay_provider *real = &provider->info->table;
+    const inlay_provider *real = provider->info->table;
     const uint32_t count = real->domain_count;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_describe_request request = { .struct_size = sizeof request,
@@ -169,7 +169,7 @@ static inlay_status list_operators(open_provider *provider, inlay_diag *diag)
 static bool belongs_to_parent(const open_provider *provider)
 {
     return provider->forks != fork_count &&
-           (provider->info->table.domain_count > 0 || provider->info->module->isolated);
+           (provider->info->table->domain_count > 0 || provider->info->module->isolated);
 }
 
 /* The lowest ids of `count` successive domains that no open provider has; 0 is the host's. Tables of sessions are as
@@ -184,7 +184,7 @@ static uint32_t find_free_domains(uint32_t count)
     do {
         is_free = true;
         for (const open_provider *provider = opened; provider != NULL; provider = provider->next) {
-            const uint32_t begin = provider->handle.first_domain, end = begin + provider->info->table.domain_count;
+            const uint32_t begin = provider->handle.first_domain, end = begin + provider->info->table->domain_count;
 
             if (first < end && begin < first + count) {
                 first = end;
@@ -203,9 +203,9 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
     open_provider *provider = calloc(1, sizeof *provider);
     const inlay_create_args args = { .struct_size = sizeof args,
                                      .options = values,
-                                     .option_count = info->table.option_count,
+                                     .option_count = info->table->option_count,
                                      .option_stride = sizeof *values,
-                                     .first_domain = find_free_domains(info->table.domain_count),
+                                     .first_domain = find_free_domains(info->table->domain_count),
                                      .max_threads = threads_budget(),
                                      .cache_dir = cache_dir };
     inlay_diag own = INLAY_DIAG_INIT;
@@ -216,11 +216,11 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
 
     if (provider == NULL || (provider->name = strdup(name)) == NULL) {
         free(provider);
-        return no_memory(diag, "to open provider %s", info->table.name);
+        return no_memory(diag, "to open provider %s", info->table->name);
     }
-    before = crash_enter(info->module, "create", info->table.name, NULL);
+    before = crash_enter(info->module, "create", info->table->name, NULL);
     floats = float_state_get();
-    status = info->table.create(info->table.ctx, host_table(), &args, &state, &own);
+    status = info->table->create(info->table->ctx, host_table(), &args, &state, &own);
     (void)float_state_restore(floats);
     crash_leave(&before);
     if (status != INLAY_OK) {
@@ -229,7 +229,7 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
         return forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own,
                                     diag); /* the session adds the provider's name */
     }
-    guard_init(&provider->guard, &info->table, provider->name, state, info->module);
+    guard_init(&provider->guard, info->table, provider->name, state, info->module);
     provider->info = info;
     status = describe(provider, diag);
     if (status == INLAY_OK)
@@ -299,12 +299,12 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
     *out_provider = NULL;
     if (info == NULL)
         return unknown_provider(set, name, diag);
-    values = calloc(info->table.option_count + 1, sizeof *values);
+    values = calloc(info->table->option_count + 1, sizeof *values);
     if (values == NULL)
         return no_memory(diag, "to open provider %s", name);
     INLAY_TRY(
-        provider_parse_options(name, info->options, info->table.option_count, settings, setting_count, values, diag));
-    key = make_key(values, info->table.option_count);
+        provider_parse_options(name, info->options, info->table->option_count, settings, setting_count, values, diag));
+    key = make_key(values, info->table->option_count);
     if (key == NULL) {
         status = no_memory(diag, "to open provider %s", name);
         goto done;
@@ -516,10 +516,10 @@ static inlay_status pass_device(void *user, const inlay_device_info *info)
 inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn device, void *user, inlay_diag *diag)
 {
     const inlay_device_info only = { .struct_size = sizeof only,
-                                     .name = provider->table.description,
+                                     .name = provider->table->description,
                                      .memory_bytes =
-                                         provider->table.domain_count > 0 ? provider->domains[0].memory_bytes : 0,
-                                     .kind = provider->table.device_kind };
+                                         provider->table->domain_count > 0 ? provider->domains[0].memory_bytes : 0,
+                                     .kind = provider->table->device_kind };
     device_call call = { device, user };
     const inlay_enumerate_request request = {
         .struct_size = sizeof request, .host = host_table(), .user = &call, .device = pass_device
@@ -529,11 +529,11 @@ inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn de
     float_state floats;
     inlay_status status;
 
-    if (provider->table.enumerate == NULL)
+    if (provider->table->enumerate == NULL)
         return device(user, &only);
-    before = crash_enter(provider->module, "enumerate", provider->table.name, NULL);
+    before = crash_enter(provider->module, "enumerate", provider->table->name, NULL);
     floats = float_state_get();
-    status = provider->table.enumerate(provider->table.ctx, &request, &own);
+    status = provider->table->enumerate(provider->table->ctx, &request, &own);
     (void)float_state_restore(floats);
     crash_leave(&before);
     return status == INLAY_OK ? status : forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own, diag);

@@ -5,6 +5,7 @@
  * providers; contexts change between two runs (api/run_api.c). Neither is destroyed before the session. */
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "session/session.h"
 #include "threads/scene.h"
 #include <signal.h>

@@ -1,5 +1,6 @@
 /* session/model.c - the first half of creating a session: from the file to the optimised graph. */
 #include "base/memory.h"
+#include "inlay/plugin.h"
 #include "session/adapters.h"
 #include "session/session.h"
 #include "infer/dim_sums.h"

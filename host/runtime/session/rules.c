@@ -1,5 +1,6 @@
 /* session/rules.c - reads the rules of the assignment from the options. */
 #include "base/memory.h"
+#include "inlay/plugin.h"
 #include "session/session.h"
 #include "config/checks.h"
 #include "inlay/check.h"

@@ -44,7 +44,7 @@ static const inlay_option *find_option(const inlay_session *session, const char 
 {
     const plugin_provider *provider = plugin_set_find(session->plugins, name);
 
-    for (uint32_t i = 0; provider != NULL && i < provider->table.option_count; i++)
+    for (uint32_t i = 0; provider != NULL && i < provider->table->option_count; i++)
         if (strcmp(provider->options[i].name, option) == 0)
             return &provider->options[i];
     return NULL;
@@ -155,7 +155,7 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
                               "kind are '%s' and '%s#2', each with its own options",
                               name, name, name);
     info = plugin_set_find(session->plugins, name);
-    if (info != NULL && info->table.domain_count > 0 && plugin_set_cache_dir(session->plugins) == NULL &&
+    if (info != NULL && info->table->domain_count > 0 && plugin_set_cache_dir(session->plugins) == NULL &&
         config_cache_folder(options, "devices", folder, sizeof folder))
         plugin_set_cache(session->plugins, folder);
     if (info != NULL && strcmp(options_text(options, OPTION_reproducible), "cpu") == 0 && !is_uniform(session, name))
@@ -222,7 +222,7 @@ static inlay_status open_all(inlay_session *session, const inlay_options *option
 
     for (uint32_t turn = 0; turn <= FIRST_PROVIDERS + 1; turn++) {
         for (uint32_t i = 0; i < count; i++) {
-            const char *name = plugin_set_provider(session->plugins, i)->table.name;
+            const char *name = plugin_set_provider(session->plugins, i)->table->name;
             const uint32_t opened = session->env.provider_count, place = default_place(name);
             inlay_status status;
 
@@ -265,8 +265,8 @@ static const char *provider_with_option(const inlay_session *session, const char
     for (uint32_t k = 0; k < session->env.provider_count; k++) {
         const plugin_provider *provider = plugin_set_find(session->plugins, session->providers[k].name);
 
-        for (uint32_t i = 0; provider != NULL && i < provider->table.option_count; i++)
-            if (strcmp(INLAY_AT(inlay_option, provider->table.options, provider->table.option_stride, i)->name,
+        for (uint32_t i = 0; provider != NULL && i < provider->table->option_count; i++)
+            if (strcmp(INLAY_AT(inlay_option, provider->table->options, provider->table->option_stride, i)->name,
                        option) == 0)
                 return session->providers[k].name;
     }

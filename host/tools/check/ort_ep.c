@@ -2,6 +2,7 @@
  * ort_ep. */
 #include "check/check.h"
 #include "check/process.h"
+#include "inlay/plugin.h"
 #include "plugin/plugin.h"
 #include <errno.h>
 #include <stdio.h>

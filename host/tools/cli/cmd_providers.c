@@ -3,6 +3,7 @@
 #include "cli/plugins.h"
 #include "cli/sources.h"
 #include "cli/types.h"
+#include "inlay/plugin.h"
 #include "schema.h"
 #include <string.h>
 
@@ -92,21 +93,21 @@ static void print_devices(const plugin_provider *provider)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (provider->table.enumerate != NULL && plugin_devices(provider, print_device, NULL, &diag) != INLAY_OK)
+    if (provider->table->enumerate != NULL && plugin_devices(provider, print_device, NULL, &diag) != INLAY_OK)
         (void)printf("    no device: %s\n", diag.text);
 }
 
 static void print_provider(const plugin_provider *provider, bool with_options)
 {
-    (void)printf("  provider %s on %s: %s\n", provider->table.name, device_text(provider->table.device_kind),
-                 or_empty(provider->table.description));
-    for (uint32_t i = 0; i < provider->table.domain_count; i++)
+    (void)printf("  provider %s on %s: %s\n", provider->table->name, device_text(provider->table->device_kind),
+                 or_empty(provider->table->description));
+    for (uint32_t i = 0; i < provider->table->domain_count; i++)
         (void)printf("    memory %s, %llu bytes aligned to %llu\n", provider->domains[i].name,
                      (unsigned long long)provider->domains[i].memory_bytes,
                      (unsigned long long)provider->domains[i].alignment);
     print_devices(provider);
-    for (uint32_t i = 0; with_options && i < provider->table.option_count; i++)
-        print_option(provider->table.name, &provider->options[i]);
+    for (uint32_t i = 0; with_options && i < provider->table->option_count; i++)
+        print_option(provider->table->name, &provider->options[i]);
 }
 
 /* The operators that plugins define: all, or how many. */
@@ -226,7 +227,7 @@ static void add_devices(const plugin_provider *provider, json_t *to)
     json_t *list = json_array();
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (provider->table.enumerate == NULL) {
+    if (provider->table->enumerate == NULL) {
         json_decref(list);
         return;
     }
@@ -239,17 +240,17 @@ static json_t *provider_json(const plugin_provider *provider)
 {
     json_t *options = json_array(), *domains = json_array(), *json;
 
-    for (uint32_t i = 0; i < provider->table.option_count; i++) {
+    for (uint32_t i = 0; i < provider->table->option_count; i++) {
         const inlay_option *option = &provider->options[i];
         (void)json_array_append_new(options, json_pack("{s:s, s:s, s:s?, s:s?, s:s?}", "name", option->name, "kind",
                                                        option_kind_text(option->kind), "default", option->default_value,
                                                        "choices", option->choices, "doc", option->doc));
     }
-    for (uint32_t i = 0; i < provider->table.domain_count; i++)
+    for (uint32_t i = 0; i < provider->table->domain_count; i++)
         (void)json_array_append_new(domains, json_pack("{s:s, s:I}", "name", provider->domains[i].name, "bytes",
                                                        (json_int_t)provider->domains[i].memory_bytes));
-    json = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o}", "name", provider->table.name, "description",
-                     provider->table.description, "device", device_text(provider->table.device_kind), "file",
+    json = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o}", "name", provider->table->name, "description",
+                     provider->table->description, "device", device_text(provider->table->device_kind), "file",
                      provider->file->path, "options", options, "domains", domains);
     add_devices(provider, json);
     return json;

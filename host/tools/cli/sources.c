@@ -2,6 +2,7 @@
 #include "cli/cells.h"
 #include "config/options.h"
 #include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ static inlay_status open_sources(plugin_set *set, uint32_t i, const inlay_option
                                  const inlay_ext_sources **list, inlay_diag *diag)
 {
     const plugin_provider *info = plugin_set_provider(set, i);
-    const char *name = info->table.name, *isa = options_text(options, OPTION_isa);
+    const char *name = info->table->name, *isa = options_text(options, OPTION_isa);
     const size_t bytes = strlen(name);
     provider_setting *settings = calloc((size_t)options->setting_count + 1, sizeof *settings);
     uint32_t count = 0;
@@ -21,7 +22,7 @@ static inlay_status open_sources(plugin_set *set, uint32_t i, const inlay_option
     *list = NULL;
     if (settings == NULL)
         return no_memory(diag, "for the settings of provider %s", name);
-    for (uint32_t k = 0; k < info->table.option_count && strcmp(isa, "auto") != 0 && count == 0; k++)
+    for (uint32_t k = 0; k < info->table->option_count && strcmp(isa, "auto") != 0 && count == 0; k++)
         if (strcmp(info->options[k].name, "isa") == 0)
             settings[count++] = (provider_setting){ "isa", isa };
     for (uint32_t k = 0; k < options->setting_count; k++) {
@@ -76,7 +77,7 @@ void cli_sources_text(plugin_set *set, const inlay_options *options)
         const struct provider *provider;
 
         if (open_sources(set, i, options, &provider, &list, &diag) != INLAY_OK) {
-            (void)printf("%s: %s\n", plugin_set_provider(set, i)->table.name, diag.text);
+            (void)printf("%s: %s\n", plugin_set_provider(set, i)->table->name, diag.text);
         } else if (list != NULL) {
             print_sources(provider->name, list);
             printed++;
@@ -118,7 +119,7 @@ json_t *cli_sources_json(plugin_set *set, const inlay_options *options)
                                                   "instances", split(source->instances), "chosen", source->chosen));
         }
         (void)json_array_append_new(providers,
-                                    json_pack("{s:s, s:o, s:s?}", "provider", plugin_set_provider(set, i)->table.name,
+                                    json_pack("{s:s, s:o, s:s?}", "provider", plugin_set_provider(set, i)->table->name,
                                               "kernels", kernels, "error", status != INLAY_OK ? diag.text : NULL));
         provider_close(provider);
     }

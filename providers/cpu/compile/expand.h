@@ -3,6 +3,7 @@
 #ifndef CPU_EXPAND_H
 #define CPU_EXPAND_H
 #include "cpu/region/region.h"
+#include "inlay/plugin.h"
 
 /* State while a region is read. */
 typedef struct cpu_reader {

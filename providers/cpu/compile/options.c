@@ -1,6 +1,7 @@
 /* Reads the options of numerics and kernel selection, for the plugin and for programs of `inlay bundle`. */
 #include "cpu/choice/kernels.h"
 #include "cpu/weights/nbits.h"
+#include "inlay/plugin.h"
 
 void cpu_read_options(cpu_state *state, const inlay_create_args *args)
 {

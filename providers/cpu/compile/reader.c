@@ -1,6 +1,7 @@
 /* Numbers the values of a region, in the order in which its nodes refer to them. */
 #include "cpu/compile/expand.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 
 static element_type type_of(inlay_dtype dtype)
 {

@@ -6,6 +6,8 @@
 #include "cpu/quantized/byte_set.h"
 #include "cpu/region/build.h"
 
+struct inlay_cost_request;
+
 bool q_is_bytes(const inlay_value_info *value); /* uint8 or int8 */
 /* Is the value a constant float scale above 0, of 1 or `most` elements? */
 bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why);
@@ -25,7 +27,8 @@ bool cpu_takes_bias(const kit_node *node);
 uint32_t cpu_sums_of(const cpu_op *add);
 uint32_t cpu_bias_of(const cpu_op *add);
 /* Adds the cost of an operator of integers.def. */
-void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost);
+void cpu_quant_cost(const cpu_op *op, const struct inlay_cost_request *request, const inlay_node_info *info,
+                    inlay_cost *cost);
 
 /* Moves op `next`, the only reader of the group's output, into the group if it adds a bias to the integers, or converts
  * them into a type that the group's kernel can write. */

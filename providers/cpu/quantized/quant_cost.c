@@ -3,6 +3,7 @@
 #include "cpu/weights/low_bit.h"
 #include "cpu/quantized/bytes.h"
 #include "cpu/quantized/quant.h"
+#include "inlay/plugin.h"
 #include <math.h>
 
 #define BYTE_FLOPS_PER_NS 1000.0

@@ -8,6 +8,7 @@
 #include "cpu/weights/packs.h"
 #include "cpu/weights/read.h"
 #include "cpu/weights/recurrent_panels.h"
+#include "inlay/plugin.h"
 #include "simd/optional.h"
 #include <stdio.h>
 

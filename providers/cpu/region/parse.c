@@ -1,5 +1,6 @@
 /* Parsing nodes: the row of a node, the checks that all families share, and the helpers of their parsers. */
 #include "cpu/region/region.h"
+#include "inlay/plugin.h"
 
 bool cpu_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, const char *what, kit_refusal *why)
 {

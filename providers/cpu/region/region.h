@@ -25,7 +25,6 @@
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "inlay/kit_kernel.h"
-#include "inlay/plugin.h"
 #include "cpu/layout/functions.h"
 #include "cpu/layout/layout.h"
 #include "common/resize_table.h"
@@ -334,8 +333,9 @@ static inline uint32_t cpu_only_reader(const inlay_compiled *compiled, uint32_t 
     return read->output == INLAY_NONE && read->uses == 1 ? read->readers[0] : INLAY_NONE;
 }
 
+struct inlay_assess_request;
 inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
 /* See inlay_ext_branches.may. */
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance);
-inlay_status cpu_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
+inlay_status cpu_assess(void *state, const struct inlay_assess_request *request, inlay_diag *diag);
 #endif
