@@ -1,6 +1,10 @@
 """Operators of onnxruntime-extensions, compared with Python, numpy and published results."""
+import json
+import os
+import pathlib
 import random
 import re
+import subprocess
 import unittest
 
 import numpy as np
@@ -209,6 +213,52 @@ class Texts(unittest.TestCase):
             self.assertEqual(row[:sum(there)], encode(line))
         cut = run("CLIPTokenizer", [texts(lines[0])], padding_length=4, **how)
         self.assertEqual(cut.tolist(), [encode(lines[0])[:3] + [vocab["<|endoftext|>"]]])
+
+
+class Documented(unittest.TestCase):
+    """The page prepost.md: its tables of operators, and each difference that no other test has."""
+
+    def test_tables(self):
+        page = pathlib.Path(__file__).parents[2].joinpath("sdk/docs/pages/prepost.md").read_text()
+        table, absent = (page.split(head)[1].split("\n\n")[0] for head in ("| operator | domain | does |", "| operator | why |"))
+        rows = [row.split("|") for row in table.splitlines() if row.startswith("| `")]
+        named = {name for row in rows if "E" in row[2] for name in re.findall(r"`(\w+)`", row[1])}
+        listed = json.loads(subprocess.run([os.environ["INLAY_CLI"], "providers", "--operators", "--json"], check=True,
+                                           capture_output=True).stdout)["operators"]
+        here = {row["operator"] for row in listed if row["domain"] in (EXT, "ai.onnx.contrib")}
+        self.assertEqual(named, here)
+        self.assertGreater(len(named), 35)
+        missing = {name for row in absent.splitlines() if row.startswith("| `") for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+        self.assertGreater(len(missing), 8)
+        self.assertEqual(missing & here, set())
+
+    def test_expressions(self):
+        for pattern, line, want in (("a(?=c)", "ab ac", "ab xc"), ("(?<!b)a", "ba ca", "ba cx"), (r"(a)\1", "aa ab", "x ab")):
+            self.assertEqual(run("StringRegexReplace", [texts(line), texts(pattern), texts("x")])[0], want)
+        self.assertEqual(run("StringECMARegexReplace", [texts("é日"), texts("."), texts("x")])[0], "x" * 5)
+
+    def test_tokenizers(self):
+        letters = [*"aelndofxt<|>", *(c + "</w>" for c in "aelndofxt<|>"), "al", "<|startoftext|>", "<|endoftext|>"]
+        vocab = json.dumps({token: i for i, token in enumerate(letters)})
+        ids = run("CLIPTokenizer", [texts("a <|endoftext|> a")], vocab=vocab, merges="#version: 0.2\na l\n")[0].tolist()
+        self.assertEqual([letters[i] for i in ids[1:-1]], ["a</w>", "<", "|</w>", *"endoftex", "t</w>", "|", "></w>", "a</w>"])
+        model = dict(vocab=vocab, merges="#version: 0.2\na l\n")
+        pieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\né\nł\n##b\n"
+        for op, how, outputs, refused in (
+                ("CLIPTokenizer", model, 3, "gives at most 2"), ("CLIPTokenizer", {**model, "added_token": "x"}, 1, "added_token"),
+                ("GPT2Tokenizer", {**model, "model_name": "CodeGen"}, 1, "model_name"),
+                ("RobertaTokenizer", {**model, "padding": 3}, 1, "no attribute 'padding'"),
+                *((op, {"vocab_file": pieces, name: value}, 1, name) for op in ("BertTokenizer", "HfBertTokenizer")
+                  for name, value in (("max_length", 4), ("suffix_indicator", "@@"), ("do_basic_tokenize", 0), ("max", 4)))):
+            with self.assertRaisesRegex(Exception, refused):
+                run(op, [texts("a", "a")], outputs, **how)
+        plain = [x.tolist() for x in run("BertTokenizer", [texts("AB É", "Ł")], 3, vocab_file=pieces)]
+        self.assertEqual(plain, [[2, 4, 7, 5, 3, 6, 3], [0] * 5 + [1] * 2, [1] * 7])
+        pair = [x.tolist() for x in run("HfBertTokenizer", [texts("AB É", "Ł")], 3, vocab_file=pieces)]
+        self.assertEqual(pair, [[plain[0]], [plain[2]], [plain[1]]])
+        self.assertEqual(run("BertTokenizer", [texts("à")], vocab_file=pieces, strip_accents=1).tolist(), [2, 4, 3])
+        with self.assertRaisesRegex(Exception, "must be two texts"):
+            run("HfBertTokenizer", [texts("a")], vocab_file=pieces)
 
 
 class Numbers(unittest.TestCase):

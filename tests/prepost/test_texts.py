@@ -51,9 +51,11 @@ def one_to_one(change):
 
 
 def split_bytes(text, separators, skip_empty):
-    """StringSplit of onnxruntime-extensions: each byte of the separators separates."""
+    """StringSplit of onnxruntime-extensions: each byte of the separators separates; without any, texts become bytes."""
     if text == "":
         return []
+    if separators == "":
+        return [text.encode()[i:i + 1].decode(errors="surrogateescape") for i in range(len(text.encode()))]
     parts = re.split("[" + re.escape(separators) + "]", text)
     return [part for part in parts if part or not skip_empty]
 
@@ -98,7 +100,7 @@ class Texts(unittest.TestCase):
         self.assertEqual(run("StringMapping", [array(*words)], map=table).tolist(), [f"<{i}>" for i in range(len(words))])
 
     def test_split(self):
-        for separators, skip in ((" ", True), (" ", False), (",;", False), (" \t", True)):
+        for separators, skip in ((" ", True), (" ", False), (",;", False), (" \t", True), ("", True), ("", False)):
             got = run("StringSplit", [array(*TEXTS), array(separators), np.array([skip])], 3)
             parts = [split_bytes(text, separators, skip) for text in TEXTS]
             self.assertEqual(got[1].tolist(), [part for row in parts for part in row])

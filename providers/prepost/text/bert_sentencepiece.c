@@ -1,4 +1,5 @@
-/* bert_sentencepiece.c - onnxruntime-extensions' BertTokenizer, SentencepieceTokenizer and SentencepieceDecoder. */
+/* bert_sentencepiece.c - onnxruntime-extensions' BertTokenizer, HfBertTokenizer, SentencepieceTokenizer and
+ * SentencepieceDecoder. */
 #include "prepost/text/tokens.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -14,6 +15,17 @@ static inlay_status infer_bert(void *ctx, inlay_infer *in, inlay_diag *diag)
     return status;
 }
 
+static inlay_status infer_hf_bert(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim dims[2] = { prepost_fixed(1), prepost_open() };
+    inlay_status status = prepost_want_rank(in, 0, 0, 1, "two texts", diag);
+
+    (void)ctx;
+    for (uint32_t i = 0; i < 3 && status == INLAY_OK; i++)
+        status = prepost_set(in, i, 2, dims);
+    return status;
+}
+
 static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const inlay_node_info *info = node->info;
@@ -21,9 +33,7 @@ static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_d
     const text_bert_options options = { .lower = kit_attr_int(info, "do_lower_case", 1) != 0,
                                         .chinese = kit_attr_int(info, "tokenize_chinese_chars", 1) != 0,
                                         .clean = true,
-                                        .strip_accents = kit_attr(info, "strip_accents") != NULL
-                                                             ? (int)kit_attr_int(info, "strip_accents", 0)
-                                                             : -1,
+                                        .strip_accents = kit_attr_int(info, "strip_accents", 0) != 0,
                                         .unknown = kit_attr_string(info, "unk_token", "[UNK]"),
                                         .begin = kit_attr_string(info, "cls_token", "[CLS]"),
                                         .end = kit_attr_string(info, "sep_token", "[SEP]"),
@@ -43,23 +53,21 @@ static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_d
     return INLAY_OK;
 }
 
-static inlay_status run_bert(const kit_call *call)
+/* The ids of a text or a pair in output 0, of that rank, and in two more outputs the numbers of texts and the mask. */
+static inlay_status encode_pair(const kit_call *call, uint32_t rank, uint32_t types, uint32_t mask)
 {
     const token_state *state = call->state;
     const int64_t texts = call->in[0].count;
+    const uint32_t outputs[3] = { 0, types, mask };
     token_lists lists = { .starts = NULL };
-    int64_t dims[1], *to[3] = { NULL, NULL, NULL }, at = 0;
+    int64_t dims[2] = { 1, 1 }, *to[3] = { NULL, NULL, NULL }, at = 0;
     inlay_status status;
 
-    if (texts < 1 || texts > 2)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "BertTokenizer: the input must be one text or a pair, but has %lld elements",
-                          (long long)texts);
     INLAY_TRY(token_lists_encode(call, state, &lists));
-    dims[0] = (int64_t)lists.ids.count + 1 + texts;
+    dims[rank - 1] = (int64_t)lists.ids.count + 1 + texts;
     for (uint32_t i = 0; i < 3; i++) {
-        INLAY_TRY(kit_alloc_output(call, i, 1, dims));
-        to[i] = kit_has_output(call, i) ? call->out[i].data : NULL;
+        INLAY_TRY(kit_alloc_output(call, outputs[i], rank, dims));
+        to[i] = kit_has_output(call, outputs[i]) ? call->out[outputs[i]].data : NULL;
     }
     for (int64_t k = 0; k < texts; k++) {
         const size_t count = lists.starts[k + 1] - lists.starts[k];
@@ -76,10 +84,31 @@ static inlay_status run_bert(const kit_call *call)
                     to[o][at] = values[o];
         }
     }
-    INLAY_CHECK(at == dims[0]);
+    INLAY_CHECK(at == dims[rank - 1]);
 done:
     token_lists_free(&lists);
     return status;
+}
+
+static inlay_status run_bert(const kit_call *call)
+{
+    const int64_t texts = call->in[0].count;
+
+    return texts == 1 || texts == 2
+               ? encode_pair(call, 1, 1, 2)
+               : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                            "BertTokenizer: the input must be one text or a pair, but has %lld elements",
+                            (long long)texts);
+}
+
+static inlay_status run_hf_bert(const kit_call *call)
+{
+    const int64_t texts = call->in[0].count;
+
+    return texts == 2
+               ? encode_pair(call, 2, 2, 1)
+               : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                            "HfBertTokenizer: the input must be two texts, but has %lld elements", (long long)texts);
 }
 
 static const char wordpieces[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nwant\n##want\n##ed\nwa\nun\nrunn\n##ing\n,\n";
@@ -95,11 +124,16 @@ static const inlay_attr_info bert_vocab[] = {
 };
 static const inlay_op_example bert_examples[] = { PREPOST_EXAMPLE("one text", bert_vocab, text_view, bert_view, 0) };
 
+/* Values in braces: others are not supported. truncation_strategy_name belongs to max_length. */
+#define BERT                                                                                                           \
+    "S=string, I=int64; vocab_file:s!, do_lower_case:i=1{0|1}, do_basic_tokenize:i=1{1}, "                             \
+    "tokenize_chinese_chars:i=1{0|1}, strip_accents:i=0{0|1}, unk_token:s='[UNK]', sep_token:s='[SEP]', "              \
+    "pad_token:s='[PAD]', cls_token:s='[CLS]', mask_token:s='[MASK]', suffix_indicator:s='##'{'##'}, "                 \
+    "max_length:i=-1{-1}, truncation_strategy_name:s='longest_first'"
+
 const prepost_operator prepost_bert_tokenizer = {
     .op_type = "BertTokenizer",
-    .signature = "text:S -> input_ids:I, token_type_ids?:I, attention_mask?:I; S=string, I=int64; vocab_file:s!, "
-                 "do_lower_case:i=1, tokenize_chinese_chars:i=1, unk_token:s='[UNK]', sep_token:s='[SEP]', "
-                 "pad_token:s='[PAD]', cls_token:s='[CLS]', mask_token:s='[MASK]', ...",
+    .signature = "text:S -> input_ids:I, token_type_ids?:I, attention_mask?:I; " BERT,
     .doc = "BERT's WordPiece tokenizer, for one text or a pair: [CLS] a [SEP] b [SEP]. vocab_file is the content of "
            "vocab.txt.",
     .extensions = true,
@@ -111,6 +145,31 @@ const prepost_operator prepost_bert_tokenizer = {
                 .release = tokens_release,
                 .run = run_bert },
 };
+
+static const int64_t ten_dims[] = { 1, 10 };
+static const inlay_str two_texts[] = { PREPOST_STR("UNwanted, running"), PREPOST_STR("want") };
+static const inlay_tensor_view pair_view[] = { PREPOST_VIEW(two_texts, two_dims, INLAY_STRING) };
+static const int64_t pair_ids[] = { 2, 8, 5, 6, 11, 9, 10, 3, 4, 3 }, pair_types[] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1 },
+                     pair_mask[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+static const inlay_tensor_view pair_out[] = { PREPOST_VIEW(pair_ids, ten_dims, INLAY_INT64),
+                                              PREPOST_VIEW(pair_mask, ten_dims, INLAY_INT64),
+                                              PREPOST_VIEW(pair_types, ten_dims, INLAY_INT64) };
+static const inlay_op_example pair_examples[] = { PREPOST_EXAMPLE("a pair", bert_vocab, pair_view, pair_out, 0) };
+
+const prepost_operator prepost_hf_bert_tokenizer = {
+    .op_type = "HfBertTokenizer",
+    .signature = "text:S -> input_ids:I, attention_mask?:I, token_type_ids?:I; " BERT,
+    .doc = "BertTokenizer for a pair of texts, with outputs [1, tokens]. vocab_file is the content of vocab.txt.",
+    .extensions = true,
+    .infer = infer_hf_bert,
+    PREPOST_EXAMPLES(pair_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_bert,
+                .release = tokens_release,
+                .run = run_hf_bert },
+};
+#undef BERT
 
 static inlay_status infer_spm(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -208,7 +267,7 @@ const prepost_operator prepost_sentencepiece_tokenizer = {
     .op_type = "SentencepieceTokenizer",
     .signature =
         "data:S, nbest_size?:I, alpha?:F, add_bos?:B, add_eos?:B, reverse?:B, fairseq?:B -> tokens:J, indices?:I; "
-        "S=string, I=int64, J=int32, F=float, B=bool; model:s!, ...",
+        "S=string, I=int64, J=int32, F=float, B=bool; model:s!",
     .doc =
         "Splits each text into pieces: returns the concatenated ids, and the index of the first piece of each text. "
         "model is the content of a SentencePiece model (Unigram or BPE). Sampling is not supported: nbest_size must be "

@@ -46,7 +46,7 @@ const prepost_operator prepost_gpt2_tokenizer = {
     .op_type = "GPT2Tokenizer",
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
-        "...",
+        "model_name:s=''{''|'GPT2'}, added_token:s=''{''}",
     .doc = "GPT-2's byte-level BPE; the ids are [texts, longest]. vocab and merges are the contents of vocab.json and "
            "merges.txt; padding_length above 0 fixes the width.",
     .extensions = true,
@@ -96,7 +96,7 @@ const prepost_operator prepost_roberta_tokenizer = {
     .op_type = "RobertaTokenizer",
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
-        "...",
+        "model_name:s=''{''|'Roberta'}, added_token:s=''{''}",
     .doc = "GPT2Tokenizer with <s> before each text and </s> after it. Offsets are not supported.",
     .extensions = true,
     .infer = tokens_infer_rows,
@@ -205,7 +205,7 @@ const prepost_operator prepost_clip_tokenizer = {
     .op_type = "CLIPTokenizer",
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
-        "...",
+        "model_name:s=''{''|'CLIP'}, added_token:s=''{''}",
     .doc = "CLIP's byte-level BPE of lower-case words, with <|startoftext|> before each text and <|endoftext|> after "
            "it; a "
            "text of spaces only has no tokens. Offsets are not supported.",

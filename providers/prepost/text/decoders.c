@@ -377,7 +377,8 @@ const prepost_operator prepost_bpe_decoder = {
     .op_type = "BpeDecoder",
     .signature =
         "ids:I -> text:S; S=string, I=int64; id_vocab:s!, byte_decoder:s!, added_tokens:s='', all_special_ids:s='', "
-        "skip_special_tokens:i=0, whitespace_token:i=0, unk_token:s='<|endoftext|>', ...",
+        "skip_special_tokens:i=0, whitespace_token:i=0, unk_token:s='<|endoftext|>', "
+        "bos_token:s, eos_token:s, en_normalization:i=0", /* which have no effect there either */
     .doc =
         "Converts the tokens along the last axis to text. id_vocab has one token a line, in characters that stand for "
         "bytes; byte_decoder has lines of character TAB byte, both as numbers; added_tokens has lines of id TAB text.",

@@ -204,11 +204,10 @@ RAGGED(
     "Returns row and column of each value of the lists that start at `starts`, the number of lists and the length of "
     "the longest one.",
     infer_sparse, sparse_examples)
-RAGGED(dense, "RaggedTensorToDense",
-       "shape:I, values:I, missing:I, starts:I -> dense:I; I=int64; missing_value:i=-1, ...",
+RAGGED(dense, "RaggedTensorToDense", "shape:I, values:I, missing:I, starts:I -> dense:I; I=int64; missing_value:i=-1",
        "Converts lists to rows, as long as the longest list and padded with `missing`.", infer_dense, dense_examples)
 RAGGED(string_dense, "StringRaggedTensorToDense",
-       "shape:I, values:S, starts:I, missing:S -> dense:S; S=string, I=int64; ...",
+       "shape:I, values:S, starts:I, missing:S -> dense:S; S=string, I=int64",
        "Converts lists of texts to rows, as long as the longest list and padded with empty texts.", infer_dense,
        words_examples)
 RAGGED(segments, "SegmentExtraction", "input:I -> position:I, value:I; I=int64",

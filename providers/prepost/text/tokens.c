@@ -287,7 +287,7 @@ static const inlay_op_example json_examples[] = {
 const prepost_operator prepost_json_tokenizer = {
     .op_type = "HfJsonTokenizer",
     .signature =
-        "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; tokenizer_config:s='', tokenizer_vocab:s!, ...",
+        "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; tokenizer_config:s='', tokenizer_vocab:s!",
     .doc =
         "Converts each text to the ids of its tokens, with special tokens, as [texts, longest]. tokenizer_vocab is the "
         "content of a tokenizer.json. Offsets are not supported.",

@@ -261,7 +261,7 @@ static const inlay_op_example words_examples[] = {
 const prepost_operator prepost_wordpiece_tokenizer = {
     .op_type = "WordpieceTokenizer",
     .signature = "data:S, row_indices?:I -> tokens:S, rows?:I, begins?:I, limits?:I; S=string, I=int64; vocab:s!, "
-                 "suffix_indicator:s!, unknown_token:s!, max_input_chars_per_word:i=200, ...",
+                 "suffix_indicator:s!, unknown_token:s!, max_input_chars_per_word:i=200",
     .doc = "Splits texts at spaces and the words into pieces: returns the tokens, the index of the first token of each "
            "row "
            "followed by the number of tokens, and begin and end of each row. vocab is a JSON object of text to id. "
