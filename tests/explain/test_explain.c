@@ -732,7 +732,7 @@ static void test_nodes(void **state)
 enum { REASON_NODES = 5, REASON_OPTIONS = 40 };
 
 struct situation {
-    const char *providers, *policy, *limit, *pin; /* limit, pin: or NULL */
+    const char *providers, *policy, *limit, *pin, *forbid; /* limit, pin, forbid: or NULL */
     const char *dims;
 };
 
@@ -742,7 +742,8 @@ static uint32_t base_options(const struct situation *situation, const char **opt
     const char *const pairs[][2] = { { "plugin_dirs", FAKE_DIR },
                                      { "providers", situation->providers },
                                      { "policy", situation->policy },
-                                     { "memory_limit", situation->limit } };
+                                     { "memory_limit", situation->limit },
+                                     { "forbid", situation->forbid } };
 
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         for (uint32_t k = 0; k < 2 && pairs[i][1] != NULL; k++)
@@ -792,8 +793,12 @@ static bool check_reason(const struct situation *situation, const json_t *nodes,
     inlay_status status;
 
     why = json_string_value(json_object_get(answer, "impossible"));
-    if (why != NULL && strstr(why, "pin") != NULL) {
-        assert_non_null(situation->pin);
+    if (situation->pin != NULL && at == 2) {
+        assert_string_equal(why, "the node is pinned elsewhere");
+        return false;
+    }
+    if (situation->forbid != NULL && at % 2 == 1 && strcmp(rival, "fake") == 0) {
+        assert_string_equal(why, "forbid keeps it out");
         return false;
     }
     if (why == NULL)
@@ -819,12 +824,13 @@ static void test_reasons(void **state)
                                                                                                       "priority" };
     static const char *const limits[] = { NULL, "fake=40K", "fake=70K", "fake=1M" };
     static const char *const pins[] = { NULL, "node_2=reference" }, *const dims[] = { "64,64", "512,512" };
+    static const char *const forbids[] = { NULL, "op:Neg=fake" };
     uint32_t reasons = 0, memory = 0;
 
     (void)state;
-    for (uint32_t i = 0; i < 64; i++) {
-        const struct situation situation = { orders[i % 2], policies[i / 2 % 2], limits[i / 4 % 4], pins[i / 16 % 2],
-                                             dims[i / 32] };
+    for (uint32_t i = 0; i < 128; i++) {
+        const struct situation situation = { orders[i % 2],    policies[i / 2 % 2], limits[i / 4 % 4],
+                                             pins[i / 16 % 2], forbids[i / 64],     dims[i / 32 % 2] };
         const char *options[REASON_OPTIONS] = { NULL };
         uint32_t count = base_options(&situation, options);
         struct rig rig;
@@ -854,8 +860,8 @@ static void test_reasons(void **state)
         json_decref(json);
         rig_close(&rig);
     }
-    assert_true(reasons >= 200);
-    assert_true(memory >= 20);
+    assert_true(reasons >= 400);
+    assert_true(memory >= 40);
 }
 
 enum { KEPT_NODES = 3, KEPT_STEPS = 16 };
@@ -934,6 +940,36 @@ static void test_kept_back(void **state)
     }
     print_message("%u of %u assignments keep something back\n", kept, 2u * KEPT_STEPS);
     assert_true(kept > 0 && kept < 2 * KEPT_STEPS);
+}
+
+/* Copies keep the nodes of a chain together, so each of them would take all others to the cheaper provider. The margins
+ * of all of them are the reason why they stay. */
+static void test_reasons_of_followers(void **state)
+{
+    static const char *const options[] = { "plugin_dirs",     FAKE_DIR, "providers", "fake,reference",
+                                           "fake.element_ps", "1",      NULL };
+    uint32_t kept = 0;
+
+    (void)state;
+    for (uint32_t count = 1; count < 24; count++) {
+        struct rig rig = chain_of(count, "1024,64", options);
+        json_t *json = explain_json(rig.session, (inlay_explain_options){ .node = "node_*" });
+        const json_t *node, *answer;
+        size_t i, k;
+
+        json_array_foreach(json_object_get(json, "nodes"), i, node) {
+            json_array_foreach(json_object_get(node, "answers"), k, answer) {
+                const char *why = json_string_value(json_object_get(answer, "why"));
+
+                if (why != NULL && strstr(why, "is within the margin of the prices") == NULL)
+                    fail_msg("%u nodes, node %zu: %s", count, i, why);
+                kept += why != NULL;
+            }
+        }
+        json_decref(json);
+        rig_close(&rig);
+    }
+    assert_true(kept > 10);
 }
 
 /* The report lists the operators of a partition: each once, with its number, without a trailing separator. */
@@ -1038,6 +1074,7 @@ int main(void)
         cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_kept_back),
+        cmocka_unit_test(test_reasons_of_followers),
         cmocka_unit_test(test_what_if_matches_a_session),
         cmocka_unit_test(test_objectives),
         cmocka_unit_test(test_unknown_power),

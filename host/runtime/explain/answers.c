@@ -141,7 +141,7 @@ static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph 
         answer->extra_ns = facts_displayed_sum(facts, &alternative) - facts_displayed_sum(facts, parts);
         answer->copies_ns = facts_sum_of_copies(&alternative) - graph->copies_ns;
         if (answer->extra_ns < -FACTS_TIE_NS && answer->obstacle == NULL) {
-            answer->why = facts_why_not(facts, graph, &alternative, &node, 1,
+            answer->why = facts_why_not(facts, graph, &alternative,
                                         graph->regions[graph->nodes[node].region].region->provider, answer->provider);
             if (answer->why == NULL)
                 status = INLAY_OUT_OF_MEMORY;
@@ -169,6 +169,8 @@ inlay_status facts_evaluate_node(struct facts *facts, const facts_graph *graph, 
     inlay_status status = INLAY_OK;
     struct arena scratch = { 0 };
 
+    const partition_request request = facts_request(graph);
+
     INLAY_CHECK(node < graph->program->graph->node_count);
     *out = answers;
     if (answers == NULL || barred == NULL)
@@ -178,7 +180,11 @@ inlay_status facts_evaluate_node(struct facts *facts, const facts_graph *graph, 
                                      .offer = offer_of(graph, node, i),
                                      .refusal = refusal_of(graph, node, i),
                                      .chosen = i == winner };
-        if (evaluate && i != winner && answers[i].offer != INLAY_NONE)
+        if (!evaluate || i == winner || answers[i].offer == INLAY_NONE)
+            continue;
+        answers[i].impossible = partition_ban(&request, node, i);
+        answers[i].evaluated = answers[i].impossible != NULL;
+        if (!answers[i].evaluated)
             status = evaluate_on_provider(facts, graph, node, barred, &scratch, &answers[i]);
     }
     arena_deinit(&scratch);

@@ -57,7 +57,7 @@ bool facts_may_run(const facts_graph *graph, uint32_t node, uint32_t provider)
     const partition_request request = facts_request(graph);
     const uint8_t *left_out = request.rules != NULL ? request.rules->left_out : NULL;
 
-    return (left_out == NULL || !left_out[provider]) && partition_may_run(&request, node, provider);
+    return (left_out == NULL || !left_out[provider]) && partition_ban(&request, node, provider) == NULL;
 }
 
 uint64_t facts_value_bytes(const facts_graph *graph, uint32_t value)
@@ -110,7 +110,7 @@ uint32_t facts_cheapest_other(const facts_graph *graph, uint32_t node, uint32_t 
         uint32_t offer = graph->offers_of[graph->nodes[node].first_offer + i];
         if (offers[offer].provider != excluded && offers[offer].node_count == 1 &&
             (best == INLAY_NONE || offers[offer].cost.ns < offers[best].cost.ns) &&
-            partition_may_run(&request, node, offers[offer].provider))
+            partition_ban(&request, node, offers[offer].provider) == NULL)
             best = offer;
     }
     return best;

@@ -160,10 +160,10 @@ void facts_destroy(struct facts *facts); /* NULL is a no-op */
 /* Finds the runner-up of every stretch; runner_up.c explains which are exact. */
 INLAY_NODISCARD inlay_status facts_find_runner_ups(struct facts *facts, inlay_diag *diag);
 
-/* Why an assignment that costs less was not chosen. other: the graph assigned with `winner` excluded from the nodes
- * [node_count], which `rival` runs there. A text in the arena of facts; NULL: out of memory. */
-const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other,
-                          const uint32_t *nodes, uint32_t node_count, uint32_t winner, uint32_t rival);
+/* Why an assignment that costs less was not chosen. other: the graph assigned with `winner` excluded from some nodes,
+ * which `rival` runs there. A text in the arena of facts; NULL: out of memory. */
+const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other, uint32_t winner,
+                          uint32_t rival);
 
 /* Does the provider precede the other one in the order of preference? */
 bool facts_precedes(const struct facts *facts, uint32_t provider, uint32_t other);

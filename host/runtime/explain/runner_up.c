@@ -95,17 +95,10 @@ static void set_excluded(struct search *search, const facts_stretch *stretch, ui
 static inlay_status explain_cheaper(struct search *search, facts_stretch *stretch, const struct partition *other)
 {
     facts_runner_up *runner_up = &stretch->runner_up;
-    uint32_t *nodes, count = 0;
 
     if (runner_up->extra_ns >= -FACTS_TIE_NS || runner_up->provider == INLAY_NONE)
         return INLAY_OK;
-    nodes = arena_array(&search->scratch, (size_t)stretch->node_count + 1, sizeof *nodes);
-    for (uint32_t i = stretch->first; nodes != NULL && i < stretch->first + stretch->count; i++)
-        for (uint32_t k = 0; k < search->graph->regions[i].region->node_count; k++)
-            nodes[count++] = search->graph->regions[i].region->nodes[k];
-    if (nodes != NULL)
-        runner_up->why =
-            facts_why_not(search->facts, search->graph, other, nodes, count, stretch->provider, runner_up->provider);
+    runner_up->why = facts_why_not(search->facts, search->graph, other, stretch->provider, runner_up->provider);
     return runner_up->why != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 

@@ -14,7 +14,7 @@ static const char *name_of(const struct facts *facts, uint32_t provider)
     return facts->session->providers[provider].name;
 }
 
-/* What both assignments have at some nodes. */
+/* What the assignments have at the nodes that run on different providers. */
 struct contrast {
     double margin_ns; /* by how much the margins of the other assignment's prices are larger */
     double error;     /* the largest relative error of a price */
@@ -36,35 +36,29 @@ static void add_node(const partition_offer *now, const partition_offer *then, st
     contrast->other_source = then->cost_source < contrast->other_source ? then->cost_source : contrast->other_source;
 }
 
-/* false: out of memory. */
-static bool find_contrast(struct facts *facts, const facts_graph *graph, const struct partition *other,
-                          const uint32_t *nodes, uint32_t node_count, struct contrast *out)
+/* All nodes count: those that another one takes with it to another provider, too. */
+static struct contrast find_contrast(const facts_graph *graph, const struct partition *other)
 {
-    bool *wanted = arena_array(&facts->arena, (size_t)graph->program->graph->node_count + 1, sizeof *wanted);
+    struct contrast contrast = { .source = COST_MEASURED, .other_source = COST_MEASURED };
 
-    *out = (struct contrast){ .source = COST_MEASURED, .other_source = COST_MEASURED };
-    for (uint32_t i = 0; wanted != NULL && i < node_count; i++)
-        wanted[nodes[i]] = true;
-    for (uint32_t i = 0; wanted != NULL && i < other->offer_count; i++) {
+    for (uint32_t i = 0; i < other->offer_count; i++) {
         const partition_offer *then = &other->offers[i];
 
         for (uint32_t k = 0; then->chosen && k < then->node_count; k++)
-            if (wanted[then->nodes[k]] && graph->nodes[then->nodes[k]].offer != INLAY_NONE)
-                add_node(&graph->parts->offers[graph->nodes[then->nodes[k]].offer], then, out);
+            if (graph->nodes[then->nodes[k]].offer != INLAY_NONE)
+                add_node(&graph->parts->offers[graph->nodes[then->nodes[k]].offer], then, &contrast);
     }
-    return wanted != NULL;
+    return contrast;
 }
 
-const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other,
-                          const uint32_t *nodes, uint32_t node_count, uint32_t winner, uint32_t rival)
+const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other, uint32_t winner,
+                          uint32_t rival)
 {
     const partition_rules *rules = &facts->session->rules;
     const double gain = graph->parts->cost_ns - other->cost_ns; /* without this machine's time factor, as compared */
-    struct contrast contrast;
+    const struct contrast contrast = find_contrast(graph, other);
     char saved[FORMATTED_BYTES];
 
-    if (!find_contrast(facts, graph, other, nodes, node_count, &contrast))
-        return NULL;
     if (rules->saved_plan != NULL)
         return "the saved plan names the provider of each node";
     if (rules->by_priority)

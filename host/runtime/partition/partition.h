@@ -241,8 +241,8 @@ static inline uint64_t partition_constant_bytes(const struct graph *graph, const
     return sum;
 }
 
-/* Returns whether the rules allow the provider to run the node. */
-bool partition_may_run(const partition_request *request, uint32_t node, uint32_t provider);
+/* Returns why the rules do not allow the provider to run the node; NULL = it may. */
+const char *partition_ban(const partition_request *request, uint32_t node, uint32_t provider);
 /* [node_count] 1 = the node is not covered by any collected offer that the rules allow. NULL: out of memory. */
 uint8_t *partition_uncovered(const partition_request *request, const struct partition *partition, struct arena *arena);
 

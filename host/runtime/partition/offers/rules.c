@@ -40,8 +40,7 @@ static bool is_named(const partition_rules *rules, const char *pin, const char *
     return named;
 }
 
-/* The reason why the rules do not allow the provider to run the node; NULL = it may. */
-static const char *ban_reason(const partition_request *request, uint32_t node, uint32_t provider)
+const char *partition_ban(const partition_request *request, uint32_t node, uint32_t provider)
 {
     const partition_rules *rules = request->rules;
     const inlay_node_info *described = inlay_graph_node(request->snapshot, node);
@@ -60,11 +59,6 @@ static const char *ban_reason(const partition_request *request, uint32_t node, u
     return rules->forbid_count > 0 && is_forbidden(rules, described, candidate->name) ? "forbid keeps it out" : NULL;
 }
 
-bool partition_may_run(const partition_request *request, uint32_t node, uint32_t provider)
-{
-    return ban_reason(request, node, provider) == NULL;
-}
-
 uint8_t *partition_uncovered(const partition_request *request, const struct partition *partition, struct arena *arena)
 {
     uint8_t *open = partition_candidates(request->graph, arena);
@@ -74,7 +68,7 @@ uint8_t *partition_uncovered(const partition_request *request, const struct part
         bool usable = !partition_is_barred(request, offer_index) && !offer->declined;
 
         for (uint32_t k = 0; usable && k < offer->node_count; k++)
-            usable = partition_may_run(request, offer->nodes[k], offer->provider);
+            usable = partition_ban(request, offer->nodes[k], offer->provider) == NULL;
         for (uint32_t k = 0; usable && k < offer->node_count; k++)
             open[offer->nodes[k]] = 0;
     }
@@ -111,7 +105,7 @@ static const char *answer_of(const partition_request *request, const struct part
     for (uint32_t i = 0; i < partition->refusal_count; i++)
         if (partition->refusals[i].node == node && partition->refusals[i].provider == provider)
             return partition->refusals[i].text;
-    ban = ban_reason(request, node, provider);
+    ban = partition_ban(request, node, provider);
     return ban != NULL ? ban : "it offers the node only in groups that can't be taken here";
 }
 
@@ -131,7 +125,7 @@ static inlay_status check_pin(const partition_request *request, const struct par
         if (graph_node_is_host(request->graph, request->graph->nodes[node]) &&
             !partition_takes_bodies(&request->providers[i], request->graph, request->graph->nodes[node]))
             return INLAY_OK;
-        ban = ban_reason(request, node, i);
+        ban = partition_ban(request, node, i);
         if (ban == NULL && offered[i])
             return INLAY_OK;
         (void)inlay_fail(diag, INLAY_UNSUPPORTED, "pin: %s does not run %s node '%s' of graph '%s'%s: %s", pin,
@@ -218,7 +212,7 @@ inlay_status partition_apply_rules(const partition_request *request, const struc
         usable[offer] = !partition_is_barred(request, offer) && !partition->offers[offer].declined;
         for (uint32_t k = 0; bans && usable[offer] && k < partition->offers[offer].node_count; k++)
             usable[offer] =
-                ban_reason(request, partition->offers[offer].nodes[k], partition->offers[offer].provider) == NULL;
+                partition_ban(request, partition->offers[offer].nodes[k], partition->offers[offer].provider) == NULL;
     }
     if (leaves_out && !leave_out(request, partition, scratch, usable))
         return no_memory(diag, "to partition graph '%s'", request->graph->name);

@@ -242,7 +242,7 @@ static bool find_contested(struct comparison *comparison, struct program *progra
         if (node->rewrite == 0 || program_only_moves(&node->info) || is_listed(comparison, program, node->rewrite))
             continue;
         for (uint32_t k = 0; k < providers; k++) {
-            if (covers[(size_t)i * providers + k] != 0 || !partition_may_run(&request, i, k) ||
+            if (covers[(size_t)i * providers + k] != 0 || partition_ban(&request, i, k) != NULL ||
                 !makes_idle(comparison, program, node->rewrite, k, covers))
                 continue;
             comparison->idle[k] = 1;
