@@ -6,6 +6,7 @@
 #include "serve/network/connection.h"
 #include "serve/protocol/http2_rest.h"
 #include "serve/protocol/http2_streams.h"
+#include "serve/repository/repository.h"
 #include "serve/schedule/load.h"
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,26 @@ bool front_delay(front_task *task, uint64_t resume_ns)
     return false;
 }
 
+void front_wake(front_task *task)
+{
+    (void)task;
+}
+
+void loader_submit(struct loader *loader, load_task *task)
+{
+    (void)loader;
+    (void)task;
+}
+
+struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version)
+{
+    (void)repository;
+    (void)name;
+    (void)name_bytes;
+    (void)version;
+    return NULL;
+}
+
 void grpc_resume(front_task *task)
 {
     (void)task; /* no call waits for another thread */
@@ -132,7 +153,7 @@ static void touch(const infer_request *request)
 
 static void release(struct call *call)
 {
-    infer_request_deinit(&call->request);
+    infer_request_deinit(&call->request.infer);
     call_free_unpacked(call->unpacked);
     call->unpacked = NULL;
 }
@@ -145,13 +166,13 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
     call->unpacked = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
     if (call->unpacked == NULL)
         return;
-    if (grpc_read_request(call->unpacked, bytes, &call->request, &diag) != INLAY_OK) {
+    if (grpc_read_request(call->unpacked, bytes, &call->request.infer, &diag) != INLAY_OK) {
         if (diag.text[0] == '\0' || strchr(diag.text, '\n') != NULL)
             __builtin_trap(); /* a failure without a message */
         call_fail_diag(call, &diag);
         return;
     }
-    touch(&call->request);
+    touch(&call->request.infer);
     call_pack(call, &call->unpacked->base);
 }
 

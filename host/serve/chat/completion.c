@@ -85,7 +85,7 @@ completion_state completion_take(struct completion *completion, struct strbuf *t
     }
     if (state == COMPLETION_WAITS) {
         completion->waiting = true;
-        exchange_suspend(completion->exchange);
+        request_suspend(&completion->exchange->request);
     }
     (void)pthread_mutex_unlock(&completion->lock);
     return state;
@@ -110,7 +110,7 @@ static void count_token(completion_choice *choice)
 {
     struct completion *completion = choice->completion;
     const struct exchange *exchange = completion->exchange;
-    model_stats *stats = exchange->job.model->stats;
+    model_stats *stats = exchange->request.job.model->stats;
     const uint64_t now = clock_ns();
 
     choice->token_count++;
@@ -126,7 +126,7 @@ static void count_token(completion_choice *choice)
     if ((size_t)(choice - completion->choices) % completion->asked.candidates == 0)
         completion->cached_tokens += choice->decoding.reused;
     if (choice == completion->choices)
-        stats_add_time(&stats->first_token, now - exchange->received_ns);
+        stats_add_time(&stats->first_token, now - exchange->request.received_ns);
 }
 
 /* Copies the logits of the last token, which the sampler changes. false: out of memory. */
@@ -155,7 +155,7 @@ static bool is_bound(const completion_choice *choice)
 static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_diag *diag)
 {
     struct completion *completion = choice->completion;
-    const text_model *model = completion->exchange->job.model->text;
+    const text_model *model = completion->exchange->request.job.model->text;
     struct grammar *const forms[] = { completion->asked.form, completion->asked.calls };
     const uint32_t states[] = { choice->state, choice->call_state };
     bool any = false, ends = false, failed;
@@ -201,7 +201,7 @@ static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_d
 static void follow_forms(completion_choice *choice, int64_t token)
 {
     const completion_request *asked = &choice->completion->asked;
-    const token_index *index = choice->completion->exchange->job.model->text->index;
+    const token_index *index = choice->completion->exchange->request.job.model->text->index;
 
     if (choice->state != GRAMMAR_DEAD)
         choice->state = token_index_next(index, asked->form, choice->state, token);
@@ -272,7 +272,8 @@ static bool add_token(completion_choice *choice, int64_t token)
     struct completion *completion = choice->completion;
     bool special = false;
     size_t bytes = 0;
-    const char *text = tokenizer_bytes(completion->exchange->job.model->text->tokenizer, token, &bytes, &special);
+    const char *text =
+        tokenizer_bytes(completion->exchange->request.job.model->text->tokenizer, token, &bytes, &special);
 
     if (special && text != NULL &&
         (completion->marks == NULL || (completion->asked.form == NULL && completion->asked.tool_form == NULL) ||
@@ -302,7 +303,7 @@ static bool is_end(const completion_choice *choice, int64_t token)
     for (uint32_t i = 0; i < asked->stop_token_count; i++)
         if (asked->stop_tokens[i] == token)
             return true;
-    return text_model_is_end(choice->completion->exchange->job.model->text, token);
+    return text_model_is_end(choice->completion->exchange->request.job.model->text, token);
 }
 
 /* Makes the tokens impossible that would end the text too early. A text whose form is complete ends nevertheless. */
@@ -310,7 +311,7 @@ static void forbid_ends(completion_choice *choice, size_t count)
 {
     struct completion *completion = choice->completion;
     const completion_request *asked = &completion->asked;
-    const text_model *model = completion->exchange->job.model->text;
+    const text_model *model = completion->exchange->request.job.model->text;
     const bool is_short = choice->token_count < asked->min_tokens;
 
     if (choice->must_end)
@@ -340,7 +341,7 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
 {
     completion_choice *choice = (completion_choice *)decoding;
     struct completion *completion = choice->completion;
-    const text_model *model = completion->exchange->job.model->text;
+    const text_model *model = completion->exchange->request.job.model->text;
     int64_t token;
 
     if (!choose_allowed(choice, vocabulary, diag))
@@ -408,10 +409,11 @@ static void end_choice(decoding_text *decoding, const inlay_diag *failure)
     }
     if (choice->reason == NULL)
         choice->reason = "length"; /* there was no memory for more tokens */
-    exchange->compute_ns += decoding->compute_ns;
-    exchange->run_rows = decoding->rows > exchange->run_rows ? decoding->rows : exchange->run_rows;
+    exchange->request.compute_ns += decoding->compute_ns;
+    exchange->request.run_rows =
+        decoding->rows > exchange->request.run_rows ? decoding->rows : exchange->request.run_rows;
     if (failure != NULL)
-        exchange->job.cancelled = true; /* its other texts end with their next step */
+        exchange->request.job.cancelled = true; /* its other texts end with their next step */
     INLAY_CHECK(completion->unfinished > 0);
     if (--completion->unfinished == 0)
         completion_reply(completion, completion->failure.code != INLAY_OK ? &completion->failure : NULL);
@@ -424,7 +426,7 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     completion_choice *choice = &completion->choices[index];
 
     choice->completion = completion;
-    choice->decoding = (decoding_text){ .request = &completion->exchange->job,
+    choice->decoding = (decoding_text){ .request = &completion->exchange->request.job,
                                         .adapter = completion->adapter,
                                         .like = prompt,
                                         .next = index + 1 < completion->choice_count ? &choice[1].decoding : NULL,
@@ -457,7 +459,7 @@ static const char *tool_template_of(const text_model *model)
 static bool prepare_tools(struct exchange *exchange, struct completion *completion)
 {
     completion_request *asked = &completion->asked;
-    const char *form = tool_template_of(exchange->job.model->text);
+    const char *form = tool_template_of(exchange->request.job.model->text);
     body_error error = { .parameter = "tools" };
 
     /* Independent of the request, since the model's index of tokens is made once. */
@@ -492,7 +494,7 @@ static const template_tree *tree_of(text_model *model, bool tools, inlay_diag *d
 /* Renders the messages with the model's template, as the request's only prompt. */
 static bool render_chat(struct completion *completion, char **out_text, inlay_diag *diag)
 {
-    text_model *model = completion->exchange->job.model->text;
+    text_model *model = completion->exchange->request.job.model->text;
     const bool tools = completion->asked.tool_form != NULL;
     input_list *prompts = &completion->asked.prompts;
     struct chat chat = { .tools = tools ? completion->asked.tools.list : NULL,
@@ -520,7 +522,7 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
 static bool read_prompt(const struct completion *completion, input_text *prompt, body_error *error)
 {
     const completion_request *asked = &completion->asked;
-    const text_model *model = completion->exchange->job.model->text;
+    const text_model *model = completion->exchange->request.job.model->text;
 
     return (asked->infill != NULL ? infill_tokenize(asked->infill, model, prompt, asked->suffix, error)
                                   : input_text_tokenize(prompt, model, !asked->chat, "the prompt", error)) &&
@@ -531,7 +533,7 @@ static bool read_prompt(const struct completion *completion, input_text *prompt,
 static bool prepare_infill(struct exchange *exchange, struct completion *completion)
 {
     completion_request *asked = &completion->asked;
-    const struct tokenizer *tokenizer = exchange->job.model->text->tokenizer;
+    const struct tokenizer *tokenizer = exchange->request.job.model->text->tokenizer;
 
     if (asked->suffix == NULL)
         return true;
@@ -565,7 +567,7 @@ static bool check_tokens(struct exchange *exchange, const struct completion *com
         const int64_t token = i < bias_count ? asked->bias[i].token : asked->stop_tokens[i - bias_count];
         const char *parameter = i < bias_count ? "logit_bias" : "stop_token_ids";
 
-        if (tokenizer_bytes(exchange->job.model->text->tokenizer, token, &bytes, &special) != NULL)
+        if (tokenizer_bytes(exchange->request.job.model->text->tokenizer, token, &bytes, &special) != NULL)
             continue;
         (void)snprintf(text, sizeof text, "%s: the model has no token %lld", parameter, (long long)token);
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, text, parameter, NULL);
@@ -605,7 +607,8 @@ static const char *text_of_token(const void *user, int64_t token, size_t *bytes)
 {
     const struct completion *completion = user;
     bool special = false;
-    const char *text = tokenizer_bytes(completion->exchange->job.model->text->tokenizer, token, bytes, &special);
+    const char *text =
+        tokenizer_bytes(completion->exchange->request.job.model->text->tokenizer, token, bytes, &special);
 
     return special && (text == NULL || completion->marks == NULL || !tool_form_has(completion->marks, text, *bytes))
                ? NULL
@@ -615,7 +618,7 @@ static const char *text_of_token(const void *user, int64_t token, size_t *bytes)
 /* Makes the model's index of tokens, unless another request has. false: out of memory. */
 static bool make_index(const struct completion *completion)
 {
-    text_model *model = completion->exchange->job.model->text;
+    text_model *model = completion->exchange->request.job.model->text;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     bool good;
 
@@ -637,7 +640,7 @@ static void fail_unknown_model(struct exchange *exchange)
 /* Finds the adapter that the request names. */
 static bool find_adapter(struct exchange *exchange, struct completion *completion)
 {
-    const struct model *model = exchange->job.model;
+    const struct model *model = exchange->request.job.model;
 
     completion->adapter = -1;
     if (completion->adapter_name == NULL)
@@ -657,7 +660,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     uint32_t choices;
     bool good;
 
-    if (exchange->job.model->text == NULL || exchange->job.model->text->logits == INLAY_NONE) {
+    if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->logits == INLAY_NONE) {
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
                                 "not a model for texts; that needs a decoder with states and a tokenizer.json in its "
                                 "folder",
@@ -688,7 +691,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
 /* Begins the text with the prompt. */
 static void echo_prompt(completion_choice *choice)
 {
-    const struct tokenizer *tokenizer = choice->completion->exchange->job.model->text->tokenizer;
+    const struct tokenizer *tokenizer = choice->completion->exchange->request.job.model->text->tokenizer;
 
     for (size_t i = 0; i < choice->prompt_count; i++) {
         size_t bytes = 0;
@@ -706,12 +709,12 @@ static void echo_prompt(completion_choice *choice)
 static void generate(struct exchange *exchange)
 {
     struct completion *completion = exchange->completion;
-    bool was_suspended = exchange->suspended;
+    bool was_suspended = exchange->request.suspended;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (!begin(exchange, completion)) {
         if (was_suspended)
-            exchange_wake(exchange);
+            request_wake(&exchange->request);
         return;
     }
     completion->done = false;
@@ -721,19 +724,20 @@ static void generate(struct exchange *exchange)
         exchange->code = HTTP_OK;
         exchange->type = "text/event-stream";
     } else if (!was_suspended) {
-        exchange_suspend(exchange);
+        request_suspend(&exchange->request);
     }
     for (uint32_t i = 0; completion->asked.echoes && i < completion->choice_count; i++)
         echo_prompt(&completion->choices[i]);
-    watch_add(exchange->server->watch, exchange);
-    if (decoding_add(exchange->server->sched, exchange->job.model, &completion->choices[0].decoding, &diag) == INLAY_OK)
+    watch_add(exchange->request.server->watch, &exchange->request);
+    if (decoding_add(exchange->request.server->sched, exchange->request.job.model, &completion->choices[0].decoding,
+                     &diag) == INLAY_OK)
         return;
-    watch_remove(exchange->server->watch, exchange);
+    watch_remove(exchange->request.server->watch, &exchange->request);
     completion->done = true;
     completion->streams = completion->waiting = false;
     exchange_fail_diag(exchange, &diag);
-    if (exchange->suspended)
-        exchange_wake(exchange);
+    if (exchange->request.suspended)
+        request_wake(&exchange->request);
 }
 
 /* The model that the request waited for is loaded, or its load failed. */
@@ -744,21 +748,21 @@ static void model_loaded(void *user, const inlay_diag *failure)
     if (exchange_take_model(exchange, failure))
         generate(exchange);
     else
-        exchange_wake(exchange);
+        request_wake(&exchange->request);
 }
 
 /* Sets job.model to the model of the request's name, NAME or NAME:ADAPTER. Returns the bytes of NAME. */
 static size_t acquire_model(struct exchange *exchange, struct completion *completion, bool *out_deferred)
 {
     const char *name = completion->asked.model, *colon = strrchr(name, ':');
-    struct repository *repository = exchange->server->repository;
+    struct repository *repository = exchange->request.server->repository;
     size_t bytes = strlen(name);
 
-    exchange->job.model = repository_acquire(repository, name, bytes, 0, out_deferred);
-    if (exchange->job.model == NULL && !*out_deferred && colon != NULL) {
+    exchange->request.job.model = repository_acquire(repository, name, bytes, 0, out_deferred);
+    if (exchange->request.job.model == NULL && !*out_deferred && colon != NULL) {
         bytes = (size_t)(colon - name);
         completion->adapter_name = colon + 1;
-        exchange->job.model = repository_acquire(repository, name, bytes, 0, out_deferred);
+        exchange->request.job.model = repository_acquire(repository, name, bytes, 0, out_deferred);
     }
     return bytes;
 }
@@ -787,8 +791,8 @@ void answer_completions(struct exchange *exchange)
     }
     bytes = acquire_model(exchange, completion, &deferred);
     if (deferred)
-        exchange_load_model(exchange, completion->asked.model, bytes, 0, model_loaded);
-    else if (exchange->job.model == NULL)
+        request_load(&exchange->request, LOAD_TASK_DEFERRED, completion->asked.model, bytes, 0, model_loaded, exchange);
+    else if (exchange->request.job.model == NULL)
         fail_unknown_model(exchange);
     else
         generate(exchange);

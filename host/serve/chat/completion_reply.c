@@ -113,7 +113,7 @@ void completion_log_token(completion_choice *choice, int64_t token, const float 
 {
     const struct completion *completion = choice->completion;
     const completion_request *asked = &completion->asked;
-    const struct tokenizer *tokenizer = completion->exchange->job.model->text->tokenizer;
+    const struct tokenizer *tokenizer = completion->exchange->request.job.model->text->tokenizer;
     token_log *log = &choice->log;
     size_t bytes = 0;
     bool special = false;
@@ -283,7 +283,7 @@ static void wake(struct completion *completion)
     if (!completion->waiting)
         return;
     completion->waiting = false;
-    exchange_wake(completion->exchange);
+    request_wake(&completion->exchange->request);
 }
 
 /* Ends the event of a choice. */
@@ -423,11 +423,12 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
 {
     struct exchange *exchange = completion->exchange;
 
-    watch_remove(exchange->server->watch, exchange);
+    watch_remove(exchange->request.server->watch, &exchange->request);
     if (failure != NULL)
-        stats_add_error(exchange->job.model->stats, stats_error_of(failure->code), clock_ns() - exchange->arrived_ns);
+        stats_add_error(exchange->request.job.model->stats, stats_error_of(failure->code),
+                        clock_ns() - exchange->request.arrived_ns);
     else
-        stats_add_time(&exchange->job.model->stats->request, clock_ns() - exchange->arrived_ns);
+        stats_add_time(&exchange->request.job.model->stats->request, clock_ns() - exchange->request.arrived_ns);
     if (!completion->streams) {
         if (failure != NULL) {
             exchange_fail_diag(exchange, failure);
@@ -443,7 +444,7 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
             exchange->code = HTTP_OK;
         }
         completion->done = true;
-        exchange_wake(exchange);
+        request_wake(&exchange->request);
         return;
     }
     (void)pthread_mutex_lock(&completion->lock);

@@ -192,7 +192,7 @@ static void store_vector(embedded_text *text, const float *vectors, size_t count
     else if (embedding->dimensions > size)
         (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dimensions: the model's vectors have %zu", size);
     else
-        pool(embedding->exchange->job.model->text, vectors, count, size, embedding->sums,
+        pool(embedding->exchange->request.job.model->text, vectors, count, size, embedding->sums,
              embedding->vectors + (size_t)(text - embedding->texts) * size);
 }
 
@@ -248,9 +248,9 @@ static void write_reply(struct embedding *embedding)
         strbuf_text(to, "}");
     }
     strbuf_format(to, "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}",
-                  exchange->job.model->name, tokens, tokens);
+                  exchange->request.job.model->name, tokens, tokens);
     exchange->code = HTTP_OK;
-    (void)atomic_fetch_add_explicit(&exchange->job.model->stats->prompt_tokens, tokens, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&exchange->request.job.model->stats->prompt_tokens, tokens, memory_order_relaxed);
 }
 
 /* The callbacks of encoding_text. */
@@ -269,10 +269,11 @@ static bool take_vectors(encoding_text *encoding, const float *vectors, size_t c
         store_vector(text, vectors, count, size, &diag);
     if (diag.code != INLAY_OK && embedding->failure.code == INLAY_OK) {
         embedding->failure = diag;
-        exchange->job.cancelled = true; /* its other texts need not run */
+        exchange->request.job.cancelled = true; /* its other texts need not run */
     }
-    exchange->compute_ns += encoding->rows > 0 ? encoding->compute_ns / encoding->rows : 0;
-    exchange->run_rows = encoding->rows > exchange->run_rows ? encoding->rows : exchange->run_rows;
+    exchange->request.compute_ns += encoding->rows > 0 ? encoding->compute_ns / encoding->rows : 0;
+    exchange->request.run_rows =
+        encoding->rows > exchange->request.run_rows ? encoding->rows : exchange->request.run_rows;
     INLAY_CHECK(embedding->done < embedding->inputs.count);
     return ++embedding->done == embedding->inputs.count;
 }
@@ -281,26 +282,26 @@ static void end_texts(encoding_text *encoding)
 {
     struct embedding *embedding = ((embedded_text *)encoding)->embedding;
     struct exchange *exchange = embedding->exchange;
-    model_stats *stats = exchange->job.model->stats;
+    model_stats *stats = exchange->request.job.model->stats;
 
-    watch_remove(exchange->server->watch, exchange);
+    watch_remove(exchange->request.server->watch, &exchange->request);
     if (embedding->failure.code != INLAY_OK) {
         exchange_fail_diag(exchange, &embedding->failure);
-        stats_add_error(stats, stats_error_of(embedding->failure.code), clock_ns() - exchange->arrived_ns);
+        stats_add_error(stats, stats_error_of(embedding->failure.code), clock_ns() - exchange->request.arrived_ns);
     } else {
         if (exchange->route.kind == ROUTE_EMBEDDINGS)
             write_reply(embedding);
         else
             similarity_write(embedding);
-        stats_add_time(&stats->request, clock_ns() - exchange->arrived_ns);
+        stats_add_time(&stats->request, clock_ns() - exchange->request.arrived_ns);
     }
-    exchange_wake(exchange);
+    request_wake(&exchange->request);
 }
 
 /* Makes the tokens of the texts. false: the reply says why that failed. */
 static bool tokenize(struct exchange *exchange, struct embedding *embedding)
 {
-    const text_model *model = exchange->job.model->text;
+    const text_model *model = exchange->request.job.model->text;
     body_error error = { .code = NULL };
     bool good = true;
 
@@ -326,14 +327,14 @@ static void compute(struct exchange *exchange)
     struct embedding *embedding = exchange->embedding;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (exchange->job.model->text == NULL || exchange->job.model->text->vectors == INLAY_NONE)
+    if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->vectors == INLAY_NONE)
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
                                 "not an embedding model; that needs an output sentence_embedding or last_hidden_state "
                                 "and a tokenizer.json",
                                 "model", NULL);
     if (exchange->code != 0 || !tokenize(exchange, embedding)) {
-        if (exchange->suspended)
-            exchange_wake(exchange);
+        if (exchange->request.suspended)
+            request_wake(&exchange->request);
         return;
     }
     for (uint32_t i = 0; i < embedding->inputs.count; i++) {
@@ -341,21 +342,22 @@ static void compute(struct exchange *exchange)
         const input_text *input = &embedding->inputs.texts[i];
 
         text->embedding = embedding;
-        text->encoding = (encoding_text){ .request = &exchange->job,
+        text->encoding = (encoding_text){ .request = &exchange->request.job,
                                           .tokens = input->tokens,
                                           .count = input->token_count,
                                           .next = i + 1 < embedding->inputs.count ? &text[1].encoding : NULL,
                                           .take = take_vectors,
                                           .end = end_texts };
     }
-    if (!exchange->suspended)
-        exchange_suspend(exchange);
-    watch_add(exchange->server->watch, exchange);
-    if (encoding_add(exchange->server->sched, exchange->job.model, &embedding->texts[0].encoding, &diag) == INLAY_OK)
+    if (!exchange->request.suspended)
+        request_suspend(&exchange->request);
+    watch_add(exchange->request.server->watch, &exchange->request);
+    if (encoding_add(exchange->request.server->sched, exchange->request.job.model, &embedding->texts[0].encoding,
+                     &diag) == INLAY_OK)
         return;
-    watch_remove(exchange->server->watch, exchange);
+    watch_remove(exchange->request.server->watch, &exchange->request);
     exchange_fail_diag(exchange, &diag);
-    exchange_wake(exchange);
+    request_wake(&exchange->request);
 }
 
 /* The model that the request waited for is loaded, or its load failed. */
@@ -366,7 +368,7 @@ static void model_loaded(void *user, const inlay_diag *failure)
     if (exchange_take_model(exchange, failure))
         compute(exchange);
     else
-        exchange_wake(exchange);
+        request_wake(&exchange->request);
 }
 
 void answer_embeddings(struct exchange *exchange)
@@ -383,11 +385,12 @@ void answer_embeddings(struct exchange *exchange)
     exchange->release = release;
     if (!read_request(exchange, embedding))
         return;
-    exchange->job.model =
-        repository_acquire(exchange->server->repository, embedding->model, strlen(embedding->model), 0, &deferred);
+    exchange->request.job.model = repository_acquire(exchange->request.server->repository, embedding->model,
+                                                     strlen(embedding->model), 0, &deferred);
     if (deferred)
-        exchange_load_model(exchange, embedding->model, strlen(embedding->model), 0, model_loaded);
-    else if (exchange->job.model == NULL)
+        request_load(&exchange->request, LOAD_TASK_DEFERRED, embedding->model, strlen(embedding->model), 0,
+                     model_loaded, exchange);
+    else if (exchange->request.job.model == NULL)
         exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
                                 "no such model is loaded; GET v1/models lists the models for texts", "model",
                                 "model_not_found");

@@ -49,7 +49,7 @@ void answer_models(struct exchange *exchange)
 
     if (!one)
         strbuf_text(&exchange->reply, "{\"object\":\"list\",\"data\":[");
-    repository_each(exchange->server->repository, add_model, &list);
+    repository_each(exchange->request.server->repository, add_model, &list);
     if (!one)
         strbuf_text(&exchange->reply, "]}");
     exchange->code = HTTP_OK;

@@ -126,17 +126,17 @@ static const text_model *find_model(struct exchange *exchange, const char *name)
     only_text only = { .several = false };
 
     if (name == NULL) {
-        repository_each(exchange->server->repository, find_only, &only);
+        repository_each(exchange->request.server->repository, find_only, &only);
         name = only.several ? "" : only.name;
     }
-    exchange->job.model = repository_find(exchange->server->repository, name, strlen(name), 0);
-    if (exchange->job.model == NULL || exchange->job.model->text == NULL) {
+    exchange->request.job.model = repository_find(exchange->request.server->repository, name, strlen(name), 0);
+    if (exchange->request.job.model == NULL || exchange->request.job.model->text == NULL) {
         exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
                                 "no such model for texts is loaded; GET v1/models lists the models for texts", "model",
                                 "model_not_found");
         return NULL;
     }
-    return exchange->job.model->text;
+    return exchange->request.job.model->text;
 }
 
 void answer_tokens(struct exchange *exchange)

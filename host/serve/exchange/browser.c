@@ -43,12 +43,13 @@ static bool is_local_name(const char *name, size_t bytes)
 
 static bool host_is_allowed(struct exchange *exchange, const char *host)
 {
-    const char *list = settings_text(exchange->server->settings, SET_allowed_hosts);
+    const char *list = settings_text(exchange->request.server->settings, SET_allowed_hosts);
     const char *end = host[0] == '[' ? strchr(host, ']') : strchr(host, ':');
     size_t bytes = end == NULL ? strlen(host) : (size_t)(end - host) + (*end == ']');
 
     /* Pages do not know a token; a name of a server that other machines reach is not known here. */
-    if (list[0] == '\0' && (!exchange->client.is_loopback || !tokens_are_none(&exchange->server->access.users)))
+    if (list[0] == '\0' &&
+        (!exchange->request.client.is_loopback || !tokens_are_none(&exchange->request.server->access.users)))
         return true;
     return is_local_name(host, bytes) || list_has(list, host, bytes);
 }
@@ -59,7 +60,7 @@ static bool origin_is_allowed(const struct exchange *exchange, const char *host,
     const char *authority = strstr(origin, "://");
 
     return (authority != NULL && strcasecmp(authority + 3, host) == 0) ||
-           list_has(settings_text(exchange->server->settings, SET_allowed_origins), origin, strlen(origin));
+           list_has(settings_text(exchange->request.server->settings, SET_allowed_origins), origin, strlen(origin));
 }
 
 bool browser_is_allowed(struct exchange *exchange)
@@ -70,14 +71,14 @@ bool browser_is_allowed(struct exchange *exchange)
     if (host == NULL)
         host = "";
     if (!host_is_allowed(exchange, host)) {
-        server_refused(exchange->server, REFUSED_HOST);
+        server_refused(exchange->request.server, REFUSED_HOST);
         (void)snprintf(text, sizeof text, "the server does not know its name '%.80s'; add it to allowed_hosts", host);
         exchange_fail(exchange, HTTP_FORBIDDEN, text);
         return false;
     }
     if (origin != NULL && strcmp(exchange->method, "GET") != 0 && strcmp(exchange->method, "HEAD") != 0 &&
         !origin_is_allowed(exchange, host, origin)) {
-        server_refused(exchange->server, REFUSED_ORIGIN);
+        server_refused(exchange->request.server, REFUSED_ORIGIN);
         (void)snprintf(text, sizeof text,
                        "requests from pages of '%.80s' are refused; add the origin to allowed_origins", origin);
         exchange_fail(exchange, HTTP_FORBIDDEN, text);

@@ -67,8 +67,8 @@ void exchange_fail_parameter(struct exchange *exchange, int code, const char *te
     exchange->code = code;
     exchange->type = "application/json";
     exchange->reply_json_bytes = 0;
-    exchange->is_encoded = exchange->varies = false;
-    exchange->reply_coding = CODING_IDENTITY;
+    exchange->encoding.tried = exchange->encoding.varies = false;
+    exchange->encoding.coding = CODING_IDENTITY;
     strbuf_deinit(&exchange->reply);
     exchange_write_error(exchange, &exchange->reply, code, text, parameter, error_code);
 }
@@ -125,17 +125,17 @@ static void add_fields(struct exchange *exchange, exchange_reply *reply)
         (void)snprintf(reply->numbers[0], sizeof reply->numbers[0], "%zu", exchange->reply_json_bytes);
         add_reply_field(reply, "Inference-Header-Content-Length", reply->numbers[0]);
     }
-    if (exchange->retry_after > 0) {
-        (void)snprintf(reply->numbers[1], sizeof reply->numbers[1], "%u", exchange->retry_after);
+    if (exchange->request.retry_after > 0) {
+        (void)snprintf(reply->numbers[1], sizeof reply->numbers[1], "%u", exchange->request.retry_after);
         add_reply_field(reply, "Retry-After", reply->numbers[1]);
     }
-    if (wanted != NULL || exchange->server->load_header) {
-        load_report(exchange->server, wanted != NULL && strcasecmp(wanted, "json") == 0, reply->load);
+    if (wanted != NULL || exchange->request.server->load_header) {
+        load_report(exchange->request.server, wanted != NULL && strcasecmp(wanted, "json") == 0, reply->load);
         add_reply_field(reply, "endpoint-load-metrics", reply->load);
     }
-    if (exchange->reply_coding != CODING_IDENTITY)
-        add_reply_field(reply, "Content-Encoding", coding_name(exchange->reply_coding));
-    if (exchange->varies)
+    if (exchange->encoding.coding != CODING_IDENTITY)
+        add_reply_field(reply, "Content-Encoding", coding_name(exchange->encoding.coding));
+    if (exchange->encoding.varies)
         add_reply_field(reply, "Vary", "Accept-Encoding");
     if (exchange->code == HTTP_UNSUPPORTED_MEDIA_TYPE)
         add_reply_field(reply, "Accept-Encoding", "gzip, deflate");
@@ -155,9 +155,9 @@ void exchange_encode(struct exchange *exchange)
     struct strbuf coded = { .data = NULL };
     coding which;
 
-    if (exchange->is_encoded || exchange->reply.failed || exchange->reply.size < MIN_CODED_BYTES)
+    if (exchange->encoding.tried || exchange->reply.failed || exchange->reply.size < MIN_CODED_BYTES)
         return;
-    exchange->is_encoded = exchange->varies = true;
+    exchange->encoding.tried = exchange->encoding.varies = true;
     which = coding_accepted(exchange_field_get(exchange, FIELD_ACCEPT_ENCODING));
     if (which == CODING_IDENTITY)
         return;
@@ -168,7 +168,7 @@ void exchange_encode(struct exchange *exchange)
     }
     strbuf_deinit(&exchange->reply);
     exchange->reply = coded;
-    exchange->reply_coding = which;
+    exchange->encoding.coding = which;
 }
 
 void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
@@ -191,7 +191,7 @@ void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
     out->body = exchange->reply.data;
     out->body_bytes = exchange->reply.size;
     add_fields(exchange, out);
-    (void)atomic_fetch_add_explicit(&exchange->server->counts->answers[exchange->code / 100 % 6], 1,
+    (void)atomic_fetch_add_explicit(&exchange->request.server->counts->answers[exchange->code / 100 % 6], 1,
                                     memory_order_relaxed);
 }
 
@@ -201,20 +201,14 @@ struct exchange *exchange_create(struct server *server, struct connection *conne
 
     if (exchange == NULL)
         return NULL;
-    (void)atomic_fetch_add(&server->counts->exchanges, 1);
-    exchange->server = server;
-    exchange->task.thread = connection->thread;
-    exchange->task.connection = connection;
-    exchange->task.resume = resume;
-    exchange->client = *connection_client(connection);
-    exchange->arrived_ns = clock_ns();
+    request_init(&exchange->request, server, connection, resume);
     exchange->type = "application/json";
     return exchange;
 }
 
 struct exchange *exchange_of(front_task *task)
 {
-    return (struct exchange *)(void *)((char *)task - offsetof(struct exchange, task));
+    return (struct exchange *)(void *)((char *)task - offsetof(struct exchange, request.task));
 }
 
 void exchange_set_target(struct exchange *exchange, const char *method, size_t method_bytes, const char *path,
@@ -254,12 +248,12 @@ void exchange_add_field(struct exchange *exchange, const char *name, size_t name
 /* The request would exceed max_inflight_bytes: drops its body. */
 static void refuse_body(struct exchange *exchange)
 {
-    server_release(exchange->server, exchange->held_bytes);
-    exchange->held_bytes = 0;
+    server_release(exchange->request.server, exchange->request.held_bytes);
+    exchange->request.held_bytes = 0;
     free(exchange->memory);
     exchange->memory = exchange->body = NULL;
     exchange->body_room = 0;
-    exchange->retry_after = 1;
+    exchange->request.retry_after = 1;
     exchange_fail(exchange, HTTP_TOO_MANY_REQUESTS,
                   "the bodies of all requests in progress exceed max_inflight_bytes; try again later");
 }
@@ -267,11 +261,11 @@ static void refuse_body(struct exchange *exchange)
 /* false: it was refused. */
 static bool hold(struct exchange *exchange, size_t bytes)
 {
-    if (!server_hold(exchange->server, exchange->held_bytes, bytes)) {
+    if (!server_hold(exchange->request.server, exchange->request.held_bytes, bytes)) {
         refuse_body(exchange);
         return false;
     }
-    exchange->held_bytes += bytes;
+    exchange->request.held_bytes += bytes;
     return true;
 }
 
@@ -299,8 +293,8 @@ static bool make_room(struct exchange *exchange, size_t bytes)
 /* The length is only a claim, so it is not counted. */
 void exchange_expect(struct exchange *exchange, uint64_t length)
 {
-    if (server_hold(exchange->server, 0, length))
-        server_release(exchange->server, length);
+    if (server_hold(exchange->request.server, 0, length))
+        server_release(exchange->request.server, length);
     else
         refuse_body(exchange);
     if (exchange->code == 0 && !make_room(exchange, (size_t)length))
@@ -322,7 +316,7 @@ void exchange_received(struct exchange *exchange, size_t bytes)
 /* The body of a refused request is read, too, so that the client receives the reply. */
 void exchange_take_body(struct exchange *exchange, const char *data, size_t bytes)
 {
-    size_t limit = exchange->server->max_body_bytes;
+    size_t limit = exchange->request.server->max_body_bytes;
 
     INLAY_CHECK(bytes <= limit - exchange->body_bytes); /* the protocols check it */
     if (exchange->code == 0 && bytes > 0)
@@ -337,23 +331,11 @@ void exchange_take_body(struct exchange *exchange, const char *data, size_t byte
     exchange->body_bytes += bytes;
 }
 
-inlay_status exchange_hold_more(struct exchange *exchange, uint64_t bytes, inlay_diag *diag)
-{
-    if (bytes > exchange->server->max_body_bytes)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the inputs are larger than max_body_bytes");
-    if (bytes > 0 && !server_hold(exchange->server, exchange->held_bytes, bytes)) {
-        exchange->retry_after = 1;
-        return inlay_fail(diag, INLAY_BUSY, "all requests in progress exceed max_inflight_bytes; try again later");
-    }
-    exchange->held_bytes += bytes;
-    return INLAY_OK;
-}
-
 static bool take_expanded(void *user, const void *part, size_t bytes)
 {
     struct exchange *exchange = user;
 
-    if (bytes > exchange->server->max_body_bytes - exchange->body_bytes)
+    if (bytes > exchange->request.server->max_body_bytes - exchange->body_bytes)
         exchange_fail(exchange, 413, "the decoded body is larger than max_body_bytes");
     else
         exchange_take_body(exchange, part, bytes);
@@ -364,7 +346,7 @@ void exchange_expand(struct exchange *exchange)
 {
     char *memory = exchange->memory;
     const char *coded = exchange->body;
-    size_t bytes = exchange->body_bytes, held = exchange->held_bytes;
+    size_t bytes = exchange->body_bytes, held = exchange->request.held_bytes;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -374,79 +356,40 @@ void exchange_expand(struct exchange *exchange)
     exchange->body_bytes = exchange->body_room = 0;
     status = coding_expand(exchange->body_coding, coded, bytes, take_expanded, exchange, &diag);
     free(memory);
-    if (exchange->held_bytes > 0) { /* it was not refused */
-        server_release(exchange->server, held);
-        exchange->held_bytes -= held;
+    if (exchange->request.held_bytes > 0) { /* it was not refused */
+        server_release(exchange->request.server, held);
+        exchange->request.held_bytes -= held;
     }
     if (exchange->code == 0 && status != INLAY_OK)
         exchange_fail_diag(exchange, &diag);
 }
 
-void exchange_suspend(struct exchange *exchange)
-{
-    INLAY_CHECK(!exchange->suspended);
-    exchange->suspended = true;
-    (void)atomic_fetch_add(&exchange->server->suspended, 1);
-}
-
-void exchange_load_model(struct exchange *exchange, const char *name, size_t name_bytes, uint64_t version,
-                         void (*done)(void *user, const inlay_diag *failure))
-{
-    exchange->load_task = (load_task){ .what = LOAD_TASK_DEFERRED,
-                                       .version = version,
-                                       .deadline_ns = exchange->job.deadline_ns,
-                                       .done = done,
-                                       .user = exchange };
-    (void)snprintf(exchange->load_task.name, sizeof exchange->load_task.name, "%.*s", (int)name_bytes, name);
-    exchange_suspend(exchange);
-    loader_submit(exchange->server->loader, &exchange->load_task);
-}
-
 bool exchange_take_model(struct exchange *exchange, const inlay_diag *failure)
 {
-    const load_task *task = &exchange->load_task;
+    inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (failure->code != INLAY_OK) {
-        exchange_fail_diag(exchange, failure);
-        return false;
-    }
-    exchange->job.model = repository_find(exchange->server->repository, task->name, strlen(task->name), task->version);
-    if (exchange->job.model != NULL)
+    if (request_take_model(&exchange->request, failure, &diag) == INLAY_OK)
         return true;
-    exchange->retry_after = 1;
-    exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE,
-                  "the model was unloaded to make room for others; try again later");
+    exchange_fail_diag(exchange, &diag);
     return false;
-}
-
-void exchange_wake(struct exchange *exchange)
-{
-    front_wake(&exchange->task);
-}
-
-void exchange_resumed(struct exchange *exchange)
-{
-    INLAY_CHECK(exchange->suspended && atomic_load(&exchange->server->suspended) > 0);
-    exchange->suspended = false;
-    (void)atomic_fetch_sub(&exchange->server->suspended, 1);
 }
 
 static void log_request(const struct exchange *exchange)
 {
-    const access_entry entry = { .server = exchange->server,
-                                 .client = &exchange->client.address.any,
+    const access_entry entry = { .server = exchange->request.server,
+                                 .client = &exchange->request.client.address.any,
                                  .method = exchange->method,
                                  .path = exchange->path,
                                  .status = exchange->code,
                                  .grpc_status = -1,
                                  .bytes_in = exchange->body_bytes,
                                  .bytes_out = exchange->reply.size,
-                                 .arrived_ns = exchange->arrived_ns,
-                                 .received_ns = exchange->received_ns,
-                                 .model = exchange->job.model,
-                                 .queue_ns = exchange->queue_ns,
-                                 .compute_ns = exchange->compute_ns,
-                                 .run_rows = exchange->run_rows,
+                                 .arrived_ns = exchange->request.arrived_ns,
+                                 .received_ns = exchange->request.received_ns,
+                                 .model = exchange->request.job.model,
+                                 .queue_ns = exchange->request.queue_ns,
+                                 .compute_ns = exchange->request.compute_ns,
+                                 .run_rows = exchange->request.run_rows,
                                  .traceparent = exchange_field_get(exchange, FIELD_TRACEPARENT),
                                  .request_id = exchange_field_get(exchange, FIELD_REQUEST_ID) };
 
@@ -458,19 +401,16 @@ void exchange_finish(struct exchange *exchange, bool sent)
     if (!sent && exchange->code / 100 == 2)
         exchange->code = 499; /* the client did not read it */
     log_request(exchange);
-    trial_end(&exchange->job);
+    trial_end(&exchange->request.job);
     if (exchange->release == NULL)
-        infer_request_deinit(&exchange->request);
-    sequence_leave(&exchange->job);
-    model_unref(exchange->job.model);
+        infer_request_deinit(&exchange->request.infer);
+    sequence_leave(&exchange->request.job);
+    model_unref(exchange->request.job.model);
     if (exchange->release != NULL)
         exchange->release(exchange);
     strbuf_deinit(&exchange->reply);
     strbuf_deinit(&exchange->field_text);
-    INLAY_CHECK(atomic_load(&exchange->server->counts->exchanges) > 0);
-    (void)atomic_fetch_sub(&exchange->server->counts->exchanges, 1);
-    (void)atomic_fetch_add_explicit(&exchange->server->counts->requests, 1, memory_order_relaxed);
-    server_release(exchange->server, exchange->held_bytes);
+    request_deinit(&exchange->request);
     free(exchange->memory);
     free(exchange);
 }

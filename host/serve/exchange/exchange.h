@@ -6,13 +6,10 @@
 #ifndef SERVE_EXCHANGE_H
 #define SERVE_EXCHANGE_H
 #include "base/strbuf.h"
-#include "serve/network/front_task.h"
+#include "serve/exchange/request.h"
 #include "serve/schedule/load.h"
-#include "serve/repository/loader.h"
 #include "serve/http/route.h"
-#include "serve/schedule/sched.h"
 #include "serve/base/coding.h"
-#include "serve/base/server.h"
 
 struct completion;
 struct embedding;
@@ -54,44 +51,34 @@ typedef enum exchange_field {
 } exchange_field;
 
 struct exchange {
-    struct server *server;
-    front_task task; /* for exchange_wake() */
-    void *transport; /* the connection or the stream of HTTP/2 that has the request */
-    struct client client;
+    struct request request;
+    void *transport;   /* the connection or the stream of HTTP/2 that has the request */
     uint32_t delay_ms; /* of the reply, because of a wrong token */
     char method[16];
     char path[384];                 /* decoded */
     uint32_t field_at[FIELD_COUNT]; /* 1 + where the value begins in field_text; 0 = none */
     struct strbuf field_text;       /* values, each with a NUL */
     struct route route;
-    uint64_t arrived_ns;  /* when the header arrived */
-    uint64_t received_ns; /* when the request was complete; 0 = not yet */
 
     char *memory, *body; /* memory is owned; body points into it so that the tensors after the JSON are aligned */
     size_t body_bytes, body_room;
-    size_t held_bytes;  /* see server_hold() */
     size_t moved_bytes; /* bytes of the body copied so far */
     size_t json_bytes;  /* Inference-Header-Content-Length; SIZE_MAX = none */
     coding body_coding; /* of the body, until routes_run() */
 
-    infer_request request;
-    struct job job;
-    bool suspended; /* another thread resumes it */
-    bool watched;   /* see watch_add(); guarded by the lock there */
-    load_task load_task;
     struct completion *completion;              /* NULL: not a completion */
     struct embedding *embedding;                /* NULL: not an embedding */
-    void (*release)(struct exchange *exchange); /* frees these and `request`; NULL: neither is set */
+    void (*release)(struct exchange *exchange); /* frees these and request.infer; NULL: neither is set */
 
     int code; /* of the reply; 0 = not set yet */
     struct strbuf reply;
     const char *type; /* Content-Type */
     size_t reply_json_bytes;
-    bool is_encoded; /* exchange_encode() was called */
-    bool varies;     /* the reply depends on Accept-Encoding */
-    coding reply_coding;
-    uint32_t retry_after;                    /* seconds; 0 = not sent */
-    uint64_t queue_ns, compute_ns, run_rows; /* for the log */
+    struct {
+        bool tried;  /* exchange_encode() was called */
+        bool varies; /* the reply depends on Accept-Encoding */
+        coding coding;
+    } encoding; /* of the reply */
 };
 
 /* The value of a header field, or NULL. */
@@ -112,22 +99,10 @@ void exchange_write_error(const struct exchange *exchange, struct strbuf *to, in
 int exchange_code_of(inlay_status status);
 /* The same for a failure of the library. */
 void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag);
-/* Counts further bytes that the request makes the server hold, as those of its body. INLAY_LIMIT_EXCEEDED: more than
- * max_body_bytes; INLAY_BUSY: they exceed max_inflight_bytes, and
- * retry_after is set. */
-INLAY_NODISCARD inlay_status exchange_hold_more(struct exchange *exchange, uint64_t bytes, inlay_diag *diag);
 /* Compresses a large reply if the client accepts it. A later call does nothing. Any thread that has the request. */
 void exchange_encode(struct exchange *exchange);
-/* Another thread has the request until exchange_wake(). Called by the connection's thread. */
-void exchange_suspend(struct exchange *exchange);
-/* Suspends the request until its model is loaded: repository_acquire() has said that it is deferred. Then done() gets
- * the exchange, on the loader's thread. */
-void exchange_load_model(struct exchange *exchange, const char *name, size_t name_bytes, uint64_t version,
-                         void (*done)(void *user, const inlay_diag *failure));
-/* For done(): sets job.model. false: the reply says why there is none. */
+/* For done() of request_load(): sets job.model. false: the reply says why there is none. */
 bool exchange_take_model(struct exchange *exchange, const inlay_diag *failure);
-/* Any thread; from here the exchange may be freed. */
-void exchange_wake(struct exchange *exchange);
 
 typedef struct exchange_reply {
     int code;
@@ -142,7 +117,7 @@ typedef struct exchange_reply {
     char numbers[2][24], load[LOAD_BYTES];
 } exchange_reply;
 
-/* resume() gets exchange->task when another thread has finished the request. NULL: out of memory. */
+/* resume() gets exchange->request.task when another thread has finished the request. NULL: out of memory. */
 struct exchange *exchange_create(struct server *server, struct connection *connection,
                                  void (*resume)(front_task *task));
 struct exchange *exchange_of(front_task *task);
@@ -161,8 +136,6 @@ void exchange_received(struct exchange *exchange, size_t bytes);
 void exchange_take_body(struct exchange *exchange, const char *data, size_t bytes);
 /* The body is complete: decodes it. It may refuse the request. */
 void exchange_expand(struct exchange *exchange);
-/* The first call of resume(). */
-void exchange_resumed(struct exchange *exchange);
 void exchange_reply_get(struct exchange *exchange, exchange_reply *out);
 /* Logs the request and frees it. sent: the client has received the reply, as far as the server knows. */
 void exchange_finish(struct exchange *exchange, bool sent);

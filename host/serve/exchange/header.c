@@ -18,9 +18,9 @@ static bool read_size(const char *text, size_t *out)
 
 static void check_access(struct exchange *exchange)
 {
-    const access_refusal *refusal =
-        access_check(exchange->server, &exchange->client, exchange_field_get(exchange, FIELD_AUTHORIZATION),
-                     route_access(exchange->route.kind, exchange->method), &exchange->delay_ms);
+    const access_refusal *refusal = access_check(
+        exchange->request.server, &exchange->request.client, exchange_field_get(exchange, FIELD_AUTHORIZATION),
+        route_access(exchange->route.kind, exchange->method), &exchange->delay_ms);
 
     if (refusal != NULL)
         exchange_fail(exchange, refusal->code, refusal->text);
@@ -53,7 +53,7 @@ static void check_header(struct exchange *exchange, uint64_t length)
         exchange_fail(exchange, HTTP_NOT_IMPLEMENTED, "this method is not implemented");
     else if (strcmp(exchange->path, "*") == 0)
         exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "the server has no options");
-    else if (exchange->client.is_admin && !route_is_admin(exchange->route.kind))
+    else if (exchange->request.client.is_admin && !route_is_admin(exchange->route.kind))
         exchange_fail(exchange, HTTP_NOT_FOUND, "admin_port has only /v2/health/live, /v2/health/ready and /metrics");
     else if (exchange->route.kind == ROUTE_NONE)
         fail_path(exchange);
@@ -63,7 +63,7 @@ static void check_header(struct exchange *exchange, uint64_t length)
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the header");
     else if (browser_is_allowed(exchange))
         check_access(exchange);
-    if (length > exchange->server->max_body_bytes) {
+    if (length > exchange->request.server->max_body_bytes) {
         exchange->code = 0;
         exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
         return;
@@ -83,7 +83,7 @@ static void check_header(struct exchange *exchange, uint64_t length)
 static void read_deadline(struct exchange *exchange)
 {
     static const exchange_field names[] = { FIELD_TIMEOUT, FIELD_ENVOY_TIMEOUT };
-    uint64_t allowed = exchange->server->timeout_ns;
+    uint64_t allowed = exchange->request.server->timeout_ns;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *text = exchange_field_get(exchange, names[i]);
@@ -98,7 +98,7 @@ static void read_deadline(struct exchange *exchange)
         allowed = (uint64_t)ms * 1000000;
         break;
     }
-    exchange->job.deadline_ns = allowed > 0 ? exchange->arrived_ns + allowed : 0;
+    exchange->request.job.deadline_ns = allowed > 0 ? exchange->request.arrived_ns + allowed : 0;
 }
 
 void exchange_begin(struct exchange *exchange, uint64_t length)

@@ -21,37 +21,37 @@ struct watch {
     uint32_t quiet_ticks; /* used by the thread only: since when less memory has been needed, see give_back_memory() */
 };
 
-void watch_add(struct watch *watch, struct exchange *exchange)
+void watch_add(struct watch *watch, struct request *request)
 {
-    INLAY_CHECK(!exchange->watched);
+    INLAY_CHECK(!request->watched);
     (void)pthread_mutex_lock(&watch->lock);
-    exchange->watched = true;
+    request->watched = true;
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-void watch_remove(struct watch *watch, struct exchange *exchange)
+void watch_remove(struct watch *watch, struct request *request)
 {
     (void)pthread_mutex_lock(&watch->lock);
-    exchange->watched = false;
+    request->watched = false;
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-void watch_cancel(struct watch *watch, struct exchange *exchange)
+void watch_cancel(struct watch *watch, struct request *request)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     bool waited = false;
 
     (void)pthread_mutex_lock(&watch->lock);
-    if (exchange->watched && !exchange->job.cancelled) {
-        waited = sched_cancel(watch->server->sched, &exchange->job);
-        exchange->watched = !waited;
+    if (request->watched && !request->job.cancelled) {
+        waited = sched_cancel(watch->server->sched, &request->job);
+        request->watched = !waited;
     }
     (void)pthread_mutex_unlock(&watch->lock);
     if (!waited)
         return;
     (void)inlay_fail(&diag, INLAY_CANCELLED, "the client disconnected");
-    exchange->job.started_ns = clock_ns();
-    exchange->job.finish(&exchange->job, &diag, NULL, 0);
+    request->job.started_ns = clock_ns();
+    request->job.finish(&request->job, &diag, NULL, 0);
 }
 
 static void publish_model(void *user, const repository_entry *entry)

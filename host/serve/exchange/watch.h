@@ -2,7 +2,7 @@
  * has passed. */
 #ifndef SERVE_WATCH_H
 #define SERVE_WATCH_H
-#include "serve/exchange/exchange.h"
+#include "serve/exchange/request.h"
 
 struct front;
 struct watch;
@@ -11,10 +11,10 @@ void watch_destroy(struct watch *watch);
 /* Calls front_relieve() for this front; NULL = for none. */
 void watch_set_front(struct watch *watch, struct front *front);
 /* Marks a request that runs or waits to run, and one that no longer does. */
-void watch_add(struct watch *watch, struct exchange *exchange);
-void watch_remove(struct watch *watch, struct exchange *exchange);
+void watch_add(struct watch *watch, struct request *request);
+void watch_remove(struct watch *watch, struct request *request);
 /* Cancels a request whose client has disconnected. Called by the connection's thread. */
-void watch_cancel(struct watch *watch, struct exchange *exchange);
+void watch_cancel(struct watch *watch, struct request *request);
 /* Stores gauges of this process in the board, where the others read them. Any thread. */
 void watch_publish(struct server *server);
 /* Whether readiness is reported: it has announced it, and no run is stuck (sched_stuck()). */

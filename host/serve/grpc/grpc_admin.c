@@ -15,7 +15,7 @@ static void load_finished(void *user, const inlay_diag *diag)
         call_fail(call, GRPC_NOT_FOUND, diag->text);
     else if (diag->code != INLAY_OK)
         call_fail(call, GRPC_INVALID_ARGUMENT, diag->text);
-    grpc_finished(call);
+    request_wake(&call->request);
 }
 
 /* The reply is Empty: no bytes. */
@@ -30,12 +30,8 @@ static void change_model(struct call *call, const uint8_t *message, size_t bytes
         call_fail(call, GRPC_INVALID_ARGUMENT,
                   "parameters are not supported: models are always loaded from the repository");
     } else {
-        call->load_task =
-            (load_task){ .what = load ? LOAD_TASK_LOAD : LOAD_TASK_UNLOAD, .done = load_finished, .user = call };
-        (void)snprintf(call->load_task.name, sizeof call->load_task.name, "%s", request->model_name);
-        call->queued = call->in_loader = true;
-        (void)atomic_fetch_add(&call->server->suspended, 1);
-        loader_submit(call->server->loader, &call->load_task);
+        request_load(&call->request, load ? LOAD_TASK_LOAD : LOAD_TASK_UNLOAD, request->model_name,
+                     strlen(request->model_name), 0, load_finished, call);
     }
     call_free_unpacked(request);
 }
@@ -179,7 +175,7 @@ void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes)
         return;
     list.name = name->name;
     if (grpc_version(name->version, &list.version))
-        repository_each(call->server->repository, add_statistics, &list);
+        repository_each(call->request.server->repository, add_statistics, &list);
     if (list.count == 0 && (name->name[0] != '\0' || name->version[0] != '\0'))
         call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
     call_free_unpacked(name);
@@ -194,12 +190,12 @@ static bool change_trace(struct call *call, const Inference__TraceSettings *requ
     for (size_t i = 0; status == INLAY_OK && i < request->n_settings; i++) {
         const Inference__TraceEntry *entry = request->settings[i];
 
-        status = trace_change_add(call->server->trace, &change, entry->key,
+        status = trace_change_add(call->request.server->trace, &change, entry->key,
                                   entry->value != NULL ? (const char *const *)entry->value->value : NULL,
                                   entry->value != NULL ? (uint32_t)entry->value->n_value : 0, &diag);
     }
     if (status == INLAY_OK)
-        status = trace_apply(call->server->trace, name, &change, &diag);
+        status = trace_apply(call->request.server->trace, name, &change, &diag);
     if (status != INLAY_OK)
         call_fail_diag(call, &diag);
     return status == INLAY_OK;
@@ -213,7 +209,7 @@ static void write_trace(struct call *call, const char *name)
     Inference__TraceValue values[TRACE_SETTINGS];
     char *texts[TRACE_SETTINGS];
 
-    trace_read(call->server->trace, name, settings);
+    trace_read(call->request.server->trace, name, settings);
     for (uint32_t i = 0; i < TRACE_SETTINGS; i++) {
         inference__trace_entry__init(&entries[i]);
         inference__trace_value__init(&values[i]);
@@ -239,7 +235,7 @@ void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes)
         return;
     name = request->model_name[0] != '\0' ? request->model_name : NULL;
     if (name != NULL)
-        model = repository_find(call->server->repository, name, strlen(name), 0);
+        model = repository_find(call->request.server->repository, name, strlen(name), 0);
     if (name != NULL && model == NULL)
         call_fail(call, GRPC_NOT_FOUND, "no such model is loaded");
     else if (request->n_settings == 0 || (call_may(call, ACCESS_ADMINS) && change_trace(call, request, name)))

@@ -19,15 +19,9 @@ struct call *call_create(http2_streams *streams, nghttp2_session *session, int32
     if (call == NULL)
         return NULL;
     call->streams = streams;
-    call->server = streams->server;
-    call->task.thread = streams->connection->thread;
-    call->task.connection = streams->connection;
-    call->task.resume = grpc_resume;
     call->session = session;
     call->stream = stream;
-    call->client = *connection_client(streams->connection);
-    call->arrived_ns = clock_ns();
-    (void)atomic_fetch_add(&call->server->counts->exchanges, 1);
+    request_init(&call->request, streams->server, streams->connection, grpc_resume);
     return call;
 }
 
@@ -40,44 +34,40 @@ static void release(struct call *call)
 /* Counts and logs a message, or a call without messages, that has ended with this status of gRPC. */
 static void note_end(const struct call *call, int status)
 {
-    const struct job *job = &call->job;
-    const access_entry entry = { .server = call->server,
-                                 .client = &call->client.address.any,
+    const struct job *job = &call->request.job;
+    const access_entry entry = { .server = call->request.server,
+                                 .client = &call->request.client.address.any,
                                  .method = "POST",
-                                 .path = call->path,
+                                 .path = call->head.path,
                                  .status = 200,
                                  .grpc_status = status,
                                  .bytes_in = call->message_bytes,
                                  .bytes_out = call->reply.size,
-                                 .arrived_ns = call->arrived_ns,
-                                 .received_ns = call->received_ns,
+                                 .arrived_ns = call->request.arrived_ns,
+                                 .received_ns = call->request.received_ns,
                                  .model = job->model,
                                  .queue_ns = job->started_ns - job->received_ns,
                                  .compute_ns = job->compute_ns,
                                  .run_rows = job->run_rows,
-                                 .traceparent = call->traceparent[0] != '\0' ? call->traceparent : NULL,
-                                 .request_id = call->request_id[0] != '\0' ? call->request_id : NULL };
+                                 .traceparent = call->head.traceparent[0] != '\0' ? call->head.traceparent : NULL,
+                                 .request_id = call->head.request_id[0] != '\0' ? call->head.request_id : NULL };
 
     INLAY_CHECK(status >= 0 && status < GRPC_STATUSES);
-    (void)atomic_fetch_add_explicit(&call->server->counts->grpc_answers[status], 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&call->request.server->counts->grpc_answers[status], 1, memory_order_relaxed);
     access_log_write(&entry);
 }
 
 void call_destroy(struct call *call)
 {
-    if (call->exchange == NULL && (call->messages == 0 || call->working))
-        note_end(call, call->ended ? call->status : GRPC_CANCELLED);
+    if (call->rest.exchange == NULL && (call->messages == 0 || call->working))
+        note_end(call, call->ended ? call->result.status : GRPC_CANCELLED);
     release(call);
     strbuf_deinit(&call->in);
     strbuf_deinit(&call->out);
     strbuf_deinit(&call->reply);
-    strbuf_deinit(&call->fields);
-    server_release(call->server, call->held_bytes);
-    if (call->exchange == NULL) {
-        INLAY_CHECK(atomic_load(&call->server->counts->exchanges) > 0);
-        (void)atomic_fetch_sub(&call->server->counts->exchanges, 1);
-        (void)atomic_fetch_add_explicit(&call->server->counts->requests, 1, memory_order_relaxed);
-    }
+    strbuf_deinit(&call->head.fields);
+    if (call->rest.exchange == NULL)
+        request_deinit(&call->request);
     free(call);
 }
 
@@ -113,41 +103,41 @@ static void note_accepted(struct call *call, const char *value, size_t bytes)
 
     (void)snprintf(list, sizeof list, "%.*s", (int)(bytes < sizeof list ? bytes : sizeof list - 1), value);
     for (int i = CODING_GZIP; i < CODING_UNKNOWN; i++)
-        call->accepts[i] = coding_is_accepted(list, (coding)i);
+        call->head.accepts[i] = coding_is_accepted(list, (coding)i);
 }
 
 void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
 {
-    call->header_bytes += name_bytes + value_bytes + 32;
-    if (call->streams->has_rest && !call->is_grpc && call->header_bytes <= call->server->max_header_bytes) {
+    call->head.bytes += name_bytes + value_bytes + 32;
+    if (call->streams->has_rest && !call->head.is_grpc && call->head.bytes <= call->request.server->max_header_bytes) {
         uint32_t sizes[2] = { (uint32_t)name_bytes, (uint32_t)value_bytes };
 
-        strbuf_add(&call->fields, sizes, sizeof sizes);
-        strbuf_add(&call->fields, name, name_bytes);
-        strbuf_add(&call->fields, value, value_bytes);
+        strbuf_add(&call->head.fields, sizes, sizeof sizes);
+        strbuf_add(&call->head.fields, name, name_bytes);
+        strbuf_add(&call->head.fields, value, value_bytes);
     }
-    if (is_name(name, name_bytes, ":path") && value_bytes < sizeof call->path)
-        memcpy(call->path, value, value_bytes);
+    if (is_name(name, name_bytes, ":path") && value_bytes < sizeof call->head.path)
+        memcpy(call->head.path, value, value_bytes);
     else if (is_name(name, name_bytes, "content-type"))
-        call->is_grpc = value_bytes >= 16 && memcmp(value, "application/grpc", 16) == 0;
+        call->head.is_grpc = value_bytes >= 16 && memcmp(value, "application/grpc", 16) == 0;
     else if (is_name(name, name_bytes, "grpc-encoding"))
-        call->message_coding = coding_find(value, value_bytes);
+        call->head.message_coding = coding_find(value, value_bytes);
     else if (is_name(name, name_bytes, "grpc-accept-encoding"))
         note_accepted(call, value, value_bytes);
     else if (is_name(name, name_bytes, "grpc-timeout"))
-        call->timeout_ns = read_timeout(value, value_bytes);
-    else if (is_name(name, name_bytes, "traceparent") && value_bytes < sizeof call->traceparent)
-        memcpy(call->traceparent, value, value_bytes);
-    else if (is_name(name, name_bytes, "x-request-id") && value_bytes < sizeof call->request_id)
-        memcpy(call->request_id, value, value_bytes);
-    else if (is_name(name, name_bytes, "authorization") && value_bytes < sizeof call->authorization)
-        memcpy(call->authorization, value, value_bytes);
+        call->head.timeout_ns = read_timeout(value, value_bytes);
+    else if (is_name(name, name_bytes, "traceparent") && value_bytes < sizeof call->head.traceparent)
+        memcpy(call->head.traceparent, value, value_bytes);
+    else if (is_name(name, name_bytes, "x-request-id") && value_bytes < sizeof call->head.request_id)
+        memcpy(call->head.request_id, value, value_bytes);
+    else if (is_name(name, name_bytes, "authorization") && value_bytes < sizeof call->head.authorization)
+        memcpy(call->head.authorization, value, value_bytes);
 }
 
 static nghttp2_nv retry_field(const struct call *call, char *seconds, size_t room)
 {
     return (nghttp2_nv){ (uint8_t *)(uintptr_t) "retry-after", (uint8_t *)seconds, 11,
-                         (size_t)snprintf(seconds, room, "%u", call->retry_after), NGHTTP2_NV_FLAG_NONE };
+                         (size_t)snprintf(seconds, room, "%u", call->request.retry_after), NGHTTP2_NV_FLAG_NONE };
 }
 
 static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
@@ -170,17 +160,17 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
         char status[8];
         nghttp2_nv trailers[4] = { { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0,
                                      NGHTTP2_NV_FLAG_NONE },
-                                   { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12,
-                                     strlen(call->text), NGHTTP2_NV_FLAG_NONE } };
+                                   { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->result.text, 12,
+                                     strlen(call->result.text), NGHTTP2_NV_FLAG_NONE } };
         char load[LOAD_BYTES], seconds[12];
-        size_t count = call->text[0] != '\0' ? 2 : 1;
+        size_t count = call->result.text[0] != '\0' ? 2 : 1;
 
-        trailers[0].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->status);
+        trailers[0].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->result.status);
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        if (call->retry_after > 0)
+        if (call->request.retry_after > 0)
             trailers[count++] = retry_field(call, seconds, sizeof seconds);
-        if (call->server->load_header) {
-            load_report(call->server, false, load);
+        if (call->request.server->load_header) {
+            load_report(call->request.server, false, load);
             trailers[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "endpoint-load-metrics", (uint8_t *)load, 21,
                                               strlen(load), NGHTTP2_NV_FLAG_NONE };
         }
@@ -200,8 +190,8 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
 /* Whether replies are compressed: as the client's messages are. */
 static bool compresses_replies(const struct call *call)
 {
-    return call->message_coding != CODING_IDENTITY && call->message_coding != CODING_UNKNOWN &&
-           call->accepts[call->message_coding];
+    return call->head.message_coding != CODING_IDENTITY && call->head.message_coding != CODING_UNKNOWN &&
+           call->head.accepts[call->head.message_coding];
 }
 
 /* Writes the fields about compression, at most two, for a client that uses it. Returns their number. */
@@ -210,11 +200,11 @@ static size_t coding_fields(const struct call *call, nghttp2_nv *fields)
     static const nghttp2_nv known = HEADER("grpc-accept-encoding", "identity,deflate,gzip");
     size_t count = 0;
 
-    if (call->message_coding == CODING_IDENTITY)
+    if (call->head.message_coding == CODING_IDENTITY)
         return 0;
     fields[count++] = known;
     if (compresses_replies(call)) {
-        const char *name = coding_name(call->message_coding);
+        const char *name = coding_name(call->head.message_coding);
 
         fields[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "grpc-encoding", (uint8_t *)(uintptr_t)name, 13,
                                         strlen(name), NGHTTP2_NV_FLAG_NONE };
@@ -242,15 +232,15 @@ static void set_text(struct call *call, const char *text)
 {
     size_t used = 0;
 
-    for (; *text != '\0' && used + 4 < sizeof call->text; text++) {
+    for (; *text != '\0' && used + 4 < sizeof call->result.text; text++) {
         unsigned char c = (unsigned char)*text;
 
         if (c >= ' ' && c <= '~' && c != '%')
-            call->text[used++] = (char)c;
+            call->result.text[used++] = (char)c;
         else
-            used += (size_t)snprintf(call->text + used, sizeof call->text - used, "%%%02X", c);
+            used += (size_t)snprintf(call->result.text + used, sizeof call->result.text - used, "%%%02X", c);
     }
-    call->text[used] = '\0';
+    call->result.text[used] = '\0';
 }
 
 /* Sends a response that has only a status. */
@@ -260,12 +250,12 @@ static void send_status(struct call *call)
     nghttp2_nv headers[7] = { HEADER(":status", "200"),
                               HEADER("content-type", "application/grpc"),
                               { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0, NGHTTP2_NV_FLAG_NONE },
-                              { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12, strlen(call->text),
-                                NGHTTP2_NV_FLAG_NONE } };
-    size_t count = call->text[0] != '\0' ? 4 : 3;
+                              { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->result.text, 12,
+                                strlen(call->result.text), NGHTTP2_NV_FLAG_NONE } };
+    size_t count = call->result.text[0] != '\0' ? 4 : 3;
 
-    headers[2].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->status);
-    if (call->retry_after > 0)
+    headers[2].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->result.status);
+    if (call->request.retry_after > 0)
         headers[count++] = retry_field(call, seconds, sizeof seconds);
     count += coding_fields(call, headers + count);
     call->answering = true;
@@ -277,7 +267,7 @@ void call_end(struct call *call, int status, const char *text)
     if (call->ended)
         return;
     call->ended = true;
-    call->status = status;
+    call->result.status = status;
     set_text(call, text);
     if (call->session == NULL)
         return;
@@ -338,8 +328,8 @@ void call_free_unpacked(void *unpacked)
 void call_fail(struct call *call, int status, const char *text)
 {
     strbuf_deinit(&call->reply);
-    call->reply_status = status;
-    (void)snprintf(call->reply_text, sizeof call->reply_text, "%s", text);
+    call->message.status = status;
+    (void)snprintf(call->message.text, sizeof call->message.text, "%s", text);
 }
 
 static int status_of(inlay_status status)
@@ -379,12 +369,12 @@ static void wrap_stream_reply(struct call *call)
 {
     Inference__StreamInferReply reply = INFERENCE__STREAM_INFER_REPLY__INIT;
 
-    if (call->reply_status == GRPC_OK)
+    if (call->message.status == GRPC_OK)
         return; /* grpc_infer() has wrapped it */
-    reply.error_message = call->reply_text;
-    if (!utf8_is_valid(call->reply_text, strlen(call->reply_text)))
+    reply.error_message = call->message.text;
+    if (!utf8_is_valid(call->message.text, strlen(call->message.text)))
         reply.error_message = (char *)(uintptr_t) "the request is refused, and the text of the reason is not UTF-8";
-    call->reply_status = GRPC_OK;
+    call->message.status = GRPC_OK;
     call_pack(call, &reply.base);
 }
 
@@ -395,7 +385,7 @@ static uint8_t compress_reply(struct call *call)
 
     if (!compresses_replies(call) || call->reply.failed || call->reply.size < MIN_COMPRESSED_BYTES)
         return 0;
-    if (!coding_compress(call->message_coding, call->reply.data, call->reply.size, &compressed) ||
+    if (!coding_compress(call->head.message_coding, call->reply.data, call->reply.size, &compressed) ||
         compressed.size >= call->reply.size) {
         strbuf_deinit(&compressed);
         return 0;
@@ -430,22 +420,23 @@ void call_send(struct call *call)
 
 void call_finish_message(struct call *call)
 {
-    INLAY_CHECK(call->method != NULL || call->ended || call->session == NULL);
+    INLAY_CHECK(call->head.method != NULL || call->ended || call->session == NULL);
 
-    call->working = call->queued = call->in_loader = false;
-    note_end(call, call->session != NULL ? call->reply_status : GRPC_CANCELLED);
+    call->working = false;
+    call->waits = WAITS_FOR_REPLY;
+    note_end(call, call->session != NULL ? call->message.status : GRPC_CANCELLED);
     release(call);
-    INLAY_CHECK(call->in.size <= call->held_bytes);
-    server_release(call->server, call->held_bytes - call->in.size);
-    call->held_bytes = call->in.size;
+    INLAY_CHECK(call->in.size <= call->request.held_bytes);
+    server_release(call->request.server, call->request.held_bytes - call->in.size);
+    call->request.held_bytes = call->in.size;
     if (call->session == NULL || call->ended)
         return;
-    if (call->method->wraps_failures)
+    if (call->head.method->wraps_failures)
         wrap_stream_reply(call);
-    if (call->reply_status != GRPC_OK)
-        call_end(call, call->reply_status, call->reply_text);
+    if (call->message.status != GRPC_OK)
+        call_end(call, call->message.status, call->message.text);
     else
-        send_reply(call, !call->method->streams);
+        send_reply(call, !call->head.method->streams);
 }
 
 static uint32_t message_bytes(const struct call *call)
@@ -462,9 +453,9 @@ static bool check_prefix(struct call *call)
 
     if (call->in.size < PREFIX)
         return false;
-    if (is_compressed && (call->in.data[0] != 1 || call->message_coding == CODING_IDENTITY))
+    if (is_compressed && (call->in.data[0] != 1 || call->head.message_coding == CODING_IDENTITY))
         call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
-    else if (message_bytes(call) > call->server->max_body_bytes)
+    else if (message_bytes(call) > call->request.server->max_body_bytes)
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
     return !call->ended;
 }
@@ -473,18 +464,18 @@ bool call_data(struct call *call, const uint8_t *data, size_t bytes)
 {
     if (call->ended)
         return true;
-    if (call->in.size + bytes > 2 * call->server->max_body_bytes + 65536)
+    if (call->in.size + bytes > 2 * call->request.server->max_body_bytes + 65536)
         return false; /* the client sends faster than it reads replies */
-    if (!server_hold(call->server, call->held_bytes, bytes)) {
+    if (!server_hold(call->request.server, call->request.held_bytes, bytes)) {
         strbuf_deinit(&call->in);
-        call->retry_after = 1;
+        call->request.retry_after = 1;
         call_end(call, GRPC_RESOURCE_EXHAUSTED,
                  "the messages of all calls in progress exceed max_inflight_bytes; try again later");
         return true;
     }
-    call->held_bytes += bytes;
+    call->request.held_bytes += bytes;
     strbuf_add(&call->in, data, bytes);
-    (void)atomic_fetch_add_explicit(&call->server->counts->moved_bytes, bytes, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&call->request.server->counts->moved_bytes, bytes, memory_order_relaxed);
     if (call->in.failed)
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
     else
@@ -502,19 +493,19 @@ static bool take_expanded(void *user, const void *part, size_t bytes)
     struct expansion *expansion = user;
     struct call *call = expansion->call;
 
-    if (bytes > call->server->max_body_bytes - expansion->message.size) {
+    if (bytes > call->request.server->max_body_bytes - expansion->message.size) {
         call_fail(call, GRPC_RESOURCE_EXHAUSTED, "the decompressed message is larger than max_body_bytes");
-    } else if (!server_hold(call->server, call->held_bytes, bytes)) {
-        call->retry_after = 1;
+    } else if (!server_hold(call->request.server, call->request.held_bytes, bytes)) {
+        call->request.retry_after = 1;
         call_fail(call, GRPC_RESOURCE_EXHAUSTED,
                   "the messages of all calls in progress exceed max_inflight_bytes; try again later");
     } else {
-        call->held_bytes += bytes;
+        call->request.held_bytes += bytes;
         strbuf_add(&expansion->message, part, bytes);
         if (expansion->message.failed)
             call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
     }
-    return call->reply_status == GRPC_OK;
+    return call->message.status == GRPC_OK;
 }
 
 /* Runs the method with a message, which is decompressed before if its prefix says so. */
@@ -524,13 +515,13 @@ static void run(struct call *call, const uint8_t *message, size_t bytes)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (call->in.data[0] == 0) {
-        call->method->run(call, message, bytes);
+        call->head.method->run(call, message, bytes);
         return;
     }
-    if (coding_expand(call->message_coding, message, bytes, take_expanded, &expansion, &diag) != INLAY_OK)
+    if (coding_expand(call->head.message_coding, message, bytes, take_expanded, &expansion, &diag) != INLAY_OK)
         call_fail_diag(call, &diag);
-    else if (call->reply_status == GRPC_OK)
-        call->method->run(call, (const uint8_t *)expansion.message.data, expansion.message.size);
+    else if (call->message.status == GRPC_OK)
+        call->head.method->run(call, (const uint8_t *)expansion.message.data, expansion.message.size);
     strbuf_deinit(&expansion.message);
 }
 
@@ -546,12 +537,12 @@ static bool take_message(struct call *call)
         return false;
     INLAY_CHECK(!call->working);
     call->messages++;
-    call->reply_status = GRPC_OK;
+    call->message.status = GRPC_OK;
     call->working = true;
     call->message_bytes = bytes;
-    call->received_ns = clock_ns();
+    call->request.received_ns = clock_ns();
     if (call->messages > 1)
-        call->arrived_ns = call->received_ns;
+        call->request.arrived_ns = call->request.received_ns;
     run(call, (const uint8_t *)call->in.data + PREFIX, bytes);
     if (call->in.size > PREFIX + bytes)
         memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
@@ -563,15 +554,16 @@ static bool take_message(struct call *call)
 
 void call_advance(struct call *call)
 {
-    while (!call->ended && !call->working && call->session != NULL && (call->method->streams || call->client_done)) {
+    while (!call->ended && !call->working && call->session != NULL &&
+           (call->head.method->streams || call->client_done)) {
         if (take_message(call)) {
-            if (!call->queued)
+            if (!call->request.suspended)
                 call_finish_message(call);
             continue;
         }
         if (call->ended || !call->client_done)
             break;
-        if (call->in.size > 0 || (!call->method->streams && call->messages == 0))
+        if (call->in.size > 0 || (!call->head.method->streams && call->messages == 0))
             call_end(call, GRPC_INTERNAL, "the call ended within a message");
         else
             call_end(call, GRPC_OK, "");

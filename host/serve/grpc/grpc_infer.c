@@ -1,24 +1,22 @@
 /* ModelInfer and ModelStreamInfer: messages to requests, outputs to messages. */
+#include "serve/exchange/request_infer.h"
 #include "serve/request/datatype.h"
 #include "serve/grpc/grpc_internal.h"
 #include "serve/grpc/grpc_read.h"
 #include "serve/model/sequence.h"
 #include "serve/rollout/trial.h"
-#include "serve/schedule/otlp.h"
-#include "serve/schedule/trace.h"
-#include "serve/repository/repository.h"
-#include "serve/request/shared_memory.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Frees what grpc_infer() holds for a message. */
 static void release(struct call *call)
 {
-    trial_end(&call->job);
-    infer_request_deinit(&call->request);
-    sequence_leave(&call->job);
-    model_unref(call->job.model);
-    call->job = (struct job){ .model = NULL };
+    trial_end(&call->request.job);
+    infer_request_deinit(&call->request.infer);
+    sequence_leave(&call->request.job);
+    model_unref(call->request.job.model);
+    call->request.job = (struct job){ .model = NULL };
+    call->request.queue_ns = call->request.compute_ns = call->request.run_rows = 0;
     call_free_unpacked(call->unpacked);
     call->unpacked = NULL;
 }
@@ -138,8 +136,8 @@ static bool is_raw(const struct call *call, const infer_output *outputs, uint32_
 {
     bool raw = call->unpacked->n_raw_input_contents > 0;
 
-    for (uint32_t i = 0; i < call->request.input_count; i++)
-        raw |= call->request.inputs[i].region.name != NULL;
+    for (uint32_t i = 0; i < call->request.infer.input_count; i++)
+        raw |= call->request.infer.inputs[i].region.name != NULL;
     for (uint32_t i = 0; i < count; i++)
         raw |= outputs[i].dtype == INLAY_FLOAT16 || outputs[i].dtype == INLAY_BFLOAT16;
     return raw;
@@ -195,8 +193,14 @@ static bool set_output(reply_parts *parts, uint32_t i, const infer_output *outpu
     return true;
 }
 
-static inlay_status write_reply(struct call *call, const infer_output *outputs, uint32_t count, inlay_diag *diag)
+static struct call *call_of(struct request *request)
 {
+    return (struct call *)(void *)request; /* its first member */
+}
+
+static inlay_status write(struct request *request, const infer_output *outputs, uint32_t count, inlay_diag *diag)
+{
+    struct call *call = call_of(request);
     bool raw = is_raw(call, outputs, count), good;
     Inference__StreamInferReply wrapped = INFERENCE__STREAM_INFER_REPLY__INIT;
     reply_parts parts;
@@ -205,204 +209,64 @@ static inlay_status write_reply(struct call *call, const infer_output *outputs, 
         if (datatype_name(outputs[i].dtype) == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' has type %s, which the protocol does not have",
                               outputs[i].name, inlay_dtype_name(outputs[i].dtype));
-    if (shared_memory_store(call->server->shared_memory, &call->request, outputs, count, diag) != INLAY_OK)
-        return diag->code;
     good = parts_init(&parts, count);
     for (uint32_t i = 0; good && i < count; i++)
         good = set_output(&parts, i, &outputs[i],
-                          i < call->request.output_count && call->request.outputs[i].region.name != NULL
-                              ? &call->request.outputs[i].region
+                          i < call->request.infer.output_count && call->request.infer.outputs[i].region.name != NULL
+                              ? &call->request.infer.outputs[i].region
                               : NULL,
                           raw);
     if (good) {
-        parts.reply.model_name = call->job.model->name;
-        parts.reply.model_version = call->job.model->version;
+        parts.reply.model_name = call->request.job.model->name;
+        parts.reply.model_version = call->request.job.model->version;
         parts.reply.id = call->unpacked->id;
         parts.reply.n_outputs = count;
         parts.reply.outputs = parts.tensor_list;
         parts.reply.n_raw_output_contents = raw ? count : 0;
         parts.reply.raw_output_contents = parts.raws;
         wrapped.infer_response = &parts.reply;
-        call_pack(call, call->method->streams ? &wrapped.base : &parts.reply.base);
+        call_pack(call, call->head.method->streams ? &wrapped.base : &parts.reply.base);
     }
     parts_deinit(&parts, count);
     return good && !call->reply.failed ? INLAY_OK : no_memory(diag, "for the reply");
 }
 
-static void fail(struct call *call, const inlay_diag *diag)
+static void fail(struct request *request, const inlay_diag *diag, bool is_busy)
 {
+    struct call *call = call_of(request);
+
     call_fail_diag(call, diag);
-    stats_add_error(call->job.model->stats, stats_error_of(diag->code), clock_ns() - call->arrived_ns);
+    if (is_busy)
+        call->message.status = GRPC_RESOURCE_EXHAUSTED;
+    if (call->head.method->streams) /* which has no place for it */
+        request->retry_after = 0;
 }
 
-static void note_queued(void *user)
+static inlay_status read(struct request *request, inlay_diag *diag)
 {
-    struct call *call = user;
+    struct call *call = call_of(request);
 
-    if (call->queued) /* queued already, while its model was loaded */
-        return;
-    call->queued = true;
-    (void)atomic_fetch_add(&call->server->suspended, 1);
-}
-
-/* Any thread; see finish() of infer_route.c. */
-static void finish(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
-{
-    struct call *call = job->user;
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = INLAY_OK;
-    uint64_t answered = clock_ns();
-
-    if (failure != NULL && trial_can_retry(job, failure) && trial_retry(call->server, job, failure, note_queued, call))
-        return;
-    trial_keep(job, failure, outputs, output_count);
-    if (failure == NULL)
-        status = write_reply(call, outputs, output_count, &diag);
-    if (failure != NULL || status != INLAY_OK) {
-        fail(call, failure != NULL ? failure : &diag);
-    } else {
-        (void)atomic_fetch_add_explicit(&job->model->stats->rows, job->rows, memory_order_relaxed);
-        answered = clock_ns();
-        stats_add_request(job->model->stats, answered - call->arrived_ns, job->received_ns - job->arrived_ns,
-                          job->model->settings.batch_target_us);
-        trace_request(call->server->trace, job, answered);
-    }
-    otlp_add(call->server->otlp, job, call->traceparent, answered,
-             failure != NULL      ? failure
-             : status != INLAY_OK ? &diag
-                                  : NULL);
-    sequence_leave(job);
-    if (call->queued)
-        grpc_finished(call);
-}
-
-static uint64_t deadline(const struct call *call)
-{
-    uint64_t allowed = call->timeout_ns > 0 ? call->timeout_ns : call->server->timeout_ns;
-
-    if (call->request.timeout_us > 0 && call->request.timeout_us < UINT64_MAX / 1000000 &&
-        (allowed == 0 || call->request.timeout_us * 1000 < allowed))
-        allowed = call->request.timeout_us * 1000;
-    return allowed > 0 ? call->arrived_ns + allowed : 0;
-}
-
-static struct model *find_model(const struct call *call, uint64_t *out_version, bool *out_deferred)
-{
-    *out_deferred = false;
-    if (!grpc_version(call->unpacked->model_version, out_version))
-        return NULL;
-    return repository_acquire(call->server->repository, call->unpacked->model_name, strlen(call->unpacked->model_name),
-                              *out_version, out_deferred);
-}
-
-/* Counts the inputs in shared memory as bytes of the message. */
-static inlay_status hold_inputs(struct call *call, inlay_diag *diag)
-{
-    uint64_t bytes = shared_memory_input_bytes(&call->request);
-
-    if (bytes > call->server->max_body_bytes)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the inputs are larger than max_body_bytes");
-    if (bytes > 0 && !server_hold(call->server, call->held_bytes, bytes))
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                          "the messages of all calls in progress exceed max_inflight_bytes; try again later");
-    call->held_bytes += bytes;
-    return INLAY_OK;
-}
-
-static inlay_status read_request(struct call *call, inlay_diag *diag)
-{
-    uint64_t version = 0;
-    inlay_status status;
-
-    call->job.request = &call->request;
-    status = grpc_read_request(call->unpacked, call->request_bytes, &call->request, diag);
-    if (status == INLAY_OK)
-        status = hold_inputs(call, diag);
-    if (status == INLAY_OK)
-        status = shared_memory_load(call->server->shared_memory, &call->request, diag);
-    if (status != INLAY_OK)
-        return status;
-    (void)grpc_version(call->unpacked->model_version, &version); /* find_model() has checked it */
-    call->job.model = repository_of_sequence(call->server->repository, call->job.model, version, &call->request);
-    if (version == 0)
-        trial_choose(call->server, &call->job);
-    return trial_check(&call->job, diag);
-}
-
-/* false: the call has its failure. true: finish() was called, or will be. */
-static bool submit(struct call *call)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-
-    if (read_request(call, &diag) != INLAY_OK) {
-        fail(call, &diag);
-        return false;
-    }
-    (void)atomic_fetch_add_explicit(&call->server->counts->copied_bytes, call->request.copied_bytes,
-                                    memory_order_relaxed);
-    call->job.arrived_ns = call->arrived_ns;
-    call->job.received_ns = call->received_ns;
-    call->job.deadline_ns = deadline(call);
-    call->job.finish = finish;
-    call->job.user = call;
-    otlp_sample(call->server->otlp, &call->job, call->traceparent);
-    if (trial_submit(call->server, &call->job, note_queued, call) != SCHED_FULL)
-        return true;
-    (void)inlay_fail(&diag, INLAY_BUSY, "the model's queue is full; try again later");
-    fail(call, &diag);
-    call->reply_status = GRPC_RESOURCE_EXHAUSTED;
-    call->retry_after = call->method->streams ? 0 : sched_retry_after(call->server->sched, call->job.model);
-    return false;
-}
-
-/* The model that the message waited for is loaded, or its load failed. On the thread of the model loader. */
-static void model_loaded(void *user, const inlay_diag *failure)
-{
-    struct call *call = user;
-    uint64_t version;
-    bool deferred;
-
-    if (failure->code == INLAY_OK)
-        call->job.model = find_model(call, &version, &deferred);
-    if (call->job.model != NULL && submit(call))
-        return;
-    if (failure->code != INLAY_OK)
-        call_fail_diag(call, failure);
-    else if (call->job.model == NULL)
-        call_fail(call, GRPC_UNAVAILABLE, "the model was unloaded to make room for others; try again later");
-    grpc_finished(call);
+    return grpc_read_request(call->unpacked, call->request_bytes, &request->infer, diag);
 }
 
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
-    uint64_t version = 0;
-    bool deferred;
+    static const request_codec codec = { read, write, fail };
+    const uint64_t allowed = call->head.timeout_ns > 0 ? call->head.timeout_ns : call->request.server->timeout_ns;
+    const char *name;
+    uint64_t version;
 
-    if (atomic_load_explicit(&call->server->refusing, memory_order_relaxed)) {
-        call_fail(call, GRPC_UNAVAILABLE, "the server is shutting down");
-        return;
-    }
     call->unpacked = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
     if (call->unpacked == NULL)
         return;
     call->request_bytes = bytes;
     call->release = release;
-    call->job.model = find_model(call, &version, &deferred);
-    if (call->job.model != NULL) {
-        (void)submit(call);
-    } else if (deferred) {
-        call->load_task = (load_task){ .what = LOAD_TASK_DEFERRED,
-                                       .version = version,
-                                       .deadline_ns = deadline(call),
-                                       .done = model_loaded,
-                                       .user = call };
-        (void)snprintf(call->load_task.name, sizeof call->load_task.name, "%s", call->unpacked->model_name);
-        note_queued(call);
-        call->in_loader = true;
-        loader_submit(call->server->loader, &call->load_task);
-    } else if (!atomic_load(&call->server->loaded)) {
-        call_fail(call, GRPC_UNAVAILABLE, "models are being loaded");
-    } else {
+    name = call->unpacked->model_name;
+    if (!grpc_version(call->unpacked->model_version, &version)) {
         call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
+        return;
     }
+    call->request.traceparent = call->head.traceparent;
+    call->request.job.deadline_ns = allowed > 0 ? call->request.arrived_ns + allowed : 0;
+    request_infer(&call->request, &codec, name, strlen(name), version);
 }

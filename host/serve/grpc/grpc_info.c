@@ -29,7 +29,7 @@ void grpc_ready(struct call *call, const uint8_t *message, size_t bytes)
 
     (void)message;
     (void)bytes;
-    reply.ready = watch_is_ready(call->server);
+    reply.ready = watch_is_ready(call->request.server);
     call_pack(call, &reply.base);
 }
 
@@ -44,7 +44,7 @@ void grpc_health(struct call *call, const uint8_t *message, size_t bytes)
 
     (void)message;
     (void)bytes;
-    reply.status = health_of(call->server);
+    reply.status = health_of(call->request.server);
     call_pack(call, &reply.base);
 }
 
@@ -53,27 +53,27 @@ static void watch(struct call *call)
 {
     Inference__HealthReply reply = INFERENCE__HEALTH_REPLY__INIT;
 
-    reply.status = health_of(call->server);
+    reply.status = health_of(call->request.server);
     if (reply.status != call->watched) {
         call->watched = reply.status;
         call_pack(call, &reply.base);
         call_send(call);
     }
-    (void)atomic_fetch_add(&call->server->suspended, 1);
-    front_later(&call->task, clock_ns() + WATCH_NS);
+    call->waits = WAITS_FOR_CHANGE;
+    request_suspend(&call->request);
+    front_later(&call->request.task, clock_ns() + WATCH_NS);
 }
 
 void grpc_watch(struct call *call, const uint8_t *message, size_t bytes)
 {
     (void)message;
     (void)bytes;
-    call->queued = true;
     watch(call);
 }
 
 void grpc_watch_again(struct call *call)
 {
-    bool ends = atomic_load(&call->server->draining) && call->watched == NOT_SERVING;
+    bool ends = atomic_load(&call->request.server->draining) && call->watched == NOT_SERVING;
 
     if (!ends && !call->ended) {
         watch(call);
@@ -102,7 +102,7 @@ static struct model *find_model(struct call *call, const char *name, const char 
 
     if (!grpc_version(version, &number))
         return NULL;
-    return repository_find(call->server->repository, name, strlen(name), number);
+    return repository_find(call->request.server->repository, name, strlen(name), number);
 }
 
 /* Finds the model that the message, a ModelName, names; NULL: none. false: the call has failed. */
@@ -149,7 +149,7 @@ void grpc_server_metadata(struct call *call, const uint8_t *message, size_t byte
     reply.name = (char *)(uintptr_t) "inlay";
     reply.version = (char *)(uintptr_t)inlay_version();
     reply.extensions = (char **)(uintptr_t)server_extensions;
-    reply.n_extensions = SERVER_EXTENSIONS - (size_t)(call->server->shared_memory == NULL);
+    reply.n_extensions = SERVER_EXTENSIONS - (size_t)(call->request.server->shared_memory == NULL);
     call_pack(call, &reply.base);
 }
 
@@ -204,7 +204,7 @@ void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes
     if (model == NULL)
         return;
     versions.name = model->name;
-    repository_each(call->server->repository, add_version, &versions);
+    repository_each(call->request.server->repository, add_version, &versions);
     inputs = describe(model->inputs, model->input_count, &reply.inputs);
     outputs = describe(model->outputs, model->output_count, &reply.outputs);
     reply.name = model->name;
@@ -276,5 +276,5 @@ void grpc_index(struct call *call, const uint8_t *message, size_t bytes)
         return;
     list.ready_only = request->ready;
     call_free_unpacked(request);
-    repository_each(call->server->repository, add_entry, &list);
+    repository_each(call->request.server->repository, add_entry, &list);
 }

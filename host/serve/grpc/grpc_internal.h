@@ -47,31 +47,40 @@ typedef struct http2_streams {
     struct call *calls;
 } http2_streams;
 
-struct call {
-    http2_streams *streams; /* of its connection; valid while session is set */
-    struct server *server;
-    nghttp2_session *session; /* NULL once the stream is closed */
-    int32_t stream;
-    struct client client;
-    struct exchange *exchange;    /* REST; NULL: gRPC */
-    struct strbuf fields;         /* of the header, until it is known whether the call is gRPC's */
-    bool is_stream;               /* REST: the body comes from completion_take() */
-    bool streams_events;          /* REST: more events follow */
-    struct call *next, *previous; /* of its connection */
+/* A status of gRPC, and its text. */
+typedef struct grpc_result {
+    int status;
+    char text[512];
+} grpc_result;
+
+/* What the header of a call says. */
+typedef struct call_head {
+    struct strbuf fields; /* all, until it is known whether the call is gRPC's */
+    size_t bytes;
     char path[96];
-    const struct method *method;
     char authorization[300];
     bool is_grpc;                 /* by content-type */
     coding message_coding;        /* grpc-encoding: of compressed messages */
     bool accepts[CODING_UNKNOWN]; /* grpc-accept-encoding */
-    size_t header_bytes;
-    uint64_t timeout_ns;  /* grpc-timeout; 0 = none */
-    uint64_t arrived_ns;  /* time of the header, later of each message of a stream */
-    uint64_t received_ns; /* time when the message was complete; 0 = no message yet */
+    uint64_t timeout_ns;          /* grpc-timeout; 0 = none */
     char traceparent[64], request_id[64];
+    const struct method *method; /* of the path; NULL: not known yet, or unknown */
+} call_head;
 
-    struct strbuf in;     /* received, not yet handled */
-    size_t held_bytes;    /* of `in` and of the message being handled, see server_hold() */
+struct call {
+    struct request request;
+    http2_streams *streams;   /* of its connection; valid while session is set */
+    nghttp2_session *session; /* NULL once the stream is closed */
+    int32_t stream;
+    struct call *next, *previous; /* of its connection */
+    struct {
+        struct exchange *exchange; /* NULL: the call is gRPC's */
+        bool is_stream;            /* the body comes from completion_take() */
+        bool has_more;             /* more events follow */
+    } rest;
+    call_head head;
+
+    struct strbuf in;     /* received, not yet handled; counted in request.held_bytes with the message being handled */
     bool client_done;     /* the client sends no more messages */
     uint32_t messages;    /* complete messages so far */
     size_t message_bytes; /* of the current one */
@@ -79,24 +88,19 @@ struct call {
     struct strbuf out; /* output; the first `sent` bytes are sent */
     size_t sent;
     bool answering, ended;
-    uint32_t retry_after; /* seconds; 0 = not sent */
-    int status;           /* grpc-status */
-    char text[512];       /* grpc-message */
+    grpc_result result; /* of the call; its text as grpc-message has it */
 
     struct strbuf reply; /* to the current message */
-    int reply_status;
-    char reply_text[512];
-    bool working, queued;
-    const access_refusal *delayed; /* with which it ends later, because of a wrong token; NULL: it does not */
-    bool in_loader;                /* queued with the model loader, not the scheduler */
-    int watched; /* Health/Watch: the status that was sent last, and the call waits for another one; 0: it is not one */
-    load_task load_task;
-    front_task task;
-    Inference__InferRequest *unpacked; /* the request; to be freed with call_free_unpacked() */
-    size_t request_bytes;              /* of its message */
-    infer_request request;
-    bool raw; /* outputs as raw bytes */
-    struct job job;
+    grpc_result message; /* of the current message */
+    bool working;        /* a message is being handled */
+    enum {               /* whom the suspended call waits for */
+           WAITS_FOR_REPLY,
+           WAITS_FOR_CHANGE, /* Health/Watch */
+           WAITS_FOR_DELAY   /* before it ends with the status `message`, because of a wrong token */
+    } waits;
+    int watched;                        /* Health/Watch: the status that was sent last */
+    Inference__InferRequest *unpacked;  /* the request; to be freed with call_free_unpacked() */
+    size_t request_bytes;               /* of its message */
     void (*release)(struct call *call); /* frees what the method holds for a message; NULL: nothing */
 };
 
@@ -127,12 +131,10 @@ void call_free_unpacked(void *unpacked); /* NULL is a no-op */
 bool call_begin(struct call *call);
 /* Whether the client may call a method of this level. false: the call has ended, or ends later because of its token. */
 bool call_may(struct call *call, access_level level);
-void call_end_refused(struct call *call, const access_refusal *refusal);
 
 /* grpc_task.c: the client no longer waits for the call. */
 void grpc_leave(struct call *call);
-/* grpc_task.c: returns a queued call to its thread, which calls grpc_resume(). Any thread. */
-void grpc_finished(struct call *call);
+/* grpc_task.c: request_wake() returns a call to its thread, which calls this. */
 void grpc_resume(front_task *task);
 /* grpc_info.c, grpc_admin.c, grpc_infer.c, grpc_shared_memory.c: the methods */
 void grpc_live(struct call *call, const uint8_t *message, size_t bytes);

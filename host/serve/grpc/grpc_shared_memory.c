@@ -36,18 +36,18 @@ static void handle(struct call *call, const uint8_t *message, size_t bytes,
 
 static inlay_status run_status(struct call *call, const Inference__SharedRegion *region, inlay_diag *diag)
 {
-    return shared_memory_each(call->server->shared_memory, region->name, add_region, call, diag);
+    return shared_memory_each(call->request.server->shared_memory, region->name, add_region, call, diag);
 }
 
 static inlay_status run_register(struct call *call, const Inference__SharedRegion *region, inlay_diag *diag)
 {
-    return shared_memory_register(call->server->shared_memory, region->name, region->key, region->offset,
+    return shared_memory_register(call->request.server->shared_memory, region->name, region->key, region->offset,
                                   region->byte_size, diag);
 }
 
 static inlay_status run_unregister(struct call *call, const Inference__SharedRegion *region, inlay_diag *diag)
 {
-    return shared_memory_unregister(call->server->shared_memory, region->name, diag);
+    return shared_memory_unregister(call->request.server->shared_memory, region->name, diag);
 }
 
 void grpc_shared_status(struct call *call, const uint8_t *message, size_t bytes)

@@ -87,16 +87,6 @@ void front_resume_delayed(struct front_thread *thread)
     }
 }
 
-bool front_cancel(front_task *task, struct sched *sched, struct job *job)
-{
-    bool waited;
-
-    (void)pthread_mutex_lock(&task->thread->lock);
-    waited = !task->queued && sched_cancel(sched, job);
-    (void)pthread_mutex_unlock(&task->thread->lock);
-    return waited;
-}
-
 bool front_resume_tasks(struct front_thread *thread)
 {
     front_task *latest, *first = NULL, **end = &thread->resuming;

@@ -6,8 +6,6 @@
 
 struct connection;
 struct front_thread;
-struct sched;
-struct job;
 
 /* Part of a request that another thread hands back: resume() runs on the connection's thread. */
 typedef struct front_task {
@@ -28,6 +26,4 @@ void front_wake(front_task *task);
 bool front_delay(front_task *task, uint64_t resume_ns);
 /* As front_delay(), without the limit: for tasks of clients that do not guess tokens. */
 void front_later(front_task *task, uint64_t resume_ns);
-/* sched_cancel() unless the task is being handed back: true: the job was still waiting and no longer is. */
-bool front_cancel(front_task *task, struct sched *sched, struct job *job);
 #endif

@@ -553,12 +553,12 @@ static bool close_connection(struct connection *connection)
     if (http1 == NULL)
         return true;
     if (!http1->lost && http1->exchange != NULL && (http1->step == STEP_WAIT || http1->step == STEP_STREAM)) {
-        bool waits = http1->exchange->suspended;
+        bool waits = http1->exchange->request.suspended;
 
         http1->lost = true;
         connection_set_turn(connection, CONNECTION_SERVER);
         (void)epoll_ctl(connection->thread->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
-        watch_cancel(connection->server->watch, http1->exchange);
+        watch_cancel(connection->server->watch, &http1->exchange->request);
         if (waits || !drop_stream(connection))
             return false;
         http1->lost = false; /* the stream has ended */
@@ -576,9 +576,10 @@ static void resume(front_task *task)
     struct connection *connection = exchange->transport;
     struct http1_connection *http1 = connection->http1;
 
-    exchange_resumed(exchange);
+    request_resumed(&exchange->request);
     if (http1->lost) {
-        watch_cancel(connection->server->watch, exchange); /* which was not possible while its model was loaded */
+        watch_cancel(connection->server->watch,
+                     &exchange->request); /* which was not possible while its model was loaded */
         if (exchange->completion != NULL && !drop_stream(connection))
             return;
         destroy(connection);

@@ -131,7 +131,7 @@ static bool is_slow(struct connection *connection, uint64_t now)
 
     for (const struct call *call = http2->streams.calls; call != NULL; call = call->next)
         slow |= !call->client_done && !call->working && (call->ended || call->messages == 0 || call->in.size > 0) &&
-                now > call->arrived_ns + limit;
+                now > call->request.arrived_ns + limit;
     /* A client that has never sent a request does not speak this protocol. */
     return slow || (http2->streams.calls == NULL && nghttp2_session_get_last_proc_stream_id(http2->session) == 0 &&
                     now > http2->progress_ns + limit);

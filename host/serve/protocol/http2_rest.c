@@ -16,29 +16,29 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream, uint8_t *to, 
                          nghttp2_data_source *source, void *user)
 {
     struct call *call = source->ptr;
-    const struct strbuf *from = call->is_stream ? &call->out : &call->exchange->reply;
+    const struct strbuf *from = call->rest.is_stream ? &call->out : &call->rest.exchange->reply;
     size_t bytes;
 
     (void)session;
     (void)stream;
     (void)user;
-    if (call->streams_events && call->sent == call->out.size) {
+    if (call->rest.has_more && call->sent == call->out.size) {
         completion_state state;
 
         strbuf_deinit(&call->out);
         call->sent = 0;
-        state = completion_take(call->exchange->completion, &call->out);
+        state = completion_take(call->rest.exchange->completion, &call->out);
         if (state == COMPLETION_WAITS) { /* another thread may wake it from here */
             strbuf_deinit(&call->out);
             return NGHTTP2_ERR_DEFERRED;
         }
-        call->streams_events = state != COMPLETION_DONE;
+        call->rest.has_more = state != COMPLETION_DONE;
     }
     bytes = from->size - call->sent < room ? from->size - call->sent : room;
     if (bytes > 0)
         memcpy(to, from->data + call->sent, bytes);
     call->sent += bytes;
-    if (!call->streams_events && call->sent == from->size)
+    if (!call->rest.has_more && call->sent == from->size)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     return (ssize_t)bytes;
 }
@@ -62,7 +62,7 @@ static void send_reply(struct call *call)
     exchange_reply reply;
     uint32_t count = 0;
 
-    exchange_reply_get(call->exchange, &reply);
+    exchange_reply_get(call->rest.exchange, &reply);
     (void)snprintf(status, sizeof status, "%d", reply.code);
     add_field(fields, names, count++, ":status", status);
     for (uint32_t i = 0; i < reply.field_count; i++)
@@ -73,7 +73,7 @@ static void send_reply(struct call *call)
         if (reply.is_head_only)
             call->sent = reply.body_bytes;
     }
-    call->is_stream = call->streams_events = reply.streams;
+    call->rest.is_stream = call->rest.has_more = reply.streams;
     call->answering = call->ended = true;
     (void)nghttp2_submit_response(call->session, call->stream, fields, count,
                                   reply.is_head_only || (!reply.streams && reply.body_bytes == 0) ? NULL : &provider);
@@ -84,7 +84,7 @@ static void resume(front_task *task)
     struct exchange *exchange = exchange_of(task);
     struct call *call = exchange->transport;
 
-    exchange_resumed(exchange);
+    request_resumed(&exchange->request);
     if (call->session == NULL) { /* its stream was closed meanwhile */
         rest_leave(call);
         return;
@@ -124,7 +124,7 @@ static uint64_t read_length(const char *text, uint32_t bytes)
 
 bool rest_begin(struct call *call)
 {
-    struct server *server = call->server;
+    struct server *server = call->request.server;
     struct exchange *exchange = exchange_create(server, call->streams->connection, resume);
     const char *name, *method = "", *path = "";
     uint32_t bytes[2], method_bytes = 0, path_bytes = 0;
@@ -135,9 +135,9 @@ bool rest_begin(struct call *call)
     if (exchange == NULL)
         return false;
     (void)atomic_fetch_sub(&server->counts->exchanges, 1); /* the exchange counts instead of the call */
-    call->exchange = exchange;
+    call->rest.exchange = exchange;
     exchange->transport = call;
-    for (size_t at = 0; next_field(&call->fields, &at, &name, bytes);) {
+    for (size_t at = 0; next_field(&call->head.fields, &at, &name, bytes);) {
         if (is_name(name, bytes[0], ":method")) {
             method = name + bytes[0];
             method_bytes = bytes[1];
@@ -157,15 +157,15 @@ bool rest_begin(struct call *call)
                         is_name(path, path_bytes, "*") ? 1
                         : good                         ? path_only
                                                        : 0);
-    if (call->fields.failed)
+    if (call->head.fields.failed)
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the header");
-    else if (call->header_bytes > server->max_header_bytes)
+    else if (call->head.bytes > server->max_header_bytes)
         exchange_fail(exchange, 431, "the header is larger than max_header_bytes");
     else if (!good)
         exchange_fail(exchange, HTTP_BAD_REQUEST, "the path has a character that must be percent-encoded");
     else
         exchange_begin(exchange, length);
-    strbuf_deinit(&call->fields);
+    strbuf_deinit(&call->head.fields);
     if (exchange->code == 413)
         send_reply(call); /* the rest of the body is refused */
     return true;
@@ -173,11 +173,11 @@ bool rest_begin(struct call *call)
 
 void rest_data(struct call *call, const uint8_t *data, size_t bytes)
 {
-    struct exchange *exchange = call->exchange;
+    struct exchange *exchange = call->rest.exchange;
 
     if (call->ended)
         return;
-    if (bytes > call->server->max_body_bytes - exchange->body_bytes) {
+    if (bytes > call->request.server->max_body_bytes - exchange->body_bytes) {
         exchange->code = 0;
         exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
         send_reply(call);
@@ -190,7 +190,7 @@ void rest_end(struct call *call)
 {
     if (call->ended || call->working)
         return;
-    if (routes_run(call->exchange))
+    if (routes_run(call->rest.exchange))
         send_reply(call);
     else
         call->working = true;
@@ -198,18 +198,18 @@ void rest_end(struct call *call)
 
 void rest_leave(struct call *call)
 {
-    struct exchange *exchange = call->exchange;
+    struct exchange *exchange = call->rest.exchange;
     struct strbuf events = { .data = NULL };
     completion_state state = COMPLETION_DONE;
 
     call->session = NULL;
-    exchange->task.connection = NULL;
-    if (exchange->suspended) {
-        watch_cancel(call->server->watch, exchange);
+    exchange->request.task.connection = NULL;
+    if (exchange->request.suspended) {
+        watch_cancel(call->request.server->watch, &exchange->request);
         return; /* resume() calls this function again */
     }
     if (exchange->completion != NULL) { /* the text may not be complete, and its reply not have begun */
-        watch_cancel(call->server->watch, exchange);
+        watch_cancel(call->request.server->watch, &exchange->request);
         do {
             state = completion_take(exchange->completion, &events);
             strbuf_deinit(&events);
@@ -217,6 +217,7 @@ void rest_leave(struct call *call)
     }
     if (state == COMPLETION_WAITS)
         return;
-    exchange_finish(exchange, call->ended && call->sent == (call->is_stream ? call->out.size : exchange->reply.size));
+    exchange_finish(exchange,
+                    call->ended && call->sent == (call->rest.is_stream ? call->out.size : exchange->reply.size));
     call_destroy(call);
 }

@@ -40,7 +40,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 
     (void)flags;
     (void)user;
-    if (call != NULL && call->exchange != NULL)
+    if (call != NULL && call->rest.exchange != NULL)
         rest_data(call, data, bytes);
     else if (call != NULL && !call_data(call, data, bytes))
         (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_ENHANCE_YOUR_CALM);
@@ -59,12 +59,13 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         return 0;
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
         call->client_done = true;
-    if (call->streams->has_rest && !call->is_grpc && call->exchange == NULL && !call->ended && !rest_begin(call))
+    if (call->streams->has_rest && !call->head.is_grpc && call->rest.exchange == NULL && !call->ended &&
+        !rest_begin(call))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
-    if (call->exchange != NULL) {
+    if (call->rest.exchange != NULL) {
         if (call->client_done)
             rest_end(call);
-    } else if (call->method != NULL || call->ended || call_begin(call)) {
+    } else if (call->head.method != NULL || call->ended || call_begin(call)) {
         call_advance(call);
     }
     return 0;
@@ -84,7 +85,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 
 static void leave(struct call *call)
 {
-    if (call->exchange != NULL)
+    if (call->rest.exchange != NULL)
         rest_leave(call);
     else
         grpc_leave(call);

@@ -22,7 +22,7 @@ void answer_live(struct exchange *exchange)
 
 void answer_ready(struct exchange *exchange)
 {
-    struct server *server = exchange->server;
+    struct server *server = exchange->request.server;
     uint32_t ready, failed;
     char text[160];
 
@@ -66,7 +66,7 @@ void answer_server(struct exchange *exchange)
     strbuf_text(&exchange->reply, "{\"name\":\"inlay\",");
     text_member(&exchange->reply, "version", inlay_version());
     strbuf_text(&exchange->reply, ",\"extensions\":");
-    for (uint32_t i = 0; i < SERVER_EXTENSIONS - (exchange->server->shared_memory == NULL); i++)
+    for (uint32_t i = 0; i < SERVER_EXTENSIONS - (exchange->request.server->shared_memory == NULL); i++)
         strbuf_format(&exchange->reply, "%c\"%s\"", i > 0 ? ',' : '[', server_extensions[i]);
     strbuf_text(&exchange->reply, "]}");
     exchange->code = HTTP_OK;
@@ -94,12 +94,12 @@ static void write_ios(struct strbuf *to, const inlay_io_info *ios, uint32_t coun
 /* Returns the model that the path names, owned by the exchange. NULL: the failure is set. */
 static struct model *find_model(struct exchange *exchange)
 {
-    exchange->job.model = repository_find(exchange->server->repository, exchange->route.name,
-                                          exchange->route.name_bytes, exchange->route.version);
-    if (exchange->job.model == NULL)
+    exchange->request.job.model = repository_find(exchange->request.server->repository, exchange->route.name,
+                                                  exchange->route.name_bytes, exchange->route.version);
+    if (exchange->request.job.model == NULL)
         exchange_fail(exchange, HTTP_NOT_FOUND,
                       "no such model or version is loaded; POST v2/repository/index lists them");
-    return exchange->job.model;
+    return exchange->request.job.model;
 }
 
 typedef struct version_list {
@@ -128,7 +128,7 @@ void answer_model(struct exchange *exchange)
     strbuf_text(&exchange->reply, "{");
     text_member(&exchange->reply, "name", model->name);
     strbuf_text(&exchange->reply, ",\"versions\":[");
-    repository_each(exchange->server->repository, add_version, &list);
+    repository_each(exchange->request.server->repository, add_version, &list);
     strbuf_format(&exchange->reply, "],\"platform\":\"%s\",\"inputs\":[",
                   model->ensemble != NULL ? "ensemble" : "inlay_onnx");
     write_ios(&exchange->reply, model->inputs, model->input_count);
@@ -207,7 +207,7 @@ void answer_index(struct exchange *exchange)
         return;
     }
     strbuf_text(&exchange->reply, "[");
-    repository_each(exchange->server->repository, add_index, &list);
+    repository_each(exchange->request.server->repository, add_index, &list);
     strbuf_text(&exchange->reply, "]");
     exchange->code = HTTP_OK;
 }

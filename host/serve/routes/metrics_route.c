@@ -397,9 +397,9 @@ void answer_metrics(struct exchange *exchange)
 {
     struct held_models held = { .count = 0 };
 
-    watch_publish(exchange->server);
-    repository_each(exchange->server->repository, hold, &held);
-    write_counters(&exchange->reply, &held, exchange->server->sched);
+    watch_publish(exchange->request.server);
+    repository_each(exchange->request.server->repository, hold, &held);
+    write_counters(&exchange->reply, &held, exchange->request.server->sched);
     write_histogram(&exchange->reply, &held, "inlay_request_seconds", "Time from a request's header to its reply.",
                     offsetof(model_stats, request));
     write_histogram(&exchange->reply, &held, "inlay_queue_seconds",
@@ -414,8 +414,8 @@ void answer_metrics(struct exchange *exchange)
     write_batch_histogram(&exchange->reply, &held);
     write_shares(&exchange->reply, &held);
     write_lost(&exchange->reply, &held);
-    metrics_write_rollouts(&exchange->reply, &exchange->server->board);
-    write_process(&exchange->reply, exchange->server);
+    metrics_write_rollouts(&exchange->reply, &exchange->request.server->board);
+    write_process(&exchange->reply, exchange->request.server);
     exchange->reply.failed |= held.failed;
     for (uint32_t k = 0; k < held.count; k++)
         model_unref(held.models[k].model);

@@ -10,7 +10,7 @@ static void answer(void *user, const inlay_diag *diag)
         exchange->code = HTTP_OK;
     else
         exchange_fail(exchange, diag->code == INLAY_NOT_FOUND ? HTTP_NOT_FOUND : HTTP_BAD_REQUEST, diag->text);
-    exchange_wake(exchange);
+    request_wake(&exchange->request);
 }
 
 void answer_repository(struct exchange *exchange)
@@ -21,11 +21,6 @@ void answer_repository(struct exchange *exchange)
                       "parameters are not supported: models are always loaded from the repository");
         return;
     }
-    exchange->load_task = (load_task){ .what = exchange->route.kind == ROUTE_LOAD ? LOAD_TASK_LOAD : LOAD_TASK_UNLOAD,
-                                       .done = answer,
-                                       .user = exchange };
-    (void)snprintf(exchange->load_task.name, sizeof exchange->load_task.name, "%.*s", (int)exchange->route.name_bytes,
-                   exchange->route.name);
-    exchange_suspend(exchange);
-    loader_submit(exchange->server->loader, &exchange->load_task);
+    request_load(&exchange->request, exchange->route.kind == ROUTE_LOAD ? LOAD_TASK_LOAD : LOAD_TASK_UNLOAD,
+                 exchange->route.name, exchange->route.name_bytes, 0, answer, exchange);
 }

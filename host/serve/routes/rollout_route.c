@@ -82,13 +82,13 @@ static bool read_state(struct exchange *exchange, rollout_state *out_state)
 
 void answer_rollout(struct exchange *exchange)
 {
-    struct board *board = &exchange->server->board;
+    struct board *board = &exchange->request.server->board;
     rollout_record record;
     rollout_state state;
 
-    exchange->job.model =
-        repository_find(exchange->server->repository, exchange->route.name, exchange->route.name_bytes, 0);
-    if (exchange->job.model == NULL || !rollouts_read(board, exchange->job.model->name, &record)) {
+    exchange->request.job.model =
+        repository_find(exchange->request.server->repository, exchange->route.name, exchange->route.name_bytes, 0);
+    if (exchange->request.job.model == NULL || !rollouts_read(board, exchange->request.job.model->name, &record)) {
         exchange_fail(exchange, HTTP_NOT_FOUND, "this model has no rollout: no new version was found since the start");
         return;
     }

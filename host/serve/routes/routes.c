@@ -45,18 +45,18 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
 
 bool routes_run(struct exchange *exchange)
 {
-    exchange->received_ns = clock_ns();
+    exchange->request.received_ns = clock_ns();
     if (exchange->code == 0)
         exchange_expand(exchange);
-    (void)atomic_fetch_add_explicit(&exchange->server->counts->moved_bytes, exchange->moved_bytes,
+    (void)atomic_fetch_add_explicit(&exchange->request.server->counts->moved_bytes, exchange->moved_bytes,
                                     memory_order_relaxed);
     exchange->moved_bytes = 0;
     if (exchange->code == 0) {
         INLAY_CHECK(answers[exchange->route.kind] != NULL);
         answers[exchange->route.kind](exchange);
     } else if (exchange->delay_ms > 0 &&
-               front_delay(&exchange->task, clock_ns() + exchange->delay_ms * UINT64_C(1000000))) {
-        exchange_suspend(exchange);
+               front_delay(&exchange->request.task, clock_ns() + exchange->delay_ms * UINT64_C(1000000))) {
+        request_suspend(&exchange->request);
     }
-    return !exchange->suspended;
+    return !exchange->request.suspended;
 }

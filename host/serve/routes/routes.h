@@ -3,6 +3,6 @@
 #define SERVE_ROUTES_H
 #include "serve/exchange/exchange.h"
 
-/* Answers a complete request. true: it has its reply; false: exchange->task is resumed later. */
+/* Answers a complete request. true: it has its reply; false: exchange->request.task is resumed later. */
 bool routes_run(struct exchange *exchange);
 #endif

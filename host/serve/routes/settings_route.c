@@ -85,12 +85,12 @@ static bool change_trace(struct exchange *exchange, const char *name)
             uint32_t count;
 
             if (!read_values(&reader, values, numbers, &count) ||
-                trace_change_add(exchange->server->trace, &change, key.data, values, count, &diag) != INLAY_OK)
+                trace_change_add(exchange->request.server->trace, &change, key.data, values, count, &diag) != INLAY_OK)
                 break;
         }
     }
     if (diag.code == INLAY_OK && reader_end(&reader) &&
-        trace_apply(exchange->server->trace, name, &change, &diag) == INLAY_OK)
+        trace_apply(exchange->request.server->trace, name, &change, &diag) == INLAY_OK)
         return true;
     fail_json(exchange, &reader, &diag);
     return false;
@@ -102,17 +102,17 @@ void answer_trace(struct exchange *exchange)
     const char *name = NULL;
 
     if (exchange->route.name != NULL) {
-        exchange->job.model =
-            repository_find(exchange->server->repository, exchange->route.name, exchange->route.name_bytes, 0);
-        if (exchange->job.model == NULL) {
+        exchange->request.job.model =
+            repository_find(exchange->request.server->repository, exchange->route.name, exchange->route.name_bytes, 0);
+        if (exchange->request.job.model == NULL) {
             exchange_fail(exchange, HTTP_NOT_FOUND, "no such model is loaded; POST v2/repository/index lists them");
             return;
         }
-        name = exchange->job.model->name;
+        name = exchange->request.job.model->name;
     }
     if (strcmp(exchange->method, "POST") == 0 && !change_trace(exchange, name))
         return;
-    trace_read(exchange->server->trace, name, settings);
+    trace_read(exchange->request.server->trace, name, settings);
     for (uint32_t i = 0; i < TRACE_SETTINGS; i++) {
         strbuf_format(&exchange->reply, "%s\"%s\":%s", i > 0 ? "," : "{", settings[i].key,
                       settings[i].is_list ? "[" : "");

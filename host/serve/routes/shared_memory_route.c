@@ -39,7 +39,7 @@ void answer_shared_memory_status(struct exchange *exchange)
 
     read_name(exchange, name);
     strbuf_text(&exchange->reply, "[");
-    diag.code = shared_memory_each(exchange->server->shared_memory, name, add_region, &exchange->reply, &diag);
+    diag.code = shared_memory_each(exchange->request.server->shared_memory, name, add_region, &exchange->reply, &diag);
     strbuf_text(&exchange->reply, "]");
     finish(exchange, &diag);
 }
@@ -74,8 +74,8 @@ void answer_shared_memory_register(struct exchange *exchange)
         return;
     }
     read_name(exchange, name);
-    diag.code =
-        shared_memory_register(exchange->server->shared_memory, name, key != NULL ? key : "", offset, bytes, &diag);
+    diag.code = shared_memory_register(exchange->request.server->shared_memory, name, key != NULL ? key : "", offset,
+                                       bytes, &diag);
     finish(exchange, &diag);
 }
 
@@ -85,7 +85,7 @@ void answer_shared_memory_unregister(struct exchange *exchange)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     read_name(exchange, name);
-    diag.code = shared_memory_unregister(exchange->server->shared_memory, name, &diag);
+    diag.code = shared_memory_unregister(exchange->request.server->shared_memory, name, &diag);
     finish(exchange, &diag);
 }
 

@@ -94,7 +94,7 @@ void answer_stats(struct exchange *exchange)
     stats_list list = { exchange, &exchange->reply, 0 };
 
     strbuf_text(&exchange->reply, "{\"model_stats\":[");
-    repository_each(exchange->server->repository, add_stats, &list);
+    repository_each(exchange->request.server->repository, add_stats, &list);
     strbuf_text(&exchange->reply, "]}");
     if (exchange->route.name != NULL && list.count == 0)
         exchange_fail(exchange, HTTP_NOT_FOUND,

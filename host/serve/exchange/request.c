@@ -1,0 +1,85 @@
+#include "serve/exchange/request.h"
+#include "base/clock.h"
+#include "inlay/check.h"
+#include "serve/network/connection.h"
+#include "serve/repository/repository.h"
+#include <string.h>
+
+void request_init(struct request *request, struct server *server, struct connection *connection,
+                  void (*resume)(front_task *task))
+{
+    request->server = server;
+    request->task.thread = connection->thread;
+    request->task.connection = connection;
+    request->task.resume = resume;
+    request->client = *connection_client(connection);
+    request->arrived_ns = clock_ns();
+    (void)atomic_fetch_add(&server->counts->exchanges, 1);
+}
+
+void request_deinit(struct request *request)
+{
+    struct server *server = request->server;
+
+    INLAY_CHECK(atomic_load(&server->counts->exchanges) > 0);
+    (void)atomic_fetch_sub(&server->counts->exchanges, 1);
+    (void)atomic_fetch_add_explicit(&server->counts->requests, 1, memory_order_relaxed);
+    server_release(server, request->held_bytes);
+}
+
+inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *diag)
+{
+    if (bytes > request->server->max_body_bytes)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the inputs are larger than max_body_bytes");
+    if (bytes > 0 && !server_hold(request->server, request->held_bytes, bytes)) {
+        request->retry_after = 1;
+        return inlay_fail(diag, INLAY_BUSY, "all requests in progress exceed max_inflight_bytes; try again later");
+    }
+    request->held_bytes += bytes;
+    return INLAY_OK;
+}
+
+void request_suspend(struct request *request)
+{
+    INLAY_CHECK(!request->suspended);
+    request->suspended = true;
+    (void)atomic_fetch_add(&request->server->suspended, 1);
+}
+
+void request_wake(struct request *request)
+{
+    front_wake(&request->task);
+}
+
+void request_resumed(struct request *request)
+{
+    INLAY_CHECK(request->suspended && atomic_load(&request->server->suspended) > 0);
+    request->suspended = false;
+    (void)atomic_fetch_sub(&request->server->suspended, 1);
+}
+
+void request_load(struct request *request, load_task_kind what, const char *name, size_t name_bytes, uint64_t version,
+                  void (*done)(void *user, const inlay_diag *failure), void *user)
+{
+    request->load_task = (load_task){
+        .what = what, .version = version, .deadline_ns = request->job.deadline_ns, .done = done, .user = user
+    };
+    (void)snprintf(request->load_task.name, sizeof request->load_task.name, "%.*s", (int)name_bytes, name);
+    request_suspend(request);
+    loader_submit(request->server->loader, &request->load_task);
+}
+
+inlay_status request_take_model(struct request *request, const inlay_diag *failure, inlay_diag *diag)
+{
+    const load_task *task = &request->load_task;
+
+    if (failure->code != INLAY_OK) {
+        *diag = *failure;
+        return failure->code;
+    }
+    request->job.model = repository_find(request->server->repository, task->name, strlen(task->name), task->version);
+    if (request->job.model != NULL)
+        return INLAY_OK;
+    request->retry_after = 1;
+    return inlay_fail(diag, INLAY_BUSY, "the model was unloaded to make room for others; try again later");
+}

@@ -1,0 +1,53 @@
+/* serve/exchange/request.h - what a request is in every protocol: who asks, until when, what it makes the server hold,
+ * and the job that runs it. The protocols embed it: struct exchange (REST and OpenAI's API) and struct call (gRPC).
+ *
+ * The thread of the connection owns a request, except between request_suspend() and resume(). */
+#ifndef SERVE_REQUEST_H
+#define SERVE_REQUEST_H
+#include "serve/base/server.h"
+#include "serve/network/front_task.h"
+#include "serve/repository/loader.h"
+#include "serve/schedule/sched.h"
+
+struct request_codec;
+
+struct request {
+    struct server *server;
+    front_task task; /* for request_wake() */
+    struct client client;
+    uint64_t arrived_ns;     /* when the header arrived; of a later message of a stream: when it was complete */
+    uint64_t received_ns;    /* when the request was complete; 0 = not yet */
+    size_t held_bytes;       /* see server_hold() */
+    uint32_t retry_after;    /* seconds, for the reply; 0 = not sent */
+    bool suspended;          /* another thread has it */
+    bool watched;            /* see watch_add(); guarded by the lock there */
+    const char *traceparent; /* of its header; NULL or "": none */
+    const struct request_codec *codec; /* see request_infer() */
+    infer_request infer;
+    struct job job;
+    load_task load_task;
+    uint64_t queue_ns, compute_ns, run_rows; /* of its runs, for the log */
+};
+
+/* resume() gets request->task when another thread has finished the request. */
+void request_init(struct request *request, struct server *server, struct connection *connection,
+                  void (*resume)(front_task *task));
+/* The request is over: gives back what it holds. */
+void request_deinit(struct request *request);
+/* Counts further bytes that the request makes the server hold. INLAY_LIMIT_EXCEEDED: they are more than max_body_bytes;
+ * INLAY_BUSY: they exceed max_inflight_bytes, and retry_after is set. */
+INLAY_NODISCARD inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *diag);
+/* Another thread has the request until request_wake(). Called by the connection's thread. */
+void request_suspend(struct request *request);
+/* Any thread; from here the request may be freed. */
+void request_wake(struct request *request);
+/* The first call of resume(). */
+void request_resumed(struct request *request);
+/* Suspends the request until the loader has done the task: then done() gets `user`, on the loader's
+ * thread. name: of the model. */
+void request_load(struct request *request, load_task_kind what, const char *name, size_t name_bytes, uint64_t version,
+                  void (*done)(void *user, const inlay_diag *failure), void *user);
+/* For done() of LOAD_TASK_DEFERRED: sets job.model to the model that the request has waited for. INLAY_BUSY: it was
+ * unloaded again, and retry_after is set. */
+INLAY_NODISCARD inlay_status request_take_model(struct request *request, const inlay_diag *failure, inlay_diag *diag);
+#endif
