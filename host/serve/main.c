@@ -173,11 +173,11 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     server->settings = &state->settings;
-    server->max_body_bytes = (uint64_t)settings_int(&state->settings, SET_max_body_bytes);
-    server->max_inflight_bytes = (uint64_t)settings_int(&state->settings, SET_max_inflight_bytes);
-    server->max_header_bytes = (uint64_t)settings_int(&state->settings, SET_max_header_bytes);
-    server->receive_ns = (uint64_t)settings_int(&state->settings, SET_receive_timeout_ms) * 1000000;
-    server->timeout_ns = (uint64_t)settings_int(&state->settings, SET_timeout_ms) * 1000000;
+    server->limits.body_bytes = (uint64_t)settings_int(&state->settings, SET_max_body_bytes);
+    server->limits.inflight_bytes = (uint64_t)settings_int(&state->settings, SET_max_inflight_bytes);
+    server->limits.header_bytes = (uint64_t)settings_int(&state->settings, SET_max_header_bytes);
+    server->limits.receive_ns = (uint64_t)settings_int(&state->settings, SET_receive_timeout_ms) * 1000000;
+    server->limits.timeout_ns = (uint64_t)settings_int(&state->settings, SET_timeout_ms) * 1000000;
     server->started_ns = clock_ns();
     if (runners == 0)
         runners = cpus_allowed();
@@ -222,7 +222,7 @@ static void load_models(program_state *state)
     bool complete, announced;
 
     repository_load_all(server->repository);
-    atomic_store(&server->loaded, true);
+    atomic_store(&server->phase.loaded, true);
     if (settings_stopped(&state->settings))
         return;
     complete = server_is_complete(server, &ready, &failed);
@@ -312,7 +312,7 @@ static void end_copies(program_state *state)
 /* A supervisor's signal stops all workers: then no process is left to accept the connections that wait. */
 static void note_sender(struct server *server, int which, const siginfo_t *info)
 {
-    server->all_stop |= which > 0 && info->si_pid == getppid() && supervise_owns_sockets();
+    server->phase.all_stop |= which > 0 && info->si_pid == getppid() && supervise_owns_sockets();
 }
 
 /* Reports not ready, then closes the listening sockets, then completes the requests or, after grace_ms, refuses
@@ -329,8 +329,8 @@ static void drain(program_state *state, const sigset_t *signals)
     state->leave_ns = clock_ns() + grace_ms * 1000000;
     if (supervise_is_worker())
         end_loads(state); /* a worker listens after loading, or never */
-    atomic_store(&server->ready, false);
-    atomic_store(&server->draining, true);
+    atomic_store(&server->phase.ready, false);
+    atomic_store(&server->phase.draining, true);
     listen_notify("STOPPING=1");
     log_line(LOG_INFO_LINE, "draining: answers for %llu ms, then requests have %llu ms to finish",
              (unsigned long long)(state->failed ? 0 : ms), (unsigned long long)grace_ms);
@@ -339,7 +339,7 @@ static void drain(program_state *state, const sigset_t *signals)
     state->leave_ns = clock_ns() + grace_ms * 1000000;
     front_drain(state->front);
     if (!wait_idle(state, grace_ms)) {
-        atomic_store(&server->refusing, true);
+        atomic_store(&server->phase.refusing, true);
         sched_end(server->sched);
         if (wait_idle(state, 1000))
             return;

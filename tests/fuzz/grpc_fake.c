@@ -180,8 +180,8 @@ bool fake_open(fake_link *link)
 {
     memset(link, 0, sizeof *link);
     link->server.counts = &link->counts;
-    link->server.max_body_bytes = 1 << 16;
-    link->server.max_header_bytes = 4096;
+    link->server.limits.body_bytes = 1 << 16;
+    link->server.limits.header_bytes = 4096;
     link->server.load_header = true;
     link->server.has_grpc = true;
     link->streams.server = &link->server;

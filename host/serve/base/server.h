@@ -16,6 +16,23 @@ typedef struct load_figures {
     atomic_uint rate;            /* requests a second */
 } load_figures;
 
+/* The settings that bound a request. */
+typedef struct server_limits {
+    uint64_t inflight_bytes; /* of all processes; 0 = no limit */
+    uint64_t body_bytes, header_bytes;
+    uint64_t receive_ns;
+    uint64_t timeout_ns; /* of requests without one; 0 = no limit */
+} server_limits;
+
+/* From its start to its end. */
+typedef struct server_phase {
+    atomic_bool loaded;   /* loading at the start has ended */
+    atomic_bool ready;    /* see server_update_ready() */
+    bool all_stop;        /* the supervisor stops all workers; set before front_drain() */
+    atomic_bool draining; /* replies close their connections */
+    atomic_bool refusing; /* inference requests are refused */
+} server_phase;
+
 struct server {
     const struct settings *settings;
     struct repository *repository;
@@ -28,18 +45,13 @@ struct server {
     struct tls *tls;                     /* NULL: no TLS */
     bool has_grpc;                       /* gRPC is enabled */
     struct access_policy access;
-    atomic_bool loaded;    /* loading at the start has ended */
-    atomic_bool ready;     /* see server_update_ready() */
-    bool all_stop;         /* the supervisor stops all workers; set before front_drain() */
-    atomic_bool draining;  /* replies close their connections */
-    atomic_bool refusing;  /* inference requests are refused */
+    server_phase phase;
     atomic_uint suspended; /* requests that other threads have */
     struct board board;
     board_counts *counts;                     /* of this process, in the board */
-    uint64_t max_inflight_bytes;              /* of all processes; 0 = no limit */
     atomic_uint_fast64_t copied_bytes;        /* of this process, see server_hold_copy() */
     atomic_uint_fast64_t most_inflight_bytes; /* of this process, since watch.c has last given memory back */
-    uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
+    server_limits limits;
     int access_log;             /* -1 = none */
     atomic_bool access_log_cut; /* it ends within a line */
     uint64_t started_ns;
@@ -63,10 +75,10 @@ static inline bool server_hold(struct server *server, uint64_t own, uint64_t byt
 
     if (total > atomic_load_explicit(&server->most_inflight_bytes, memory_order_relaxed))
         atomic_store_explicit(&server->most_inflight_bytes, total, memory_order_relaxed); /* about the highest */
-    if (server->max_inflight_bytes == 0)
+    if (server->limits.inflight_bytes == 0)
         return true;
     total += board_others_inflight_bytes(&server->board);
-    if (total <= server->max_inflight_bytes || total == own + bytes)
+    if (total <= server->limits.inflight_bytes || total == own + bytes)
         return true;
     (void)atomic_fetch_sub_explicit(&server->counts->inflight_bytes, bytes, memory_order_relaxed);
     server_refused(server, REFUSED_BYTES);
@@ -84,8 +96,8 @@ static inline void server_release(struct server *server, uint64_t bytes)
 static inline bool server_hold_copy(struct server *server, uint64_t own, uint64_t bytes)
 {
     uint64_t total = atomic_fetch_add_explicit(&server->copied_bytes, bytes, memory_order_relaxed) + bytes,
-             most = server->max_inflight_bytes > 0 ? server->max_inflight_bytes / 4 / server->board.count
-                                                   : UINT64_C(256) << 20;
+             most = server->limits.inflight_bytes > 0 ? server->limits.inflight_bytes / 4 / server->board.count
+                                                      : UINT64_C(256) << 20;
 
     if (total <= most || total == own + bytes)
         return true;

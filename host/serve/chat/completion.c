@@ -42,8 +42,10 @@ static size_t held_back(const completion_choice *choice)
 
     if (asked->form != NULL && may_call(choice))
         return text->size;
-    for (uint32_t i = 0; i <= asked->stop_count; i++) {
-        const char *word = i < asked->stop_count ? asked->stops[i] : may_call(choice) ? asked->tool_form->trigger : "";
+    for (uint32_t i = 0; i <= asked->ends.stop_count; i++) {
+        const char *word = i < asked->ends.stop_count ? asked->ends.stops[i]
+                           : may_call(choice)         ? asked->tool_form->trigger
+                                                      : "";
 
         for (size_t length = word[0] != '\0' ? strlen(word) - 1 : 0; length > held; length--)
             if (length <= text->size && memcmp(text->data + text->size - length, word, length) == 0)
@@ -59,8 +61,8 @@ static bool find_stop(completion_choice *choice)
     struct strbuf *text = &choice->unsent;
     size_t first = SIZE_MAX;
 
-    for (uint32_t i = 0; i < asked->stop_count && text->size > 0; i++) {
-        const char *at = memmem(text->data, text->size, asked->stops[i], strlen(asked->stops[i]));
+    for (uint32_t i = 0; i < asked->ends.stop_count && text->size > 0; i++) {
+        const char *at = memmem(text->data, text->size, asked->ends.stops[i], strlen(asked->ends.stops[i]));
 
         if (at != NULL && (size_t)(at - text->data) < first)
             first = (size_t)(at - text->data);
@@ -300,8 +302,8 @@ static bool is_end(const completion_choice *choice, int64_t token)
 {
     const completion_request *asked = &choice->completion->asked;
 
-    for (uint32_t i = 0; i < asked->stop_token_count; i++)
-        if (asked->stop_tokens[i] == token)
+    for (uint32_t i = 0; i < asked->ends.stop_token_count; i++)
+        if (asked->ends.stop_tokens[i] == token)
             return true;
     return text_model_is_end(choice->completion->exchange->request.job.model->text, token);
 }
@@ -312,16 +314,16 @@ static void forbid_ends(completion_choice *choice, size_t count)
     struct completion *completion = choice->completion;
     const completion_request *asked = &completion->asked;
     const text_model *model = completion->exchange->request.job.model->text;
-    const bool is_short = choice->token_count < asked->min_tokens;
+    const bool is_short = choice->token_count < asked->ends.min_tokens;
 
     if (choice->must_end)
         return;
-    for (uint32_t i = 0; (is_short || asked->ignores_ends) && i < model->end_count; i++)
+    for (uint32_t i = 0; (is_short || asked->ends.ignores_ends) && i < model->end_count; i++)
         if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
             completion->logits[model->ends[i]] = -INFINITY;
-    for (uint32_t i = 0; is_short && i < asked->stop_token_count; i++)
-        if ((size_t)asked->stop_tokens[i] < count)
-            completion->logits[asked->stop_tokens[i]] = -INFINITY;
+    for (uint32_t i = 0; is_short && i < asked->ends.stop_token_count; i++)
+        if ((size_t)asked->ends.stop_tokens[i] < count)
+            completion->logits[asked->ends.stop_tokens[i]] = -INFINITY;
 }
 
 /* The token that the sampler chooses; -1: out of memory. */
@@ -359,7 +361,7 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
     if (!add_token(choice, token))
         return false;
     choice->reason = "length";
-    if (choice->token_count == completion->asked.max_tokens ||
+    if (choice->token_count == completion->asked.ends.max_tokens ||
         (model->context > 0 && decoding->count >= model->context))
         return false;
     completion_emit(choice, choice->unsent.size - (choice->calling ? 0 : held_back(choice)), NULL);
@@ -500,8 +502,8 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
     struct chat chat = { .tools = tools ? completion->asked.tools.list : NULL,
                          .begin = model->begin,
                          .end = model->end,
-                         .messages = completion->asked.messages,
-                         .variables = completion->asked.variables };
+                         .messages = completion->asked.dialog.messages,
+                         .variables = completion->asked.dialog.variables };
 
     if ((tools ? tool_template_of(model) : model->chat_template) == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -549,7 +551,7 @@ static bool prepare_infill(struct exchange *exchange, struct completion *complet
         const int64_t token = tokenizer_id(tokenizer, asked->infill->ends[i]);
 
         if (token >= 0)
-            asked->stop_tokens[asked->stop_token_count++] = token;
+            asked->ends.stop_tokens[asked->ends.stop_token_count++] = token;
     }
     return true;
 }
@@ -558,13 +560,13 @@ static bool prepare_infill(struct exchange *exchange, struct completion *complet
 static bool check_tokens(struct exchange *exchange, const struct completion *completion)
 {
     const completion_request *asked = &completion->asked;
-    const size_t bias_count = asked->sampler.bias_count, count = bias_count + asked->stop_token_count;
+    const size_t bias_count = asked->sampler.bias_count, count = bias_count + asked->ends.stop_token_count;
     char text[100];
     bool special;
     size_t bytes;
 
     for (size_t i = 0; i < count; i++) {
-        const int64_t token = i < bias_count ? asked->bias[i].token : asked->stop_tokens[i - bias_count];
+        const int64_t token = i < bias_count ? asked->bias[i].token : asked->ends.stop_tokens[i - bias_count];
         const char *parameter = i < bias_count ? "logit_bias" : "stop_token_ids";
 
         if (tokenizer_bytes(exchange->request.job.model->text->tokenizer, token, &bytes, &special) != NULL)

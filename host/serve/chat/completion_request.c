@@ -37,27 +37,27 @@ static bool read_messages(void *user, json_t *value, body_error *error)
 {
     const completion_request *request = user;
 
-    return messages_read(request->messages, value, request->response, error);
+    return messages_read(request->dialog.messages, value, request->response, error);
 }
 
 /* A text, which is a message of the user, or messages. */
 static bool read_input(void *user, json_t *value, body_error *error)
 {
     return json_is_string(value)
-               ? messages_add(((completion_request *)user)->messages, "user", json_string_value(value), error)
+               ? messages_add(((completion_request *)user)->dialog.messages, "user", json_string_value(value), error)
                : read_messages(user, value, error);
 }
 
 /* chat_template_kwargs: variables of the model's template. */
 static bool read_variables(void *user, json_t *value, body_error *error)
 {
-    ((completion_request *)user)->variables = value;
+    ((completion_request *)user)->dialog.variables = value;
     return json_is_object(value) || body_fail(error, "not an object");
 }
 
 static bool read_instructions(void *user, json_t *value, body_error *error)
 {
-    ((completion_request *)user)->instructions = json_string_value(value);
+    ((completion_request *)user)->dialog.instructions = json_string_value(value);
     return json_is_string(value) || body_fail(error, "not a text");
 }
 
@@ -80,7 +80,7 @@ static bool read_stops(void *user, json_t *value, body_error *error)
         if (text == NULL)
             return body_fail(error, "not a text");
         if (text[0] != '\0')
-            request->stops[request->stop_count++] = text;
+            request->ends.stops[request->ends.stop_count++] = text;
     }
     return true;
 }
@@ -111,7 +111,7 @@ static bool read_max_tokens(void *user, json_t *value, body_error *error)
 
     if (!read_count(value, 1, MAX_TOKENS, &count, error))
         return false;
-    ((completion_request *)user)->max_tokens = count;
+    ((completion_request *)user)->ends.max_tokens = count;
     return true;
 }
 
@@ -121,7 +121,7 @@ static bool read_min_tokens(void *user, json_t *value, body_error *error)
 
     if (!read_count(value, 0, MAX_TOKENS, &count, error))
         return false;
-    ((completion_request *)user)->min_tokens = count;
+    ((completion_request *)user)->ends.min_tokens = count;
     return true;
 }
 
@@ -134,14 +134,14 @@ static bool read_stop_tokens(void *user, json_t *value, body_error *error)
     for (size_t i = 0; i < json_array_size(value); i++) {
         if (!json_is_integer(json_array_get(value, i)))
             return body_fail(error, "element %zu is not a token id", i);
-        request->stop_tokens[request->stop_token_count++] = json_integer_value(json_array_get(value, i));
+        request->ends.stop_tokens[request->ends.stop_token_count++] = json_integer_value(json_array_get(value, i));
     }
     return true;
 }
 
 static bool read_ignores_ends(void *user, json_t *value, body_error *error)
 {
-    return body_bool(value, &((completion_request *)user)->ignores_ends, error);
+    return body_bool(value, &((completion_request *)user)->ends.ignores_ends, error);
 }
 
 static bool read_echo(void *user, json_t *value, body_error *error)
@@ -587,16 +587,16 @@ bool completion_request_read(completion_request *request, const struct exchange 
         .chat = request->chat, .response = request->response, .choices = 1, .sampler = SAMPLER_INIT
     };
     request->sampler.temperature = 1;
-    request->messages = json_array();
-    if (request->messages == NULL)
+    request->dialog.messages = json_array();
+    if (request->dialog.messages == NULL)
         return refuse(error, "messages", "out of memory for the messages");
-    request->max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
+    request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     request->body = body_read(exchange, tables[api].parameters, tables[api].count, request, error);
     if (request->body == NULL)
         return false;
     if (request->model == NULL)
         return refuse(error, "model", "the request has no model");
-    if (request->chat ? json_array_size(request->messages) == 0 : request->prompts.count == 0)
+    if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompts.count == 0)
         return refuse(error,
                       request->response ? "input"
                       : request->chat   ? "messages"
@@ -604,10 +604,10 @@ bool completion_request_read(completion_request *request, const struct exchange 
                       request->response ? "the request has no input"
                       : request->chat   ? "the request has no messages"
                                         : "the request has no prompt (a text)");
-    if (request->instructions != NULL) {
-        json_t *first = json_pack("{s:s, s:s}", "role", "system", "content", request->instructions);
+    if (request->dialog.instructions != NULL) {
+        json_t *first = json_pack("{s:s, s:s}", "role", "system", "content", request->dialog.instructions);
 
-        if (first == NULL || json_array_insert_new(request->messages, 0, first) != 0)
+        if (first == NULL || json_array_insert_new(request->dialog.messages, 0, first) != 0)
             return refuse(error, "instructions", "out of memory for the messages");
     }
     if (request->candidates == 0)
@@ -616,7 +616,7 @@ bool completion_request_read(completion_request *request, const struct exchange 
         return refuse(error, "best_of", "best_of is smaller than n");
     if (request->streams && request->candidates > request->choices)
         return refuse(error, "best_of", "a stream cannot choose the best of several texts; leave out best_of");
-    if (request->min_tokens > request->max_tokens)
+    if (request->ends.min_tokens > request->ends.max_tokens)
         return refuse(error, "min_tokens", "min_tokens is larger than max_tokens");
     if (request->echoes && request->logprobs)
         return refuse(error, "echo", "echo is not supported together with logprobs");
@@ -642,6 +642,6 @@ void completion_request_deinit(completion_request *request)
     grammar_destroy(request->calls);
     tool_set_deinit(&request->tools);
     sampler_deinit(&request->sampler);
-    json_decref(request->messages);
+    json_decref(request->dialog.messages);
     json_decref(request->body);
 }

@@ -9,6 +9,16 @@
 
 enum { MAX_STOPS = 4, MAX_STOP_TOKENS = 64, MAX_TOKENS = 65536, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
 
+/* Where a text ends, besides the end tokens of the model. */
+typedef struct text_ends {
+    const char *stops[MAX_STOPS];
+    uint32_t stop_count;
+    uint64_t max_tokens, min_tokens;
+    int64_t stop_tokens[MAX_STOP_TOKENS + INFILL_ENDS]; /* [stop_token_count] */
+    uint32_t stop_token_count;
+    bool ignores_ends; /* the model's end tokens are not chosen */
+} text_ends;
+
 typedef struct completion_request {
     bool chat;     /* messages, not prompts */
     bool response; /* and a reply as of /v1/responses */
@@ -17,25 +27,21 @@ typedef struct completion_request {
     input_list prompts;
     const char *suffix;        /* the prompts are continued up to it; NULL: none */
     const infill_form *infill; /* of the model; NULL: no suffix */
-    const char *stops[MAX_STOPS];
-    uint32_t stop_count;
-    json_t *messages;         /* owned; objects, as the template takes them */
-    json_t *variables;        /* of the template; NULL: none */
-    const char *instructions; /* the first message; NULL: none */
-    json_t *metadata;         /* returned as it came; NULL: none */
-    json_t *format;           /* the same: of the text */
-    uint32_t choices;         /* n: texts of each prompt in the reply */
-    uint32_t candidates;      /* best_of: texts of each prompt that are generated */
+    text_ends ends;
+    struct {
+        json_t *messages;         /* owned; objects, as the template takes them */
+        json_t *variables;        /* of the template; NULL: none */
+        const char *instructions; /* the first message; NULL: none */
+    } dialog;
+    json_t *metadata;    /* returned as it came; NULL: none */
+    json_t *format;      /* the same: of the text */
+    uint32_t choices;    /* n: texts of each prompt in the reply */
+    uint32_t candidates; /* best_of: texts of each prompt that are generated */
     bool streams;
     bool stream_usage;
     bool logprobs;
     uint32_t top_logprobs;
-    uint64_t max_tokens, min_tokens;
-    int64_t stop_tokens[MAX_STOP_TOKENS +
-                        INFILL_ENDS]; /* [stop_token_count] tokens that end a text, besides those of the model */
-    uint32_t stop_token_count;
-    bool ignores_ends; /* the model's end tokens are not chosen */
-    bool echoes;       /* the reply begins with the prompt */
+    bool echoes; /* the reply begins with the prompt */
     bool seeded;
     struct grammar *form; /* of the texts, owned; NULL: any */
     tool_set tools;

@@ -92,12 +92,12 @@ static void write_response(const struct completion *completion, struct strbuf *t
     }
     strbuf_format(
         to, ",\"incomplete_details\":%s,\"instructions\":", incomplete ? "{\"reason\":\"max_output_tokens\"}" : "null");
-    if (asked->instructions != NULL)
-        strbuf_json(to, asked->instructions, strlen(asked->instructions));
+    if (asked->dialog.instructions != NULL)
+        strbuf_json(to, asked->dialog.instructions, strlen(asked->dialog.instructions));
     else
         strbuf_text(to, "null");
     strbuf_format(to, ",\"max_output_tokens\":%llu,\"model\":\"%s\",\"output\":[",
-                  (unsigned long long)asked->max_tokens, asked->model);
+                  (unsigned long long)asked->ends.max_tokens, asked->model);
     if (choice->reason != NULL)
         write_items(completion, to);
     strbuf_format(to,

@@ -316,7 +316,7 @@ void exchange_received(struct exchange *exchange, size_t bytes)
 /* The body of a refused request is read, too, so that the client receives the reply. */
 void exchange_take_body(struct exchange *exchange, const char *data, size_t bytes)
 {
-    size_t limit = exchange->request.server->max_body_bytes;
+    size_t limit = exchange->request.server->limits.body_bytes;
 
     INLAY_CHECK(bytes <= limit - exchange->body_bytes); /* the protocols check it */
     if (exchange->code == 0 && bytes > 0)
@@ -335,7 +335,7 @@ static bool take_expanded(void *user, const void *part, size_t bytes)
 {
     struct exchange *exchange = user;
 
-    if (bytes > exchange->request.server->max_body_bytes - exchange->body_bytes)
+    if (bytes > exchange->request.server->limits.body_bytes - exchange->body_bytes)
         exchange_fail(exchange, 413, "the decoded body is larger than max_body_bytes");
     else
         exchange_take_body(exchange, part, bytes);

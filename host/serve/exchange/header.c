@@ -63,7 +63,7 @@ static void check_header(struct exchange *exchange, uint64_t length)
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the header");
     else if (browser_is_allowed(exchange))
         check_access(exchange);
-    if (length > exchange->request.server->max_body_bytes) {
+    if (length > exchange->request.server->limits.body_bytes) {
         exchange->code = 0;
         exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
         return;
@@ -83,7 +83,7 @@ static void check_header(struct exchange *exchange, uint64_t length)
 static void read_deadline(struct exchange *exchange)
 {
     static const exchange_field names[] = { FIELD_TIMEOUT, FIELD_ENVOY_TIMEOUT };
-    uint64_t allowed = exchange->request.server->timeout_ns;
+    uint64_t allowed = exchange->request.server->limits.timeout_ns;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *text = exchange_field_get(exchange, names[i]);

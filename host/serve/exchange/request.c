@@ -29,7 +29,7 @@ void request_deinit(struct request *request)
 
 inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *diag)
 {
-    if (bytes > request->server->max_body_bytes)
+    if (bytes > request->server->limits.body_bytes)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the inputs are larger than max_body_bytes");
     if (bytes > 0 && !server_hold(request->server, request->held_bytes, bytes)) {
         request->retry_after = 1;

@@ -46,9 +46,9 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     if (failure != NULL && retry(request, failure))
         return;
     trial_keep(job, failure, outputs, output_count);
-    request->queue_ns = job->started_ns - job->received_ns;
-    request->compute_ns = job->compute_ns;
-    request->run_rows = job->run_rows;
+    request->queue_ns = job->run.started_ns - job->received_ns;
+    request->compute_ns = job->run.compute_ns;
+    request->run_rows = job->run.rows;
     if (failure == NULL)
         status = shared_memory_store(request->server->shared_memory, &request->infer, outputs, output_count, &diag);
     if (failure == NULL && status == INLAY_OK)
@@ -58,7 +58,7 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     if (failure != NULL) {
         fail(request, failure, false);
     } else {
-        (void)atomic_fetch_add_explicit(&job->model->stats->rows, job->rows, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&job->model->stats->rows, job->size.rows, memory_order_relaxed);
         answered = clock_ns();
         stats_add_request(job->model->stats, answered - request->arrived_ns, job->received_ns - job->arrived_ns,
                           job->model->settings.batch_target_us);
@@ -143,7 +143,7 @@ void request_infer(struct request *request, const request_codec *codec, const ch
 
     request->codec = codec;
     request->load_task.version = version;
-    if (atomic_load_explicit(&server->refusing, memory_order_relaxed))
+    if (atomic_load_explicit(&server->phase.refusing, memory_order_relaxed))
         (void)inlay_fail(&diag, INLAY_BUSY, "the server is shutting down");
     else
         request->job.model = repository_acquire(server->repository, name, name_bytes, version, &deferred);
@@ -151,7 +151,7 @@ void request_infer(struct request *request, const request_codec *codec, const ch
         (void)submit(request);
         return;
     }
-    if (diag.code == INLAY_OK && !atomic_load(&server->loaded) && !atomic_load(&server->draining)) {
+    if (diag.code == INLAY_OK && !atomic_load(&server->phase.loaded) && !atomic_load(&server->phase.draining)) {
         request->retry_after = 1;
         (void)inlay_fail(&diag, INLAY_BUSY, "models are being loaded");
     } else if (diag.code == INLAY_OK && deferred) {

@@ -50,7 +50,7 @@ void watch_cancel(struct watch *watch, struct request *request)
     if (!waited)
         return;
     (void)inlay_fail(&diag, INLAY_CANCELLED, "the client disconnected");
-    request->job.started_ns = clock_ns();
+    request->job.run.started_ns = clock_ns();
     request->job.finish(&request->job, &diag, NULL, 0);
 }
 
@@ -168,5 +168,5 @@ void watch_destroy(struct watch *watch)
 
 bool watch_is_ready(const struct server *server)
 {
-    return atomic_load(&server->ready) && sched_stuck(server->sched) == 0;
+    return atomic_load(&server->phase.ready) && sched_stuck(server->sched) == 0;
 }

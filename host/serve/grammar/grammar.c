@@ -92,6 +92,24 @@ typedef struct machine_state {
     uint32_t next[]; /* [class_count] 0: unknown; else 1 + the state, or GRAMMAR_DEAD */
 } machine_state;
 
+typedef struct grammar_program {
+    program_step *steps; /* [step_count] */
+    uint32_t step_count;
+    byte_step *byte_table; /* of steps, while they are made */
+    uint8_t class_of[256]; /* bytes that no step tells apart have a class, in the order of the bytes */
+    uint32_t class_count;
+} grammar_program;
+
+/* A state that is being made. */
+typedef struct growing_state {
+    machine_position *work; /* [work_count] its positions, and those that are not followed yet */
+    uint32_t work_count, work_room;
+    bool *seen; /* [seen_room] a table of positions that were added, by hash */
+    machine_position *seen_positions;
+    uint32_t seen_room, seen_count;
+    bool accepts;
+} growing_state;
+
 struct grammar {
     grammar_expression *nodes;
     uint32_t node_count;
@@ -102,11 +120,7 @@ struct grammar {
     uint32_t nesting;    /* of compile() */
     uint32_t *rules;     /* [rule_count] nodes; later their first steps */
     uint32_t rule_count;
-    program_step *steps;
-    uint32_t step_count;
-    byte_step *byte_table; /* of steps */
-    uint8_t class_of[256]; /* bytes that no step tells apart have a class, in the order of the bytes */
-    uint32_t class_count;
+    grammar_program program;
     bool no_memory, too_large, finished;
     bool is_empty; /* of grammar_part(): there is no text */
 
@@ -114,12 +128,7 @@ struct grammar {
     uint32_t frame_count;
     machine_state *state_table, **states; /* [state_count] */
     uint32_t state_count;
-    machine_position *work; /* [work_count] positions of a new state, and those that are not followed yet */
-    uint32_t work_count, work_room;
-    bool *seen; /* [seen_room] a table of positions that were added, by hash */
-    machine_position *seen_positions;
-    uint32_t seen_room, seen_count;
-    bool accepts; /* of the new state */
+    growing_state growing;
     uint32_t work_done, products_done;
     uint32_t user_count;
     bool failed;
@@ -134,8 +143,8 @@ static void free_byte_table(struct grammar *grammar)
 {
     byte_step *one, *more;
 
-    HASH_ITER(hh, grammar->byte_table, one, more) {
-        HASH_DEL(grammar->byte_table, one);
+    HASH_ITER(hh, grammar->program.byte_table, one, more) {
+        HASH_DEL(grammar->program.byte_table, one);
         free(one);
     }
 }
@@ -167,11 +176,11 @@ void grammar_destroy(struct grammar *grammar)
     free(grammar->nodes);
     strbuf_deinit(&grammar->texts);
     free(grammar->rules);
-    free(grammar->steps);
+    free(grammar->program.steps);
     free_byte_table(grammar);
-    free(grammar->work);
-    free(grammar->seen);
-    free(grammar->seen_positions);
+    free(grammar->growing.work);
+    free(grammar->growing.seen);
+    free(grammar->growing.seen_positions);
     free(grammar);
 }
 
@@ -383,16 +392,16 @@ grammar_node grammar_refer(struct grammar *grammar, uint32_t rule)
 
 static uint32_t add_step(struct grammar *grammar, program_step value)
 {
-    if (grammar->step_count == MAX_STEPS) {
+    if (grammar->program.step_count == MAX_STEPS) {
         grammar->too_large = true;
         return 0;
     }
-    if (!LIST_GROW(grammar->steps, grammar->step_count)) {
+    if (!LIST_GROW(grammar->program.steps, grammar->program.step_count)) {
         grammar->no_memory = true;
         return 0;
     }
-    grammar->steps[grammar->step_count] = value;
-    return grammar->step_count++;
+    grammar->program.steps[grammar->program.step_count] = value;
+    return grammar->program.step_count++;
 }
 
 static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t next);
@@ -408,7 +417,7 @@ static uint32_t compile_repeat(struct grammar *grammar, const grammar_expression
 
         if (grammar->too_large || grammar->no_memory)
             return 0;
-        grammar->steps[loop].next = body;
+        grammar->program.steps[loop].next = body;
         at = loop;
     }
     for (uint32_t i = repeat->least; repeat->most != GRAMMAR_MANY && i < repeat->most && !grammar->too_large; i++)
@@ -425,7 +434,7 @@ static uint32_t compile_byte(struct grammar *grammar, uint32_t low, uint32_t hig
     const byte_key key = { low, high, next };
     byte_step *found;
 
-    HASH_FIND(hh, grammar->byte_table, &key, sizeof key, found);
+    HASH_FIND(hh, grammar->program.byte_table, &key, sizeof key, found);
     if (found != NULL)
         return found->step;
     found = malloc(sizeof *found);
@@ -436,7 +445,7 @@ static uint32_t compile_byte(struct grammar *grammar, uint32_t low, uint32_t hig
     *found = (byte_step){ .key = key };
     found->step = add_step(
         grammar, (program_step){ .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next });
-    HASH_ADD(hh, grammar->byte_table, key, sizeof found->key, found);
+    HASH_ADD(hh, grammar->program.byte_table, key, sizeof found->key, found);
     return found->step;
 }
 
@@ -444,7 +453,7 @@ static uint32_t compile_byte(struct grammar *grammar, uint32_t low, uint32_t hig
  * other. */
 static uint32_t compile_graph(struct grammar *grammar, const state_graph *graph, uint32_t next)
 {
-    const uint32_t never = compile_byte(grammar, 1, 0, next), heads = grammar->step_count;
+    const uint32_t never = compile_byte(grammar, 1, 0, next), heads = grammar->program.step_count;
 
     for (uint32_t i = 0; i < graph->state_count; i++) {
         const uint32_t end = graph->accepts[i] ? next : never;
@@ -455,11 +464,11 @@ static uint32_t compile_graph(struct grammar *grammar, const state_graph *graph,
         const grammar_edge *edge = &graph->edges[i];
         const uint32_t step = compile_byte(grammar, edge->low, edge->high, heads + edge->to);
         const uint32_t split = add_step(
-            grammar,
-            (program_step){ .kind = STEP_SPLIT, .next = step, .other = grammar->steps[heads + edge->from].other });
+            grammar, (program_step){
+                         .kind = STEP_SPLIT, .next = step, .other = grammar->program.steps[heads + edge->from].other });
 
         if (!grammar->too_large && !grammar->no_memory)
-            grammar->steps[heads + edge->from].other = split;
+            grammar->program.steps[heads + edge->from].other = split;
     }
     return heads; /* the first state is the start */
 }
@@ -519,10 +528,12 @@ static bool mark_seen(struct grammar *grammar, machine_position value)
 {
     uint64_t hash = ((uint64_t)value.step << 32 | value.frame) * UINT64_C(0x9e3779b97f4a7c15);
 
-    if (2 * grammar->seen_count >= grammar->seen_room) { /* a larger table */
-        uint32_t room = grammar->seen_room > 0 ? 2 * grammar->seen_room : 64, old_room = grammar->seen_room;
-        bool *seen = calloc(room, sizeof *seen), *old = grammar->seen;
-        machine_position *positions = malloc(room * sizeof *positions), *old_positions = grammar->seen_positions;
+    if (2 * grammar->growing.seen_count >= grammar->growing.seen_room) { /* a larger table */
+        uint32_t room = grammar->growing.seen_room > 0 ? 2 * grammar->growing.seen_room : 64,
+                 old_room = grammar->growing.seen_room;
+        bool *seen = calloc(room, sizeof *seen), *old = grammar->growing.seen;
+        machine_position *positions = malloc(room * sizeof *positions),
+                         *old_positions = grammar->growing.seen_positions;
 
         if (seen == NULL || positions == NULL) {
             free(seen);
@@ -530,24 +541,25 @@ static bool mark_seen(struct grammar *grammar, machine_position value)
             grammar->failed = true;
             return false;
         }
-        grammar->seen = seen;
-        grammar->seen_positions = positions;
-        grammar->seen_room = room;
-        grammar->seen_count = 0;
+        grammar->growing.seen = seen;
+        grammar->growing.seen_positions = positions;
+        grammar->growing.seen_room = room;
+        grammar->growing.seen_count = 0;
         for (uint32_t i = 0; i < old_room; i++)
             if (old[i])
                 (void)mark_seen(grammar, old_positions[i]);
         free(old);
         free(old_positions);
     }
-    for (uint32_t at = (uint32_t)(hash >> 32) & (grammar->seen_room - 1);; at = (at + 1) & (grammar->seen_room - 1)) {
-        if (!grammar->seen[at]) {
-            grammar->seen[at] = true;
-            grammar->seen_positions[at] = value;
-            grammar->seen_count++;
+    for (uint32_t at = (uint32_t)(hash >> 32) & (grammar->growing.seen_room - 1);;
+         at = (at + 1) & (grammar->growing.seen_room - 1)) {
+        if (!grammar->growing.seen[at]) {
+            grammar->growing.seen[at] = true;
+            grammar->growing.seen_positions[at] = value;
+            grammar->growing.seen_count++;
             return true;
         }
-        if (memcmp(&grammar->seen_positions[at], &value, sizeof value) == 0)
+        if (memcmp(&grammar->growing.seen_positions[at], &value, sizeof value) == 0)
             return false;
     }
 }
@@ -578,18 +590,18 @@ static uint32_t push(struct grammar *grammar, uint32_t next, uint32_t parent)
 /* Makes room for one more position in `work`. */
 static bool make_room(struct grammar *grammar)
 {
-    uint32_t room = grammar->work_room > 0 ? 2 * grammar->work_room : 64;
+    uint32_t room = grammar->growing.work_room > 0 ? 2 * grammar->growing.work_room : 64;
     machine_position *more;
 
-    if (grammar->work_count < grammar->work_room)
+    if (grammar->growing.work_count < grammar->growing.work_room)
         return true;
-    more = room <= MAX_POSITIONS ? realloc(grammar->work, room * sizeof *more) : NULL;
+    more = room <= MAX_POSITIONS ? realloc(grammar->growing.work, room * sizeof *more) : NULL;
     if (more == NULL) {
         grammar->failed = true;
         return false;
     }
-    grammar->work = more;
-    grammar->work_room = room;
+    grammar->growing.work = more;
+    grammar->growing.work_room = room;
     return true;
 }
 
@@ -603,7 +615,7 @@ static void add_work(struct grammar *grammar, machine_position value)
     }
     if (!make_room(grammar))
         return;
-    grammar->work[grammar->work_count++] = value;
+    grammar->growing.work[grammar->growing.work_count++] = value;
 }
 
 /* Follows the steps that take no byte from the positions in `work`, which keeps those that take one. */
@@ -611,13 +623,13 @@ static void follow(struct grammar *grammar)
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < grammar->work_count && !grammar->failed; i++) {
-        const machine_position at = grammar->work[i];
-        const program_step *one = &grammar->steps[at.step];
+    for (uint32_t i = 0; i < grammar->growing.work_count && !grammar->failed; i++) {
+        const machine_position at = grammar->growing.work[i];
+        const program_step *one = &grammar->program.steps[at.step];
 
         if (one->kind == STEP_BYTE) {
             if (one->low <= one->high)
-                grammar->work[kept++] = at;
+                grammar->growing.work[kept++] = at;
         } else if (one->kind == STEP_SPLIT) {
             add_work(grammar, (machine_position){ one->next, at.frame });
             add_work(grammar, (machine_position){ one->other, at.frame });
@@ -629,13 +641,13 @@ static void follow(struct grammar *grammar)
             if (frame != 0)
                 add_work(grammar, (machine_position){ grammar->rules[one->other], frame });
         } else if (at.frame == 0) {
-            grammar->accepts = true;
+            grammar->growing.accepts = true;
         } else {
             add_work(grammar,
                      (machine_position){ grammar->frames[at.frame]->key.step, grammar->frames[at.frame]->key.parent });
         }
     }
-    grammar->work_count = kept;
+    grammar->growing.work_count = kept;
 }
 
 static int by_position(const void *left, const void *right)
@@ -648,10 +660,10 @@ static int by_position(const void *left, const void *right)
 
 static void begin_state(struct grammar *grammar)
 {
-    grammar->work_count = grammar->seen_count = 0;
-    grammar->accepts = false;
-    if (grammar->seen_room > 0)
-        memset(grammar->seen, 0, grammar->seen_room * sizeof *grammar->seen);
+    grammar->growing.work_count = grammar->growing.seen_count = 0;
+    grammar->growing.accepts = false;
+    if (grammar->growing.seen_room > 0)
+        memset(grammar->growing.seen, 0, grammar->growing.seen_room * sizeof *grammar->growing.seen);
 }
 
 /* The state of the positions in `work`. Its key ends with whether it accepts. */
@@ -661,18 +673,18 @@ static uint32_t end_state(struct grammar *grammar)
     size_t bytes;
 
     follow(grammar);
-    if (!grammar->failed && grammar->work_count == 0 && !grammar->accepts)
+    if (!grammar->failed && grammar->growing.work_count == 0 && !grammar->growing.accepts)
         return GRAMMAR_DEAD;
-    qsort(grammar->work, grammar->work_count, sizeof *grammar->work, by_position);
+    qsort(grammar->growing.work, grammar->growing.work_count, sizeof *grammar->growing.work, by_position);
     if (grammar->failed || !make_room(grammar))
         return GRAMMAR_DEAD;
-    grammar->work[grammar->work_count] = (machine_position){ grammar->accepts, UINT32_MAX };
-    bytes = (grammar->work_count + 1) * sizeof *grammar->work;
-    HASH_FIND(hh, grammar->state_table, grammar->work, bytes, state);
+    grammar->growing.work[grammar->growing.work_count] = (machine_position){ grammar->growing.accepts, UINT32_MAX };
+    bytes = (grammar->growing.work_count + 1) * sizeof *grammar->growing.work;
+    HASH_FIND(hh, grammar->state_table, grammar->growing.work, bytes, state);
     if (state != NULL)
         return state->index;
     state = grammar->state_count < MAX_STATES && LIST_GROW(grammar->states, grammar->state_count)
-                ? calloc(1, sizeof *state + grammar->class_count * sizeof *state->next)
+                ? calloc(1, sizeof *state + grammar->program.class_count * sizeof *state->next)
                 : NULL;
     if (state != NULL)
         state->positions = malloc(bytes);
@@ -681,9 +693,9 @@ static uint32_t end_state(struct grammar *grammar)
         grammar->failed = true;
         return GRAMMAR_DEAD;
     }
-    memcpy(state->positions, grammar->work, bytes);
-    state->count = grammar->work_count;
-    state->accepts = grammar->accepts;
+    memcpy(state->positions, grammar->growing.work, bytes);
+    state->count = grammar->growing.work_count;
+    state->accepts = grammar->growing.accepts;
     state->index = grammar->state_count;
     HASH_ADD_KEYPTR(hh, grammar->state_table, state->positions, bytes, state);
     grammar->states[grammar->state_count] = state;
@@ -702,14 +714,15 @@ static void find_classes(struct grammar *grammar)
     bool begins[256 + 1] = { true };
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < grammar->step_count; i++)
-        if (grammar->steps[i].kind == STEP_BYTE && grammar->steps[i].low <= grammar->steps[i].high)
-            begins[grammar->steps[i].low] = begins[grammar->steps[i].high + 1] = true;
+    for (uint32_t i = 0; i < grammar->program.step_count; i++)
+        if (grammar->program.steps[i].kind == STEP_BYTE &&
+            grammar->program.steps[i].low <= grammar->program.steps[i].high)
+            begins[grammar->program.steps[i].low] = begins[grammar->program.steps[i].high + 1] = true;
     for (uint32_t byte = 0; byte < 256; byte++) {
         count += begins[byte];
-        grammar->class_of[byte] = (uint8_t)(count - 1);
+        grammar->program.class_of[byte] = (uint8_t)(count - 1);
     }
-    grammar->class_count = count;
+    grammar->program.class_count = count;
 }
 
 /* Begins the machine at a rule. */
@@ -863,12 +876,12 @@ uint32_t grammar_next(struct grammar *grammar, uint32_t index, uint8_t byte)
     if (index == GRAMMAR_DEAD || grammar->failed)
         return GRAMMAR_DEAD;
     state = grammar->states[index];
-    next = state->next[grammar->class_of[byte]];
+    next = state->next[grammar->program.class_of[byte]];
     if (next != 0)
         return next == GRAMMAR_DEAD ? GRAMMAR_DEAD : next - 1;
     begin_state(grammar);
     for (uint32_t i = 0; i < state->count; i++) {
-        const program_step *one = &grammar->steps[state->positions[i].step];
+        const program_step *one = &grammar->program.steps[state->positions[i].step];
         const bool before = byte<one->low, behind = byte> one->high;
         const uint32_t from = before ? 0 : behind ? one->high + 1u : one->low;
         const uint32_t to = before ? one->low - 1u : behind ? UINT8_MAX : one->high;
@@ -879,7 +892,8 @@ uint32_t grammar_next(struct grammar *grammar, uint32_t index, uint8_t byte)
             add_work(grammar, (machine_position){ one->next, state->positions[i].frame });
     }
     next = end_state(grammar);
-    for (uint32_t same = grammar->class_of[low]; same <= grammar->class_of[high] && !grammar->failed; same++)
+    for (uint32_t same = grammar->program.class_of[low]; same <= grammar->program.class_of[high] && !grammar->failed;
+         same++)
         state->next[same] = next == GRAMMAR_DEAD ? GRAMMAR_DEAD : next + 1;
     return next;
 }

@@ -36,7 +36,7 @@ bool call_begin(struct call *call)
     struct server *server = call->request.server;
 
     call->head.method = method_find(call->head.path);
-    if (call->head.bytes > server->max_header_bytes)
+    if (call->head.bytes > server->limits.header_bytes)
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "the header is larger than max_header_bytes");
     else if (!call->head.is_grpc)
         call_end(call, GRPC_INTERNAL, "the content-type is not application/grpc");

@@ -34,7 +34,6 @@ static void release(struct call *call)
 /* Counts and logs a message, or a call without messages, that has ended with this status of gRPC. */
 static void note_end(const struct call *call, int status)
 {
-    const struct job *job = &call->request.job;
     const access_entry entry = { .server = call->request.server,
                                  .client = &call->request.client.address.any,
                                  .method = "POST",
@@ -45,10 +44,10 @@ static void note_end(const struct call *call, int status)
                                  .bytes_out = call->reply.size,
                                  .arrived_ns = call->request.arrived_ns,
                                  .received_ns = call->request.received_ns,
-                                 .model = job->model,
-                                 .queue_ns = job->started_ns - job->received_ns,
-                                 .compute_ns = job->compute_ns,
-                                 .run_rows = job->run_rows,
+                                 .model = call->request.job.model,
+                                 .queue_ns = call->request.queue_ns,
+                                 .compute_ns = call->request.compute_ns,
+                                 .run_rows = call->request.run_rows,
                                  .traceparent = call->head.traceparent[0] != '\0' ? call->head.traceparent : NULL,
                                  .request_id = call->head.request_id[0] != '\0' ? call->head.request_id : NULL };
 
@@ -109,7 +108,8 @@ static void note_accepted(struct call *call, const char *value, size_t bytes)
 void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
 {
     call->head.bytes += name_bytes + value_bytes + 32;
-    if (call->streams->has_rest && !call->head.is_grpc && call->head.bytes <= call->request.server->max_header_bytes) {
+    if (call->streams->has_rest && !call->head.is_grpc &&
+        call->head.bytes <= call->request.server->limits.header_bytes) {
         uint32_t sizes[2] = { (uint32_t)name_bytes, (uint32_t)value_bytes };
 
         strbuf_add(&call->head.fields, sizes, sizeof sizes);
@@ -455,7 +455,7 @@ static bool check_prefix(struct call *call)
         return false;
     if (is_compressed && (call->in.data[0] != 1 || call->head.message_coding == CODING_IDENTITY))
         call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
-    else if (message_bytes(call) > call->request.server->max_body_bytes)
+    else if (message_bytes(call) > call->request.server->limits.body_bytes)
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
     return !call->ended;
 }
@@ -464,7 +464,7 @@ bool call_data(struct call *call, const uint8_t *data, size_t bytes)
 {
     if (call->ended)
         return true;
-    if (call->in.size + bytes > 2 * call->request.server->max_body_bytes + 65536)
+    if (call->in.size + bytes > 2 * call->request.server->limits.body_bytes + 65536)
         return false; /* the client sends faster than it reads replies */
     if (!server_hold(call->request.server, call->request.held_bytes, bytes)) {
         strbuf_deinit(&call->in);
@@ -493,7 +493,7 @@ static bool take_expanded(void *user, const void *part, size_t bytes)
     struct expansion *expansion = user;
     struct call *call = expansion->call;
 
-    if (bytes > call->request.server->max_body_bytes - expansion->message.size) {
+    if (bytes > call->request.server->limits.body_bytes - expansion->message.size) {
         call_fail(call, GRPC_RESOURCE_EXHAUSTED, "the decompressed message is larger than max_body_bytes");
     } else if (!server_hold(call->request.server, call->request.held_bytes, bytes)) {
         call->request.retry_after = 1;

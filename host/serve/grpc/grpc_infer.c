@@ -252,7 +252,8 @@ static inlay_status read(struct request *request, inlay_diag *diag)
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
     static const request_codec codec = { read, write, fail };
-    const uint64_t allowed = call->head.timeout_ns > 0 ? call->head.timeout_ns : call->request.server->timeout_ns;
+    const uint64_t allowed =
+        call->head.timeout_ns > 0 ? call->head.timeout_ns : call->request.server->limits.timeout_ns;
     const char *name;
     uint64_t version;
 

@@ -73,7 +73,7 @@ void grpc_watch(struct call *call, const uint8_t *message, size_t bytes)
 
 void grpc_watch_again(struct call *call)
 {
-    bool ends = atomic_load(&call->request.server->draining) && call->watched == NOT_SERVING;
+    bool ends = atomic_load(&call->request.server->phase.draining) && call->watched == NOT_SERVING;
 
     if (!ends && !call->ended) {
         watch(call);

@@ -547,14 +547,14 @@ inlay_status model_check(struct job *job, inlay_diag *diag)
     infer_request *request = job->request;
     uint64_t given = 0;
 
-    job->bytes = 0;
+    job->size.bytes = 0;
     for (uint32_t i = 0; i < request->input_count; i++) {
         inlay_status status = check_input(model, request, &request->inputs[i], diag);
 
         if (status != INLAY_OK)
             return status;
         given += is_needed(job, request->inputs[i].input);
-        job->bytes += request->inputs[i].bytes;
+        job->size.bytes += request->inputs[i].bytes;
     }
     for (uint32_t k = 0; k < model->input_count; k++)
         given -= is_needed(job, k);
@@ -564,12 +564,12 @@ inlay_status model_check(struct job *job, inlay_diag *diag)
         if (i == request->input_count && is_needed(job, k))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing", model->inputs[k].name);
     }
-    job->rows = model->batchable && request->input_count > 0 ? (uint64_t)request->inputs[0].dims[0] : 1;
+    job->size.rows = model->batchable && request->input_count > 0 ? (uint64_t)request->inputs[0].dims[0] : 1;
     for (uint32_t i = 0; model->batchable && i < request->input_count; i++)
-        if ((uint64_t)request->inputs[i].dims[0] != job->rows)
+        if ((uint64_t)request->inputs[i].dims[0] != job->size.rows)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has %lld rows, but input '%s' has %llu",
                               request->inputs[i].name, (long long)request->inputs[i].dims[0], request->inputs[0].name,
-                              (unsigned long long)job->rows);
+                              (unsigned long long)job->size.rows);
     padding_choose(job);
     job->level = request->priority == 0                ? model->settings.priority
                  : request->priority > PRIORITY_LEVELS ? PRIORITY_LEVELS

@@ -132,6 +132,22 @@ struct model {
     stats_batch *batches; /* [settings.max_batch] runs of this process with 1, 2 ... rows */
 };
 
+/* What the inputs of a job take; set by model_check(). */
+typedef struct job_size {
+    uint64_t rows; /* size of the first axis */
+    uint64_t bytes;
+    uint64_t length; /* size of the padded axis */
+    uint64_t padded; /* size after padding; 0 = not padded */
+} job_size;
+
+/* The run of a job. */
+typedef struct job_run {
+    uint64_t queued_ns, started_ns, compute_ns, ended_ns;
+    uint64_t rows;               /* of all jobs of the run */
+    uint32_t threads;            /* most threads */
+    struct run_profile *profile; /* NULL: it is not profiled; otlp_add() takes it */
+} job_run;
+
 /* A request. The owner sets the first part, keeps it until finish was called, and frees it afterwards. */
 struct job {
     struct model *model;
@@ -140,11 +156,8 @@ struct job {
     uint64_t arrived_ns;       /* of the header */
     uint64_t received_ns;      /* of the last byte: from here on, it waits for the server */
     uint64_t deadline_ns;      /* by clock_ns(); 0 = none */
-    uint64_t rows;             /* size of the first axis; set by model_check(), as are the next three */
-    uint64_t bytes;            /* of its inputs */
-    uint64_t length;           /* size of the padded axis */
-    uint64_t padded;           /* size after padding; 0 = not padded */
-    uint32_t level;
+    job_size size;
+    uint32_t level;      /* set with the size */
     bool sampled;        /* its spans are exported, see otlp_sample() */
     bool is_profiled;    /* with those of the steps of its run */
     bool is_admitted;    /* max_queue does not apply: its texts were admitted */
@@ -161,10 +174,7 @@ struct job {
     bool queued;
     atomic_bool cancelled; /* also read by `finish` */
     bool held;             /* waits for an earlier request of its sequence */
-    uint64_t queued_ns, started_ns, compute_ns, ended_ns;
-    uint64_t run_rows;           /* of its run */
-    uint32_t run_threads;        /* most threads of its run */
-    struct run_profile *profile; /* of its run, if that is profiled; otlp_add() takes it */
+    job_run run;
 };
 
 /* Loads the file, creates the contexts and warms them up. options are library options. */

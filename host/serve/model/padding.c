@@ -154,8 +154,8 @@ void padding_choose(struct job *job)
     const padding_config *config = &model->settings.padding;
     uint32_t given = 0, wanted = 0, bucket = 0;
 
-    job->length = job->padded = 0;
-    if (model->padding.axis == NULL || job->rows == 0 || job->request->sequence[0] != '\0')
+    job->size.length = job->size.padded = 0;
+    if (model->padding.axis == NULL || job->size.rows == 0 || job->request->sequence[0] != '\0')
         return;
     for (uint32_t k = 0; k < model->input_count; k++)
         wanted += model->padding.input_axes[k] > 0;
@@ -165,16 +165,16 @@ void padding_choose(struct job *job)
 
         if (axis == 0)
             continue;
-        if (tensor->bytes == 0 || (given > 0 && (uint64_t)tensor->dims[axis] != job->length))
+        if (tensor->bytes == 0 || (given > 0 && (uint64_t)tensor->dims[axis] != job->size.length))
             return;
-        job->length = (uint64_t)tensor->dims[axis];
+        job->size.length = (uint64_t)tensor->dims[axis];
         given++;
     }
-    while (bucket < config->size_count && config->sizes[bucket] < job->length)
+    while (bucket < config->size_count && config->sizes[bucket] < job->size.length)
         bucket++;
     if (given == wanted &&
         bucket < config->size_count) /* an omitted mask has its default value, which would not exclude the padding */
-        job->padded = config->sizes[bucket];
+        job->size.padded = config->sizes[bucket];
 }
 
 static void fill(inlay_dtype dtype, int64_t value, uint64_t count, char *out)

@@ -23,8 +23,9 @@ static inlay_status bind_batch(const struct model *model, struct instance *insta
                                uint64_t rows, inlay_diag *diag)
 {
     const infer_tensor *first = &instance->jobs[0]->request->inputs[k];
-    uint32_t input = first->input, axis = instance->jobs[0]->padded > 0 ? model->padding.input_axes[input] : 0;
-    uint64_t length = instance->jobs[0]->padded, bytes = first->bytes / instance->jobs[0]->rows * rows, used = 0;
+    uint32_t input = first->input, axis = instance->jobs[0]->size.padded > 0 ? model->padding.input_axes[input] : 0;
+    uint64_t length = instance->jobs[0]->size.padded, bytes = first->bytes / instance->jobs[0]->size.rows * rows,
+             used = 0;
     int64_t dims[INLAY_MAX_RANK];
 
     memcpy(dims, first->dims, sizeof dims);
@@ -59,7 +60,7 @@ static inlay_status bind_inputs(const struct model *model, struct instance *inst
                                 inlay_diag *diag)
 {
     const struct job *job = instance->jobs[0];
-    bool written = count > 1 || job->padded > job->length; /* otherwise the inputs are used in place */
+    bool written = count > 1 || job->size.padded > job->size.length; /* otherwise the inputs are used in place */
     inlay_status status = INLAY_OK;
 
     for (uint32_t k = 0; status == INLAY_OK && k < job->request->input_count; k++) {
@@ -96,14 +97,14 @@ static inlay_status read_output(const struct model *model, const struct instance
 static inlay_status slice_output(const struct model *model, struct instance *instance, const struct job *job,
                                  uint64_t from, uint64_t rows, uint32_t k, infer_output *output, inlay_diag *diag)
 {
-    uint32_t axis = job->padded > job->length ? model->padding.output_axes[k] : 0;
+    uint32_t axis = job->size.padded > job->size.length ? model->padding.output_axes[k] : 0;
     inlay_status status = read_output(model, instance, k, output, diag);
     uint64_t row_count, had;
 
     if (status != INLAY_OK)
         return status;
-    INLAY_CHECK(from + job->rows <= rows);
-    if (rows != job->rows) {
+    INLAY_CHECK(from + job->size.rows <= rows);
+    if (rows != job->size.rows) {
         if (output->rank == 0 || (uint64_t)output->dims[0] != rows)
             return inlay_fail(
                 diag, INLAY_SHAPE_MISMATCH,
@@ -112,17 +113,17 @@ static inlay_status slice_output(const struct model *model, struct instance *ins
         row_count = output->count / rows;
         output->data =
             output->count > 0 ? (const char *)output->data + from * row_count * datatype_bytes(output->dtype) : NULL;
-        output->count = job->rows * row_count;
-        output->dims[0] = (int64_t)job->rows;
+        output->count = job->size.rows * row_count;
+        output->dims[0] = (int64_t)job->size.rows;
     }
     if (axis == 0)
         return INLAY_OK;
-    if (axis >= output->rank || (uint64_t)output->dims[axis] != job->padded)
+    if (axis >= output->rank || (uint64_t)output->dims[axis] != job->size.padded)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "output '%s' does not have the padded length of the inputs; serve this model without buckets",
                           output->name);
     had = instance->trimmed_bytes[k];
-    if (!padding_trim(output, axis, job->length, &instance->trimmed[k], &instance->trimmed_bytes[k]))
+    if (!padding_trim(output, axis, job->size.length, &instance->trimmed[k], &instance->trimmed_bytes[k]))
         return no_memory(diag, "for output '%s'", output->name);
     instance_grow(instance, instance->trimmed_bytes[k] - had);
     return INLAY_OK;
@@ -198,7 +199,7 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
 
     INLAY_CHECK(count > 0 && count <= instance->job_capacity);
     for (uint32_t i = 0; i < count; i++)
-        rows += instance->jobs[i]->rows;
+        rows += instance->jobs[i]->size.rows;
     begin_sequence(instance);
     status = bind_inputs(model, instance, count, rows, &diag);
     profile = run_profile_begin(model, instance, count);
@@ -225,19 +226,19 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
         uint32_t outputs = 0;
         inlay_status result = status;
 
-        job->started_ns = start;
-        job->compute_ns = ended - bound;
-        job->ended_ns = ended;
-        job->run_rows = rows;
-        job->run_threads = instance->threads;
-        job->profile = profile != NULL && job->sampled ? run_profile_ref(profile) : NULL;
+        job->run.started_ns = start;
+        job->run.compute_ns = ended - bound;
+        job->run.ended_ns = ended;
+        job->run.rows = rows;
+        job->run.threads = instance->threads;
+        job->run.profile = profile != NULL && job->sampled ? run_profile_ref(profile) : NULL;
         if (!job->is_copy)
             stats_add_time(&model->stats->queue, start - job->received_ns);
         if (result == INLAY_OK)
             result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
         else if (result == INLAY_CANCELLED && !job->cancelled)
             result = inlay_fail(&diag, INLAY_BUSY, MODEL_ENDING);
-        from += job->rows;
+        from += job->size.rows;
         job->finish(job, result == INLAY_OK ? NULL : &diag, result == INLAY_OK ? instance->outputs : NULL,
                     result == INLAY_OK ? outputs : 0);
     }

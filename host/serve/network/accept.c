@@ -82,7 +82,7 @@ static void open_connection(struct front *front, const listener_socket *from, in
     (void)pthread_mutex_lock(&thread->lock);
     connection->next = thread->incoming;
     thread->incoming = connection;
-    if (!pthread_equal(thread->served_by, pthread_self()))
+    if (!pthread_equal(thread->lending.served_by, pthread_self()))
         front_interrupt(thread);
     (void)pthread_mutex_unlock(&thread->lock);
 }

@@ -182,6 +182,6 @@ uint64_t connection_waited_ns(const struct connection *connection, uint64_t now)
 void connection_check_time(struct connection *connection, uint64_t now)
 {
     if (connection->protocol != NULL ? connection->protocol->is_slow(connection, now)
-                                     : connection_waited_ns(connection, now) > connection->server->receive_ns)
+                                     : connection_waited_ns(connection, now) > connection->server->limits.receive_ns)
         connection_close(connection);
 }

@@ -49,6 +49,15 @@ struct protocol {
 struct front;
 struct http1_connection;
 struct http2_connection;
+/* Who serves the connections of a thread: itself, or a spare one while a run keeps it busy; see lending.c. */
+typedef struct front_lending {
+    pthread_t served_by;
+    bool is_served;       /* false: the first that waits becomes `served_by` */
+    uint64_t asked, came; /* threads that have waited to serve it, and those that no longer wait */
+    pthread_cond_t free;
+    atomic_uint_fast64_t lent_ns; /* since when a run has kept `served_by` busy; 0 = none, or a spare thread serves */
+} front_lending;
+
 struct front_thread {
     struct front *front;
     struct server *server;
@@ -57,16 +66,12 @@ struct front_thread {
     bool started;
     struct connection *connections; /* changed by the thread, under the lock */
     atomic_uint connection_count;   /* with those of `incoming` */
-    pthread_mutex_t lock;           /* guards the list `connections` and the fields up to `free` */
+    pthread_mutex_t lock;           /* guards the list `connections` and the fields up to `lending` */
     struct connection *incoming;    /* accepted by other threads, linked by `next` */
     front_task *tasks;              /* handed back, latest first */
     bool goaway, cancel, stop;
-    pthread_t served_by;  /* `thread`, or a spare one, see lending.c */
-    bool is_served;       /* false: the first that waits becomes `served_by` */
-    uint64_t asked, came; /* threads that have waited to serve it, and those that no longer wait */
-    pthread_cond_t free;
-    atomic_uint_fast64_t lent_ns; /* since when a run has kept `served_by` busy; 0 = none, or a spare thread serves */
-    /* Used only by `served_by`. */
+    front_lending lending;
+    /* Used only by lending.served_by. */
     struct connection *current; /* whose event or task is handled; NULL: it is gone */
     uint64_t takeovers;         /* by spare threads so far */
     front_task *resuming;       /* of `tasks`, in the order in which they are resumed */

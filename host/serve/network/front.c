@@ -241,7 +241,7 @@ static inlay_status open_thread(struct front *front, inlay_diag *diag)
     thread->front = front;
     thread->server = front->server;
     (void)pthread_mutex_init(&thread->lock, NULL);
-    (void)pthread_cond_init(&thread->free, NULL);
+    (void)pthread_cond_init(&thread->lending.free, NULL);
     thread->epoll = epoll_create1(EPOLL_CLOEXEC);
     thread->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     good = thread->epoll >= 0 && thread->event >= 0 && wait_for(thread, thread->event, thread, false);
@@ -266,7 +266,7 @@ static void destroy(struct front *front)
             (void)close(thread->epoll);
         if (thread->event >= 0)
             (void)close(thread->event);
-        (void)pthread_cond_destroy(&thread->free);
+        (void)pthread_cond_destroy(&thread->lending.free);
         (void)pthread_mutex_destroy(&thread->lock);
         free(thread);
     }
@@ -283,7 +283,7 @@ static void destroy(struct front *front)
 inlay_status front_start(struct server *server, bool (*open)(struct connection *connection), struct front **out_front,
                          inlay_diag *diag)
 {
-    uint64_t tick_ms = server->receive_ns / 10000000;
+    uint64_t tick_ms = server->limits.receive_ns / 10000000;
     uint32_t count = thread_count(server->settings);
     struct front *front = calloc(1, sizeof *front);
     inlay_status status;
@@ -363,7 +363,7 @@ void front_drain(struct front *front)
         listener_socket *listener = &front->listeners[i];
 
         /* A socket that a parent holds keeps its connections: another process accepts them, unless all workers stop. */
-        if (listener->is_ours || front->server->all_stop) {
+        if (listener->is_ours || front->server->phase.all_stop) {
             stop_handshakes(listener->fd);
             while (front_accept(front, listener))
                 ;

@@ -23,7 +23,7 @@ void front_wake(front_task *task)
     task->queued = true;
     task->next = thread->tasks;
     thread->tasks = task;
-    if (task->next == NULL && !pthread_equal(thread->served_by, pthread_self()))
+    if (task->next == NULL && !pthread_equal(thread->lending.served_by, pthread_self()))
         front_interrupt(thread); /* under the lock: afterwards the thread may end */
     (void)pthread_mutex_unlock(&thread->lock);
 }
@@ -32,7 +32,7 @@ void front_later(front_task *task, uint64_t resume_ns)
 {
     struct front_thread *thread = task->thread;
 
-    INLAY_CHECK(pthread_equal(thread->served_by, pthread_self()));
+    INLAY_CHECK(pthread_equal(thread->lending.served_by, pthread_self()));
     task->resume_ns = resume_ns;
     task->counted = false;
     task->next = thread->delayed;

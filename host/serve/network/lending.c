@@ -35,14 +35,14 @@ void lending_begin(struct front_thread *thread)
     uint64_t turn;
 
     (void)pthread_mutex_lock(&thread->lock);
-    turn = thread->asked++;
-    if (thread->is_served)
+    turn = thread->lending.asked++;
+    if (thread->lending.is_served)
         front_interrupt(thread);
-    while (thread->is_served || thread->came != turn)
-        (void)pthread_cond_wait(&thread->free, &thread->lock);
-    thread->came++;
-    thread->is_served = true;
-    thread->served_by = pthread_self();
+    while (thread->lending.is_served || thread->lending.came != turn)
+        (void)pthread_cond_wait(&thread->lending.free, &thread->lock);
+    thread->lending.came++;
+    thread->lending.is_served = true;
+    thread->lending.served_by = pthread_self();
     (void)pthread_mutex_unlock(&thread->lock);
     serving = thread;
 }
@@ -52,10 +52,10 @@ bool lending_yield(struct front_thread *thread)
     bool waits;
 
     (void)pthread_mutex_lock(&thread->lock);
-    waits = thread->asked != thread->came;
+    waits = thread->lending.asked != thread->lending.came;
     if (waits) {
-        thread->is_served = false;
-        (void)pthread_cond_broadcast(&thread->free);
+        thread->lending.is_served = false;
+        (void)pthread_cond_broadcast(&thread->lending.free);
         serving = NULL;
     }
     (void)pthread_mutex_unlock(&thread->lock);
@@ -70,7 +70,7 @@ bool front_lend(void)
         return false;
     lent = (struct loan){ thread, thread->current, clock_ns(), thread->buffer };
     serving = NULL;
-    atomic_store(&thread->lent_ns, lent.since_ns); /* from here, a spare thread may serve it */
+    atomic_store(&thread->lending.lent_ns, lent.since_ns); /* from here, a spare thread may serve it */
     return true;
 }
 
@@ -81,7 +81,7 @@ void front_take_back(void)
     uint_fast64_t since = lent.since_ns;
     struct epoll_event event = { .events = connection->interest, .data.ptr = connection };
 
-    if (atomic_compare_exchange_strong(&thread->lent_ns, &since, 0)) {
+    if (atomic_compare_exchange_strong(&thread->lending.lent_ns, &since, 0)) {
         serving = thread;
         return;
     }
@@ -105,7 +105,7 @@ void front_take_back(void)
 
 static bool is_overdue(struct front_thread *thread, uint64_t now)
 {
-    uint64_t since = atomic_load(&thread->lent_ns);
+    uint64_t since = atomic_load(&thread->lending.lent_ns);
 
     return since != 0 && now > since + TAKE_OVER_NS;
 }
@@ -118,12 +118,12 @@ static struct front_thread *take_over(struct spare *spare)
 
     for (uint32_t i = 0; i < front->thread_count; i++) {
         struct front_thread *thread = front->threads[i];
-        uint_fast64_t since = atomic_load(&thread->lent_ns);
+        uint_fast64_t since = atomic_load(&thread->lending.lent_ns);
 
-        if (!is_overdue(thread, now) || !atomic_compare_exchange_strong(&thread->lent_ns, &since, 0))
+        if (!is_overdue(thread, now) || !atomic_compare_exchange_strong(&thread->lending.lent_ns, &since, 0))
             continue;
         (void)pthread_mutex_lock(&thread->lock);
-        thread->served_by = pthread_self();
+        thread->lending.served_by = pthread_self();
         (void)pthread_mutex_unlock(&thread->lock);
         serving = thread;
         thread->takeovers++;

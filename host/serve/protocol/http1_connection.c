@@ -157,7 +157,7 @@ static bool reply(struct connection *connection)
     exchange_reply reply;
     sent_state sent;
 
-    if (atomic_load_explicit(&connection->server->draining, memory_order_relaxed))
+    if (atomic_load_explicit(&connection->server->phase.draining, memory_order_relaxed))
         http1->keep_alive = false;
     exchange_reply_get(http1->exchange, &reply);
     if (reply.streams && http1->is_1_0)
@@ -238,7 +238,7 @@ static bool take_request(struct connection *connection, const http1_head *head, 
         return run(connection);
     http1->step = head->body == HTTP1_LENGTH ? STEP_LENGTH : STEP_CHUNKS;
     http1->left = head->length;
-    http1_chunks_init(&http1->chunks, connection->server->max_body_bytes, connection->server->max_header_bytes);
+    http1_chunks_init(&http1->chunks, connection->server->limits.body_bytes, connection->server->limits.header_bytes);
     connection_set_turn(connection, CONNECTION_CLIENT);
     if (head->expects_continue && !more) {
         strbuf_add(&connection->out, continues, sizeof continues - 1);
@@ -257,7 +257,7 @@ static bool take_head(struct connection *connection, const char *data, size_t by
 
     if (head == NULL) {
         head = &shared;
-        http1_head_init(head, connection->server->max_header_bytes);
+        http1_head_init(head, connection->server->limits.header_bytes);
     }
     state = http1_head_read(head, data, bytes);
     if (state == HTTP1_MORE) {
@@ -472,7 +472,7 @@ static bool is_slow(struct connection *connection, uint64_t now)
 
     if (atomic_load_explicit(&connection->turn, memory_order_acquire) == CONNECTION_SERVER)
         return !probe(connection, now);
-    return waited > connection->server->receive_ns ||
+    return waited > connection->server->limits.receive_ns ||
            (connection->http1 != NULL && connection->http1->step == STEP_LINGER &&
             waited > (uint64_t)LINGER_MS * 1000000);
 }

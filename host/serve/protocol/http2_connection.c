@@ -126,7 +126,7 @@ static bool flush_all(struct connection *connection)
 static bool is_slow(struct connection *connection, uint64_t now)
 {
     const struct http2_connection *http2 = connection->http2;
-    uint64_t limit = connection->server->receive_ns;
+    uint64_t limit = connection->server->limits.receive_ns;
     bool slow = http2->blocked && now > http2->progress_ns + limit;
 
     for (const struct call *call = http2->streams.calls; call != NULL; call = call->next)

@@ -159,7 +159,7 @@ bool rest_begin(struct call *call)
                                                        : 0);
     if (call->head.fields.failed)
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the header");
-    else if (call->head.bytes > server->max_header_bytes)
+    else if (call->head.bytes > server->limits.header_bytes)
         exchange_fail(exchange, 431, "the header is larger than max_header_bytes");
     else if (!good)
         exchange_fail(exchange, HTTP_BAD_REQUEST, "the path has a character that must be percent-encoded");
@@ -177,7 +177,7 @@ void rest_data(struct call *call, const uint8_t *data, size_t bytes)
 
     if (call->ended)
         return;
-    if (bytes > call->request.server->max_body_bytes - exchange->body_bytes) {
+    if (bytes > call->request.server->limits.body_bytes - exchange->body_bytes) {
         exchange->code = 0;
         exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
         send_reply(call);

@@ -109,7 +109,7 @@ nghttp2_session *http2_streams_open(http2_streams *streams)
     nghttp2_settings_entry entries[] = {
         { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, MAX_STREAMS },
         { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20 },
-        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)streams->server->max_header_bytes },
+        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)streams->server->limits.header_bytes },
     };
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_session *session = NULL;

@@ -85,7 +85,7 @@ static load_task *take(struct loader *loader, load_task *before)
  * not wait. */
 static load_task *next_task(struct loader *loader, uint64_t *out_at)
 {
-    bool ends = loader->stop || atomic_load(&loader->server->draining);
+    bool ends = loader->stop || atomic_load(&loader->server->phase.draining);
     load_task *before = NULL;
 
     *out_at = UINT64_MAX;
@@ -104,7 +104,7 @@ static load_task *next_task(struct loader *loader, uint64_t *out_at)
 /* Polls the folder, but not before all models were loaded for the first time. */
 static void poll_folder(struct loader *loader)
 {
-    if (atomic_load(&loader->server->loaded))
+    if (atomic_load(&loader->server->phase.loaded))
         changes_poll(&loader->changes, loader->server->repository, loader->server->settings);
     if (server_update_ready(loader->server))
         server_announce_ready(loader->server);
@@ -187,7 +187,7 @@ void loader_expire(struct loader *loader)
         task->next = expired;
         expired = task;
     }
-    if (loader->first != NULL && atomic_load(&loader->server->draining))
+    if (loader->first != NULL && atomic_load(&loader->server->phase.draining))
         (void)pthread_cond_signal(&loader->work); /* see next_task() */
     (void)pthread_mutex_unlock(&loader->lock);
     for (load_task *task = expired, *next; task != NULL; task = next) {

@@ -14,12 +14,13 @@ bool server_update_ready(struct server *server)
 {
     uint32_t ready, failed;
 
-    if (!atomic_load(&server->loaded) || atomic_load(&server->ready) || settings_stopped(server->settings) ||
-        !server_is_complete(server, &ready, &failed) || atomic_exchange(&server->ready, true))
+    if (!atomic_load(&server->phase.loaded) || atomic_load(&server->phase.ready) ||
+        settings_stopped(server->settings) || !server_is_complete(server, &ready, &failed) ||
+        atomic_exchange(&server->phase.ready, true))
         return false;
     if (!settings_stopped(server->settings))
         return true;
-    atomic_store(&server->ready, false); /* drain() may store the same value before or after */
+    atomic_store(&server->phase.ready, false); /* drain() may store the same value before or after */
     return false;
 }
 

@@ -152,8 +152,8 @@ bool trial_retry(struct server *server, struct job *job, const inlay_diag *failu
     inlay_diag diag = INLAY_DIAG_INIT;
 
     stats_add_error(job->model->stats, stats_error_of(failure->code), clock_ns() - job->arrived_ns);
-    run_profile_unref(job->profile);
-    job->profile = NULL;
+    run_profile_unref(job->run.profile);
+    job->run.profile = NULL;
     job->is_retry = true;
     return fall_back(job, &diag) == INLAY_OK && sched_submit(server->sched, job, suspend, user) != SCHED_FULL;
 }
@@ -234,7 +234,7 @@ static void add_pair(const struct trial *trial, const struct agree *sums, bool i
 {
     const struct job *job = &trial->job;
     rollout_figures *figures = lock(trial->rollout);
-    bool alike = trial->was_alone && job->run_rows == job->rows && trial->threads == job->run_threads;
+    bool alike = trial->was_alone && job->run.rows == job->size.rows && trial->threads == job->run.threads;
 
     if (figures == NULL)
         return;
@@ -244,7 +244,7 @@ static void add_pair(const struct trial *trial, const struct agree *sums, bool i
         agree_merge(&figures->outputs[i], &sums[i]);
     if (alike && (double)figures->compared > trial->rollout->rules.requests / UNTIMED) {
         rollout_times_add(trial->by_candidate ? &figures->candidate : &figures->stable, trial->ns);
-        rollout_times_add(trial->by_candidate ? &figures->stable : &figures->candidate, job->compute_ns);
+        rollout_times_add(trial->by_candidate ? &figures->stable : &figures->candidate, job->run.compute_ns);
     }
     board_unlock(trial->rollout->board);
 }
@@ -259,7 +259,7 @@ static bool was_stopped(const inlay_diag *failure)
 /* Whether the stable version would have answered a request on which the candidate was stopped. */
 static bool was_faster(const struct trial *trial, const inlay_diag *failure)
 {
-    return failure == NULL && trial->job.run_threads <= trial->threads && trial->job.compute_ns < trial->ns;
+    return failure == NULL && trial->job.run.threads <= trial->threads && trial->job.run.compute_ns < trial->ns;
 }
 
 /* The copy ran or failed. */
@@ -316,9 +316,9 @@ void trial_keep(struct job *job, const inlay_diag *failure, const infer_output *
 
     if (trial == NULL)
         return;
-    trial->ns = job->compute_ns;
-    trial->threads = job->run_threads;
-    trial->was_alone = job->run_rows == job->rows;
+    trial->ns = job->run.compute_ns;
+    trial->threads = job->run.threads;
+    trial->was_alone = job->run.rows == job->size.rows;
     if (trial->is_retried)
         trial->rest = failure == NULL ? REST_FAILED : REST_NOTHING;
     else if (failure != NULL)

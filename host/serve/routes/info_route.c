@@ -28,12 +28,12 @@ void answer_ready(struct exchange *exchange)
 
     if (watch_is_ready(server)) {
         exchange->code = HTTP_OK;
-    } else if (atomic_load(&server->ready)) {
+    } else if (atomic_load(&server->phase.ready)) {
         exchange_fail(exchange, HTTP_BAD_REQUEST,
                       "a run has not ended after its time limit, or after it was cancelled");
-    } else if (atomic_load(&server->draining)) {
+    } else if (atomic_load(&server->phase.draining)) {
         exchange_fail(exchange, HTTP_BAD_REQUEST, "the server is shutting down");
-    } else if (!atomic_load(&server->loaded)) {
+    } else if (!atomic_load(&server->phase.loaded)) {
         exchange_fail(exchange, HTTP_BAD_REQUEST, "models are being loaded");
     } else {
         (void)server_is_complete(server, &ready, &failed);

@@ -59,12 +59,12 @@ static const infer_tensor *find_input(const infer_request *request, uint32_t inp
 bool batching_fits(const struct job *first, const struct job *second)
 {
     INLAY_CHECK(first->model == second->model);
-    if (first->sequence != NULL || second->sequence != NULL || first->rows == 0 || second->rows == 0 ||
-        first->padded != second->padded || first->request->input_count != second->request->input_count)
+    if (first->sequence != NULL || second->sequence != NULL || first->size.rows == 0 || second->size.rows == 0 ||
+        first->size.padded != second->size.padded || first->request->input_count != second->request->input_count)
         return false;
     for (uint32_t i = 0; i < first->request->input_count; i++) {
         const infer_tensor *left = &first->request->inputs[i], *right = find_input(second->request, left->input);
-        uint32_t padded = first->padded > 0 ? first->model->padding.input_axes[left->input] : 0;
+        uint32_t padded = first->size.padded > 0 ? first->model->padding.input_axes[left->input] : 0;
 
         if (right == NULL || left->rank != right->rank)
             return false;

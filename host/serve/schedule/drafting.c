@@ -45,7 +45,7 @@ static void finish_run(struct job *job, const inlay_diag *failure, const infer_o
 static bool read_results(struct drafter *drafter)
 {
     const infer_output *logits = drafter->logits;
-    const double ns = (double)drafter->job.compute_ns;
+    const double ns = (double)drafter->job.run.compute_ns;
     size_t words;
     int64_t guess;
 
@@ -126,8 +126,8 @@ static bool prepare(struct drafter *drafter)
     for (size_t i = drafter->length; i < drafter->length + reads; i++)
         drafter->tokens[i] = i < text->count ? text->tokens[i] : drafter->guesses[i - text->count];
     drafter->reads = reads;
-    drafter->job.rows = 1;
-    drafter->job.bytes = reads * sizeof *drafter->tokens;
+    drafter->job.size.rows = 1;
+    drafter->job.size.bytes = reads * sizeof *drafter->tokens;
     drafter->job.arrived_ns = drafter->job.received_ns = clock_ns();
     return inlay_context_set_tokens(drafter->sequence.instance.context, drafter->tokens + drafter->length,
                                     (int64_t)reads, NULL) == INLAY_OK;

@@ -149,7 +149,7 @@ static bool make_inputs(struct batch *batch, inlay_diag *diag)
     add_input(batch, "attention_mask", model->mask, mask);
     add_input(batch, "token_type_ids", model->types, types);
     add_input(batch, "position_ids", model->positions, positions);
-    batch->job.bytes = 0;
+    batch->job.size.bytes = 0;
     return model_check(&batch->job, diag) == INLAY_OK;
 }
 
@@ -254,7 +254,7 @@ static void take_vectors(struct batch *batch, const infer_output *output, encodi
     for (uint32_t row = 0; row < batch->rows; row++) {
         encoding_text *text = batch->texts[row];
 
-        text->compute_ns = batch->job.compute_ns;
+        text->compute_ns = batch->job.run.compute_ns;
         text->rows = batch->rows;
         take_result(text, data + row * vectors * size, output->rank == 2 ? 1 : text->count, size,
                     diag.code != INLAY_OK ? &diag : NULL, ended);

@@ -168,8 +168,8 @@ inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
             tokens = lane->decoder->tokens;
         }
     }
-    lane->job.rows = rows;
-    lane->job.bytes = rows * columns * sizeof *tokens;
+    lane->job.size.rows = rows;
+    lane->job.size.bytes = rows * columns * sizeof *tokens;
     lane->job.arrived_ns = lane->job.received_ns = clock_ns();
     return inlay_context_set_tokens(lane->sequence.instance.context, tokens, (int64_t)columns, diag);
 }

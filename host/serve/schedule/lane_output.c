@@ -67,7 +67,7 @@ static bool choose_ahead(const struct lane *lane, decoding_text *text, const flo
 static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_row *rows)
 {
     struct decoder *decoder = lane->decoder;
-    const uint32_t ran = (uint32_t)lane->job.rows, count = lane->row_count;
+    const uint32_t ran = (uint32_t)lane->job.size.rows, count = lane->row_count;
     const size_t words = output->rank == 3 ? (size_t)output->dims[2] : 0,
                  columns = lane_step_tokens(lane) - lane->ahead;
     const uint64_t limit = decoder_prefix_limit(decoder); /* counts the texts that end, too */
@@ -81,7 +81,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
         bool goes_on = !decoder_is_over(text, &diag);
 
         text->read += columns;
-        text->compute_ns += i < ran ? lane->job.compute_ns : 0;
+        text->compute_ns += i < ran ? lane->job.run.compute_ns : 0;
         text->rows = ran > text->rows ? ran : text->rows;
         if (words == 0 || output->count < words * ran || output->dtype != INLAY_FLOAT)
             goes_on = inlay_fail(&diag, INLAY_UNSUPPORTED,
@@ -128,7 +128,7 @@ bool lane_take_output(struct lane *lane, const infer_output *output, inlay_row *
     if (lane->reads)
         end_reading(lane);
     else if (lane->row_count == 1)
-        ahead_add_run(&lane->decoder->ahead, lane->ahead, (double)lane->job.compute_ns);
+        ahead_add_run(&lane->decoder->ahead, lane->ahead, (double)lane->job.run.compute_ns);
     lane->plain = false;
     return lane->ahead > 0 && !has_logits(lane, output) ? drop_guesses(lane, rows) : choose_tokens(lane, output, rows);
 }

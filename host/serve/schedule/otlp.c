@@ -123,7 +123,7 @@ void otlp_sample(struct otlp *otlp, struct job *job, const char *traceparent)
     if (otlp == NULL)
         return;
     (void)read_parent(traceparent, &parent, &sampled);
-    job->profile = NULL;
+    job->run.profile = NULL;
     job->sampled = sampled && atomic_fetch_add_explicit(&otlp->seen, 1, memory_order_relaxed) % otlp->sample == 0;
     job->is_profiled = job->sampled && may_profile(otlp);
 }
@@ -131,10 +131,10 @@ void otlp_sample(struct otlp *otlp, struct job *job, const char *traceparent)
 void otlp_add(struct otlp *otlp, struct job *job, const char *traceparent, uint64_t answered_ns,
               const inlay_diag *failure)
 {
-    span_record record = { .rows = job->rows, .profile = job->profile };
+    span_record record = { .rows = job->size.rows, .profile = job->run.profile };
     bool sampled, taken;
 
-    job->profile = NULL;
+    job->run.profile = NULL;
     if (otlp == NULL || !job->sampled)
         return;
     record.has_parent = read_parent(traceparent, &record, &sampled);
@@ -148,9 +148,9 @@ void otlp_add(struct otlp *otlp, struct job *job, const char *traceparent, uint6
     (void)snprintf(record.version, sizeof record.version, "%s", job->model->version);
     record.arrived_ns = job->arrived_ns;
     record.received_ns = job->received_ns;
-    record.started_ns = job->started_ns;
-    record.compute_ns = job->compute_ns;
-    record.ended_ns = job->ended_ns;
+    record.started_ns = job->run.started_ns;
+    record.compute_ns = job->run.compute_ns;
+    record.ended_ns = job->run.ended_ns;
     record.answered_ns = answered_ns;
     if (failure != NULL)
         (void)snprintf(record.failure, sizeof record.failure, "%.159s",

@@ -21,7 +21,7 @@ void otlp_destroy(struct otlp *otlp);
  * traceparent: of its client, NULL or "" = none; one that is not sampled is not exported. otlp NULL is a no-op. Any
  * thread. */
 void otlp_sample(struct otlp *otlp, struct job *job, const char *traceparent);
-/* A request has been answered. failure: NULL = none. Takes job->profile. otlp NULL is a no-op. Any thread. */
+/* A request has been answered. failure: NULL = none. Takes job->run.profile. otlp NULL is a no-op. Any thread. */
 void otlp_add(struct otlp *otlp, struct job *job, const char *traceparent, uint64_t answered_ns,
               const inlay_diag *failure);
 #endif

@@ -43,7 +43,7 @@ void queues_push(struct queues *all, struct job *job)
     queue->last[level] = job;
     queue->count++;
     all->count++;
-    queue->rows += job->rows;
+    queue->rows += job->size.rows;
     job->queued = true;
     list_model(all, job->model);
 }
@@ -53,7 +53,7 @@ void queues_take(struct queues *all, struct job *job, struct job *before)
     job_queue *queue = &job->model->queue;
     uint32_t level = job->level - 1;
 
-    INLAY_CHECK(job->queued && queue->count > 0 && all->count > 0 && queue->rows >= job->rows);
+    INLAY_CHECK(job->queued && queue->count > 0 && all->count > 0 && queue->rows >= job->size.rows);
     INLAY_CHECK(before == NULL ? queue->first[level] == job : before->next == job);
     if (before != NULL)
         before->next = job->next;
@@ -63,7 +63,7 @@ void queues_take(struct queues *all, struct job *job, struct job *before)
         queue->last[level] = before;
     queue->count--;
     all->count--;
-    queue->rows -= job->rows;
+    queue->rows -= job->size.rows;
     job->queued = false;
     job->next = NULL;
     if (queue->count == 0)

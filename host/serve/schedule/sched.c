@@ -86,8 +86,8 @@ static uint32_t fill(struct sched *sched, struct model *model, struct instance *
                 break;
             in_time = batching_rows(job, now);
             in_time = in_time < limit ? in_time : limit;
-            if (count == 0 || (rows + job->rows <= in_time && batching_fits(instance->jobs[0], job))) {
-                rows += job->rows;
+            if (count == 0 || (rows + job->size.rows <= in_time && batching_fits(instance->jobs[0], job))) {
+                rows += job->size.rows;
                 limit = in_time;
                 instance->jobs[count++] = job;
                 queues_take(&sched->queues, job, before);
@@ -214,8 +214,8 @@ static void run_instance(struct sched *sched, struct model *model, struct instan
     instance->threads = instance->is_extra ? 1 : share_of(sched, instance->is_spare);
     set_until(instance, count);
     for (uint32_t i = 0; i < count; i++) {
-        bytes += instance->jobs[i]->bytes;
-        rows += instance->jobs[i]->rows;
+        bytes += instance->jobs[i]->size.bytes;
+        rows += instance->jobs[i]->size.rows;
     }
     (void)model_ref(model); /* the jobs' references end when they are finished */
     if (sched->queues.models != NULL && sched->waiting > 0 && sched->active < sched->runners)
@@ -420,7 +420,7 @@ static void finish_all(struct job *list, inlay_status code, const char *why)
 
         after = job->next;
         (void)inlay_fail(&diag, code, "%s", why);
-        job->started_ns = clock_ns();
+        job->run.started_ns = clock_ns();
         job->finish(job, &diag, NULL, 0);
     }
 }
@@ -454,11 +454,11 @@ void sched_destroy(struct sched *sched)
 static bool is_quick(const struct sched *sched, const struct job *job)
 {
     const struct model *model = job->model;
-    double larger = model->queue.run_bytes > 0 ? (double)job->bytes / model->queue.run_bytes : 1;
+    double larger = model->queue.run_bytes > 0 ? (double)job->size.bytes / model->queue.run_bytes : 1;
 
     return !job->is_retry && (job->sequence != NULL ? !job->sequence->busy : model->idle != NULL) &&
            sched->queues.models == NULL && sched->active < sched->runners && model->queue.run_ns > 0 &&
-           (model->queue.quick_runs == 0 || job->queued_ns < model->queue.quick_ns + QUICK_NS) &&
+           (model->queue.quick_runs == 0 || job->run.queued_ns < model->queue.quick_ns + QUICK_NS) &&
            model->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
            (model->settings.max_batch <= 1 ||
             (model->settings.batch_delay_us == 0 && !batch_cost_is_worth(&model->queue.cost)));
@@ -468,7 +468,7 @@ static bool is_quick(const struct sched *sched, const struct job *job)
 static void run_here(struct sched *sched, struct job *job)
 {
     struct model *model = job->model;
-    uint64_t start = clock_ns(), bytes = job->bytes, rows = job->rows;
+    uint64_t start = clock_ns(), bytes = job->size.bytes, rows = job->size.rows;
     struct sequence *sequence = job->sequence;
     struct instance *instance = take_instance(sched, job, false);
     bool completed, lent;
@@ -502,7 +502,7 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
 {
     struct model *model = job->model;
 
-    job->queued_ns = clock_ns();
+    job->run.queued_ns = clock_ns();
     (void)pthread_mutex_lock(&sched->lock);
     job->running = NULL; /* a job may be submitted again, see is_retry */
     if (is_quick(sched, job)) {

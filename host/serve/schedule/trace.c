@@ -250,8 +250,8 @@ void trace_request(struct trace *trace, const struct job *job, uint64_t answered
 
     if (!atomic_load_explicit(&trace->on, memory_order_relaxed))
         return;
-    INLAY_CHECK(job->ended_ns >= job->compute_ns);
-    input_end = job->ended_ns - job->compute_ns;
+    INLAY_CHECK(job->run.ended_ns >= job->run.compute_ns);
+    input_end = job->run.ended_ns - job->run.compute_ns;
     (void)pthread_mutex_lock(&trace->lock);
     if (is_due(trace, job->model)) {
         unsigned long long id = trace->written + 1;
@@ -264,10 +264,10 @@ void trace_request(struct trace *trace, const struct job *job, uint64_t answered
         }
         strbuf_format(&record, "},\n{\"id\":%llu,\"timestamps\":[", id);
         write_timestamp(&record, "REQUEST_START", job->arrived_ns, false);
-        write_timestamp(&record, "QUEUE_START", job->queued_ns, false);
-        write_timestamp(&record, "COMPUTE_START", job->started_ns, false);
+        write_timestamp(&record, "QUEUE_START", job->run.queued_ns, false);
+        write_timestamp(&record, "COMPUTE_START", job->run.started_ns, false);
         write_timestamp(&record, "COMPUTE_INPUT_END", input_end, false);
-        write_timestamp(&record, "COMPUTE_OUTPUT_START", job->ended_ns, false);
+        write_timestamp(&record, "COMPUTE_OUTPUT_START", job->run.ended_ns, false);
         write_timestamp(&record, "COMPUTE_END", answered_ns, false);
         write_timestamp(&record, "REQUEST_END", answered_ns, true);
         strbuf_text(&record, "]}\n]\n");
