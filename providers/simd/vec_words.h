@@ -2,6 +2,7 @@
  * one of VEC_LANES columns. For bytes as activations see vec_int.h.
  *
  *   vint_load(p)                  loads from any address
+ *   vint_of_bytes(p, is_signed)   VEC_LANES bytes as words
  *   vint_pick(w, shift, n)        (w >> shift) & (2^n - 1) of each word
  *   vec_of(i)                     integers as floats
  *   vec_pick(w, shift, n, table)  table[(w >> shift) & (2^n - 1)] of 16 floats, for n = 2 and 4; a table for n = 2
@@ -13,6 +14,7 @@
 #ifndef SIMD_VEC_WORDS_H
 #define SIMD_VEC_WORDS_H
 #include "simd/vec.h"
+#include <stdbool.h>
 
 typedef int32_t vint __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint32_t unsigned_words __attribute__((vector_size(VEC_LANES * 4))); /* for sums that may wrap */
@@ -23,6 +25,26 @@ VEC_INLINE vint vint_load(const void *p)
 
     memcpy(&v, p, sizeof v);
     return v;
+}
+VEC_INLINE vint vint_of_bytes(const void *p, bool is_signed)
+{
+#if defined(KERNEL_IS_avx512)
+    const __m128i bytes = _mm_loadu_si128(p);
+
+    return (vint)(is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes));
+#elif defined(KERNEL_IS_avx2)
+    const __m128i bytes = _mm_loadl_epi64(p);
+
+    return (vint)(is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes));
+#else
+    uint8_t bytes[VEC_LANES];
+    vint v = { 0 };
+
+    memcpy(bytes, p, sizeof bytes);
+    for (int i = 0; i < VEC_LANES; i++)
+        v[i] = is_signed ? (int8_t)bytes[i] : bytes[i];
+    return v;
+#endif
 }
 VEC_INLINE vint vint_pick(vint w, int shift, int bits)
 {

@@ -21,10 +21,13 @@ inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group)
                           op->name, (long long)dims[CPU_STATE_AXIS], (long long)room);
     cpu_inplace_state_strides(build, group->out, strides);
     layout_strides(&layout, rank, dims, strides);
+    layout.type = cpu_type(build, group->out);
     INLAY_TRY(cpu_output_place(build, scatter != NULL ? scatter->out[0] : group->out, &layout, &whole));
     part = whole;
     layout_strides(&part.layout, rank, build->dims[op->in[1]], strides);
-    part.offset += (uint64_t)(build->dims[op->in[0]][CPU_STATE_AXIS] * strides[CPU_STATE_AXIS]) * sizeof(float);
+    part.layout.type = layout.type;
+    part.offset +=
+        (uint64_t)(build->dims[op->in[0]][CPU_STATE_AXIS] * strides[CPU_STATE_AXIS]) * cpu_type_bytes(layout.type);
     if (cpu_count(build, op->in[1]) > 0) {
         INLAY_TRY(cpu_read_strided(build, op->in[1], &added));
         INLAY_TRY(cpu_emit_copy(build, &added, &part));

@@ -2,6 +2,7 @@
  * cache. Queries, keys and values are read in place with any strides. The result is written in the layout of a
  * Transpose that follows. */
 #include "cpu/attention/attention.h"
+#include "cpu/attention/cache_loops.h"
 #include "cpu/attention/score_loops.h"
 #include "inlay/check.h"
 #include "cpu/region/build.h"
@@ -24,13 +25,22 @@ struct strides {
     int64_t batch, head, row;
 };
 
+/* Keys or values in 8 or 4 bits, whose strides count bytes. */
+struct coded {
+    const cache_loops *loops; /* NULL: floats */
+    cache_rows rows;          /* data is not set */
+    cpu_scales scales;
+    int64_t words; /* elements of a query or result in the order of codes */
+};
+
 struct attend {
     cpu_native native;
     const sgemm_kernel *kernel;
     int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads per head of keys */
     struct strides q, k, v, y;
+    struct coded keys_coded, values_coded;
     cpu_mask mask, hidden;
-    float query_scale; /* of the queries: a copy of a block is scaled, unless this is 1 */
+    float query_scale; /* of the queries: a copy of a block is scaled, unless this is 1 and the keys are floats */
     float scale;       /* of the scores */
     sgemm_blank blank;
     int64_t reach; /* number of keys that the mask has columns for */
@@ -42,13 +52,14 @@ struct attend {
     int64_t score_row;   /* elements between rows of scores */
     int64_t rows;        /* rows of the largest block */
     bool strict;         /* sums in short chains */
-    int64_t worker_floats; /* scratch of one worker: scores, a panel of keys, factors, scaled queries */
+    int64_t worker_floats; /* scratch of one worker: scores, a panel of keys, factors, scaled queries, results */
     uint32_t workers;
 };
 
 struct call {
     const struct attend *attend;
-    const float *q, *k, *v, *mask;
+    const float *q, *mask, *key_scales, *value_scales;
+    const void *k, *v; /* floats or codes */
     const uint8_t *hidden;
     float *scratch, *output;
 };
@@ -61,6 +72,75 @@ static int64_t round_up(int64_t n)
 static int64_t offset_of(const struct strides *strides, int64_t batch, int64_t head, int64_t row)
 {
     return batch * strides->batch + head * strides->head + row * strides->row;
+}
+
+static const float *floats_at(const void *data, const struct strides *strides, int64_t batch, int64_t head)
+{
+    return (const float *)data + offset_of(strides, batch, head, 0);
+}
+
+static cache_rows codes_at(const struct coded *coded, const void *data, const struct strides *strides, int64_t batch,
+                           int64_t head)
+{
+    cache_rows rows = coded->rows;
+
+    rows.data = (const uint8_t *)data + offset_of(strides, batch, head, 0);
+    return rows;
+}
+
+/* Multiplies the elements by the scales of their codes. */
+static void scale_elements(const struct coded *coded, const float *scales, int64_t head, float *row)
+{
+    for (int64_t i = 0; coded->scales.there && i < coded->rows.format.size; i++)
+        row[i] *= scales[head * coded->scales.head + i * coded->scales.step];
+}
+
+/* Copies rows of queries as the dot products with codes of keys need them: times their scale and the scales of the
+ * codes, or rotated like the keys; and in the order of codes. kv: the head of the keys. */
+static void encode_queries(const struct call *call, const float *q, int64_t rows, int64_t kv, float *restrict output)
+{
+    const struct attend *attend = call->attend;
+    const struct coded *coded = &attend->keys_coded;
+    const int64_t half = coded->words / 2;
+    float *row = output + rows * coded->words;
+
+    for (int64_t r = 0; r < rows; r++, output += coded->words) {
+        for (int64_t i = 0; i < attend->size; i++)
+            row[i] = q[r * attend->q.row + i] * attend->query_scale;
+        if (coded->rows.format.own)
+            cache_rotate(row, attend->size);
+        scale_elements(coded, call->key_scales, kv, row);
+        if (coded->rows.format.bits == 8) {
+            memcpy(output, row, (size_t)attend->size * sizeof *row);
+            continue;
+        }
+        for (int64_t i = 0; i < half; i++) {
+            output[i] = row[2 * i];
+            output[half + i] = 2 * i + 1 < attend->size ? row[2 * i + 1] : 0;
+        }
+    }
+}
+
+/* The products of rows of probabilities and codes of values, times the factors of the rows. room: a row in the order of
+ * codes for each row, and one of elements. */
+static void multiply_codes(const struct call *call, const cache_rows *codes, const float *scores, int64_t rows,
+                           int64_t visible, int64_t kv, const float *factors, float *restrict room, float *output)
+{
+    const struct attend *attend = call->attend;
+    const struct coded *coded = &attend->values_coded;
+    const int64_t half = coded->words / 2;
+    float *row = room + rows * coded->words;
+
+    coded->loops->sums(codes, visible, scores, attend->score_row, rows, room, coded->words);
+    for (int64_t r = 0; r < rows; r++, room += coded->words, output += attend->y.row) {
+        for (int64_t i = 0; i < attend->value_size; i++)
+            row[i] = coded->rows.format.bits == 8 ? room[i] : room[i / 2 + i % 2 * half];
+        if (coded->rows.format.own)
+            cache_rotate(row, attend->value_size);
+        scale_elements(coded, call->value_scales, kv, row);
+        for (int64_t i = 0; i < attend->value_size; i++)
+            output[i] = row[i] * factors[r];
+    }
 }
 
 /* Copies rows of queries, multiplied by their scale. */
@@ -114,6 +194,20 @@ static bool is_within(const float *input, int64_t row, int64_t rows, int64_t siz
     return true;
 }
 
+/* is_within() of keys or values of one batch and head. A rotation keeps the bound up to the root of the size. */
+static bool rows_are_within(const struct call *call, const struct coded *coded, const void *data,
+                            const struct strides *strides, int64_t batch, int64_t head, int64_t size, float limit)
+{
+    const cache_rows rows = codes_at(coded, data, strides, batch, head);
+
+    if (coded->loops == NULL)
+        return is_within(floats_at(data, strides, batch, head), strides->row, call->attend->keys, size, limit);
+    for (int64_t t = 0; coded->rows.format.own && t < call->attend->keys; t++)
+        if (!(fabsf(cache_own_scale(&rows.format, rows.data + t * rows.stride)) * 128 * sqrtf((float)size) <= limit))
+            return false;
+    return coded->rows.format.own;
+}
+
 /* True if the block may skip the keys after its last query. If only the mask hides these keys, their scores must be
  * finite and too small to change the mask, and their values must be finite, so that 0 times a value is 0. */
 static bool may_skip_later_keys(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1)
@@ -124,10 +218,22 @@ static bool may_skip_later_keys(const struct call *call, int64_t batch, int64_t 
     return attend->causal &&
            (!attend->mask_is_causal || (is_within(call->q + offset_of(&attend->q, batch, head, r0), attend->q.row,
                                                   r1 - r0, attend->size, attend->operand_limit) &&
-                                        is_within(call->k + offset_of(&attend->k, batch, kv, 0), attend->k.row,
-                                                  attend->keys, attend->size, attend->operand_limit) &&
-                                        is_within(call->v + offset_of(&attend->v, batch, kv, 0), attend->v.row,
-                                                  attend->keys, attend->value_size, FLT_MAX)));
+                                        rows_are_within(call, &attend->keys_coded, call->k, &attend->k, batch, kv,
+                                                        attend->size, attend->operand_limit) &&
+                                        rows_are_within(call, &attend->values_coded, call->v, &attend->v, batch, kv,
+                                                        attend->value_size, FLT_MAX)));
+}
+
+/* Floats of scratch memory for the queries, and for the results, of a block; see encode_queries(), multiply_codes(). */
+static int64_t scaled_floats(const struct attend *attend)
+{
+    if (attend->keys_coded.loops != NULL)
+        return attend->rows * attend->keys_coded.words + attend->size;
+    return attend->query_scale != 1 ? attend->rows * attend->size : 0;
+}
+static int64_t result_floats(const struct attend *attend)
+{
+    return attend->values_coded.loops != NULL ? attend->rows * attend->values_coded.words + attend->value_size : 0;
 }
 
 static void run_block(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
@@ -137,7 +243,8 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
                masked = attend->mask.there && !(causal && attend->mask_is_causal);
     int64_t rows = r1 - r0, visible = causal && r1 < attend->reach ? r1 : attend->reach, kv = head / attend->shared;
     float *scores = scratch, *panel = scores + attend->rows * attend->score_row,
-          *factors = panel + attend->size * SGEMM_WIDTH, *scaled = factors + attend->rows;
+          *factors = panel + attend->size * SGEMM_WIDTH, *scaled = factors + attend->rows,
+          *results = scaled + scaled_floats(attend);
     const float *q = call->q + offset_of(&attend->q, batch, head, r0);
     int64_t q_row = attend->q.row;
     float *output = call->output + offset_of(&attend->y, batch, head, r0);
@@ -149,7 +256,7 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
                       .chain = sgemm_chain(visible, attend->strict),
                       .a = scores,
                       .a_row = attend->score_row,
-                      .b = call->v + offset_of(&attend->v, batch, kv, 0),
+                      .b = attend->values_coded.loops == NULL ? floats_at(call->v, &attend->v, batch, kv) : NULL,
                       .width = SGEMM_WIDTH,
                       .b_panel = SGEMM_WIDTH,
                       .b_step = attend->v.row,
@@ -163,12 +270,20 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
             memset(output + r * attend->y.row, 0, (size_t)attend->value_size * sizeof *output);
         return;
     }
-    if (attend->query_scale != 1) {
-        scale_queries(attend, q, rows, scaled);
-        q = scaled;
-        q_row = attend->size;
+    if (attend->keys_coded.loops != NULL) {
+        const cache_rows codes = codes_at(&attend->keys_coded, call->k, &attend->k, batch, kv);
+
+        encode_queries(call, q, rows, kv, scaled);
+        attend->keys_coded.loops->dots(&codes, visible, scaled, attend->keys_coded.words, rows, scores,
+                                       attend->score_row);
+    } else {
+        if (attend->query_scale != 1) {
+            scale_queries(attend, q, rows, scaled);
+            q = scaled;
+            q_row = attend->size;
+        }
+        make_scores(attend, q, q_row, rows, floats_at(call->k, &attend->k, batch, kv), visible, scores, panel);
     }
-    make_scores(attend, q, q_row, rows, call->k + offset_of(&attend->k, batch, kv, 0), visible, scores, panel);
     for (int64_t r = 0; r < rows && attend->hidden.there; r++)
         KERNEL_BEST(score_loops)
             ->hide(scores + r * attend->score_row, call->hidden + cpu_mask_at(&attend->hidden, batch, head, r0 + r),
@@ -184,6 +299,12 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
                          .blank = attend->blank,
                          .mask = masked ? call->mask + cpu_mask_at(&attend->mask, batch, head, r0) : NULL,
                          .factors = factors });
+    if (attend->values_coded.loops != NULL) {
+        const cache_rows codes = codes_at(&attend->values_coded, call->v, &attend->v, batch, kv);
+
+        multiply_codes(call, &codes, scores, rows, visible, kv, factors, results, output);
+        return;
+    }
     sgemm_run(&job, 0, sgemm_units(&job));
 }
 
@@ -203,23 +324,24 @@ static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-/* args: queries, keys, values, scratch, y, and the float mask and the hiding mask, each only if present. */
+/* args: queries, keys, values, scratch, y, and the float mask, the hiding mask and the scales of codes of keys and
+ * values, each only if present. */
 static inlay_status run_attend(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct attend *attend = (const struct attend *)(const void *)native;
-    struct call call = { .attend = attend,
-                         .q = args[0],
-                         .k = args[1],
-                         .v = args[2],
-                         .mask = attend->mask.there ? args[5] : NULL,
-                         .hidden = attend->hidden.there ? args[5 + attend->mask.there] : NULL,
-                         .scratch = args[3],
-                         .output = args[4] };
+    void *const *next = args + 5;
+    struct call call = {
+        .attend = attend, .q = args[0], .k = args[1], .v = args[2], .scratch = args[3], .output = args[4]
+    };
     int64_t count = attend->batch * attend->heads * attend->blocks, grain = 1;
     double ns = 2.0 * (double)(attend->batch * attend->heads) * (double)attend->queries * (double)attend->keys *
                 (double)(attend->size + attend->value_size) / FLOPS_PER_NS;
 
+    call.mask = attend->mask.there ? *next++ : NULL;
+    call.hidden = attend->hidden.there ? *next++ : NULL;
+    call.key_scales = attend->keys_coded.scales.there ? *next++ : NULL;
+    call.value_scales = attend->values_coded.scales.there ? *next++ : NULL;
     if (threads <= 1 || ns < WAKE_NS)
         return run_range(&call, 0, count, 0);
     while (grain < count && ns * (double)grain / (double)count < WAKE_NS / 4)
@@ -237,6 +359,29 @@ static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, 
         status = cpu_read_plain(build, value, out);
     by = out->layout.strides;
     *strides = (struct strides){ by[0], by[1], by[2] };
+    return status;
+}
+
+/* Reads input `input`, keys or values of `size` elements: floats, or codes, whose scales are input `scales`. */
+static inlay_status read_operand(cpu_build *build, uint32_t input, int64_t size, uint32_t scales, cpu_place *out,
+                                 struct strides *strides, struct coded *coded, cpu_place *out_scales)
+{
+    const cpu_op *op = build->op;
+    inlay_status status = read_rows(build, op->in[input], out, strides);
+
+    if (status != INLAY_OK || op->code_bits == 0)
+        return status;
+    INLAY_TRY(cpu_read_scales(build, scales, build->dims[op->in[input]][1], size, &coded->scales, out_scales));
+    coded->loops = cpu_cache_loops();
+    coded->rows = (cache_rows){ .format = { .size = size, .bits = op->code_bits, .own = !coded->scales.there },
+                                .stride = strides->row };
+    coded->words = cache_words(&coded->rows.format);
+    if (build->dims[op->in[input]][3] != cache_row_bytes(&coded->rows.format))
+        status = inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
+                            "node '%s': %lld elements in %d bits are %lld bytes, not %lld", op->name, (long long)size,
+                            op->code_bits, (long long)cache_row_bytes(&coded->rows.format),
+                            (long long)build->dims[op->in[input]][3]);
+done:
     return status;
 }
 
@@ -273,7 +418,7 @@ static void plan(const cpu_build *build, struct attend *attend)
     attend->blocks = (attend->queries + rows - 1) / rows;
     attend->rows = (attend->queries + attend->blocks - 1) / attend->blocks;
     attend->worker_floats = round_up(attend->rows * attend->score_row + attend->size * SGEMM_WIDTH + attend->rows +
-                                     (attend->query_scale != 1 ? attend->rows * attend->size : 0));
+                                     scaled_floats(attend) + result_floats(attend));
 }
 
 /* With one query per head and several query heads per head of keys and values, the query heads become queries of the
@@ -293,8 +438,9 @@ static void heads_to_rows(int64_t *head, int64_t *row, int64_t shared)
 inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sgemm_kernel *kernel)
 {
     const cpu_op *op = build->op;
-    const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]], *v = build->dims[op->in[2]];
-    const int64_t transposed[] = { q[2] * q[1] * v[3], v[3], q[1] * v[3], 1 };
+    const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]];
+    const int64_t value_size = build->dims[op->out[0]][3];
+    const int64_t transposed[] = { q[2] * q[1] * value_size, value_size, q[1] * value_size, 1 };
     struct attend attend = { .native.run = run_attend,
                              .kernel = kernel,
                              .strict = build->state->strict,
@@ -304,30 +450,34 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
                              .queries = q[2],
                              .keys = k[2],
                              .size = q[3],
-                             .value_size = v[3],
-                             .blank = cpu_masked_row_rule(op),
+                             .value_size = value_size,
+                             .blank = op->attention.blank,
                              .query_scale = op->attention.own ? 1 : cpu_attention_scale(op, q[3]),
                              .scale = op->attention.own ? cpu_attention_scale(op, q[3]) : 1,
                              .causal = op->attention.causal,
                              .mask_is_causal = op->attention.own,
                              .reach = cpu_mask_columns(build) };
-    cpu_place queries, keys, values, mask, hidden, scratch, output;
-    const cpu_place *places[] = { &queries, &keys, &values, &scratch, &output, NULL, NULL };
-    uint32_t count = 5; /* of places; masks are appended */
+    cpu_place queries, keys, values, mask, hidden, key_scales, value_scales, scratch, output;
+    const cpu_place *places[] = { &queries, &keys, &values, &scratch, &output, NULL, NULL, NULL, NULL };
+    uint32_t count = 5; /* of places; masks and scales are appended */
     inlay_status status;
     int64_t floats, shared;
     tensor_layout layout;
 
     INLAY_CHECK(kernel != NULL && attend.shared * k[1] == attend.heads && attend.reach <= attend.keys);
     INLAY_TRY(read_rows(build, op->in[0], &queries, &attend.q));
-    INLAY_TRY(read_rows(build, op->in[1], &keys, &attend.k));
-    INLAY_TRY(read_rows(build, op->in[2], &values, &attend.v));
+    INLAY_TRY(read_operand(build, 1, attend.size, 5, &keys, &attend.k, &attend.keys_coded, &key_scales));
+    INLAY_TRY(read_operand(build, 2, attend.value_size, 6, &values, &attend.v, &attend.values_coded, &value_scales));
     INLAY_TRY(cpu_read_mask(build, 3, &attend.mask, &mask));
     INLAY_TRY(cpu_read_mask(build, 4, &attend.hidden, &hidden));
     if (attend.mask.there)
         places[count++] = &mask;
     if (attend.hidden.there)
         places[count++] = &hidden;
+    if (attend.keys_coded.scales.there)
+        places[count++] = &key_scales;
+    if (attend.values_coded.scales.there)
+        places[count++] = &value_scales;
     attend.operand_limit = sqrtf(MASKED_SCORE_LIMIT / (attend.scale * (float)(attend.size > 0 ? attend.size : 1)));
     shared = shares_keys(build, &attend) ? attend.shared : 1;
     if (shared > 1) {

@@ -1,5 +1,5 @@
-/* Attention-23..25 without past keys and values, and Attention-1 of ai.inlay (ops/inlay/attention.c): parsing, and the
- * checks of masks. attend.c computes it in one step. */
+/* Attention-23..25 without past keys and values, and Attention and CachedAttention of ai.inlay (ops/inlay/attention.c,
+ * cache_rows.c): parsing, and the checks of masks. attend.c computes it in one step. */
 #include "cpu/attention/attention.h"
 #include "cpu/region/build.h"
 #include "cpu/matrix/sgemm.h"
@@ -43,16 +43,27 @@ static bool heads_fit(const inlay_value_info *queries, const inlay_value_info *k
             query_heads->value % key_heads->value == 0);
 }
 
+/* How queries are treated that may attend to no key. */
+static sgemm_blank blank_of(const kit_node *node)
+{
+    const char *blank = kit_attr_string(node->info, "blank", "nan");
+
+    if (kit_attr_int(node->info, "guarded", 0) != 0 || strcmp(blank, "guarded") == 0)
+        return SGEMM_BLANK_GUARDED;
+    return !cpu_takes_inlay_domain(node) || strcmp(blank, "zero") == 0 ? SGEMM_BLANK_ZERO : SGEMM_BLANK_NAN;
+}
+
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *in[5];
 
     for (uint32_t i = 0; i < 5; i++)
         in[i] = kit_input(node, i);
+    op->code_bits = (int32_t)kit_attr_int(node->info, "bits", 0);
     for (uint32_t i = 0; i < 3; i++)
         if (!cpu_known_rank(in[i], 4, 4, "queries, keys or values", why))
             return false;
-        else if (in[i]->dtype != INLAY_FLOAT)
+        else if (in[i]->dtype != INLAY_FLOAT && (i == 0 || op->code_bits == 0))
             return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "input %u is %s", i,
                               inlay_dtype_name(in[i]->dtype));
     op->attention.own = cpu_takes_inlay_domain(node);
@@ -67,7 +78,7 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         kit_attr_int(node->info, "right_window_size", -1) >= 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap and windows are not supported");
     op->attention.causal = kit_attr_int(node->info, op->attention.own ? "causal" : "is_causal", 0) != 0;
-    op->attention.guarded = op->attention.own && kit_attr_int(node->info, "guarded", 0) != 0;
+    op->attention.blank = blank_of(node);
     op->alpha = (float)kit_attr_float(node->info, "scale", 0);
     return mask_fits(in[3], INLAY_FLOAT, in[0], in[1], why) &&
            (!op->attention.own || mask_fits(in[4], INLAY_BOOL, in[0], in[1], why));

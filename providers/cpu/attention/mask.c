@@ -23,11 +23,6 @@ int64_t cpu_mask_columns(const cpu_build *build)
     return columns < keys ? columns : keys;
 }
 
-sgemm_blank cpu_masked_row_rule(const cpu_op *op)
-{
-    return !op->attention.own ? SGEMM_BLANK_ZERO : op->attention.guarded ? SGEMM_BLANK_GUARDED : SGEMM_BLANK_NAN;
-}
-
 inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu_place *out)
 {
     const uint32_t value = input < build->op->in_count ? build->op->in[input] : INLAY_NONE;

@@ -24,9 +24,9 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 typedef struct scatter_step {
     cpu_native native;
-    int64_t batch, heads, rows, size;
+    int64_t batch, heads, rows, row_bytes;
     int64_t limit;          /* rows of the cache */
-    int64_t from[3], to[3]; /* elements from one batch, head and row to the next */
+    int64_t from[3], to[3]; /* bytes from one batch, head and row to the next */
     bool has_indices;
 } scatter_step;
 
@@ -47,11 +47,11 @@ static inlay_status run_scatter(const cpu_native *native, const cpu_state *state
         if (at < 0 || at > step->limit - step->rows)
             return INLAY_INVALID_ARGUMENT;
         for (int64_t h = 0; h < step->heads; h++) {
-            const float *from = (const float *)args[0] + b * step->from[0] + h * step->from[1];
-            float *to = (float *)args[1] + b * step->to[0] + h * step->to[1] + at * step->to[2];
+            const char *from = (const char *)args[0] + b * step->from[0] + h * step->from[1];
+            char *to = (char *)args[1] + b * step->to[0] + h * step->to[1] + at * step->to[2];
 
             for (int64_t r = 0; r < step->rows; r++)
-                memcpy(to + r * step->to[2], from + r * step->from[2], (size_t)step->size * sizeof *to);
+                memcpy(to + r * step->to[2], from + r * step->from[2], (size_t)step->row_bytes);
         }
     }
     return INLAY_OK;
@@ -89,6 +89,7 @@ static inlay_status find_cache(cpu_build *build, const cpu_group *group, cpu_pla
         return INLAY_OK;
     }
     layout_plain(&layout, 4, build->dims[group->out]);
+    layout.type = cpu_type(build, group->out);
     INLAY_TRY(cpu_result_place(build, group->out, &layout, out));
     status = cpu_count(build, group->out) > 0 ? cpu_emit_copy(build, &cache, out) : INLAY_OK;
 done:
@@ -98,12 +99,12 @@ done:
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    const int64_t *update = build->dims[op->in[1]];
+    const int64_t *update = build->dims[op->in[1]], bytes = (int64_t)cpu_type_bytes(cpu_type(build, group->out));
     scatter_step step = { .native = { .run = run_scatter, .wrong = "write_indices lead out of the cache" },
                           .batch = update[0],
                           .heads = update[1],
                           .rows = update[2],
-                          .size = update[3],
+                          .row_bytes = update[3] * bytes,
                           .limit = build->dims[op->in[0]][ROW_AXIS],
                           .has_indices = op->in_count > 2 && op->in[2] != INLAY_NONE };
     cpu_place cache, rows, indices;
@@ -119,8 +120,8 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
         if (step.has_indices)
             INLAY_TRY(cpu_read_plain(build, op->in[2], &indices));
         for (uint32_t d = 0; d < 3; d++) {
-            step.from[d] = rows.layout.strides[d];
-            step.to[d] = cache.layout.strides[d];
+            step.from[d] = rows.layout.strides[d] * bytes;
+            step.to[d] = cache.layout.strides[d] * bytes;
         }
         INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &rows, &cache, &indices },
                                 step.has_indices ? 3 : 2));

@@ -27,6 +27,7 @@
 #include "inlay/kit_kernel.h"
 #include "cpu/layout/functions.h"
 #include "cpu/layout/layout.h"
+#include "cpu/matrix/sgemm.h"
 #include "common/resize_table.h"
 #include "cpu/sparse/sparse.h"
 #include <pthread.h>
@@ -173,10 +174,11 @@ struct cpu_op {
         uint8_t w_zero; /* of the weights of a convolution: subtracted from uint8 weights while they are packed */
     } quantized;
     struct {
-        bool own;     /* domain ai.inlay, not ai.onnx */
-        bool guarded; /* NaN probabilities become 0 (ops/inlay/attention.c) */
+        bool own;          /* domain ai.inlay, not ai.onnx */
+        sgemm_blank blank; /* the results of queries that may attend to no key */
         bool causal;
     } attention;
+    int32_t code_bits; /* of keys and values; 0: they are floats */
     struct {
         int64_t heads;
         bool interleaved;

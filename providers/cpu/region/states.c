@@ -9,6 +9,11 @@ cpu_op *cpu_find_scatter(const inlay_compiled *compiled, uint32_t value)
     return op != NULL && op->row->family == &cpu_scatter && op->in[0] == value ? op : NULL;
 }
 
+static bool is_of_bytes(const inlay_compiled *compiled, uint32_t value)
+{
+    return compiled->values[value].type == ELEMENT_INT8 || compiled->values[value].type == ELEMENT_UINT8;
+}
+
 /* The Concat that makes region output `output` by appending rows to region input `input`, directly or followed by a
  * TensorScatter; NULL: none. */
 static cpu_op *find_append(const inlay_compiled *compiled, uint32_t input, uint32_t output)
@@ -18,7 +23,8 @@ static cpu_op *find_append(const inlay_compiled *compiled, uint32_t input, uint3
 
         if (op->row->family == &cpu_concat && op->in_count == 2 && op->size == 4 && op->axis == CPU_STATE_AXIS &&
             compiled->values[op->in[0]].input == input && compiled->values[op->in[0]].uses == 1 &&
-            op->in[0] != op->in[1] && compiled->values[op->out[0]].type == ELEMENT_FLOAT) {
+            op->in[0] != op->in[1] &&
+            (compiled->values[op->out[0]].type == ELEMENT_FLOAT || is_of_bytes(compiled, op->out[0]))) {
             scatter = cpu_find_scatter(compiled, op->out[0]);
             if (compiled->values[(scatter != NULL ? scatter : op)->out[0]].output == output)
                 return op;
@@ -42,13 +48,23 @@ uint32_t cpu_state_appends(void *state, inlay_compiled *compiled, uint32_t input
     return 1;
 }
 
-/* Every reader of a value accepts gaps between rows, or makes a dense copy. */
+/* Every reader of floats accepts gaps between rows, or makes a dense copy. Of bytes, those of keys and values do. */
+static bool reads_with_gaps(const inlay_compiled *compiled, uint32_t value)
+{
+    const cpu_value *read = &compiled->values[value];
+    bool all = is_of_bytes(compiled, value) && read->uses <= 2;
+
+    for (uint32_t i = 0; all && i < read->uses; i++)
+        all = compiled->ops[read->readers[i]].code_bits != 0;
+    return all || read->type == ELEMENT_FLOAT;
+}
+
 uint32_t cpu_state_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis)
 {
     (void)state;
     for (uint32_t value = 0; value < compiled->value_count; value++)
         if (compiled->values[value].input == input && compiled->values[value].constant == INLAY_NONE)
-            return axis == CPU_STATE_AXIS && compiled->values[value].type == ELEMENT_FLOAT;
+            return axis == CPU_STATE_AXIS && reads_with_gaps(compiled, value);
     return 0;
 }
 

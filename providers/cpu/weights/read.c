@@ -55,13 +55,13 @@ static inlay_status read_raw(cpu_build *build, uint32_t value, cpu_place *out)
             status = place_constant(build, value, at);
         } else if (properties->input != INLAY_NONE) {
             layout_plain(&at->layout, build->ranks[value], build->dims[value]);
-            at->layout.type = cpu_type(build, value);
             if (build->rooms[value] != 0 && build->ranks[value] == 4) {
                 int64_t strides[CPU_MAX_RANK];
 
                 cpu_inplace_state_strides(build, value, strides);
                 layout_strides(&at->layout, 4, build->dims[value], strides);
             }
+            at->layout.type = cpu_type(build, value);
             status = cpu_input_place(build, value, at);
         } else if (cpu_count(build, value) == 0) { /* no step computes an empty value */
             tensor_layout none;

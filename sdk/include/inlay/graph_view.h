@@ -46,7 +46,8 @@ extern "C" {
  *     ReduceMean, ReduceMin, ReduceSum, Reshape, Round, SequenceConstruct, Shape, Sigmoid, Slice, Softmax, Split,
  *     Squeeze, Sub, Swish, Transpose, Unsqueeze, Where;
  *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization;
- *     of ai.inlay (inlay's own): Attention, GatherMatMul, LowRank, SearchEnd, SearchStart, SearchStep, SparseToDense.
+ *     of ai.inlay (inlay's own): Attention, CachedAttention, DequantizeRows, GatherMatMul, LowRank, QuantizeRows,
+ *     SearchEnd, SearchStart, SearchStep, SparseToDense.
  * The list grows with the ABI minor version. For a plugin built for an older minor, nodes of operators added since are
  * not candidates.
  *
