@@ -1,6 +1,21 @@
 /* microsoft/attention.c - the attention operators among the contributed operators of ONNX Runtime. The optimiser
  * expands them to operators of ONNX, and the shapes follow from these. */
 #include "schema.h"
+#include <string.h>
+
+/* The cache has the type of the past, or, without a past, the type that its width has. */
+static inlay_status infer_group_query_attention(op_infer *infer)
+{
+    const bool quantized = strcmp(infer_attr_string(infer, "k_quant_type", "NONE"), "NONE") != 0;
+    const inlay_dtype dtype = !quantized                                            ? infer->in[0]->dtype
+                              : infer_attr_int(infer, "kv_cache_bit_width", 0) == 4 ? INLAY_UINT8
+                                                                                    : INLAY_INT8;
+
+    for (uint32_t o = 1; o < 3; o++)
+        if (infer_has_out(infer, o) && !infer_has_in(infer, 3))
+            infer_set_dtype(infer, o, dtype);
+    return INLAY_OK;
+}
 
 static const op_row rows[] = {
     { "Attention", 1, 0,
@@ -15,17 +30,17 @@ static const op_row rows[] = {
       "output_qk:i=0, past_present_share_buffer:i, scale:f",
       NULL },
     { "GroupQueryAttention", 1, 0,
-      "query:T, key?:T, value?:T, past_key?:T, past_value?:T, seqlens_k:M, total_sequence_length:M, cos_cache?:T, "
+      "query:T, key?:T, value?:T, past_key?:C, past_value?:C, seqlens_k:M, total_sequence_length:M, cos_cache?:T, "
       "sin_cache?:T, position_ids?:P, attention_bias?:T, head_sink?:T, k_scale?:S, v_scale?:S, "
       "q_norm_weight?:T, k_norm_weight?:T -> output:T, "
-      "present_key?:T, present_value?:T, output_qk?:T; T=float16|bfloat16|float, M=int32, P=int64, S=float; "
-      "do_rotary:i=0, "
+      "present_key?:C, present_value?:C, output_qk?:T; T=float16|bfloat16|float, C=float16|bfloat16|float|int8|uint8, "
+      "M=int32, P=int64, S=float; do_rotary:i=0, "
       "k_quant_type:s='NONE'{'NONE'|'PER_TENSOR'|'PER_CHANNEL'}, kv_cache_bit_width:i, kv_num_heads:i!, "
       "local_window_size:i=-1, num_heads:i!, "
       "qk_norm_epsilon:f=1e-06, qk_output:i=0, rotary_interleaved:i=0, scale:f, sliding_window_cache:i=0{0}, "
       "smooth_softmax:i=-1, softcap:f=0, "
       "v_quant_type:s='NONE'{'NONE'|'PER_TENSOR'|'PER_CHANNEL'}",
-      NULL },
+      infer_group_query_attention },
     { "MultiHeadAttention", 1, 0,
       "query:T, key?:T, value?:T, bias?:T, key_padding_mask?:M, attention_bias?:T, past_key?:T, past_value?:T, "
       "past_sequence_length?:M, cache_indirection?:M -> output:T, present_key?:T, present_value?:T, qk?:T; "

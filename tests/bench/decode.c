@@ -1,10 +1,11 @@
 /* Measures decoding with states that the context keeps: bench_decode MODEL [--prompt N] [--tokens N] [--threads N]
- * [--room N] [--every N] [--window N] [--batch N]
+ * [--room N] [--every N] [--window N] [--batch N] [--past N]
  *
  * MODEL is a decoder with inputs input_ids, attention_mask and optionally position_ids, like those of
  * decoder_models.py. Prints the time of the prompt, and after each `every` steps of one token: the median of the
  * wall-clock time, CPU time per token, calls of the allocator per token, and the resident memory of the process.
- * --window N rewinds to the prompt after N tokens. */
+ * --window N rewinds to the prompt after N tokens. --past N begins with states of N rows of zeros, which take as long
+ * as others; INLAY_KV_CACHE_BITS=8 times caches of bytes. */
 #include "counting.h"
 #include "inlay/inlay.h"
 #include <stdio.h>
@@ -81,6 +82,29 @@ static bool read_tokens(struct decoder *decoder, int64_t count, inlay_diag *diag
     return ok;
 }
 
+/* Sets all states to `rows` rows of zeros. */
+static bool set_past(struct decoder *decoder, int64_t rows, inlay_diag *diag)
+{
+    inlay_state_info state = { .struct_size = sizeof state };
+    inlay_io_info io = { .struct_size = sizeof io };
+    bool ok = true;
+
+    for (uint32_t k = 0; ok && inlay_session_state(decoder->session, k, &state) == INLAY_OK; k++) {
+        int64_t dims[INLAY_MAX_RANK];
+        inlay_value *value = NULL;
+
+        ok = inlay_session_input(decoder->session, state.input, &io) == INLAY_OK;
+        for (uint32_t d = 0; ok && d < io.rank; d++)
+            dims[d] = d == state.axis ? rows : io.dims[d] < 0 ? decoder->batch : io.dims[d];
+        ok = ok && inlay_value_create(io.dtype, io.rank, dims, &value, diag) == INLAY_OK;
+        if (ok)
+            memset(inlay_value_data(value), 0, (size_t)inlay_value_bytes(value));
+        ok = ok && inlay_context_state_set(decoder->context, k, value, diag) == INLAY_OK;
+        inlay_value_unref(value);
+    }
+    return ok;
+}
+
 static int by_size(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -129,7 +153,7 @@ int main(int argc, char **argv)
 
     if (argc < 2 || every < 1 || every > MOST_EVERY || prompt < 1) {
         fprintf(stderr, "usage: bench_decode MODEL [--prompt N] [--tokens N] [--threads N] [--room N] [--every N] "
-                        "[--window N] [--batch N]\n");
+                        "[--window N] [--batch N] [--past N]\n");
         return 2;
     }
     (void)snprintf(count, sizeof count, "%ld", threads);
@@ -138,6 +162,8 @@ int main(int argc, char **argv)
     decoder.ids = inlay_session_find_input(decoder.session, "input_ids");
     decoder.mask = inlay_session_find_input(decoder.session, "attention_mask");
     decoder.positions = inlay_session_find_input(decoder.session, "position_ids");
+    if (number(argc, argv, "--past", 0) > 0 && !set_past(&decoder, number(argc, argv, "--past", 0), &diag))
+        return stop("the states", &diag);
     begin = seconds(CLOCK_MONOTONIC);
     if (!read_tokens(&decoder, prompt, &diag))
         return stop("the prompt", &diag);

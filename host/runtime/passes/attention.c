@@ -352,13 +352,14 @@ static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, cons
                          "the keys are not transposed by one Transpose, or their scale is not positive");
     INLAY_TRY(status);
     operands.causal = attention_is_causal(rewrite, &masks);
-    INLAY_TRY(attention_join_masks(rewrite, &masks, operands.q, operands.v, &operands.bias, &operands.hidden));
     shared_k = before_repeat(rewrite, operands.k, &repeats_k);
     shared_v = before_repeat(rewrite, operands.v, &repeats_v);
     if (shared_k != INLAY_NONE && shared_v != INLAY_NONE && repeats_k == repeats_v) {
         operands.k = shared_k;
         operands.v = shared_v;
     }
+    /* The number of keys may be read from the values: not from repeated ones, which would be computed for that. */
+    INLAY_TRY(attention_join_masks(rewrite, &masks, operands.q, operands.v, &operands.bias, &operands.hidden));
     INLAY_TRY(keep_operands_scaled(rewrite, query, &scales, &operands));
     return replace_by_attention(rewrite, node, &operands, rank);
 done:

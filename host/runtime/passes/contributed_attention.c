@@ -606,15 +606,120 @@ static uint32_t append_past(subgraph_builder *builder, uint32_t past, uint32_t n
     return past;
 }
 
-/* Attention-23, whose keys may have fewer heads than the queries. All layers share the mask. */
-static uint32_t emit_grouped_attention(subgraph_builder *builder, const attention_operands *operands)
+/* A cache of GroupQueryAttention in 8 or 4 bits. */
+typedef struct quantized_cache {
+    int64_t bits; /* 0: the cache is not quantized */
+    int64_t size; /* of a head */
+} quantized_cache;
+
+/* Why the scales do not fit the way in which the cache is quantized; NULL: they do. */
+static const char *scale_error(const subgraph_builder *builder, const quantized_cache *cache, const char *attribute,
+                               uint32_t scales, const char *missing, const char *wrong)
+{
+    const inlay_value_info *info = rewrite_value_info(builder->rewrite, scales);
+    int64_t count = 1;
+
+    if ((scales == INLAY_NONE) != rewrite_attr_is(builder->node, attribute, "NONE"))
+        return missing;
+    if (scales == INLAY_NONE || info->rank == INLAY_RANK_UNKNOWN)
+        return NULL;
+    for (uint32_t d = 0; d < info->rank && count >= 0; d++)
+        count = rewrite_dim(info, d) < 0 ? -1 : count * rewrite_dim(info, d);
+    if (rewrite_attr_is(builder->node, attribute, "PER_TENSOR"))
+        return count >= 0 && count != 1 ? wrong : NULL;
+    return count >= 0 && (info->rank != 4 || count != rewrite_attr_int(builder->node, "kv_num_heads", 0) * cache->size)
+               ? wrong
+               : NULL;
+}
+
+/* Why the cache of a GroupQueryAttention cannot be used; NULL: it can. Fills *cache. */
+static const char *cache_error(const subgraph_builder *builder, quantized_cache *cache)
+{
+    const graph_node *node = builder->node;
+    const int64_t bits = rewrite_attr_int(node, "kv_cache_bit_width", 0),
+                  heads = rewrite_attr_int(node, "num_heads", 0), shared = rewrite_attr_int(node, "kv_num_heads", 0),
+                  wide = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 0)), -1);
+    const bool keys = !rewrite_attr_is(node, "k_quant_type", "NONE"),
+               values = !rewrite_attr_is(node, "v_quant_type", "NONE");
+    const uint32_t past = builder_input(builder, 3);
+    const inlay_dtype type = !keys       ? builder_dtype(builder, builder_input(builder, 0))
+                             : bits == 4 ? INLAY_UINT8
+                                         : INLAY_INT8;
+    const char *why;
+
+    if (keys || values)
+        *cache = (quantized_cache){
+            .bits = bits,
+            .size = wide < 0 ? -1 : wide / (builder_input(builder, 1) != INLAY_NONE ? heads : heads + 2 * shared)
+        };
+    why = scale_error(builder, cache, "k_quant_type", builder_input(builder, 12),
+                      "k_scale must be given if k_quant_type is not NONE, and only then",
+                      "k_scale has not the shape of its k_quant_type: 1 element, or [1, kv_num_heads, 1, head size]");
+    if (why == NULL)
+        why =
+            scale_error(builder, cache, "v_quant_type", builder_input(builder, 13),
+                        "v_scale must be given if v_quant_type is not NONE, and only then",
+                        "v_scale has not the shape of its v_quant_type: 1 element, or [1, kv_num_heads, 1, head size]");
+    if (why != NULL)
+        return why;
+    if (keys != values)
+        return "only one of k_quant_type and v_quant_type is NONE";
+    if (keys && bits != 4 && bits != 8)
+        return "kv_cache_bit_width of a quantized cache is neither 4 nor 8";
+    if (keys && cache->size < 1)
+        return "the head size of its quantized cache is not known; declare the width of the query";
+    if (past != INLAY_NONE && builder_dtype(builder, past) != type)
+        return "past_key is not of the type of its cache: int8 for 8 bits, uint8 for 4, otherwise that of the query";
+    return NULL;
+}
+
+/* Codes of new keys or values. */
+static uint32_t emit_codes(subgraph_builder *builder, const quantized_cache *cache, uint32_t rows, uint32_t scales)
+{
+    uint32_t codes;
+
+    if (cache->bits == 0)
+        return rows;
+    codes = emit_inlay(builder, "QuantizeRows", cache->bits == 4 ? INLAY_UINT8 : INLAY_INT8,
+                       (const uint32_t[]){ emit_cast(builder, rows, INLAY_FLOAT), scales, EMIT_END });
+    emit_attr_int(builder, "bits", cache->bits);
+    return codes;
+}
+
+/* The keys or values of codes. */
+static uint32_t emit_rows(subgraph_builder *builder, const quantized_cache *cache, uint32_t codes, uint32_t scales,
+                          inlay_dtype dtype)
+{
+    uint32_t rows;
+
+    if (cache->bits == 0)
+        return codes;
+    rows = emit_inlay(builder, "DequantizeRows", INLAY_FLOAT, (const uint32_t[]){ codes, scales, EMIT_END });
+    emit_attr_int(builder, "bits", cache->bits);
+    emit_attr_int(builder, "size", cache->size);
+    return emit_cast(builder, rows, dtype);
+}
+
+/* Attention-23, whose keys may have fewer heads than the queries, or CachedAttention, whose keys and values are codes.
+ * All layers share the mask. */
+static uint32_t emit_grouped_attention(subgraph_builder *builder, const attention_operands *operands,
+                                       const quantized_cache *cache, uint32_t k_scale, uint32_t v_scale)
 {
     const inlay_dtype dtype = builder_dtype(builder, operands->q);
     const uint32_t visible = operands->bias != INLAY_NONE ? operands->bias : emit_number(builder, dtype, 0);
     const uint32_t mask =
         emit_typed(builder, "Where", 16, dtype, operands->mask, visible, emit_number(builder, dtype, operands->hidden));
-    const uint32_t output = emit_op(builder, "Attention", 23, operands->q, operands->k, operands->v, mask);
+    uint32_t output;
 
+    if (cache->bits == 0) {
+        output = emit_op(builder, "Attention", 23, operands->q, operands->k, operands->v, mask);
+    } else {
+        output = emit_inlay(
+            builder, "CachedAttention", dtype,
+            (const uint32_t[]){ operands->q, operands->k, operands->v, mask, INLAY_NONE, k_scale, v_scale, EMIT_END });
+        emit_attr_int(builder, "bits", cache->bits);
+        emit_attr_int(builder, "value_size", cache->size);
+    }
     if (operands->scale != 0)
         emit_attr_float(builder, "scale", operands->scale);
     return output;
@@ -770,21 +875,21 @@ void decompose_group_query_attention(subgraph_builder *builder)
                                     .scale = rewrite_attr_float(node, "scale", 0),
                                     .softcap = rewrite_attr_float(node, "softcap", 0) };
     const inlay_dtype dtype = builder_dtype(builder, operands.q);
-    const char *why =
-        count <= 0 || shared <= 0 || count % shared != 0           ? "num_heads is not a multiple of kv_num_heads"
-        : rank_or(builder, operands.q, 3) != 3                     ? "query is not of rank 3"
-        : (operands.k == INLAY_NONE) != (operands.v == INLAY_NONE) ? "one of key and value is missing"
-        : is_rotary && (cosines == INLAY_NONE || sines == INLAY_NONE)
-            ? "do_rotary is set, and cos_cache or sin_cache is missing"
-        : builder_wants(builder, 3)                        ? "output 3 (the scores) is not supported"
-        : sparse                                           ? sparse_error(builder, count)
-        : (q_norm == INLAY_NONE) != (k_norm == INLAY_NONE) ? "one of q_norm_weight and k_norm_weight is missing"
-        : q_norm != INLAY_NONE && (!is_rotary || operands.k == INLAY_NONE)
-            ? "q_norm_weight and k_norm_weight need do_rotary and separate keys"
-        : builder_input(builder, 12) != INLAY_NONE || builder_input(builder, 13) != INLAY_NONE ||
-                !rewrite_attr_is(node, "k_quant_type", "NONE") || !rewrite_attr_is(node, "v_quant_type", "NONE")
-            ? "a quantized past (k_quant_type, v_quant_type, k_scale, v_scale) is not supported"
-            : NULL;
+    const uint32_t k_scale = sparse ? INLAY_NONE : builder_input(builder, 12),
+                   v_scale = sparse ? INLAY_NONE : builder_input(builder, 13);
+    quantized_cache cache = { .bits = 0 };
+    const char *why = count <= 0 || shared <= 0 || count % shared != 0 ? "num_heads is not a multiple of kv_num_heads"
+                      : rank_or(builder, operands.q, 3) != 3           ? "query is not of rank 3"
+                      : (operands.k == INLAY_NONE) != (operands.v == INLAY_NONE) ? "one of key and value is missing"
+                      : is_rotary && (cosines == INLAY_NONE || sines == INLAY_NONE)
+                          ? "do_rotary is set, and cos_cache or sin_cache is missing"
+                      : builder_wants(builder, 3) ? "output 3 (the scores) is not supported"
+                      : sparse                    ? sparse_error(builder, count)
+                      : (q_norm == INLAY_NONE) != (k_norm == INLAY_NONE)
+                          ? "one of q_norm_weight and k_norm_weight is missing"
+                      : q_norm != INLAY_NONE && (!is_rotary || operands.k == INLAY_NONE)
+                          ? "q_norm_weight and k_norm_weight need do_rotary and separate keys"
+                          : cache_error(builder, &cache);
     uint32_t rows, total, used, positions, length;
 
     if (builder_refuse(builder, why))
@@ -816,6 +921,8 @@ void decompose_group_query_attention(subgraph_builder *builder)
     length = builder_input(builder, 3) == INLAY_NONE
                  ? rows
                  : emit_op(builder, "Max", 13, total, emit_size(builder, builder_input(builder, 3), 2));
+    operands.k = emit_codes(builder, &cache, operands.k, k_scale);
+    operands.v = emit_codes(builder, &cache, operands.v, v_scale);
     operands.k = append_past(builder, builder_input(builder, 3), operands.k, used, length);
     operands.v = append_past(builder, builder_input(builder, 4), operands.v, used, length);
     if (operands.bias != INLAY_NONE && builder_input(builder, 3) != INLAY_NONE)
@@ -831,9 +938,12 @@ void decompose_group_query_attention(subgraph_builder *builder)
     else if (smooth)
         operands.sink = emit_number(builder, dtype, 0);
     if (!sparse && operands.sink == INLAY_NONE && operands.softcap <= 0 && dtype == INLAY_FLOAT) {
-        builder_set_output(builder, 0, join_heads(builder, emit_grouped_attention(builder, &operands)));
+        builder_set_output(builder, 0,
+                           join_heads(builder, emit_grouped_attention(builder, &operands, &cache, k_scale, v_scale)));
         return;
     }
+    operands.k = emit_rows(builder, &cache, operands.k, k_scale, dtype);
+    operands.v = emit_rows(builder, &cache, operands.v, v_scale, dtype);
     operands.k = repeat_heads(builder, operands.k, count / shared, count);
     operands.v = repeat_heads(builder, operands.v, count / shared, count);
     builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));

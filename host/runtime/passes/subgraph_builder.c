@@ -10,8 +10,8 @@ static uint32_t fail(subgraph_builder *builder, inlay_status status)
     return INLAY_NONE;
 }
 
-uint32_t emit_node(subgraph_builder *builder, const char *op_type, int64_t opset, inlay_dtype dtype, uint32_t outputs,
-                   const uint32_t *inputs)
+static uint32_t emit(subgraph_builder *builder, const char *domain, const char *op_type, int64_t opset,
+                     inlay_dtype dtype, uint32_t outputs, const uint32_t *inputs)
 {
     uint32_t count = 0;
     graph_node *new_node;
@@ -26,6 +26,8 @@ uint32_t emit_node(subgraph_builder *builder, const char *op_type, int64_t opset
     new_node = rewrite_make_node(builder->rewrite, op_type, opset, builder->node, inputs, count, outputs);
     if (new_node == NULL)
         return fail(builder, INLAY_OK);
+    if (domain != NULL)
+        new_node->info.domain = (inlay_str){ domain, strlen(domain) };
     if (dtype == INLAY_UNDEFINED && count > 0 && inputs[0] != INLAY_NONE)
         dtype = rewrite_value_info(builder->rewrite, inputs[0])->dtype;
     status = rewrite_insert_node(builder->rewrite, new_node, dtype);
@@ -33,6 +35,17 @@ uint32_t emit_node(subgraph_builder *builder, const char *op_type, int64_t opset
         return fail(builder, status);
     builder->last = new_node;
     return new_node->info.outputs[0];
+}
+
+uint32_t emit_node(subgraph_builder *builder, const char *op_type, int64_t opset, inlay_dtype dtype, uint32_t outputs,
+                   const uint32_t *inputs)
+{
+    return emit(builder, NULL, op_type, opset, dtype, outputs, inputs);
+}
+
+uint32_t emit_inlay(subgraph_builder *builder, const char *op_type, inlay_dtype dtype, const uint32_t *inputs)
+{
+    return emit(builder, "ai.inlay", op_type, 1, dtype, 1, inputs);
 }
 
 uint32_t emitted_output(const subgraph_builder *builder, uint32_t i)

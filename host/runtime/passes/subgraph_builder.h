@@ -28,6 +28,8 @@ uint32_t emit_node(subgraph_builder *builder, const char *op_type, int64_t opset
 /* emit_op with another output type. */
 #define emit_typed(b, op_type, opset, dtype, ...)                                                                      \
     emit_node(b, op_type, opset, dtype, 1, (const uint32_t[]){ __VA_ARGS__, EMIT_END })
+/* emit_node() with one output for an operator of ai.inlay. */
+uint32_t emit_inlay(subgraph_builder *builder, const char *op_type, inlay_dtype dtype, const uint32_t *inputs);
 /* Output i of the node inserted last. */
 uint32_t emitted_output(const subgraph_builder *builder, uint32_t i);
 /* Set attributes of the node inserted last. */

@@ -391,6 +391,8 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
         INLAY_TRY(after(session, ""));
     }
     INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
+    if (passes.newest_opset == 0)
+        INLAY_TRY(session_shrink_caches(model, options, diag));
     if (model->base == NULL)
         session->lowerings = passes.lowerings;
 done:

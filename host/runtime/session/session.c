@@ -496,6 +496,8 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
     }
     status = session_find_states(session, options, diag);
     if (status == INLAY_OK)
+        status = session_check_caches(session, options, diag);
+    if (status == INLAY_OK)
         status = session_read_left_out(session, diag);
     if (status != INLAY_OK)
         return status;

@@ -192,6 +192,11 @@ INLAY_NODISCARD inlay_status session_load_again(const inlay_session *session, gr
                                                 inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_optimise(inlay_session *session, graph_model *model, const inlay_options *options,
                                               inlay_diag *diag);
+/* Option kv_cache_bits: keeps the caches of keys and values of an optimised model in 8 or 4 bits, and fails if a state
+ * that grows is not kept so. In kv_cache.c. */
+INLAY_NODISCARD inlay_status session_shrink_caches(graph_model *model, const inlay_options *options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_check_caches(const inlay_session *session, const inlay_options *options,
+                                                  inlay_diag *diag);
 /* Sets env.states from the names of inputs and outputs. In states.c. */
 INLAY_NODISCARD inlay_status session_find_states(inlay_session *session, const inlay_options *options,
                                                  inlay_diag *diag);
