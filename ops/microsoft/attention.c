@@ -3,18 +3,27 @@
 #include "schema.h"
 #include <string.h>
 
-/* The cache has the type of the past, or, without a past, the type that its width has. */
+/* The output has the shape of the query, or of the part of a packed query that holds the queries. The cache has the
+ * type of the past, or, without a past, the type that its width has. */
 static inlay_status infer_group_query_attention(op_infer *infer)
 {
     const bool quantized = strcmp(infer_attr_string(infer, "k_quant_type", "NONE"), "NONE") != 0;
+    const int64_t heads = infer_attr_int(infer, "num_heads", 0), shared = infer_attr_int(infer, "kv_num_heads", 0);
     const inlay_dtype dtype = !quantized                                            ? infer->in[0]->dtype
                               : infer_attr_int(infer, "kv_cache_bit_width", 0) == 4 ? INLAY_UINT8
                                                                                     : INLAY_INT8;
+    inlay_dim dims[3];
 
     for (uint32_t o = 1; o < 3; o++)
         if (infer_has_out(infer, o) && !infer_has_in(infer, 3))
             infer_set_dtype(infer, o, dtype);
-    return INLAY_OK;
+    if (infer_rank(infer, 0) != 3 || heads < 1 || shared < 1)
+        return INLAY_OK;
+    for (uint32_t d = 0; d < 3; d++)
+        dims[d] = infer_dim(infer, 0, d);
+    if (!infer_has_in(infer, 1))
+        dims[2] = dim_mul(infer, dim_div(infer, dims[2], dim_fixed(heads + 2 * shared)), dim_fixed(heads));
+    return infer_set_shape(infer, 0, 3, dims);
 }
 
 static const op_row rows[] = {

@@ -267,6 +267,39 @@ static const char query_groups[] =
     "y, present_0, present_1 = ms.GroupQueryAttention(q, k, v, past_0, past_1, l, t) num_heads=4 kv_num_heads=2\n"
     "-> y, present_0, present_1";
 
+/* Two layers: the second reads the result of the first. */
+static const char query_layers[] =
+    "x0 : B,S,64\npast_0 : B,2,P,16\npast_1 : B,2,P,16\npast_2 : B,2,P,16\npast_3 : B,2,P,16\nmask : B,T\naxis = i[1] "
+    "1\none = [] 1.0\nsum = ReduceSum(mask, axis) keepdims=0\n"
+    "less = Sub(sum, one)\nl = Cast(less) to=6\nshape = Shape(mask)\nat = i[] 1\nlong = Gather(shape, at)\n"
+    "t = Cast(long) to=6\n"
+    "c = [400,8]\nw = [64,64]\nw2 = [64,32]\nq = MatMul(x0, w)\nk = MatMul(x0, w2)\nv = MatMul(x0, w2)\n"
+    "x, present_0, present_1 = ms.GroupQueryAttention(q, k, v, past_0, past_1, l, t, c, c) num_heads=4 kv_num_heads=2 "
+    "do_rotary=1\n"
+    "q2 = MatMul(x, w)\nk2 = MatMul(x, w2)\nv2 = MatMul(x, w2)\n"
+    "y, present_2, present_3 = ms.GroupQueryAttention(q2, k2, v2, past_2, past_3, l, t, c, c) num_heads=4 "
+    "kv_num_heads=2 do_rotary=1\n"
+    "-> y, present_0, present_1, present_2, present_3";
+
+/* The later layers compute the places of new rows from the sizes of the first, so that each state is appended by one
+ * region. */
+static void all_layers_in_place(void **state)
+{
+    inlay_state_info info = { .struct_size = sizeof info };
+    struct rig rig;
+
+    (void)state;
+    if (level_is_low() || !try_open(query_layers, providers[0], NULL, &rig))
+        skip();
+    assert_int_equal(inlay_session_state_count(rig.session), 4);
+    for (uint32_t k = 0; k < 4; k++) {
+        assert_int_equal(inlay_session_state(rig.session, k, &info), INLAY_OK);
+        if (info.in_place != 1)
+            fail_msg("state %u is copied", k);
+    }
+    rig_close(&rig);
+}
+
 enum { GQA_MOST = 3, GQA_MASK = 5 };
 
 /* Runs `rows` positions after `at` positions. Sequence b has fewer_tokens[b] tokens fewer than the longest sequence. */
@@ -491,6 +524,7 @@ int main(void)
         cmocka_unit_test(group_query_attention),
         cmocka_unit_test(equal_to_the_reference),
         cmocka_unit_test(group_query_attention_is_right),
+        cmocka_unit_test(all_layers_in_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
