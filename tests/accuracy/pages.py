@@ -4,9 +4,10 @@
 
 and compares models on them:
 
-    pages.py --model FLOAT.onnx --tokenizer tokenizer.json --beside OTHER.onnx ... [--samples 12] [--seed 7]
+    pages.py --model FLOAT.onnx --tokenizer tokenizer.json --beside OTHER.onnx ... [--samples 12] [--seed 7] [--caches]
 
-which prints a line with the perplexity and the divergence from the first model for each model. The pages are those of
+which prints a line with the perplexity and the divergence from the first model for each model, and with --caches for the
+first with its keys and values in 8 and 4 bits (option kv_cache_bits). The pages are those of
 the packages manpages and manpages-zh. The seed selects the pages; even and odd seeds use disjoint pages. The Python
 package inlay must be installed (sdk/bindings/python/README.md).
 """
@@ -79,11 +80,8 @@ def samples(tokenizer, count, tokens, seed, begin):
     return numpy.asarray(rows, numpy.int64)
 
 
-def feeds(model, rows):
+def feeds(session, rows):
     """The inputs of the model for each row: tokens, positions, a mask of ones, and empty states."""
-    import inlay
-
-    session = inlay.Session(model)
     out = []
     for row in rows:
         feed = {}
@@ -96,7 +94,7 @@ def feeds(model, rows):
                 feed[i.name] = numpy.ones((1, len(row)), numpy.int64)
             else:
                 dims = [d if isinstance(d, int) else 1 if "batch" in str(d) else 0 for d in i.shape]
-                feed[i.name] = numpy.zeros(dims, numpy.float32)
+                feed[i.name] = numpy.zeros(dims, numpy.dtype(i.dtype.replace("float", "float32")))
         out.append(feed)
     return out
 
@@ -107,22 +105,24 @@ def log_softmax(x):
     return x - numpy.log(numpy.exp(x).sum(axis=-1, keepdims=True))
 
 
-def logits(path, inputs):
+def logits(path, rows, bits):
     import inlay
 
-    session = inlay.Session(path)
-    return [log_softmax(numpy.asarray(session.run(feed)["logits"])[0]) for feed in inputs]
+    session = inlay.Session(path, kv_cache_bits=bits)
+    return [log_softmax(numpy.asarray(session.run(feed)["logits"])[0]) for feed in feeds(session, rows)]
 
 
 def compare(args, rows):
-    inputs, first = feeds(args.model, rows), None
+    first = None
+    caches = [(args.model, "8"), (args.model, "4")] if args.caches else []
     print("| model | MiB | perplexity | divergence from float |\n|---|---|---|---|")
-    for path in [args.model] + args.beside:
-        out = logits(path, inputs)
+    for path, bits in [(p, "model") for p in [args.model] + args.beside] + caches:
+        out = logits(path, rows, bits)
         first = out if first is None else first
         loss = numpy.mean([-o[numpy.arange(len(r) - 1), r[1:]].mean() for o, r in zip(out, rows)])
         kl = numpy.mean([(numpy.exp(f) * (f - o)).sum(axis=-1).mean() for f, o in zip(first, out)])
-        print(f"| {os.path.basename(path)} | {os.path.getsize(path) / 2**20:.1f} | {numpy.exp(loss):.2f} | "
+        name = os.path.basename(path) + ("" if bits == "model" else f", keys and values in {bits} bits")
+        print(f"| {name} | {os.path.getsize(path) / 2**20:.1f} | {numpy.exp(loss):.2f} | "
               f"{kl:.4f} |", flush=True)
 
 
@@ -132,6 +132,7 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--beside", nargs="*", default=[])
+    parser.add_argument("--caches", action="store_true")
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--seed", type=int, default=1)
@@ -141,7 +142,9 @@ def main():
     if args.file is None:
         compare(args, rows)
         return
-    inputs = feeds(args.model, rows)
+    import inlay
+
+    inputs = feeds(inlay.Session(args.model), rows)
     # One array for each input, with a sample in each row.
     numpy.savez_compressed(args.file, **{k: numpy.stack([f[k] for f in inputs]) for k in inputs[0]})
 

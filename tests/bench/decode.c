@@ -148,6 +148,7 @@ int main(int argc, char **argv)
     struct decoder decoder = { .batch = number(argc, argv, "--batch", 1) };
     static double took[MOST_EVERY];
     inlay_state_info info = { .struct_size = sizeof info };
+    uint32_t in_place = 0;
     char count[16];
     double begin, cpu;
 
@@ -167,9 +168,11 @@ int main(int argc, char **argv)
     begin = seconds(CLOCK_MONOTONIC);
     if (!read_tokens(&decoder, prompt, &diag))
         return stop("the prompt", &diag);
-    (void)inlay_session_state(decoder.session, 0, &info);
-    printf("prompt of %ld: %.2f ms; states %s\n", prompt, 1e3 * (seconds(CLOCK_MONOTONIC) - begin),
-           info.in_place ? "in place" : "copied");
+    begin = seconds(CLOCK_MONOTONIC) - begin;
+    for (uint32_t k = 0; inlay_session_state(decoder.session, k, &info) == INLAY_OK; k++)
+        in_place += info.in_place;
+    printf("prompt of %ld: %.2f ms; %u of %u states in place\n", prompt, 1e3 * begin, in_place,
+           inlay_session_state_count(decoder.session));
     for (long t = 0; t < tokens;) {
         const long n = tokens - t < every ? tokens - t : every;
 
