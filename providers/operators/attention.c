@@ -84,7 +84,7 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
     if (wide && (gemm_strided_pack(GEMM_F64, query_dtype) == NULL || gemm_strided_pack(GEMM_F64, value_dtype) == NULL))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "cast both to double",
-                          "Q is %s and V %s; double goes with float only", inlay_dtype_name(query_dtype),
+                          "Q is %s and V %s; double can be combined with float only", inlay_dtype_name(query_dtype),
                           inlay_dtype_name(value_dtype));
     return true;
 }

@@ -174,8 +174,7 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
         return vulkan_decline(build, op, "its mask does not have a column for each key");
     attend.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
     if (!can_attend(build, &attend))
-        return vulkan_decline(build, op, "the scores of %lld keys exceed the device'strides shared memory",
-                              (long long)keys);
+        return vulkan_decline(build, op, "the scores of %lld keys exceed the device's shared memory", (long long)keys);
     place_all(build, &attend, op->info.inputs, op, false, strides);
     vulkan_product_batches(&attend.scores, (const int64_t[]){ query->dims[0], shared, heads / shared });
     set_strides(&attend, attend.scores.a_batch, strides[0], false);

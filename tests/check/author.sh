@@ -123,7 +123,7 @@ finds blob_threads cache 'cache author: a blob for another number of threads'
 finds blob_index cache 'cache author: a blob for an equal region elsewhere in a graph'
 checks=$((checks + 1)) # compares two processes, so all groups run
 "$inlay" plugin-check "$dir/print_process.so" --quick --no-timing >"$work/out"
-grep -q "^FAIL  cache author: fingerprint: it was another one in the process of group 'open'" "$work/out" ||
+grep -q "^FAIL  cache author: fingerprint: it was different in the process of group 'open'" "$work/out" ||
     { wrong=$((wrong + 1)); echo "WRONG: print_process"; grep '^FAIL' "$work/out"; }
 
 # Devices

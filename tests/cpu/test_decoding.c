@@ -95,9 +95,9 @@ static void invalid_positions(void **state)
         { "x : 1,2,1,8\nf : 1,1\nc = [9,4]\ns = [9,4]\np = Cast(f) to=7\ny = RotaryEmbedding(x, c, s, p)\n-> y",
           "a position is outside the caches", 0, -1 },
         { "x : 1,2,4,8\nf : 1\nu = [1,2,2,8]\np = Cast(f) to=7\ny = TensorScatter(x, u, p)\n-> y",
-          "write_indices lead out of the cache", 2, 3 },
+          "write_indices are outside the cache", 2, 3 },
         { "x : 1,2,4,8\nf : 1\nu = [1,2,2,8]\np = Cast(f) to=7\ny = TensorScatter(x, u, p)\n-> y",
-          "write_indices lead out of the cache", 0, -1 },
+          "write_indices are outside the cache", 0, -1 },
     };
 
     (void)state;

@@ -145,7 +145,7 @@ static void rules(void **state)
         { "root ::= \"a\"\nroot ::= \"b\"", "line 2: this rule is defined twice" },
         { "root ::= (\"a\"", "without its ')'" },
         { "root = \"a\"", "'name ::= ...' belongs here" },
-        { "root ::= root", "no text follows" },
+        { "root ::= root", "no text matches" },
         { "root ::= \"a\"{9999}", "0 to 1000" },
     };
     char why[GRAMMAR_WHY_BYTES];

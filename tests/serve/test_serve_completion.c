@@ -644,7 +644,7 @@ static void test_parameters(void **state)
         { "embeddings", "{\"model\":\"vectors\",\"input\":[33],\"dimensions\":34}", "0,0,0,1]}", 200 },
         { "embeddings", "{\"model\":\"vectors\",\"input\":[33],\"dimensions\":34,\"encoding_format\":\"base64\"}",
           "AAAAAACAPw==\"", 200 },
-        { "embeddings", "{\"model\":\"vectors\",\"input\":\"a\",\"dimensions\":129}", "the model's vectors have 128",
+        { "embeddings", "{\"model\":\"vectors\",\"input\":\"a\",\"dimensions\":129}", "the model's embeddings have 128",
           400 },
         { "embeddings", "{\"model\":\"vectors\",\"input\":\"a\",\"dimensions\":0}", REFUSED("dimensions"), 400 },
         { "embeddings", "{\"model\":\"vectors\",\"input\":[999]}", "no token 999", 400 },

@@ -90,7 +90,7 @@ static struct gguf_tensor *tensor_of(struct builder *b, const char *name, int64_
         return NULL;
     }
     if (tensor->rank != (rows == 0 ? 1 : 2) || tensor->dims[0] != columns || (rows > 0 && tensor->dims[1] != rows)) {
-        refuse(b, INLAY_INVALID_MODEL, "has another shape than its keys tell for the tensor", name);
+        refuse(b, INLAY_INVALID_MODEL, "has a shape that does not match its metadata for the tensor", name);
         return NULL;
     }
     return tensor;
@@ -364,7 +364,7 @@ static void write_rotary(struct builder *b)
     if (scaling.data == NULL || gguf_text_is(scaling, "none"))
         factor = 1;
     else if (!gguf_text_is(scaling, "linear"))
-        refuse(b, INLAY_UNSUPPORTED, "has positions that are scaled otherwise than", "linear");
+        refuse(b, INLAY_UNSUPPORTED, "has positions whose scaling is not", "linear");
     if (factors != NULL && (factors->type != 0 || factors->rank != 1 || factors->dims[0] != b->head_size / 2))
         refuse(b, INLAY_UNSUPPORTED, "has another type or shape than F32, half of a head, in", "rope_freqs.weight");
     if (!(base > 0) || !(factor > 0))
@@ -439,7 +439,7 @@ static void read_sizes(struct builder *b)
         refuse(b, INLAY_UNSUPPORTED,
                "rotates a part of a head only, or values have another size than keys:", "key_length");
     if (b->heads % b->key_heads != 0 || gguf_int(gguf, ".expert_count", 0) != 0)
-        refuse(b, INLAY_UNSUPPORTED, "has experts, or heads that are not multiple of those of keys:", "head_count_kv");
+        refuse(b, INLAY_UNSUPPORTED, "has experts, or heads not a multiple of the key heads:", "head_count_kv");
     if (b->context * (b->head_size / 2) > MAX_ANGLES)
         refuse(b, INLAY_LIMIT_EXCEEDED, "has more than 2^26 angles of positions by its", "context_length");
     if (!(b->epsilon > 0) || !(b->logit_scale > 0))

@@ -118,7 +118,7 @@ static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *te
 
     if (!gguf_tensor_bytes(tensor, &bytes, &type))
         return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "tensor '%s' has type %u%s%s, which is not supported, or rows of no whole blocks",
+                          "tensor '%s' has type %u%s%s, which is not supported, or its rows are not whole blocks",
                           tensor->name, tensor->type, type[0] != '\0' ? ", " : "", type);
     if (data > gguf->file->count || tensor->offset > gguf->file->count - data ||
         bytes > gguf->file->count - data - tensor->offset)

@@ -257,7 +257,8 @@ inlay_status gguf_write_tokenizer(struct gguf *gguf, struct wire *out, inlay_dia
         return INLAY_OK;
     if (t.tokens == NULL || t.tokens->item_type != GGUF_STRING ||
         (t.types != NULL && (t.types->item_type != GGUF_INT32 || t.types->count != t.tokens->count)))
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "the tokenizer of the GGUF file has no tokens, or other types");
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "the tokenizer of the GGUF file has no tokens, or not a type for each");
     strbuf_text(&t.json, "{");
     add_special_tokens(&t);
     if (gguf_text_is(model, "gpt2"))

@@ -139,7 +139,7 @@ inlay_status safetensors_open(graph_model *model, const char *path, struct safet
     if (!json_is_object(header)) {
         json_decref(header);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.300s: the header is not a JSON object: %.150s", path,
-                          header == NULL ? error.text : "it is another value");
+                          header == NULL ? error.text : "it is a list, a text or a number");
     }
     reader.data = map.bytes + SIZE_BYTES + size;
     reader.data_bytes = map.count - SIZE_BYTES - size;

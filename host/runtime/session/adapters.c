@@ -385,7 +385,8 @@ static inlay_status add_pair(struct adding *adding, const struct adapter *adapte
     INLAY_TRY(check_factor(adding, adapter, second, 1, (int64_t)rank, target->candidate->n));
     for (pair = target->pairs; pair != NULL; pair = pair->next)
         if (pair->adapter == adapter->index)
-            return tensor_fail(adding, adapter, tensor->name, "is for a matrix multiplication that has another one");
+            return tensor_fail(adding, adapter, tensor->name,
+                               "is for a matrix multiplication that another tensor changes");
     pair = arena_alloc(&model->arena, sizeof *pair);
     dims = arena_array(&model->arena, 2, sizeof *dims);
     if (pair == NULL || dims == NULL)

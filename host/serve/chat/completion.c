@@ -186,7 +186,7 @@ static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_d
         ends |= !failed && grammar_accepts(forms[i], states[i]);
     }
     if (failed)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than there may be") ==
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than the limit") ==
                INLAY_OK;
     choice->reason = ends ? "stop" : "length";
     if (!any && (!ends || model->end_count == 0))

@@ -271,7 +271,7 @@ static bool read_stream_options(void *user, json_t *value, body_error *error)
 static struct grammar *begin_form(completion_request *request, body_error *error)
 {
     if (request->form != NULL) {
-        (void)body_fail(error, "only one form of the text can be given");
+        (void)body_fail(error, "only one form of the text is allowed in a request");
         return NULL;
     }
     request->form = grammar_create();
@@ -316,7 +316,7 @@ static bool read_text_form(void *user, json_t *value, body_error *error)
         return true;
     ((completion_request *)user)->format = format;
     whole = json_pack("{s:O, s:O}", "type", json_object_get(format, "type"), "json_schema", format);
-    good = whole != NULL ? read_format(user, whole, error) : body_fail(error, "a format without its type");
+    good = whole != NULL ? read_format(user, whole, error) : body_fail(error, "format has no type");
     json_decref(whole);
     return good;
 }
@@ -492,7 +492,7 @@ static bool read_no(void *user, json_t *value, body_error *error)
     bool on;
 
     (void)user;
-    return body_bool(value, &on, error) && (!on || body_fail(error, "not supported; only false is"));
+    return body_bool(value, &on, error) && (!on || body_fail(error, "only false is supported"));
 }
 
 /* Parameters of both APIs. Those without a function are labels. */

@@ -188,9 +188,9 @@ static void store_vector(embedded_text *text, const float *vectors, size_t count
     if (embedding->vectors == NULL || embedding->sums == NULL)
         (void)no_memory(diag, "for the vectors");
     else if (size != embedding->size)
-        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "the model's vectors have different sizes");
+        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "the model's embeddings have different sizes");
     else if (embedding->dimensions > size)
-        (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dimensions: the model's vectors have %zu", size);
+        (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dimensions: the model's embeddings have %zu", size);
     else
         pool(embedding->exchange->request.job.model->text, vectors, count, size, embedding->sums,
              embedding->vectors + (size_t)(text - embedding->texts) * size);

@@ -45,7 +45,7 @@ bool similarity_texts(struct embedding *embedding, body_error *error)
     if (!add_texts(embedding, embedding->documents, second, error))
         return false;
     if (embedding->query_count > 1 && embedding->inputs.count != 2 * embedding->query_count)
-        return refuse(error, second, "as many texts as text_1 has, or one text_1, are compared");
+        return refuse(error, second, "text_1 must have one text, or as many texts as text_2");
     return true;
 }
 

@@ -747,7 +747,7 @@ static bool start_machine(struct grammar *grammar, uint32_t rule, char *why)
     if (grammar->failed)
         (void)snprintf(why, GRAMMAR_WHY_BYTES, "the grammar is too large");
     else if (start == GRAMMAR_DEAD)
-        (void)snprintf(why, GRAMMAR_WHY_BYTES, "no text follows the grammar");
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "no text matches the grammar");
     INLAY_CHECK(start == 0 || start == GRAMMAR_DEAD);
     return start == 0;
 }

@@ -57,9 +57,8 @@ static void write_rollouts(struct strbuf *to, const rollout_record *records, uin
             to, "inlay_rollout_state{model=\"%s\",stable=\"%llu\",candidate=\"%llu\",rollout=\"%s\",state=\"%s\"} 1\n",
             records[i].name, (unsigned long long)records[i].stable, (unsigned long long)records[i].version,
             rollout_mode_name(records[i].rules.mode), rollout_state_name(records[i].state));
-    write_head(
-        to, "inlay_rollout_requests_total", "counter",
-        "Requests without a version during the rollout, by the version that was to get them first or as a copy.");
+    write_head(to, "inlay_rollout_requests_total", "counter",
+               "Requests without a version during the rollout, by the version chosen for the request or its copy.");
     for (uint32_t i = 0; i < count; i++) {
         uint64_t all = records[i].requests, chosen = rollout_chosen(&records[i].rules, all);
 

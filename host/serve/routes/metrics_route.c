@@ -372,10 +372,10 @@ static void write_process(struct strbuf *to, struct server *server)
                  "Bytes of request bodies that were copied out of receive buffers.", (double)get(&sums.moved_bytes));
     write_metric(to, "inlay_ready", "gauge", "1 while the server reports that it is ready.", watch_is_ready(server));
     write_metric(to, "inlay_extra_runs", "gauge",
-                 "Runs of the process that answers beyond its runners, whose runs take long.",
+                 "Extra runs of the answering process, started because the runs of its runners take long.",
                  sched_extra(server->sched));
     write_metric(to, "inlay_stuck_runs", "gauge",
-                 "Runs of the process that answers that have not ended some seconds after their time limit.",
+                 "Runs of the answering process that have not ended some seconds after their time limit.",
                  sched_stuck(server->sched));
     write_metric(to, "inlay_models_bytes", "gauge", "Memory of the loaded models: files and runs.",
                  (double)get(&sums.model_bytes));

@@ -150,7 +150,7 @@ void metrics_write_texts(struct strbuf *to, const struct held_models *held)
         any |= generates(&held->models[k]);
     if (!any)
         return;
-    write_number(to, held, "vllm:num_requests_running", "gauge", "Texts that are generated.",
+    write_number(to, held, "vllm:num_requests_running", "gauge", "Texts being generated.",
                  offsetof(board_model, running_texts));
     write_number(to, held, "vllm:num_requests_waiting", "gauge", "Texts that wait.",
                  offsetof(board_model, waiting_texts));

@@ -250,7 +250,7 @@ static void take_vectors(struct batch *batch, const infer_output *output, encodi
 
     if (output->dtype != INLAY_FLOAT || output->rank > 3 || (vectors != 1 && vectors != batch->longest) ||
         output->count != (uint64_t)vectors * size * batch->rows)
-        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "'%s' is not a float tensor of vectors", output->name);
+        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "'%s' is not a float tensor of embeddings", output->name);
     for (uint32_t row = 0; row < batch->rows; row++) {
         encoding_text *text = batch->texts[row];
 

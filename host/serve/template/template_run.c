@@ -413,7 +413,7 @@ static bool apply_filters(struct machine *machine, const struct node *filters, s
         return true;
     }
     if (!machine_enter(machine) || filters->kind != NODE_FILTER)
-        return fail(machine, "an expression for a block", NULL);
+        return fail(machine, "a filter block with an expression", NULL);
     machine_leave(machine);
     return apply_filters(machine, filters->left, text, out) && evaluate_arguments(machine, filters->list, &given) &&
            value_filter(machine, &filters->text, out, &given);

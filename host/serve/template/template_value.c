@@ -136,7 +136,7 @@ bool value_contains(struct machine *machine, const struct value *where, const st
     switch (where->kind) {
     case VALUE_TEXT:
         if (what->kind != VALUE_TEXT)
-            return machine_fail(machine, INLAY_UNSUPPORTED, "in a text, something other than a text", "", 0);
+            return machine_fail(machine, INLAY_UNSUPPORTED, "'in' of a text, for a value that is not a text", "", 0);
         *out = what->count == 0 ||
                (where->count > 0 && memmem(where->text, where->count, what->text, what->count) != NULL);
         return true;

@@ -86,7 +86,7 @@ static void try_operator(struct check *check, const struct fixture *fixture, con
     generate_operator(op, try_attributes, &infer_test, &range);
     if (infer_test.unexplained[0] != '\0')
         check_warn(check, "infer", subject, "a message for a refused node", "use inlay_fail(diag, ...)",
-                   "infer refused %s without one", infer_test.unexplained);
+                   "infer refused %s without a message", infer_test.unexplained);
     if (infer_test.accepted == 0)
         check_warn(check, "infer", subject, "some common shapes are accepted",
                    "compare infer and the signature with the operator's inputs", "infer refused all of %u shapes",

@@ -334,7 +334,7 @@ static void check_open_twice(struct sharing *test, const case_source *source)
             }
             (void)run_as_expected(test, &harness, &want, "with a second open provider with other options", fix);
             if (!test->failed && before >= 0 && cost_of(&harness) != before)
-                fail(test, "costs by the options of the own state", fix,
+                fail(test, "costs that only the provider's own options determine", fix,
                      "%g ns, and %g ns after the provider was opened again with other options", before,
                      cost_of(&harness));
             check_phase(test->check, "destroy of a second open provider");

@@ -102,8 +102,8 @@ inlay_status doctor_repair(const cli_common *common, const char *model_path, con
         out->opset = opset;
     }
     if (error.code != INLAY_OK)
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "nothing was written, because no repair is the only one: %.380s",
-                            error.text);
+        status = inlay_fail(diag, INLAY_UNSUPPORTED,
+                            "nothing was written, because this fault has no repair, or several: %.380s", error.text);
     INLAY_TRY(status);
     INLAY_TRY(scratch_publish(&scratch, path, &out->bytes, diag));
 done:

@@ -100,7 +100,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
     const int64_t *update = build->dims[op->in[1]], bytes = (int64_t)cpu_type_bytes(cpu_type(build, group->out));
-    scatter_step step = { .native = { .run = run_scatter, .wrong = "write_indices lead out of the cache" },
+    scatter_step step = { .native = { .run = run_scatter, .wrong = "write_indices are outside the cache" },
                           .batch = update[0],
                           .heads = update[1],
                           .rows = update[2],
