@@ -1,5 +1,5 @@
-/* A provider whose price is stated by the environment variable RIVAL_NS, in nanoseconds; a second
- * without it. A run takes a millisecond. */
+/* A provider whose price is the environment variable RIVAL_NS, in nanoseconds, or one second if it is not set. A run
+ * takes a millisecond. */
 #include "inlay/kit.h"
 #include <stdlib.h>
 #include <time.h>

@@ -671,7 +671,7 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
     return api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_INFO, "created", __FILE__, __LINE__, __func__);
 }
 
-/* Functions that the host does not have say so, by name. */
+/* A function that the host does not implement fails with a message that names it. */
 static OrtStatus *check_refusals(void)
 {
     OrtSession *session = NULL;

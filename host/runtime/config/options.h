@@ -59,7 +59,7 @@ struct inlay_options {
 /* The value, or the default; options may be NULL. */
 const char *options_text(const inlay_options *options, uint32_t option);
 int64_t options_int(const inlay_options *options, uint32_t option);
-/* For options with the choice 0: whether another one is set. */
+/* Whether an option that has the choice 0 has another value. */
 bool options_on(const inlay_options *options, uint32_t option);
 
 /* The source of the value, INLAY_SOURCE_*; for a list, the source of its first item. */

@@ -186,7 +186,7 @@ struct graph_model {
     size_t file_bytes;
     uint64_t identity;         /* hash of the size, beginning and end of these bytes; never 0 for a loaded model */
     uint64_t stored_bytes;     /* size of the files of the model in the file system, without pipes and packed files */
-    uint64_t copied_bytes;     /* those that were read into memory instead of being mapped */
+    uint64_t copied_bytes;     /* bytes of files that were read into memory instead of being mapped */
     graph_external *externals; /* files of external data; NULL: none */
     /* model_load_again(): the model whose mappings this one reads, which outlives it; otherwise NULL. */
     const graph_model *base;

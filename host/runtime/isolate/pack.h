@@ -9,7 +9,7 @@ typedef struct isolate_graph {
     struct isolate_graph *next;
     inlay_graph *graph;           /* in the shared memory */
     uint64_t key;                 /* see isolate_graph_key() */
-    isolate_constant **constants; /* [graph->value_count] NULL: the value is none, or is stored with the graph */
+    isolate_constant **constants; /* [graph->value_count] NULL: not a constant, or stored with the graph */
     uint32_t value_count;
     uint32_t references;
     isolate_arena arena;

@@ -128,7 +128,8 @@ inlay_status proxy_assess(void *state, const inlay_assess_request *request, inla
 inlay_status proxy_cost(void *state, const inlay_cost_request *request, inlay_cost *out_cost, inlay_diag *diag);
 inlay_status proxy_cost_region(void *state, const inlay_region_cost_request *request, inlay_cost *out_cost,
                                inlay_diag *diag);
-/* Writes to out the process's cookies of the host's cookies; assesses again what an earlier generation has assessed. */
+/* Writes to out the cookies that the process has for the offers of the host's cookies; offers that an earlier
+ * generation of the process has made are assessed again. */
 INLAY_NODISCARD inlay_status proxy_cookies(isolate_proxy *self, proxy_call *call, const uint64_t *cookies,
                                            uint32_t count, uint64_t *out, inlay_diag *diag);
 void proxy_free_records(isolate_proxy *self);

@@ -222,7 +222,7 @@ static inline const char *isolate_get_text(isolate_reader *reader)
 
 /* Replaces the state, and wakes the other side if it sleeps. */
 void isolate_set_state(isolate_channel *channel, uint32_t state);
-/* Waits until the state is another one than `old`: polls it `spins` times, then sleeps for at most limit_ns (0 = no
- * limit). Returns the state without ISOLATE_SLEEPS, which is `old` if the time has passed. */
+/* Waits until the state differs from `old`: polls it `spins` times, then sleeps for at most limit_ns (0 = no limit).
+ * Returns the state without ISOLATE_SLEEPS, which is `old` if the time has passed. */
 uint32_t isolate_wait_state(isolate_channel *channel, uint32_t old, uint32_t spins, uint64_t limit_ns);
 #endif

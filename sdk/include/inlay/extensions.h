@@ -90,7 +90,7 @@ typedef struct inlay_kernel {
     const char *name;      /* [a-z0-9_] */
     const char *runner_up; /* name of the second best kernel; NULL = none */
     double ns;             /* expected time in nanoseconds or, if TIMED, measured time; negative: unknown */
-    double runner_up_ns;   /* the same of runner_up */
+    double runner_up_ns;   /* the time of runner_up, likewise */
     const char *why;       /* why another kernel could not be used; NULL = no reason to report */
     /* for a kernel with larger rounding errors than the plain sum: its error with these weights, the largest difference
      * divided by the largest result; 0: unknown */
@@ -237,8 +237,8 @@ typedef struct inlay_ext_steps {
      * that are fused with it; report preparatory work, such as a change of layout, under the same node. begin_ns,
      * end_ns: its begin and end in nanoseconds on CLOCK_MONOTONIC. */
     void (*done)(void *ctx, inlay_run *run, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
-    /* Since 1.1: as done, for work with a name of its own, such as a kernel of a device's library: profiles list the
-     * work under this name, for its node. name is copied; profiles keep up to 95 bytes of it. */
+    /* Since 1.1: like `done`, for work with a name of its own, such as a kernel of a device's library: profiles list
+     * the work under this name, for its node. name is copied; profiles keep up to 95 bytes of it. */
     void (*named)(void *ctx, inlay_run *run, uint32_t node, const char *name, uint64_t begin_ns, uint64_t end_ns);
 } inlay_ext_steps;
 
@@ -346,7 +346,7 @@ enum { INLAY_FORMAL_SINGLE = 0, INLAY_FORMAL_OPTIONAL = 1, INLAY_FORMAL_VARIADIC
 typedef struct inlay_formal {
     const char *name;     /* "data" */
     uint32_t option;      /* INLAY_FORMAL_* */
-    uint32_t least_count; /* of the values of a variadic one; otherwise 0 or 1 */
+    uint32_t least_count; /* least number of values if it is variadic; otherwise 0 or 1 */
     uint32_t types;       /* index in inlay_schema.types; those with the same index have the same type in a node */
     uint32_t reserved;
 } inlay_formal;

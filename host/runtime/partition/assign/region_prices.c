@@ -8,8 +8,8 @@
 /* Smaller relative changes of a price are ignored. */
 #define SAME_PRICE 1e-3
 
-/* The provider's price of the region in nanoseconds, with changes of layout at its borders; negative: the sum of its
- * offers. cookies: room for one per node of the graph. */
+/* The provider's price of the region in nanoseconds, with changes of layout at its borders; negative: it has none, and
+ * the sum of its offers counts. cookies: room for one per node of the graph. */
 static double ask(const partition_request *request, const struct partition *partition, const partition_region *region,
                   uint64_t *cookies)
 {

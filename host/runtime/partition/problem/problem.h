@@ -258,9 +258,9 @@ bool partition_groups_init(struct problem *problem);
 void reject_cyclic_groups(struct problem *problem);
 /* Dissolves groups of the choice until there is no cycle. False: a group has no single offers as a fallback. */
 bool dissolve_cyclic_groups(struct problem *problem, uint32_t *choice);
-/* A first complete choice: the cheapest offer of each node, or with `rank` that of the provider with the lowest
- * rank[provider]; groups where there are no single offers, and with `rank` also where they displace no provider of a
- * lower rank. Returns a node without an offer, or NONE. */
+/* A first complete choice. Each node gets its cheapest offer, or with `rank` the offer of the provider with the lowest
+ * rank[provider]. Groups are chosen for nodes without single offers, and with `rank` also where they displace no
+ * provider of a lower rank. Returns a node without an offer, or NONE. */
 uint32_t partition_first_choice(struct problem *problem, const uint32_t *rank, uint32_t *choice);
 /* Families of the provider's groups: family[i] of options.groups[i]; groups of one family do not overlap. NONE for
  * groups of other providers. Returns the number of families. */

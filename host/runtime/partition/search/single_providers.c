@@ -17,7 +17,7 @@ struct singles {
     uint32_t *choice, *trial; /* [nodes] offers */
     uint32_t *rank;           /* [providers] */
     double price;             /* of choice */
-    bool runs, feasible;      /* so is choice */
+    bool runs, feasible;      /* whether choice runs, and is feasible */
 };
 
 /* Puts `first`, then `second`, in front of the user's order. */
