@@ -61,8 +61,8 @@ typedef struct board_counts {
 
 /* The metrics of one version of a model in a process. */
 typedef struct board_model {
-    /* Gauges: how often it is loaded, requests in its queue; texts that are generated and that wait, and the bytes of
-     * the states of the former. */
+    /* Gauges: how often it is loaded, requests in its queue; texts being generated, texts that wait, and the bytes of
+     * the states of texts being generated. */
     atomic_uint_fast64_t loaded, queued, running_texts, waiting_texts, text_bytes;
     model_stats stats;
 } board_model;
@@ -91,7 +91,7 @@ INLAY_NODISCARD inlay_status board_create(uint32_t count, struct board *out_boar
 INLAY_NODISCARD inlay_status board_open(int fd, uint32_t count, uint32_t own, struct board *out_board,
                                         inlay_diag *diag);
 void board_close(struct board *board);
-/* A process has ended after so much CPU time: its gauges become 0. Called by the parent. */
+/* A process has ended, having used this CPU time: its gauges become 0. Called by the parent. */
 void board_process_ended(struct board *board, uint32_t process, uint64_t cpu_us);
 
 /* A version of a model is loaded. *out_index: of its metrics, which it shares with earlier loads of this version.

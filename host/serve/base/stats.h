@@ -54,7 +54,7 @@ typedef struct model_stats {
     stats_time request;               /* of successful requests, from arrival to reply */
     stats_time receive;               /* of successful requests, from arrival of the header to that of the last byte */
     atomic_uint_fast64_t over_target; /* successful requests that took longer than batch_target_us */
-    stats_time queue;                 /* waiting time of requests that ran, after it */
+    stats_time queue;                 /* waiting time of requests that ran, from their last byte */
     stats_time compute;               /* of runs */
     atomic_uint_fast64_t errors[STATS_ERROR_COUNT];
     atomic_uint_fast64_t fail_ns;

@@ -28,12 +28,12 @@ typedef struct completion_choice {
     bool said;            /* the reply already has text other than white space */
     tool_reader calls;
 
-    struct strbuf text;     /* unless it is streamed as choices */
+    struct strbuf text;     /* the text so far; unused if choices are streamed */
     token_log log;          /* of the tokens that are not yet written */
     const char *reason;     /* finish_reason; NULL: not finished */
     bool began;             /* an event of it was written */
     size_t token_count;     /* generated */
-    uint64_t token_ns;      /* when the last one was */
+    uint64_t token_ns;      /* when the last token was generated */
     size_t characters;      /* generated; for text_offset */
     double log_probability; /* of all tokens, if the request needs it */
 } completion_choice;

@@ -21,7 +21,7 @@ typedef struct text_ends {
 
 typedef struct completion_request {
     bool chat;     /* messages, not prompts */
-    bool response; /* and a reply as of /v1/responses */
+    bool response; /* the reply has the form of /v1/responses */
     json_t *body;  /* owned; model, stops and the texts of prompts and messages point into it */
     const char *model;
     input_list prompts;
@@ -34,7 +34,7 @@ typedef struct completion_request {
         const char *instructions; /* the first message; NULL: none */
     } dialog;
     json_t *metadata;    /* returned as it came; NULL: none */
-    json_t *format;      /* the same: of the text */
+    json_t *format;      /* the form of the text, returned as it came */
     uint32_t choices;    /* n: texts of each prompt in the reply */
     uint32_t candidates; /* best_of: texts of each prompt that are generated */
     bool streams;

@@ -120,7 +120,7 @@ static void find_only(void *user, const repository_entry *entry)
     (void)snprintf(only->name, sizeof only->name, "%s", entry->name);
 }
 
-/* The model of the request; it is not loaded for it. NULL: the failure is set. */
+/* The model of the request, which must be loaded already. NULL: the failure is set. */
 static const text_model *find_model(struct exchange *exchange, const char *name)
 {
     only_text only = { .several = false };

@@ -102,7 +102,7 @@ static struct tool *find(tool_set *set, const char *name)
     return NULL;
 }
 
-/* The tool as templates take it, whose function has no member that is not for the model. */
+/* The tool as templates take it: its function has only the members that are meant for the model. */
 static json_t *shown(json_t *function)
 {
     static const char *const hidden[] = { "type", "strict" };

@@ -54,7 +54,7 @@ typedef struct tool_call {
     char name[TOOL_NAME_BYTES], id[40];
     bool named;              /* the name is complete */
     struct strbuf arguments; /* JSON */
-    size_t sent;             /* bytes of them in events */
+    size_t sent;             /* bytes of the arguments that events have */
     bool began;              /* an event of it was written */
 } tool_call;
 

@@ -17,6 +17,6 @@ void watch_remove(struct watch *watch, struct request *request);
 void watch_cancel(struct watch *watch, struct request *request);
 /* Stores gauges of this process in the board, where the others read them. Any thread. */
 void watch_publish(struct server *server);
-/* Whether readiness is reported: it has announced it, and no run is stuck (sched_stuck()). */
+/* Whether the server reports that it is ready: it has announced that, and no run is stuck (sched_stuck()). */
 bool watch_is_ready(const struct server *server);
 #endif

@@ -91,7 +91,8 @@ grammar_node schema_shared(const schema_reader *reader, grammar_node node);
 bool schema_product(const schema_reader *reader, const char *keyword, const grammar_node *with, uint32_t with_count,
                     const grammar_node *without, uint32_t without_count, grammar_node *out);
 
-/* The values of one type that match the keywords of all schemas of the list. excluded: an array of others. */
+/* The values of one type that match the keywords of all schemas of the list. excluded: an array of values that do not
+ * match. */
 bool schema_numbers(const schema_reader *reader, const schema_list *list, uint32_t types, const json_t *excluded,
                     grammar_node *out);
 bool schema_strings(const schema_reader *reader, const schema_list *list, const json_t *excluded, grammar_node *out);

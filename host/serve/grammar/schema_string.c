@@ -10,7 +10,8 @@
     "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
 #define CLOCK_TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?"
 #define ZONE "(?:Z|[-+](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-/* With a pattern, which may forbid parts of what RFC 3339 demands, as that of zod for local times does. */
+/* Used if the schema also has a pattern, which may forbid what RFC 3339 requires, as zod's pattern of local times
+ * forbids the zone. */
 #define SOME_TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\\.[0-9]{1,9})?)?" ZONE "?"
 /* A label of a host that is not a punycode. The last one of a host begins with a letter, so that it is not a number. */
 #define LABEL "[a-zA-Z0-9]{1,30}(?:-[a-zA-Z0-9]{1,14}){0,2}"

@@ -147,7 +147,8 @@ static bool counted_array(schema_reader *reader, array_form *form, grammar_node 
 static grammar_node walk_values(const schema_reader *reader, const json_t *values, const array_form *form,
                                 uint32_t used, uint32_t count, grammar_node *made)
 {
-    const bool in_order = json_array_size(values) > MAX_SUBSETS; /* then used is the number of those passed by */
+    /* in_order: `used` is the index of the next value that may follow, not a set of those written */
+    const bool in_order = json_array_size(values) > MAX_SUBSETS;
     const uint32_t place = in_order ? used * (uint32_t)(json_array_size(values) + 1) + count : used;
     grammar_node all = count >= form->least ? grammar_empty(reader->grammar) : grammar_never(reader->grammar);
 

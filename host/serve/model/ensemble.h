@@ -17,10 +17,10 @@ struct ensemble {
     char **names; /* [tensor_count] owned */
     uint32_t tensor_count;
     uint32_t input_count;
-    uint32_t *output_tensors; /* [output_count] those that are the ensemble's outputs; owned */
+    uint32_t *output_tensors; /* [output_count] tensors that are the ensemble's outputs; owned */
     uint32_t output_count;
     inlay_io_info *inputs, *outputs; /* ensemble_describe() creates them; the model takes ownership */
-    bool batchable;                  /* all models are */
+    bool batchable;                  /* all of its models are batchable */
 };
 
 /* Appends a stage of the model, without inputs and outputs. Takes a reference to it. */

@@ -34,9 +34,9 @@ typedef struct model_settings {
     uint32_t max_queue;        /* most waiting requests */
     uint32_t max_sequences;    /* most live sequences of a model with states */
     uint64_t kv_memory;        /* most bytes of the states of texts; 0 = no limit */
-    uint32_t draft_tokens;     /* most guesses of its draft model that such a run reads; 0 = none */
-    uint32_t lookup_tokens;    /* most guesses that a run of one text reads; 0 = none */
-    uint64_t prefix_memory;    /* of these, most bytes of those of earlier texts; 0 = none are kept */
+    uint32_t draft_tokens;     /* most guesses of the draft model that a run of one text reads; 0 = none */
+    uint32_t lookup_tokens;    /* most guesses from its own tokens that such a run reads; 0 = none */
+    uint64_t prefix_memory;    /* most bytes of kv_memory for the states of earlier texts; 0 = none are kept */
     uint64_t max_prompt_bytes; /* most bytes of a text; 0 = see text_model.most_bytes */
     uint64_t sequence_idle_ns; /* idle time after which another sequence may take the place */
     uint32_t priority;         /* of requests without one, 1 to PRIORITY_LEVELS */
@@ -126,7 +126,7 @@ struct model {
     job_queue queue;
     uint32_t board_index;                         /* of its metrics in settings.board */
     model_stats *stats;                           /* those of this process */
-    atomic_uint_fast64_t watched[WATCHDOG_COUNT]; /* what stats->watchdog has of this session */
+    atomic_uint_fast64_t watched[WATCHDOG_COUNT]; /* what was added to stats->watchdog for this session */
     ProtobufCMessage
         *config;          /* its configuration in Triton's form, see config_text.c; owned; NULL while it is loaded */
     stats_batch *batches; /* [settings.max_batch] runs of this process with 1, 2 ... rows */
@@ -233,7 +233,7 @@ bool row_check(const struct model *model, struct instance *instance, uint32_t ro
 /* Finds the request's inputs and outputs in the model, compares types and shapes, sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
 
-/* Why a request is not answered whose run was stopped although nobody cancelled the request. */
+/* The message for a request that nobody cancelled, but whose run was stopped. */
 #define MODEL_ENDING "the server is shutting down"
 
 /* Runs the first `count` jobs of the instance as one batch, and finishes each. Returns whether that run completed; if

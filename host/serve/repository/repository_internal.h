@@ -60,8 +60,8 @@ rollout_role repository_rollout_role(struct repository *repository, const rollou
 struct model *repository_rollout_pin(struct repository *repository, const char *name);
 void repository_rollout_unpin(struct model *stable); /* NULL is a no-op */
 /* Begins the rollout of a loaded version beside `stable`; takes the reference to the candidate. keeps_stable: the
- * configuration selects the other one, too. *out_role may be another role, since another process has decided;
- * ROLE_SERVED: the caller keeps the reference. */
+ * configuration selects the stable version, too. *out_role is what became of the candidate, which another process may
+ * have decided; ROLE_SERVED: the caller keeps the reference. */
 INLAY_NODISCARD inlay_status repository_rollout_begin(struct repository *repository, struct model *stable,
                                                       struct model *candidate, bool keeps_stable, load_reason reason,
                                                       rollout_role *out_role, inlay_diag *diag);

@@ -88,7 +88,7 @@ INLAY_NODISCARD inlay_status infer_request_copy(const infer_request *request, in
 /* Copies a tensor of a reply into memory that free() releases: *out_memory. Its name is borrowed. */
 INLAY_NODISCARD inlay_status infer_output_copy(const infer_output *output, infer_output *out, void **out_memory,
                                                inlay_diag *diag);
-/* The bytes of both kinds of copies. */
+/* The bytes that infer_request_copy() and infer_output_copy() would allocate. */
 uint64_t infer_request_bytes(const infer_request *request);
 uint64_t infer_output_bytes(const infer_output *output);
 

@@ -19,7 +19,7 @@ void ahead_add_run(ahead_cost *cost, uint32_t ahead, double ns)
 void ahead_add_guesses(ahead_record *record, uint32_t ahead, uint32_t right)
 {
     INLAY_CHECK(right <= ahead);
-    /* Those after a wrong one say nothing. */
+    /* Guesses after a wrong one are not counted: they continue another text. */
     record->read += right < ahead ? right + 1 : ahead;
     record->right += right;
     if (record->read > RECENT) {

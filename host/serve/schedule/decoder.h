@@ -46,7 +46,7 @@ struct decoder {
     ahead_cost ahead;        /* times of runs of one text */
     struct drafter *drafter; /* of the draft model; NULL: the model has none */
     bool last_only;          /* the model returns the logits of the last token alone: no guesses are read */
-    uint64_t drops;          /* how often they were dropped because an allocation failed */
+    uint64_t drops;          /* how often the states of earlier texts were dropped because an allocation failed */
     inlay_row *rows;         /* [max_sequences] scratch */
     int64_t *tokens;         /* [max_sequences + MOST_AHEAD] scratch */
     uint64_t began;          /* texts so far */

@@ -24,8 +24,8 @@ static void submit_queue(struct decoder *decoder, struct lane *queue)
     }
 }
 
-/* Takes the texts whose states outgrow kv_memory out of the lane, the latest first; the last one of all ends. Returns
- * whether it took one. */
+/* Takes the texts whose states outgrow kv_memory out of the lane, the latest first. If no other text is active, the
+ * text ends. Returns whether it took one. */
 static bool shrink(struct lane *lane, inlay_row *rows)
 {
     struct decoder *decoder = lane->decoder;

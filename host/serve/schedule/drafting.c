@@ -22,13 +22,13 @@ struct drafter {
     infer_request request;
     infer_wanted wanted;
     const infer_output *logits; /* of the run that has ended; NULL: it failed */
-    int64_t *tokens;            /* [length] those that the row has; owned */
+    int64_t *tokens;            /* [length] the tokens that the row has; owned */
     size_t length, reads;       /* reads: tokens of the prepared run, which follow in `tokens` */
     decoding_text *text;        /* for which it guesses; NULL: none */
     int64_t guesses[MOST_AHEAD];
-    uint32_t count, most; /* guesses so far; that are wanted */
+    uint32_t count, most; /* guesses so far; guesses that are wanted */
     double ns;
-    uint32_t runs; /* that made a guess of one or two tokens */
+    uint32_t runs; /* runs that read one or two tokens */
     bool failed;
 };
 

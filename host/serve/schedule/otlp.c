@@ -42,7 +42,7 @@ struct otlp {
     uint32_t sample;
     board_counts *counts;
     atomic_uint_fast64_t seen, seed;
-    atomic_uint_fast64_t profiled_ns; /* until then, the runs profiled so far use up their rate */
+    atomic_uint_fast64_t profiled_ns; /* time up to which the profiled runs have used PROFILES_A_SECOND */
     pthread_t thread;
     pthread_mutex_t lock; /* guards the fields below; held only briefly */
     pthread_cond_t changed;
@@ -69,7 +69,7 @@ static bool read_hex(const char *text, uint32_t bytes, uint8_t *out)
     return any != 0;
 }
 
-/* VERSION-TRACE-SPAN-FLAGS (W3C Trace Context); false: it is invalid, and ignored as that says. */
+/* VERSION-TRACE-SPAN-FLAGS (W3C Trace Context); false: it is invalid, and ignored as the specification requires. */
 static bool read_parent(const char *text, span_record *record, bool *out_sampled)
 {
     uint8_t flags[1] = { 0 };

@@ -184,7 +184,7 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
         model->queue.run_bytes = smooth(model->queue.run_bytes, (double)bytes);
     }
     if (instance->is_spare || instance->is_extra) {
-        if (sched->queues.models != NULL && sched->waiting > 0) /* for the instance */
+        if (sched->queues.models != NULL && sched->waiting > 0) /* a request may need the instance */
             (void)pthread_cond_signal(&sched->work);
         return;
     }
