@@ -162,7 +162,7 @@ static region_key key_of(const struct scene *s)
 
 struct change {
     const char *what;
-    void (*before)(struct scene *s); /* makes the field count; NULL: it does anyway */
+    void (*before)(struct scene *s); /* a change that makes the field part of the key; NULL: it always is */
     void (*apply)(struct scene *s);
 };
 

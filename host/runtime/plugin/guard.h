@@ -26,7 +26,7 @@ struct guard {
     inlay_ext_branches branches;
     const inlay_ext_branches *real_branches;
     const inlay_ext_control *real_control; /* called by control.c only */
-    pthread_mutex_t control_lock;          /* one call of it at a time */
+    pthread_mutex_t control_lock;          /* one call of control at a time */
     uint32_t users;                        /* atomic, see control.c */
     struct serial serial;                  /* used if the provider has INLAY_PROVIDER_SERIAL_EXECUTE */
     uint32_t float_changes;                /* atomic: calls after which the floating-point state had to be restored */

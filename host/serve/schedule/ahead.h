@@ -15,7 +15,7 @@ typedef struct ahead_cost {
 /* The guesses for a text. */
 typedef struct ahead_record {
     uint32_t read, right; /* guesses so far: that runs have read, and that were right; old ones count less */
-    uint32_t passed;      /* times when none was read although there were some */
+    uint32_t passed;      /* how often no guess was read although there were some */
 } ahead_record;
 
 /* A run has taken this time. */

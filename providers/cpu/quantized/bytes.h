@@ -131,7 +131,7 @@ void bytes_finish(const bytes_floats *floats, void *const *args, float *c, int64
                   int64_t columns, void *output, int64_t y_pixel);
 /* Sets the members of byte_ending that are the same for all channels: zero point, bounds, sign. */
 void bytes_end(const cpu_build *build, const bytes_case *layer, byte_ending *out);
-/* The index of the argument with these values. */
+/* The index of the argument with layer->first. */
 static inline uint32_t bytes_first_arg(const bytes_case *layer)
 {
     return BYTES_OTHERS + layer->floats.operand_count;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_STATED = 9 }; /* the largest least number that inlay's notation states */
+enum { MOST_STATED = 9 }; /* the largest minimum count that the notation of inlay/plugin.h can state */
 
 typedef struct text_out {
     char text[ORT_SIGNATURE];

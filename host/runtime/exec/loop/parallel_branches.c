@@ -16,7 +16,7 @@ enum { TRIAL = 8, SOON = 4, ROUND = 1024 };
 
 struct branch {
     inlay_status status;
-    uint32_t step; /* index of the step in the plan that failed */
+    uint32_t step; /* index in the plan of the step that failed */
 };
 
 inlay_status parallel_branches_create(struct bound *bound, inlay_diag *diag)
