@@ -132,6 +132,7 @@ open.onnx --intra-threads=1
 open.onnx --isa=avx2
 open.onnx --isolate=
 open.onnx --isolate-memory=1073741824
+open.onnx --kv-cache-bits=8
 open.onnx --level=1
 open.onnx --max-densified-bytes=100000
 open.onnx --max-depth=50
