@@ -1,6 +1,6 @@
-/* inlay-probe PLUGIN [NAME=VALUE...]: the process in which a plugin is tested before a host loads it, with default
- * options or with these. The host starts it, not the user. See plugin/probe.h for its output. With --serve-provider it
- * is the process of an isolated provider (serve_provider.c). */
+/* inlay-probe [--isolated] PLUGIN [NAME=VALUE...]: the process in which a plugin is tested before a host loads it,
+ * with default options or with these. The host starts it, not the user. See plugin/probe.h for its output. With
+ * --serve-provider it is the process of an isolated provider (serve_provider.c). */
 #include "probe/process_snapshot.h"
 #include "plugin/crash.h"
 #include "plugin/note.h"
@@ -104,15 +104,17 @@ static void report_process_snapshot(const process_snapshot *before, int threads,
 
 int main(int argc, char **argv)
 {
+    const bool is_isolated = argc > 1 && strcmp(argv[1], PROBE_ISOLATED) == 0;
+    char *const *const given = argv + (is_isolated ? 2 : 1); /* the file, then its settings */
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_module *module = NULL;
-    inlay_status status;
+    inlay_status status = INLAY_OK;
     process_snapshot before;
     int threads;
 
     if (argc == 7 && strcmp(argv[1], "--serve-provider") == 0)
         return serve_provider(argv + 2);
-    if (argc < 2 || fcntl(PROBE_FD, F_GETFL) < 0) {
+    if (argc < 2 || given[0] == NULL || fcntl(PROBE_FD, F_GETFL) < 0) {
         (void)fprintf(stderr, "inlay-probe is started by inlay to test a plugin\n");
         return 2;
     }
@@ -124,9 +126,12 @@ int main(int argc, char **argv)
     before = process_snapshot_take();
     threads = process_snapshot_threads();
     (void)host_log_add(report_error, NULL); /* without memory, the errors are not reported */
-    status = load_plugin(open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK), argv[1], &module, &diag);
+    if (is_isolated)
+        status = restrict_opening(&diag);
+    if (status == INLAY_OK)
+        status = load_plugin(open(given[0], O_RDONLY | O_CLOEXEC | O_NONBLOCK), given[0], &module, &diag);
     if (status == INLAY_OK) {
-        report_process_snapshot(&before, threads, trial_run(module, argv + 2));
+        report_process_snapshot(&before, threads, trial_run(module, given + 1));
         report("ok", "");
         module_unload(module);
     } else {

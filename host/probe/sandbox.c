@@ -46,7 +46,6 @@ static const uint16_t permitted[] = {
     SYS_getegid,
     SYS_sched_yield,
     SYS_sched_getaffinity,
-    SYS_sched_setaffinity,
     SYS_sched_getparam,
     SYS_sched_getscheduler,
     SYS_sched_get_priority_max,
@@ -99,8 +98,18 @@ static const uint16_t forbidden_in_opening[] = {
     SYS_pidfd_open,
     SYS_pidfd_getfd,
     SYS_pidfd_send_signal,
+    SYS_tkill,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
+    SYS_setpriority,
+    SYS_ioprio_set,
+    SYS_sched_setscheduler,
+    SYS_sched_setparam,
+    SYS_sched_setattr,
     SYS_setpgid,
     SYS_setsid,
+    SYS_unshare,
+    SYS_setns,
     /* sockets */
     SYS_socket,
     SYS_connect,
@@ -108,6 +117,13 @@ static const uint16_t forbidden_in_opening[] = {
     SYS_listen,
     SYS_accept,
     SYS_accept4,
+    SYS_socketpair,
+    /* memory and queues that outlive the process */
+    SYS_shmget,
+    SYS_msgget,
+    SYS_semget,
+    SYS_mq_open,
+    SYS_mq_unlink,
     /* changes of files */
     SYS_truncate,
     SYS_unlinkat,
@@ -118,6 +134,7 @@ static const uint16_t forbidden_in_opening[] = {
     SYS_symlinkat,
     SYS_fchmod,
     SYS_fchmodat,
+    452, /* fchmodat2 */
     SYS_fchown,
     SYS_fchownat,
     SYS_utimensat,
@@ -237,6 +254,43 @@ static uint32_t add_open(struct sock_filter *list, uint32_t call, uint32_t at)
     return sizeof statements / sizeof statements[0];
 }
 
+/* Statements that permit to set the affinity of a thread, but not that of the host's first one. The others of the host
+ * cannot be told from those of this process. */
+static uint32_t add_affinity_rule(struct sock_filter *list)
+{
+    const struct sock_filter statements[] = {
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 0, 4),
+        LOAD(args[0]),
+        IF_EQUAL((uint32_t)getppid()),
+        RETURN(SECCOMP_RET_ERRNO | EPERM),
+        RETURN(SECCOMP_RET_ALLOW),
+    };
+
+    memcpy(list, statements, sizeof statements);
+    return sizeof statements / sizeof statements[0];
+}
+
+/* Statements that permit signals to threads of this process only, and new resource limits for this process only. */
+static uint32_t add_process_rules(struct sock_filter *list)
+{
+    const struct sock_filter statements[] = {
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 4),
+        LOAD(args[0]),
+        IF_EQUAL((uint32_t)getpid()),
+        RETURN(SECCOMP_RET_ALLOW),
+        RETURN(SECCOMP_RET_ERRNO | EPERM),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 5),
+        LOAD(args[0]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getpid(), 0, 1),
+        RETURN(SECCOMP_RET_ALLOW),
+        RETURN(SECCOMP_RET_ERRNO | EPERM),
+    };
+
+    memcpy(list, statements, sizeof statements);
+    return sizeof statements / sizeof statements[0];
+}
+
 static uint32_t add_thread_rule(struct sock_filter *list)
 {
     const struct sock_filter statements[] = {
@@ -263,7 +317,7 @@ static inlay_status install(struct sock_filter *list, uint32_t count, inlay_diag
 
 inlay_status restrict_opening(inlay_diag *diag)
 {
-    enum { OTHERS = 32 };
+    enum { OTHERS = 48 };
     struct sock_filter list[2 * FORBIDDEN + OTHERS];
     uint32_t count = add_head(list);
 
@@ -271,6 +325,8 @@ inlay_status restrict_opening(inlay_diag *diag)
         list[count++] = (struct sock_filter)IF_EQUAL(forbidden_in_opening[i]);
         list[count++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
     }
+    count += add_affinity_rule(list + count);
+    count += add_process_rules(list + count);
     count += add_thread_rule(list + count);
     count += add_open(list + count, SYS_openat, 2);
 #if defined(SYS_open)
@@ -282,7 +338,7 @@ inlay_status restrict_opening(inlay_diag *diag)
 
 inlay_status restrict_system_calls(inlay_diag *diag)
 {
-    enum { HEAD_AND_TAIL = 40 };
+    enum { HEAD_AND_TAIL = 48 };
     struct sock_filter list[2 * PERMITTED + HEAD_AND_TAIL];
     uint32_t count = add_head(list);
 
@@ -290,6 +346,7 @@ inlay_status restrict_system_calls(inlay_diag *diag)
         list[count++] = (struct sock_filter)IF_EQUAL(permitted[i]);
         list[count++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
     }
+    count += add_affinity_rule(list + count);
     return install(list, count + add_tail(list + count), diag);
 }
 #else

@@ -3,10 +3,13 @@
 #include "inlay/kit.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -70,8 +73,11 @@ static unsigned opened;
 
 static unsigned try_opening(void)
 {
+    enum { FCHMODAT2 = 452 };
     const int file = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+    const char *witness = getenv(FRAGILE_WITNESS);
     unsigned bits = file < 0;
+    cpu_set_t cpus;
 
     bits |= (unsigned)(open("/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600) >= 0) << 1;
     bits |= (unsigned)(open("/dev/null", O_WRONLY | O_CLOEXEC) >= 0) << 2;
@@ -79,6 +85,16 @@ static unsigned try_opening(void)
     bits |= (unsigned)(kill(getppid(), 0) == 0) << 4;
     bits |= (unsigned)(syscall(SYS_execve, "/", NULL, NULL) != 0 && errno != EPERM) << 5;
     bits |= (unsigned)(unlink("/fragile/none") != 0 && errno != EPERM) << 6;
+    bits |= (unsigned)(syscall(FCHMODAT2, AT_FDCWD, "/fragile/none", 0600, 0) != 0 && errno != EPERM) << 7;
+    bits |= (unsigned)(syscall(SYS_tgkill, getppid(), getppid(), 0) == 0) << 8;
+    bits |= (unsigned)(pthread_kill(pthread_self(), 0) != 0) << 9;
+    bits |= (unsigned)(setpriority(PRIO_PROCESS, (id_t)getppid(), 19) == 0) << 10;
+    bits |= (unsigned)(sched_getaffinity(0, sizeof cpus, &cpus) != 0 ||
+                       sched_setaffinity(getppid(), sizeof cpus, &cpus) == 0)
+            << 11;
+    bits |= (unsigned)(sched_setaffinity(0, sizeof cpus, &cpus) != 0) << 12;
+    if (witness != NULL && mkdir(witness, 0700) == 0)
+        bits |= 1u << 13;
     if (file >= 0)
         (void)close(file);
     return bits;
@@ -91,9 +107,11 @@ static __attribute__((constructor)) void load(void)
 
 static inlay_status open_provider(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
-    (void)host, (void)args, (void)out, (void)diag;
+    (void)host, (void)args, (void)out;
     opened |= try_opening();
-    return INLAY_OK;
+    return getenv("FRAGILE_REFUSED") == NULL
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_UNSUPPORTED, "it has the application's variables");
 }
 
 /* Did the sandbox permit what it has to forbid, or the reverse? */

@@ -4,6 +4,8 @@
 
 /* Size of the file that the application has open for FRAGILE_DESCRIPTOR. */
 #define FRAGILE_FILE_BYTES 54321
+/* A variable that isolated processes get: the folder that the plugin tries to create when it is loaded and opened. */
+#define FRAGILE_WITNESS "XDG_FRAGILE_WITNESS"
 
 enum {
     FRAGILE_MARK = 1000, /* sets the first element of the output to -1, to show that it runs */

@@ -136,6 +136,42 @@ static void sandbox_forbids(void **state)
     (void)close(file);
 }
 
+/* The probe of a plugin that is to be isolated runs with the same restrictions: its code never runs without them. */
+static void probe_is_isolated(void **state)
+{
+    char dir[] = "/tmp/inlay-fragile-XXXXXX", witness[64], command[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(witness, sizeof witness, "%s/witness", dir);
+    assert_int_equal(setenv(FRAGILE_WITNESS, witness, 1), 0);
+    for (int is_isolated = 1; is_isolated >= 0; is_isolated--) {
+        struct wire wire = relu_model("n");
+        const char *const options[] = { "providers",
+                                        "fragile,reference",
+                                        "plugin_dirs",
+                                        FRAGILE_DIR,
+                                        "probe",
+                                        "always",
+                                        "cache_dir",
+                                        dir,
+                                        is_isolated ? "isolate" : NULL,
+                                        "fragile",
+                                        NULL };
+        struct rig rig;
+
+        if (is_isolated)
+            assert_int_equal(setenv("FRAGILE_REFUSED", "1", 1), 0);
+        rig = rig_open(&wire, options);
+        assert_int_equal(access(witness, F_OK) == 0, !is_isolated);
+        rig_close(&rig);
+        assert_int_equal(unsetenv("FRAGILE_REFUSED"), 0);
+    }
+    assert_int_equal(unsetenv(FRAGILE_WITNESS), 0);
+    (void)snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 /* device_failure: fail reports the end of the process; the next run starts it again. */
 static void failure_is_reported(void **state)
 {
@@ -542,6 +578,7 @@ int main(void)
         cmocka_unit_test(sessions_share_nothing),
         cmocka_unit_test(all_are_isolated),
         cmocka_unit_test(sandbox_forbids),
+        cmocka_unit_test(probe_is_isolated),
         cmocka_unit_test(failure_is_reported),
         cmocka_unit_test(restarts_are_bounded),
         cmocka_unit_test(crashes_before_runs),

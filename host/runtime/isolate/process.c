@@ -5,6 +5,7 @@
 #include "base/spawn.h"
 #include "base/words.h"
 #include "inlay/check.h"
+#include "isolate/isolate.h"
 #include "threads/fork.h"
 #include "threads/threads.h"
 #include <errno.h>
@@ -390,11 +391,11 @@ static bool is_passed_on(const char *variable)
     return false;
 }
 
-static void pick_environment(const char **out, size_t room)
+void isolate_pick_environment(const char *out[ISOLATE_VARIABLES])
 {
     size_t count = 0;
 
-    for (char **variable = environ; variable != NULL && *variable != NULL && count + 1 < room; variable++)
+    for (char **variable = environ; variable != NULL && *variable != NULL && count + 1 < ISOLATE_VARIABLES; variable++)
         if (is_passed_on(*variable))
             out[count++] = *variable;
     out[count] = NULL;
@@ -412,7 +413,7 @@ static int spawn(isolate_process *process, int socket, int results, int argument
                              { results, ISOLATE_RESULTS_FD },
                              { arguments, ISOLATE_ARGUMENTS_FD },
                              { file, ISOLATE_FILE_FD } };
-    const char *environment[128];
+    const char *environment[ISOLATE_VARIABLES];
     const spawn_args args = { .argv = argv,
                               .fds = fds,
                               .fd_count = sizeof fds / sizeof fds[0],
@@ -425,7 +426,7 @@ static int spawn(isolate_process *process, int socket, int results, int argument
     (void)snprintf(where[2], sizeof where[2], "%zx", (size_t)(uintptr_t)process->arguments.base);
     (void)snprintf(where[3], sizeof where[3], "%zx", process->arguments.bytes);
     (void)snprintf(where[4], sizeof where[4], "%zx", sizeof *process->header);
-    pick_environment(environment, sizeof environment / sizeof environment[0]);
+    isolate_pick_environment(environment);
     return spawn_start(&args, &process->pid);
 }
 

@@ -1,4 +1,5 @@
 #include "plugin/admit.h"
+#include "base/among.h"
 #include "inlay/check.h"
 #include "plugin/note_memo.h"
 #include <stdio.h>
@@ -68,16 +69,39 @@ static bool is_own(const char *path)
            strncmp(path, dir, strlen(dir)) == 0;
 }
 
+bool admit_isolates(const char *isolate, const char *providers)
+{
+    char name[256];
+
+    if (isolate != NULL && strcmp(isolate, "all") == 0)
+        return true;
+    while (isolate != NULL && *isolate != '\0') {
+        const size_t bytes = strcspn(isolate, ",");
+
+        if (bytes > 0 && bytes < sizeof name) {
+            memcpy(name, isolate, bytes);
+            name[bytes] = '\0';
+            if (is_among(name, providers))
+                return true;
+        }
+        isolate += bytes + (isolate[bytes] == ',');
+    }
+    return false;
+}
+
 /* Joins or starts a probe of the file in a separate process, unless a verdict is known. */
 static inlay_status begin_probe(const plugin_search *search, struct admission *admission, inlay_diag *diag)
 {
-    char helper[PATH_MAX], host[128];
+    const bool is_isolated = admit_isolates(search->isolate, admission->facts.providers);
+    char helper[PATH_MAX], host[128], build[160];
     struct verdict *verdict = &admission->verdict;
     inlay_diag why = INLAY_DIAG_INIT;
     bool has_helper = probe_find(helper, host, &why) == INLAY_OK;
 
+    /* A plugin that cannot be opened in isolation may well be loaded without it. */
+    (void)snprintf(build, sizeof build, "%s%s", host, is_isolated ? " isolated" : "");
     verdict_key_init(&admission->key, search->verdict_dir, admission->path, &admission->st, admission->facts.build_id,
-                     host);
+                     build);
     admission->key.own = is_own(admission->path);
     verdict_find(&admission->key, verdict);
     if (search->probe == PLUGIN_PROBE_NEVER && verdict->kind != VERDICT_CRASHED && verdict->kind != VERDICT_HUNG)
@@ -98,7 +122,7 @@ static inlay_status begin_probe(const plugin_search *search, struct admission *a
         return INLAY_OK;
     }
     return shared_probe_join(helper, admission->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS,
-                             &admission->key, &admission->probe, verdict, diag);
+                             is_isolated, &admission->key, &admission->probe, verdict, diag);
 }
 
 inlay_status admit_begin(const plugin_search *search, struct admission *admission, inlay_diag *diag)

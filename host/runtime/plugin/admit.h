@@ -27,6 +27,8 @@ struct admission {
     char fix[PATH_MAX + 128]; /* see plugin_file.fix; "" = none */
 };
 
+/* Does option isolate (NULL: none) name a provider of this list, which is separated by spaces, or all of them? */
+bool admit_isolates(const char *isolate, const char *providers);
 /* Checks who could have written the file, in directory dir. INLAY_OUT_OF_MEMORY, or another failure: refused. Always
  * follow with admission_close(). */
 INLAY_NODISCARD inlay_status admit_open(const plugin_search *search, const char *path, const char *dir,

@@ -21,32 +21,6 @@ struct candidate {
     bool is_override;        /* that file is in another folder */
 };
 
-static bool isolates_all(const char *isolate)
-{
-    return isolate != NULL && strcmp(isolate, "all") == 0;
-}
-
-/* Does option isolate name a provider of this list, which is separated by spaces? */
-static bool is_isolated(const char *isolate, const char *providers)
-{
-    char name[256];
-
-    if (isolates_all(isolate))
-        return true;
-    while (isolate != NULL && *isolate != '\0') {
-        const size_t bytes = strcspn(isolate, ",");
-
-        if (bytes > 0 && bytes < sizeof name) {
-            memcpy(name, isolate, bytes);
-            name[bytes] = '\0';
-            if (is_among(name, providers))
-                return true;
-        }
-        isolate += bytes + (isolate[bytes] == ',');
-    }
-    return false;
-}
-
 /* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced is another file,
  * and so is one that is isolated. */
 static plugin_module *registry_find(const plugin_search *search, const struct stat *st)
@@ -58,7 +32,7 @@ static plugin_module *registry_find(const plugin_search *search, const struct st
     while (module != NULL &&
            (module->device != st->st_dev || module->inode != st->st_ino ||
             module->changed.tv_sec != st->st_mtim.tv_sec || module->changed.tv_nsec != st->st_mtim.tv_nsec ||
-            module->isolated != is_isolated(search->isolate, module->file.providers)))
+            module->isolated != admit_isolates(search->isolate, module->file.providers)))
         module = module->next;
     if (module != NULL)
         (void)registry_retain(module);
@@ -203,7 +177,7 @@ static inlay_status load_admitted(const plugin_search *search, struct candidate 
     lifecycle_lock();
     candidate->module = registry_find(search, &candidate->admission.st);
     *out_loaded = candidate->module == NULL;
-    if (candidate->module == NULL && is_isolated(search->isolate, candidate->admission.facts.providers))
+    if (candidate->module == NULL && admit_isolates(search->isolate, candidate->admission.facts.providers))
         status = load_isolated(candidate);
     else if (candidate->module == NULL)
         status = module_load(candidate->path, &candidate->admission, &candidate->module, &candidate->why);
@@ -401,7 +375,7 @@ static inlay_status refuse_isolated(const plugin_provider *provider, inlay_diag 
 /* Each provider that option isolate names must be one of a plugin file that was loaded. */
 static inlay_status check_isolated(const plugin_set *set, const char *isolate, inlay_diag *diag)
 {
-    if (isolates_all(isolate)) {
+    if (admit_isolates(isolate, "")) {
         for (uint32_t i = 0; i < set->provider_count; i++)
             if (!set->providers[i]->module->isolated)
                 return refuse_isolated(set->providers[i], diag);

@@ -64,7 +64,7 @@ static void find_verdict(const probe_rules *rules, const plugin_provider *provid
     verdict_key_init(&key, rules->verdict_dir, library, st, provider->file->build_id, identity);
     verdict_find(&key, out);
     if (out->kind != VERDICT_NONE ||
-        probe_start(helper, provider->file->path, arguments, limit, &probe, &why) != INLAY_OK)
+        probe_start(helper, provider->file->path, arguments, limit, false, &probe, &why) != INLAY_OK)
         return;
     probe_finish(&probe, out);
     verdict_keep(&key, out);

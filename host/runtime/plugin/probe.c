@@ -1,6 +1,7 @@
 #include "plugin/probe.h"
 #include "inlay/check.h"
 #include "base/clock.h"
+#include "isolate/isolate.h"
 #include "plugin/module.h"
 #include "threads/fork.h"
 #include <errno.h>
@@ -78,17 +79,24 @@ inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag)
 /* Spawns the helper in a new process group with default signals, /dev/null on 0, 1 and 2, the pipe on 3, and no
  * other open file. All signals are blocked until the helper unblocks them: a terminal sends Ctrl-C to our group
  * while the process is still in it, and that would look like a crash of the plugin. */
-static int spawn(const char *helper, const char *path, char *const *settings, int pipe_fd, pid_t *out_pid)
+static int spawn(const char *helper, const char *path, char *const *settings, bool is_isolated, int pipe_fd,
+                 pid_t *out_pid)
 {
     enum { MOST_SETTINGS = 64 };
-    char *arguments[MOST_SETTINGS + 3] = { (char *)(uintptr_t)helper, (char *)(uintptr_t)path };
+    char *arguments[MOST_SETTINGS + 4] = { (char *)(uintptr_t)helper };
+    const char *environment[ISOLATE_VARIABLES];
+    uint32_t count = 1;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t all;
     int error;
 
+    if (is_isolated)
+        arguments[count++] = (char *)(uintptr_t)PROBE_ISOLATED;
+    arguments[count++] = (char *)(uintptr_t)path;
     for (uint32_t i = 0; settings != NULL && settings[i] != NULL && i < MOST_SETTINGS; i++)
-        arguments[i + 2] = settings[i];
+        arguments[count++] = settings[i];
+    isolate_pick_environment(environment);
     (void)sigfillset(&all);
     error = posix_spawn_file_actions_init(&actions);
     if (error != 0)
@@ -113,7 +121,8 @@ static int spawn(const char *helper, const char *path, char *const *settings, in
     if (error == 0)
         error = posix_spawnattr_setpgroup(&attributes, 0);
     if (error == 0)
-        error = posix_spawn(out_pid, helper, &actions, &attributes, arguments, environ);
+        error = posix_spawn(out_pid, helper, &actions, &attributes, arguments,
+                            is_isolated ? (char *const *)(uintptr_t)environment : environ);
     (void)posix_spawnattr_destroy(&attributes);
     (void)posix_spawn_file_actions_destroy(&actions);
     return error;
@@ -238,7 +247,7 @@ static void make_verdict(const struct report *report, bool has_ended, int status
 }
 
 inlay_status probe_start(const char *helper, const char *path, char *const *settings, uint32_t limit_ms,
-                         struct probe *out, inlay_diag *diag)
+                         bool is_isolated, struct probe *out, inlay_diag *diag)
 {
     int ends[2], error;
     pid_t pid = 0;
@@ -247,7 +256,7 @@ inlay_status probe_start(const char *helper, const char *path, char *const *sett
     if (pipe2(ends, O_CLOEXEC) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "cannot create a pipe to the helper: %s", strerror(errno));
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    error = spawn(helper, path, settings, ends[1], &pid);
+    error = spawn(helper, path, settings, is_isolated, ends[1], &pid);
     (void)close(ends[1]);
     if (error != 0) {
         (void)close(ends[0]);

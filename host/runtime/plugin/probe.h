@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 enum { PROBE_FD = 3, PROBE_DEFAULT_MS = 5000 };
+#define PROBE_ISOLATED "--isolated" /* the helper's first argument for an isolated plugin */
 
 /* A running probe; zero it before the first use. */
 struct probe {
@@ -36,10 +37,11 @@ struct probe {
 INLAY_NODISCARD inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag);
 
 /* Starts a probe of the file. settings: options of its provider, "NAME=VALUE", ended by NULL; NULL: the defaults.
- * Several probes may run at a time. INLAY_OK: *out must be passed to probe_finish or probe_abandon. Otherwise the probe
- * could not be started; diag has the reason. */
+ * is_isolated: with the environment of isolated providers, and the restrictions under which they are opened. Several
+ * probes may run at a time. INLAY_OK: *out must be passed to probe_finish or probe_abandon. Otherwise the probe could
+ * not be started; diag has the reason. */
 INLAY_NODISCARD inlay_status probe_start(const char *helper, const char *path, char *const *settings, uint32_t limit_ms,
-                                         struct probe *out, inlay_diag *diag);
+                                         bool is_isolated, struct probe *out, inlay_diag *diag);
 /* Waits for the process, at most until limit_ms after its start, and derives the verdict from how it ended. */
 void probe_finish(struct probe *probe, struct verdict *out);
 /* Ends the process without a verdict; a no-op if no probe is running. */

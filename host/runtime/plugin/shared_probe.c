@@ -48,15 +48,15 @@ static void remove_running(const shared_probe *probe)
 }
 
 /* Starts a probe and adds it to the list; the lock is held. */
-static inlay_status start(const char *helper, const char *path, uint32_t limit_ms, const verdict_key *key,
-                          shared_probe **out_probe, inlay_diag *diag)
+static inlay_status start(const char *helper, const char *path, uint32_t limit_ms, bool is_isolated,
+                          const verdict_key *key, shared_probe **out_probe, inlay_diag *diag)
 {
     shared_probe *probe = calloc(1, sizeof *probe);
     inlay_status status;
 
     if (probe == NULL)
         return no_memory(diag, "to probe a plugin");
-    status = probe_start(helper, path, NULL, limit_ms, &probe->probe, diag);
+    status = probe_start(helper, path, NULL, limit_ms, is_isolated, &probe->probe, diag);
     if (status != INLAY_OK) {
         free(probe);
         return status;
@@ -71,8 +71,9 @@ static inlay_status start(const char *helper, const char *path, uint32_t limit_m
     return INLAY_OK;
 }
 
-inlay_status shared_probe_join(const char *helper, const char *path, uint32_t limit_ms, const verdict_key *key,
-                               shared_probe **out_probe, struct verdict *verdict, inlay_diag *diag)
+inlay_status shared_probe_join(const char *helper, const char *path, uint32_t limit_ms, bool is_isolated,
+                               const verdict_key *key, shared_probe **out_probe, struct verdict *verdict,
+                               inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -81,7 +82,7 @@ inlay_status shared_probe_join(const char *helper, const char *path, uint32_t li
     if (*out_probe == NULL) {
         verdict_find(key, verdict); /* known before the probe leaves the list */
         if (verdict->kind == VERDICT_NONE)
-            status = start(helper, path, limit_ms, key, out_probe, diag);
+            status = start(helper, path, limit_ms, is_isolated, key, out_probe, diag);
     }
     if (*out_probe != NULL)
         (*out_probe)->references++;

@@ -10,11 +10,11 @@
 
 typedef struct shared_probe shared_probe;
 
-/* Joins the probe with this key, or starts one, and returns it in *out_probe. If a probe of the key has ended since the
- * caller asked, there is none to join: *verdict gets its result and *out_probe is NULL. On failure *out_probe is NULL
- * and diag has the reason. */
+/* Joins the probe with this key, or starts one, and returns it in *out_probe; is_isolated: see probe_start(). If a
+ * probe of the key has ended since the caller asked, there is none to join: *verdict gets its result and *out_probe
+ * is NULL. On failure *out_probe is NULL and diag has the reason. */
 INLAY_NODISCARD inlay_status shared_probe_join(const char *helper, const char *path, uint32_t limit_ms,
-                                               const verdict_key *key, shared_probe **out_probe,
+                                               bool is_isolated, const verdict_key *key, shared_probe **out_probe,
                                                struct verdict *verdict, inlay_diag *diag);
 /* Waits for the end of the probe, stores its verdict under the key of the caller, and returns it. */
 void shared_probe_wait(shared_probe *probe, const verdict_key *key, struct verdict *out);
