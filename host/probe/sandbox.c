@@ -270,8 +270,8 @@ static uint32_t add_affinity_rule(struct sock_filter *list)
     return sizeof statements / sizeof statements[0];
 }
 
-/* Statements that permit signals to threads of this process only, and new resource limits for this process only. */
-static uint32_t add_process_rules(struct sock_filter *list)
+/* Statements that permit signals to threads of this process only: abort() ends it by SIGABRT, which the host names. */
+static uint32_t add_signal_rule(struct sock_filter *list)
 {
     const struct sock_filter statements[] = {
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 4),
@@ -279,6 +279,16 @@ static uint32_t add_process_rules(struct sock_filter *list)
         IF_EQUAL((uint32_t)getpid()),
         RETURN(SECCOMP_RET_ALLOW),
         RETURN(SECCOMP_RET_ERRNO | EPERM),
+    };
+
+    memcpy(list, statements, sizeof statements);
+    return sizeof statements / sizeof statements[0];
+}
+
+/* Statements that permit new resource limits of this process only. */
+static uint32_t add_limit_rule(struct sock_filter *list)
+{
+    const struct sock_filter statements[] = {
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 5),
         LOAD(args[0]),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
@@ -326,7 +336,8 @@ inlay_status restrict_opening(inlay_diag *diag)
         list[count++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
     }
     count += add_affinity_rule(list + count);
-    count += add_process_rules(list + count);
+    count += add_signal_rule(list + count);
+    count += add_limit_rule(list + count);
     count += add_thread_rule(list + count);
     count += add_open(list + count, SYS_openat, 2);
 #if defined(SYS_open)
@@ -338,7 +349,7 @@ inlay_status restrict_opening(inlay_diag *diag)
 
 inlay_status restrict_system_calls(inlay_diag *diag)
 {
-    enum { HEAD_AND_TAIL = 48 };
+    enum { HEAD_AND_TAIL = 56 };
     struct sock_filter list[2 * PERMITTED + HEAD_AND_TAIL];
     uint32_t count = add_head(list);
 
@@ -347,6 +358,7 @@ inlay_status restrict_system_calls(inlay_diag *diag)
         list[count++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
     }
     count += add_affinity_rule(list + count);
+    count += add_signal_rule(list + count);
     return install(list, count + add_tail(list + count), diag);
 }
 #else

@@ -151,6 +151,8 @@ static inlay_status run(const kit_call *call)
         (void)usleep(1000);
     if (demand == FRAGILE_EXIT)
         _exit(3);
+    if (demand == FRAGILE_ABORT)
+        abort();
     if (demand == FRAGILE_WRITE_INPUT)
         *(volatile float *)(uintptr_t)input = 1;
     if (demand == FRAGILE_OVERWRITE_0 || demand == FRAGILE_OVERWRITE_FF)

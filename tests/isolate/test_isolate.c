@@ -181,6 +181,8 @@ static void failure_is_reported(void **state)
     (void)state;
     assert_int_equal(run_with(&rig, FRAGILE_CRASH, &diag), INLAY_DEVICE_LOST);
     assert_non_null(strstr(diag.text, "isolated fragile has ended: it crashed (SIGSEGV)"));
+    assert_int_equal(run_with(&rig, FRAGILE_ABORT, &diag), INLAY_DEVICE_LOST);
+    assert_non_null(strstr(diag.text, "isolated fragile has ended: it crashed (SIGABRT)"));
     assert_true(is_used(&rig));
     rig_close(&rig);
 }
