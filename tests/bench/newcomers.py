@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that a provider which is added makes no model slower: six plug-ins, each with every model, before and after
+"""Checks that a provider which is added makes no model slower: seven plug-ins, each with every model, before and after
 `inlay tune`.
 
     newcomers.py [--inlay FILE] [--samples DIR] [--rounds N] [--seconds S] [--threads N] [--budget S]
                  [--plugins NAME,...] [--markdown FILE] DIR|MODEL.onnx...
 
 Models are those below each DIR (tests/models/export_models.py exports them). The newcomers are the samples skeleton,
-oxide, chip and moving_average (it has no operator of these models, so it must change nothing), beside all installed
-providers; and openblas and onednn, each beside cpu, while --forbid excludes the other one. The order of the providers
+oxide, chip, xnnpack and moving_average (it has no operator of these models, so it must change nothing), beside all
+installed providers; and openblas and onednn, each beside cpu, while --forbid excludes the other one. The order of the providers
 is the default order, in which a newcomer comes after cpu, onednn and openblas. Runs without and with it alternate; a round gives the ratio of the shortest run of either,
 because other load only increases times, and a cell is the median ratio of the rounds. A median above the bar is measured
 four times as often. Then "!" marks a cell whose lower quartile is above the bar, too, and "?" one whose noise (half the
@@ -29,6 +29,7 @@ NEWCOMERS = {  # name: the installed providers that are excluded without it
     "oxide": [],
     "chip": [],
     "moving_average": [],
+    "xnnpack": [],
     "openblas": ["onednn", "openblas"],
     "onednn": ["onednn", "openblas"],
 }
