@@ -9,10 +9,12 @@ enum { HEADS = 4, SHARED = 2, SIZE = 20, MOST = 48, PROMPT = 7, MOST_BATCH = 2, 
 static const char *const providers[] = { "cpu,reference", "reference" };
 enum { PROVIDERS = sizeof providers / sizeof providers[0] };
 
+static const char *level = "99";
+
 static bool try_open(const char *text, const char *names, const char *bits, struct rig *out, inlay_diag *diag)
 {
-    const char *options[] = { "providers", names,           "policy", "priority", "intra_threads",
-                              "2",         "kv_cache_bits", bits,     NULL };
+    const char *options[] = { "providers", names,   "policy", "priority", "intra_threads", "2", "kv_cache_bits",
+                              bits,        "level", level,    NULL };
     struct wire wire = { 0 };
 
     script_model(&wire, text, 23);
@@ -317,6 +319,21 @@ static const char by_operators[] =
              "s2 = Add(s1, m)\np = Softmax(s2) axis=-1\ny0 = MatMul(p, v4)\ny1 = Transpose(y0) perm=0,2,1,3\n"
              "join = i[3] 0,0,80\ny = Reshape(y1, join)\n-> y, present_0, present_1";
 
+#define BY_PAST "q : B,S,80\nk : B,S,40\nv : B,S,40\npast_0 : B,2,P,20\npast_1 : B,2,P,20\nm : B,1,S,T\n"
+static const char by_past[] =
+    BY_PAST "y, present_0, present_1 = Attention(q, k, v, m, past_0, past_1) q_num_heads=4 kv_num_heads=2\n"
+            "-> y, present_0, present_1";
+static const char by_bool_mask[] =
+    BY_PAST "big = [] -1.0\nb = Greater(m, big)\n"
+            "y, present_0, present_1 = Attention(q, k, v, b, past_0, past_1) q_num_heads=4 kv_num_heads=2\n"
+            "-> y, present_0, present_1";
+static const char by_causal_past[] =
+    BY_PAST "hq = i[4] 0,0,4,20\nhk = i[4] 0,0,2,20\nq0 = Reshape(q, hq)\nq1 = Transpose(q0) perm=0,2,1,3\n"
+            "k0 = Reshape(k, hk)\nk1 = Transpose(k0) perm=0,2,1,3\nv0 = Reshape(v, hk)\n"
+            "v1 = Transpose(v0) perm=0,2,1,3\n"
+            "y0, present_0, present_1 = Attention(q1, k1, v1, _, past_0, past_1) is_causal=1 scale=0.25\n"
+            "y1 = Transpose(y0) perm=0,2,1,3\njoin = i[3] 0,0,80\ny = Reshape(y1, join)\n-> y, present_0, present_1";
+
 static void bind_causal_mask(struct rig *rig, int64_t batch, int64_t at, int64_t rows)
 {
     inlay_value *mask = NULL;
@@ -362,17 +379,22 @@ static double distance(const float *left, const float *right, int64_t count)
 
 static void small_caches_of_float_models(void **state)
 {
-    static const char *const models[] = { by_groups, by_attention, by_operators }, *const widths[] = { "8", "4" };
+    static const char *const models[] = {
+        by_groups, by_attention, by_operators, by_past, by_bool_mask, by_causal_past
+    };
+    static const char *const widths[] = { "8", "4" };
     static const double bounds[] = { 0.01, 0.16 };
     static float exact[MOST_BATCH * MOST * WIDE], small[PROVIDERS][MOST_BATCH * MOST * WIDE];
     const int64_t count = MOST_BATCH * MOST * WIDE;
 
     (void)state;
-    for (int n = 0; n < 6; n++) {
+    for (int n = 0; n < 12; n++) {
         const char *bits = widths[n % 2];
         struct rig rig;
 
+        level = "0"; /* the operators of the model */
         assert_true(open_or_skip(models[n / 2], "reference", "model", &rig));
+        level = "99";
         keep(&rig);
         run_text(&rig, n / 2 == 0, MOST_BATCH, exact);
         rig_close(&rig);
@@ -384,7 +406,7 @@ static void small_caches_of_float_models(void **state)
 
             if (!open_or_skip(models[n / 2], providers[p], bits, &rig))
                 return;
-            assert_true(runs(&rig, models[n / 2] == by_attention ? "DequantizeRows" : "CachedAttention"));
+            assert_true(runs(&rig, "CachedAttention") && !runs(&rig, "Attention"));
             keep(&rig);
             assert_int_equal(inlay_session_state(rig.session, 0, &info), INLAY_OK);
             assert_true(info.in_place == 1 || p == 1 || level_is_low());
@@ -404,6 +426,39 @@ static void small_caches_of_float_models(void **state)
         if (!(distance(small[0], small[1], count) <= 1e-4)) /* codes at a tie may differ */
             fail_msg("model %d, %s bits: %g between providers", n / 2, bits, distance(small[0], small[1], count));
     }
+}
+
+/* The same models in floats have the results of the operators of the model, and states in place. */
+static void float_caches(void **state)
+{
+    static const char *const models[] = { by_attention, by_operators, by_past, by_bool_mask, by_causal_past };
+    static float exact[MOST_BATCH * MOST * WIDE], fused[MOST_BATCH * MOST * WIDE];
+
+    (void)state;
+    for (size_t n = 0; n < sizeof models / sizeof *models; n++)
+        for (int p = 0; p < PROVIDERS; p++) {
+            inlay_state_info info = { .struct_size = sizeof info };
+            struct rig rig;
+
+            level = "0";
+            assert_true(open_or_skip(models[n], "reference", "model", &rig));
+            level = "99";
+            keep(&rig);
+            run_text(&rig, false, MOST_BATCH, exact);
+            rig_close(&rig);
+            if (!open_or_skip(models[n], providers[p], "model", &rig))
+                return;
+            for (uint32_t k = 0; k < 2; k++) {
+                assert_int_equal(inlay_session_state(rig.session, k, &info), INLAY_OK);
+                assert_true(info.in_place == 1 || p == 1 || level_is_low());
+            }
+            keep(&rig);
+            run_text(&rig, false, MOST_BATCH, fused);
+            rig_close(&rig);
+            if (!(distance(exact, fused, MOST_BATCH * MOST * WIDE) <= 1e-6))
+                fail_msg("model %d, %s: the result differs by %g", (int)n, providers[p],
+                         distance(exact, fused, MOST_BATCH * MOST * WIDE));
+        }
 }
 
 /* States of bytes are rewound, forked and set like others. */
@@ -469,6 +524,7 @@ int main(void)
         cmocka_unit_test(quantized_caches),
         cmocka_unit_test(refused_forms),
         cmocka_unit_test(small_caches_of_float_models),
+        cmocka_unit_test(float_caches),
         cmocka_unit_test(states_of_bytes),
         cmocka_unit_test(refused_caches),
     };

@@ -21,6 +21,7 @@ PASSES_LEFT = {
     "sparse_constants": "sparse constants are in tests/kernels and tests/model",
     "searches": "expands operators that generate text with a decoder (tests/generate)",
     "flex_attention": "an operator of a preview that onnx's package does not have (tests/passes)",
+    "attention_past": "an operator of opset 23, which the package onnx of Debian does not have (tests/passes)",
     "float_activations": "changes results if an option requests it (tests/passes)",
 }
 PASSES_NEARED = {}  # pass: names of families

@@ -313,6 +313,37 @@ static void norms(void **state)
     CHECK_ROWS(rows);
 }
 
+#define PAST "q : 2,4,5,8\nk : 2,2,5,8\nv : 2,2,5,8\np : 2,2,3,8\nu : 2,2,3,8\nm : 5,8\n"
+static void attention_with_past(void **state)
+{
+    static const struct row rows[] = {
+        { "a mask", PAST "y, a, b = Attention(q, k, v, m, p, u) scale=0.3\n-> y, a, b", "Concat Concat Attention", 23 },
+        { "causal", PAST "y, a, b = Attention(q, k, v, _, p, u) is_causal=1\n-> y, a, b", "Concat Concat Attention",
+          23 },
+        { "neither, and no outputs of the cache", PAST "y = Attention(q, k, v, _, p, u)\n-> y",
+          "Concat Concat Attention", 24 },
+        { "heads in rows",
+          "q : 2,5,32\nk : 2,5,16\nv : 2,5,16\np : 2,2,3,8\nu : 2,2,3,8\nm : 5,8\n"
+          "y, a, b = Attention(q, k, v, m, p, u) q_num_heads=4 kv_num_heads=2\n-> y, a, b",
+          "Reshape Transpose Reshape Transpose Concat Reshape Transpose Concat Attention Transpose Reshape", 23 },
+        { "causal, and a mask", PAST "y, a, b = Attention(q, k, v, m, p, u) is_causal=1\n-> y, a, b", "Attention", 23 },
+        { "causal, and other keys than queries",
+          "q : 2,4,5,8\nk : 2,2,6,8\nv : 2,2,6,8\np : 2,2,3,8\nu : 2,2,3,8\n"
+          "y, a, b = Attention(q, k, v, _, p, u) is_causal=1\n-> y, a, b",
+          "Attention", 23 },
+        { "capped scores", PAST "y, a, b = Attention(q, k, v, m, p, u) softcap=2.0\n-> y, a, b", "Attention", 23 },
+        { "scores as an output", PAST "y, a, b, s = Attention(q, k, v, m, p, u)\n-> y, a, b, s", "Attention", 23 },
+        { "a window", PAST "y, a, b = Attention(q, k, v, m, p, u) left_window_size=2\n-> y, a, b", "Attention", 25 },
+        { "quantized later",
+          PAST "y = Attention(q, k, v, m, p, u)\nz, s, o = DynamicQuantizeLinear(y)\n"
+               "d = DequantizeLinear(z, s, o)\n-> d",
+          "Attention DynamicQuantizeLinear DequantizeLinear", 23 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
 static void attention(void **state)
 {
     static const struct row rows[] = {
@@ -602,6 +633,7 @@ int main(void)
                                         cmocka_unit_test(constants_with_axes),
                                         cmocka_unit_test(faulty_passes),
                                         cmocka_unit_test(attention),
+                                        cmocka_unit_test(attention_with_past),
                                         cmocka_unit_test(quantized_later),
                                         cmocka_unit_test(levels_have_the_same_bits),
                                         cmocka_unit_test(every_pass_has_rows) };

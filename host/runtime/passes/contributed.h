@@ -9,6 +9,8 @@
 #include "passes/contributed.def"
 #undef CONTRIBUTED
 
+/* The same for an Attention of ai.onnx with past keys and values (attention_past.c). */
+void decompose_attention_past(subgraph_builder *builder);
 /* Applies the activation `name` of FusedConv and FusedGemm to `input`. params holds its alpha, beta and gamma (for Clip
  * the lower and the upper bound); NaN stands for the default. */
 uint32_t contributed_activation(subgraph_builder *builder, const char *name, uint32_t input, const double params[3]);

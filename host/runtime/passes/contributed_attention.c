@@ -27,13 +27,14 @@ static uint32_t emit_scalar(subgraph_builder *builder, int64_t value)
 }
 
 /* The first graph input with an axis of the same symbol as axis *d of value; *d becomes its axis. Returns value if
- * there is none. All layers then compute sizes from the same input, so that common subexpressions merge. */
+ * there is none, or after an error. All layers then compute sizes from the same input, so that common subexpressions
+ * merge. */
 static uint32_t input_with_dim(const subgraph_builder *builder, uint32_t value, int64_t *d)
 {
     const inlay_value_info *info = rewrite_value_info(builder->rewrite, value), *in;
     const struct graph *graph = builder->rewrite->graph;
 
-    if (graph->parent != NULL || info->rank == INLAY_RANK_UNKNOWN || *d >= info->rank ||
+    if (info == NULL || graph->parent != NULL || info->rank == INLAY_RANK_UNKNOWN || *d >= info->rank ||
         info->dims[*d].kind != INLAY_DIM_SYMBOLIC)
         return value;
     for (uint32_t i = 0; i < graph->input_count; i++) {
@@ -947,4 +948,55 @@ void decompose_group_query_attention(subgraph_builder *builder)
     operands.k = repeat_heads(builder, operands.k, count / shared, count);
     operands.v = repeat_heads(builder, operands.v, count / shared, count);
     builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));
+}
+
+/* The mask of an Attention of ONNX with a past, as numbers that are added: its own, or, with is_causal, that of its
+ * rows after the past. */
+static uint32_t emit_past_mask(subgraph_builder *builder, uint32_t q, uint32_t keys, inlay_dtype dtype)
+{
+    uint32_t mask = builder_input(builder, 3);
+
+    if (rewrite_attr_int(builder->node, "is_causal", 0) != 0)
+        mask = emit_causal_mask(builder, q, keys);
+    else if (mask == INLAY_NONE || builder_dtype(builder, mask) != INLAY_BOOL)
+        return mask;
+    return emit_typed(builder, "Where", 16, dtype, mask, emit_number(builder, dtype, 0),
+                      emit_number(builder, dtype, -(double)INFINITY));
+}
+
+void decompose_attention_past(subgraph_builder *builder)
+{
+    static const char *const attributes[] = { "scale", "softmax_precision", NULL };
+    const graph_node *node = builder->node;
+    const int64_t count = rewrite_attr_int(node, "q_num_heads", 0), shared = rewrite_attr_int(node, "kv_num_heads", 0);
+    const uint32_t query = builder_input(builder, 0), mask = builder_input(builder, 3);
+    const inlay_dtype dtype = builder_dtype(builder, query);
+    const inlay_value_info *q_info = rewrite_value_info(builder->rewrite, query),
+                           *k_info = rewrite_value_info(builder->rewrite, builder_input(builder, 1));
+    const bool causal = rewrite_attr_int(node, "is_causal", 0) != 0;
+    const uint32_t rank = q_info->rank;
+    uint32_t q, k, v, output;
+
+    if (builder_input(builder, 4) == INLAY_NONE || builder_input(builder, 5) == INLAY_NONE ||
+        builder_input(builder, 6) != INLAY_NONE || builder_wants(builder, 3) || dtype != INLAY_FLOAT ||
+        rewrite_attr_float(node, "softcap", 0) != 0 || rewrite_attr_int(node, "left_window_size", -1) >= 0 ||
+        rewrite_attr_int(node, "right_window_size", -1) >= 0 || (causal && mask != INLAY_NONE))
+        return;
+    for (uint32_t i = 1; i < 6; i++)
+        if (i != 3 && (builder_dtype(builder, builder_input(builder, i)) != dtype ||
+                       builder_rank(builder, builder_input(builder, i)) != (i < 3 ? rank : 4)))
+            return;
+    if ((rank != 4 && (rank != 3 || count < 1 || shared < 1)) ||
+        (causal && !rewrite_same_dim(&q_info->dims[rank - 2], &k_info->dims[rank - 2])))
+        return;
+    q = split_heads(builder, query, count);
+    k = emit_concat(builder, builder_input(builder, 4), split_heads(builder, builder_input(builder, 1), shared), 2);
+    v = emit_concat(builder, builder_input(builder, 5), split_heads(builder, builder_input(builder, 2), shared), 2);
+    output = emit_op(builder, "Attention", 23, q, k, v, emit_past_mask(builder, q, k, dtype));
+    emit_attr_copies(builder, attributes);
+    builder_set_output(builder, 0, rank == 4 ? output : join_heads(builder, output));
+    if (builder_wants(builder, 1))
+        builder_set_output(builder, 1, k);
+    if (builder_wants(builder, 2))
+        builder_set_output(builder, 2, v);
 }

@@ -241,13 +241,10 @@ static bool is_expressible(const struct graph *graph, const graph_node *node)
     for (uint32_t o = 1; o < node->info.output_count; o++)
         if (node->info.outputs[o] != INLAY_NONE)
             return false;
-    /* A mask of ONNX may have fewer columns than there are keys: that of GroupQueryAttention is a Where over all. */
     return attr_int(node, "is_causal", 0) == 0 && attr_float(node, "softcap", 0) == 0 &&
            attr_int(node, "left_window_size", -1) < 0 && attr_int(node, "right_window_size", -1) < 0 &&
            graph->values[node->info.inputs[0]].info.rank == SIZE_AXIS + 1 &&
-           (mask == INLAY_NONE ||
-            (graph->values[mask].info.dtype == INLAY_FLOAT && graph->values[mask].info.producer != INLAY_NONE &&
-             graph->nodes[graph->values[mask].info.producer]->made_by != NULL));
+           (mask == INLAY_NONE || graph->values[mask].info.dtype == INLAY_FLOAT);
 }
 
 /* Makes a CachedAttention of an Attention of dequantized keys and values. false: out of memory. */
