@@ -3,13 +3,13 @@
 
   accuracy.py [--only PART] [--seed N] [--threads N] [--json FILE] [--dir DIR] [--inlay FILE] [--option NAME=VALUE]...
 
-The engines are inlay with precision f32 (the default), strict and fast, and ONNX Runtime. Each has four figures: the
+The engines are inlay with precision f32 (the default), strict and fast, and ONNX Runtime. Each has four numbers: the
 largest error relative to the largest result; the root mean square of errors relative to that of results; the largest
 error of an element relative to the sum of the magnitudes of its terms, |A| |B|, in units of eps = 2^-24; and the same
 in units of eps * sqrt(K). `plain` is a float sum in chains of 256. Requirements for every element:
 
   default  |error| <= max(8 * eps * sqrt(K) * (|A| |B|), 4 times the plain sum's); integers exact in float are exact
-  strict   the same, and the third figure is at most twice ONNX Runtime's (at least 1)
+  strict   the same, and the third number is at most twice ONNX Runtime's (at least 1)
   fast     none
 
 Half of the smallest subnormal number is allowed for each term that underflows. The exit status is 1 if a row fails.
@@ -39,7 +39,7 @@ def parser(doc):
     """Arguments of this program and networks_accuracy.py."""
     ap = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--threads", type=int, default=1)
-    ap.add_argument("--json", help="write the figures here, too")
+    ap.add_argument("--json", help="write the numbers here, too")
     ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
     ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
     ap.add_argument("--option", action="append", default=[], help="a session option for all of inlay's runs")
@@ -88,7 +88,7 @@ def engines_of(args, cache):
 
 # ----------------------------------------------------------------- errors
 def figures_of(layer, got):
-    """Computes the figures of one result."""
+    """Computes the numbers of one result."""
     if got.shape != layer.exact.shape:
         return {"fault": f"has the shape {list(got.shape)}"}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

@@ -77,7 +77,7 @@ stop_server() {
     server=
 }
 
-# load CONNECTIONS SECONDS SCRIPT: runs wrk, output in $tmp/wrk; wrk_says WORD: a figure of the output.
+# load CONNECTIONS SECONDS SCRIPT: runs wrk, output in $tmp/wrk; wrk_says WORD: a number from the output.
 load() {
     wrk -t1 -c"$1" -d"$2" --timeout 60 --latency -s "$3" "http://127.0.0.1:$port" >"$tmp/wrk"
     ! grep -q 'Non-2xx\|Socket errors' "$tmp/wrk" || cat "$tmp/wrk"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Requests per second with an input of 4 MB in POSIX shared memory, compared with the same input in the body of a request
-# over REST (binary). The model reads 10 numbers of the input, so that the figures are those of the transport. The two
+# over REST (binary). The model reads 10 numbers of the input, so the numbers are those of the transport. The two
 # kinds of requests alternate, ROUNDS (5) rounds; prints the medians of 1 and 8 connections.
 #   serve_shared_memory.sh INLAY_SERVE [SECONDS]    needs wrk, python3-onnx
 set -euo pipefail

@@ -179,7 +179,7 @@ def examples(verb):
 
 
 def with_short_timing(line):
-    """The example with shorter timing: no figure is compared, and waiting took most of the time of this test."""
+    """The example with shorter timing: no number is compared, and waiting took most of the time of this test."""
     if ALL:
         return line
     if "--seconds" in line:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the Grafana board and the alert rules of samples/deploy against the figures of a server.
+"""Checks the Grafana board and the alert rules of samples/deploy against the metrics of a server.
     board.py DEPLOY_DIR METRICS RULES
 
 Every metric and label that their queries use must exist in METRICS, the text of /metrics, or be one of Prometheus; every
