@@ -761,7 +761,7 @@ static void test_responses(void **state)
           "\"status\":\"completed\"", 200 },
         { RESPOND(",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"schema\":{\"enum\":[7]}}}"),
           "\"text\":\"7\"", 200 },
-        { RESPOND(",\"text\":{\"format\":{\"name\":\"n\"}}"), "without its type", 400 },
+        { RESPOND(",\"text\":{\"format\":{\"name\":\"n\"}}"), "format has no type", 400 },
         { RESPOND(",\"previous_response_id\":\"resp_1\""), REFUSED("previous_response_id"), 400 },
         { RESPOND(",\"store\":true"), REFUSED("store"), 400 },
         { RESPOND(",\"truncation\":\"auto\""), REFUSED("truncation"), 400 },
