@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the npm package inlay-web in BUILD_DIR/lib/inlay/web: build.sh BUILD_DIR
 # BUILD_DIR: a build folder of inlay, or any other. Needs the programs of tools/bundle/runtime/wasm/check.sh, protoc-c, and
-# once the network, for sources.sh. Exit code 3: one of them is missing.
+# once the network, for host/platform/sources.sh. Exit code 3: one of them is missing.
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: build.sh BUILD_DIR" >&2; exit 2; }
 source=$(realpath "$(dirname "$0")/../..")
@@ -10,7 +10,7 @@ mkdir -p "$1"
 build=$(realpath "$1")
 command -v protoc-c >/dev/null || { echo "build.sh: protoc-c is missing: apt-get install protobuf-c-compiler" >&2; exit 3; }
 bash "$wasm/check.sh"
-sh "$source/host/web/sources.sh" "$build/web-sources"
+sh "$source/host/platform/sources.sh" "$build/web-sources"
 launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)

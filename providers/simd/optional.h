@@ -16,6 +16,8 @@
 #define OPTIONAL_NOTE(function, text)                                                                                  \
     extern __typeof__(function)(function);                                                                             \
     __asm__(".section .custom_section.bundle_parts,\"\",@\n    .ascii \"\\n" text "\\n\"\n    .text\n")
+#elif defined(_WIN32) /* no programs of `inlay bundle` */
+#define OPTIONAL_NOTE(function, text) extern __typeof__(function)(function)
 #else
 #define OPTIONAL_NOTE(function, text)                                                                                  \
     extern __typeof__(function)(function);                                                                             \

@@ -1,5 +1,6 @@
 #include "config/dirs.h"
 #include "base/owner.h"
+#include "base/path.h"
 #include "config/options.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -33,9 +34,9 @@ bool config_user_dir(const config_user *user, const char *xdg, const char *fallb
         text[0] = '\0';
     if (user->privileged)
         return false;
-    if (xdg != NULL && xdg[0] == '/') /* XDG Base Directory Specification 0.8: relative paths must be ignored */
+    if (xdg != NULL && path_is_absolute(xdg)) /* XDG Base Directory Specification 0.8: relative paths must be ignored */
         return config_join(text, bytes, xdg, "inlay");
-    return user->home != NULL && user->home[0] == '/' && config_join(base, sizeof base, user->home, fallback) &&
+    return user->home != NULL && path_is_absolute(user->home) && config_join(base, sizeof base, user->home, fallback) &&
            config_join(text, bytes, base, "inlay");
 }
 

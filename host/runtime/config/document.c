@@ -3,6 +3,7 @@
  * that a mistake in one key does not hide the mistakes in the next. */
 #include "config/document.h"
 #include "base/nearest.h"
+#include "base/path.h"
 #include "config/long_form.h"
 #include "config/options.h"
 #include <cyaml/cyaml.h>
@@ -287,9 +288,9 @@ static inlay_status add_paths(struct reader *reader, const tree_node *entry, cha
 
     for (uint32_t i = 0; text != NULL && i < count; i++) {
         item = next_item(entry, item);
-        if (!can_join(reader, entry, items[i], ":", item->line))
+        if (!can_join(reader, entry, items[i], PATH_LIST_SEPARATOR, item->line))
             return INLAY_OK;
-        text = arena_format(reader->arena, "%s%s%s", text, i > 0 ? ":" : "", items[i]);
+        text = arena_format(reader->arena, "%s%s%s", text, i > 0 ? PATH_LIST_SEPARATOR : "", items[i]);
     }
     return text != NULL ? add(reader, entry->key, text, entry->key_line) : mistake_no_memory(reader->mistakes);
 }

@@ -1,5 +1,6 @@
 #include "config/load.h"
 #include "base/owner.h"
+#include "base/path.h"
 #include "config/document.h"
 #include <ctype.h>
 #include <errno.h>
@@ -90,9 +91,9 @@ static char *resolve_path(struct arena *arena, const char *file, const char *hom
 
     if (path[0] == '~' && path[1] == '/' && home != NULL)
         return arena_format(arena, "%s%s", home, path + 1);
-    if (path[0] == '/')
+    if (path_is_absolute(path))
         return arena_string(arena, path);
-    if (file[0] == '/')
+    if (path_is_absolute(file))
         return arena_format(arena, "%.*s/%s", (int)(slash - file), file, path);
     if (getcwd(cwd, sizeof cwd) == NULL)
         return arena_string(arena, path);
@@ -117,10 +118,13 @@ static const char *resolve(struct arena *arena, const document_setting *setting,
     copy = arena_string(arena, setting->value);
     if (copy == NULL)
         return NULL;
-    for (char *part = strtok_r(copy, ":", &next); part != NULL; part = strtok_r(NULL, ":", &next)) {
+    for (char *part = strtok_r(copy, PATH_LIST_SEPARATOR, &next); part != NULL;
+         part = strtok_r(NULL, PATH_LIST_SEPARATOR, &next)) {
         char *path = resolve_path(arena, file, user->home, part);
 
-        text = path == NULL ? NULL : text == NULL ? path : arena_format(arena, "%s:%s", text, path);
+        text = path == NULL   ? NULL
+               : text == NULL ? path
+                              : arena_format(arena, "%s" PATH_LIST_SEPARATOR "%s", text, path);
         if (text == NULL)
             return NULL;
     }

@@ -1,6 +1,7 @@
 /* model/file.c - maps files, and opens external data. */
 #include "base/memory.h"
 #include "base/pages.h"
+#include "base/path.h"
 #include "model/load.h"
 #include "model/packed.h"
 #include "inlay/check.h"
@@ -261,7 +262,7 @@ static int open_below(int dir, char *path)
 
 static bool leaves_folder(const char *location)
 {
-    if (location[0] == '/')
+    if (path_is_absolute(location))
         return true;
     for (const char *part = location; part != NULL; part = strchr(part, '/')) {
         part += *part == '/';

@@ -1,6 +1,7 @@
 /* model/packed.c - decompresses packed external data. */
 #include "model/packed.h"
 #include "base/hash.h"
+#include "base/pages.h"
 #include "threads/threads.h"
 #include "inlay/check.h"
 #include <dlfcn.h>
@@ -8,7 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { HUGE = 2 << 20 };
 
@@ -280,8 +280,8 @@ inlay_status packed_open(const uint8_t *file, size_t bytes, void **out_raw, size
     INLAY_TRY(read_index(&job, bytes, begins));
     if (posix_memalign((void **)&job.raw, job.raw_bytes > HUGE ? HUGE : 4096, (size_t)job.raw_bytes + 1) != 0)
         job.raw = NULL;
-    else if (job.raw_bytes > HUGE) /* page faults of small pages take as long as decoding */
-        (void)madvise(job.raw, (size_t)job.raw_bytes, MADV_HUGEPAGE);
+    else /* page faults of small pages take as long as decoding */
+        pages_large(job.raw, job.raw_bytes);
     job.planes = malloc((size_t)job.chunk_bytes * threads_limit(NULL));
     job.decompressors = calloc(threads_limit(NULL), sizeof *job.decompressors);
     if (job.raw == NULL || job.planes == NULL || job.decompressors == NULL)

@@ -96,7 +96,7 @@ static inlay_status begin_probe(const plugin_search *search, struct admission *a
     char helper[PATH_MAX], host[128], build[160];
     struct verdict *verdict = &admission->verdict;
     inlay_diag why = INLAY_DIAG_INIT;
-    bool has_helper = probe_find(helper, host, &why) == INLAY_OK;
+    const inlay_status found = probe_find(helper, host, &why);
 
     /* A plugin that cannot be opened in isolation may well be loaded without it. */
     (void)snprintf(build, sizeof build, "%s%s", host, is_isolated ? " isolated" : "");
@@ -108,7 +108,7 @@ static inlay_status begin_probe(const plugin_search *search, struct admission *a
         verdict->kind = VERDICT_OK;
     if (verdict->kind != VERDICT_NONE)
         return INLAY_OK;
-    if (!has_helper) {
+    if (found != INLAY_OK) {
         char line[600];
 
         if (search->probe == PLUGIN_PROBE_ALWAYS)
@@ -116,7 +116,7 @@ static inlay_status begin_probe(const plugin_search *search, struct admission *a
                               "%.400s, and option probe is 'always': a file that cannot be probed is not loaded",
                               why.text);
         (void)snprintf(line, sizeof line, "%.400s: a plugin is loaded into this process without a probe", why.text);
-        if (search->log != NULL)
+        if (search->log != NULL && found != INLAY_UNSUPPORTED) /* then nobody could install it */
             search->log(search->log_user, INLAY_LOG_WARNING, line);
         verdict->kind = VERDICT_OK;
         return INLAY_OK;

@@ -1,4 +1,5 @@
 /* plugin/dirs.c - plugin directories. */
+#include "base/path.h"
 #include "plugin/module.h"
 #include "plugin/trust.h"
 #include "threads/fork.h"
@@ -20,7 +21,7 @@ inlay_status dir_check(const char *dir, const char *file, char real[PATH_MAX], i
     if (realpath(dir, real) == NULL)
         return inlay_fail(diag, INLAY_NOT_FOUND, "plugin directory '%s': %s", dir, strerror(errno));
     /* Who writes an absolute path has seen where the file is. */
-    if ((file != NULL && file[0] == '/') || getcwd(cwd, sizeof cwd) == NULL || strcmp(cwd, real) != 0)
+    if ((file != NULL && path_is_absolute(file)) || getcwd(cwd, sizeof cwd) == NULL || strcmp(cwd, real) != 0)
         return trust_dir(real, diag);
     if (file != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -63,7 +64,7 @@ static void find_host_dir(void)
 
         if (n > 0)
             path[n] = '\0';
-        else if (started == NULL || started[0] != '/' || realpath(started, path) == NULL) /* without /proc */
+        else if (started == NULL || !path_is_absolute(started) || realpath(started, path) == NULL) /* without /proc */
             return;
     } else if (realpath(map->l_name, path) == NULL) {
         return;

@@ -1,6 +1,7 @@
 /* The plugin files of a set: found, admitted, loaded. */
 #include "base/among.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "inlay/check.h"
 #include "plugin/clash.h"
 #include "plugin/folder.h"
@@ -272,7 +273,8 @@ static bool is_plugin_file(const char *path)
     const size_t bytes = strlen(path);
     struct stat st;
 
-    return bytes > 3 && strcmp(path + bytes - 3, ".so") == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return bytes >= sizeof LIBRARY_SUFFIX && strcmp(path + bytes - (sizeof LIBRARY_SUFFIX - 1), LIBRARY_SUFFIX) == 0 &&
+           stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 /* Loads a file that the search path names. Its folder has to pass the same checks as if it were searched. */
@@ -316,7 +318,7 @@ static bool is_stem(const char *path, const char *name)
             break;
         }
     }
-    return strncmp(stem, name, bytes) == 0 && strcmp(stem + bytes, ".so") == 0;
+    return strncmp(stem, name, bytes) == 0 && strcmp(stem + bytes, LIBRARY_SUFFIX) == 0;
 }
 
 const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name)

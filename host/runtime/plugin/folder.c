@@ -1,6 +1,7 @@
 #include "plugin/folder.h"
 #include "base/among.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/version.h"
 #include "plugin/note_memo.h"
 #include <dirent.h>
@@ -17,7 +18,8 @@ static int is_library(const struct dirent *entry)
 {
     size_t bytes = strlen(entry->d_name);
 
-    return entry->d_name[0] != '.' && bytes > 3 && strcmp(entry->d_name + bytes - 3, ".so") == 0;
+    return entry->d_name[0] != '.' && bytes >= sizeof LIBRARY_SUFFIX &&
+           strcmp(entry->d_name + bytes - (sizeof LIBRARY_SUFFIX - 1), LIBRARY_SUFFIX) == 0;
 }
 
 /* By bytes, not by the locale: the order must not depend on the user's environment. */

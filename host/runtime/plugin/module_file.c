@@ -1,5 +1,6 @@
 /* Modules of plugin files: dlopen, and the process of an isolated plugin. */
 #include "plugin/module.h"
+#include "base/path.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include "base/memory.h"
@@ -74,7 +75,7 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
     *out_module = NULL;
     if (module == NULL)
         return no_memory(diag, "to describe the plugin");
-    INLAY_CHECK(admission->fd >= 0 && admission->path[0] == '/');
+    INLAY_CHECK(admission->fd >= 0 && path_is_absolute(admission->path));
     before = crash_enter(module, "its constructors", NULL, NULL);
     module->handle = dlopen(admission->path, RTLD_NOW | RTLD_LOCAL);
     crash_leave(&before);

@@ -1,6 +1,7 @@
 /* The search for the plugins of a set. */
 #include "plugin/set.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,8 @@ inlay_status plugin_set_search_listed(const plugin_search *search, const char *l
     *out_set = NULL;
     if (copy == NULL)
         return no_memory(diag, "for plugin directories");
-    for (char *dir = strtok_r(copy, ":", &next); dir != NULL; dir = strtok_r(NULL, ":", &next)) {
+    for (char *dir = strtok_r(copy, PATH_LIST_SEPARATOR, &next); dir != NULL;
+         dir = strtok_r(NULL, PATH_LIST_SEPARATOR, &next)) {
         if (count == MAX_DIRS - 1) {
             status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plugin_dirs: more than %u directories", count);
             goto done;

@@ -1,5 +1,6 @@
 /* inlay config: shows every setting with its origin, and checks settings files. */
 #include "base/nearest.h"
+#include "base/path.h"
 #include "cli/cells.h"
 #include "cli/cli.h"
 #include "inlay/check.h"
@@ -122,7 +123,7 @@ static void print_path(const char *path, size_t bytes)
 {
     char cwd[4096], text[8192];
 
-    if (bytes == 0 || path[0] == '/' || getcwd(cwd, sizeof cwd) == NULL)
+    if (bytes == 0 || path_is_absolute(path) || getcwd(cwd, sizeof cwd) == NULL)
         (void)snprintf(text, sizeof text, "%.*s", (int)bytes, path);
     else
         (void)snprintf(text, sizeof text, "%s/%.*s", cwd, (int)bytes, path);
@@ -157,7 +158,7 @@ static void print_value(const inlay_setting *setting, const inlay_option_doc *op
     if (option->kind == INLAY_SETTING_INT)
         (void)fputs(setting->text, stdout);
     else if (option->kind == INLAY_SETTING_NAMES || option->kind == INLAY_SETTING_PATHS)
-        print_parts(setting->text, option->kind == INLAY_SETTING_NAMES ? ',' : ':',
+        print_parts(setting->text, option->kind == INLAY_SETTING_NAMES ? ',' : PATH_LIST_SEPARATOR[0],
                     option->kind == INLAY_SETTING_PATHS);
     else if (option->kind == INLAY_SETTING_PATH && strcmp(setting->text, option->default_value) != 0)
         print_path(setting->text, strlen(setting->text));

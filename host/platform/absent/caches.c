@@ -1,36 +1,8 @@
-/* There are no cache folders and no files that others write to: config/dirs.h, base/cache_folder.h, base/mapped_file.h,
- * plan/packs/packs.h, plan/program/blob_cache.h. */
+/* Nothing is kept for later processes: base/cache_folder.h, plan/packs/packs.h, plan/program/blob_cache.h. */
 #include "base/cache_folder.h"
-#include "base/mapped_file.h"
-#include "config/dirs.h"
 #include "plan/packs/packs.h"
 #include "plan/program/blob_cache.h"
 #include <errno.h>
-
-static bool none(char *text, size_t bytes)
-{
-    if (bytes > 0)
-        text[0] = '\0';
-    return false;
-}
-
-bool config_cache_dir(const inlay_options *options, char *text, size_t bytes)
-{
-    (void)options;
-    return none(text, bytes);
-}
-
-bool config_cache_folder(const inlay_options *options, const char *name, char *text, size_t bytes)
-{
-    (void)options, (void)name;
-    return none(text, bytes);
-}
-
-bool config_blob_dir(const inlay_options *options, char *text, size_t bytes)
-{
-    (void)options;
-    return none(text, bytes);
-}
 
 bool cache_folder_write(const char *path, const cache_folder_part *parts, uint32_t part_count)
 {
@@ -149,35 +121,4 @@ blob_map blob_slot_close(blob_slot *slot)
 {
     (void)slot;
     return (blob_map){ 0 };
-}
-
-/* base/mapped_file.h: files are in memory. */
-static file_id only_id;
-
-file_id file_id_of(const struct stat *st)
-{
-    return (file_id){ .bytes = (uint64_t)st->st_size };
-}
-
-mapped_file *mapped_file_watch(const void *address, size_t bytes, int fd, const struct stat *st)
-{
-    (void)address, (void)bytes, (void)fd, (void)st;
-    return (mapped_file *)&only_id;
-}
-
-void mapped_file_forget(mapped_file *file)
-{
-    (void)file;
-}
-
-const file_id *mapped_file_id(const mapped_file *file)
-{
-    (void)file;
-    return &only_id;
-}
-
-inlay_status mapped_file_check(mapped_file *file, inlay_diag *diag)
-{
-    (void)file, (void)diag;
-    return INLAY_OK;
 }

@@ -1,0 +1,79 @@
+/* What the command line leaves out on Windows: verbs that start processes or list caches, the restart after a crash of
+ * a plug-in, and timing in new processes. */
+#include "cli/cli.h"
+#include "cli/cache_file.h"
+#include "cli/fork_server.h"
+#include "cli/types.h"
+#include <errno.h>
+#include <stdio.h>
+
+static int left_out(const char *verb, const char *why)
+{
+    (void)fprintf(stderr, "%s: not available on Windows, because %s; use a build for Linux\n", verb, why);
+    return CLI_FAILED;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    (void)argc;
+    return left_out(argv[0], "inlay-serve is not built");
+}
+
+int cmd_plugin_check(int argc, char **argv)
+{
+    (void)argc;
+    return left_out(argv[0], "the checks run in separate processes");
+}
+
+int cmd_bundle(int argc, char **argv)
+{
+    (void)argc;
+    return left_out(argv[0], "it starts a compiler for POSIX systems");
+}
+
+int cmd_cache(int argc, char **argv)
+{
+    (void)argc;
+    return left_out(argv[0], "no files are kept between runs");
+}
+
+inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out, inlay_diag *diag)
+{
+    (void)folder, (void)out;
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: files of caches are not read on Windows", path);
+}
+
+inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
+{
+    (void)set;
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "--types is not available on Windows; use a build for Linux");
+}
+
+void cli_restart_init(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+}
+
+void cli_restart_allow(bool on)
+{
+    (void)on;
+}
+
+bool fork_server_start(struct fork_server *server, fork_server_work work, void *user)
+{
+    (void)work, (void)user;
+    *server = (struct fork_server){ .in = -1 };
+    errno = ENOSYS;
+    return false;
+}
+
+bool fork_server_call(const struct fork_server *server, const char *text, double *out)
+{
+    (void)server, (void)text, (void)out;
+    return false;
+}
+
+void fork_server_stop(struct fork_server *server)
+{
+    (void)server;
+}

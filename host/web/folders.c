@@ -1,0 +1,27 @@
+/* A user has no folders: config/dirs.h. */
+#include "config/dirs.h"
+
+static bool none(char *text, size_t bytes)
+{
+    if (bytes > 0)
+        text[0] = '\0';
+    return false;
+}
+
+bool config_cache_dir(const inlay_options *options, char *text, size_t bytes)
+{
+    (void)options;
+    return none(text, bytes);
+}
+
+bool config_cache_folder(const inlay_options *options, const char *name, char *text, size_t bytes)
+{
+    (void)options, (void)name;
+    return none(text, bytes);
+}
+
+bool config_blob_dir(const inlay_options *options, char *text, size_t bytes)
+{
+    (void)options;
+    return none(text, bytes);
+}
