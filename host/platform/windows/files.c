@@ -372,17 +372,21 @@ char *mkdtemp(char *path)
 
 int memfd_create(const char *name, unsigned flags)
 {
-    char path[PATH_MAX];
-    const DWORD bytes = GetTempPathA(sizeof path, path);
+    char folder[MAX_PATH + 1], path[PATH_MAX];
+    const DWORD bytes = GetTempPathA(sizeof folder, folder);
+    int fd = -1;
 
     (void)flags;
-    if (bytes == 0 || bytes + strlen(name) + 16 > sizeof path) {
-        errno = ENAMETOOLONG;
-        return -1;
+    if (bytes == 0 || bytes >= sizeof folder)
+        return fail_as_errno();
+    for (int i = 0; i < NAME_TRIES && fd < 0; i++) {
+        (void)snprintf(path, sizeof path, "%sinlay-%s-XXXXXXXXXX", folder, name);
+        fill_name(path);
+        fd = _open(path, _O_RDWR | _O_CREAT | _O_EXCL | _O_TEMPORARY | _O_BINARY | _O_NOINHERIT, 0600);
+        if (fd < 0 && errno != EEXIST)
+            break;
     }
-    (void)snprintf(path + bytes, sizeof path - bytes, "%s.XXXXXXXX", name);
-    fill_name(path);
-    return _open(path, _O_RDWR | _O_CREAT | _O_EXCL | _O_TEMPORARY | _O_BINARY | _O_NOINHERIT, 0600);
+    return fd;
 }
 
 int mkostemp(char *path, int flags)

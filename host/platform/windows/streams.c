@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct memory_stream {
     FILE *file;
@@ -28,9 +30,12 @@ static struct memory_stream **find_stream(const FILE *file)
 FILE *open_memstream(char **out_text, size_t *out_bytes)
 {
     struct memory_stream *stream = malloc(sizeof *stream);
-    FILE *file = stream != NULL ? tmpfile() : NULL;
+    const int fd = stream != NULL ? memfd_create("stream", MFD_CLOEXEC) : -1;
+    FILE *file = fd >= 0 ? fdopen(fd, "w+b") : NULL;
 
     if (file == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
         free(stream);
         return NULL;
     }
