@@ -228,7 +228,7 @@ static void interrupts_are_no_crashes(void **state)
     (void)snprintf(helper, sizeof helper, "%s/helper", folder.root);
     file_write(helper, script, sizeof script - 1);
     assert_int_equal(chmod(helper, 0700), 0);
-    assert_int_equal(probe_start(helper, plugin, NULL, 60000, &probe, &diag), INLAY_OK);
+    assert_int_equal(probe_start(helper, plugin, NULL, 60000, false, &probe, &diag), INLAY_OK);
     probe_finish(&probe, &verdict);
     assert_int_equal(verdict.kind, VERDICT_OK);
     assert_true((strtoull(verdict.text, NULL, 16) >> (SIGINT - 1) & 1) == 1);
