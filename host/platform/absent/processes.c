@@ -1,6 +1,7 @@
 /* No process is started, also none that tests or runs plug-ins: base/spawn.h, plugin/probe.h, plugin/shared_probe.h,
  * plugin/library_probe.h, isolate/isolate.h. */
 #include "base/spawn.h"
+#include "inlay/plugin.h"
 #include "isolate/isolate.h"
 #include "plugin/library_probe.h"
 #include "plugin/shared_probe.h"
@@ -14,10 +15,11 @@ inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag)
     return inlay_fail(diag, INLAY_UNSUPPORTED, "inlay has no probe on this system");
 }
 
-inlay_status shared_probe_join(const char *helper, const char *path, uint32_t limit_ms, const verdict_key *key,
-                               shared_probe **out_probe, struct verdict *verdict, inlay_diag *diag)
+inlay_status shared_probe_join(const char *helper, const char *path, uint32_t limit_ms, bool is_isolated,
+                               const verdict_key *key, shared_probe **out_probe, struct verdict *verdict,
+                               inlay_diag *diag)
 {
-    (void)helper, (void)path, (void)limit_ms, (void)key;
+    (void)helper, (void)path, (void)limit_ms, (void)is_isolated, (void)key;
     *out_probe = NULL;
     verdict->kind = VERDICT_NONE;
     return inlay_fail(diag, INLAY_UNSUPPORTED, "inlay has no probe on this system");
