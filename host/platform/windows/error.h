@@ -1,4 +1,4 @@
-/* error.h - errors of Windows as numbers of errno.h. Private to this folder. */
+/* error.h - error codes of Windows as values of errno. Private to this folder. */
 #ifndef WINDOWS_ERROR_H
 #define WINDOWS_ERROR_H
 

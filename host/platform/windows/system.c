@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 #include <windows.h>
-/* needs windows.h */
+/* after the header that declares HANDLE */
 #include <psapi.h>
 
 static uint64_t process_cpus(void)
