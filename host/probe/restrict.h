@@ -21,8 +21,9 @@ void restrict_signals(void);
  * ends this process first. */
 void restrict_memory(void);
 /* Forbids all threads of the process, with seccomp, what opening a provider does not need: to write to or change files,
- * to use sockets, to start programs or to touch other processes. Files can be read. Such a system call fails with
- * EPERM. INLAY_UNSUPPORTED: this system has no seccomp. */
+ * to use sockets, to start programs or to touch other processes. Such a system call fails with EPERM. Files can be
+ * read, but where the kernel has Landlock not the memory and environment of other processes in /proc. Root's
+ * capabilities are dropped. Called by the only thread of the process. INLAY_UNSUPPORTED: this system has no seccomp. */
 INLAY_NODISCARD inlay_status restrict_opening(inlay_diag *diag);
 /* Forbids all threads of the process, with seccomp, to open files, sockets and devices, to start processes, and all
  * else that kernels of a provider do not need. Such a system call fails with EPERM. INLAY_UNSUPPORTED: this system has
