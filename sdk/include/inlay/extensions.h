@@ -380,9 +380,9 @@ typedef struct inlay_ext_schemas {
 } inlay_ext_schemas;
 
 /* Of a provider (inlay_provider.extension): operators that are known only once the provider is open, because a library
- * that an option names defines them. Models of sessions with this provider may use them, as those of
- * inlay_plugin.operators, which go first if they have the same name and version. The table and the operators stay valid
- * until destroy. Examples are ignored. */
+ * that an option names defines them. Models of sessions with this provider may use them like those of
+ * inlay_plugin.operators. Of two with the same name and version, the one of inlay_plugin.operators is used. The table
+ * and the operators stay valid until destroy. Examples are ignored. */
 #define INLAY_EXT_OPERATORS "inlay.operators/1"
 typedef struct inlay_ext_operators {
     uint64_t struct_size;

@@ -1027,9 +1027,9 @@ typedef struct inlay_row {
  * its position is not copied if no other row changes. Tokens that were bound for the next run are dropped. After a
  * failure the rows are unchanged.
  *     INLAY_INVALID_ARGUMENT   a context keeps no rows or is of another session, or it has no such row or fewer tokens
- *     INLAY_UNSUPPORTED        more than one row with INLAY_ROWS_ALONE; a row with states that do not grow, as those of
- *                              recurrent layers, is rewound, but not to 0; or the states of a row have other sizes than
- *                              its tokens need, as in a model that drops old ones, and cannot be copied */
+ *     INLAY_UNSUPPORTED        more than one row with INLAY_ROWS_ALONE; a row with states that do not grow, such as
+ *                              those of recurrent layers, is rewound, but not to 0; or the states of a row have other
+ *                              sizes than its tokens need, as in a model that drops old ones, and cannot be copied */
 INLAY_API inlay_status inlay_context_set_rows(inlay_context *context, const inlay_row *rows, uint32_t count,
                                               inlay_diag *diag);
 /* The number of rows; 0 if the context keeps none. */

@@ -605,8 +605,8 @@ typedef struct inlay_provider {
     /* Closes the device. The host has released everything else before. Never called before quiesce has returned. */
     void (*destroy)(void *state);
     /* Optional: returns when no work is in flight, or when the device is lost. NULL: there never is any work in flight.
-     * Called before destroy, without a time limit. If the device hangs, it is called for each session whose work hangs,
-     * and may still be running when the process exits; see "Failed devices". */
+     * Called before destroy, without a time limit. If the device hangs, quiesce is called for each session whose
+     * work hangs, and such a call may still be running when the process exits; see "Failed devices". */
     void (*quiesce)(void *state);
 
     /* Reports offers and refusals for the candidates among the nodes of a graph. Called several times for a session,
