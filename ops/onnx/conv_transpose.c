@@ -28,7 +28,8 @@ static inlay_status infer_axis_of_transpose(op_infer *infer, uint32_t spatial, u
                               spatial);
         size = shape[shape_count - spatial + d];
         if (size < 0 || size > INT32_MAX)
-            return infer_fail(infer, INLAY_INVALID_MODEL, "output_shape has the size %lld", (long long)size);
+            return infer_fail(infer, INLAY_INVALID_MODEL, "output_shape has the size %lld, not 0 to 2147483647",
+                              (long long)size);
         *out = dim_fixed(size);
         return INLAY_OK;
     }

@@ -43,7 +43,7 @@ static inlay_status infer_expand(op_infer *infer)
         const inlay_dim want = i + count < n ? dim_fixed(1) : shape != NULL ? shape[i + count - n] : dim_unknown();
 
         if (want.kind == INLAY_DIM_FIXED && want.value < 0)
-            return infer_fail(infer, INLAY_INVALID_MODEL, "shape has the size %lld", (long long)want.value);
+            return infer_fail(infer, INLAY_INVALID_MODEL, "shape has the negative size %lld", (long long)want.value);
         INLAY_TRY(dim_broadcast(infer, have, want, &dims[i]));
     }
     INLAY_TRY(infer_set_shape(infer, 0, n, dims));

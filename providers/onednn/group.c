@@ -261,7 +261,7 @@ bool group_begin(const onednn_state *state, const inlay_graph *graph, uint32_t n
             beginning = &beginnings[i];
     if (beginning == NULL)
         return kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL,
-                          "oneDNN computes convolutions and matrix multiplications, and functions after them");
+                          "oneDNN computes convolutions, matrix multiplications, and functions of their results");
     if (info->since_version > beginning->newest)
         return kit_refuse(why, INLAY_REFUSE_VERSION, "convert the model to an older opset", "%s-%u is too new",
                           beginning->op_type, info->since_version);

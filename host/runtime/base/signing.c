@@ -368,7 +368,7 @@ static inlay_status sign_text(const char *key_path, const struct strbuf *text, g
     if (gnutls_privkey_import_x509_raw(key, &pem, GNUTLS_X509_FMT_PEM, NULL, 0) != GNUTLS_E_SUCCESS ||
         gnutls_privkey_get_pk_algorithm(key, NULL) != GNUTLS_PK_EDDSA_ED25519) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "%.300s: is not a private key of ed25519 in PEM; make one with: openssl genpkey -algorithm "
+                            "%.300s: is not a private Ed25519 key in PEM; make one with: openssl genpkey -algorithm "
                             "ed25519 -out KEY.pem",
                             key_path);
         goto done;
@@ -502,7 +502,7 @@ static inlay_status try_key(const char *path, const json_t *signatures, const st
     if (status == INLAY_OK && (gnutls_pubkey_import(key, &pem, GNUTLS_X509_FMT_PEM) != GNUTLS_E_SUCCESS ||
                                gnutls_pubkey_get_pk_algorithm(key, NULL) != GNUTLS_PK_EDDSA_ED25519))
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "%.300s: is not a public key of ed25519 in PEM; make it with: openssl pkey -in KEY.pem "
+                            "%.300s: is not a public Ed25519 key in PEM; make it with: openssl pkey -in KEY.pem "
                             "-pubout -out PUB.pem",
                             path);
     for (size_t i = 0; status == INLAY_OK && !*out_valid && i < json_array_size(signatures); i++) {

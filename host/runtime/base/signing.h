@@ -1,6 +1,6 @@
 /* base/signing.h - signatures of models: which files a model has, and that none has changed.
  *
- * The format is that of OpenSSF's model signing with a key of ed25519: an in-toto statement (version 1) with the
+ * The format is that of OpenSSF's model signing with an Ed25519 key: an in-toto statement (version 1) with the
  * SHA-256 digest of each file, in a DSSE envelope. A model is one file with its external data, or a folder with every
  * file below it except the signature. Symbolic links below the folder are refused.
  *

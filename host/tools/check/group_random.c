@@ -262,7 +262,7 @@ static void run_compiled(struct walk *walk, const struct harness *harness, const
     walk->runs++;
     walk->types[harness->entry->in_count > 0 ? (uint32_t)harness->entry->in[0].dtype : 0]++;
     if (status != INLAY_OK)
-        report_failure(walk, harness->entry, "a case that was offered, compiled and specialised runs",
+        report_failure(walk, harness->entry, "execute runs each case that was offered, compiled and specialised",
                        "refuse in assess (kit: supports) what cannot be run", "execute returned '%s': %.300s",
                        inlay_status_text(status), diag.text);
     else if (got.fault[0] != '\0')

@@ -105,7 +105,7 @@ static bool run(struct tally *tally, const struct harness *harness, const harnes
     if (status != INLAY_OK && result->fault[0] == '\0') {
         (void)snprintf(got, sizeof got, "%s: execute returned '%s': %.300s", what, inlay_status_text(status),
                        diag.text);
-        report_failure(tally, harness->entry, "a case that was offered, compiled and specialised runs",
+        report_failure(tally, harness->entry, "execute runs each case that was offered, compiled and specialised",
                        "refuse in assess (kit: supports) what cannot be run", got);
         return false;
     }

@@ -171,7 +171,7 @@ static inlay_status read_members(struct list *list, uint32_t depth, char end)
             if (list->rank == INLAY_RANK_UNKNOWN)
                 list->rank = depth + 1;
             if (list->rank != depth + 1)
-                return list_fail(list, "a number beside lists");
+                return list_fail(list, "a number where a list is expected");
             status = read_element(list);
         }
         if (status != INLAY_OK)
@@ -187,7 +187,7 @@ static inlay_status read_members(struct list *list, uint32_t depth, char end)
     if (list->rank == INLAY_RANK_UNKNOWN)
         list->rank = depth + 1; /* an empty list */
     if (depth >= list->rank)
-        return list_fail(list, "a list beside numbers");
+        return list_fail(list, "a list where a number is expected");
     if (list->dims[depth] >= 0 && list->dims[depth] != count)
         return inlay_fail(list->diag, INLAY_INVALID_ARGUMENT,
                           "--input %.100s: a list of %lld beside lists of %lld: all need the same length", list->name,

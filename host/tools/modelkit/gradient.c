@@ -27,7 +27,7 @@ static inlay_status resolve_names(struct gradient *gradient, const char *name, u
 
         if (first + i >= gradient->node->info.input_count || gradient->node->info.inputs[first + i] == INLAY_NONE)
             return graph_fail(gradient->graph, gradient->node, NULL, INLAY_INVALID_MODEL, diag,
-                              "it has fewer inputs than xs and zs have names");
+                              "xs and zs name more values than the node has inputs");
         if (value == INLAY_NONE || value >= gradient->values)
             return graph_fail(gradient->graph, gradient->node, NULL, INLAY_INVALID_MODEL, diag,
                               "%s names '%.100s', which is not a value of the graph", name, attribute->strings[i].data);

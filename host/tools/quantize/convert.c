@@ -14,7 +14,8 @@ static inlay_status check_types(graph_model *model, int64_t opset, inlay_diag *d
         status = graph_infer(model, &why);
     if (status == INLAY_OK || status == INLAY_OUT_OF_MEMORY)
         return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s", why.text);
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "no form in opset %lld: %s", (long long)opset, why.text);
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "the model cannot be converted to opset %lld: %s", (long long)opset,
+                      why.text);
 }
 
 /* An option applies once: when the original file is read, or when the converted file is used. */
