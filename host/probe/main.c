@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     crash_on_enter = report_scene;
     before = process_snapshot_take();
     threads = process_snapshot_threads();
-    (void)host_log_add(report_error, NULL); /* without memory, the errors are not reported */
+    (void)host_log_add(report_error, NULL); /* if out of memory, errors are not reported */
     if (is_isolated)
         status = restrict_opening(&diag);
     if (status == INLAY_OK)

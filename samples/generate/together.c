@@ -5,7 +5,7 @@
  * At most TEXTS texts are generated at a time, each of at most TOKENS tokens. They are the rows of one context, so that
  * a run makes the next token of each. When a text ends, its row leaves, and the next prompt joins. Each text is printed
  * when it ends, and is the one that `generate` prints for its prompt. Options of the session come from inlay.yaml and
- * the environment, as those of `generate`. */
+ * the environment, like those of `generate`. */
 #include "files.h"
 #include "sampler.h"
 #include "tokenizer.h"

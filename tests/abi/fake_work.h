@@ -15,7 +15,7 @@ struct device {
     uint32_t domain; /* host-wide id of its memory */
     int64_t delay_us;
     int64_t lose_after;      /* jobs until the device is lost, 0 = never */
-    int64_t hang_at;         /* jobs until one never ends, 0 = never */
+    int64_t hang_at;         /* number of the job that never ends, 0 = none */
     int64_t memory_kib;      /* of the device, 0 = no limit */
     uint32_t hold;           /* FAKE_FREE ... */
     bool host_input;         /* NonZero reads its input from host memory */

@@ -210,7 +210,7 @@ static void write_layers(struct wire *wire, int layers)
         (void)snprintf(name, sizeof name, "w%d", i);
         mw_tensor_head(wire, name, INLAY_FLOAT, 2, dims);
         wire_raw(wire, (const uint8_t[]){ 9 << 3 | 2, 0x80, 0x80, 0x10 },
-                 4); /* tag and length of raw_data, 262144 bytes: wire_bytes() would splice them */
+                 4); /* tag and length, 262144, of raw_data; wire_bytes() would splice the bytes, not copy them */
         wire_raw(wire, weights, WEIGHT_BYTES);
         wire_end(wire, t);
         (void)snprintf(both, sizeof both, "%s,%s", in, name);

@@ -34,7 +34,7 @@ struct whole_graph {
 
 /* Can the node and all nodes in its bodies be interpreted? If not, writes the reason to why[200]. */
 bool whole_knows(const inlay_graph *graph, const inlay_node_info *node, bool strict, char *why);
-/* Copies these nodes of the graph with their bodies and constants. Aborts without memory, as this is a test. */
+/* Copies these nodes of the graph with their bodies and constants. Aborts if out of memory: only tests call it. */
 whole_graph *whole_translate(const inlay_graph *graph, const uint32_t *nodes, uint32_t node_count,
                              const uint32_t *inputs, uint32_t input_count, const uint32_t *outputs,
                              uint32_t output_count);

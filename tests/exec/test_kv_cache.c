@@ -190,7 +190,7 @@ static void expect_row(const struct form *form, int64_t batch, int64_t head, int
     }
 }
 
-/* Whether the session runs such a node of ai.inlay. */
+/* Whether the session runs a node of this operator. */
 static bool runs(const struct rig *rig, const char *op_type)
 {
     const struct graph *graph = rig->session->model->main;

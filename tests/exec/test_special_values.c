@@ -216,7 +216,7 @@ static void write_attention(char *script, size_t room, const char *low, const ch
                                  mask, guard) < room);
 }
 
-/* Compares all inputs on all providers; on the slow provider vulkan every eighth of them, from `from` on. */
+/* Compares all inputs on all providers; on vulkan, which is slow, only every eighth input. `from` varies which ones. */
 static void attend(const char *script, size_t from)
 {
     struct sessions sessions = { .script = script };

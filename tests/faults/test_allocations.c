@@ -26,8 +26,8 @@ static long calls;          /* allocations of threads with counts_this_thread */
 static long failures;
 static __thread int counts_this_thread;
 
-/* Address ranges of libdnnl and the C++ library: they end the process without memory, so their allocations never
- * fail. */
+/* Address ranges of libdnnl and the C++ library: they end the process if memory is exhausted, so their allocations
+ * never fail. */
 static struct range {
     uintptr_t begin, end;
 } exempt[8];

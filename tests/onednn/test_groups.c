@@ -50,7 +50,7 @@ static struct rig open_script(const char *script, const char *providers, const c
                                                   library ? "pin" : NULL, pin, NULL });
 }
 
-/* Fills the inputs; planted other than 0: an element of the first one. */
+/* Fills the inputs. If planted is not 0, an element of the first input gets this value. */
 static void feed(struct rig *rig, float planted)
 {
     uint64_t seed = 1;

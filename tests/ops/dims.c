@@ -288,7 +288,7 @@ static void test_sizes(void **state)
         forget_names();
     }
     assert_in_range(symbolic, 10000, 20000);
-    assert_in_range(sizes, symbolic / 2, symbolic - 1); /* most are sizes; those with a minus are not */
+    assert_in_range(sizes, symbolic / 2, symbolic - 1); /* most are sizes; expressions with a minus sign are not */
 }
 
 /* A size that overflows 64 bits is unknown, but keeps its sign in further arithmetic with numbers. */

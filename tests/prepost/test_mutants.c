@@ -246,7 +246,7 @@ static void added_tokens_strip_spaces(void **state)
     text_close(tokenizer);
 }
 
-/* Tokens that are a part of a UTF-8 character do not match within one. */
+/* A token that is only a part of a UTF-8 character does not match inside a character. */
 static void partial_characters_do_not_match(void **state)
 {
     static const char file[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"

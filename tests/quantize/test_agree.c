@@ -79,7 +79,7 @@ static void different_outputs(void **state)
     assert_true(agree_result(&agree).value == 0.75);
     assert_true(agree_result(&agree).low > 0.2 && agree_result(&agree).low < 0.75 && agree_result(&agree).high < 1);
     assert_true(agree.max_error == 1 && fabs(agree_rms(&agree) - sqrt(1.0 / 12)) < 1e-12);
-    agree = compared(AGREE_text, want, got, rows, 2); /* both read "2 1": the last row changes to the blank */
+    agree = compared(AGREE_text, want, got, rows, 2); /* both texts are "2 1": the last row is the blank now */
     assert_true(agree_result(&agree).value == 1);
     got[6] = 9; /* now the third row is the blank as well, and the text is "2" */
     agree = compared(AGREE_text, want, got, rows, 2);

@@ -146,7 +146,7 @@ static void test_others_are_answered(void **state)
         assert_int_equal(answer.code, 200);
         client_expect(&server, "GET", "/v2/health/ready", "", NULL, 200, "");
     }
-    send_infer(waits, "twice", TWICE); /* until the only run ends */
+    send_infer(waits, "twice", TWICE); /* waits until the only run ends */
     client_call(before, "GET", "/v2/health/live", "", NULL, 0, &answer);
     assert_int_equal(answer.code, 200);
     release();

@@ -166,8 +166,8 @@ static void test_priority(void **state)
     wait_for("inlay_runs", 0);
 }
 
-/* One run at a time, and an extra one, which a third model occupies. One model has three waiting requests that take
- * hours. Another model, which has used less computing time so far, is next, although its request came last. */
+/* There are one runner and one extra thread, which a third model occupies. One model has three waiting requests that
+ * take hours. Another model, which has used less computing time so far, is next, although its request came last. */
 static void test_fairness(void **state)
 {
     static const char *const flags[] = { "--runners", "1", "--warmup", "0", NULL };

@@ -36,7 +36,7 @@ static const struct said {
     "{% for m in messages %}{% if m.content == 'show' %}{{ raise_exception((messages | map(attribute='tool_calls', "   \
     "default='') | list | tojson) ~ (tools | tojson)) }}{% endif %}{% endfor %}{{ '.' * 40 }}"
 
-/* The model "two" has a template for requests without tools, too, that takes none. */
+/* The model "two" has two templates: a default one, which takes no tools, and one for requests with tools. */
 static void write_templates(const struct said *model)
 {
     const bool two = strcmp(model->model, "two") == 0;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Where the text goes. */
+/* Where help texts are printed, and how wide. */
 typedef struct help_sheet {
     FILE *to;
     int width; /* columns */

@@ -2,8 +2,8 @@
  *
  * Passes create nodes of the versions that they know, and inlined functions had separate imports, but a file imports
  * one version of each domain. Most versions of an operator differ only in the types that they support; such a node is
- * converted to the imported version. Other nodes become calls of a function of domain "inlay", whose body is that node
- * and which imports the node's version. The optimiser creates no such nodes (pass_allows). */
+ * converted to the imported version. Any other node becomes a call of a function of domain "inlay". The node is the
+ * body of that function, which imports the node's version. The optimiser creates no such nodes (pass_allows). */
 #include "base/memory.h"
 #include "graph/change_version.h"
 #include "model/model.h"

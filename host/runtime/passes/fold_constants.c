@@ -357,7 +357,7 @@ struct chain {
     bool *pure;       /* [node_count] constant, though not folded */
     bool *needed;     /* [node_count] by the end that is being folded */
     bool *is_read;    /* [value_count] by a node that is not constant; outputs of a graph would be copied */
-    bool *temporary;  /* [value_count] a constant only until the end is folded */
+    bool *temporary;  /* [value_count] a constant only while that end is being folded */
     graph_value *was; /* [value_count] of temporary constants */
     uint32_t *last;   /* [value_count] the last needed node that reads it */
     uint64_t *bytes;  /* [value_count] of results of pure nodes */

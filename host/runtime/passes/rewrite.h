@@ -45,7 +45,7 @@ struct rewrite {
     uint32_t first_inserted; /* index in graph->nodes of the first node inserted during this visit */
     bool changed;
     bool fails;             /* the inference of an inserted node failed: this visit replaces nothing */
-    bool inserted;          /* nodes were inserted; without another change they are unread and are removed again */
+    bool inserted;          /* nodes were inserted; they have no readers and are removed again unless `changed` */
     bool changed_constants; /* readers moved from one constant to another, which needs no further round */
     void *pass_state;       /* state of the pass for the visit of one graph; initially NULL */
 };

@@ -28,7 +28,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* The facts of the file's note; NULL: it has none, or memory ran out. The file is checked in earnest when it is loaded;
+/* The facts of the file's note; NULL: it has none, or memory ran out. The file is fully checked when it is loaded;
  * here it only gets its place. */
 static note_facts *read_facts(const char *dir, const char *name)
 {

@@ -104,7 +104,8 @@ static uint32_t common_parts(const struct parts *module, const struct parts *nam
     return best;
 }
 
-/* The number of last parts of a module that identify it: from the name of the numbered layers on. */
+/* How many parts at the end of a module's name identify it: from the part before the first number on (layers.0.mlp);
+ * without a number all but the first part. */
 static uint32_t needed_parts(const struct parts *module)
 {
     for (uint32_t i = 1; i < module->count; i++)

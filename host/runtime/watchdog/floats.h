@@ -25,7 +25,7 @@ typedef struct floats_difference {
     double largest;        /* of the elements that are finite in both */
     double largest_excess; /* largest error beyond the tolerance below; of these elements `at` is the index */
     int64_t at;            /* -1: no element has such an error */
-    int64_t not_finite;    /* first element that is finite in one of them only, or not the same infinity; -1: none */
+    int64_t not_finite;    /* first element that is finite in one array only, or differs as infinity or NaN; -1: none */
 } floats_difference;
 /* An error beyond atol + rtol * |want| counts. Bytes of two equal arrays are equal elements. */
 floats_difference floats_compare(inlay_dtype dtype, const void *want, const void *got, int64_t count, double rtol,

@@ -43,7 +43,7 @@ bool piece_values_set(piece_values *values, uint32_t value, inlay_dtype dtype, u
 /* May an intermediate result of a node that rounds overflow, so that its result depends on the kernel? */
 bool piece_may_overflow(const struct piece *piece, const uint8_t *inexact, const piece_values *values);
 
-/* What computes. */
+/* What computes a piece, and with which limits. */
 typedef struct piece_machine {
     program_folder *folder;
     const partition_provider *provider;

@@ -32,7 +32,7 @@ typedef struct stats_time {
     atomic_uint_fast64_t buckets[STATS_BUCKETS + 1];
 } stats_time;
 
-/* Runs of one number of rows. */
+/* The runs with a certain number of rows (model.batches), and the sums of their times. */
 typedef struct stats_batch {
     atomic_uint_fast64_t count, input_ns, infer_ns, output_ns;
 } stats_batch;

@@ -23,9 +23,9 @@ typedef struct body_parameter {
  * owns the texts. NULL: *error says why. */
 json_t *body_read(const struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
                   body_error *error);
-/* Sets the text; false. The parameter's name is added by body_read(). */
+/* Sets the text of the error and returns false. body_read() adds the parameter's name. */
 INLAY_PRINTF(2, 3) bool body_fail(body_error *error, const char *format, ...);
-/* The same for a text of so many bytes, more than `most`. */
+/* The same for a text of `bytes` bytes, which is more than `most`. */
 bool body_fail_length(body_error *error, const char *what, size_t bytes, size_t most);
 /* A number from least to most; whole: without a fraction. */
 bool body_number(const json_t *value, double least, double most, bool whole, double *out, body_error *error);

@@ -80,8 +80,7 @@ completion_state completion_take(struct completion *completion, struct strbuf *t
     *to = completion->out;
     completion->out = (struct strbuf){ .failed = to->failed };
     if (completion->done || to->failed) {
-        state =
-            completion->done ? COMPLETION_DONE : COMPLETION_WAITS; /* without memory, choose_token() ends the text */
+        state = completion->done ? COMPLETION_DONE : COMPLETION_WAITS; /* out of memory: choose_token() ends the text */
     } else if (to->size == 0) {
         state = COMPLETION_WAITS;
     }

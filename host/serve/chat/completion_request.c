@@ -267,7 +267,7 @@ static bool read_stream_options(void *user, json_t *value, body_error *error)
     return usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error);
 }
 
-/* Begins the form of the texts; NULL: there is one, or memory ran out. */
+/* Creates the grammar of the texts; NULL: the request has one already, or out of memory. */
 static struct grammar *begin_form(completion_request *request, body_error *error)
 {
     if (request->form != NULL) {

@@ -25,7 +25,7 @@ typedef struct completion_request {
     json_t *body;  /* owned; model, stops and the texts of prompts and messages point into it */
     const char *model;
     input_list prompts;
-    const char *suffix;        /* the prompts are continued up to it; NULL: none */
+    const char *suffix;        /* each text is generated between its prompt and this; NULL: none */
     const infill_form *infill; /* of the model; NULL: no suffix */
     text_ends ends;
     struct {
@@ -35,8 +35,8 @@ typedef struct completion_request {
     } dialog;
     json_t *metadata;    /* returned as it came; NULL: none */
     json_t *format;      /* the form of the text, returned as it came */
-    uint32_t choices;    /* n: texts of each prompt in the reply */
-    uint32_t candidates; /* best_of: texts of each prompt that are generated */
+    uint32_t choices;    /* n: number of texts for each prompt in the reply */
+    uint32_t candidates; /* best_of: number of texts generated for each prompt */
     bool streams;
     bool stream_usage;
     bool logprobs;

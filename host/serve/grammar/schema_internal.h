@@ -27,7 +27,7 @@ enum {
 
 enum { SCHEMA_MAX_COUNT = 1000000 };
 
-/* Schemas all of which a value has to match. */
+/* A value has to match all of these schemas. */
 typedef struct schema_list {
     json_t **parts; /* [count], borrowed from the root or from reader->made */
     uint32_t count;

@@ -384,8 +384,8 @@ static bool add_others(object_form *form, const json_t *patterns, const char *pa
     return good;
 }
 
-/* Reads which members of other names are permitted. If there are named members, other members are written only if a
- * schema describes them or the minimum number requires them. */
+/* Reads which members are permitted besides the named ones. If there are named members, others are written only if a
+ * schema describes them or the minimum number of members requires them. */
 static bool read_others(object_form *form)
 {
     json_t *patterns = json_object();
@@ -425,7 +425,7 @@ static grammar_node walk_others(const object_form *form, uint32_t count)
 
     if (is_full || grammar_is_never(reader->grammar, form->others))
         return count >= form->least ? grammar_empty(reader->grammar) : grammar_never(reader->grammar);
-    /* Two of them may have the same name, which makes one member. */
+    /* Several of them may have the same name and be one member, so that they are sure to add only one. */
     if (count + 1 < form->least)
         return grammar_never(reader->grammar);
     some = grammar_repeat(reader->grammar, with_comma(reader, form->others),

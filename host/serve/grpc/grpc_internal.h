@@ -88,7 +88,7 @@ struct call {
     struct strbuf out; /* output; the first `sent` bytes are sent */
     size_t sent;
     bool answering, ended;
-    grpc_result result; /* of the call; its text as grpc-message has it */
+    grpc_result result; /* of the call; its text is encoded for the field grpc-message */
 
     struct strbuf reply; /* to the current message */
     grpc_result message; /* of the current message */

@@ -42,7 +42,7 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
 bool sched_submit_spare(struct sched *sched, struct job *job);
 /* Whether sched_submit_spare() would take a job now. */
 bool sched_has_room(struct sched *sched);
-/* Whether such a job runs; then sched_destroy() waits for the end of its run. */
+/* Whether a job of sched_submit_spare() runs; then sched_destroy() waits for the end of its run. */
 bool sched_is_spare_running(struct sched *sched);
 
 /* The client no longer waits for the job, which must not be finished yet. true: it was removed from the queue, and the

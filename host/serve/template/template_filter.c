@@ -526,7 +526,7 @@ static bool filter_escape(const filter_call *call, struct value *value)
     return machine_take(call->machine, &text, value);
 }
 
-/* Filters that are also methods of texts. Jinja makes texts of other values first. */
+/* Filters that are also methods of texts. As in Jinja, other values are converted to texts first. */
 static bool filter_text(const filter_call *call, struct value *value)
 {
     bool known;

@@ -58,7 +58,7 @@ static int64_t pick_factor(const struct change *change)
     return attr != NULL && attr->kind == INLAY_ATTR_INT && attr->i > 1 && attr->i <= MOST_SIZE ? attr->i : 2;
 }
 
-/* Mostly a small size; sometimes one related to the present one. */
+/* Mostly a small size; sometimes one computed from `now`, or a size of an input. */
 static int64_t pick_size(const struct change *change, int64_t now)
 {
     const case_tensor *other = pick_input(change, true);

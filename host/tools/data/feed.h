@@ -4,8 +4,8 @@
  *     --input NAME=1,2,3 | NAME=[[1,2],[3,4]] | NAME=FILE.csv | NAME=FILE.csv:COLUMN,...
  *     --inputs DIR | FILE.npz | FILE.csv     --seed N
  *
- * An input of bytes ([N]) or of strings accepts any other file: its bytes, such as those of a picture, or its lines;
- * NAME=text:WORDS is a string.
+ * NAME=FILE with any other file, such as a picture, sets an input of bytes ([N]) to the bytes of the file, and an input
+ * of strings to its lines. NAME=text:WORDS is a string.
  *
  * An input that --input does not name is read from DIR/<name>.npy, .pb or .npz, or is an array of FILE.npz; without
  * --inputs it is random. Random contents depend only on the seed and the input's name. Random integers are 0 or 1,

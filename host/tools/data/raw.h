@@ -4,8 +4,8 @@
 #include "inlay/inlay.h"
 #include <stdbool.h>
 
-/* Whether the source is such a file: for an input of bytes of rank 1, or of strings, and not .npy, .npz or .pb; or
- * "text:...", which is a string. */
+/* Whether the source is a file that is used directly: for an input of bytes of rank 1, or of strings, and not .npy,
+ * .npz or .pb; or "text:...", which is a string. */
 bool raw_is(const char *source, const inlay_io_info *info);
 /* Whether the name ends like that of a sound file or of a text. */
 bool raw_is_file(const char *path);

@@ -21,7 +21,7 @@ typedef struct page_script {
 } page_script;
 extern const page_script page_explain, page_inspect, page_diff, page_profile;
 
-/* Such a page up to the JSON, and the part after it. */
+/* The page of a script: the part before the JSON, and the part after it. */
 void page_script_begin(FILE *to, const page_script *page);
 void page_script_end(FILE *to, const page_script *page);
 /* Ends the JSON of page_profile and begins that of `inlay explain` about the same session, for its graph; optional. */

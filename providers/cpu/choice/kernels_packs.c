@@ -90,7 +90,7 @@ void kernel_packs_note(const cpu_build *build, uint8_t kernel)
         return;
     (void)pthread_mutex_lock(&lock);
     pack_record = find(packs, constant->content_hash) == NULL ? malloc(sizeof *pack_record) : NULL;
-    if (pack_record != NULL) { /* without memory, the next layer chooses independently */
+    if (pack_record != NULL) { /* out of memory: the next layer chooses independently */
         *pack_record = (struct pack_record){ .next = packs->buckets[constant->content_hash % BUCKETS],
                                              .content = constant->content_hash,
                                              .kernel = kernel };

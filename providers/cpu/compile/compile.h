@@ -15,7 +15,7 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
 void cpu_read_options(cpu_state *state, const inlay_create_args *args);
 
 /* The order in which the region's nodes are read, as indices into request->nodes, if it needs much less memory than
- * that of the request; otherwise, and without memory, NULL. Free it with free() (order.c). */
+ * that of the request; otherwise, or if out of memory, NULL. Free it with free() (order.c). */
 uint32_t *cpu_order_nodes(const inlay_compile_request *request);
 
 inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_state *values, uint32_t stride,

@@ -58,8 +58,8 @@ typedef struct sum_unit {
     int64_t tap_step;
 } sum_unit;
 
-/* Units are numbered by image, block of positions, and channels. Channels are divided into groups or several of them
- * (`outer` channels), and these into `parts`. */
+/* Units are numbered by image, block of positions, and chunk of channels. A chunk is one of the `parts` of `outer`
+ * channels, which are one group or several. */
 static sum_unit unit_of(const struct sums *sums, int64_t number)
 {
     const int64_t chunk = number % sums->chunks, block = number / sums->chunks % sums->blocks;

@@ -15,7 +15,7 @@ OPTIONAL_WITH(kernel_limit_packs, "cpu_conv");
 #define MOST_FACTOR 1000.0 /* of option pack_bytes: larger values are bytes */
 /* By default, packs may exceed the weights by this, so that small models are not slowed down. */
 static const double DEFAULT_EXCESS = 40 << 20;
-/* Nanoseconds of a run that an additional byte must save. */
+/* An additional byte of packs must save this many nanoseconds of a run. */
 static const double LEAST_SAVED = 0.02;
 
 enum { OTHER, POINTS_4, POINTS_6, CHOICES }; /* how weights are packed; OTHER: for another algorithm */
@@ -28,7 +28,7 @@ typedef struct window_weights {
     double bytes[CHOICES];
     uint32_t present; /* bits 1 << points: packs that exist */
     uint32_t chosen;
-    bool used, mixed[CHOICES]; /* mixed: some of the convolutions read them packed for another algorithm, too */
+    bool used, mixed[CHOICES]; /* mixed: some of the convolutions use another algorithm, so OTHER is needed, too */
 } window_weights;
 
 /* Bytes of a float constant of 3x3 windows; 0: another constant. */

@@ -15,7 +15,7 @@ typedef int64_t tensor_dims[TENSOR_MAX_RANK];
 /* The types of elements. */
 typedef enum element_type { ELEMENT_OTHER, ELEMENT_FLOAT, ELEMENT_INT32, ELEMENT_INT8, ELEMENT_UINT8 } element_type;
 
-/* PACKED: by a kernel that alone can read it. */
+/* PACKED: in the format of one kernel, which no other kernel reads. */
 typedef enum layout_kind { LAYOUT_NONE, LAYOUT_STRIDED, LAYOUT_PACKED } layout_kind;
 
 /* The memory layout of a tensor. Initialise all bytes with 0. */

@@ -20,7 +20,7 @@ struct depthwise {
     kernel_conv_shape window;
     int64_t x_pixel, x_image;
     int64_t quads;          /* fours of a window's rows */
-    int64_t slots, columns; /* number of row tables, and pixels of one */
+    int64_t slots, columns; /* number of row tables; pixels in each */
     int64_t strip;          /* output pixels of a row that the tables cover */
     int64_t part, parts;    /* output rows in a unit, and units of an image's rows */
     int64_t block, blocks;  /* blocks of channels in a unit, and units of the channels */

@@ -48,7 +48,7 @@ static uint32_t scaling_posts(const cpu_build *build, const cpu_group *group)
     return group->post_count > 1 && is_constant(build, group, &group->posts[1], FUNCTION_ADD) ? 2 : 1;
 }
 
-/* Is it a sum or product with a tensor of the same dims (*out_whole), or with one element per channel or for all? */
+/* Is it a sum or product with floats: a tensor of the result's dims (*out_whole), one per channel, or a single one? */
 static bool is_operand(const cpu_build *build, const cpu_group *group, const cpu_post *post, bool *out_whole)
 {
     *out_whole =

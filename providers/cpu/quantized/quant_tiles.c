@@ -23,7 +23,7 @@ struct direct {
     int64_t tap_count, quads, channels;
     int64_t strip; /* pixels whose windows are widened one by one; 0: the input is not widened */
     int64_t window_rows, window_row, window_span; /* of a window: rows, bytes from row to row, bytes of a row */
-    int64_t wide_row; /* elements of a widened input row of an output row, if whole rows are widened; otherwise 0 */
+    int64_t wide_row;         /* elements of a widened input row; 0: rows are not widened as a whole */
     int64_t row_tiles, block; /* tiles of a row, and of a unit */
     int64_t chunk, panels;    /* panels of a unit, and all */
     bool flip;
@@ -42,8 +42,8 @@ typedef struct direct_call {
     const int32_t *first; /* the initial values of sums */
 } direct_call;
 
-/* STRIP: elements of the widened windows of a few tiles; those of one tile may have up to STRIP_MOST. STRIP_END: room
- * for byte_set.widen, which writes past the end. */
+/* STRIP: limit of the elements of the widened windows of several tiles. If one tile needs more, it may have up to
+ * STRIP_MOST. STRIP_END: room for byte_set.widen, which writes past the end. */
 enum {
     TILE_MOST = 32,
     TILE_PIXELS = 6,

@@ -80,7 +80,7 @@ typedef struct cpu_group cpu_group;
 
 typedef struct cpu_operator cpu_operator;
 
-/* A family of operators: all that the code below the families (region, weights) calls of them. */
+/* A family of operators, as the code below the families (region, weights) sees it. */
 typedef struct cpu_family {
     const char *name;
     /* Reads the attributes and fills the parameters of op. Returns false, with the reason in *why, if no kernel
@@ -324,7 +324,7 @@ struct inlay_compiled {
     cpu_scratch *spare;    /* atomic: memory of a destroyed instance, or NULL */
     bool trying;           /* an instance is being built for the timing of kernels (compile/tune.c) */
     inlay_instance *ready; /* made by compile for the expected shapes, which are its key */
-    inlay_instance *last;  /* the newest instance: the region's shapes may repeat while other inputs grow */
+    inlay_instance *last;  /* the newest instance, for requests with equal shapes, while those of other regions grow */
 };
 
 /* The only op that reads the value, which does not leave the region; INLAY_NONE: there are other reads, or none. */

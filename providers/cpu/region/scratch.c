@@ -3,7 +3,7 @@
 #include "cpu/region/build.h"
 #include <stdlib.h>
 
-/* Sizes are multiples of CACHE_LINE. Addresses are aligned as those of malloc. */
+/* Sizes are multiples of CACHE_LINE. Addresses are aligned like those of malloc. */
 enum { CACHE_LINE = 64, KEPT_BYTES = 8 << 20 };
 
 /* Header of an allocation that did not fit into the arena. */

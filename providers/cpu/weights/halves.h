@@ -9,7 +9,7 @@
 
 /* cpu_operator.takes: Cast of a float16 or bfloat16 constant to float. */
 bool cpu_takes_float16_constant(const kit_node *node);
-/* Is the value such a constant? */
+/* Is the value the output of such a Cast? */
 bool halves_is_constant(const inlay_graph *graph, uint32_t value);
 /* Turns the outputs of such Casts into constants of the region. Called when all nodes of a region are parsed. */
 void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph);

@@ -13,7 +13,7 @@
 #define LOW_BIT_NS 0.05 /* to dequantize an element */
 
 bool cpu_takes_low_bit_constant(const kit_node *node); /* cpu_operator.takes: low-bit constants but n-bit weights */
-/* Is the value such a constant? *out_bytes: bytes of its elements, scales and zero points; may be NULL. */
+/* Is the value a low-bit constant? *out_bytes: bytes of its elements, scales and zero points; may be NULL. */
 bool low_bit_is_constant(const inlay_graph *graph, uint32_t value, double *out_bytes);
 
 /* Turns the outputs of such ops, and of views after them, into constants of the region, and removes these ops from its

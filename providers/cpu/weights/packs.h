@@ -14,8 +14,8 @@ extern const cpu_packer cpu_packers[];
 bool pack_by_kernel(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
                     const tensor_layout *layout, void *target);
 
-/* The constant in layout layout, packed from the original or from another pack, for the instance that is being built.
- * Under compiled->lock. */
+/* The constant in the given layout, packed from the original or from another pack, for the instance that is being
+ * built. Under compiled->lock. */
 inlay_status cpu_constant_pack(cpu_build *build, cpu_constant *constant, const tensor_layout *plain,
                                const tensor_layout *layout, const cpu_pack **out_pack);
 /* Reorders a tensor immediately. */

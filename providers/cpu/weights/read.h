@@ -7,13 +7,13 @@
 inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same, but rows may have gaps: the place may be a part of a larger tensor. */
 inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same row-major, by a reorder if needed. */
+/* The same in row-major order; the elements are reordered if needed. */
 inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same of a constant, which may not be aligned for its type: model files do not align tensors. */
 inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same in layout layout. */
+/* The same in the given layout. */
 inlay_status cpu_read_as(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out);
-/* A constant in layout layout. plain: dims and strides with which the original is read. */
+/* A constant in the given layout. plain: dims and strides with which the original is read. */
 inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const tensor_layout *plain,
                                const tensor_layout *layout, cpu_place *out);
 /* The elements of a constant as the model has them, for use while a region is lowered; NULL: value is INLAY_NONE or not

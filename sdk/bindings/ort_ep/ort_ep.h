@@ -107,7 +107,9 @@ typedef struct ep_group {
     size_t count;
     const OrtValueInfo *const *outputs; /* [output_count] */
     size_t output_count;
-    bool probe; /* large initializers become inputs, and values have numbers as names: asking costs little, and once */
+    /* The model only serves to ask whether inlay supports the nodes: large initializers become inputs, and numbers
+     * replace the names of values, so that the model is small and equal nodes are asked about once. */
+    bool probe;
 } ep_group;
 /* Writes the nodes as an ONNX file. Values that they read and do not compute become inputs, constants initializers.
  * *bindable is false if an input or output is not a tensor that inlay and the runtime store in the same way: strings,

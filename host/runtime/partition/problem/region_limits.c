@@ -46,7 +46,7 @@ bool partition_limits_init(struct problem *problem)
     return limited->values != NULL && limited->region_of != NULL;
 }
 
-/* Adds the results of a node. Each of them leaves the part until all of its readers are in it, too. */
+/* Adds the results of a node. Each counts as an output of the part until the part contains all of its readers. */
 static void add_results(region_part *part, const graph_node *node)
 {
     const struct problem *problem = part->problem;

@@ -261,8 +261,9 @@ static int run_interruptibly(runner_object *self, PyObject *owner, const inlay_r
     return slow == NULL ? -1 : 0;
 }
 
-/* Runs. Python handles signals on the main thread alone, between its own instructions: there, a first run, and one
- * after a slow run, is interruptible. The others have a time limit, after which they start again, interruptible. */
+/* Runs. Python handles signals only on the main thread, between its own instructions. On that thread, a first run and a
+ * run after a slow one are interruptible. Its other runs have a time limit, after which they start again,
+ * interruptible. */
 static int run_context(runner_object *self, PyObject *owner, PyObject *options)
 {
     const inlay_run_options *given = options == Py_None ? NULL : PyLong_AsVoidPtr(options);
