@@ -50,7 +50,7 @@ succeeds verify m.onnx --key other.pub,pub.pem
 refuses 1 'm.onnx.sig: was not made by other.pub' verify m.onnx --key other.pub
 refuses 2 'ec.pub: is not a public Ed25519 key in PEM' verify m.onnx --key ec.pub
 refuses 2 'ec.pem: is not a private Ed25519 key in PEM' sign m.onnx --key ec.pem
-refuses 2 'pub.pem: is not a private key' sign m.onnx --key pub.pem
+refuses 2 'pub.pem: is not a private Ed25519 key' sign m.onnx --key pub.pem
 refuses 3 'none.pem: No such file' verify m.onnx --key none.pem
 cp m.onnx n.onnx
 cp m.onnx.sig n.onnx.sig
