@@ -87,7 +87,8 @@ class Writer:
         elif kind == "Transpose" and dims is not None:
             order = list(range(rank))
             self.rng.shuffle(order)
-            result, out = self.node("Transpose", [name], perm=order), [dims[i] for i in order]
+            attributes = {"perm": order} if order else {}  # onnx 1.17 takes no empty list
+            result, out = self.node("Transpose", [name], **attributes), [dims[i] for i in order]
         elif kind == "Shape":
             result, out_type = self.node("Shape", [name]), TensorProto.INT64
             out = [rank if dims is not None else None]
