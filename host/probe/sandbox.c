@@ -256,35 +256,32 @@ static uint32_t add_open(struct sock_filter *list, uint32_t call, uint32_t at)
     return sizeof statements / sizeof statements[0];
 }
 
-/* Statements that permit to set the affinity of a thread, but not that of the host's first one. The others of the host
- * cannot be told from those of this process. */
-static uint32_t add_affinity_rule(struct sock_filter *list)
+/* Statements that answer a call whose first argument is the process with `same`, and other processes with `other`. */
+static uint32_t add_process_rule(struct sock_filter *list, uint32_t call, pid_t process, uint32_t same, uint32_t other)
 {
     const struct sock_filter statements[] = {
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 0, 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4),
         LOAD(args[0]),
-        IF_EQUAL((uint32_t)getppid()),
-        RETURN(SECCOMP_RET_ERRNO | EPERM),
-        RETURN(SECCOMP_RET_ALLOW),
+        IF_EQUAL((uint32_t)process),
+        RETURN(same),
+        RETURN(other),
     };
 
     memcpy(list, statements, sizeof statements);
     return sizeof statements / sizeof statements[0];
 }
 
+/* Statements that permit to set the affinity of a thread, but not that of the host's first one. The others of the host
+ * cannot be told from those of this process. */
+static uint32_t add_affinity_rule(struct sock_filter *list)
+{
+    return add_process_rule(list, SYS_sched_setaffinity, getppid(), SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW);
+}
+
 /* Statements that permit signals to threads of this process only: abort() ends it by SIGABRT, which the host names. */
 static uint32_t add_signal_rule(struct sock_filter *list)
 {
-    const struct sock_filter statements[] = {
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 4),
-        LOAD(args[0]),
-        IF_EQUAL((uint32_t)getpid()),
-        RETURN(SECCOMP_RET_ALLOW),
-        RETURN(SECCOMP_RET_ERRNO | EPERM),
-    };
-
-    memcpy(list, statements, sizeof statements);
-    return sizeof statements / sizeof statements[0];
+    return add_process_rule(list, SYS_tgkill, getpid(), SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM);
 }
 
 /* Statements that permit new resource limits of this process only. */

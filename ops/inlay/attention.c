@@ -10,12 +10,17 @@
  *
  * guarded: Where(IsNaN(p), 0, p) follows Softmax. causal: bias is 0 up to the position of the query and at most -1e20
  * after it, so a kernel may skip the later keys, provided that all other values are of ordinary
- * magnitude. */
+ * magnitude.
+ *
+ * CachedAttention(Q, K, V, bias, hidden, k_scale, v_scale) is Attention of Q,
+ * DequantizeRows(K, k_scale) and DequantizeRows(V, v_scale). blank: the result for a query whose scores are all
+ * -infinity; guarded: 0, also where a score is NaN. */
 #include "schema.h"
 #include "inlay/check.h"
 
 static inlay_status infer_attention(op_infer *infer)
 {
+    const int64_t values = infer_attr_int(infer, "value_size", 0); /* of CachedAttention, whose V has codes */
     inlay_dim dim[4];
 
     for (uint32_t i = 0; i < 3; i++) {
@@ -28,12 +33,16 @@ static inlay_status infer_attention(op_infer *infer)
     INLAY_CHECK(infer_rank(infer, 0) == 4 && infer_rank(infer, 2) == 4);
     for (uint32_t d = 0; d < 3; d++)
         dim[d] = infer_dim(infer, 0, d);
-    dim[3] = infer_dim(infer, 2, 3);
+    dim[3] = values > 0 ? dim_fixed(values) : infer_dim(infer, 2, 3);
     return infer_set_shape(infer, 0, 4, dim);
 }
 
 static const op_row rows[] = {
     { "Attention", 1, 0, "Q:T, K:T, V:T, bias?:T, hidden?:bool -> Y:T; T=@float_ir4; causal:i=0, guarded:i=0, scale:f",
+      infer_attention },
+    { "CachedAttention", 1, 0,
+      "Q:T, K:C, V:C, bias?:T, hidden?:bool, k_scale?:float, v_scale?:float -> Y:T; T=float, C=int8|uint8; "
+      "bits:i!{8|4}, blank:s='zero'{'zero'|'nan'|'guarded'}, causal:i=0, scale:f, value_size:i!",
       infer_attention },
 };
 

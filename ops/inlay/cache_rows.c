@@ -49,7 +49,7 @@ done:
 
 static inlay_status infer_quantize(op_infer *infer)
 {
-    /* Bytes with a scale in them are no numbers, and neither are pairs of codes. */
+    /* Bytes with a scale in them are not numbers, and neither are pairs of codes. */
     infer_set_dtype(infer, 0,
                     infer_has_in(infer, 1) && infer_attr_int(infer, "bits", 8) == 8 ? INLAY_INT8 : INLAY_UINT8);
     return infer_rows(infer, false);
@@ -61,36 +61,9 @@ static inlay_status infer_dequantize(op_infer *infer)
     return infer_rows(infer, true);
 }
 
-/* Y has the shape of Q, with the size of values. */
-static inlay_status infer_cached_attention(op_infer *infer)
-{
-    const int64_t size = infer_attr_int(infer, "value_size", 0);
-    inlay_dim dims[4];
-
-    for (uint32_t i = 0; i < 3; i++) {
-        if (infer_rank(infer, i) == INLAY_RANK_UNKNOWN)
-            return INLAY_OK;
-        if (infer_rank(infer, i) != 4)
-            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it must be 4", i,
-                              infer_rank(infer, i));
-    }
-    for (uint32_t d = 0; d < 3; d++)
-        dims[d] = infer_dim(infer, 0, d);
-    dims[3] = dim_fixed(size);
-    return infer_set_shape(infer, 0, 4, dims);
-}
-
 /* Rows are along the last axis. scale: one element, or [1, heads, 1, size] for rows [batch, heads, positions, size];
- * without it, each row has its own scale.
- *
- * CachedAttention(Q, K, V, bias, hidden, k_scale, v_scale) is ai.inlay's Attention (attention.c) of Q,
- * DequantizeRows(K, k_scale) and DequantizeRows(V, v_scale). blank: the result for a query whose scores are all
- * -infinity; guarded: 0, also where a score is NaN. */
+ * without it, each row has its own scale. */
 static const op_row rows[] = {
-    { "CachedAttention", 1, 0,
-      "Q:T, K:C, V:C, bias?:T, hidden?:bool, k_scale?:float, v_scale?:float -> Y:T; T=float, C=int8|uint8; "
-      "bits:i!{8|4}, blank:s='zero'{'zero'|'nan'|'guarded'}, causal:i=0, scale:f, value_size:i!",
-      infer_cached_attention },
     { "DequantizeRows", 1, 0, "x:Q, scale?:float -> y:float; Q=int8|uint8; bits:i!{8|4}, size:i!", infer_dequantize },
     { "QuantizeRows", 1, 0, "x:float, scale?:float -> y:Q; Q=int8|uint8; bits:i!{8|4}", infer_quantize },
 };

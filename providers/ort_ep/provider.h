@@ -193,7 +193,7 @@ bool ep_single_is_on_host(const ep_single *single, size_t index, bool is_output)
 
 /* EPContext nodes.
  *
- * A library that supports them returns one for what it has compiled. The engine cache keeps it. The cache's key
+ * A library that supports EPContext returns such a node for each compiled subgraph; the engine cache stores it. Its key
  * contains no names, but libraries may look up inputs and outputs by name. So the names are stored, too, and given to
  * the node. */
 

@@ -62,7 +62,7 @@ static const struct {
       4 },
 };
 
-/* What is called, of each level, by each protocol. */
+/* A call, and the access level that it needs. */
 typedef struct access_call {
     enum { BY_ALL, BY_USERS, BY_ADMINS, BY_ALL_WORKERS } level;
     const char *method, *path, *body; /* REST; method NULL: gRPC */

@@ -86,25 +86,6 @@ int unsetenv(const char *name)
     return _putenv_s(name, "") == 0 ? 0 : -1;
 }
 
-/* The comparison of the thread's sort in progress. */
-static _Thread_local struct {
-    int (*compare)(const void *a, const void *b, void *user);
-    void *user;
-} sorting;
-
-static int compare_now(const void *a, const void *b)
-{
-    return sorting.compare(a, b, sorting.user);
-}
-
-void qsort_r(void *list, size_t count, size_t bytes, int (*compare)(const void *a, const void *b, void *user),
-             void *user)
-{
-    sorting.compare = compare;
-    sorting.user = user;
-    qsort(list, count, bytes, compare_now);
-}
-
 /* The bracket expression at pattern, behind '[': *end gets what follows it. */
 static bool is_in_brackets(const char *pattern, char letter, const char **end)
 {

@@ -242,8 +242,8 @@ static void take_calls(completion_choice *choice, size_t from, uint32_t state)
     choice->call_state = state;
 }
 
-/* Takes the calls that the unsent text begins. Whether a text is of a given form or calls is decided when it is no
- * longer of the form; a complete one that is both is calls. */
+/* Turns the choice into tool calls if its unsent text begins them. With a response_format as well, this happens once
+ * the text no longer matches the format, or at its end if it matches both. */
 static void begin_calls(completion_choice *choice, bool is_complete)
 {
     const completion_request *asked = &choice->completion->asked;

@@ -1,4 +1,4 @@
-/* serve/exchange/request.h - what a request is in every protocol: who asks, until when, what it makes the server hold,
+/* serve/exchange/request.h - the state of a request that all protocols share: client, deadline, memory reserved for it,
  * and the job that runs it. The protocols embed it: struct exchange (REST and OpenAI's API) and struct call (gRPC).
  *
  * The thread of the connection owns a request, except between request_suspend() and resume(). */

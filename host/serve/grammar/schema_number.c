@@ -1,5 +1,5 @@
 /* Numbers: bounds, multiples, and values that are excluded. Numbers are compared as decimals; a number close to a bound
- * is written with at most 15 significant digits, so that a reader that compares doubles comes to the same result. */
+ * is written with at most 15 significant digits, so that a validator that compares doubles agrees. */
 #include "serve/grammar/schema_internal.h"
 #include <math.h>
 #include <stdio.h>

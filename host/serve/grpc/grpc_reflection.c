@@ -48,7 +48,8 @@ static bool has_enum(const char *symbol, Inference__DescribedList *const *enums,
     return false;
 }
 
-/* Whether the symbol is a message, a field or what is declared in one. only_messages: other symbols do not count. */
+/* Whether the messages, or messages nested in them, define the symbol: as a message, a field, a oneof or an enum.
+ * only_messages: only messages count. */
 static bool has_message(const char *symbol, bool only_messages, Inference__DescribedMessage *const *messages,
                         size_t count)
 {

@@ -595,7 +595,7 @@ INLAY_API inlay_status inlay_session_watchdog_finding(inlay_session *session, ui
  * context uses, except those of option sizes; memory that providers do not use; pages of the model's files; free memory
  * of malloc. Runs in progress and their contexts are not affected, and a run that begins meanwhile waits for its
  * context to be trimmed. The next run of a context prepares its input sizes again. Outputs of the last run, bound
- * values and states stay as they are, and so do contexts that measure or profile; if a device hangs, nothing is
+ * values and states stay as they are. Contexts that measure or profile are skipped; if a device hangs, nothing is
  * released. Allocates nothing. Option idle_trim_ms does this for contexts that had no run for that time. Any thread,
  * also during runs, but not from a callback of a run. The status is that of the first provider that cannot release its
  * memory. */

@@ -8,7 +8,8 @@
 /* Whether the argument is values, as above, and no name of a file. */
 int text_is_values(const char *text);
 /* Writes the elements of the tensor, tensor->bytes. A list without inner lists fills any shape, inner lists must have
- * the shape. Returns NULL, or what is wrong at *out_at. */
+ * the shape. Returns NULL, or the error, whose place is
+ * *out_at. */
 const char *text_read(const char *text, const bundle_tensor *tensor, char *to, const char **out_at);
 /* Prints name, type, shape and the first elements on one line. */
 void text_print(const bundle_tensor *tensor, const char *from);
