@@ -1,6 +1,6 @@
 /* GEMM of floats by their terms (terms.h), over tiles in plain C and, if the CPU has them, over those of AMX, which
- * give the same bits: sums in double, sizes around those of tiles, units in any order, numbers without terms, and the
- * error beside that of the kernels of sgemm.h. */
+ * give the same bits: sums in double, sizes around those of tiles, units in any order, numbers without terms or with
+ * fewer terms, and the error beside that of the kernels of sgemm.h. */
 #include "cpu/matrix/terms.h"
 #include "cmocka_all.h"
 #include "random.h"
@@ -33,7 +33,7 @@ static void setup(struct product *p, int64_t m, int64_t n, int64_t k, bool stric
     p->matrix =
         (terms_matrix){ .data = p->weights, .k = k, .n = n, .n_step = 1, .inner = k, .inner_step = n, .columns = 1 };
     p->c = some(m * (n + 5));
-    p->pack = some(terms_pack_floats(k, n));
+    p->pack = some(terms_pack_floats(k, n, TERMS));
     p->post = (sgemm_post){ .fn = SGEMM_MUL, .other = p->other, .row = n, .col = 1 };
     p->job = (sgemm_job){ .kernel = sgemm_kernel_best(),
                           .m = m,
@@ -43,6 +43,7 @@ static void setup(struct product *p, int64_t m, int64_t n, int64_t k, bool stric
                           .a = p->a,
                           .a_row = k + 3,
                           .b = p->pack,
+                          .b_terms = TERMS,
                           .c = p->c,
                           .c_row = n + 5 };
     terms_share(&p->job, 3);
@@ -54,14 +55,24 @@ static void teardown(struct product *p)
     free(p->a), free(p->weights), free(p->pack), free(p->bias), free(p->other), free(p->c), free(p->scratch);
 }
 
+static float keep_bits(float x, uint32_t kept)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    bits &= kept;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* Packs, and multiplies the units in the order of a random start. */
 static void run(struct product *p, const terms_set *set)
 {
     const int64_t panels = terms_panels(p->job.n), units = terms_units(&p->job),
                   start = random_below(&seed, (uint32_t)units);
 
-    terms_pack(&p->matrix, panels / 2, panels, p->pack);
-    terms_pack(&p->matrix, 0, panels / 2, p->pack);
+    terms_pack(&p->matrix, p->job.b_terms, panels / 2, panels, p->pack);
+    terms_pack(&p->matrix, p->job.b_terms, 0, panels / 2, p->pack);
     terms_run(set, &p->job, p->scratch, start, units);
     terms_run(set, &p->job, p->scratch, 0, start);
 }
@@ -277,13 +288,72 @@ static void extremes(void **state)
     }
 }
 
+/* Floats that were converted from 16-bit types, in rows, weights or both: the sums are exact to the rounding of six
+ * products, and packs of fewer terms give the same bits as those of three. Only one row of the second strip has all
+ * 24 bits, so strips of one unit have different numbers of terms. */
+static void fewer_terms(void **state)
+{
+    static const uint32_t kept[] = { 0xffff0000, 0xffffe000, UINT32_MAX }; /* bits of one, two and three terms */
+    enum { M = 70, N = 70, K = 230 };
+
+    (void)state;
+    for (int way = 0; way < 2 * TERMS * TERMS; way++) {
+        const int a_terms = 1 + way % TERMS, b_terms = 1 + way / TERMS % TERMS, strict = way / TERMS / TERMS;
+        struct product p;
+        double most, mean;
+        float *c = some(M * (N + 5));
+
+        setup(&p, M, N, K, strict != 0);
+        for (int64_t i = 0; i < M * p.job.a_row; i++)
+            p.a[i] = keep_bits(p.a[i], i / p.job.a_row == 40 ? UINT32_MAX : kept[a_terms - 1]);
+        for (int64_t i = 0; i < K * N; i++)
+            p.weights[i] = keep_bits(p.weights[i], kept[b_terms - 1]);
+        run(&p, &terms_c);
+        most = error_of(&p, &mean);
+        /* The products that three leave out have an error of 3e-6 of each term. */
+        if (!(mean <= (strict || a_terms + b_terms < 4 ? 2e-8 : 4e-7) && most <= (strict ? 2e-7 : 2e-6)))
+            fail_msg("%d terms by %d, strict %d: error %.2g, mean %.2g", a_terms, b_terms, strict, most, mean);
+        memcpy(c, p.c, (size_t)(M * p.job.c_row) * sizeof *c);
+        for (int other = b_terms; other < TERMS; other++) {
+            p.job.b_terms = other;
+            run(&p, terms_of_cpu() != NULL ? terms_of_cpu() : &terms_c);
+            assert_memory_equal(c, p.c, (size_t)(M * p.job.c_row) * sizeof *c);
+        }
+        free(c);
+        teardown(&p);
+    }
+}
+
+/* Weights of one term with numbers beyond the range of terms are multiplied as floats. */
+static void wide_bfloat16(void **state)
+{
+    enum { M = 33, N = 40, K = 70 };
+    struct product p;
+    float *c = some(M * (N + 5));
+
+    (void)state;
+    setup(&p, M, N, K, false);
+    for (int64_t i = 0; i < K * N; i++)
+        p.weights[i] = keep_bits(p.weights[i] * (i % 7 == 0 ? 1e25f : 1), 0xffff0000);
+    p.job.b_terms = 1;
+    run_floats(&p, c);
+    run(&p, &terms_c);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) {
+            double size;
+
+            (void)sum_of(&p, i, j, &size);
+            assert_true(fabs((double)p.c[i * p.job.c_row + j] - (double)c[i * p.job.c_row + j]) <= 1e-6 * size);
+        }
+    free(c);
+    teardown(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(taps),
-        cmocka_unit_test(errors),
-        cmocka_unit_test(extremes),
+        cmocka_unit_test(sizes),    cmocka_unit_test(taps),        cmocka_unit_test(errors),
+        cmocka_unit_test(extremes), cmocka_unit_test(fewer_terms), cmocka_unit_test(wide_bfloat16),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

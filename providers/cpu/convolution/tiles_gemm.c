@@ -370,9 +370,10 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, const
     tensor_layout packed;
 
     INLAY_CHECK(operand_count <= ARG_Y + 1 + CPU_MAX_POSTS + 1);
-    if (terms != NULL)
-        terms_layout(&layer->weights, &packed);
-    else if (!panel_layout(layer, &packed, &gemm.job))
+    if (terms != NULL) {
+        gemm.job.b_terms = terms_of_constant(build, build->op->in[1]);
+        terms_layout(&layer->weights, gemm.job.b_terms, &packed);
+    } else if (!panel_layout(layer, &packed, &gemm.job))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
     gemm.skipped = first * window->in * gemm.job.width;
     gemm.unfolded =

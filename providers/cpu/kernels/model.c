@@ -5,6 +5,7 @@
 #include "cpu/kernels/table.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/matrix/terms.h"
+#include "cpu/weights/terms_weights.h"
 #include <math.h>
 
 #define NEAR_BYTES 1000000.0  /* weights that stay in the cache next to the core */
@@ -225,9 +226,10 @@ double kernel_gemm_terms_ns(const cpu_build *build, const cpu_group *group, cons
     const kernel_conv_shape *window = &layer->window;
     const int64_t pixels = window->images * window->out_height * window->out_width,
                   taps = window->kernel[0] * window->kernel[1], depth = window->in * taps;
-    const double bytes = (terms_are_three(depth, build->state->strict) ? 4.0 : 6.0) * (double)(depth * window->out),
+    const int terms = terms_of_constant(build, build->op->in[1]);
+    const double bytes = terms_bytes(depth, terms, build->state->strict) * (double)(depth * window->out),
                  far = bytes > NEAR_BYTES ? bytes / FAR_BYTES_PER_NS : 0;
-    double ns = terms_ns(pixels, window->out, depth, build->state->strict);
+    double ns = terms_ns(pixels, window->out, depth, terms, build->state->strict);
 
     (void)group;
     ns = (ns < far ? far : ns) + unfold_ns(window, (double)taps);

@@ -5,6 +5,7 @@
 #include "cpu/matrix/sgemm.h"
 #include "cpu/matrix/terms.h"
 #include "cpu/weights/sparse_weights.h"
+#include "cpu/weights/terms_weights.h"
 
 #define BUILTIN_FLOPS_PER_NS 250.0
 #define SPARSE_FLOPS_PER_NS 120.0   /* of nonzero blocks, including the transposition of rows */
@@ -62,12 +63,13 @@ double kernel_terms_ns(const cpu_build *build, const cpu_group *group, const ker
 {
     const kernel_gemm_shape *product = &layer->gemm;
     const double columns = (double)(terms_panels(product->n) * TERMS_WIDTH);
-    const double bytes = columns * (double)product->k * (terms_are_three(product->k, build->state->strict) ? 4 : 6);
+    const int terms = terms_of_constant(build, build->op->in[1]);
+    const double bytes = columns * (double)product->k * terms_bytes(product->k, terms, build->state->strict);
     const double stream = bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
     (void)group;
     return START_NS + LOOP_NS +
-           larger(terms_ns(product->m, product->n, product->k, build->state->strict), stream) / KERNEL_THREADS;
+           larger(terms_ns(product->m, product->n, product->k, terms, build->state->strict), stream) / KERNEL_THREADS;
 }
 
 /* Not with option reproducible: sums that skip zeros are added in another order, and the order for one row differs from

@@ -134,6 +134,7 @@ typedef struct sgemm_job {
     int64_t width;     /* columns of a panel, at most SGEMM_WIDTH */
     int64_t b_panel;   /* elements from one panel to the next */
     int64_t b_step;    /* from one k to the next: width in packed panels, more in a row-major B */
+    int b_terms;       /* only terms.h */
     const float *bias; /* [n], or NULL */
     bool add;          /* accumulates onto c; bias must be NULL */
     float *c;

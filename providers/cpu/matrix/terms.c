@@ -11,8 +11,8 @@
 OPTIONAL_WITH(terms_of_cpu, "cpu_product cpu_conv");
 
 /* NOTES: floats of a pack that describe a panel: whether its columns are in range, whether it has numbers that are not
- * integers, and the largest evenness of its columns. */
-enum { STRICT_CHAIN = 256, NOTES = 16 * TERMS, FITS = 0, BROKEN, PEAK, SPREAD };
+ * integers, the largest evenness of its columns, and how many of TERMS terms are 0 in all elements. */
+enum { STRICT_CHAIN = 256, NOTES = 16 * TERMS, FITS = 0, BROKEN, PEAK, SPREAD, SPARE };
 
 const terms_set *terms_of_cpu(void)
 {
@@ -38,15 +38,21 @@ int64_t terms_panels(int64_t n)
     return ceil_div(n, TERMS_WIDTH);
 }
 
-static int64_t panel_words(int64_t k)
+static int64_t panel_words(int64_t k, int terms)
 {
-    return ceil_div(k, TERMS_DEPTH) * (TERMS_HIGH + TERMS_LOW);
+    return ceil_div(k, TERMS_DEPTH) * terms * TERMS_LOW;
+}
+
+/* Words from one tile of a term to the other. */
+static int64_t tile_step(int terms)
+{
+    return terms == 1 ? TERMS_TILE : 2 * TERMS_TILE;
 }
 
 /* The notes of the panels follow the panels. */
-int64_t terms_pack_floats(int64_t k, int64_t n)
+int64_t terms_pack_floats(int64_t k, int64_t n, int terms)
 {
-    return terms_panels(n) * (panel_words(k) + NOTES);
+    return terms_panels(n) * (panel_words(k, terms) + NOTES);
 }
 
 /* Bits of magnitudes are in the order of the magnitudes. */
@@ -106,11 +112,12 @@ static void read_row(const terms_matrix *matrix, int64_t k, int64_t first, int64
         memcpy(out + j, from + j * matrix->n_step * (int64_t)sizeof *out, sizeof *out);
 }
 
-/* The upper and the lower halves of the floats of a panel, where their two upper terms will be. */
-static void pack_halves(const terms_matrix *matrix, int64_t first, uint32_t *out, terms_size sizes[TERMS_WIDTH],
-                        bool *out_broken)
+/* The upper and the lower halves of the floats of a panel, where their two upper terms will be. Floats of one term have
+ * only upper halves. */
+static void pack_halves(const terms_matrix *matrix, int terms, int64_t first, uint32_t *out,
+                        terms_size sizes[TERMS_WIDTH], bool *out_broken)
 {
-    const int64_t columns = least_of(matrix->n - first, TERMS_WIDTH);
+    const int64_t columns = least_of(matrix->n - first, TERMS_WIDTH), next = tile_step(terms);
     int broken = 0;
 
     for (int64_t k = 0; k < matrix->k; k++) {
@@ -119,7 +126,7 @@ static void pack_halves(const terms_matrix *matrix, int64_t first, uint32_t *out
 
         read_row(matrix, k, first, columns, row);
         for (int half = 0; half < 2; half++) {
-            uint32_t *at = out + k / TERMS_DEPTH * TERMS_HIGH + half * 2 * TERMS_TILE + k % 16 * 16;
+            uint32_t *at = out + k / TERMS_DEPTH * 2 * next + half * next + k % 16 * 16;
 
             for (int j = 0; j < 16; j++) {
                 terms_size *size = &sizes[half * 16 + j];
@@ -127,7 +134,9 @@ static void pack_halves(const terms_matrix *matrix, int64_t first, uint32_t *out
 
                 memcpy(&bits, &row[half * 16 + j], sizeof bits);
                 at[j] |= bits >> 16 << shift;
-                at[TERMS_TILE + j] |= (bits & 0xffff) << shift;
+                if (terms > 1)
+                    at[TERMS_TILE + j] |= (bits & 0xffff) << shift;
+                size->any |= bits;
                 bits &= INT32_MAX;
                 size->top = bits > size->top ? bits : size->top;
                 size->sum += float_of(bits);
@@ -137,6 +146,19 @@ static void pack_halves(const terms_matrix *matrix, int64_t first, uint32_t *out
         }
     }
     *out_broken = broken != 0;
+}
+
+/* Replaces the halves of a tile of floats by their two upper terms. */
+static void make_two_terms(uint32_t *restrict high, uint32_t *restrict middle)
+{
+#pragma omp simd
+    for (int i = 0; i < TERMS_TILE; i++) {
+        float x = float_of(high[i] << 16 | (middle[i] & 0xffff)),
+              y = float_of((high[i] & 0xffff0000) | middle[i] >> 16);
+
+        high[i] = take_term(&x) >> 16 | take_term(&y);
+        middle[i] = take_term(&x) >> 16 | take_term(&y);
+    }
 }
 
 /* Replaces the halves of a tile of floats by their terms. */
@@ -154,64 +176,92 @@ static void make_terms(uint32_t *restrict high, uint32_t *restrict middle, uint3
 }
 
 /* A panel that is not in range keeps its halves: tiles do not multiply it. */
-static void pack_panel(const terms_matrix *matrix, int64_t first, uint32_t *out, float *notes)
+static void pack_panel(const terms_matrix *matrix, int terms, int64_t first, uint32_t *out, float *notes)
 {
     const int64_t steps = ceil_div(matrix->k, TERMS_DEPTH);
-    uint32_t *low = out + steps * TERMS_HIGH;
+    uint32_t *low = out + steps * TERMS_HIGH, any = 0;
     terms_size sizes[TERMS_WIDTH] = { { 0 } };
     struct evenness even = { 0 };
     bool broken;
 
     memset(notes, 0, NOTES * sizeof *notes);
-    memset(out, 0, (size_t)panel_words(matrix->k) * sizeof *out);
-    pack_halves(matrix, first, out, sizes, &broken);
+    memset(out, 0, (size_t)panel_words(matrix->k, terms) * sizeof *out);
+    pack_halves(matrix, terms, first, out, sizes, &broken);
     notes[FITS] = 1;
     for (int j = 0; j < TERMS_WIDTH; j++) {
         notes[FITS] = in_range(sizes[j].top) ? notes[FITS] : 0;
         join_evenness(&even, sizes[j], matrix->k);
+        any |= sizes[j].any;
     }
+    INLAY_CHECK(terms_of_bits(any) <= terms);
     notes[BROKEN] = broken;
     notes[PEAK] = even.peak;
     notes[SPREAD] = even.spread;
-    for (int64_t tile = 0; notes[FITS] != 0 && tile < 2 * steps; tile++, out += 2 * TERMS_TILE, low += TERMS_TILE)
-        make_terms(out, out + TERMS_TILE, low);
+    notes[SPARE] = (float)(TERMS - terms_of_bits(any));
+    for (int64_t tile = 0; terms > 1 && notes[FITS] != 0 && tile < 2 * steps; tile++, out += 2 * TERMS_TILE)
+        if (terms == TERMS)
+            make_terms(out, out + TERMS_TILE, low + tile * TERMS_TILE);
+        else
+            make_two_terms(out, out + TERMS_TILE);
 }
 
-void terms_pack(const terms_matrix *matrix, int64_t begin, int64_t end, float *target)
+void terms_pack(const terms_matrix *matrix, int terms, int64_t begin, int64_t end, float *target)
 {
-    const int64_t words = panel_words(matrix->k);
+    const int64_t words = panel_words(matrix->k, terms);
     float *notes = target + terms_panels(matrix->n) * words;
 
     for (int64_t panel = begin; panel < end; panel++)
-        pack_panel(matrix, panel * TERMS_WIDTH, (uint32_t *)(void *)target + panel * words, notes + panel * NOTES);
+        pack_panel(matrix, terms, panel * TERMS_WIDTH, (uint32_t *)(void *)target + panel * words,
+                   notes + panel * NOTES);
 }
 
-/* The floats of row k of a panel. fits: it has terms; otherwise halves. */
-static void join_row(const uint32_t *panel, int64_t k, int64_t k_count, bool fits, float out[TERMS_WIDTH])
+/* The floats of row k of a panel of `terms` terms. fits: it has terms; otherwise halves. */
+static void join_row(const uint32_t *panel, int terms, int64_t k, int64_t k_count, bool fits, float out[TERMS_WIDTH])
 {
-    const uint32_t *high = panel + k / TERMS_DEPTH * TERMS_HIGH + k % 16 * 16,
+    const int64_t next = tile_step(terms);
+    const uint32_t *high = panel + k / TERMS_DEPTH * 2 * next + k % 16 * 16,
                    *low =
                        panel + ceil_div(k_count, TERMS_DEPTH) * TERMS_HIGH + k / TERMS_DEPTH * TERMS_LOW + k % 16 * 16;
     const int shift = k % TERMS_DEPTH < 16 ? 16 : 0;
 
     for (int j = 0; j < TERMS_WIDTH; j++) {
-        const uint32_t *at = high + j / 16 * 2 * TERMS_TILE + j % 16;
-        const uint32_t first = at[0] << shift & 0xffff0000, second = at[TERMS_TILE] << shift & 0xffff0000,
-                       third = low[j / 16 * TERMS_TILE + j % 16] << shift & 0xffff0000;
+        const uint32_t *at = high + j / 16 * next + j % 16;
+        const uint32_t first = at[0] << shift & 0xffff0000,
+                       second = terms > 1 ? at[TERMS_TILE] << shift & 0xffff0000 : 0,
+                       third = terms == TERMS ? low[j / 16 * TERMS_TILE + j % 16] << shift & 0xffff0000 : 0;
 
         out[j] = fits ? float_of(third) + float_of(second) + float_of(first) : float_of(first | second >> 16);
     }
 }
 
-/* Sizes are rounded up to those of tiles. Each run makes the terms of A. */
-double terms_ns(int64_t m, int64_t n, int64_t k, bool strict)
+/* The terms of B that are read, and the products of A's three terms by these. */
+static int terms_read(int64_t k, int b_terms, bool strict)
 {
-    const double three = 620, six = 350, split = 5, stored = 20; /* FLOP, elements of A and of C in a nanosecond */
+    return terms_are_three(k, strict) && b_terms == TERMS ? TERMS - 1 : b_terms;
+}
+
+double terms_bytes(int64_t k, int b_terms, bool strict)
+{
+    return 2.0 * terms_read(k, b_terms, strict);
+}
+
+static int product_count(int64_t k, int b_terms, bool strict)
+{
+    static const int six[] = { 3, 5, 6 };
+
+    return terms_are_three(k, strict) ? (b_terms == 1 ? 2 : 3) : six[b_terms - 1];
+}
+
+/* Sizes are rounded up to those of tiles. Each run makes the terms of A. */
+double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict)
+{
+    const double tiles = terms_are_three(k, strict) ? 1860 : 2100; /* FLOP of one product of terms in a nanosecond */
+    const double split = 5, stored = 20;                           /* elements of A and of C */
     const double rows = (double)(ceil_div(m, TERMS_ROWS) * TERMS_ROWS),
                  columns = (double)(terms_panels(n) * TERMS_WIDTH),
                  depth = (double)(ceil_div(k, TERMS_DEPTH) * TERMS_DEPTH);
 
-    return 2 * rows * columns * depth / (terms_are_three(k, strict) ? three : six) + rows * depth / split +
+    return 2 * rows * columns * depth * product_count(k, b_terms, strict) / tiles + rows * depth / split +
            rows * columns / stored;
 }
 
@@ -246,7 +296,7 @@ static int64_t block_rows(const sgemm_job *job)
 /* Scratch: the terms of a block of rows; and either a strip of results, or the floats of a panel. */
 static int64_t strip_floats(const sgemm_job *job)
 {
-    return block_rows(job) / TERMS_ROWS * panel_words(least_of(job->k, chain_of(job)));
+    return block_rows(job) / TERMS_ROWS * panel_words(least_of(job->k, chain_of(job)), TERMS);
 }
 
 int64_t terms_scratch_floats(const sgemm_job *job)
@@ -277,25 +327,29 @@ static void finish(const sgemm_job *job, int64_t row, int64_t rows, int64_t at)
 /* The magnitudes of a strip of A. */
 struct strip_facts {
     bool fits;
+    int terms;            /* of each number, at most */
     struct evenness even; /* the largest of its rows' */
 };
 
 static struct strip_facts measure_strip(const terms_set *set, const sgemm_job *job, int64_t row, int64_t rows)
 {
     struct strip_facts out = { .fits = true };
+    uint32_t any = 0;
 
     for (int64_t r = row; r < row + rows; r++) {
         const terms_size size = set->measure(job->a + r * job->a_row, job->k);
 
         out.fits = out.fits && in_range(size.top);
         join_evenness(&out.even, size, job->k);
+        any |= size.any;
     }
+    out.terms = terms_of_bits(any);
     return out;
 }
 
 static const float *notes_of(const sgemm_job *job)
 {
-    return job->b + terms_panels(job->n) * panel_words(job->k);
+    return job->b + terms_panels(job->n) * panel_words(job->k, job->b_terms);
 }
 
 static bool matrix_fits(const sgemm_job *job)
@@ -318,19 +372,25 @@ static bool is_even(const sgemm_job *job, struct evenness rows, int64_t panel)
 
 /* Multiplies `strips` strips, from row `row` on, by elements [k0, k1) of a panel. A strip or a panel that is cut at the
  * last row or column has its result in scratch memory first. */
-static void multiply_strips(const terms_set *set, const sgemm_job *job, const uint32_t *terms, bool three, int64_t row,
-                            int64_t strips, int64_t panel, int64_t k0, int64_t k1, float *scratch)
+static void multiply_strips(const terms_set *set, const sgemm_job *job, const uint32_t *terms, int a_terms, bool three,
+                            int64_t row, int64_t strips, int64_t panel, int64_t k0, int64_t k1, float *scratch)
 {
     const int64_t at = panel * TERMS_WIDTH, cols = least_of(job->n - at, TERMS_WIDTH),
                   rows = least_of(job->m - row, strips * TERMS_ROWS);
     const int64_t whole = cols == TERMS_WIDTH ? rows / TERMS_ROWS : 0;
     const size_t bytes = (size_t)cols * sizeof(float);
-    const uint32_t *b = (const uint32_t *)(const void *)job->b + panel * panel_words(job->k);
+    const int64_t next = tile_step(job->b_terms);
+    const uint32_t *b = (const uint32_t *)(const void *)job->b + panel * panel_words(job->k, job->b_terms);
     terms_block block = { .a = terms,
-                          .b = b + k0 / TERMS_DEPTH * TERMS_HIGH,
-                          .b_low = b + ceil_div(job->k, TERMS_DEPTH) * TERMS_HIGH + k0 / TERMS_DEPTH * TERMS_LOW,
+                          .b = b + k0 / TERMS_DEPTH * 2 * next,
+                          .b_low = job->b_terms == TERMS
+                                       ? b + ceil_div(job->k, TERMS_DEPTH) * TERMS_HIGH + k0 / TERMS_DEPTH * TERMS_LOW
+                                       : b,
+                          .b_next = next,
                           .strips = whole,
                           .steps = ceil_div(k1 - k0, TERMS_DEPTH),
+                          .a_terms = a_terms,
+                          .b_terms = TERMS - (int)notes_of(job)[panel * NOTES + SPARE],
                           .three = three,
                           .add = k0 > 0 || job->add,
                           .c = job->c + row * job->c_row + at,
@@ -345,7 +405,7 @@ static void multiply_strips(const terms_set *set, const sgemm_job *job, const ui
         const int64_t count = least_of(rows - strip * TERMS_ROWS, TERMS_ROWS);
         float *c = job->c + (row + strip * TERMS_ROWS) * job->c_row + at;
 
-        block.a = terms + strip * panel_words(k1 - k0);
+        block.a = terms + strip * panel_words(k1 - k0, TERMS);
         for (int64_t r = 0; block.add && r < count; r++)
             memcpy(scratch + r * TERMS_WIDTH, c + r * job->c_row, bytes);
         set->multiply(&block);
@@ -364,8 +424,8 @@ static void multiply_floats(const sgemm_job *job, int64_t row, int64_t j0, int64
         sgemm_job some = *job;
 
         for (int64_t k = 0; k < job->k; k++)
-            join_row((const uint32_t *)(const void *)job->b + j * panel_words(job->k), k, job->k,
-                     notes_of(job)[j * NOTES + FITS] != 0, scratch + k * TERMS_WIDTH);
+            join_row((const uint32_t *)(const void *)job->b + j * panel_words(job->k, job->b_terms), job->b_terms, k,
+                     job->k, notes_of(job)[j * NOTES + FITS] != 0, scratch + k * TERMS_WIDTH);
         some.m = least_of(job->m - row, TERMS_ROWS);
         some.n = least_of(job->n - at, TERMS_WIDTH);
         some.a += row * job->a_row;
@@ -404,24 +464,25 @@ static void run_block(const terms_set *set, const sgemm_job *job, int64_t i0, in
     for (int64_t part = 0; part < parts; part++) {
         const int64_t k0 = steps * part / parts * TERMS_DEPTH,
                       k1 = least_of(steps * (part + 1) / parts * TERMS_DEPTH, job->k);
-        const int64_t words = panel_words(k1 - k0);
+        const int64_t words = panel_words(k1 - k0, TERMS);
 
         for (int64_t i = 0; i < count; i++) {
             const int64_t row = i0 + i * TERMS_ROWS;
 
             if (strips[i].fits)
                 set->split(job->a + row * job->a_row + k0, job->a_row, least_of(i1 - row, TERMS_ROWS), k1 - k0,
-                           terms + i * words);
+                           strips[i].terms, terms + i * words);
         }
         for (int64_t j = j0; j < j1; j++)
             for (int64_t i = 0, end; i < count; i = end) {
                 const bool three = is_even(job, strips[i].even, j);
 
-                for (end = i + 1;
-                     end < count && strips[end].fits == strips[i].fits && is_even(job, strips[end].even, j) == three;)
+                for (end = i + 1; end < count && strips[end].fits == strips[i].fits &&
+                                  strips[end].terms == strips[i].terms && is_even(job, strips[end].even, j) == three;)
                     end++;
                 if (strips[i].fits)
-                    multiply_strips(set, job, terms + i * words, three, i0 + i * TERMS_ROWS, end - i, j, k0, k1, rest);
+                    multiply_strips(set, job, terms + i * words, strips[i].terms, three, i0 + i * TERMS_ROWS, end - i,
+                                    j, k0, k1, rest);
             }
     }
 }

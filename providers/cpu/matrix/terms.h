@@ -12,6 +12,9 @@
  * precision is strict (job->chain is not 0) or B has only whole numbers, if the magnitudes of the row and the column
  * are so even that the error is at most 16 times that of a float sum (TERMS_EVEN, TERMS_PEAKS; tests/cpu/test_terms.c).
  *
+ * Floats that were converted from bfloat16 have one term, and those from float16 two: the lower terms are 0. Products of
+ * terms that are 0 throughout a strip of A or a panel of B are left out, which does not change the sums.
+ *
  * The terms of very small numbers would be subnormal, which tiles count as 0, and large numbers, infinities and NaN
  * have no terms. A strip of A with such a row is multiplied by the kernels of sgemm.h, and so are all strips if
  * B has such a column. Strips begin at multiples of TERMS_ROWS, so the results do not depend on the units of work. */
@@ -41,27 +44,30 @@ enum {
 enum { TERMS_EVEN = 100, TERMS_PEAKS = 10 };
 
 /* Strips of A by a part of a panel of B. Their two upper terms, [steps][2 tiles][2], and the lowest, [steps][2 tiles],
- * are stored separately, so that three products read only the upper ones. */
+ * are stored separately, so that three products read only the upper ones. A pack of one term has [steps][2 tiles]. */
 typedef struct terms_block {
-    const uint32_t *a, *b, *b_low; /* a: each strip has its lowest terms after the others */
+    const uint32_t *a, *b; /* each strip of A has its lowest terms after the others */
+    const uint32_t *b_low; /* read if b_terms is TERMS */
+    int64_t b_next;        /* words from one tile of a term of B to the other */
     int64_t strips, steps;
-    bool three; /* products of the terms; otherwise six */
-    bool add;   /* to c */
-    float *c;   /* [strips * TERMS_ROWS][TERMS_WIDTH] */
+    int a_terms, b_terms; /* from 1 to TERMS: all lower terms are 0 */
+    bool three;           /* at most three products of the terms; otherwise six */
+    bool add;             /* to c */
+    float *c;             /* [strips * TERMS_ROWS][TERMS_WIDTH] */
     int64_t c_row;
 } terms_block;
 
-/* The magnitudes of n numbers: the bits of the largest, beyond those of infinity if there is a NaN; their sum, and that
- * of their squares. */
+/* The magnitudes of n numbers: the bits of the largest, beyond those of infinity if there is a NaN; the bits that at
+ * least one of them has; their sum, and that of their squares. */
 typedef struct terms_size {
-    uint32_t top;
+    uint32_t top, any;
     float sum, squares;
 } terms_size;
 
 /* The kernels for one implementation of tiles. */
 typedef struct terms_set {
-    /* The terms of up to TERMS_ROWS rows of k elements, as a strip; missing rows and elements are 0. */
-    void (*split)(const float *a, int64_t a_row, int64_t rows, int64_t k, uint32_t *out);
+    /* The upper `terms` terms of up to TERMS_ROWS rows of k elements, as a strip; missing rows and elements are 0. */
+    void (*split)(const float *a, int64_t a_row, int64_t rows, int64_t k, int terms, uint32_t *out);
     terms_size (*measure)(const float *input, int64_t n);
     void (*multiply)(const terms_block *block);
 } terms_set;
@@ -80,19 +86,27 @@ typedef struct terms_matrix {
 } terms_matrix;
 
 int64_t terms_panels(int64_t n);
-/* The size of a pack in floats; and packing of panels [begin, end). */
-int64_t terms_pack_floats(int64_t k, int64_t n);
-void terms_pack(const terms_matrix *matrix, int64_t begin, int64_t end, float *target);
+/* The number of terms of numbers that have no other bits than these (the bits of float). */
+static inline int terms_of_bits(uint32_t any)
+{
+    return (any & 0xffff) == 0 ? 1 : (any & 0xff) == 0 ? 2 : TERMS;
+}
+/* The size of a pack of `terms` terms in floats; and packing of panels [begin, end). Each element of the matrix has at
+ * most `terms` terms. */
+int64_t terms_pack_floats(int64_t k, int64_t n, int terms);
+void terms_pack(const terms_matrix *matrix, int terms, int64_t begin, int64_t end, float *target);
 
 /* Are three products enough for most sums of k terms? */
 static inline bool terms_are_three(int64_t k, bool strict)
 {
     return !strict && k >= 2 * TERMS_EVEN; /* of normally distributed numbers 2 of 5 are effective */
 }
-/* Nanoseconds on one core where multiply-adds of floats take 250 FLOP in one, without the transfer of B. */
-double terms_ns(int64_t m, int64_t n, int64_t k, bool strict);
+/* Nanoseconds on one core where multiply-adds of floats take 250 FLOP in one, without the transfer of B, whose elements
+ * have `b_terms` terms; and the bytes of its terms that are read, for each element. */
+double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict);
+double terms_bytes(int64_t k, int b_terms, bool strict);
 
-/* GEMM like sgemm_run: job->b is the pack; b_panel and b_step are not read. A unit is a block of rows by job->width
+/* GEMM like sgemm_run: job->b is the pack, of job->b_terms terms; b_panel and b_step are not read. A unit is a block of rows by job->width
  * columns, a multiple of TERMS_WIDTH that terms_share() sets: each makes the terms of its rows, so there are no more
  * units than threads need. scratch: terms_scratch_floats(job) floats for each worker. */
 void terms_share(sgemm_job *job, uint32_t threads);

@@ -6,15 +6,15 @@
 
 enum { HALF = TERMS_DEPTH / 2, WORD_ROWS = 16 };
 
-/* The terms of 32 elements, each as a row of a tile: word i has elements i and i + HALF. A term is the rest of its
- * predecessors, rounded to the upper 16 bits. */
-static void split_row(const float *input, uint32_t *high, uint32_t *low)
+/* The upper `terms` terms of 32 elements, each as a row of a tile: word i has elements i and i + HALF. A term is the
+ * rest of its predecessors, rounded to the upper 16 bits. */
+static void split_row(const float *input, int terms, uint32_t *high, uint32_t *low)
 {
     uint32_t *const outs[TERMS] = { high, high + TERMS_TILE, low };
     float rest[TERMS_DEPTH];
 
     memcpy(rest, input, sizeof rest);
-    for (int term = 0; term < TERMS; term++) {
+    for (int term = 0; term < terms; term++) {
         uint32_t bits[TERMS_DEPTH], *out = outs[term];
         float rounded[TERMS_DEPTH];
 
@@ -32,7 +32,7 @@ static void split_row(const float *input, uint32_t *high, uint32_t *low)
     }
 }
 
-static void split(const float *a, int64_t a_row, int64_t rows, int64_t k, uint32_t *out)
+static void split(const float *a, int64_t a_row, int64_t rows, int64_t k, int terms, uint32_t *out)
 {
     const int64_t steps = (k + TERMS_DEPTH - 1) / TERMS_DEPTH;
 
@@ -45,34 +45,35 @@ static void split(const float *a, int64_t a_row, int64_t rows, int64_t k, uint32
             float last[TERMS_DEPTH] = { 0 };
 
             if (r < rows && k - i >= TERMS_DEPTH) {
-                split_row(a + r * a_row + i, high, low);
+                split_row(a + r * a_row + i, terms, high, low);
                 continue;
             }
             if (r < rows)
                 memcpy(last, a + r * a_row + i, (size_t)(k - i) * sizeof *last);
-            split_row(last, high, low);
+            split_row(last, terms, high, low);
         }
     }
 }
 
 static terms_size measure(const float *input, int64_t n)
 {
-    uint32_t most = 0;
+    uint32_t most = 0, any = 0;
     float sum = 0, squares = 0;
 
-#pragma omp simd reduction(max : most) reduction(+ : sum, squares)
+#pragma omp simd reduction(max : most) reduction(| : any) reduction(+ : sum, squares)
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits;
         float size;
 
         memcpy(&bits, &input[i], sizeof bits);
+        any |= bits;
         bits &= 0x7fffffff;
         memcpy(&size, &bits, sizeof size);
         most = bits > most ? bits : most;
         sum += size;
         squares += size * size;
     }
-    return (terms_size){ most, sum, squares };
+    return (terms_size){ most, any, sum, squares };
 }
 
 /* Registers: four of sums, two of A, two of B. */
@@ -87,12 +88,15 @@ static terms_size measure(const float *input, int64_t n)
     tile_dot_bf16(&s, 1, 4, 7);                                                                                        \
     tile_dot_bf16(&s, 2, 5, 6);                                                                                        \
     tile_dot_bf16(&s, 3, 5, 7)
-enum { NEXT = 2 * TERMS_TILE, NEXT_LOW = TERMS_TILE }; /* from one tile of a term to the other */
+enum { NEXT = 2 * TERMS_TILE, NEXT_LOW = TERMS_TILE }; /* from one tile of a term of A to the other, and of B_LOW */
 
-/* The largest of six products is added last, so that the others are not rounded to it. */
+/* The largest of six products is added last, so that the others are not rounded to it. The order does not depend on
+ * which terms are 0. */
 static void multiply(const terms_block *block)
 {
     const ptrdiff_t c_step = block->c_row * (ptrdiff_t)sizeof *block->c;
+    const int64_t next = block->b_next;
+    const int a_terms = block->three && block->a_terms == TERMS ? TERMS - 1 : block->a_terms, b_terms = block->b_terms;
     tile_shapes shapes = { 0 };
     tile_file s;
 
@@ -115,27 +119,48 @@ static void multiply(const terms_block *block)
             tile_zero(&s, 2);
             tile_zero(&s, 3);
         }
-        for (; block->three && a < end; a += TERMS_HIGH, b += TERMS_HIGH) {
-            LOAD_A(a + TERMS_TILE, NEXT);
-            LOAD_B(b, NEXT);
+        for (; b_terms == 1 && a < end; a += TERMS_HIGH, b += 2 * next, a_low += TERMS_LOW) {
+            LOAD_B(b, next);
+            if (a_terms == TERMS) {
+                LOAD_A(a_low, NEXT_LOW);
+                MULTIPLY;
+            }
+            if (a_terms > 1) {
+                LOAD_A(a + TERMS_TILE, NEXT);
+                MULTIPLY;
+            }
+            LOAD_A(a, NEXT);
             MULTIPLY;
+        }
+        for (; block->three && a < end; a += TERMS_HIGH, b += TERMS_HIGH) {
+            LOAD_B(b, NEXT);
+            if (a_terms > 1) {
+                LOAD_A(a + TERMS_TILE, NEXT);
+                MULTIPLY;
+            }
             LOAD_A(a, NEXT);
             MULTIPLY;
             LOAD_B(b + TERMS_TILE, NEXT);
             MULTIPLY;
         }
         for (; a < end; a += TERMS_HIGH, b += TERMS_HIGH, a_low += TERMS_LOW, b_low += TERMS_LOW) {
-            LOAD_A(a_low, NEXT_LOW);
-            LOAD_B(b, NEXT);
-            MULTIPLY;
-            LOAD_A(a + TERMS_TILE, NEXT);
-            LOAD_B(b + TERMS_TILE, NEXT);
-            MULTIPLY;
-            LOAD_B(b, NEXT);
-            MULTIPLY;
+            if (a_terms == TERMS) {
+                LOAD_A(a_low, NEXT_LOW);
+                LOAD_B(b, NEXT);
+                MULTIPLY;
+            }
+            if (a_terms > 1) {
+                LOAD_A(a + TERMS_TILE, NEXT);
+                LOAD_B(b + TERMS_TILE, NEXT);
+                MULTIPLY;
+                LOAD_B(b, NEXT);
+                MULTIPLY;
+            }
             LOAD_A(a, NEXT);
-            LOAD_B(b_low, NEXT_LOW);
-            MULTIPLY;
+            if (b_terms == TERMS) {
+                LOAD_B(b_low, NEXT_LOW);
+                MULTIPLY;
+            }
             LOAD_B(b + TERMS_TILE, NEXT);
             MULTIPLY;
             LOAD_B(b, NEXT);

@@ -401,7 +401,8 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
         sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_layout);
         dense.job.width = sparse24_matrix_of(build, op) ? SPARSE24_WIDTH : SPARSE_WIDTH;
     } else if (dense.terms != NULL) {
-        terms_layout(&w_plain, &w_layout);
+        dense.job.b_terms = terms_of_constant(build, weights_value);
+        terms_layout(&w_plain, dense.job.b_terms, &w_layout);
         terms_share(&dense.job, build->instance->threads);
     } else {
         panel_layout(n, k, &w_layout, &dense.job);

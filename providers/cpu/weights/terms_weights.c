@@ -23,13 +23,13 @@ static terms_matrix matrix_of(const tensor_layout *plain, const void *source)
                            .row_step = image ? plain->strides[2] : 0 };
 }
 
-void terms_layout(const tensor_layout *plain, tensor_layout *layout)
+void terms_layout(const tensor_layout *plain, int terms, tensor_layout *layout)
 {
     const terms_matrix matrix = matrix_of(plain, NULL);
-    const int64_t panels = terms_panels(matrix.n),
-                  dims[] = { TERMS, panels, terms_pack_floats(matrix.k, matrix.n) / panels / TERMS };
+    const int64_t panels = terms_panels(matrix.n), floats = terms_pack_floats(matrix.k, matrix.n, terms),
+                  dims[] = { terms, panels, floats / panels / terms };
 
-    INLAY_CHECK(dims[0] * dims[1] * dims[2] == terms_pack_floats(matrix.k, matrix.n));
+    INLAY_CHECK(dims[0] * dims[1] * dims[2] == floats);
     layout_plain(layout, 3, dims);
 }
 
@@ -37,16 +37,17 @@ static bool is_terms_layout(const tensor_layout *plain, const tensor_layout *lay
 {
     tensor_layout same;
 
-    if (layout->rank != 3 || layout->dims[0] != TERMS || plain->rank < 2 || plain->rank > 4 ||
+    if (layout->rank != 3 || layout->dims[0] < 1 || layout->dims[0] > TERMS || plain->rank < 2 || plain->rank > 4 ||
         plain->kind != LAYOUT_STRIDED || layout_is_blocked(plain) || plain->type != ELEMENT_FLOAT ||
         layout->type != ELEMENT_FLOAT || plain->dims[0] <= 0)
         return false;
-    terms_layout(plain, &same);
+    terms_layout(plain, (int)layout->dims[0], &same);
     return layout_equal(&same, layout);
 }
 
 typedef struct terms_job {
     terms_matrix matrix;
+    int terms;
     float *target;
 } terms_job;
 
@@ -55,14 +56,14 @@ static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t
     const terms_job *job = user;
 
     (void)worker;
-    terms_pack(&job->matrix, begin, end, job->target);
+    terms_pack(&job->matrix, job->terms, begin, end, job->target);
     return INLAY_OK;
 }
 
 bool terms_pack_weights(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
                         const tensor_layout *layout, void *target)
 {
-    terms_job job = { .target = target };
+    terms_job job = { .terms = (int)layout->dims[0], .target = target };
 
     if (!is_terms_layout(plain, layout))
         return false;
