@@ -87,8 +87,8 @@ fi
 if [ ${#sources[@]} -gt 0 ]; then
     check cppcheck cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
         --inline-suppr --suppressions-list=tests/cppcheck.txt --template=gcc --max-configs=1 \
-        -I host -I host/runtime -I host/tools -I providers -I providers/common -I providers/cpu -I providers/prepost \
-        -I sdk/include -I ops -D_GNU_SOURCE "${sources[@]}"
+        -I host -I host/runtime -I host/insight -I host/tools -I providers -I providers/common -I providers/cpu \
+        -I providers/prepost -I sdk/include -I ops -D_GNU_SOURCE "${sources[@]}"
     check clang-tidy tidy
 fi
 [ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck --external-sources --severity=warning "${scripts[@]}"

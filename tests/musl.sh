@@ -27,7 +27,7 @@ compile() { # FILE: writes its errors to $room/log
     musl-gcc -std=gnu11 -Wall -Wextra -Werror -Wno-cpp -fopenmp-simd "${level[@]}" -D_GNU_SOURCE= \
         -DINLAY_VERSION='"0"' -DINLAY_PLUGIN_SUBDIR='"plugins"' -DINLAY_LIBEXEC_FROM_LIB='"libexec"' \
         -DINLAY_LIBEXEC_FROM_BIN='"libexec"' \
-        -Isdk/include -Isdk/kit -Iops -Ihost/runtime -Ihost/tools -Ihost -Iproviders -I$proto \
+        -Isdk/include -Isdk/kit -Iops -Ihost/runtime -Ihost/insight -Ihost/tools -Ihost -Iproviders -I$proto \
         -isystem "$room/headers" -c "$1" -o "$room/object.o" 2>"$room/log"
 }
 

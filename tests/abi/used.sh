@@ -48,7 +48,7 @@ for ((round = 0; round < rounds && $(wc -l <"$tmp/left") > 0; round++)); do
     # Uses in inline functions of the headers do not count.
     # shellcheck disable=SC2086,SC2016
     xargs -P2 -I{} sh -c '"$0" -std=c11 -D_GNU_SOURCE -fsyntax-only "$@" {} 2>&1 |
-        sed "s#^#{} #"' "$compiler" "${flags[@]}" -I"$tmp/include" -Ihost/runtime -Ihost/tools -Ihost -Iops -Itests/support $rooms <"$tmp/tried" |
+        sed "s#^#{} #"' "$compiler" "${flags[@]}" -I"$tmp/include" -Ihost/runtime -Ihost/insight -Ihost/tools -Ihost -Iops -Itests/support $rooms <"$tmp/tried" |
         sed -nE "s#^([^ ]+) \1:.*error: '(struct )?(inlay_[a-z_]+)'.* has no member named '([a-z_0-9]+)'.*#\3 \4 \1#p;
                  s#^([^ ]+) \1:.*error: no member named '([a-z_0-9]+)' in '(struct )?(inlay_[a-z_]+)'.*#\4 \2 \1#p;
                  s#^([^ ]+) \1:.*error: field designator '([a-z_0-9]+)' .*type '(const )?(struct )?(inlay_[a-z_]+)'.*#\5 \2 \1#p" |

@@ -80,7 +80,7 @@ def path_exists(name, document):
             break
         folder = os.path.dirname(folder)
     # Roots of include paths.
-    for base in ("host", "host/runtime", "host/tools", "providers", "sdk", "sdk/include", "sdk/include/inlay", "tests"):
+    for base in ("host", "host/runtime", "host/insight", "host/tools", "providers", "sdk", "sdk/include", "sdk/include/inlay", "tests"):
         whole = os.path.join(base, name)
         if whole in paths or ("*" in whole and fnmatch.filter(paths, whole)):
             return True

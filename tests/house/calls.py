@@ -61,8 +61,8 @@ def circles(graph):
 
 def libraries(source):
     """The folders of libraries and plug-ins, and the list of includes that orders their sub-folders."""
-    for name in ("runtime", "tools", "probe", "serve"):
-        yield f"host/{name}", "edges", ("" if name in ("runtime", "tools") else name + "/")
+    for name in ("runtime", "insight", "tools", "probe", "serve"):
+        yield f"host/{name}", "edges", ("" if name in ("runtime", "insight", "tools") else name + "/")
     for path in sorted((source / "providers").iterdir()):
         if path.is_dir():
             yield f"providers/{path.name}", "provider_edges", path.name + "/"

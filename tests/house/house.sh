@@ -38,7 +38,7 @@ python3 "$here/generators.py" "$source" || fail "tests have random number genera
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
-for folder in "$source"/host/{runtime,tools}/*/ "$source"/host/{probe,serve,web,platform}/; do
+for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{probe,serve,web,platform}/; do
     mkdir -p "$copy/${folder#"$source"/}"
 done
 cp "$source/host/README.md" "$copy/host/"
@@ -71,7 +71,7 @@ plant host/runtime/session/x.c plan/layout/planner.h 'session may not include pl
 plant host/runtime/plugin/x.h exec/threads.h 'plugin may not include exec/threads.h'
 plant host/runtime/config/x.h plugin/plugin.h 'config may not include plugin/plugin.h'
 plant host/tools/check/x.c cli/cases.h 'check may not include cli/cases.h'
-plant host/runtime/profile/x.c explain/page.h 'profile may not include explain/page.h'
+plant host/insight/profile/x.c explain/page.h 'profile may not include explain/page.h'
 plant host/runtime/base/x.def graph/graph.h 'base may not include graph/graph.h'
 plant host/runtime/base/x.c ../graph/graph.h 'includes ../graph/graph.h'
 mkdir "$copy/host/serve/http"

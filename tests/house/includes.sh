@@ -20,7 +20,7 @@ includes() {
 }
 
 # The folders of the host, as a pattern for awk.
-folders=$(cd "$root/host" && for folder in runtime/*/ tools/*/ probe/ serve/ web/ platform/; do
+folders=$(cd "$root/host" && for folder in runtime/*/ insight/*/ tools/*/ probe/ serve/ web/ platform/; do
     [ ! -d "$folder" ] || basename "$folder"
 done | sort | tr '\n' ' ')
 # Sub-folders of the runtime and of serve that contain C files, as FOLDER/SUB-FOLDER.
@@ -104,7 +104,7 @@ includes host | awk -v folders="$folders" -v list="$edges" '
     }
     {
         split($0, part, ":")
-        from = part[1]; sub(/^host\/((runtime|tools)\/)?/, "", from); from = home(from)
+        from = part[1]; sub(/^host\/((runtime|insight|tools)\/)?/, "", from); from = home(from)
         header = part[3]; gsub(/"/, "", header)
         if (header !~ /\//) next # a header of the same folder, or of ops/
         provider = header; sub(/\/.*/, "", provider)
@@ -113,7 +113,7 @@ includes host | awk -v folders="$folders" -v list="$edges" '
             print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
         to = home(header)
         if (header ~ /^\.\.?\// )
-            print part[1] ":" part[2] ": includes " header "; write the path from host/runtime or host/tools"
+            print part[1] ":" part[2] ": includes " header "; write the path from host/runtime, host/insight or host/tools"
         else if (to != "" && to != from && !allowed(from, to))
             print part[1] ":" part[2] ": " from " may not include " header \
                 "; move the declaration down, or the code up (allowed: tests/house/edges)"
