@@ -26,28 +26,3 @@ bool text_model_is_end(const text_model *model, int64_t token)
     (void)token;
     return false;
 }
-
-bool tokenizer_encode(const struct tokenizer *model, const char *text, bool whole, int64_t **tokens, size_t *count)
-{
-    (void)model;
-    (void)text;
-    (void)whole;
-    (void)tokens;
-    (void)count;
-    return false;
-}
-
-size_t tokenizer_count(const struct tokenizer *model)
-{
-    (void)model;
-    return 0;
-}
-
-const char *tokenizer_bytes(const struct tokenizer *model, int64_t token, size_t *bytes, bool *special)
-{
-    (void)model;
-    (void)token;
-    *bytes = 0;
-    *special = false;
-    return NULL;
-}
