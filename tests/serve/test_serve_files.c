@@ -224,6 +224,8 @@ static void test_body(void **state)
     expect_file("/v2/models/strict/infer", "image/jpeg", pictures[BLUE].data, pictures[BLUE].bytes, 200, "[\"blue\",");
     expect_file("/v2/models/twice/infer", "image/jpeg", pictures[RED].data, pictures[RED].bytes, 400,
                 "the body is image/jpeg, but model 'twice' does not read files");
+    expect_file(COLOURS, "multipart/form-data", pictures[RED].data, pictures[RED].bytes, 400,
+                "--data-binary @FILE -H 'Content-Type: image/png'");
     expect_file(COLOURS, "application/json", pictures[RED].data, pictures[RED].bytes, 400, "JSON");
 }
 

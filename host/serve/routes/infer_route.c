@@ -43,11 +43,16 @@ static bool is_file(const struct exchange *exchange)
     return type != NULL && (strncasecmp(type, "image/", 6) == 0 || strncasecmp(type, "audio/", 6) == 0);
 }
 
+static bool reads_files(const struct model *model)
+{
+    return model->input_count == 1 && files_is_list(&model->inputs[0]);
+}
+
 static inlay_status read_file(struct exchange *exchange, inlay_diag *diag)
 {
     const struct model *model = exchange->request.job.model;
 
-    if (model->input_count != 1 || !files_is_list(&model->inputs[0]))
+    if (!reads_files(model))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the body is %.40s, but model '%s' does not read files; send tensors as JSON",
                           exchange_field_get(exchange, FIELD_CONTENT_TYPE), model->name);
@@ -61,6 +66,11 @@ static inlay_status read(struct request *request, inlay_diag *diag)
 
     if (exchange->body_bytes == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the request has no body");
+    if (!is_file(exchange) && json_bytes == exchange->body_bytes && reads_files(request->job.model) &&
+        memchr("{ \t\r\n", exchange->body[0], 5) == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the body is neither JSON nor a file: send a file as the body alone, with its type in the "
+                          "header, for instance --data-binary @FILE -H 'Content-Type: image/png'");
     return is_file(exchange)
                ? read_file(exchange, diag)
                : infer_parse_rest(exchange->body, exchange->body_bytes, json_bytes, &request->infer, diag);
