@@ -9,7 +9,7 @@
 # it, and the libraries of that architecture. Needs patchelf.
 set -euo pipefail
 [ $# = 2 ] || { echo "usage: bundle.sh PREFIX OUT" >&2; exit 2; }
-command -v patchelf >/dev/null || { echo "bundle.sh: patchelf is not installed" >&2; exit 1; }
+command -v patchelf >/dev/null || { echo "bundle.sh: patchelf is not installed (Debian: patchelf)" >&2; exit 1; }
 prefix=$1 out=$2
 library=$(find "$prefix" -name libinlay.so.1 | head -n 1)
 [ -n "$library" ] || { echo "bundle.sh: no libinlay.so.1 below $prefix" >&2; exit 1; }

@@ -11,6 +11,7 @@ mkdir -p "$3"
 out=$(realpath -- "$3")
 addon=$(find "$prefix" -name inlay.node | head -n 1)
 [ -n "$addon" ] || { echo "npm.sh: no inlay.node below $prefix: node_api.h was not installed (libnode-dev)" >&2; exit 1; }
+[ -e "$bundle/lib/libinlay.so.1" ] || { echo "npm.sh: $bundle has no lib/libinlay.so.1; make it with bundle.sh" >&2; exit 1; }
 case $(readelf -h "$addon" | sed -n 's/^ *Machine: *//p') in
 *X86-64) cpu=x64 strip=x86_64-linux-gnu-strip ;;
 AArch64) cpu=arm64 strip=aarch64-linux-gnu-strip ;;

@@ -147,7 +147,8 @@ function requestOf(inputs, outputNames, feeds, fetches, options) {
     return index;
   });
   for (const input of inputs)
-    if (!(input.name in feeds) && !input.optional) throw new Error(`input '${input.name}' is missing in 'feeds'.`);
+    if (!(input.name in feeds) && !input.optional)
+      throw new Error(`input '${input.name}' is missing in 'feeds', which has: ${Object.keys(feeds).join(', ')}`);
   const list = Object.entries(feeds).filter(([, tensor]) => tensor !== undefined && tensor !== null)
     .map(([name, tensor]) => feedOf(inputs, name, tensor));
   return { list, names, wanted, given, options };
