@@ -159,6 +159,23 @@ class Typed(unittest.TestCase):
                 (self.at / "t.csv").write_text(lines)
                 self.assertIn(part, self.refused(path, f"x={self.at / 't.csv'}{columns}"))
 
+    def test_folders(self):
+        """A folder in the place of a file of any form, and of the words of a step of `inlay pipe`."""
+        path = model(self.at / "m.onnx", {"x": ("FLOAT", [1, 3, 4, 4])})
+        for kind, names in (("FLOAT", ("f", "f.csv", "f.npy", "f.npz", "f.pb", "f.png", "f.wav")), ("UINT8", ("f", "f.wav")),
+                            ("STRING", ("f", "f.txt"))):
+            file = model(self.at / "f.onnx", {"x": (kind, [1, 3, 4, 4] if kind == "FLOAT" else ["n"])})
+            for name in names:
+                (self.at / name).mkdir(exist_ok=True)
+                with self.subTest(kind, name=name):
+                    done = subprocess.run([INLAY, "run", file, "--input", f"x={self.at / name}"], capture_output=True,
+                                          text=True, env=ENVIRONMENT, check=False)
+                    lines = done.stderr.strip().split("\n")
+                    self.assertIn(done.returncode, (2, 3), done.stderr)
+                    self.assertRegex(lines[-1], r"is a folder|is a directory|not a regular file|expected one \.npy")
+        refused = inlay("pipe", path, "--post", f"topk:3:{self.at / 'f.txt'}", "-o", self.at / "p.onnx", code=2).stderr
+        self.assertIn("f.txt is a folder: name a file", refused)
+
     def test_types(self):
         """Arrays of every type for inputs of every type: equal, or refused with the fix."""
         for kind in NUMPY:

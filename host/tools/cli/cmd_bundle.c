@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "data/scratch.h"
 #include "modelkit/change.h"
+#include "pipe/pipe.h"
 #include "inlay/check.h"
 #include <limits.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ typedef struct bundle_args {
     char moved_op[MOST_MOVED][80];
     uint32_t moved_count;
     char branch_input[128]; /* an input that selects the branch of an If, or "" */
+    bool is_piped;          /* the model has steps of `inlay pipe` */
     bundle_check check;
     bool keep;
     double memory; /* limit as a multiple of the model's weights; 0: the default */
@@ -166,6 +168,7 @@ static inlay_status fix_sizes(bundle_args *args, const struct scratch *scratch, 
         if (status != INLAY_OK)
             goto done;
     }
+    args->is_piped = graph_model_opset(model, PIPE_DOMAIN) > 0 || graph_model_opset(model, PIPE_EXTENSIONS) > 0;
     branch_input = change_find_switch(model);
     (void)snprintf(args->branch_input, sizeof args->branch_input, "%s", branch_input != NULL ? branch_input : "");
     status = scratch_save(scratch, "fixed", model, false, path, diag);
@@ -317,6 +320,11 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
         INLAY_TRY(args->job.declined ? limit_packs(args, common, diag) : move_node(args, common, &why, diag));
     if (status != INLAY_OK)
         *diag = why;
+    if (status == INLAY_UNSUPPORTED && args->is_piped)
+        status = inlay_fail(diag, status,
+                            "pre- and post-processing stay outside of a bundle: bundle the model that was given to "
+                            "`inlay pipe`, and pass its tensors (%s)",
+                            why.text);
     if (status == INLAY_SHAPE_MISMATCH && args->branch_input[0] != '\0')
         status =
             inlay_fail(diag, status, "%s (input '%s' selects a branch of an If: --set %s=VALUE keeps only that one)",

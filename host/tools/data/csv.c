@@ -2,7 +2,7 @@
 #include "base/element.h"
 #include "base/memory.h"
 #include "data/literal.h"
-#include <errno.h>
+#include "modelkit/sized_file.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,25 +43,16 @@ struct reader {
 static inlay_status read_text(const char *path, struct arena *arena, char **out, inlay_diag *diag)
 {
     enum { MAX_BYTES = 1 << 30 };
-    FILE *file = fopen(path, "rbe");
-    const long bytes = file != NULL && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    inlay_status status = INLAY_OK;
+    FILE *file;
+    size_t bytes;
+    inlay_status status;
 
-    *out = NULL;
-    if (bytes < 0 || fseek(file, 0, SEEK_SET) != 0)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-    else if (bytes > MAX_BYTES)
-        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s is larger than 1 GiB; use a .npy file", path);
-    else if ((*out = arena_alloc(arena, (size_t)bytes + 1)) == NULL)
-        status = no_memory(diag, "for %s", path);
-    else if (fread(*out, 1, (size_t)bytes, file) != (size_t)bytes)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "cannot read %s", path);
-    else if (memchr(*out, '\0', (size_t)bytes) != NULL)
+    INLAY_TRY(sized_file_open(path, MAX_BYTES, &file, &bytes, diag));
+    *out = arena_alloc(arena, bytes + 1);
+    INLAY_TRY(sized_file_read(file, path, *out, bytes, diag));
+    if (memchr(*out, '\0', bytes) != NULL)
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s is not a table of text: it has NUL bytes", path);
-    else
-        (*out)[bytes] = '\0';
-    if (file != NULL)
-        (void)fclose(file);
+done:
     return status;
 }
 

@@ -1,7 +1,6 @@
 #include "data/raw.h"
 #include "base/memory.h"
-#include <errno.h>
-#include <stdio.h>
+#include "modelkit/sized_file.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,26 +32,19 @@ bool raw_is_file(const char *path)
     return false;
 }
 
+/* The caller frees *out. */
 static inlay_status read_file(const char *path, char **out, size_t *out_bytes, inlay_diag *diag)
 {
-    FILE *file = fopen(path, "rb");
-    long bytes = file != NULL && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    inlay_status status = INLAY_OK;
+    FILE *file;
+    inlay_status status = sized_file_open(path, SIZE_MAX, &file, out_bytes, diag);
 
     *out = NULL;
-    if (bytes < 0 || fseek(file, 0, SEEK_SET) != 0)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-    else if ((*out = malloc((size_t)bytes + 1)) == NULL)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: out of memory for %ld bytes", path, bytes);
-    else if (fread(*out, 1, (size_t)bytes, file) != (size_t)bytes)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "cannot read %s", path);
-    if (file != NULL)
-        fclose(file);
-    if (status == INLAY_OK) {
-        (*out)[bytes] = '\0';
-        *out_bytes = (size_t)bytes;
+    if (status != INLAY_OK)
         return status;
-    }
+    *out = malloc(*out_bytes + 1);
+    status = sized_file_read(file, path, *out, *out_bytes, diag);
+    if (status == INLAY_OK)
+        return status;
     free(*out);
     *out = NULL;
     return status;

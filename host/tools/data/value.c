@@ -137,8 +137,9 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
         INLAY_TRY(value_wrap(info, &value, diag));
     } else {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "%s: expected a .npy, .npz, .pb or .csv file, numbers as in 1,2,3 or [[1,2],[3,4]], or the "
-                            "word random; for sound or texts, `inlay pipe` makes a model that reads such files",
+                            "%s: expected one .npy, .npz, .pb or .csv file, one picture if the input has one or three "
+                            "channels, numbers as in 1,2,3 or [[1,2],[3,4]], or the word random; for sound or texts, "
+                            "`inlay pipe` makes a model that reads such files",
                             path);
         goto done;
     }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 enum {
@@ -112,10 +113,13 @@ inlay_status zip_read(FILE *file, const char *path, struct arena *arena, zip_lis
     struct directory directory = { 0 };
     unsigned char *all;
     size_t at = 0;
+    struct stat st;
     off_t size;
     inlay_status status;
 
     *out = (zip_list){ 0 };
+    if (fstat(fileno(file), &st) == 0 && S_ISDIR(st.st_mode))
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s is a folder: name a file", path);
     if (fseeko(file, 0, SEEK_END) != 0 || (size = ftello(file)) < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     INLAY_TRY(find_directory(file, path, (uint64_t)size, arena, &directory, diag));

@@ -1,4 +1,5 @@
 #include "modelkit/change.h"
+#include "modelkit/sized_file.h"
 #include "inlay/check.h"
 #include "pipe/pipe_parts.h"
 #include "base/nearest.h"
@@ -126,30 +127,18 @@ inlay_status pipe_size(pipe_chain *chain, const char *text, int64_t out[2])
 inlay_status pipe_file(pipe_chain *chain, const char *path, inlay_str *out)
 {
     enum { MAX_BYTES = 256 << 20 };
-    FILE *file = fopen(path, "rb");
-    long bytes = -1;
+    inlay_diag why = INLAY_DIAG_INIT;
+    FILE *file;
     char *text = NULL;
-    inlay_status status = INLAY_OK;
+    size_t bytes = 0;
+    inlay_status status = sized_file_open(path, MAX_BYTES, &file, &bytes, &why);
 
-    if (file != NULL && fseek(file, 0, SEEK_END) == 0)
-        bytes = ftell(file);
-    if (bytes < 0 || fseek(file, 0, SEEK_SET) != 0) {
-        status = pipe_fail(chain, "%s: %s", path, strerror(errno));
-    } else if (bytes > MAX_BYTES) {
-        status = pipe_fail(chain, "%s is larger than %d MB", path, MAX_BYTES >> 20);
-    } else {
-        text = graph_blob_alloc(chain->model, (size_t)bytes + 1);
-        if (text == NULL)
-            status = no_memory(chain->diag, "for %s", path);
-        else if (fread(text, 1, (size_t)bytes, file) != (size_t)bytes)
-            status = pipe_fail(chain, "cannot read %s", path);
-        else
-            text[bytes] = '\0';
+    if (status == INLAY_OK) {
+        text = graph_blob_alloc(chain->model, bytes + 1);
+        status = sized_file_read(file, path, text, bytes, &why);
     }
-    if (file != NULL)
-        fclose(file);
-    *out = (inlay_str){ text, bytes > 0 ? (uint64_t)bytes : 0 };
-    return status;
+    *out = (inlay_str){ text, bytes };
+    return status == INLAY_OK ? status : pipe_fail(chain, "%s", why.text);
 }
 
 uint32_t pipe_value(pipe_chain *chain, const char *name)

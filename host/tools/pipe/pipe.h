@@ -3,6 +3,10 @@
 #define PIPE_PIPE_H
 #include "graph/graph.h"
 
+/* The domains of the operators that steps add. */
+#define PIPE_DOMAIN "inlay.prepost"
+#define PIPE_EXTENSIONS "com.microsoft.extensions"
+
 typedef struct pipe_request {
     const char *input;  /* input of the model that the steps replace; NULL = the steps determine it, or the first one */
     const char *output; /* output that the post steps read; NULL = the first */

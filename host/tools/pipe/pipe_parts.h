@@ -77,7 +77,4 @@ INLAY_NODISCARD inlay_status pipe_feed(pipe_chain *chain, const char *input, uin
 INLAY_NODISCARD inlay_status pipe_text_attr(pipe_chain *chain, graph_node *node, const char *name, inlay_str text);
 /* The step boxes. */
 inlay_status pipe_boxes(pipe_chain *chain);
-
-#define PIPE_DOMAIN "inlay.prepost"
-#define PIPE_EXTENSIONS "com.microsoft.extensions"
 #endif
