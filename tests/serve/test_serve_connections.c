@@ -144,6 +144,42 @@ static void test_all_are_accepted_at_once(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
+/* If all connections are in use, one whose request has arrived does not give way to a new one. The server is stopped
+ * until its only thread has both to do, the new connection first. */
+static void test_requests_do_not_give_way(void **state)
+{
+    enum { CONNECTIONS = 4 };
+    static const char *const flags[] = { "--serve-threads", "1", "--max-connections", "4", NULL };
+    int fds[CONNECTIONS], late, status;
+    struct answer *answer = malloc(sizeof *answer);
+
+    (void)state;
+    assert_non_null(answer);
+    serving_start(&server, flags);
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        fds[i] = client_connect(&server);
+        client_call(fds[i], "GET", "/v2/health/live", "", NULL, 0, answer);
+        assert_int_equal(answer->code, 200);
+    }
+    assert_int_equal(kill(server.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(server.pid, &status, WUNTRACED), server.pid);
+    late = client_connect(&server);
+    client_text(fds[0], requests[0]); /* on the one that has waited longest */
+    client_text(late, requests[0]);
+    assert_int_equal(kill(server.pid, SIGCONT), 0);
+    client_receive(fds[0], answer);
+    assert_int_equal(answer->code, 200);
+    client_receive(late, answer);
+    assert_int_equal(answer->code, 200);
+    client_receive(fds[1], answer); /* this one gave way */
+    assert_int_equal(answer->code, 0);
+    for (uint32_t i = 0; i < CONNECTIONS; i++)
+        (void)close(fds[i]);
+    (void)close(late);
+    free(answer);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
 static int prepare(void **state)
 {
     struct rlimit limit;
@@ -167,7 +203,8 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_are_answered),
-                                        cmocka_unit_test(test_all_are_accepted_at_once) };
+                                        cmocka_unit_test(test_all_are_accepted_at_once),
+                                        cmocka_unit_test(test_requests_do_not_give_way) };
 
     (void)signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, prepare, end);

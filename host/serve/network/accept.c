@@ -1,4 +1,5 @@
 /* Accepts connections, and selects those that give way to new ones. */
+#include "base/clock.h"
 #include "serve/network/front_internal.h"
 #include "serve/network/tls.h"
 #include <errno.h>
@@ -19,10 +20,19 @@ static struct connection *longer_idle(struct connection *list, connection_group 
     return oldest;
 }
 
+/* Whether a request has arrived that its thread has not read yet. */
+static bool has_input(const struct connection *connection)
+{
+    char byte;
+
+    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 /* Lets the connection of the group that has waited longest for its client's next request give way to a new one. false:
  * all have a request in progress. */
 static bool evict(struct front *front, connection_group group)
 {
+    const uint64_t began = clock_ns();
     struct connection *oldest;
     bool evicted = false;
 
@@ -35,12 +45,17 @@ static bool evict(struct front *front, connection_group group)
         for (uint32_t i = 0; i < front->thread_count; i++)
             oldest = longer_idle(front->threads[i]->incoming, group,
                                  longer_idle(front->threads[i]->connections, group, oldest));
-        evicted = oldest != NULL && atomic_compare_exchange_strong(&oldest->turn, &idle, CONNECTION_EVICTED);
-    } while (oldest != NULL && !evicted); /* its thread has begun a request */
+        if (oldest != NULL && atomic_load_explicit(&oldest->since_ns, memory_order_relaxed) < began &&
+            has_input(oldest)) /* it gives way only if all have input */
+            atomic_store_explicit(&oldest->since_ns, clock_ns(), memory_order_relaxed);
+        else
+            evicted = oldest != NULL && atomic_compare_exchange_strong(&oldest->turn, &idle, CONNECTION_EVICTED);
+    } while (oldest != NULL && !evicted); /* its thread has begun a request, or will */
     if (evicted) {
         atomic_store(&oldest->evicted, true);
         (void)atomic_fetch_sub(&front->counts[group], 1);
-        (void)shutdown(oldest->fd, SHUT_RDWR); /* its thread then closes it */
+        (void)atomic_fetch_add(&front->evicted, 1);
+        (void)shutdown(oldest->fd, SHUT_RD); /* its thread then closes it */
     }
     for (uint32_t i = 0; i < front->thread_count; i++)
         (void)pthread_mutex_unlock(&front->threads[i]->lock);

@@ -70,11 +70,20 @@ void connection_set_turn(struct connection *connection, connection_turn turn)
     atomic_store_explicit(&connection->turn, turn, memory_order_release);
 }
 
-bool connection_begin_request(struct connection *connection)
+/* Changes CONNECTION_IDLE to `turn`; false: the connection was evicted. */
+static bool end_idle(struct connection *connection, connection_turn turn)
 {
     int idle = CONNECTION_IDLE;
 
-    return atomic_compare_exchange_strong(&connection->turn, &idle, CONNECTION_SERVER) || idle != CONNECTION_EVICTED;
+    return atomic_compare_exchange_strong(&connection->turn, &idle, turn) || idle != CONNECTION_EVICTED;
+}
+
+bool connection_begin_request(struct connection *connection)
+{
+    int reading = CONNECTION_READING;
+
+    return atomic_compare_exchange_strong(&connection->turn, &reading, CONNECTION_SERVER) ||
+           end_idle(connection, CONNECTION_SERVER);
 }
 
 const struct client *connection_client(struct connection *connection)
@@ -101,8 +110,8 @@ void connection_destroy(struct connection *connection)
     (void)epoll_ctl(thread->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
     (void)close(connection->fd);
     (void)atomic_fetch_sub(&thread->connection_count, 1);
-    if (!atomic_load(&connection->evicted))
-        (void)atomic_fetch_sub(&thread->front->counts[connection->group], 1);
+    (void)atomic_fetch_sub(
+        atomic_load(&connection->evicted) ? &thread->front->evicted : &thread->front->counts[connection->group], 1);
     INLAY_CHECK(atomic_load(&connection->server->counts->connections) > 0);
     (void)atomic_fetch_sub(&connection->server->counts->connections, 1);
     strbuf_deinit(&connection->out);
@@ -167,9 +176,19 @@ static bool handle(struct connection *connection, uint32_t events)
 
 void connection_event(struct connection *connection, uint32_t events)
 {
+    int reading = CONNECTION_READING;
+
     connection->thread->current = connection;
-    if (!handle(connection, events))
+    if (!end_idle(connection, CONNECTION_READING)) {
+        if (connection->protocol != NULL && connection->protocol->goaway != NULL) /* clients send calls again then */
+            (void)connection->protocol->goaway(connection);
+        (void)shutdown(connection->fd, SHUT_WR); /* the client reads its end before a reset because of unread input */
         connection_close(connection);
+    } else if (!handle(connection, events)) {
+        connection_close(connection);
+    } else { /* if no request has begun, it still waits for the same one */
+        (void)atomic_compare_exchange_strong(&connection->turn, &reading, CONNECTION_IDLE);
+    }
 }
 
 uint64_t connection_waited_ns(const struct connection *connection, uint64_t now)

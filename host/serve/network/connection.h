@@ -32,10 +32,11 @@ typedef enum connection_group {
 
 /* Whom a connection waits for. */
 typedef enum connection_turn {
-    CONNECTION_SERVER, /* a request is in progress */
-    CONNECTION_CLIENT, /* the rest of a body, or the client has to read */
-    CONNECTION_IDLE,   /* the next request; may give way to another connection */
-    CONNECTION_EVICTED /* it gave way: another thread has shut down the socket */
+    CONNECTION_SERVER,  /* a request is in progress */
+    CONNECTION_CLIENT,  /* the rest of a body, or the client has to read */
+    CONNECTION_IDLE,    /* the next request; may give way to another connection */
+    CONNECTION_READING, /* its thread, which handles an event of an idle connection: a request may have arrived */
+    CONNECTION_EVICTED  /* it gave way: another thread has shut down its input */
 } connection_turn;
 
 /* What speaks on a connection: HTTP/1.1 or HTTP/2. Called by the connection's thread. */
@@ -132,7 +133,7 @@ bool connection_has_more(const struct connection *connection);
 /* Selects the events to wait for (EPOLLIN, EPOLLOUT, EPOLLRDHUP). */
 void connection_watch(struct connection *connection, uint32_t events);
 void connection_set_turn(struct connection *connection, connection_turn turn);
-/* CONNECTION_IDLE to CONNECTION_SERVER; false: the connection was evicted. */
+/* CONNECTION_IDLE or CONNECTION_READING to CONNECTION_SERVER; false: the connection was evicted. */
 bool connection_begin_request(struct connection *connection);
 /* The client, after the TLS handshake; valid as long as the connection. */
 const struct client *connection_client(struct connection *connection);

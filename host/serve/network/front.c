@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@ enum {
     STOP_TICK_MS = 5,
     PROBE_TICK_MS = 50,
     MAX_STOP_MS = 2000,
+    MAX_OTHER_FILES = 128,
+    MAX_EVICTED = 16,
     QUIET_NS = 100000000, /* a client that is about to send its next request does so in this time */
 };
 
@@ -118,10 +121,11 @@ static int timeout_ms(const struct front_thread *thread)
 }
 
 /* Accepts the connections that wait: with one at a time, each would wait for the requests of all connections before
- * it. */
+ * it. Those that gave way to them are closed before many others do, because they have descriptors. */
 static void accept_all(struct front *front, const listener_socket *listener)
 {
-    for (uint32_t i = 0; i < MAX_EVENTS && front_accept(front, listener); i++)
+    for (uint32_t i = 0; i < MAX_EVENTS && atomic_load(&front->evicted) < MAX_EVICTED && front_accept(front, listener);
+         i++)
         ;
 }
 
@@ -280,6 +284,27 @@ static void destroy(struct front *front)
     free(front);
 }
 
+/* max_connections, or fewer if the process may not have as many files open: half of them, at most MAX_OTHER_FILES, are
+ * left for models and logs, which are opened again while the server runs. */
+static uint32_t connection_limit(const struct settings *settings)
+{
+    const uint32_t wanted = (uint32_t)settings_int(settings, SET_max_connections);
+    struct rlimit files;
+    rlim_t most;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted + MAX_OTHER_FILES)
+        return wanted;
+    most = files.rlim_cur - (files.rlim_cur / 2 < MAX_OTHER_FILES ? files.rlim_cur / 2 : MAX_OTHER_FILES);
+    if (most >= wanted)
+        return wanted;
+    log_line(
+        LOG_WARNING_LINE,
+        "at most %llu connections instead of max_connections (%u): the process may have only %llu files open; raise "
+        "ulimit -n",
+        (unsigned long long)most, wanted, (unsigned long long)files.rlim_cur);
+    return (uint32_t)most;
+}
+
 inlay_status front_start(struct server *server, bool (*open)(struct connection *connection), struct front **out_front,
                          inlay_diag *diag)
 {
@@ -294,7 +319,7 @@ inlay_status front_start(struct server *server, bool (*open)(struct connection *
     front->server = server;
     front->open = open;
     front->serve = serve;
-    front->limits[CONNECTION_CLIENTS] = (uint32_t)settings_int(server->settings, SET_max_connections);
+    front->limits[CONNECTION_CLIENTS] = connection_limit(server->settings);
     front->limits[CONNECTION_ADMIN] = MAX_ADMIN_CONNECTIONS;
     front->limits[CONNECTION_REFUSED] = MAX_REFUSED_CONNECTIONS;
     front->tick_ms = tick_ms < MAX_TICK_MS ? (int)tick_ms : MAX_TICK_MS;
@@ -379,6 +404,15 @@ void front_drain(struct front *front)
     request(front, true, false, false);
 }
 
+/* Whether it has waited for its client for a while. */
+static bool has_waited(const struct connection *connection, uint64_t now)
+{
+    const int turn = atomic_load_explicit(&connection->turn, memory_order_acquire);
+
+    return turn != CONNECTION_SERVER && turn != CONNECTION_READING &&
+           now > atomic_load_explicit(&connection->since_ns, memory_order_relaxed) + QUIET_NS;
+}
+
 bool front_is_quiet(struct front *front)
 {
     uint64_t now = clock_ns();
@@ -392,8 +426,7 @@ bool front_is_quiet(struct front *front)
         (void)pthread_mutex_lock(&thread->lock);
         quiet &= thread->incoming == NULL;
         for (struct connection *at = thread->connections; at != NULL; at = at->next)
-            quiet &= atomic_load_explicit(&at->turn, memory_order_acquire) != CONNECTION_SERVER &&
-                     now > atomic_load_explicit(&at->since_ns, memory_order_relaxed) + QUIET_NS;
+            quiet &= has_waited(at, now);
         (void)pthread_mutex_unlock(&thread->lock);
     }
     return quiet;

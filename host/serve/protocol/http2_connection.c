@@ -15,6 +15,7 @@ struct http2_connection {
     http2_filter filter;
     bool blocked;         /* the socket takes no output */
     uint64_t progress_ns; /* time of accept, or when the socket last took output */
+    int32_t last_stream;  /* that has begun, at the end of the last event */
 };
 
 /* Sends the pending output. false: the connection has ended. */
@@ -60,14 +61,15 @@ static bool flush(struct connection *connection)
 /* A connection without calls may give way to another one. */
 static bool update_turn(struct connection *connection, bool good)
 {
-    bool busy = connection->http2->streams.calls != NULL;
-    int turn = atomic_load_explicit(&connection->turn, memory_order_acquire);
+    struct http2_connection *http2 = connection->http2;
+    const int32_t last = nghttp2_session_get_last_proc_stream_id(http2->session);
+    const bool busy = http2->streams.calls != NULL, answered = last != http2->last_stream;
+    const int turn = atomic_load_explicit(&connection->turn, memory_order_acquire);
 
-    if (turn == CONNECTION_EVICTED)
+    http2->last_stream = last;
+    if (turn == CONNECTION_EVICTED || (busy && !connection_begin_request(connection)))
         return false;
-    if (busy && turn == CONNECTION_IDLE && !connection_begin_request(connection))
-        return false;
-    if (!busy && turn != CONNECTION_IDLE)
+    if (!busy && (turn == CONNECTION_SERVER || answered))
         connection_set_turn(connection, CONNECTION_IDLE);
     return good;
 }
