@@ -1,5 +1,5 @@
 // What a user would write: a server in C++ for one model, with a thread for each connection. It answers binary requests of
-// the Open Inference Protocol with one input and one output of FP32, as serve_peer.js does.
+// the Open Inference Protocol, as serve_peer.js does: inputs of FP32 or INT64 in the model's order, one output of FP32.
 //   g++ -O2 -std=c++17 serve_peer.cpp -I INCLUDE -ldl -pthread -o serve_peer     INCLUDE: ONNX Runtime's headers
 //   serve_peer LIBONNXRUNTIME MODEL.onnx PORT
 //   g++ -O2 -std=c++17 -DUSE_INLAY serve_peer.cpp -I sdk/include -L LIB -linlay -pthread -o serve_peer
@@ -18,6 +18,14 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
+
+struct Input {
+    std::string name;
+    bool is_float; // otherwise INT64
+    std::vector<int64_t> shape;
+    void *data;
+    size_t bytes;
+};
 
 [[noreturn]] static void die(const char *what)
 {
@@ -49,13 +57,17 @@ struct Runner {
         check(inlay_context_create(session, &context, &diag), diag);
     }
     ~Runner() { inlay_context_destroy(context); }
-    template <class Reply> void run(float *x, size_t bytes, const std::vector<int64_t> &shape, Reply reply)
+    template <class Reply> void run(const std::vector<Input> &inputs, Reply reply)
     {
         inlay_diag diag = INLAY_DIAG_INIT;
-        inlay_value *value = nullptr;
-        check(inlay_value_borrow(INLAY_FLOAT, (uint32_t)shape.size(), shape.data(), x, bytes, &value, &diag), diag);
-        check(inlay_context_set_input(context, 0, value, &diag), diag);
-        inlay_value_unref(value);
+        for (size_t i = 0; i < inputs.size(); i++) {
+            const Input &x = inputs[i];
+            inlay_value *value = nullptr;
+            check(inlay_value_borrow(x.is_float ? INLAY_FLOAT : INLAY_INT64, (uint32_t)x.shape.size(), x.shape.data(), x.data,
+                                     x.bytes, &value, &diag), diag);
+            check(inlay_context_set_input(context, (uint32_t)i, value, &diag), diag);
+            inlay_value_unref(value);
+        }
         check(inlay_context_run(context, nullptr, &diag), diag);
         inlay_value *y = inlay_context_output(context, 0);
         reply((const float *)inlay_value_data(y), (size_t)inlay_value_count(y),
@@ -68,7 +80,7 @@ struct Runner {
 static const OrtApi *api;
 static OrtSession *session;
 static OrtMemoryInfo *memory;
-static char *input, *output;
+static char *output;
 static void check(OrtStatus *status)
 {
     if (status != nullptr)
@@ -89,20 +101,26 @@ static void open_model(const char *library, const char *model)
     check(api->SetSessionGraphOptimizationLevel(options, ORT_ENABLE_ALL));
     check(api->CreateSession(env, model, options, &session));
     check(api->GetAllocatorWithDefaultOptions(&allocator));
-    check(api->SessionGetInputName(session, 0, allocator, &input));
     check(api->SessionGetOutputName(session, 0, allocator, &output));
     check(api->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &memory));
 }
 struct Runner {
-    template <class Reply> void run(float *x, size_t bytes, const std::vector<int64_t> &shape, Reply reply)
+    template <class Reply> void run(const std::vector<Input> &inputs, Reply reply)
     {
-        OrtValue *from = nullptr, *to = nullptr;
+        std::vector<OrtValue *> from(inputs.size());
+        std::vector<const char *> names;
+        OrtValue *to = nullptr;
         OrtTensorTypeAndShapeInfo *info;
         size_t rank, count;
         float *y;
-        check(api->CreateTensorWithDataAsOrtValue(memory, x, bytes, shape.data(), shape.size(),
-                                                  ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &from));
-        check(api->Run(session, nullptr, &input, (const OrtValue *const *)&from, 1, &output, 1, &to));
+        for (size_t i = 0; i < inputs.size(); i++) {
+            const Input &x = inputs[i];
+            names.push_back(x.name.c_str());
+            check(api->CreateTensorWithDataAsOrtValue(
+                memory, x.data, x.bytes, x.shape.data(), x.shape.size(),
+                x.is_float ? ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT : ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, &from[i]));
+        }
+        check(api->Run(session, nullptr, names.data(), from.data(), from.size(), &output, 1, &to));
         check(api->GetTensorTypeAndShape(to, &info));
         check(api->GetDimensionsCount(info, &rank));
         check(api->GetTensorShapeElementCount(info, &count));
@@ -112,7 +130,8 @@ struct Runner {
         reply(y, count, dims);
         api->ReleaseTensorTypeAndShapeInfo(info);
         api->ReleaseValue(to);
-        api->ReleaseValue(from);
+        for (OrtValue *value : from)
+            api->ReleaseValue(value);
     }
 };
 #endif
@@ -123,11 +142,28 @@ static size_t header_number(const std::string &head, const char *name) // 0: the
     return at != nullptr ? std::strtoull(at + std::strlen(name), nullptr, 10) : 0;
 }
 
+// Reads the inputs of a request in the form in which the benchmarks send it: name, shape, datatype, binary_data_size.
+static std::vector<Input> read_inputs(const std::string &json, char *data)
+{
+    std::vector<Input> inputs;
+    for (const char *at = json.c_str(); (at = std::strstr(at, "\"binary_data_size\":")) != nullptr; at++) {
+        std::string before(json.c_str(), at);
+        size_t name = before.rfind("\"name\":\"") + 8, shape = before.rfind("\"shape\":[") + 8;
+        Input input = { before.substr(name, before.find('"', name) - name), before.find("FP32", shape) != std::string::npos,
+                        {}, data, std::strtoull(at + 19, nullptr, 10) };
+        for (const char *number = before.c_str() + shape; *number == '[' || *number == ',';)
+            input.shape.push_back(std::strtoll(number + 1, (char **)&number, 10));
+        data += input.bytes;
+        inputs.push_back(input);
+    }
+    return inputs;
+}
+
 static void serve(int fd)
 {
     Runner runner;
     std::string head, reply;
-    std::vector<float> aligned;
+    std::vector<int64_t> aligned;
     std::vector<char> buffer(65536);
     for (size_t have = 0;;) {
         char *end = nullptr;
@@ -149,14 +185,10 @@ static void serve(int fd)
                 return void(close(fd));
             have += (size_t)got;
         }
-        std::string text(buffer.data() + start, json);
-        std::vector<int64_t> shape;
-        const char *at = std::strstr(text.c_str(), "\"shape\":[");
-        for (at = at != nullptr ? at + 8 : nullptr; at != nullptr && (*at == '[' || *at == ',');)
-            shape.push_back(std::strtoll(at + 1, (char **)&at, 10));
-        aligned.resize((body - json) / sizeof(float));
+        aligned.resize((body - json + 7) / 8);
         std::memcpy(aligned.data(), buffer.data() + start + json, body - json);
-        runner.run(aligned.data(), body - json, shape, [&](const float *y, size_t count, const std::vector<int64_t> &dims) {
+        std::vector<Input> inputs = read_inputs(std::string(buffer.data() + start, json), (char *)aligned.data());
+        runner.run(inputs, [&](const float *y, size_t count, const std::vector<int64_t> &dims) {
             std::string sizes;
             for (int64_t dim : dims)
                 sizes += (sizes.empty() ? "" : ",") + std::to_string(dim);

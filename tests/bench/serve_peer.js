@@ -14,10 +14,12 @@ async function answer(session, body, jsonBytes) {
     let at = jsonBytes;
     for (const input of request.inputs) {
         const bytes = input.parameters.binary_data_size;
+        const [type, Values] = input.datatype === 'INT64' ? ['int64', BigInt64Array] : ['float32', Float32Array];
+        const size = Values.BYTES_PER_ELEMENT;
         // A view where the bytes are aligned, a copy where not.
-        const data = (body.byteOffset + at) % 4 === 0 ? new Float32Array(body.buffer, body.byteOffset + at, bytes / 4)
-            : new Float32Array(Uint8Array.prototype.slice.call(body, at, at + bytes).buffer);
-        feeds[input.name] = new ort.Tensor('float32', data, input.shape);
+        const data = (body.byteOffset + at) % size === 0 ? new Values(body.buffer, body.byteOffset + at, bytes / size)
+            : new Values(Uint8Array.prototype.slice.call(body, at, at + bytes).buffer);
+        feeds[input.name] = new ort.Tensor(type, data, input.shape);
         at += bytes;
     }
     const results = await session.run(feeds), outputs = [], parts = [];
