@@ -1,7 +1,24 @@
 #include "files.h"
+#include "base/model_folder.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+bool files_model(const char *given, const char *variant, char out[PATH_MAX])
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct stat st;
+
+    if (stat(given, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        (void)snprintf(out, PATH_MAX, "%s", given);
+        return true;
+    }
+    if (model_folder_find(given, variant, out, &diag) == INLAY_OK)
+        return true;
+    fprintf(stderr, "%s\n", diag.text);
+    return false;
+}
 
 bool files_find(const char *model, const char *name, char out[PATH_MAX])
 {

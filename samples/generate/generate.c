@@ -1,9 +1,10 @@
 /* generate - continues a prompt with a language model on libinlay, and prints the text as it is generated.
  *
- *     generate MODEL.onnx [OPTION...] PROMPT
+ *     generate MODEL [OPTION...] PROMPT
  *
- * MODEL.onnx is a decoder with past keys and values as exported by Optimum (input_ids, attention_mask, position_ids,
- * past_key_values.*); tokenizer.json is in its folder or the folder above. The context keeps the key-value cache, so
+ * MODEL is a decoder with past keys and values as exported by Optimum (input_ids, attention_mask, position_ids,
+ * past_key_values.*), a file or the folder as it is published; tokenizer.json is in the folder of the file or the one
+ * above. The context keeps the key-value cache, so
  * each step reads one token. At the end the program prints the time to the first token and the tokens per second to
  * stderr. */
 #include "files.h"
@@ -22,7 +23,7 @@
 enum { MOST_STOPS = 16, MOST_GUESSES = 16, GUESSES = 4 };
 
 struct settings {
-    const char *model, *draft, *prompt, *tokenizer, *threads;
+    const char *model, *variant, *draft, *prompt, *tokenizer, *threads;
     const char *stops[MOST_STOPS];
     uint32_t stop_count;
     bool chat, shows_tokens, never_ends;
@@ -285,7 +286,8 @@ enum {
     KEY_DRAFT,
     KEY_GUESSES,
     KEY_SHOW_TOKENS,
-    KEY_IGNORE_END
+    KEY_IGNORE_END,
+    KEY_VARIANT
 };
 
 static const struct argp_option options[] = {
@@ -298,6 +300,7 @@ static const struct argp_option options[] = {
     { "stop", KEY_STOP, "TEXT", 0, "End before this text; may be repeated", 0 },
     { "chat", KEY_CHAT, NULL, 0, "Format the prompt as a question to a chat model (ChatML)", 0 },
     { "threads", KEY_THREADS, "N", 0, "Threads of a run (default: all CPUs)", 0 },
+    { "variant", KEY_VARIANT, "NAME", 0, "Weights to use, if MODEL is a folder: fp32, fp16, q8, q4 ...", 0 },
     { "tokenizer", KEY_TOKENIZER, "FILE", 0, "Path of tokenizer.json (default: the model's folder or its parent)", 0 },
     { "lookup", KEY_LOOKUP, "N", 0,
       "Let each run check N guesses of the next tokens: those that followed the last ones earlier (default: 0)", 0 },
@@ -356,6 +359,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_THREADS:
         settings->threads = arg;
         break;
+    case KEY_VARIANT:
+        settings->variant = arg;
+        break;
     case KEY_TOKENIZER:
         settings->tokenizer = arg;
         break;
@@ -392,10 +398,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int main(int argc, char **argv)
 {
     static const struct argp parser = {
-        options, parse, "MODEL.onnx PROMPT", "Continues PROMPT by a language model.", NULL, NULL, NULL
+        options, parse, "MODEL PROMPT", "Continues PROMPT by a language model.", NULL, NULL, NULL
     };
-    struct settings settings = { .tokens = 256, .guesses = GUESSES, .sampler = SAMPLER_INIT };
-    char path[PATH_MAX], error[512], *text = NULL;
+    struct settings settings = { .variant = "", .tokens = 256, .guesses = GUESSES, .sampler = SAMPLER_INIT };
+    char file[PATH_MAX], path[PATH_MAX], error[512], *text = NULL;
     int64_t *tokens = NULL;
     struct tokenizer *tokenizer = NULL;
     size_t count = 0;
@@ -404,6 +410,9 @@ int main(int argc, char **argv)
 
     if (argp_parse(&parser, argc, argv, 0, NULL, &settings) != 0)
         return EXIT_FAILURE;
+    if (!files_model(settings.model, settings.variant, file))
+        return EXIT_FAILURE;
+    settings.model = file;
     if (settings.tokenizer == NULL && !files_find(settings.model, "tokenizer.json", path)) {
         fprintf(stderr, "generate: no tokenizer.json in the folder of %s or its parent; set --tokenizer\n",
                 settings.model);

@@ -216,17 +216,18 @@ static bool open_tokenizer(struct work *work, const char *model)
 int main(int argc, char **argv)
 {
     struct work work = { .sampler = SAMPLER_INIT };
+    char file[PATH_MAX];
     long texts = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
     bool ok;
 
     work.most_tokens = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
     if (argc < 5 || texts < 1 || texts > MOST_TEXTS || work.most_tokens < 1) {
-        fprintf(stderr, "usage: together MODEL.onnx TEXTS TOKENS PROMPT...  (1 to %d texts at a time)\n", MOST_TEXTS);
+        fprintf(stderr, "usage: together MODEL TEXTS TOKENS PROMPT...  (1 to %d texts at a time)\n", MOST_TEXTS);
         return EXIT_FAILURE;
     }
     work.prompts = (const char *const *)argv + 4;
     work.prompt_count = (size_t)argc - 4;
-    ok = open_tokenizer(&work, argv[1]) && open_model(&work, argv[1]);
+    ok = files_model(argv[1], "", file) && open_tokenizer(&work, file) && open_model(&work, file);
     if (ok && work.info.layout == INLAY_ROWS_ALONE && texts > 1) {
         fprintf(stderr, "together: the model does not tell texts apart, or not exactly: one after another\n");
         texts = 1;

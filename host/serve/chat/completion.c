@@ -185,8 +185,7 @@ static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_d
         ends |= !failed && grammar_accepts(forms[i], states[i]);
     }
     if (failed)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than the limit") ==
-               INLAY_OK;
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than the limit") == INLAY_OK;
     choice->reason = ends ? "stop" : "length";
     if (!any && (!ends || model->end_count == 0))
         return false;
@@ -654,6 +653,31 @@ static bool find_adapter(struct exchange *exchange, struct completion *completio
     return completion->adapter >= 0;
 }
 
+static bool is_given(const json_t *body, const char *name)
+{
+    const json_t *value = json_object_get(body, name);
+
+    return value != NULL && !json_is_null(value);
+}
+
+/* Takes what the request leaves open from the model's generation_config.json. */
+static void take_defaults(completion_request *asked, const struct sampler *defaults)
+{
+    const struct {
+        const char *name;
+        float *value, standard;
+    } numbers[] = { { "temperature", &asked->sampler.temperature, defaults->temperature },
+                    { "top_p", &asked->sampler.top_p, defaults->top_p },
+                    { "min_p", &asked->sampler.min_p, defaults->min_p },
+                    { "repetition_penalty", &asked->sampler.penalty, defaults->penalty } };
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!is_given(asked->body, numbers[i].name))
+            *numbers[i].value = numbers[i].standard;
+    if (!is_given(asked->body, "top_k"))
+        asked->sampler.top_k = defaults->top_k;
+}
+
 static bool begin(struct exchange *exchange, struct completion *completion)
 {
     static atomic_uint_fast64_t ids;
@@ -668,6 +692,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
                                 "model", NULL);
         return false;
     }
+    take_defaults(&completion->asked, &exchange->request.job.model->text->sampler);
     if (!find_adapter(exchange, completion) || !check_tokens(exchange, completion) ||
         !prepare_tools(exchange, completion) || !prepare_infill(exchange, completion) ||
         !read_prompts(exchange, completion))

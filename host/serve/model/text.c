@@ -71,6 +71,42 @@ static bool find_ends(text_model *text, const struct model *model)
     return good;
 }
 
+/* Reads a number of generation_config.json; a missing one leaves *out as it is. */
+static inlay_status read_default(const json_t *root, const char *name, double least, double most, float *out,
+                                 inlay_diag *diag)
+{
+    const json_t *value = json_object_get(root, name);
+
+    if (value == NULL || json_is_null(value))
+        return INLAY_OK;
+    if (!json_is_number(value) || !(json_number_value(value) >= least && json_number_value(value) <= most))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "generation_config.json: %s is not a number from %g to %g",
+                          name, least, most);
+    *out = (float)json_number_value(value);
+    return INLAY_OK;
+}
+
+static inlay_status find_sampler(text_model *text, const struct model *model, inlay_diag *diag)
+{
+    json_t *root = load_json(model, "generation_config.json");
+    float top_k = 0;
+    inlay_status status;
+
+    text->sampler = (struct sampler)SAMPLER_INIT;
+    text->sampler.temperature = 1;
+    INLAY_TRY(read_default(root, "temperature", 0, 2, &text->sampler.temperature, diag));
+    INLAY_TRY(read_default(root, "top_p", 0, 1, &text->sampler.top_p, diag));
+    INLAY_TRY(read_default(root, "min_p", 0, 1, &text->sampler.min_p, diag));
+    INLAY_TRY(read_default(root, "top_k", -1, 1 << 24, &top_k, diag));
+    INLAY_TRY(read_default(root, "repetition_penalty", 0.01, 100, &text->sampler.penalty, diag));
+    text->sampler.top_k = top_k > 0 ? (uint32_t)top_k : 0;
+    if (json_is_false(json_object_get(root, "do_sample")))
+        text->sampler.temperature = 0;
+done:
+    json_decref(root);
+    return status;
+}
+
 /* The context of config.json, by the names that the families of models use. */
 static void find_context(text_model *text, const struct model *model)
 {
@@ -231,6 +267,10 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     if (!find_ends(text, model) || !read_chat(text, model)) {
         text_model_close(text);
         return no_memory(diag, "for the tokenizer");
+    }
+    if (find_sampler(text, model, diag) != INLAY_OK) {
+        text_model_close(text);
+        return INLAY_INVALID_ARGUMENT;
     }
     find_context(text, model);
     find_pooling(text, model->path);

@@ -5,6 +5,7 @@
 #include "serve/grammar/grammar_tokens.h"
 #include "serve/model/model.h"
 #include "serve/template/template.h"
+#include "sampler.h"
 #include "tokenizer.h"
 
 typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_pooling;
@@ -19,8 +20,11 @@ typedef struct text_model {
     inlay_rows_info rows; /* of a decoder: how texts share a run */
     /* Runs the model on texts: of schedule/decoding.c, drafting.c or encoding.c. NULL before the first text. */
     void *runner;
-    void (*close_runner)(void *runner);   /* destroys the runner; set with it */
-    token_index *index;                   /* the vocabulary, for grammars; made for the first text with a grammar */
+    void (*close_runner)(void *runner); /* destroys the runner; set with it */
+    token_index *index;                 /* the vocabulary, for grammars; made for the first text with a grammar */
+    /* What generation_config.json says of the choice of a token: temperature (0 with do_sample false), top_p, top_k,
+     * min_p, penalty; for requests that do not. */
+    struct sampler sampler;
     size_t context;                       /* maximum context length in tokens, by config.json; 0: unknown */
     size_t most_bytes;                    /* of a text before it is split into tokens */
     text_pooling pooling;                 /* how an embedding is computed from the vectors of the tokens */
@@ -32,7 +36,8 @@ typedef struct text_model {
 } text_model;
 
 /* *out_text is NULL if no tokenizer.json is in the folder of the model's file, in the one above or in the model's
- * properties, or if the model is not a model for texts. An unreadable tokenizer.json is a failure. */
+ * properties, or if the model is not a model for texts. An unreadable tokenizer.json is a failure, and so is a number
+ * in generation_config.json that no request may have. */
 INLAY_NODISCARD inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag);
 /* Whether a model of this file may be one for texts: it has a tokenizer.json. */
 bool text_model_is_likely(const char *path);

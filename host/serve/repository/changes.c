@@ -37,7 +37,8 @@ void changes_note(struct changes *changes, const struct settings *settings)
 {
     struct folder folder;
 
-    if (folder_read(settings->models, settings_text(settings, SET_model_name), &folder, NULL) != INLAY_OK)
+    if (folder_read(settings->models, settings_text(settings, SET_model_name), settings_text(settings, SET_variant),
+                    &folder, NULL) != INLAY_OK)
         return;
     for (uint32_t i = 0; i < folder.count; i++) {
         seen_model *model = entry_of(changes, folder.models[i].name);
@@ -85,7 +86,8 @@ void changes_poll(struct changes *changes, struct repository *repository, const 
 {
     struct folder folder;
 
-    if (folder_read(settings->models, settings_text(settings, SET_model_name), &folder, NULL) != INLAY_OK)
+    if (folder_read(settings->models, settings_text(settings, SET_model_name), settings_text(settings, SET_variant),
+                    &folder, NULL) != INLAY_OK)
         return; /* a folder that cannot be read for a moment must not unload its models */
     for (uint32_t i = 0; i < folder.count; i++)
         (void)entry_of(changes, folder.models[i].name);

@@ -1,6 +1,7 @@
 #include "serve/repository/folder.h"
 #include "inlay/check.h"
 #include "base/memory.h"
+#include "base/model_folder.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -132,20 +133,50 @@ static size_t stem_bytes(const char *name)
                                                                                                            : 0;
 }
 
-static bool add_entry(struct folder *folder, const char *path, const char *name)
+/* Adds the parts of a model as Hugging Face publishes it; nothing, if the folder is none, or has versions. */
+static inlay_status add_published(struct folder *folder, const char *path, const char *name, const char *variant,
+                                  inlay_diag *diag)
+{
+    model_folder parts;
+    inlay_status status = INLAY_OK;
+
+    if (model_folder_read(path, &parts, NULL) != INLAY_OK || !parts.is_published)
+        return INLAY_OK;
+    for (uint32_t i = 0; i < parts.count && status == INLAY_OK; i++) {
+        char full[2 * FOLDER_MAX_NAME + 2], file[PATH_MAX];
+
+        (void)snprintf(full, sizeof full, parts.count > 1 ? "%s.%s" : "%s", name, parts.parts[i]);
+        status = model_folder_choose(&parts, i, variant, file, diag);
+        if (status == INLAY_OK && !folder_is_name(full, strlen(full)))
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                "'%s' is not a name of a model: letters, digits, '.', '_' and '-', at most %d; rename "
+                                "the folder, or set model_name",
+                                full, FOLDER_MAX_NAME);
+        if (status == INLAY_OK && !add(folder, full, strlen(full), file, false))
+            status = no_memory(diag, "for the list of models");
+    }
+    return status;
+}
+
+static inlay_status add_entry(struct folder *folder, const char *path, const char *name, const char *variant,
+                              inlay_diag *diag)
 {
     size_t bytes = stem_bytes(name);
     char full[4096];
     struct stat st;
     int full_bytes = snprintf(full, sizeof full, "%s/%s", path, name);
+    bool good = true;
 
     if (full_bytes < 0 || (size_t)full_bytes >= sizeof full || stat(full, &st) != 0)
-        return true;
+        return INLAY_OK;
     if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
-        return add(folder, name, bytes, full, false);
-    if (S_ISDIR(st.st_mode) && folder_is_name(name, strlen(name)))
-        return add(folder, name, strlen(name), full, true);
-    return true;
+        good = add(folder, name, bytes, full, false);
+    if (!S_ISDIR(st.st_mode) || !folder_is_name(name, strlen(name)))
+        return good ? INLAY_OK : no_memory(diag, "for the list of models");
+    if (!add(folder, name, strlen(name), full, true))
+        return no_memory(diag, "for the list of models");
+    return folder->models[folder->count - 1].version_count == 0 ? add_published(folder, full, name, variant, diag)
+                                                                : INLAY_OK;
 }
 
 /* Sorts the models. If a file and a folder have the same name, the folder is used. Folders without versions are
@@ -197,14 +228,45 @@ static bool add_itself(struct folder *folder, const char *path, const char *name
     return add(folder, name, strlen(name), file, false);
 }
 
-static bool add_entries(struct folder *folder, const char *path, DIR *dir)
+static inlay_status add_entries(struct folder *folder, const char *path, const char *variant, inlay_diag *diag)
 {
+    inlay_status status = INLAY_OK;
+    DIR *dir = opendir(path);
     const struct dirent *entry;
 
-    while ((entry = readdir(dir)) != NULL)
-        if (!add_entry(folder, path, entry->d_name))
-            return false;
-    return true;
+    if (dir == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    while (status == INLAY_OK && (entry = readdir(dir)) != NULL)
+        status = add_entry(folder, path, entry->d_name, variant, diag);
+    (void)closedir(dir);
+    return status;
+}
+
+/* The last name of the folder's path, without links; "": out of memory, or the path is not readable. */
+static void name_of_folder(const char *path, char out[FOLDER_MAX_NAME + 1])
+{
+    char *real = realpath(path, NULL);
+    const char *slash = real != NULL ? strrchr(real, '/') : NULL;
+
+    (void)snprintf(out, FOLDER_MAX_NAME + 1, "%s", slash != NULL ? slash + 1 : "");
+    free(real);
+}
+
+/* Reads a folder that is a model, or has models. */
+static inlay_status read_folder(const char *path, const char *name, const char *variant, struct folder *folder,
+                                inlay_diag *diag)
+{
+    char itself[FOLDER_MAX_NAME + 1];
+    bool is_model = false;
+    inlay_status status;
+
+    if (name[0] != '\0' && !add_itself(folder, path, name, &is_model))
+        return no_memory(diag, "for the list of models");
+    if (is_model)
+        return INLAY_OK;
+    name_of_folder(path, itself);
+    status = add_published(folder, path, name[0] != '\0' ? name : itself, variant, diag);
+    return status == INLAY_OK && folder->count == 0 ? add_entries(folder, path, variant, diag) : status;
 }
 
 /* Gives the only model its name. */
@@ -228,13 +290,12 @@ static inlay_status rename_model(struct folder *folder, const char *path, const 
     return INLAY_OK;
 }
 
-inlay_status folder_read(const char *path, const char *name, struct folder *out_folder, inlay_diag *diag)
+inlay_status folder_read(const char *path, const char *name, const char *variant, struct folder *out_folder,
+                         inlay_diag *diag)
 {
     const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     inlay_status status = INLAY_OK;
-    bool good = true, is_model = false;
     struct stat st;
-    DIR *dir;
 
     *out_folder = (struct folder){ .models = NULL };
     if (name[0] != '\0' && !folder_is_name(name, strlen(name)))
@@ -247,21 +308,14 @@ inlay_status folder_read(const char *path, const char *name, struct folder *out_
         if (!folder_is_name(base, stem_bytes(base)))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is neither a folder nor a file NAME.onnx or NAME.gguf",
                               path);
-        good = add(out_folder, base, stem_bytes(base), path, false);
+        if (!add(out_folder, base, stem_bytes(base), path, false))
+            status = no_memory(diag, "for the list of models");
     } else {
-        dir = opendir(path);
-        if (dir == NULL)
-            return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-        good = (name[0] == '\0' || add_itself(out_folder, path, name, &is_model)) &&
-               (is_model || add_entries(out_folder, path, dir));
-        (void)closedir(dir);
+        status = read_folder(path, name, variant, out_folder, diag);
     }
-    if (!good) {
-        folder_deinit(out_folder);
-        return no_memory(diag, "for the list of models");
-    }
-    sort_unique(out_folder);
-    if (name[0] != '\0')
+    if (status == INLAY_OK)
+        sort_unique(out_folder);
+    if (status == INLAY_OK && name[0] != '\0')
         status = rename_model(out_folder, path, name, diag);
     if (status != INLAY_OK)
         folder_deinit(out_folder);

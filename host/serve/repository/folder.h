@@ -21,9 +21,10 @@ struct folder {
 
 /* Reads the folder, or the single file. Entries that are not models are skipped. name: of the only model, which may
  * also be the folder itself (VERSION/model.onnx or model.onnx in it); "" = each model has the name of its file or
- * folder. */
-INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, struct folder *out_folder,
-                                         inlay_diag *diag);
+ * folder. The folder or an entry may be a model as Hugging Face publishes it (base/model_folder.h), whose file is
+ * chosen by `variant`; if it has several parts, each is a model FOLDER.PART. */
+INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, const char *variant,
+                                         struct folder *out_folder, inlay_diag *diag);
 void folder_deinit(struct folder *folder);
 /* The LoRA adapters of a version: the folders in VERSION/adapters of the model's folder, or else in adapters, that have
  * an adapter_model.safetensors. */

@@ -81,7 +81,8 @@ inlay_status repository_open(const struct settings *settings, uint32_t runners, 
     (void)pthread_mutex_init(&repository->loading, NULL);
     retired_init(&repository->retired);
     if (status == INLAY_OK)
-        status = folder_read(settings->models, settings_text(settings, SET_model_name), &folder, diag);
+        status = folder_read(settings->models, settings_text(settings, SET_model_name),
+                             settings_text(settings, SET_variant), &folder, diag);
     if (status != INLAY_OK) {
         repository_close(repository);
         return status;
@@ -421,8 +422,8 @@ static inlay_status load_model(struct repository *repository, const found_model 
 
 static inlay_status read_folder(const struct repository *repository, struct folder *out_folder, inlay_diag *diag)
 {
-    return folder_read(repository->settings->models, settings_text(repository->settings, SET_model_name), out_folder,
-                       diag);
+    return folder_read(repository->settings->models, settings_text(repository->settings, SET_model_name),
+                       settings_text(repository->settings, SET_variant), out_folder, diag);
 }
 
 /* Loads a model at the start. If that fails while its files are being written, it is loaded again, because a process

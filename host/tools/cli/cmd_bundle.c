@@ -90,7 +90,7 @@ static error_t take_pair(const cli_option *option, void *field, char *arg, struc
 
 static const cli_option own_options[] = {
     CLI_OUTPUT_OPTION(bundle_args, job.output),
-    { "library", NULL, "Write a static library and a C header with the name of FILE", CLI_CALL_ALL(take_kind) },
+    { "library", NULL, "Write a static library and a C header named FILE", CLI_CALL_ALL(take_kind) },
     { "object", NULL, "Write one object and a C header with the name of FILE", CLI_CALL_ALL(take_kind) },
     { "name", "NAME", "Prefix of the functions (default: the name of FILE)", CLI_TEXT(bundle_args, job.name) },
     { "dim", "NAME=N", "Fix an open dimension; may be repeated", CLI_CALL(take_pair, bundle_args, dims) },

@@ -51,8 +51,7 @@ static error_t take_switch(const cli_option *option, void *field, char *arg, str
 
 static const cli_option own_options[] = {
     FEED_OPTIONS(run_args, feed),
-    { "outputs", "DIR", "Write each output to DIR/<name>.npy; DIR is created if it does not exist",
-      CLI_TEXT(run_args, outputs) },
+    { "outputs", "DIR", "Write outputs to DIR/<name>.npy; DIR may be new", CLI_TEXT(run_args, outputs) },
     { "expect", "DIR|FILE.npz",
       "Compare each output with DIR/<name>.npy, .pb or .npz, or the arrays of FILE.npz; exit code 1 if one differs",
       CLI_TEXT(run_args, expect) },

@@ -26,7 +26,7 @@ static const cli_option own_options[] = {
       .need = "no key given: name its file with --key" },
     { "output", "FILE", "The signature (default: MODEL.sig, or FOLDER/model.sig)", CLI_WRITE(sign_args, output),
       .key = 'o' },
-    CLI_MODEL(sign_args, model),
+    CLI_PATH(sign_args, model),
     { 0 },
 };
 

@@ -19,7 +19,7 @@ static const cli_option own_options[] = {
       CLI_TEXT(verify_args, key), .need = "no key given: name its file with --key" },
     { "signature", "FILE", "The signature (default: MODEL.sig, or FOLDER/model.sig)",
       CLI_TEXT(verify_args, signature) },
-    CLI_MODEL(verify_args, model),
+    CLI_PATH(verify_args, model),
     { 0 },
 };
 

@@ -278,6 +278,7 @@ void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, c
                        { argv[0], verb, own.options, common_flags, with_session ? session_flags : NULL } };
     const struct argp_option *const known[] = { own.options, common_flags, in.help.session };
     inlay_diag diag = INLAY_DIAG_INIT;
+    const char *folder;
 
     *common = (cli_common){ .verb = argv[0] };
     if (inlay_options_create(&common->options, &diag) != INLAY_OK) {
@@ -289,6 +290,8 @@ void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, c
     argc = mistyped_check(known, sizeof known / sizeof known[0], argc, argv);
     if (argp_parse(&root, argc, argv, ARGP_NO_HELP, NULL, &in) != 0)
         exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
+    if (cli_choose_model(verb, args, &folder, &diag) != INLAY_OK)
+        exit(cli_fail(common, &diag));
     if (with_session)
         load_settings(common);
     cli_progress_enable(!common->quiet);

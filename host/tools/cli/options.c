@@ -1,9 +1,11 @@
+#include "base/model_folder.h"
 #include "cli/cli.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_OPTIONS = 40, KEY_FIRST = 0x4000 };
 
@@ -124,7 +126,7 @@ struct argp cli_verb_argp(const cli_verb *verb)
     return (struct argp){ .options = count > 0 ? rows : NULL, .parser = parse };
 }
 
-error_t cli_take_model(const cli_option *option, void *field, char *arg, struct argp_state *state)
+error_t cli_take_path(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
     const char **model = field;
 
@@ -133,6 +135,47 @@ error_t cli_take_model(const cli_option *option, void *field, char *arg, struct 
         argp_error(state, "unexpected argument '%s': only one model can be given", arg);
     *model = cli_input_file(state, arg);
     return 0;
+}
+
+error_t cli_take_model(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    return cli_take_path(option, field, arg, state);
+}
+
+/* --variant of the verb's model; NULL: not given. */
+static const char *variant;
+
+error_t cli_take_variant(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    (void)option;
+    (void)field;
+    if (arg[0] == '\0')
+        argp_error(state, "--variant: the name is empty");
+    variant = arg;
+    return 0;
+}
+
+inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out_folder, inlay_diag *diag)
+{
+    static char chosen[PATH_MAX];
+    inlay_status status = INLAY_OK;
+    struct stat st;
+
+    *out_folder = NULL;
+    for (const cli_option *option = verb->options; status == INLAY_OK && !is_end(option); option++) {
+        const char **model = (const char **)(void *)((char *)args + option->at);
+
+        if (option->take != cli_take_model || *model == NULL)
+            continue;
+        if (stat(*model, &st) == 0 && S_ISDIR(st.st_mode)) {
+            status = model_folder_find(*model, variant != NULL ? variant : "", chosen, diag);
+            *out_folder = *model;
+            *model = chosen;
+        } else if (variant != NULL) {
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--variant %.60s: %s is not a folder", variant, *model);
+        }
+    }
+    return status;
 }
 
 error_t cli_take_two_models(const cli_option *option, void *field, char *arg, struct argp_state *state)

@@ -11,6 +11,7 @@
  * argp parses them and prints --help. Each mistake in a value ends the process with CLI_USAGE. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
+#include "inlay/status.h"
 #include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,9 +64,16 @@ struct cli_option {
 /* For a function that receives all arguments of the verb. */
 #define CLI_CALL_ALL(function) .kind = CLI_KIND_CALL, .take = (function)
 
-/* Complete rows: MODEL; -o and --external of a verb that writes a model. */
+/* Complete rows: a file or folder; MODEL, with --variant; -o and --external of a verb that writes a model. */
+error_t cli_take_path(const cli_option *option, void *field, char *arg, struct argp_state *state);
+#define CLI_PATH(type, field)                                                                                          \
+    {                                                                                                                  \
+        .need = "no model given", CLI_CALL(cli_take_path, type, field)                                                 \
+    }
 error_t cli_take_model(const cli_option *option, void *field, char *arg, struct argp_state *state);
+error_t cli_take_variant(const cli_option *option, void *field, char *arg, struct argp_state *state);
 #define CLI_MODEL(type, field)                                                                                         \
+    { "variant", "NAME", "Weights of a published folder: fp16, q8, q4 ...", CLI_CALL(cli_take_variant, type, field) }, \
     {                                                                                                                  \
         .need = "no model given", CLI_CALL(cli_take_model, type, field)                                                \
     }
@@ -110,6 +118,11 @@ typedef struct cli_verb_input {
 } cli_verb_input;
 /* The parser of a verb's own options; its input is a cli_verb_input. */
 struct argp cli_verb_argp(const cli_verb *verb);
+
+/* Replaces a MODEL that is a folder by the file in it. *out_folder: that folder; NULL: MODEL is a file, or missing.
+ * Called once, after all options are parsed. */
+INLAY_NODISCARD inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out_folder,
+                                              inlay_diag *diag);
 
 /* Parses arg as a number in [min, max]. An error ends the process with CLI_USAGE and a message that names the flag,
  * such as "--seconds". */

@@ -1,0 +1,215 @@
+"""Folders of models as Hugging Face publishes them: which file `inlay run`, `inlay serve` and the samples take, and
+what they refuse."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import unittest
+import urllib.request
+
+from onnx import TensorProto, helper, save
+
+CLI, SERVE, GENERATE, WRITE_MODELS = (os.environ.get(name) for name in ("INLAY", "INLAY_SERVE", "GENERATE",
+                                                                        "WRITE_MODELS"))
+
+
+def write(path, number=0.0):
+    """A model whose output is this number, which says which file was taken."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    nodes = [helper.make_node("Constant", [], ["c"], value_floats=[number]), helper.make_node("Sub", ["x", "x"], ["0"]),
+             helper.make_node("Add", ["0", "c"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    save(helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)],
+                           ir_version=8), path)
+
+
+def write_text(path, value):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(value if isinstance(value, str) else json.dumps(value))
+
+
+class Server:
+    def __init__(self, *args):
+        self.process = subprocess.Popen([SERVE, *args, "--no-config", "--port", "0", "--grpc-port", "-1"],
+                                        stderr=subprocess.PIPE, text=True)
+        self.log = ""
+        for line in self.process.stderr:
+            self.log += line
+            if "ready" in line:
+                break
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", self.log)
+        self.port = int(found.group(1)) if found else 0
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+    def ask(self, path, body=None):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/{path}",
+                                         None if body is None else json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)
+
+    def number(self, model):
+        x = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}
+        return self.ask(f"v2/models/{model}/infer", {"inputs": [x]})["outputs"][0]["data"][0]
+
+
+class Folders(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.root)
+
+    def path(self, *names):
+        return os.path.join(self.root, *names)
+
+    def folder(self, files, name="published", config=True):
+        for number, file in enumerate(files):
+            write(self.path(name, file + ".onnx"), float(number + 1))
+        if config:
+            write_text(self.path(name, "config.json"), {"model_type": "toy"})
+        return self.path(name)
+
+    def run_model(self, *args):
+        return subprocess.run([CLI, "run", *args, "--json", "--no-config"], capture_output=True, text=True,
+                              check=False)
+
+    def number(self, *args):
+        made = self.run_model(*args)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return json.loads(made.stdout)["outputs"][0]["values"][0]
+
+    def refused(self, words, *args):
+        made = self.run_model(*args)
+        self.assertNotEqual(made.returncode, 0)
+        self.assertRegex(made.stderr, words)
+        self.assertEqual(len(made.stderr.splitlines()), 1)
+
+    def test_variants(self):
+        """Each name of transformers.js, and any other end; without one the most accurate weights."""
+        ends = ["", "_fp16", "_quantized", "_int8", "_uint8", "_q4", "_q4f16", "_bnb4", "_O4", "_qint8_avx512_vnni"]
+        folder = self.folder([f"onnx/model{end}" for end in ends])
+        for number, end in enumerate(ends):
+            self.assertEqual(self.number(folder, "--variant", end[1:] or "fp32"), number + 1)
+        self.assertEqual(self.number(folder + "/", "--variant", "q8"), 3)
+        self.assertEqual(self.number(folder), 1)
+        os.remove(self.path("published", "onnx", "model.onnx"))
+        self.assertEqual(self.number(folder), 2)
+        for end in ("fp16", "quantized", "int8", "uint8"):
+            os.remove(self.path("published", "onnx", f"model_{end}.onnx"))
+        self.assertEqual(self.number(folder), 6)
+        for end in ("q4", "q4f16", "bnb4"):
+            os.remove(self.path("published", "onnx", f"model_{end}.onnx"))
+        self.refused("name a variant of model: .*O4", folder)
+        self.refused("no variant 'q4' of model; it has: .*qint8_avx512_vnni", folder, "--variant", "q4")
+        self.refused("no variant", folder, "--variant", "../onnx/model")
+
+    def test_size(self):
+        """Weights that do not fit are left: their file is sparse, and larger than any memory."""
+        folder = self.folder(["onnx/model", "onnx/model_q4"])
+        with open(self.path("published", "onnx", "model.onnx_data"), "wb") as file:
+            file.truncate(1 << 42)
+        self.assertEqual(self.number(folder), 2)
+        with open(self.path("published", "onnx", "model_q4.onnx_data"), "wb") as file:
+            file.truncate(1 << 43)
+        self.assertEqual(self.number(folder), 1)  # the smallest
+
+    def test_parts(self):
+        folder = self.folder(["onnx/encoder_model", "onnx/decoder_model", "onnx/decoder_model_merged",
+                              "onnx/decoder_with_past_model", "onnx/encoder_model_q4"])
+        self.refused("several models, decoder_model_merged, encoder_model: name the file", folder)
+        folder = self.folder(["onnx/decoder_model", "onnx/decoder_model_merged"], "decoder")
+        self.assertEqual(self.number(folder), 2)
+        folder = self.folder(["model_merged", "decoder_model"], "merged")
+        self.assertEqual(self.number(folder), 1)
+        folder = self.folder(["onnx/model", "onnx/text_model", "onnx/vision_model"], "clip")
+        self.assertEqual(self.number(folder), 1)
+        folder = self.folder(["model_q4", "model"], "flat")
+        self.assertEqual(self.number(folder, "--variant", "q4"), 1)
+
+    def test_other_verbs(self):
+        folder = self.folder(["onnx/model", "onnx/model_q4"])
+        for verb, more in (("inspect", []), ("bench", ["--seconds", "0.01"]), ("explain", [])):
+            made = subprocess.run([CLI, verb, folder, "--variant", "q4", *more], capture_output=True, text=True, check=False)
+            self.assertEqual(made.returncode, 0, made.stderr)
+        made = subprocess.run([CLI, "inspect", folder, "--variant", "q4"], capture_output=True, text=True, check=True)
+        self.assertIn("onnx/model_q4.onnx", made.stdout)
+
+    def test_refused(self):
+        os.makedirs(self.path("empty"))
+        self.folder([], "empty")
+        self.refused("empty has no .onnx file", self.path("empty"))
+        self.refused("is a directory without the config.json", self.folder(["onnx/model"], "other", config=False))
+        write(self.path("a.onnx"))
+        self.refused("--variant q4: .*a.onnx is not a folder", self.path("a.onnx"), "--variant", "q4")
+
+    def test_served(self):
+        """A folder by itself and folders among other models; each part is a model."""
+        self.folder(["onnx/model", "onnx/model_q4"], "models/whole")
+        self.folder(["onnx/encoder_model", "onnx/decoder_model_merged", "onnx/encoder_model_q4",
+                     "onnx/decoder_model_merged_q4"], "models/pair")
+        self.folder(["onnx/model"], "models/unnamed", config=False)
+        write(self.path("models", "file.onnx"), 9.0)
+        write(self.path("models", "versions", "3", "model.onnx"), 8.0)
+        write_text(self.path("models", "versions", "config.json"), {})
+        with Server(self.path("models")) as server:
+            self.assertEqual(sorted((m["name"], m["version"]) for m in server.ask("v2/repository/index", {})),
+                             [("file", "1"), ("pair.decoder_model_merged", "1"), ("pair.encoder_model", "1"),
+                              ("versions", "3"), ("whole", "1")])
+            self.assertEqual([server.number(name) for name in ("whole", "pair.encoder_model", "file", "versions")],
+                             [1, 1, 9, 8])
+        shutil.rmtree(self.path("models", "versions"))
+        with Server(self.path("models"), "--variant", "q4") as server:
+            self.assertEqual([server.number(name) for name in ("whole", "pair.encoder_model",
+                                                               "pair.decoder_model_merged")], [2, 3, 4])
+        for more, name in (([], "whole"), (["--model-name", "other"], "other")):
+            with Server(self.path("models", "whole") + "/", *more) as server:
+                self.assertEqual(server.number(name), 1)
+        with Server(self.path("models", "whole"), "--variant", "q2") as server:
+            self.assertRegex(server.log, "no variant 'q2' of model; it has: ")
+
+    def test_generation_config(self):
+        """The choice of tokens that generation_config.json states, unless the request does."""
+        folder = self.path("texts")
+        os.makedirs(os.path.join(folder, "onnx"))
+        subprocess.run([WRITE_MODELS, self.root, "decoders"], check=True)
+        shutil.copy(self.path("counted.onnx"), os.path.join(folder, "onnx", "model.onnx"))
+        write_text(os.path.join(folder, "config.json"), {})
+        write_text(os.path.join(folder, "tokenizer.json"),
+                   {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                    "decoder": {"type": "ByteLevel"}, "added_tokens": [],
+                    "model": {"type": "BPE", "merges": [], "vocab": {chr(code): code for code in range(33, 127)}}})
+
+        def texts(config, **more):
+            write_text(os.path.join(folder, "generation_config.json"), config)
+            with Server(folder) as server:
+                return [server.ask("v1/completions", {"model": "texts", "prompt": "xyz", "max_tokens": 24, "seed": seed,
+                                                      **more})["choices"][0]["text"] for seed in range(4)]
+
+        greedy = texts({}, temperature=0)
+        self.assertEqual(len(set(greedy)), 1)
+        self.assertGreater(len(set(texts({}))), 1)
+        for config in ({"do_sample": False}, {"temperature": 0}, {"top_k": 1}, {"top_p": 0.0001}, {"min_p": 1}):
+            self.assertEqual(texts(config), greedy, config)
+        self.assertGreater(len(set(texts({"do_sample": False}, temperature=1))), 1)
+        self.assertNotEqual(texts({"repetition_penalty": 50, "do_sample": False}), greedy)
+        write_text(os.path.join(folder, "generation_config.json"), {"top_p": 3})
+        with Server(folder) as server:
+            self.assertIn("generation_config.json: top_p is not a number from 0 to 1", server.log)
+        if GENERATE:
+            write_text(os.path.join(folder, "generation_config.json"), {"eos_token_id": [2]})
+            made = [subprocess.run([GENERATE, model, "--tokens", "8", "xyz"], capture_output=True, text=True,
+                                   check=True).stdout for model in (folder, os.path.join(folder, "onnx", "model.onnx"))]
+            self.assertEqual(made[0], made[1])
+            self.assertTrue(made[0].strip() and greedy[0].startswith(made[0].strip()))
+
+
+if __name__ == "__main__":
+    unittest.main()
