@@ -40,6 +40,7 @@ WRITERS = {
     ("doctor", "-o"): "m.onnx --fix --seconds 0",
     ("reduce", "-o"): "m.onnx --check false",
     ("pipe", "-o"): "m.onnx --post softmax",
+    ("lock", "-o"): "m.onnx --no-time",
     ("partition", "--save"): "m.onnx",
     ("explain", "--html"): "m.onnx",
     ("profile", "--trace"): "m.onnx --runs 2 --no-peak",

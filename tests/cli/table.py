@@ -53,6 +53,7 @@ EXPECTED = {
     "inlay test cases/ --match '*conv*' --rtol 1e-5 --verbose": (0, 3),
     "inlay compare a.onnx b.onnx --metric kl --at-least 0.01": (0, 1),
     "inlay compare model.onnx small.onnx --data samples/ --at-least 0.99": (0, 1),
+    "inlay lock --check model.lock": (0, 1),  # compares times
     "inlay diff model.onnx optimized.onnx": (0, 1), "inlay diff a.onnx b.onnx --context 0": (0, 1),
     "inlay diff a.onnx b.onnx --html diff.html": (0, 1),
 }
@@ -386,7 +387,7 @@ class Table(unittest.TestCase):
         "edit": ["--set-metadata a=b -o out.onnx"], "diff": ["small.onnx"], "extract": ["--split 3 -o out.onnx"],
         "pipe": ["--steps"], "reduce": ["--check ./differs.sh -o out.onnx"], "sparsity": [""], "sign": [], "verify": [], "tune": ["--budget-s 1"],
         "quantize": ["--weights 4 -o out.onnx --samples 2"], "compare": ["small.onnx --samples 2 --layers"],
-        "bisect": [""], "profile": ["--runs 2 --no-peak"], "config": [""], "cache": [""], "partition": [""],
+        "lock": ["-o out.lock --no-time"], "bisect": [""], "profile": ["--runs 2 --no-peak"], "config": [""], "cache": [""], "partition": [""],
         "explain": ["", "--all", "--kernels", "--node op:MatMul", "--what-if op:MatMul=reference"],
         "providers": ["", "--options", "--operators", "--kernels"],
         # These have no tables, or need minutes; `plugin-check` prints lines as they come.

@@ -10,7 +10,7 @@ PLAIN = {
     "reduce": "model.onnx --check false -o out.onnx", "sparsity": "model.onnx",
     "sign": "model.onnx --key key.pem", "verify": None,
     "tune": "model.onnx --budget-s 0.1", "quantize": "model.onnx -o out.onnx", "compare": "model.onnx model.onnx",
-    "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
+    "lock": "model.onnx -o out.lock --no-time", "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
     "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
 }
 LONG = {
@@ -21,12 +21,12 @@ LONG = {
     "run": "large.onnx", "optimize": "large.onnx -o out.onnx", "edit": "large.onnx --set-metadata a=b -o out.onnx",
     "diff": "large.onnx other.onnx", "extract": "large.onnx --split 8 -o out.onnx", "sparsity": "large.onnx",
     "bundle": "large.onnx -o out", "pipe": "large.onnx --post softmax -o out.onnx", "tune": "large.onnx",
-    "quantize": "large.onnx -o out.onnx", "bisect": "large.onnx", "partition": "large.onnx",
+    "quantize": "large.onnx -o out.onnx", "lock": "large.onnx -o out.lock", "bisect": "large.onnx", "partition": "large.onnx",
     "plugin-check": "build/blur.so",
 }
 # Verbs that read a model, and the arguments after it.
 BEHIND = {"extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
-          "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx",
+          "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx", "lock": "-o out.lock",
           "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",
           "sign": "--key key.pem", "verify": "--key key.pem", "plugin-check": "", "config": None, "cache": None, "providers": None}
 

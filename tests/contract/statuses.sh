@@ -121,7 +121,7 @@ fails() {
 printf 'junk' >"$work/junk.onnx"
 head -c 60 "$relu" >"$work/cut.onnx"
 printf 'levle: 2\n' >"$work/wrong.yaml"
-for verb in run test bench inspect check doctor edit diff reduce sparsity optimize quantize extract tune bisect profile \
+for verb in run test bench inspect check doctor edit diff reduce sparsity optimize quantize extract tune lock bisect profile \
     explain partition plugin-check; do
     flags=()
     [ $verb = edit ] && flags=(-o "$work/edited.onnx" --set-metadata a=b)
@@ -129,6 +129,7 @@ for verb in run test bench inspect check doctor edit diff reduce sparsity optimi
     [ $verb = reduce ] && flags=(-o "$work/reduced.onnx" --check false)
     [ $verb = extract ] && flags=(-o "$work/part.onnx" --split 2)
     [ $verb = quantize ] && flags=(-o "$work/small.onnx")
+    [ $verb = lock ] && flags=(-o "$work/model.lock" --no-time)
     [ $verb = bisect ] && flags=(--against level=0)
     for file in "$work/missing.onnx" "$work/junk.onnx" "$work/cut.onnx" "$work" /proc/self/mem; do
         fails $verb "$file" "${flags[@]}"

@@ -37,6 +37,12 @@ int cmd_cache(int argc, char **argv)
     return left_out(argv[0], "no files are kept between runs");
 }
 
+int cmd_lock(int argc, char **argv)
+{
+    (void)argc;
+    return left_out(argv[0], "it measures in separate processes");
+}
+
 inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out, inlay_diag *diag)
 {
     (void)folder, (void)out;

@@ -1,0 +1,98 @@
+/* lock/lock.h - the results of a model in a file, and what another version of inlay changes about them.
+ *
+ * A record is a JSON object, whose members are listed in sdk/docs/pages/upgrading.md. `inlay lock` writes one, and
+ * `inlay lock --check` makes a second one with the same model, inputs and settings and compares the two. */
+#ifndef LOCK_LOCK_H
+#define LOCK_LOCK_H
+#include "base/table.h"
+#include "data/samples.h"
+#include "inlay/inlay.h"
+#include <jansson.h>
+#include <stdbool.h>
+
+/* How much a check tolerates. */
+typedef struct lock_limits {
+    double error;  /* largest difference of an element / largest magnitude of its output */
+    double time;   /* ratio to the recorded time */
+    double memory; /* ratio to the recorded memory */
+} lock_limits;
+
+/* Reads the record at path; INLAY_IO_ERROR, INLAY_INVALID_ARGUMENT: not readable, not a record, or a newer format. The
+ * caller releases it. */
+INLAY_NODISCARD inlay_status lock_load(const char *path, json_t **out_record, inlay_diag *diag);
+INLAY_NODISCARD inlay_status lock_save(const char *path, const json_t *record, inlay_diag *diag);
+/* Paths in a record are relative to its folder. Both write to out, of PATH_MAX bytes; false: the path does not fit, or
+ * does not exist. lock_path_in() makes the path relative, lock_path_from() relative to the working directory again. */
+bool lock_path_in(const char *record, const char *path, char *out);
+bool lock_path_from(const char *record, const char *path, char *out);
+/* The settings that differ from the defaults, as an array of "NAME=VALUE"; those that name places of this machine, such
+ * as paths, are left out. NULL: no memory. */
+json_t *lock_settings(const inlay_options *options);
+/* Applies recorded settings; those that files, the environment or flags have set stay as they are. */
+INLAY_NODISCARD inlay_status lock_apply_settings(const json_t *settings, inlay_options *options, inlay_diag *diag);
+
+/* {"sha256", "inlay", "cpu"}: the model file, the version, and the processor. */
+INLAY_NODISCARD inlay_status lock_origin(const char *model, json_t **out, inlay_diag *diag);
+
+/* Regions with their nodes and kernels, the versions of the providers, and the memory of the plan: members "providers",
+ * "regions" and "memory" of the record. *out_explanation is the JSON of `inlay explain`, for lock_compare(). The
+ * context has run. The caller releases *out_explanation, also after a failure. */
+INLAY_NODISCARD inlay_status lock_placement(const inlay_session *session, const inlay_context *context, json_t *record,
+                                            json_t **out_explanation, inlay_diag *diag);
+
+/* Runs all samples. Members "inputs" (a SHA-256 for each sample) and "outputs" (name, type, metric, for each sample a
+ * SHA-256 and, if `was` is NULL, the values) of the record. Outputs whose bits differ from those of the record `was`
+ * get the member "error". */
+INLAY_NODISCARD inlay_status lock_outputs(const inlay_session *session, inlay_context *context,
+                                          const struct samples *samples, const json_t *was, json_t *record,
+                                          inlay_diag *diag);
+
+/* One round of a time measurement: the median ratio of the time of a run on the first sample to the time of a fixed
+ * loop of arithmetic and memory accesses, measured alternately for about a third of a second. */
+INLAY_NODISCARD inlay_status lock_time_round(const struct samples *samples, inlay_session *session,
+                                             inlay_context *context, double *out_ratio, inlay_diag *diag);
+
+/* The rule about times.
+ *
+ * A round is a process of its own. A series of LOCK_ROUNDS rounds is slower if at least lock_least_rounds() of its
+ * ratios are above limit * the median of the record: if a run is not slower than that, each round is above with a
+ * probability of at most one half, and the series is slower with at most LOCK_FALSE_ALARMS (sign test). A check
+ * measures up to LOCK_SERIES series and reports a slower time only if all of them are slower. */
+enum { LOCK_ROUNDS = 15, LOCK_SERIES = 3 };
+#define LOCK_FALSE_ALARMS 0.02
+/* The smallest k with P(at least k of `count` fair coins show heads) <= rate; count + 1: there is none. */
+uint32_t lock_least_rounds(uint32_t count, double rate);
+/* ratios are arrays of numbers, as in a record. */
+bool lock_series_is_slower(const json_t *was, const json_t *is, double limit);
+bool lock_series_is_faster(const json_t *was, const json_t *is, double limit);
+double lock_median(const json_t *ratios); /* 0 without a number */
+
+/* Whether an output is within the limit; error is the member "error" of lock_outputs(), dtype its element type. */
+bool lock_error_holds(const json_t *error, const char *dtype, double limit);
+
+/* What differs between two records, as rows of what, was, is and verdict: "same" (only if `all`), "changed", "better"
+ * or "regression". strict: each change of results, placement, kernels or warnings is a regression. */
+typedef struct lock_report {
+    struct table table; /* the caller writes or releases it */
+    uint32_t changes, regressions;
+    bool all, strict;
+} lock_report;
+/* explanation: of the second record; see lock_placement(). */
+void lock_compare(const json_t *was, const json_t *is, const json_t *explanation, lock_limits limits,
+                  lock_report *report);
+
+/* Another version of inlay, or another runtime. */
+typedef struct lock_other {
+    const char *program;    /* folder with bin/inlay, or "command:COMMAND" */
+    const json_t *settings; /* as lock_settings() makes them; only for bin/inlay */
+    double limit;           /* see lock_limits.error */
+    bool (*stop)(void);     /* ends the program; may be NULL */
+} lock_other;
+/* Runs the first sample here and on the other version, with all values that leave a region as outputs, and finds the
+ * first region of this version, in execution order, with an output whose error exceeds the limit. *out: {"value",
+ * "relative", "region" (its number), "provider", "nodes" ("Conv '/conv1'"), "before" (largest error of the values
+ * before), "values" (their number)}; without "value" if there is none. The caller releases it. INLAY_IO_ERROR,
+ * INLAY_INVALID_ARGUMENT: the other version cannot run, or has failed. */
+INLAY_NODISCARD inlay_status lock_against(const lock_other *other, const char *model, const inlay_options *options,
+                                          const struct samples *samples, json_t **out, inlay_diag *diag);
+#endif
