@@ -13,10 +13,11 @@ void watchdog_destroy(struct watchdog *watchdog)
     (void)watchdog;
 }
 
-const sample_sink *watchdog_sink(const struct watchdog *watchdog)
+inlay_status watchdog_observer(const struct watchdog *watchdog, run_observer **out_observer, inlay_diag *diag)
 {
     (void)watchdog;
-    return NULL;
+    *out_observer = NULL;
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "option watchdog: WebAssembly has no background threads");
 }
 
 void watchdog_forget(struct watchdog *watchdog)

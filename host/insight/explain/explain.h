@@ -1,7 +1,7 @@
 /* explain/explain.h - which provider runs each node, and why: the implementation of inlay_session_explain(). */
 #ifndef EXPLAIN_EXPLAIN_H
 #define EXPLAIN_EXPLAIN_H
-#include "exec/loop/watch.h"
+#include "measure/timings.h"
 #include "session/session.h"
 
 /* A hint in inlay_explain_options.flags, for the command line: explain_sink.bold. */

@@ -9,7 +9,7 @@
 #ifndef EXPLAIN_FACTS_H
 #define EXPLAIN_FACTS_H
 #include "base/device_link.h"
-#include "exec/loop/watch.h"
+#include "measure/timings.h"
 #include "partition/cost/cost.h"
 #include "session/session.h"
 
@@ -229,8 +229,6 @@ typedef struct facts_answer {
 INLAY_NODISCARD inlay_status facts_evaluate_node(struct facts *facts, const facts_graph *graph, uint32_t node,
                                                  bool evaluate, facts_answer **out, inlay_diag *diag);
 
-/* Does the pattern, a glob for names or "op:GLOB" for operators, match the node? */
-bool facts_matches(const char *pattern, const inlay_node_info *node);
 /* INLAY_INVALID_ARGUMENT: no node of the session matches; diag has the nearest name. what, such as "node", is the
  * prefix of the message. */
 INLAY_NODISCARD inlay_status facts_check_pattern(const struct facts *facts, const char *what, const char *pattern,

@@ -229,7 +229,7 @@ inlay_status text_nodes(struct facts *facts, const char *pattern, const explain_
             facts_answer *answers;
             inlay_status status;
 
-            if (!facts_matches(pattern, facts_node_info(graph, other)) || found++ >= limit)
+            if (!graph_node_matches(pattern, facts_node_info(graph, other)) || found++ >= limit)
                 continue;
             status = facts_evaluate_node(facts, graph, other, found <= NODES_EVALUATED, &answers, diag);
             if (status != INLAY_OK)
@@ -364,7 +364,7 @@ inlay_status json_nodes(struct facts *facts, const char *pattern, const explain_
         for (uint32_t other = 0; other < graph->program->graph->node_count && status == INLAY_OK; other++) {
             facts_answer *answers;
 
-            if (!facts_matches(pattern, facts_node_info(graph, other)))
+            if (!graph_node_matches(pattern, facts_node_info(graph, other)))
                 continue;
             status = facts_evaluate_node(facts, graph, other, found++ < NODES_EVALUATED, &answers, diag);
             if (status == INLAY_OK)

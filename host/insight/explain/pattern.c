@@ -1,16 +1,7 @@
 /* Finds nodes by pattern, and suggests a name if no node matches. */
 #include "base/nearest.h"
 #include "explain/facts.h"
-#include <fnmatch.h>
 #include <string.h>
-
-bool facts_matches(const char *pattern, const inlay_node_info *node)
-{
-    if (strncmp(pattern, "op:", 3) == 0)
-        return fnmatch(pattern + 3, node->op_type.data, 0) == 0;
-    /* A name that contains brackets or stars also matches literally. */
-    return fnmatch(pattern, node->name.data, 0) == 0 || strcmp(pattern, node->name.data) == 0;
-}
 
 static const inlay_node_info *nth_node(const struct facts *facts, uint32_t i)
 {
@@ -38,7 +29,7 @@ inlay_status facts_check_pattern(const struct facts *facts, const char *what, co
 
     for (uint32_t i = 0; i < facts->graph_count; i++)
         for (uint32_t node = 0; node < facts->graphs[i]->program->graph->node_count; node++)
-            if (facts_matches(pattern, facts_node_info(facts->graphs[i], node)))
+            if (graph_node_matches(pattern, facts_node_info(facts->graphs[i], node)))
                 return INLAY_OK;
     for (uint32_t i = 0; !by_op && i < facts->node_count; i++)
         if (strcmp(nth_op(facts, i), pattern) == 0)

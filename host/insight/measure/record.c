@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "measure/runs.h"
-#include "exec/loop/watch.h"
 #include "measure/attribute.h"
 #include "partition/cost/cost_store.h"
 #include <limits.h>

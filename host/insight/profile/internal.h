@@ -25,7 +25,7 @@ typedef struct profile_run {
 enum { PROFILE_RUNS = 4096, PROFILE_PLANS = 256, PROFILE_KERNEL_NAMES = 1024, PROFILE_KERNEL_NAME = 96 };
 
 struct profile {
-    watch_hook hook;
+    run_observer observer;
     const inlay_session *session;
     struct arena arena;
     profile_event *events; /* [event_capacity] */

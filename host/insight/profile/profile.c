@@ -46,9 +46,10 @@ static const char *keep_name(struct profile *profile, const char *name)
     return profile->names[profile->name_count++];
 }
 
-static void record_event(void *ctx, const watch_event *event)
+static void record_event(run_observer *observer, const run_event *event)
 {
-    struct profile *profile = ctx;
+    struct profile *profile = (struct profile *)observer;
+    struct plan *plan = event->bound->plan;
     const char *name = keep_name(profile, event->name);
     profile_event *last = profile->event_count > profile->runs[profile->run_count % PROFILE_RUNS].first_event
                               ? &profile->events[profile->event_count - 1]
@@ -57,72 +58,40 @@ static void record_event(void *ctx, const watch_event *event)
     INLAY_CHECK(profile->event_count <= profile->event_capacity && profile->run_count <= PROFILE_RUNS);
     /* A kernel may report several events in succession, for example for its preparation. */
     if (event->node != INLAY_NONE && event->name == NULL && last != NULL && last->node == event->node &&
-        last->name == NULL && last->step == event->step && last->plan == event->plan) {
+        last->name == NULL && last->step == event->step->plan && last->plan == plan) {
         last->end_ns = event->end_ns;
         return;
     }
     if (profile->event_count == profile->event_capacity || profile->run_count == PROFILE_RUNS ||
-        !reference_plan(profile, event->plan)) {
+        !reference_plan(profile, plan)) {
         profile->dropped++;
         return;
     }
     profile->events[profile->event_count++] =
-        (profile_event){ .program = event->program,
-                         .plan = event->plan,
-                         .step = event->step,
+        (profile_event){ .program = event->runner->prog,
+                         .plan = plan,
+                         .step = event->step->plan,
                          .begin_ns = event->begin_ns,
                          .end_ns = event->end_ns,
                          .run = profile->run_count,
                          .node = event->node,
                          .name = name,
-                         .depth = depth_of(event->program) + (event->node != INLAY_NONE) };
+                         .depth = depth_of(event->runner->prog) + (event->node != INLAY_NONE) };
 }
 
-inlay_status profile_create(const inlay_session *session, uint32_t max_events, struct profile **out_profile,
-                            inlay_diag *diag)
+static inlay_status end_step(run_observer *observer, const run_event *event, inlay_diag *diag)
 {
-    struct profile *profile = calloc(1, sizeof *profile);
-
-    *out_profile = NULL;
-    if (profile != NULL) {
-        profile->hook = (watch_hook){ record_event, profile, record_event };
-        profile->session = session;
-        profile->event_capacity = max_events;
-        profile->events = arena_array(&profile->arena, (size_t)max_events + 1, sizeof *profile->events);
-        profile->runs = arena_array(&profile->arena, PROFILE_RUNS, sizeof *profile->runs);
-        profile->spans.capacity = max_events;
-        profile->spans.list = arena_array(&profile->arena, (size_t)max_events + 1, sizeof *profile->spans.list);
-    }
-    if (profile == NULL || profile->events == NULL || profile->runs == NULL || profile->spans.list == NULL) {
-        profile_destroy(profile);
-        return no_memory(diag, "to profile %u steps", max_events);
-    }
-    *out_profile = profile;
+    (void)diag;
+    if (event->status == INLAY_OK)
+        record_event(observer, event);
     return INLAY_OK;
 }
 
-void profile_destroy(struct profile *profile)
+static void begin_run(run_observer *observer, run_shared *shared)
 {
-    if (profile == NULL)
-        return;
-    for (uint32_t i = 0; i < profile->plan_count; i++)
-        plan_unref(profile->plans[i]);
-    arena_deinit(&profile->arena);
-    free(profile);
-}
+    struct profile *profile = (struct profile *)observer;
 
-const watch_hook *profile_hook(const struct profile *profile)
-{
-    return &profile->hook;
-}
-
-run_spans *profile_spans(struct profile *profile)
-{
-    return &profile->spans;
-}
-
-void profile_begin(struct profile *profile)
-{
+    shared->run.spans = &profile->spans;
     if (profile->run_count == PROFILE_RUNS)
         return;
     profile->runs[profile->run_count] = (profile_run){ .begin_ns = clock_ns(),
@@ -130,10 +99,12 @@ void profile_begin(struct profile *profile)
                                                        .first_span = profile->spans.count };
 }
 
-void profile_end(struct profile *profile, uint64_t ns, bool ok)
+static void end_run(run_observer *observer, run_shared *shared, uint64_t ns, bool ok)
 {
+    struct profile *profile = (struct profile *)observer;
     profile_run *run;
 
+    shared->run.spans = NULL;
     if (profile->run_count == PROFILE_RUNS)
         return;
     run = &profile->runs[profile->run_count];
@@ -145,6 +116,48 @@ void profile_end(struct profile *profile, uint64_t ns, bool ok)
     }
     run->end_ns = run->begin_ns + ns;
     profile->run_count++;
+}
+
+static void destroy(run_observer *observer)
+{
+    struct profile *profile = (struct profile *)observer;
+
+    for (uint32_t i = 0; i < profile->plan_count; i++)
+        plan_unref(profile->plans[i]);
+    arena_deinit(&profile->arena);
+    free(profile);
+}
+
+static const run_observer_calls calls = {
+    .begin_run = begin_run, .end_run = end_run, .end_step = end_step, .kernel = record_event, .destroy = destroy
+};
+
+inlay_status profile_create(const inlay_session *session, uint32_t max_events, run_observer **out_observer,
+                            inlay_diag *diag)
+{
+    struct profile *profile = calloc(1, sizeof *profile);
+
+    *out_observer = NULL;
+    if (profile == NULL)
+        return no_memory(diag, "to profile %u steps", max_events);
+    profile->observer.calls = &calls;
+    profile->session = session;
+    profile->event_capacity = max_events;
+    profile->events = arena_array(&profile->arena, (size_t)max_events + 1, sizeof *profile->events);
+    profile->runs = arena_array(&profile->arena, PROFILE_RUNS, sizeof *profile->runs);
+    profile->spans.capacity = max_events;
+    profile->spans.list = arena_array(&profile->arena, (size_t)max_events + 1, sizeof *profile->spans.list);
+    if (profile->events == NULL || profile->runs == NULL || profile->spans.list == NULL) {
+        destroy(&profile->observer);
+        return no_memory(diag, "to profile %u steps", max_events);
+    }
+    *out_observer = &profile->observer;
+    return INLAY_OK;
+}
+
+const struct profile *profile_of(const run_observer *observer)
+{
+    return observer != NULL && observer->calls == &calls ? (const struct profile *)observer : NULL;
 }
 
 void profile_each(const struct profile *profile, void (*event)(void *user, const inlay_profile_event *event),

@@ -3,11 +3,8 @@
 #define API_CONTEXT_H
 #include "exec/context/run_shared.h"
 #include "exec/context/run_states.h"
-#include "measure/runs.h"
 #include "session/trim.h"
 #include "session/versions.h"
-
-struct profile;
 
 /* The rows of a context's states. */
 typedef struct context_rows {
@@ -33,10 +30,9 @@ struct inlay_context {
     inlay_value **defaults;      /* [input_count] initializers that are used for unbound inputs */
     run_states *states;          /* NULL: the context keeps no states */
     context_rows rows;
-    struct profile *profile;     /* while runs are profiled, otherwise NULL */
     struct inlay_context *next;  /* in the list of abandoned contexts */
     struct async_runs *async;    /* NULL: no asynchronous run was started */
-    struct timings *timings;     /* while steps are timed, otherwise NULL */
+    run_observer *measuring;     /* of host/insight, while runs are measured or profiled; otherwise NULL */
 };
 
 /* *out: the open provider of that name. INLAY_NOT_FOUND: the session has none. */
@@ -62,6 +58,10 @@ INLAY_NODISCARD inlay_status context_check_rows(const inlay_context *context, in
 void context_drop_rows(inlay_context *context);
 /* After a run: adds its tokens to the rows if it succeeded (`ran`), and unbinds them. */
 void context_end_rows(inlay_context *context, bool ran);
+/* Ends the measuring, if there is any, and makes the context run the latest program of the session. */
+INLAY_NODISCARD inlay_status context_end_measuring(inlay_context *context, inlay_diag *diag);
+/* Begins to measure runs: takes the observer over. The context keeps its program until context_end_measuring(). */
+void context_begin_measuring(inlay_context *context, run_observer *observer);
 /* Is a run of inlay_context_run_async() pending? */
 bool context_is_pending(const inlay_context *context);
 /* session_context.trim */

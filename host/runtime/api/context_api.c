@@ -1,13 +1,32 @@
 /* api/context_api.c - inlay.h: contexts and their bound values. */
 #include "api/context.h"
 #include "exec/loop/finite.h"
+#include "exec/loop/observe.h"
 #include "inlay/plugin.h"
 #include "watchdog/watchdog.h"
 #include "base/memory.h"
-#include "profile/profile.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* Adds the observers that options of the session ask for. */
+static inlay_status add_observers(inlay_context *context, inlay_diag *diag)
+{
+    const inlay_session *session = context->session;
+    run_observer *observer;
+    inlay_status status = INLAY_OK;
+
+    if (session->rules.single_nodes) {
+        INLAY_TRY(finite_check_create(&observer, diag));
+        observers_add(&context->shared, observer);
+    }
+    if (session->watchdog != NULL) {
+        INLAY_TRY(watchdog_observer(session->watchdog, &observer, diag));
+        observers_add(&context->shared, observer);
+    }
+done:
+    return status;
+}
 
 inlay_status inlay_context_create(inlay_session *session, inlay_context **out_context, inlay_diag *diag)
 {
@@ -30,18 +49,6 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
         return no_memory(diag, "for a run context");
     }
     context->session = session;
-    if (session->rules.single_nodes && finite_check_create(&context->shared.finite, diag) != INLAY_OK) {
-        run_shared_deinit(&context->shared);
-        free(context);
-        return INLAY_OUT_OF_MEMORY;
-    }
-    if (session->watchdog != NULL &&
-        sampler_create(watchdog_sink(session->watchdog), &context->shared.sampler, diag) != INLAY_OK) {
-        finite_check_destroy(context->shared.finite);
-        run_shared_deinit(&context->shared);
-        free(context);
-        return INLAY_OUT_OF_MEMORY;
-    }
     context->inputs = calloc((size_t)graph->input_count + 1, sizeof(inlay_value *));
     context->in = calloc((size_t)graph->input_count + 1, sizeof *context->in);
     context->bound_outputs = calloc((size_t)graph->output_count + 1, sizeof(inlay_value *));
@@ -53,6 +60,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
         goto done;
     }
     context->version = session_version_take(session, &program);
+    INLAY_TRY(add_observers(context, diag));
     INLAY_TRY(runner_create(program, &context->shared, &context->runner, diag));
     INLAY_TRY(context_make_defaults(context, program, diag));
     *out_context = context;
@@ -91,15 +99,11 @@ void inlay_context_destroy(inlay_context *context)
     runner_destroy(context->runner);
     run_states_destroy(context->states);
     context_drop_rows(context);
-    timings_destroy(context->timings);
-    profile_destroy(context->profile);
     for (uint32_t i = 0; context->inputs != NULL && i < inlay_session_input_count(context->session); i++)
         inlay_value_unref(context->inputs[i]);
     context_free_defaults(context->defaults, inlay_session_input_count(context->session));
     for (uint32_t i = 0; context->bound_outputs != NULL && i < inlay_session_output_count(context->session); i++)
         inlay_value_unref(context->bound_outputs[i]);
-    finite_check_destroy(context->shared.finite);
-    free(context->shared.sampler);
     run_shared_deinit(&context->shared);
     session_version_give(context->session, context->version);
     free(context->inputs);

@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/order.h"
-#include "explain/facts.h"
+#include "graph/graph.h"
 #include "model/model_part.h"
 #include "session/session.h"
 #include "inlay/check.h"
@@ -60,7 +60,7 @@ static inlay_status part_by_patterns(const struct extraction *extraction, graph_
         bool found = false;
 
         for (uint32_t i = 0; i < graph->node_count; i++)
-            if (facts_matches(extraction->args->nodes[p], &graph->nodes[i]->info))
+            if (graph_node_matches(extraction->args->nodes[p], &graph->nodes[i]->info))
                 nodes[i] = found = true;
         if (!found)
             return inlay_fail(extraction->diag, INLAY_INVALID_ARGUMENT,

@@ -1,11 +1,9 @@
-/* api/run_api.c - inlay.h: runs, their measurement and profiles. */
+/* api/run_api.c - inlay.h: runs. */
 #include "api/context.h"
 #include "base/memory.h"
 #include "base/sized_struct.h"
 #include "exec/device/residency.h"
-#include "exec/loop/finite.h"
-#include "explain/explain.h"
-#include "profile/profile.h"
+#include "exec/loop/observe.h"
 #include "threads/fence.h"
 #include "inlay/check.h"
 #include <string.h>
@@ -91,7 +89,7 @@ static void change_program(inlay_context *context)
     session_version *version;
     struct runner *next;
 
-    if (context->runner->prog == latest || context->shared.hook != NULL || context->shared.hang.abandoned)
+    if (context->runner->prog == latest || context->measuring != NULL || context->shared.hang.abandoned)
         return;
     version = session_version_take(context->session, &latest);
     if (version != context->version) {
@@ -171,110 +169,32 @@ static uint64_t deadline_after(uint64_t timeout_ns)
     return timeout_ns;
 }
 
-inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count, inlay_diag *diag)
+inlay_status context_end_measuring(inlay_context *context, inlay_diag *diag)
 {
-    uint32_t count = 0;
-    inlay_status status;
-
-    if (out_count != NULL)
-        *out_count = 0;
-    if (context->timings == NULL || timings_runs(context->timings) == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "no run of this context was measured; see inlay_context_measure");
-    session_context_enter(context->session, &context->entry);
-    status = record_runs(context->session, context->runner, context->timings, &count, diag);
-    session_context_leave(&context->entry);
-    if (status == INLAY_OK && out_count != NULL)
-        *out_count = count;
-    return status;
-}
-
-static inlay_status measure(inlay_context *context, bool on, inlay_diag *diag)
-{
-    inlay_status status = INLAY_OK;
-
-    timings_destroy(context->timings);
-    profile_destroy(context->profile);
-    context->timings = NULL;
-    context->profile = NULL;
-    context->shared.hook = NULL;
-    context->shared.run.spans = NULL;
+    observers_remove(&context->shared, context->measuring);
+    context->measuring = NULL;
     change_program(context);
-    if (context->outdated)
-        return fail_outdated(diag);
-    if (on)
-        status = timings_create(context->runner->prog, &context->timings, diag);
-    if (context->timings != NULL)
-        context->shared.hook = timings_hook(context->timings);
-    return status;
+    return context->outdated ? fail_outdated(diag) : INLAY_OK;
 }
 
-inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag)
+void context_begin_measuring(inlay_context *context, run_observer *observer)
 {
-    inlay_status status;
-
-    session_context_enter(context->session, &context->entry);
-    status = measure(context, on != 0, diag);
-    session_context_leave(&context->entry);
-    return status;
+    INLAY_CHECK(context->measuring == NULL);
+    context->measuring = observer;
+    observers_add(&context->shared, observer);
 }
 
-inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events, inlay_diag *diag)
-{
-    inlay_status status;
-
-    session_context_enter(context->session, &context->entry);
-    status = measure(context, false, diag);
-    if (status == INLAY_OK && on != 0)
-        status = profile_create(context->session, max_events == 0 ? 262144 : max_events, &context->profile, diag);
-    if (context->profile != NULL) {
-        context->shared.hook = profile_hook(context->profile);
-        context->shared.run.spans = profile_spans(context->profile);
-    }
-    session_context_leave(&context->entry);
-    return status;
-}
-
-inlay_status inlay_context_profile_write(const inlay_context *context, const inlay_profile_options *options,
-                                         inlay_write_fn write, void *user, inlay_diag *diag)
-{
-    explain_sink sink = { .write = write, .user = user };
-    inlay_profile_options complete = { 0 };
-
-    if (context->profile == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "the context is not profiled; call inlay_context_profile() first");
-    if (options != NULL)
-        sized_struct_read(&complete, sizeof complete, options, options->struct_size);
-    return profile_write(context->profile, &complete, &sink, diag);
-}
-
-inlay_status inlay_context_profile_events(const inlay_context *context,
-                                          void (*event)(void *user, const inlay_profile_event *event), void *user,
-                                          inlay_diag *diag)
-{
-    if (context->profile == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "the context is not profiled; call inlay_context_profile() first");
-    profile_each(context->profile, event, user);
-    return INLAY_OK;
-}
-
-static inlay_status run_watched(inlay_context *context, inlay_diag *diag)
+static inlay_status run_observed(inlay_context *context, inlay_diag *diag)
 {
     uint64_t begin;
     inlay_status status;
 
-    if (context->shared.hook == NULL)
+    if (context->shared.observers.used == 0)
         return runner_run(context->runner, context->in, diag);
-    if (context->profile != NULL)
-        profile_begin(context->profile);
+    observers_begin_run(&context->shared);
     begin = clock_ns();
     status = runner_run(context->runner, context->in, diag);
-    if (context->profile != NULL)
-        profile_end(context->profile, clock_ns() - begin, status == INLAY_OK);
-    else
-        timings_end_run(context->timings, clock_ns() - begin, status == INLAY_OK);
+    observers_end_run(&context->shared, clock_ns() - begin, status == INLAY_OK);
     return status;
 }
 
@@ -293,7 +213,7 @@ static inlay_status run_with_states(inlay_context *context, inlay_diag *diag)
         if (status == INLAY_OK)
             status = run_states_bind(context->states, context->runner, context->in, diag);
         if (status == INLAY_OK)
-            status = run_watched(context, diag);
+            status = run_observed(context, diag);
         status = run_states_commit(context->states, context->runner, status, &again, diag);
     } while (again);
     if (has_rows)
@@ -396,8 +316,6 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     }
     shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;
     shared->run.watched = shared->watched;
-    if (shared->finite != NULL)
-        finite_check_begin(shared->finite);
     if (shared->texts.arena.blocks != NULL)
         arena_reset(&shared->texts.arena);
     if (status == INLAY_OK && shared->watched)
@@ -411,7 +329,7 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
         }
         return status;
     }
-    return context->states != NULL ? run_with_states(context, diag) : run_watched(context, diag);
+    return context->states != NULL ? run_with_states(context, diag) : run_observed(context, diag);
 }
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
@@ -419,38 +337,4 @@ inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
     if (context->shared.hang.unwinding || index >= inlay_session_output_count(context->session))
         return NULL;
     return context->runner->out.values[index];
-}
-
-static inlay_status describe_plan(const struct runner *runner, const inlay_plan_info *wanted, inlay_plan_info *info)
-{
-    const struct bound *bound = runner->plans.now;
-    const struct graph *graph = runner->prog->graph;
-
-    if (bound == NULL)
-        return INLAY_NOT_FOUND;
-    for (uint32_t d = 0; d < bound->plan->domain_count; d++)
-        info->slab_bytes += bound->plan->slab_bytes[d];
-    info->lower_bound_bytes = bound->plan->lower_bound_bytes;
-    for (uint32_t value = 0; value < graph->value_count; value++)
-        if ((graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0)
-            info->constant_bytes += graph->values[value].info.data_bytes;
-    info->step_count = bound->plan->step_count;
-    info->dynamic_step_count = bound->plan->dynamic_count;
-    if (INLAY_HAS(wanted, predicted_ns))
-        info->predicted_ns = predict_run(runner);
-    return INLAY_OK;
-}
-
-inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)
-{
-    inlay_context *writable = (inlay_context *)(uintptr_t)context;
-    inlay_plan_info info = { .struct_size = sizeof info };
-    inlay_status status;
-
-    session_context_enter(context->session, &writable->entry);
-    status = describe_plan(context->runner, out_info, &info);
-    session_context_leave(&writable->entry);
-    if (status != INLAY_OK)
-        return status;
-    return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }

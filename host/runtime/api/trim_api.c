@@ -7,7 +7,7 @@ bool context_trim_idle(session_context *entry)
 {
     inlay_context *context = (inlay_context *)(void *)((char *)entry - offsetof(inlay_context, entry));
 
-    if (context->shared.hook != NULL || context->shared.hang.abandoned)
+    if (context->measuring != NULL || context->shared.hang.abandoned)
         return false;
     runner_trim(context->runner, false);
     run_shared_drop(&context->shared);
@@ -23,7 +23,7 @@ inlay_status inlay_context_trim(inlay_context *context, inlay_diag *diag)
     if (context_is_pending(context))
         return inlay_fail(diag, INLAY_BUSY, "a run of this context is pending; see inlay_context_wait()");
     session_context_enter(context->session, &context->entry);
-    if (context->shared.hook != NULL)
+    if (context->measuring != NULL)
         status = inlay_fail(diag, INLAY_BUSY,
                             "the context measures or profiles its runs; end that first, with "
                             "inlay_context_measure(context, 0, diag)");

@@ -5,6 +5,7 @@
 #include "graph/graph.h"
 #include "inlay/check.h"
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -630,6 +631,13 @@ bool graph_node_is_random(const graph_node *node)
     if (node->custom != NULL)
         return (node->custom->flags & INLAY_OPERATOR_RANDOM) != 0;
     return node->row == NULL || (node->row->flags & OP_RANDOM) != 0;
+}
+
+bool graph_node_matches(const char *pattern, const inlay_node_info *node)
+{
+    if (strncmp(pattern, "op:", 3) == 0)
+        return fnmatch(pattern + 3, node->op_type.data, 0) == 0;
+    return fnmatch(pattern, node->name.data, 0) == 0 || strcmp(pattern, node->name.data) == 0;
 }
 
 bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b)

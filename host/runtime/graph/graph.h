@@ -397,6 +397,10 @@ INLAY_NODISCARD inlay_status graph_infer_detached_node(const struct graph *graph
 INLAY_NODISCARD inlay_status graph_snapshot(const struct graph *graph, struct arena *arena, inlay_graph *out,
                                             inlay_diag *diag);
 
+/* Does a user's pattern name the node? "op:" and a glob of operators, or a glob of node names. A name with brackets or
+ * stars also matches itself. */
+bool graph_node_matches(const char *pattern, const inlay_node_info *node);
+
 /* Writes the graph as text, for debugging and for tests, through `write`. */
 typedef void (*graph_write_fn)(void *ctx, const char *text, size_t bytes);
 void graph_dump(const struct graph *graph, graph_write_fn write, void *ctx);

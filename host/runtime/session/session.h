@@ -4,8 +4,9 @@
  * changes once with option compile_in_background, and with each change of weights (update.h). */
 #ifndef SESSION_H
 #define SESSION_H
+#include "base/clock.h"
 #include "config/options.h"
-#include "exec/loop/watch.h"
+#include "exec/run/run.h"
 #include "partition/cost/cost.h"
 #include "plugin/plugin.h"
 #include "threads/fork.h"

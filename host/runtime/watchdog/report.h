@@ -2,7 +2,7 @@
  * excludes the provider. */
 #ifndef WATCHDOG_REPORT_H
 #define WATCHDOG_REPORT_H
-#include "exec/loop/sample.h"
+#include "watchdog/sample.h"
 #include "watchdog/piece.h"
 
 /* What is known about a region. */

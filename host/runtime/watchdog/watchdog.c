@@ -287,9 +287,9 @@ inlay_status watchdog_create(const watchdog_settings *settings, struct watchdog 
     return INLAY_OK;
 }
 
-const sample_sink *watchdog_sink(const struct watchdog *watchdog)
+inlay_status watchdog_observer(const struct watchdog *watchdog, run_observer **out_observer, inlay_diag *diag)
 {
-    return &watchdog->sink;
+    return sampler_create(&watchdog->sink, out_observer, diag);
 }
 
 void watchdog_wait(struct watchdog *watchdog)

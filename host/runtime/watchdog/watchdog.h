@@ -1,11 +1,11 @@
 /* watchdog/watchdog.h - option watchdog: computes a share of the executions of regions again on provider `reference`.
  *
- * A run copies the tensors of a chosen execution (exec/loop/sample.h) into a queue of a few entries. A thread of the
+ * A run copies the tensors of a chosen execution (sample.h) into a queue of a few entries. A thread of the
  * lowest priority judges them (judge.h), reports what is wrong (report.h), and excludes the provider for these
  * nodes. */
 #ifndef WATCHDOG_WATCHDOG_H
 #define WATCHDOG_WATCHDOG_H
-#include "exec/loop/sample.h"
+#include "exec/run/run.h"
 
 struct watchdog;
 
@@ -21,8 +21,9 @@ INLAY_NODISCARD inlay_status watchdog_create(const watchdog_settings *settings, 
                                              inlay_diag *diag);
 /* Ends the thread. No run is in progress. NULL is a no-op. */
 void watchdog_destroy(struct watchdog *watchdog);
-/* Where the contexts of the session put samples. */
-const sample_sink *watchdog_sink(const struct watchdog *watchdog);
+/* An observer of the runs of a context, which takes samples. */
+INLAY_NODISCARD inlay_status watchdog_observer(const struct watchdog *watchdog, run_observer **out_observer,
+                                               inlay_diag *diag);
 /* No sample may refer to regions that are about to be released: drops the waiting ones. NULL is a no-op. */
 void watchdog_forget(struct watchdog *watchdog);
 /* In a child of fork(), which has no thread: no more samples are taken. NULL is a no-op. */

@@ -285,7 +285,7 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     if (!args->no_peak)
         measure_peaks(common->options, &how);
     cli_progress_clear();
-    INLAY_TRY(profile_write(context->profile, &how, &sink, diag));
+    INLAY_TRY(profile_write(profile_of(context->measuring), &how, &sink, diag));
     INLAY_TRY(write_format(context, "trace", args->trace, how, diag));
     INLAY_TRY(write_format(context, "stacks", args->stacks, how, diag));
     INLAY_TRY(write_page(session, context, args->html, how, diag));

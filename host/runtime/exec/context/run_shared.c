@@ -3,7 +3,7 @@
 #include "exec/control/host_node.h"
 #include "exec/dynamic/dynamic.h"
 #include "exec/loop/evict.h"
-#include "exec/loop/sample.h"
+#include "exec/loop/observe.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,6 @@ static char *string_alloc(void *ctx, uint64_t bytes)
 
 static const run_calls calls = { .host_step = host_node_run,
                                  .dynamic_step = dynamic_run,
-                                 .sampled_step = sample_step,
                                  .make_room = evict_device_values };
 
 inlay_status run_shared_init(run_shared *shared, uint32_t max_threads, uint64_t max_bytes, run_memory *memory)
@@ -40,6 +39,7 @@ inlay_status run_shared_init(run_shared *shared, uint32_t max_threads, uint64_t 
 
 void run_shared_deinit(run_shared *shared)
 {
+    observers_destroy(shared);
     if (shared->hang.abandoned)
         return;
     run_shared_drop(shared);

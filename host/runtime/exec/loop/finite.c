@@ -25,31 +25,29 @@ struct known_program {
     value_facts *values; /* [value_count] */
 };
 
+/* What is known about the values of the programs of one context. */
 struct finite_check {
+    run_observer observer;
     struct known_program *programs; /* [program_count] those that have run */
     uint32_t program_count;
     uint64_t run;
 };
 
-inlay_status finite_check_create(struct finite_check **out_check, inlay_diag *diag)
+static void destroy(run_observer *observer)
 {
-    *out_check = calloc(1, sizeof **out_check);
-    return *out_check != NULL ? INLAY_OK : no_memory(diag, "to check values");
-}
+    struct finite_check *check = (struct finite_check *)observer;
 
-void finite_check_destroy(struct finite_check *check)
-{
-    if (check == NULL)
-        return;
     for (uint32_t i = 0; i < check->program_count; i++)
         free(check->programs[i].values);
     free(check->programs);
     free(check);
 }
 
-void finite_check_begin(struct finite_check *check)
+/* A run begins: nothing is known about its values. */
+static void begin_run(run_observer *observer, run_shared *shared)
 {
-    check->run++;
+    (void)shared;
+    ((struct finite_check *)observer)->run++;
 }
 
 /* The facts about the values of a program; NULL: out of memory. A fallback program first appears during a run. */
@@ -363,20 +361,24 @@ static inlay_status find_excuse(const struct finite_check *check, struct runner 
     return status;
 }
 
-inlay_status finite_check_step(struct finite_check *check, struct runner *runner, struct bound *bound,
-                               const bound_step *step, inlay_diag *diag)
+/* Scans the outputs of a step that has just run. */
+static inlay_status check_step(run_observer *observer, const run_event *event, inlay_diag *diag)
 {
-    const program_step *planned = step->plan->step;
+    struct finite_check *check = (struct finite_check *)observer;
+    struct runner *runner = event->runner;
+    const struct bound *bound = event->bound;
+    const program_step *planned = event->step->plan->step;
     const struct graph *graph = runner->prog->graph;
-    value_facts *known = facts_of(check, runner->prog);
+    value_facts *known;
 
+    if (event->status != INLAY_OK || planned == NULL)
+        return INLAY_OK; /* failed, or a copy */
+    known = facts_of(check, runner->prog);
     if (known == NULL)
         return no_memory(diag, "to check values");
-    if (planned == NULL)
-        return INLAY_OK; /* a copy */
     for (uint32_t k = 0; k < planned->region->output_count; k++) {
         const uint32_t output = planned->region->outputs[k];
-        const run_value made = output_of(bound, step, k);
+        const run_value made = output_of(bound, event->step, k);
         bool nan, infinite;
         value_facts facts;
         inlay_status status = scan_value(runner, &made, &facts, diag);
@@ -395,5 +397,18 @@ inlay_status finite_check_step(struct finite_check *check, struct runner *runner
         if ((facts.nan && !nan) || (facts.infinite && !infinite))
             return report(check, runner, bound, planned->node, output, &made, facts.nan && !nan, &facts, known, diag);
     }
+    return INLAY_OK;
+}
+
+inlay_status finite_check_create(run_observer **out_check, inlay_diag *diag)
+{
+    static const run_observer_calls calls = { .begin_run = begin_run, .end_step = check_step, .destroy = destroy };
+    struct finite_check *check = calloc(1, sizeof *check);
+
+    *out_check = NULL;
+    if (check == NULL)
+        return no_memory(diag, "to check values");
+    check->observer.calls = &calls;
+    *out_check = &check->observer;
     return INLAY_OK;
 }

@@ -8,15 +8,7 @@
 #define EXEC_FINITE_H
 #include "exec/run/run.h"
 
-/* What is known about the values of the programs of one context. */
-struct finite_check;
-
-INLAY_NODISCARD inlay_status finite_check_create(struct finite_check **out_check, inlay_diag *diag);
-void finite_check_destroy(struct finite_check *check); /* NULL is a no-op */
-/* A run begins: nothing is known about its values. */
-void finite_check_begin(struct finite_check *check);
-/* Scans the outputs of a step that has just run. INLAY_RESULTS_DIFFER: its node made a NaN or an infinity; the message
- * names the node, the output, the index and the inputs. */
-INLAY_NODISCARD inlay_status finite_check_step(struct finite_check *check, struct runner *runner, struct bound *bound,
-                                               const bound_step *step, inlay_diag *diag);
+/* An observer of the runs of one context, which fails a step with INLAY_RESULTS_DIFFER: its node made a NaN or an
+ * infinity; the message names the node, the output, the index and the inputs. */
+INLAY_NODISCARD inlay_status finite_check_create(run_observer **out_check, inlay_diag *diag);
 #endif

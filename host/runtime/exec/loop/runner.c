@@ -5,11 +5,10 @@
 #include "exec/device/in_flight.h"
 #include "exec/device/residency.h"
 #include "exec/loop/bound.h"
+#include "exec/loop/observe.h"
 #include "exec/loop/ports.h"
 #include "exec/loop/parallel_branches.h"
-#include "exec/loop/sample.h"
 #include "exec/loop/steps.h"
-#include "exec/loop/watch.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "inlay/plugin.h"
@@ -284,6 +283,7 @@ static inlay_status run_steps(struct runner *runner, struct bound *bound, const 
 {
     crash_scene before;
     inlay_status status;
+    bool in_sequence;
 
     runner_bind_inputs(runner, bound, inputs);
     status = wait_for_caller(runner, inputs, diag);
@@ -294,14 +294,12 @@ static inlay_status run_steps(struct runner *runner, struct bound *bound, const 
     for (uint32_t i = 0; i < bound->ports.patch_count; i++)
         *bound->ports.patches[i].target = bound->memory.buffers[bound->ports.patches[i].place];
     propagate_control(runner, bound);
-    if (runner->shared->sampler != NULL)
-        sampler_mark(runner->shared->sampler, bound);
+    in_sequence = runner->shared->observers.used != 0 && observers_mark(runner->shared, bound);
     crash_thread();
     before = crash_here;
     crash_here = (crash_scene){ .describe = describe_step, .model = runner->prog->model->identity };
-    status = runner->shared->hook != NULL || runner->shared->finite != NULL ? watch_walk(runner, bound, diag)
-             : bound->parallel != NULL ? run_steps_with_branches(runner, bound, diag)
-                                       : steps_walk(runner, bound, 0, bound->plan->step_count, diag);
+    status = bound->parallel != NULL && !in_sequence ? run_steps_with_branches(runner, bound, diag)
+                                                     : steps_walk(runner, bound, 0, bound->plan->step_count, diag);
     crash_leave(&before);
     return in_flight_wait_all(runner, bound, status, diag);
 }

@@ -3,6 +3,7 @@
 #include "base/float_state.h"
 #include "exec/device/in_flight.h"
 #include "exec/device/residency.h"
+#include "exec/loop/observe.h"
 #include "exec/loop/ports.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"
@@ -188,14 +189,26 @@ static inlay_status run_other(struct runner *runner, struct bound *bound, bound_
     return status;
 }
 
+static inlay_status run_observed(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
+{
+    struct observation observation;
+    inlay_status status;
+
+    observation_begin(&observation, runner, bound, step);
+    status = runner_step(runner, bound, step, diag);
+    if (status == INLAY_OK && step->async && observation.wanted != 0)
+        status = in_flight_wait(runner, bound, step, diag); /* events of its kernels arrive until then */
+    return observation_end(&observation, status, diag);
+}
+
 static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
 {
     struct weight_stream *stream = runner->prog->env->stream;
     struct step_weights *weights = stream != NULL && step->plan->kind != PLAN_COPY ? step->plan->step->weights : NULL;
     inlay_status status;
 
-    if (step->sampled) /* calls runner_step() */
-        return runner->shared->calls->sampled_step(runner, bound, step, diag);
+    if (step->observed != 0)
+        return run_observed(runner, bound, step, diag);
     if (weights == NULL)
         return run_other(runner, bound, step, diag);
     status = weight_stream_enter(stream, weights, diag);
@@ -236,7 +249,7 @@ inlay_status steps_walk(struct runner *runner, struct bound *bound, uint32_t fir
         if (status == INLAY_OK && shared->watched)
             status = run_poll(&shared->run);
         if (status != INLAY_OK)
-            return runner_step_failed(runner, step, status, diag);
+            return shared->observers.failed ? status : runner_step_failed(runner, step, status, diag);
     }
     return INLAY_OK;
 }

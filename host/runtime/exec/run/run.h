@@ -4,6 +4,7 @@
  * Used by all parts of exec: devices, the loop over the steps, dynamic steps and control flow. */
 #ifndef EXEC_RUN_H
 #define EXEC_RUN_H
+#include "exec/run/observer.h"
 #include "exec/values/run_memory.h"
 #include "exec/values/value.h"
 #include "partition/cost/cost.h"
@@ -19,8 +20,6 @@ typedef struct run_calls {
     /* Run a HOST step, and a DYNAMIC one. */
     inlay_status (*host_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
     inlay_status (*dynamic_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
-    /* sample_step(): runs a step with a mark (bound_step.sampled) */
-    inlay_status (*sampled_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
     /* evict_device_values() */
     void (*make_room)(struct runner *runner, bool idle, bool all);
 } run_calls;
@@ -60,12 +59,10 @@ typedef struct run_shared {
     run_hang hang;
     run_tensors tensors;
     run_texts texts;
-    inlay_diag diag;               /* written by steps; copied to the caller's diag if a run fails */
-    struct dynamic_call *dynamic;  /* the step that output_alloc allocates outputs for */
-    struct runner *root;           /* the runner of the main graph */
-    const struct watch_hook *hook; /* receives an event per step, see watch.h; NULL = none, the usual case */
-    struct finite_check *finite;   /* option check_finite, see finite.h; NULL = off */
-    struct sampler *sampler;       /* option watchdog, see sample.h; NULL = off */
+    inlay_diag diag;              /* written by steps; copied to the caller's diag if a run fails */
+    struct dynamic_call *dynamic; /* the step that output_alloc allocates outputs for */
+    struct runner *root;          /* the runner of the main graph */
+    run_observers observers;      /* usually none */
     const run_calls *calls;
 } run_shared;
 
@@ -99,7 +96,7 @@ struct bound_step {
     inlay_exec_args args;
     bool simple;       /* bound_step_is_simple(), and without a mark: one call */
     bool async;        /* signals the fence when done */
-    bool sampled;      /* the next execution is a sample, see loop/sample.h */
+    uint8_t observed;  /* the next execution is passed to these observers (run_observers.list), see loop/observe.h */
     inlay_fence fence; /* on its own timeline; the value counts runs */
     const plan_step *plan;
     /* [wait_step_count] asynchronous steps whose results this step reads or whose bytes it overwrites; steps of the

@@ -73,7 +73,7 @@ static inlay_status check_pattern(const struct session_graphs *session, const ch
         const struct graph *graph = session->jobs[j].request.graph;
         total += graph->node_count;
         for (uint32_t node = 0; node < graph->node_count; node++) {
-            if (!partition_matches(wish, &graph->nodes[node]->info))
+            if (!graph_node_matches(wish->pattern, &graph->nodes[node]->info))
                 continue;
             if (!graph_node_is_host(graph, graph->nodes[node]))
                 return INLAY_OK;

@@ -87,8 +87,6 @@ INLAY_NODISCARD inlay_status partition_apply_rules(const partition_request *requ
 INLAY_NODISCARD inlay_status report_uncovered_node(const partition_request *request, const struct partition *partition,
                                                    const uint8_t *candidates, const uint8_t *usable, uint32_t node,
                                                    struct arena *scratch, inlay_diag *diag);
-/* Returns whether the rule applies to this node. */
-bool partition_matches(const node_rule *wish, const inlay_node_info *node);
 
 /* Returns whether the request excludes the offer. */
 static inline bool partition_is_barred(const partition_request *request, uint32_t offer)

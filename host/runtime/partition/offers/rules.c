@@ -3,21 +3,13 @@
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include "partition/offers/offers.h"
-#include <fnmatch.h>
 #include <string.h>
-
-bool partition_matches(const node_rule *wish, const inlay_node_info *node)
-{
-    if (strncmp(wish->pattern, "op:", 3) == 0)
-        return fnmatch(wish->pattern + 3, node->op_type.data, 0) == 0;
-    return fnmatch(wish->pattern, node->name.data, 0) == 0;
-}
 
 /* The provider that the node is pinned to; NULL = none. */
 static const char *pin_of(const partition_rules *rules, const inlay_node_info *node)
 {
     for (uint32_t i = 0; i < rules->pin_count; i++)
-        if (partition_matches(&rules->pins[i], node))
+        if (graph_node_matches(rules->pins[i].pattern, node))
             return rules->pins[i].provider;
     return NULL;
 }
@@ -25,7 +17,7 @@ static const char *pin_of(const partition_rules *rules, const inlay_node_info *n
 static bool is_forbidden(const partition_rules *rules, const inlay_node_info *node, const char *provider)
 {
     for (uint32_t i = 0; i < rules->forbid_count; i++)
-        if (strcmp(rules->forbids[i].provider, provider) == 0 && partition_matches(&rules->forbids[i], node))
+        if (strcmp(rules->forbids[i].provider, provider) == 0 && graph_node_matches(rules->forbids[i].pattern, node))
             return true;
     return false;
 }

@@ -1,15 +1,23 @@
-#include "exec/loop/sample.h"
+#include "watchdog/sample.h"
 #include "base/checked.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "exec/device/in_flight.h"
 #include "exec/device/residency.h"
-#include "exec/loop/steps.h"
+#include "exec/loop/observe.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { SAMPLE_ALIGN = 64 };
+
+/* The choice of one context. */
+struct sampler {
+    run_observer observer;
+    const sample_sink *sink;
+    uint64_t seed;
+    uint64_t skip; /* steps until the next chosen one */
+};
 
 /* Steps between two chosen ones: uniform, with a mean of 1 / rate, so that the choice follows no period of the
  * model. */
@@ -20,31 +28,16 @@ static uint64_t draw(struct sampler *sampler)
     return (uint64_t)(share * 2 * (1 / sampler->sink->rate - 1) + 0.5);
 }
 
-inlay_status sampler_create(const sample_sink *sink, struct sampler **out_sampler, inlay_diag *diag)
+static void mark_steps(run_observer *observer, struct bound *bound, uint8_t mark)
 {
-    static uint64_t number;
-    struct sampler *sampler = calloc(1, sizeof *sampler);
-
-    *out_sampler = sampler;
-    if (sampler == NULL)
-        return no_memory(diag, "for option watchdog");
-    sampler->sink = sink;
-    sampler->seed = __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED);
-    sampler->skip = draw(sampler);
-    return INLAY_OK;
-}
-
-void sampler_mark(struct sampler *sampler, struct bound *bound)
-{
+    struct sampler *sampler = (struct sampler *)observer;
     const uint64_t count = bound->plan->step_count;
 
     for (; sampler->skip < count; sampler->skip += draw(sampler) + 1) {
         bound_step *step = &bound->steps[sampler->skip];
 
-        if ((step->plan->kind != PLAN_EXEC && step->plan->kind != PLAN_DYNAMIC) || step->plan->step->provider == NULL)
-            continue;
-        step->sampled = true;
-        step->simple = false;
+        if ((step->plan->kind == PLAN_EXEC || step->plan->kind == PLAN_DYNAMIC) && step->plan->step->provider != NULL)
+            observers_mark_step(step, mark);
     }
     sampler->skip -= count;
 }
@@ -140,26 +133,58 @@ static bool wait_for_inputs(struct runner *runner, struct bound *bound, const bo
     return true;
 }
 
-inlay_status sample_step(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
+static bool begin_step(run_observer *observer, run_event *event)
 {
-    const sample_sink *sink = runner->shared->sampler->sink;
-    const partition_region *region = step->plan->step->region;
-    const uint32_t count = region->input_count + region->output_count;
-    struct sample *sample = runner->in.ready == NULL ? sink->begin(sink->ctx, runner->prog, step->plan->step) : NULL;
-    inlay_status status;
-    bool good;
+    const sample_sink *sink = ((struct sampler *)observer)->sink;
+    const partition_region *region = event->step->plan->step->region;
+    struct sample *sample =
+        event->runner->in.ready == NULL ? sink->begin(sink->ctx, event->runner->prog, event->step->plan->step) : NULL;
 
-    INLAY_CHECK(step->sampled);
-    step->sampled = false;
-    good = sample != NULL && reserve_tensors(sample, count) && wait_for_inputs(runner, bound, step) &&
-           copy_tensors(runner, bound, step, 0, region->input_count, sample, sink->max_bytes);
-    status = runner_step(runner, bound, step, diag);
-    step->simple = bound_step_is_simple(step);
-    if (good && status == INLAY_OK && step->async)
-        status = in_flight_wait(runner, bound, step, diag);
-    if (sample != NULL)
-        sink->end(sink->ctx, sample,
-                  good && status == INLAY_OK &&
-                      copy_tensors(runner, bound, step, region->input_count, count, sample, sink->max_bytes));
-    return status;
+    if (sample == NULL)
+        return false;
+    if (!reserve_tensors(sample, region->input_count + region->output_count) ||
+        !wait_for_inputs(event->runner, event->bound, event->step) ||
+        !copy_tensors(event->runner, event->bound, event->step, 0, region->input_count, sample, sink->max_bytes)) {
+        sink->end(sink->ctx, sample, false);
+        return false;
+    }
+    event->own = sample;
+    return true;
+}
+
+static inlay_status end_step(run_observer *observer, const run_event *event, inlay_diag *diag)
+{
+    const sample_sink *sink = ((struct sampler *)observer)->sink;
+    const partition_region *region = event->step->plan->step->region;
+
+    (void)diag;
+    sink->end(sink->ctx, event->own,
+              event->status == INLAY_OK &&
+                  copy_tensors(event->runner, event->bound, event->step, region->input_count,
+                               region->input_count + region->output_count, event->own, sink->max_bytes));
+    return INLAY_OK;
+}
+
+static void destroy(run_observer *observer)
+{
+    free(observer);
+}
+
+inlay_status sampler_create(const sample_sink *sink, run_observer **out_sampler, inlay_diag *diag)
+{
+    static const run_observer_calls calls = {
+        .mark = mark_steps, .begin_step = begin_step, .end_step = end_step, .destroy = destroy
+    };
+    static uint64_t number;
+    struct sampler *sampler = calloc(1, sizeof *sampler);
+
+    *out_sampler = NULL;
+    if (sampler == NULL)
+        return no_memory(diag, "for option watchdog");
+    sampler->observer.calls = &calls;
+    sampler->sink = sink;
+    sampler->seed = __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED);
+    sampler->skip = draw(sampler);
+    *out_sampler = &sampler->observer;
+    return INLAY_OK;
 }

@@ -1,9 +1,9 @@
-/* exec/loop/sample.h - copies of the inputs and outputs of single executions of regions, for option watchdog.
+/* watchdog/sample.h - copies of the inputs and outputs of single executions of regions.
  *
- * Before a run, sampler_mark() chooses steps at random; the loop passes a marked step to sample_step(), which copies
- * its inputs, runs it, and copies its outputs. All other steps run as without the option. */
-#ifndef EXEC_SAMPLE_H
-#define EXEC_SAMPLE_H
+ * An observer of a context's runs, which chooses steps at random and copies their inputs and outputs. All other steps
+ * run as without the option. */
+#ifndef WATCHDOG_SAMPLE_H
+#define WATCHDOG_SAMPLE_H
 #include "exec/run/run.h"
 
 /* A tensor of an execution, row-major in host memory. */
@@ -34,16 +34,6 @@ typedef struct sample_sink {
     uint64_t max_bytes; /* of the tensors of one sample */
 } sample_sink;
 
-/* The choice of one context. */
-struct sampler {
-    const sample_sink *sink;
-    uint64_t seed;
-    uint64_t skip; /* steps until the next chosen one */
-};
-
-INLAY_NODISCARD inlay_status sampler_create(const sample_sink *sink, struct sampler **out_sampler, inlay_diag *diag);
-/* Chooses steps of the run that begins. */
-void sampler_mark(struct sampler *sampler, struct bound *bound);
-/* Runs a marked step, which has no mark afterwards. */
-inlay_status sample_step(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
+/* The observer of one context. The sink must outlive it. */
+INLAY_NODISCARD inlay_status sampler_create(const sample_sink *sink, run_observer **out_sampler, inlay_diag *diag);
 #endif

@@ -1,72 +1,10 @@
-#include "exec/loop/watch.h"
+#include "measure/timings.h"
+#include "base/clock.h"
 #include "base/memory.h"
-#include "exec/device/in_flight.h"
-#include "exec/loop/finite.h"
-#include "exec/loop/steps.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-/* Passes the events of kernels within a step on to the hook. */
-struct relay {
-    const watch_hook *hook;
-    watch_event event;
-};
-
-static void relay_kernel(void *ctx, uint32_t node, const char *name, uint64_t begin_ns, uint64_t end_ns)
-{
-    struct relay *to = ctx;
-
-    if (name == NULL && to->event.step->step->region->node_count == 1)
-        return; /* the event of the step has the same time */
-    if (node >= to->event.program->graph->node_count)
-        return; /* the index comes from a plug-in */
-    to->event.node = node;
-    to->event.name = name;
-    to->event.begin_ns = begin_ns;
-    to->event.end_ns = end_ns > begin_ns ? end_ns : begin_ns;
-    to->hook->part(to->hook->ctx, &to->event);
-}
-
-inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *diag)
-{
-    const watch_hook *hook = runner->shared->hook;
-    inlay_run *run = &runner->shared->run;
-
-    for (uint32_t i = 0; i < bound->plan->step_count; i++) {
-        bound_step *step = &bound->steps[i];
-        watch_event event = {
-            .program = runner->prog, .plan = bound->plan, .step = step->plan, .node = INLAY_NONE, .begin_ns = clock_ns()
-        };
-        struct relay to = { hook, event };
-        inlay_status status;
-
-        if (hook != NULL && hook->part != NULL && step->plan->step != NULL && step->plan->kind != PLAN_HOST) {
-            run->part_ctx = &to;
-            run->part = relay_kernel;
-        }
-        status = runner_step(runner, bound, step, diag);
-        if (status == INLAY_OK && step->async)
-            status = in_flight_wait(runner, bound, step, diag); /* its kernel events arrive until then */
-        run->part = NULL;
-        if (status == INLAY_OK && hook != NULL) {
-            event.end_ns = clock_ns();
-            hook->event(hook->ctx, &event);
-        }
-        if (status == INLAY_OK && runner->shared->finite != NULL) {
-            status = finite_check_step(runner->shared->finite, runner, bound, step, diag);
-            if (status != INLAY_OK)
-                return status; /* the message is complete */
-        }
-        if (status == INLAY_OK && runner->shared->watched)
-            status = run_poll(&runner->shared->run);
-        if (status != INLAY_OK)
-            return runner_step_failed(runner, step, status, diag);
-    }
-    return INLAY_OK;
-}
 
 /* Times of one step, copy or whole run, one entry per run. */
 struct series {
@@ -83,7 +21,7 @@ typedef struct program_times {
 } program_times;
 
 struct timings {
-    watch_hook hook;
+    run_observer observer;
     struct arena arena;
     program_times *programs; /* [program_count] */
     uint32_t program_count;
@@ -133,23 +71,29 @@ static const program_times *find_program(const struct timings *timings, const st
     return NULL;
 }
 
-static void record_event(void *ctx, const watch_event *event)
+static inlay_status end_step(run_observer *observer, const run_event *event, inlay_diag *diag)
 {
-    struct timings *timings = ctx;
-    const program_times *times = find_program(timings, event->program);
+    struct timings *timings = (struct timings *)observer;
+    const struct program *program = event->runner->prog;
+    const plan_step *step = event->step->plan;
+    const program_times *times = find_program(timings, program);
     struct series *series = NULL;
 
+    (void)diag;
+    if (event->status != INLAY_OK)
+        return INLAY_OK;
     timings->events++;
-    if (times != NULL && event->step->kind != PLAN_COPY) {
-        series = &times->steps[event->step->step - event->program->steps];
+    if (times != NULL && step->kind != PLAN_COPY) {
+        series = &times->steps[step->step - program->steps];
     } else if (times != NULL && times->copies != NULL) {
-        series = &times->copies[event->step->copy_value];
+        series = &times->copies[step->copy_value];
     }
     if (series != NULL) {
         uint64_t ns = event->end_ns - event->begin_ns;
         series->now_ns += ns > timings->clock_ns ? (double)(ns - timings->clock_ns) : 0;
         series->calls++;
     }
+    return INLAY_OK;
 }
 
 /* The shortest time between two readings of the clock. */
@@ -164,40 +108,6 @@ static uint64_t measure_clock_overhead(void)
     return least;
 }
 
-inlay_status timings_create(const struct program *main, struct timings **out_timings, inlay_diag *diag)
-{
-    struct timings *timings = calloc(1, sizeof *timings);
-    struct series *whole = NULL;
-
-    *out_timings = NULL;
-    if (timings != NULL) {
-        timings->hook = (watch_hook){ record_event, timings, NULL };
-        timings->programs = arena_array(&timings->arena, program_count(main), sizeof *timings->programs);
-    }
-    if (timings == NULL || timings->programs == NULL || !add_programs(timings, main) ||
-        !make_series(&timings->arena, 1, &whole)) {
-        timings_destroy(timings);
-        return no_memory(diag, "to measure runs");
-    }
-    timings->whole = *whole;
-    timings->clock_ns = measure_clock_overhead();
-    *out_timings = timings;
-    return INLAY_OK;
-}
-
-void timings_destroy(struct timings *timings)
-{
-    if (timings == NULL)
-        return;
-    arena_deinit(&timings->arena);
-    free(timings);
-}
-
-const watch_hook *timings_hook(const struct timings *timings)
-{
-    return &timings->hook;
-}
-
 static void end_series(struct series *list, uint32_t count, uint32_t slot, bool ok)
 {
     for (uint32_t i = 0; list != NULL && i < count; i++) {
@@ -210,11 +120,13 @@ static void end_series(struct series *list, uint32_t count, uint32_t slot, bool 
     }
 }
 
-void timings_end_run(struct timings *timings, uint64_t ns, bool ok)
+static void end_run(run_observer *observer, run_shared *shared, uint64_t ns, bool ok)
 {
+    struct timings *timings = (struct timings *)observer;
     uint32_t slot = timings->runs % TIMINGS_KEPT;
     uint64_t overhead = 2 * timings->clock_ns * timings->events;
 
+    (void)shared;
     timings->whole.now_ns = ns > overhead ? (double)(ns - overhead) : 0;
     timings->events = 0;
     end_series(&timings->whole, 1, slot, ok);
@@ -224,6 +136,41 @@ void timings_end_run(struct timings *timings, uint64_t ns, bool ok)
         end_series(times->copies, times->program->graph->value_count, slot, ok);
     }
     timings->runs += ok;
+}
+
+static void destroy(run_observer *observer)
+{
+    struct timings *timings = (struct timings *)observer;
+
+    arena_deinit(&timings->arena);
+    free(timings);
+}
+
+static const run_observer_calls calls = { .end_run = end_run, .end_step = end_step, .destroy = destroy };
+
+inlay_status timings_create(const struct program *main, run_observer **out_observer, inlay_diag *diag)
+{
+    struct timings *timings = calloc(1, sizeof *timings);
+    struct series *whole = NULL;
+
+    *out_observer = NULL;
+    if (timings == NULL)
+        return no_memory(diag, "to measure runs");
+    timings->observer.calls = &calls;
+    timings->programs = arena_array(&timings->arena, program_count(main), sizeof *timings->programs);
+    if (timings->programs == NULL || !add_programs(timings, main) || !make_series(&timings->arena, 1, &whole)) {
+        destroy(&timings->observer);
+        return no_memory(diag, "to measure runs");
+    }
+    timings->whole = *whole;
+    timings->clock_ns = measure_clock_overhead();
+    *out_observer = &timings->observer;
+    return INLAY_OK;
+}
+
+const struct timings *timings_of(const run_observer *observer)
+{
+    return observer != NULL && observer->calls == &calls ? (const struct timings *)observer : NULL;
 }
 
 uint32_t timings_runs(const struct timings *timings)
