@@ -53,9 +53,9 @@ static void put_provider(isolate_writer *out, const plugin_provider *provider)
     isolate_put_u64(out, from->device_kind);
     isolate_put_u64(out, from->flags);
     isolate_put_u64(out, from->poll_ms);
-    isolate_put_u64(out, from->domain_count);
+    isolate_put_u64(out, from->default_domain);
     isolate_put_u64(out, from->cost_region != NULL);
-    isolate_put_text(out, from->domain_count > 0 ? provider->domains[0].name : NULL);
+    isolate_put_text(out, from->default_domain > 0 ? provider->domains[from->default_domain - 1].name : NULL);
     isolate_put_u64(out, from->option_count);
     for (uint32_t i = 0; i < from->option_count; i++) {
         const inlay_option *option = &provider->options[i];
@@ -114,7 +114,8 @@ static inlay_status create(isolate_channel *channel, inlay_diag *diag)
                                      .options = start->options,
                                      .option_count = start->option_count,
                                      .option_stride = sizeof *start->options,
-                                     .first_domain = 1,
+                                     /* what it places in memory of its own is in the host's memory instead */
+                                     .first_domain = INLAY_DOMAIN_HOST,
                                      .max_threads = start->max_threads };
     const inlay_ext_weights *weights;
     const inlay_ext_integers *integers;

@@ -127,14 +127,79 @@ static bool is_excluded(const struct assessment *job, const OrtEpGraphSupportInf
     return false;
 }
 
+/* Whether the size of a value is known before a run computes it. */
+static bool is_sized(const inlay_value_info *value)
+{
+    bool sized = value->rank != INLAY_RANK_UNKNOWN;
+
+    for (uint32_t d = 0; sized && d < value->rank; d++)
+        sized = value->dims[d].kind != INLAY_DIM_UNKNOWN;
+    return sized;
+}
+
+/* Where the nodes of a group read and write their values, if the library has memory of its own. */
+typedef struct group_places {
+    inlay_placement *list; /* [count] in the memory of the device; other values are in host memory */
+    uint32_t count;
+} group_places;
+
+static void place(const struct assessment *job, group_places *places, uint32_t value)
+{
+    if (value != INLAY_NONE)
+        places->list[places->count++] = (inlay_placement){ .value = value, .domain = job->state->domain };
+}
+
+/* Whether a kernel reads a value in host memory. */
+static bool is_read_on_host(const OrtKernelDef *def, const OrtCustomOp *op, const inlay_node_info *node, uint32_t value)
+{
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i] == value && ep_is_on_host(def, op, i, false))
+            return true;
+    return false;
+}
+
+/* False: no memory. Values that a kernel has in host memory, and outputs of unknown sizes, stay there. */
+static bool place_values(const struct assessment *job, const OrtEpGraphSupportInfo *support, const OrtGraph *view,
+                         const ep_group *group, group_places *out)
+{
+    size_t most = 0;
+
+    *out = (group_places){ .list = NULL };
+    if (!ep_memory_is_domain(job->state))
+        return true;
+    for (size_t i = 0; i < group->node_count; i++) {
+        const inlay_node_info *node = view->nodes[group->nodes[i]].info;
+
+        most += (size_t)node->input_count + node->output_count;
+    }
+    out->list = calloc(most + 1, sizeof *out->list);
+    if (out->list == NULL)
+        return false;
+    for (size_t i = 0; i < group->node_count; i++) {
+        const OrtNode *node = &view->nodes[group->nodes[i]];
+        const OrtKernelDef *def = group->is_fused ? NULL : ep_kernel_find(support->registry, support->ep_name, node);
+        const OrtCustomOp *op = group->is_fused || def != NULL ? NULL : ep_operator_find(job->state, node->info);
+
+        for (uint32_t k = 0; k < node->info->input_count; k++)
+            if (!is_read_on_host(def, op, node->info, node->info->inputs[k]))
+                place(job, out, node->info->inputs[k]);
+        for (uint32_t k = 0; k < node->info->output_count; k++)
+            if (node->info->outputs[k] != INLAY_NONE && !ep_is_on_host(def, op, k, true) &&
+                is_sized(inlay_graph_value(job->request->graph, node->info->outputs[k])))
+                place(job, out, node->info->outputs[k]);
+    }
+    return true;
+}
+
 static inlay_status offer_group(struct assessment *job, const OrtEpGraphSupportInfo *support, const OrtGraph *view,
                                 const ep_group *group)
 {
-    const inlay_offer offer = { .struct_size = sizeof offer,
-                                .nodes = group->nodes,
-                                .node_count = (uint32_t)group->node_count,
-                                .placement_stride = sizeof(inlay_placement) };
+    inlay_offer offer = { .struct_size = sizeof offer,
+                          .nodes = group->nodes,
+                          .node_count = (uint32_t)group->node_count,
+                          .placement_stride = sizeof(inlay_placement) };
     inlay_status status = INLAY_OK;
+    group_places places;
     uint32_t code;
     char text[300];
 
@@ -143,9 +208,15 @@ static inlay_status offer_group(struct assessment *job, const OrtEpGraphSupportI
             status = refuse(job, group->nodes[i], code, text);
         return status;
     }
+    if (!place_values(job, support, view, group, &places))
+        return INLAY_OUT_OF_MEMORY;
     for (size_t i = 0; i < group->node_count; i++)
         job->answered[group->nodes[i]] = true;
-    return job->request->sink->offer(job->request->sink->ctx, &offer);
+    offer.placements = places.list;
+    offer.placement_count = places.count;
+    status = job->request->sink->offer(job->request->sink->ctx, &offer);
+    free(places.list);
+    return status;
 }
 
 static inlay_status refuse_rest(struct assessment *job, const char *text)

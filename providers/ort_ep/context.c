@@ -355,8 +355,8 @@ inlay_status ep_cache_verdict(void *state_, inlay_cache_request *request, inlay_
     if (context.compatibility[0] == '\0' || factory->ValidateCompiledModelCompatibilityInfo == NULL)
         return INLAY_OK;
     (void)pthread_mutex_lock(&state->lock);
-    failed = factory->ValidateCompiledModelCompatibilityInfo(factory, &state->library.device->device, 1,
-                                                             context.compatibility, &answer);
+    failed = factory->ValidateCompiledModelCompatibilityInfo(factory, state->library.hardware,
+                                                             state->library.used_count, context.compatibility, &answer);
     (void)pthread_mutex_unlock(&state->lock);
     if (failed != NULL)
         return ep_fail(state, "ValidateCompiledModelCompatibilityInfo", failed, INLAY_INTERNAL, diag);

@@ -48,14 +48,14 @@ OrtStatus *ep_single_pack(const ep_single *single, size_t input, const OrtValue 
                : NULL;
 }
 
-bool ep_single_is_on_host(const ep_single *single, size_t index, bool is_output)
+bool ep_is_on_host(const OrtKernelDef *def, const OrtCustomOp *op, size_t index, bool is_output)
 {
     OrtMemType type = ORT_MEM_DEFAULT;
 
-    if (single->def != NULL)
-        ort_ReleaseStatus(is_output ? ort_KernelDef_GetOutputMemType(single->def, index, &type)
-                                    : ort_KernelDef_GetInputMemType(single->def, index, &type));
-    else if (single->op != NULL && !is_output && single->op->version >= 13 && single->op->GetInputMemoryType != NULL)
-        type = single->op->GetInputMemoryType(single->op, index);
+    if (def != NULL)
+        ort_ReleaseStatus(is_output ? ort_KernelDef_GetOutputMemType(def, index, &type)
+                                    : ort_KernelDef_GetInputMemType(def, index, &type));
+    else if (op != NULL && !is_output && op->version >= 13 && op->GetInputMemoryType != NULL)
+        type = op->GetInputMemoryType(op, index);
     return type != ORT_MEM_DEFAULT;
 }

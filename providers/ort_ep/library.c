@@ -156,7 +156,7 @@ static inlay_status fail_without_device(const ep_state *state, const char *path,
                       ep_name != NULL ? " for execution provider " : "", ep_name != NULL ? ep_name : "", reason);
 }
 
-/* Asks a factory for its devices, and keeps the one of number device_index among all. */
+/* Asks a factory for its devices, and keeps those that are to be used. */
 static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, inlay_diag *diag)
 {
     OrtEpDevice *devices[MOST_DEVICES] = { NULL };
@@ -172,15 +172,76 @@ static inlay_status ask_devices(ep_state *state, OrtEpFactory *factory, inlay_di
     if (failed != NULL)
         return ep_fail(state, "GetSupportedDevices", failed, INLAY_UNSUPPORTED, diag);
     for (size_t i = 0; i < count && i < MOST_DEVICES; i++) {
-        if (state->library.device_count++ == state->library.device_index)
-            state->library.device = devices[i];
+        const uint32_t number = state->library.device_count++;
+        size_t at = 0;
+
+        while (at < state->library.used_count && state->library.numbers[at] != number)
+            at++;
+        if (at < state->library.used_count)
+            state->library.devices[at] = devices[i];
         else
             ort_ReleaseEpDevice(devices[i]);
     }
     return INLAY_OK;
 }
 
-inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, uint32_t index, inlay_diag *diag)
+/* Reads the numbers of the devices to use. */
+static inlay_status read_numbers(ep_library *library, const char *text, inlay_diag *diag)
+{
+    const char *at = text;
+    bool ok = true, more = true;
+
+    while (ok && more) {
+        char *end = NULL;
+        unsigned long number = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : UINT32_MAX;
+
+        more = end != NULL && *end == ',';
+        ok = number < UINT32_MAX && (more || *end == '\0') && library->used_count < ORT_EP_MOST_DEVICES;
+        for (size_t i = 0; i < library->used_count; i++)
+            ok = ok && library->numbers[i] != number;
+        if (ok)
+            library->numbers[library->used_count++] = (uint32_t)number;
+        at = more ? end + 1 : at;
+    }
+    return ok ? INLAY_OK
+              : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                           "option device: '%.100s' is not a list of at most %d different numbers, as '0' or '0,2'",
+                           text, ORT_EP_MOST_DEVICES);
+}
+
+/* An EP gets devices of its own that have the same memory, as in ONNX Runtime. */
+static inlay_status check_devices(ep_library *library, const char *path, inlay_diag *diag)
+{
+    const OrtEpDevice *first = library->devices[0];
+
+    for (size_t i = 0; i < library->used_count; i++) {
+        const OrtEpDevice *device = library->devices[i];
+
+        if (device == NULL)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "%.200s supports %u device%s of this machine; there is no number %u", path,
+                              library->device_count, library->device_count == 1 ? "" : "s", library->numbers[i]);
+        if (device->factory != first->factory)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "devices %u and %u of %.200s are of two execution providers, %.60s and %.60s; use the "
+                              "provider once for each",
+                              library->numbers[0], library->numbers[i], path, first->name, device->name);
+        if ((device->memory == NULL) != (first->memory == NULL) ||
+            (device->memory != NULL && !ort_MemoryDevice_AreEqual(ort_MemoryInfo_GetMemoryDevice(device->memory),
+                                                                  ort_MemoryInfo_GetMemoryDevice(first->memory))))
+            return inlay_fail(diag, INLAY_UNSUPPORTED,
+                              "devices %u and %u of execution provider %.60s have different memories; use the provider "
+                              "once for each",
+                              library->numbers[0], library->numbers[i], first->name);
+        library->hardware[i] = device->device;
+        library->metadata[i] = &device->metadata;
+    }
+    library->device = library->devices[0];
+    return INLAY_OK;
+}
+
+inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, const char *numbers,
+                             inlay_diag *diag)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* such libraries leave threads behind */
@@ -193,8 +254,9 @@ inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_n
                           "the library of the execution provider cannot be opened: %.400s", why != NULL ? why : path);
     }
     (void)pthread_once(&once, find_devices);
-    state->library.device_index = index;
-    status = create_factories(state, handle, path, diag);
+    status = read_numbers(&state->library, numbers, diag);
+    if (status == INLAY_OK)
+        status = create_factories(state, handle, path, diag);
     (void)dlclose(handle);
     for (size_t i = 0; status == INLAY_OK && i < state->library.factory_count; i++) {
         OrtEpFactory *factory = state->library.factories[i];
@@ -204,10 +266,8 @@ inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_n
     }
     if (status == INLAY_OK && state->library.device_count == 0)
         return fail_without_device(state, path, ep_name, diag);
-    if (status == INLAY_OK && state->library.device == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "%.200s supports %u device%s of this machine; there is no number %u", path,
-                          state->library.device_count, state->library.device_count == 1 ? "" : "s", index);
+    if (status == INLAY_OK)
+        status = check_devices(&state->library, path, diag);
     if (status == INLAY_OK)
         state->name = state->library.device->name;
     return status;
@@ -215,7 +275,8 @@ inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_n
 
 void ep_library_close(ep_state *state)
 {
-    ort_ReleaseEpDevice(state->library.device);
+    for (size_t i = 0; i < state->library.used_count; i++)
+        ort_ReleaseEpDevice(state->library.devices[i]);
     for (size_t i = 0; i < state->library.factory_count; i++)
         ort_ReleaseStatus(state->library.release_factory(state->library.factories[i]));
     state->library = (ep_library){ 0 };
@@ -223,12 +284,12 @@ void ep_library_close(ep_state *state)
 
 OrtStatus *ep_create(const ep_state *state, bool makes_context, OrtEp **out)
 {
-    const OrtEpDevice *device = state->library.device;
-    const OrtKeyValuePairs *metadata = &device->metadata;
+    const ep_library *library = &state->library;
+    OrtEpFactory *factory = library->device->factory;
 
     *out = NULL;
-    ORT_TRY(device->factory->CreateEp(device->factory, &device->device, &metadata, 1,
-                                      makes_context ? &state->context_options : &state->options, &state->logger, out));
+    ORT_TRY(factory->CreateEp(factory, library->hardware, library->metadata, library->used_count,
+                              makes_context ? &state->context_options : &state->options, &state->logger, out));
     if (*out == NULL)
         return ort_fail(ORT_EP_FAIL, "CreateEp returned no execution provider");
     return NULL;

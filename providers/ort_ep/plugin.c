@@ -26,10 +26,10 @@ static const inlay_option options[] = {
       .default_value = "false",
       .doc = "keep what the library compiles in the cache folder, as EPContext nodes, if it supports these" },
     { .name = "device",
-      .kind = INLAY_OPTION_INT,
+      .kind = INLAY_OPTION_STRING,
       .default_value = "0",
-      .max = 255,
-      .doc = "number of the device, from 0, among those that the library's execution providers support" },
+      .doc = "number of the device, from 0, among those that the library's execution providers support; or numbers of "
+             "several devices of one execution provider, separated by ','" },
 };
 
 static void log_line(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
@@ -98,67 +98,75 @@ static inlay_status add_options(ep_state *state, const char *text, inlay_diag *d
     return status;
 }
 
-/* What determines the nodes that a library compiles, besides its options: its version and file, and the device. */
+/* What determines the nodes that a library compiles, besides its options: its version and file, and the devices. */
 static void set_fingerprint(ep_state *state, const char *path)
 {
-    const OrtEpDevice *device = state->library.device;
-    const OrtEpFactory *factory = device->factory;
+    const ep_library *library = &state->library;
+    const OrtEpFactory *factory = library->device->factory;
     const char *version = factory->GetVersion != NULL ? factory->GetVersion(factory) : NULL;
     struct stat file = { 0 };
 
     (void)stat(path, &file);
-    (void)snprintf(state->fingerprint, sizeof state->fingerprint, "%.100s %.100s %.100s %d %x %x %lld %lld.%09ld",
-                   state->name, device->vendor != NULL ? device->vendor : "", version != NULL ? version : "",
-                   device->device->type, (unsigned)device->device->vendor_id, (unsigned)device->device->device_id,
+    (void)snprintf(state->fingerprint, sizeof state->fingerprint, "%.100s %.100s %.100s %lld %lld.%09ld", state->name,
+                   library->device->vendor != NULL ? library->device->vendor : "", version != NULL ? version : "",
                    (long long)file.st_size, (long long)file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
+    for (size_t i = 0; i < library->used_count; i++) {
+        const OrtHardwareDevice *device = library->hardware[i];
+        const size_t at = strlen(state->fingerprint);
+
+        (void)snprintf(state->fingerprint + at, sizeof state->fingerprint - at, " %d %x %x", device->type,
+                       (unsigned)device->vendor_id, (unsigned)device->device_id);
+    }
 }
 
-/* The environment: ONNX Runtime has one for a process. Here each library has its own, and the function that returns it
- * is not told which library asks: during a call of a library it is that one, and on a library's own threads the one
- * that was opened last. */
-static _Thread_local const ep_state *calling;
-static struct {
-    pthread_mutex_t lock;
-    OrtKeyValuePairs entries;
-} last_environment = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-const ep_state *ep_enter(const ep_state *state)
+/* Writes a text of a fact; ';' would end the fact. */
+static void put_text(FILE *facts, const char *text)
 {
-    const ep_state *before = calling;
-
-    calling = state;
-    return before;
+    for (const char *c = text; *c != '\0'; c++)
+        (void)fputc(*c == ';' || *c == '\n' ? ',' : *c, facts);
 }
 
-static inlay_status set_environment(ep_state *state, const char *text, inlay_diag *diag)
+/* Appends "; PREFIXKEY=VALUE" to a list of facts. value may be NULL. */
+static void add_fact(FILE *facts, const char *prefix, const char *key, const char *value)
 {
-    inlay_status status = add_pairs(&state->environment, "environment", "", text, diag);
-
-    if (status != INLAY_OK)
-        return status;
-    (void)pthread_mutex_lock(&last_environment.lock);
-    ort_pairs_clear(&last_environment.entries);
-    if (!ort_pairs_copy(&last_environment.entries, &state->environment))
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
-    (void)pthread_mutex_unlock(&last_environment.lock);
-    return status;
+    (void)fputs(ftell(facts) > 0 ? "; " : "", facts);
+    put_text(facts, prefix);
+    put_text(facts, key);
+    (void)fputc('=', facts);
+    put_text(facts, value != NULL ? value : "");
 }
 
-OrtStatus *ort_GetEnvConfigEntries(OrtKeyValuePairs **config_entries)
+/* Properties of the devices for listings: of the first one, and how many there are. */
+static char *facts_of(const ep_state *state)
 {
+    static const char *const types[] = { "CPU", "GPU", "NPU" };
+    const OrtEpDevice *device = state->library.device;
+    const OrtHardwareDevice *hardware = device->device;
+    OrtEpFactory *factory = device->factory;
+    char *text = NULL, number[32];
+    size_t bytes;
+    FILE *facts = open_memstream(&text, &bytes);
     bool ok;
 
-    ORT_NEED(config_entries);
-    *config_entries = calloc(1, sizeof **config_entries);
-    (void)pthread_mutex_lock(&last_environment.lock);
-    ok = *config_entries != NULL &&
-         ort_pairs_copy(*config_entries, calling != NULL ? &calling->environment : &last_environment.entries);
-    (void)pthread_mutex_unlock(&last_environment.lock);
-    if (ok)
+    if (facts == NULL)
         return NULL;
-    ort_ReleaseKeyValuePairs(*config_entries);
-    *config_entries = NULL;
-    return ort_no_memory();
+    add_fact(facts, "", "type", hardware->type < 3 ? types[hardware->type] : "other");
+    add_fact(facts, "", "hardware_vendor", hardware->vendor);
+    (void)snprintf(number, sizeof number, "%#x", (unsigned)hardware->vendor_id);
+    add_fact(facts, "", "vendor_id", number);
+    (void)snprintf(number, sizeof number, "%#x", (unsigned)hardware->device_id);
+    add_fact(facts, "", "device_id", number);
+    add_fact(facts, "", "vendor", device->vendor);
+    add_fact(facts, "", "version", factory->GetVersion != NULL ? factory->GetVersion(factory) : NULL);
+    (void)snprintf(number, sizeof number, "%u", state->library.device_count);
+    add_fact(facts, "", "devices", number);
+    for (size_t i = 0; i < device->metadata.count; i++)
+        add_fact(facts, "metadata.", device->metadata.keys[i], device->metadata.values[i]);
+    ok = ferror(facts) == 0;
+    if (fclose(facts) == 0 && ok)
+        return text;
+    free(text);
+    return NULL;
 }
 
 static void destroy(void *state_)
@@ -167,11 +175,14 @@ static void destroy(void *state_)
 
     ep_release(state, state->assessing);
     ep_operators_close(state);
+    ep_memory_close(state);
     ep_library_close(state);
+    ep_environment_close(state);
     ort_pairs_clear(&state->options.entries);
     ort_pairs_clear(&state->context_options.entries);
-    ort_pairs_clear(&state->environment);
     (void)pthread_mutex_destroy(&state->lock);
+    free(state->device);
+    free(state->facts);
     free(state);
     ep_tensors_close();
 }
@@ -180,8 +191,6 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
                            inlay_diag *diag)
 {
     const char *texts[KIT_COUNT(options)] = { NULL };
-    uint32_t device = 0;
-    char number[16];
     bool makes_contexts = false;
     ep_state *state;
     inlay_status status;
@@ -193,10 +202,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 
         texts[i] = value->s;
         makes_contexts = i == CONTEXT ? value->i != 0 : makes_contexts;
-        device = i == DEVICE ? (uint32_t)value->i : device;
     }
-    (void)snprintf(number, sizeof number, "%u", device);
-    texts[DEVICE] = number; /* prices are of one device */
     if (texts[0] == NULL || texts[0][0] == '\0')
         return inlay_fail(
             diag, INLAY_UNSUPPORTED,
@@ -212,26 +218,37 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");
     }
     state->host = host;
+    state->domain = args->first_domain;
     state->makes_contexts = makes_contexts;
+    state->device = strdup(texts[DEVICE]);
     state->name = "ort_ep";
     if (the_logger.param == NULL) /* a plug-in gets one host */
         the_logger.param = (void *)(uintptr_t)host;
     state->logger = the_logger;
     ep_tables_open(host);
     ep_tensors_open();
-    status = set_environment(state, texts[3], diag);
+    status = state->device != NULL ? add_pairs(&state->environment, "environment", "", texts[3], diag)
+                                   : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");
+    ep_environment_open(state);
     if (status == INLAY_OK) {
         const ep_state *before = ep_enter(state);
+        OrtStatus *failed;
 
-        status = ep_library_open(state, texts[0], texts[1], device, diag);
+        status = ep_library_open(state, texts[0], texts[1], texts[DEVICE], diag);
         if (status == INLAY_OK)
             status = ep_operators_open(state, diag);
+        if (status == INLAY_OK && (failed = ep_memory_open(state)) != NULL)
+            status = ep_fail(state, "the memory of its device", failed, INLAY_UNSUPPORTED, diag);
         (void)ep_enter(before);
     }
     if (status == INLAY_OK)
         status = add_options(state, texts[2], diag);
-    if (status == INLAY_OK)
+    if (status == INLAY_OK) {
         set_fingerprint(state, texts[0]);
+        state->facts = facts_of(state);
+        if (state->facts == NULL)
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider ort_ep");
+    }
     if (status != INLAY_OK) {
         destroy(state);
         return status;
@@ -240,54 +257,27 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     return INLAY_OK;
 }
 
-/* Appends "; PREFIXKEY=VALUE" to a list of facts, if it fits. ';' would end the value. value may be NULL. */
-static void add_fact(char *facts, size_t bytes, const char *prefix, const char *key, const char *value)
-{
-    const size_t at = strlen(facts);
-    const int added =
-        snprintf(facts + at, bytes - at, "%s%s%s=%s", at > 0 ? "; " : "", prefix, key, value != NULL ? value : "");
-
-    if (added < 0 || (size_t)added >= bytes - at)
-        facts[at] = '\0';
-    else
-        for (char *c = facts + at + (at > 0 ? 2 : 0); *c != '\0'; c++)
-            *c = *c == ';' || *c == '\n' ? ',' : *c;
-}
-
 static inlay_status describe(void *state_, const inlay_describe_request *request, inlay_diag *diag)
 {
-    static const char *const types[] = { "CPU", "GPU", "NPU" };
     ep_state *state = state_;
-    const OrtEpDevice *device = state->library.device;
-    const OrtHardwareDevice *hardware = device->device;
-    OrtEpFactory *factory = device->factory;
+    const OrtHardwareDevice *hardware = state->library.device->device;
     inlay_device_info *out = request->device;
-    char number[32];
 
     (void)diag;
-    state->facts[0] = '\0';
-#define FACT(key, value) add_fact(state->facts, sizeof state->facts, "", key, value)
-    FACT("type", hardware->type < 3 ? types[hardware->type] : "other");
-    FACT("hardware_vendor", hardware->vendor);
-    (void)snprintf(number, sizeof number, "%#x", (unsigned)hardware->vendor_id);
-    FACT("vendor_id", number);
-    (void)snprintf(number, sizeof number, "%#x", (unsigned)hardware->device_id);
-    FACT("device_id", number);
-    FACT("vendor", device->vendor);
-    FACT("version", factory->GetVersion != NULL ? factory->GetVersion(factory) : NULL);
-    (void)snprintf(number, sizeof number, "%u", state->library.device_count);
-    FACT("devices", number);
-#undef FACT
-    for (size_t i = 0; i < device->metadata.count; i++)
-        add_fact(state->facts, sizeof state->facts, "metadata.", device->metadata.keys[i], device->metadata.values[i]);
-    (void)snprintf(state->device, sizeof state->device, "%u", state->library.device_index);
     out->name = state->name;
     out->option = "device";
     out->value = state->device;
     out->facts = state->facts;
     out->kind = hardware->type == 1 ? INLAY_DEVICE_GPU : hardware->type == 2 ? INLAY_DEVICE_NPU : INLAY_DEVICE_OTHER;
+    if (ep_memory_is_domain(state))
+        INLAY_AT_OUT(inlay_domain_info, request->domains, request->domain_stride, 0)->name = state->domain_name;
     return INLAY_OK;
 }
+
+/* Of libraries that compute in the memory of a device. Others place no value there; so the default is host memory. */
+static const inlay_domain_info domains[] = {
+    { .name = "ort_ep.device", .alignment = 256 }, /* the alignment of tensors in ONNX Runtime */
+};
 
 static const inlay_provider provider = {
     .struct_size = sizeof provider,
@@ -299,6 +289,9 @@ static const inlay_provider provider = {
     .options = options,
     .option_count = KIT_COUNT(options),
     .option_stride = sizeof options[0],
+    .domains = domains,
+    .domain_count = KIT_COUNT(domains),
+    .domain_stride = sizeof domains[0],
     .create = create,
     .destroy = destroy,
     .assess = ep_assess,
@@ -310,6 +303,9 @@ static const inlay_provider provider = {
     .execute = ep_execute,
     .fingerprint = ep_fingerprint,
     .cache_verdict = ep_cache_verdict,
+    .buffer_alloc = ep_buffer_alloc,
+    .buffer_free = ep_buffer_free,
+    .buffer_copy = ep_buffer_copy,
     .extension = ep_extension,
     .describe = describe,
 };

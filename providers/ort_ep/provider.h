@@ -15,6 +15,8 @@
  *     run.c         runs it
  *     operators.c   custom operators that the library defines
  *     schema.c      schemas of operators
+ *     device_memory.c the memory of the library's device as a domain of inlay
+ *     environment.c ONNX Runtime's environment, one for each library
  *     stream.c      streams of a device
  *     profile.c     events of the library's profiler
  *     price.c       measured times
@@ -40,21 +42,39 @@ typedef struct ep_library {
     ReleaseEpApiFactoryFn release_factory;
     OrtEpFactory *factories[16]; /* [factory_count] */
     size_t factory_count;
-    OrtEpDevice *device;                 /* the one that is used, of one of the factories */
-    uint32_t device_index, device_count; /* its index among the devices that the factories support, and their number */
+    uint32_t device_count; /* devices that the factories support */
+    /* [used_count] the devices that are used, of one factory: their numbers among all, and what CreateEp gets */
+    uint32_t numbers[ORT_EP_MOST_DEVICES];
+    OrtEpDevice *devices[ORT_EP_MOST_DEVICES];
+    const OrtHardwareDevice *hardware[ORT_EP_MOST_DEVICES];
+    const OrtKeyValuePairs *metadata[ORT_EP_MOST_DEVICES];
+    size_t used_count;
+    OrtEpDevice *device; /* the first of them */
 } ep_library;
 
 typedef struct ep_prices ep_prices;
+
+/* The memory of the library's device, and the functions of its factory for it. */
+typedef struct ep_memory {
+    const OrtMemoryInfo *info;     /* NULL: the library computes in host memory */
+    OrtAllocator *allocator;       /* NULL: only an OrtEp has allocators */
+    OrtDataTransferImpl *transfer; /* NULL: none */
+    bool has_copies;               /* transfer copies from the host and to it */
+    bool has_inner_copies;         /* ... and within the memory */
+} ep_memory;
 
 /* An open provider. */
 typedef struct ep_state {
     const inlay_host *host;
     const char *name; /* of the EP */
     ep_library library;
+    ep_memory memory;
+    uint32_t domain; /* its id, if ep_memory_is_domain() */
+    char domain_name[96];
     OrtSessionOptions options, context_options; /* the latter ask for EPContext nodes */
     bool makes_contexts;
-    char fingerprint[512];
-    char device[16], facts[1024]; /* of the device, for inlay_device_info */
+    char fingerprint[1024];
+    char *device, *facts; /* option device, and properties of the device, for inlay_device_info */
     OrtKeyValuePairs environment;
     OrtLogger logger;
     pthread_mutex_t lock; /* protects the members below, and calls that create, ask or release an OrtEp */
@@ -69,13 +89,25 @@ typedef struct ep_state {
 /* The host, for functions of the tables that get no object of it. */
 const inlay_host *ep_host(void);
 
-/* Opens the library and chooses device number `index` among the devices of the EP with this name; ep_name NULL: among
- * those of all EPs. */
-inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, uint32_t index, inlay_diag *diag);
+/* Opens the library and chooses devices, by their numbers in a list as "0,2", among those of the EP with this name;
+ * ep_name NULL: among those of all EPs. */
+inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, const char *numbers,
+                             inlay_diag *diag);
 void ep_library_close(ep_state *state);
+/* state->environment is the environment of calls of its library. */
+void ep_environment_open(const ep_state *state);
+void ep_environment_close(ep_state *state);
 /* Makes a provider the one whose library this thread calls, for functions that are not told it; NULL: none. Returns the
  * previous one, which the caller restores. */
 const ep_state *ep_enter(const ep_state *state);
+/* Prepares the memory of the device; _close also after a failure. */
+OrtStatus *ep_memory_open(ep_state *state);
+void ep_memory_close(ep_state *state);
+/* Whether values stay in the memory of the device between regions, with the functions below. */
+bool ep_memory_is_domain(const ep_state *state);
+inlay_status ep_buffer_alloc(void *state, const inlay_alloc_request *request, inlay_buffer *out, inlay_diag *diag);
+void ep_buffer_free(void *state, const inlay_free_request *request);
+inlay_status ep_buffer_copy(void *state, const inlay_copy_request *request, inlay_diag *diag);
 /* Creates an OrtEp, which may be asked to make EPContext nodes; _release with NULL is a no-op. */
 OrtStatus *ep_create(const ep_state *state, bool makes_context, OrtEp **out);
 void ep_release(const ep_state *state, OrtEp *ep);
@@ -188,8 +220,9 @@ OrtStatus *ep_single_run(const ep_single *single, OrtKernelContext *context);
 /* Lets the kernel pack a constant input. *packed: it does not read the input any more. */
 OrtStatus *ep_single_pack(const ep_single *single, size_t input, const OrtValue *tensor, OrtAllocator *allocator,
                           bool *packed);
-/* Whether an input or output is in host memory although the EP computes in that of a device. */
-bool ep_single_is_on_host(const ep_single *single, size_t index, bool is_output);
+/* Whether a kernel's input or output is in host memory although the EP computes in that of a device. def and op are
+ * those of its ep_single; both NULL: no. */
+bool ep_is_on_host(const OrtKernelDef *def, const OrtCustomOp *op, size_t index, bool is_output);
 
 /* EPContext nodes.
  *

@@ -134,35 +134,32 @@ static inlay_status create_kernel(ep_region *region, const inlay_compile_request
 /* Prepares the memory of the device, if it is not the host's. */
 static OrtStatus *open_memory(ep_region *region)
 {
-    const OrtEpDevice *device = region->state->library.device;
-    OrtEpFactory *factory = device->factory;
-    const OrtMemoryDevice *host = ort_MemoryInfo_GetMemoryDevice(&ort_cpu_memory), *own;
+    const ep_memory *memory = &region->state->memory;
 
-    if (device->memory == NULL || device->memory->device_type == 0)
+    if (memory->info == NULL)
         return NULL;
-    if (region->ep->CreateAllocator != NULL)
-        ORT_TRY(region->ep->CreateAllocator(region->ep, device->memory, &region->allocator));
+    region->owns_allocator = region->ep->CreateAllocator != NULL;
+    if (region->owns_allocator)
+        ORT_TRY(region->ep->CreateAllocator(region->ep, memory->info, &region->allocator));
     else
-        ORT_TRY(factory->CreateAllocator(factory, device->memory, NULL, &region->allocator));
+        region->allocator = memory->allocator;
     if (region->allocator == NULL)
         return NULL; /* it computes in host memory after all */
-    ORT_TRY(factory->CreateDataTransfer(factory, &region->transfer));
-    own = ort_MemoryInfo_GetMemoryDevice(device->memory);
-    if (region->transfer == NULL || !region->transfer->CanCopy(region->transfer, host, own) ||
-        !region->transfer->CanCopy(region->transfer, own, host))
-        return ort_fail(ORT_EP_FAIL, "nothing copies between the host and memory '%s'", device->memory->name);
-    ORT_TRY(ep_stream_create(region->ep, device, &region->stream));
+    if (!memory->has_copies)
+        return ort_fail(ORT_EP_FAIL, "nothing copies between the host and memory '%s'", memory->info->name);
+    ORT_TRY(ep_stream_create(region->ep, region->state->library.device, &region->stream));
     region->is_concurrent = region->is_concurrent && region->stream == NULL;
     return NULL;
 }
 
 OrtStatus *ep_region_copy(const ep_region *region, const OrtValue *from, OrtValue *to)
 {
+    OrtDataTransferImpl *transfer = region->state->memory.transfer;
     OrtSyncStream *stream = region->stream;
 
     if (inlay_value_bytes(from->value) == 0)
         return NULL;
-    return region->transfer->CopyTensors(region->transfer, &from, &to, stream != NULL ? &stream : NULL, 1);
+    return transfer->CopyTensors(transfer, &from, &to, stream != NULL ? &stream : NULL, 1);
 }
 
 OrtStatus *ep_region_place(const ep_region *region, const OrtValue *value, OrtValue **out)
@@ -190,7 +187,7 @@ static OrtStatus *prepare_constant(ep_region *region, const inlay_compile_reques
     const inlay_node_info *node = inlay_graph_node(request->graph, request->nodes[0]);
     bool packed;
 
-    if (region->allocator != NULL && !ep_single_is_on_host(&region->single, input, false)) {
+    if (region->allocator != NULL && !ep_is_on_host(region->single.def, region->single.op, input, false)) {
         ORT_TRY(ep_region_place(region, tensor, &region->constants[input]));
         ORT_TRY(ep_stream_wait(region->stream));
         tensor = region->constants[input];
@@ -209,13 +206,16 @@ static OrtStatus *prepare_constant(ep_region *region, const inlay_compile_reques
     return NULL;
 }
 
-static OrtStatus *prepare_constants(ep_region *region, const inlay_compile_request *request)
+static OrtStatus *prepare_ports(ep_region *region, const inlay_compile_request *request)
 {
     const OrtKernelInfo *info = region->ports.info;
 
     region->constants = calloc(info->input_count + 1, sizeof *region->constants);
-    if (region->constants == NULL)
+    region->host_outputs = calloc(info->output_count + 1, sizeof *region->host_outputs);
+    if (region->constants == NULL || region->host_outputs == NULL)
         return ort_no_memory();
+    for (size_t i = 0; i < info->output_count; i++)
+        region->host_outputs[i] = ep_is_on_host(region->single.def, region->single.op, i, true);
     for (size_t i = 0; i < info->input_count; i++)
         if (info->constants[i] != NULL)
             ORT_TRY(prepare_constant(region, request, i));
@@ -239,12 +239,11 @@ static void release_parts(ep_region *region)
         ort_ReleaseValue(region->constants[i]);
     free(region->constants);
     region->constants = NULL;
+    free(region->host_outputs);
+    region->host_outputs = NULL;
     ep_stream_release(region->stream);
     region->stream = NULL;
-    if (region->transfer != NULL)
-        region->transfer->Release(region->transfer);
-    region->transfer = NULL;
-    if (region->allocator != NULL)
+    if (region->allocator != NULL && region->owns_allocator)
         factory->ReleaseAllocator(factory, region->allocator);
     region->allocator = NULL;
     ep_release(region->state, region->ep);
@@ -282,7 +281,7 @@ static bool restore(ep_region *region, const inlay_compile_request *request, con
         status = ep_fail(state, "preparing nodes", failed, INLAY_UNSUPPORTED, &diag);
     if (status == INLAY_OK)
         status = restore_fused(region, request, &context, view, &diag);
-    if (status == INLAY_OK && (failed = prepare_constants(region, request)) != NULL)
+    if (status == INLAY_OK && (failed = prepare_ports(region, request)) != NULL)
         status = ep_fail(state, "preparing constants", failed, INLAY_UNSUPPORTED, &diag);
     if (status == INLAY_OK)
         return true;
@@ -321,7 +320,7 @@ static inlay_status build(ep_region *region, const inlay_compile_request *reques
     else
         status = create_kernel(region, request, view, &support, diag);
     if (status == INLAY_OK)
-        failed = prepare_constants(region, request);
+        failed = prepare_ports(region, request);
     if (status == INLAY_OK && failed != NULL)
         status = ep_fail(state, "preparing constants", failed, INLAY_UNSUPPORTED, diag);
     ep_support_deinit(&support);

@@ -14,10 +14,11 @@ typedef struct ep_region {
     ep_single single;    /* the kernel */
     ep_node_name *nodes; /* [node_count] */
     size_t node_count;
-    OrtValue **constants;          /* [ports.info->input_count] in the memory of the device; NULL: none */
-    OrtAllocator *allocator;       /* of the memory that it computes in; NULL: the host's */
-    OrtDataTransferImpl *transfer; /* to and from that memory */
-    OrtSyncStream *stream;         /* of the device; NULL: none */
+    OrtValue **constants;    /* [ports.info->input_count] in the memory of the device; NULL: none */
+    OrtAllocator *allocator; /* of the memory that it computes in; NULL: the host's */
+    bool owns_allocator;     /* otherwise it is that of the provider */
+    bool *host_outputs;      /* [ports.info->output_count] a kernel writes them in host memory */
+    OrtSyncStream *stream;   /* of the device; NULL: none */
     ep_signature signature;
     uint32_t *outputs; /* [output_count] values of the graph */
     uint32_t output_count;

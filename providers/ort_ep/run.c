@@ -44,13 +44,14 @@ static OrtStatus *call(const ep_region *region, OrtKernelContext *context)
                                  : ep_single_run(&region->single, context);
 }
 
-/* Replaces the inputs by copies in the device's memory. */
+/* Replaces the inputs that are in host memory by copies in the device's memory. */
 static OrtStatus *place_inputs(const ep_region *region, OrtKernelContext *context)
 {
     for (size_t i = 0; i < context->info->input_count; i++) {
         OrtValue *placed = region->constants[i];
 
-        if (context->inputs[i] == NULL || ep_single_is_on_host(&region->single, i, false))
+        if (context->inputs[i] == NULL || context->inputs[i]->memory != &ort_cpu_memory ||
+            ep_is_on_host(region->single.def, region->single.op, i, false))
             continue;
         if (placed != NULL)
             placed = ort_value_ref(placed);
@@ -62,12 +63,16 @@ static OrtStatus *place_inputs(const ep_region *region, OrtKernelContext *contex
     return NULL;
 }
 
+/* Computes outputs that inlay has in host memory in the device's memory, and copies them. */
 static OrtStatus *compute_on_device(const ep_region *region, OrtKernelContext *context)
 {
-    OrtValue **placed = calloc(context->info->output_count + 1, sizeof(OrtValue *));
+    OrtValue *few[16] = { NULL }; /* most runs need no heap */
+    const size_t count = context->info->output_count;
+    OrtValue **placed = count > sizeof few / sizeof few[0] ? calloc(count, sizeof(OrtValue *)) : few;
     OrtStatus *failed = placed == NULL ? ort_no_memory() : place_inputs(region, context), *waited;
 
     context->allocator = region->allocator;
+    context->host_outputs = region->host_outputs;
     context->placed = placed;
     context->stream = region->stream;
     context->stream_handle = ort_SyncStream_GetHandle(region->stream);
@@ -75,7 +80,7 @@ static OrtStatus *compute_on_device(const ep_region *region, OrtKernelContext *c
         failed = call(region, context);
     if (failed == NULL && EP_SINCE(region->ep, 25) && region->ep->Sync != NULL)
         failed = region->ep->Sync(region->ep);
-    for (size_t i = 0; placed != NULL && i < context->info->output_count; i++)
+    for (size_t i = 0; placed != NULL && i < count; i++)
         if (placed[i] != NULL && failed == NULL)
             failed = ep_region_copy(region, placed[i], context->outputs[i]);
     waited = ep_stream_wait(region->stream); /* also after a failure: what was submitted uses the tensors below */
@@ -83,10 +88,11 @@ static OrtStatus *compute_on_device(const ep_region *region, OrtKernelContext *c
         failed = waited;
     else
         ort_ReleaseStatus(waited);
-    for (size_t i = 0; placed != NULL && i < context->info->output_count; i++)
+    for (size_t i = 0; placed != NULL && i < count; i++)
         ort_ReleaseValue(placed[i]);
     context->placed = NULL;
-    free(placed);
+    if (placed != few)
+        free(placed);
     return failed;
 }
 
@@ -130,7 +136,7 @@ inlay_status ep_execute(void *state_, inlay_compiled *compiled, inlay_instance *
     inlay_status status;
 
     ep_profile_begin(&profiling, state->host, region->ep, args->run);
-    status = ort_ports_run(&region->ports, state->host, args, compute, region);
+    status = ort_ports_run(&region->ports, state->host, args, state->memory.info, compute, region);
     ep_profile_end(&profiling, region->ports.info);
     if (status == INLAY_OK && profiling.profiler == NULL)
         ep_price_learn(state->prices, at->price, now_ns() - start);

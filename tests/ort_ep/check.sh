@@ -17,6 +17,18 @@ out=$(cd "$(dirname "$library")" && "$inlay" plugin-check --quick --no-timing --
 grep -q '^PASS  coverage' <<<"$out" || fail "no result was compared: $out"
 grep -q '^PASS  results Mul-14' <<<"$out" || fail "Mul was not checked: $out"
 
+# A library that computes in the memory of its device: inlay's buffers, copies to them and from them, and runs in them.
+while read -r group pass; do
+    out=$("$inlay" plugin-check --quick --no-timing --ort-ep "$library" --option 'environment=memory=1;stream=1' \
+        --group "$group" --op Mul) || fail "the library with a device: $(grep -A2 ^FAIL <<<"$out")"
+    grep -q "^PASS  $pass" <<<"$out" || fail "$pass was not checked: $out"
+done <<'END'
+device device.copies
+memory memory ort_ep
+results results Mul-14
+leaks leaks ort_ep, in repeated calls
+END
+
 # A library that does not open, and options of the execution provider, which decide what is checked.
 out=$("$inlay" plugin-check --quick --no-timing --ort-ep "$library" --group open --option environment=old=1)
 grep -q 'create ort_ep: .*was built for version 1.22' <<<"$out" || fail "an old library: $out"

@@ -6,7 +6,7 @@
  *     old=1      a version without this interface              memory=1  it computes in the memory of its own "device"
  *     stream=1   it copies to the host when its stream is flushed
  *     owner=NAME calls fail if NAME is not this EP's name     none=1    it supports no device
- *     two=1      it also supports a GPU, on which the first element of each product is wrong
+ *     two=1      it also supports a GPU, on which the first element of each product is wrong by the number of devices
  * and options of the execution provider:
  *     drop=1     it copies constants, so that they are no inputs of fused nodes
  *     heap=1     its runs create objects of the runtime
@@ -16,6 +16,7 @@
  * the environment of the process it compiles no other nodes, with TEST_EP_STALE it prefers to compile again, and with
  * TEST_EP_NEWER it asks for an interface that no runtime has, and crashes. */
 #include "test_ep.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,13 +28,40 @@ static OrtKernelRegistry *registry;
 static uint32_t
     factory_count; /* factories that share the registry and the kind of memory; the host creates one at a time */
 
-/* Memory of the device: each block is marked, so that a kernel that gets memory of the host is found. */
+/* Memory of the device: all blocks are in a list, so that a kernel that gets memory of the host is found. */
 struct block {
-    uint64_t mark, bytes;
-    char data[];
+    struct block *next;
+    size_t bytes;
+    _Alignas(64) char data[];
 };
-enum { MARK = 0x45504d45 };
-static int blocks; /* allocated and not freed */
+static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER; /* of the two lines below */
+static struct block *device_blocks;
+static test_ep_copies copies;
+static int stream_count; /* not released */
+
+__attribute__((visibility("default"))) test_ep_copies test_ep_take_copies(void);
+test_ep_copies test_ep_take_copies(void)
+{
+    test_ep_copies taken;
+
+    (void)pthread_mutex_lock(&device_lock);
+    taken = copies;
+    copies = (test_ep_copies){ 0 };
+    (void)pthread_mutex_unlock(&device_lock);
+    return taken;
+}
+
+static bool is_on_device(const void *data, size_t bytes)
+{
+    const char *at = data;
+    bool found = false;
+
+    (void)pthread_mutex_lock(&device_lock);
+    for (const struct block *block = device_blocks; block != NULL && !found; block = block->next)
+        found = at >= block->data && at + bytes <= block->data + block->bytes;
+    (void)pthread_mutex_unlock(&device_lock);
+    return found;
+}
 
 typedef struct test_factory {
     OrtEpFactory base;
@@ -86,7 +114,7 @@ OrtStatus *check_memory(const OrtValue *value, const void *data, size_t count)
 {
     if (memory == NULL || count == 0)
         return NULL;
-    if (((const struct block *)(const void *)((const char *)data - sizeof(struct block)))->mark != MARK ||
+    if (!is_on_device(data, count * sizeof(float)) ||
         ep_api->MemoryDevice_GetDeviceType(ep_api->Value_GetMemoryDevice(value)) != 1)
         return api->CreateStatus(ORT_EP_FAIL, "a tensor is not in the memory of the device");
     return NULL;
@@ -170,7 +198,7 @@ static OrtStatus *run_program(test_program *fused, OrtKernelContext *context, fl
             values[step->result][i] =
                 step->is_product ? values[step->a][i] * values[step->b][i] : values[step->a][i] + values[step->b][i];
         if (count > 0 && strcmp(fused->ep->fault, step->is_product ? "Mul" : "Add") == 0)
-            values[step->result][0] += 1;
+            values[step->result][0] += (float)fused->ep->device_count;
     }
     return NULL;
 }
@@ -423,13 +451,17 @@ static OrtStatus *get_registry(OrtEp *self, const OrtKernelRegistry **out)
 
 static void *allocate(OrtAllocator *self, size_t bytes)
 {
-    struct block *memory_block = malloc(sizeof *memory_block + bytes);
+    struct block *added = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (sizeof *added + bytes + 63) / 64 * 64) : NULL;
 
     (void)self;
-    memory_block->mark = MARK;
-    memory_block->bytes = bytes;
-    (void)__atomic_add_fetch(&blocks, 1, __ATOMIC_RELAXED);
-    return memory_block->data;
+    if (added == NULL)
+        return NULL;
+    added->bytes = bytes;
+    (void)pthread_mutex_lock(&device_lock);
+    added->next = device_blocks;
+    device_blocks = added;
+    (void)pthread_mutex_unlock(&device_lock);
+    return added->data;
 }
 
 static void release_memory(OrtAllocator *self, void *data)
@@ -437,8 +469,17 @@ static void release_memory(OrtAllocator *self, void *data)
     (void)self;
     if (data == NULL)
         return;
-    (void)__atomic_sub_fetch(&blocks, 1, __ATOMIC_RELAXED);
-    free((char *)data - sizeof(struct block));
+    (void)pthread_mutex_lock(&device_lock);
+    for (struct block **at = &device_blocks; *at != NULL; at = &(*at)->next) {
+        struct block *removed = *at;
+
+        if (removed->data == data) {
+            *at = removed->next;
+            free(removed);
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&device_lock);
 }
 
 static const OrtMemoryInfo *describe(const OrtAllocator *self)
@@ -501,7 +542,7 @@ static OrtStatus *end_run(OrtSyncStreamImpl *self)
 
 static void release_stream(OrtSyncStreamImpl *self)
 {
-    (void)__atomic_sub_fetch(&blocks, 1, __ATOMIC_RELAXED);
+    (void)__atomic_sub_fetch(&stream_count, 1, __ATOMIC_RELAXED);
     free(self);
 }
 
@@ -514,7 +555,7 @@ static OrtStatus *create_stream(OrtEpFactory *self, const OrtMemoryDevice *devic
     if (!ep_api->MemoryDevice_AreEqual(device, ep_api->MemoryInfo_GetMemoryDevice(memory)))
         return api->CreateStatus(ORT_EP_FAIL, "the stream is for other memory");
     stream = calloc(1, sizeof *stream);
-    (void)__atomic_add_fetch(&blocks, 1, __ATOMIC_RELAXED);
+    (void)__atomic_add_fetch(&stream_count, 1, __ATOMIC_RELAXED);
     stream->base = (OrtSyncStreamImpl){ .ort_version_supported = ORT_VERSION_MINOR,
                                         .Release = release_stream,
                                         .GetHandle = stream_handle,
@@ -528,8 +569,8 @@ static OrtStatus *copy_tensors(OrtDataTransferImpl *self, const OrtValue **from,
                                size_t count)
 {
     (void)self;
-    if ((streams != NULL) != has_stream)
-        return api->CreateStatus(ORT_EP_FAIL, "a copy without the device's stream");
+    if (streams != NULL && !has_stream)
+        return api->CreateStatus(ORT_EP_FAIL, "a copy on a stream of nobody");
     for (size_t i = 0; i < count; i++) {
         const OrtMemoryDevice *device = ep_api->Value_GetMemoryDevice(to[i]);
         const void *source = NULL;
@@ -539,6 +580,11 @@ static OrtStatus *copy_tensors(OrtDataTransferImpl *self, const OrtValue **from,
         TRY(api->GetTensorData(from[i], &source));
         TRY(api->GetTensorMutableData(to[i], &target));
         TRY(api->GetTensorSizeInBytes(from[i], &bytes));
+        (void)pthread_mutex_lock(&device_lock);
+        ++*(ep_api->MemoryDevice_GetDeviceType(device) == 1 ? &copies.to_device : &copies.to_host);
+        (void)pthread_mutex_unlock(&device_lock);
+        if (!is_on_device(ep_api->MemoryDevice_GetDeviceType(device) == 1 ? target : source, bytes))
+            return api->CreateStatus(ORT_EP_FAIL, "a copy between two tensors of the host");
         if (streams != NULL && ep_api->MemoryDevice_GetDeviceType(device) == 0) {
             test_stream *stream = (test_stream *)(uintptr_t)ep_api->SyncStream_GetImpl(streams[i]);
 
@@ -601,6 +647,7 @@ static OrtStatus *list_devices(OrtEpFactory *self, const OrtHardwareDevice *cons
                                OrtEpDevice **out, size_t most, size_t *out_count)
 {
     static OrtHardwareDevice *gpu;
+    char long_text[LONG_METADATA + 1] = "";
     OrtKeyValuePairs *metadata = NULL;
 
     *out_count = 0;
@@ -618,6 +665,9 @@ static OrtStatus *list_devices(OrtEpFactory *self, const OrtHardwareDevice *cons
         TRY(ep_api->CreateHardwareDevice(1, 0xBE57, 2, "a maker; of tests", NULL, &gpu));
     api->CreateKeyValuePairs(&metadata);
     api->AddKeyValuePair(metadata, "tier", "fast");
+    for (int i = 0; i < LONG_METADATA; i++) /* more than other facts of a device */
+        long_text[i] = (char)('a' + i % 26);
+    api->AddKeyValuePair(metadata, "long", long_text);
     TRY(ep_api->CreateEpDevice(self, gpu, metadata, NULL, &out[(*out_count)++]));
     api->ReleaseKeyValuePairs(metadata);
     return NULL;
@@ -649,7 +699,7 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
 {
     test_ep *ep = calloc(1, sizeof *ep);
 
-    (void)self, (void)metadata;
+    (void)self;
     ep->base = (OrtEp){ .ort_version_supported = ORT_VERSION_MINOR,
                         .GetName = ep_name,
                         .GetCapability = get_capability,
@@ -658,15 +708,16 @@ static OrtStatus *create_ep(OrtEpFactory *self, const OrtHardwareDevice *const *
                         .GetCompiledModelCompatibilityInfo = compatibility_info,
                         .GetKernelRegistry = get_registry,
                         .CreateProfiler = create_profiler };
+    ep->device_count = device_count;
     *out = &ep->base;
-    if (device_count != 1)
-        return api->CreateStatus(ORT_EP_FAIL, "more than one device");
+    if (device_count != (metadata[device_count - 1] == NULL ? 0 : device_count) || device_count > 2)
+        return api->CreateStatus(ORT_EP_FAIL, "more devices than there are, or one without metadata");
     TRY(option_is(options, "ep." EP_NAME ".drop", &ep->drop));
     TRY(option_is(options, "ep." EP_NAME ".fail", &ep->fail));
     TRY(option_is(options, "ep." EP_NAME ".heap", &ep->uses_heap));
     TRY(option_is(options, "ep.context_enable", &ep->makes_contexts));
     TRY(option_text(options, "ep." EP_NAME ".fault", ep->fault));
-    if (api->HardwareDevice_Type(devices[0]) == 1)
+    if (api->HardwareDevice_Type(devices[device_count - 1]) == 1)
         (void)strcpy(ep->fault, "Mul");
     return api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_INFO, "created", __FILE__, __LINE__, __func__);
 }
@@ -770,7 +821,7 @@ OrtStatus *ReleaseEpFactory(OrtEpFactory *factory)
     factory_count--;
     release_shared();
     free(factory);
-    if (factory_count == 0 && __atomic_load_n(&blocks, __ATOMIC_RELAXED) != 0)
+    if (factory_count == 0 && (device_blocks != NULL || __atomic_load_n(&stream_count, __ATOMIC_RELAXED) != 0))
         failed = api->CreateStatus(ORT_EP_FAIL, "memory of the device was not freed");
     return failed;
 }

@@ -13,7 +13,7 @@ struct api {
 #define EP_NAME "test_ep"
 #endif
 #define OWN_DOMAIN EP_NAME ".operators"
-enum { FLOAT = 1, BOOL = 9 };
+enum { FLOAT = 1, BOOL = 9, LONG_METADATA = 3000 /* bytes of a text */ };
 
 extern const struct api *api;
 extern const OrtEpApi *ep_api;
@@ -22,6 +22,7 @@ typedef struct test_ep {
     OrtEp base;
     bool drop, fail, uses_heap, makes_contexts;
     char fault[8]; /* the operator; "": none */
+    size_t device_count;
 } test_ep;
 
 #define TRY(call)                                                                                                      \
@@ -50,6 +51,13 @@ typedef struct test_program {
 } test_program;
 /* The value of that name, which is added if there is none. */
 int value_of(test_program *program, const char *name);
+
+/* Tensors that were copied to the memory of the device, and from there. The library exports
+ *     test_ep_copies test_ep_take_copies(void);
+ * which returns their numbers since its last call. */
+typedef struct test_ep_copies {
+    int to_device, to_host;
+} test_ep_copies;
 
 /* The shape of a float tensor, without heap use. */
 OrtStatus *count_of(const OrtValue *value, size_t *out, int64_t dims[8], size_t *rank);

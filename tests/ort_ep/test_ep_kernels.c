@@ -121,8 +121,11 @@ static OrtStatus *run_equal(OrtKernelImpl *self, OrtKernelContext *context)
     TRY(api->GetTensorData(inputs[0], &from[0]));
     if (inputs[1] != NULL)
         TRY(api->GetTensorData(inputs[1], &from[1]));
+    TRY(check_memory(inputs[0], from[0], count));
     TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &output));
     TRY(api->GetTensorMutableData(output, &to));
+    if (ep_api->MemoryDevice_GetDeviceType(ep_api->Value_GetMemoryDevice(output)) != 0)
+        return api->CreateStatus(ORT_EP_FAIL, "an output is not in host memory");
     for (size_t i = 0; i < count; i++)
         ((bool *)to)[i] = ((const float *)from[0])[i] == ((const float *)from[1])[i];
     return NULL;
@@ -150,7 +153,7 @@ static OrtStatus *create_equal(void *state, const OrtKernelInfo *info, OrtKernel
     return NULL;
 }
 
-/* The inputs have constraint T, the output has constraint T1. */
+/* The inputs have constraint T, the output has constraint T1, and is in host memory. */
 static OrtStatus *define_equal(OrtKernelDefBuilder *builder, OrtKernelDef **out)
 {
     const OrtDataType *floats = NULL, *booleans = NULL;
@@ -163,6 +166,7 @@ static OrtStatus *define_equal(OrtKernelDefBuilder *builder, OrtKernelDef **out)
     TRY(ep_api->KernelDefBuilder_SetExecutionProvider(builder, EP_NAME));
     TRY(ep_api->KernelDefBuilder_AddTypeConstraint(builder, "T", &floats, 1));
     TRY(ep_api->KernelDefBuilder_AddTypeConstraint(builder, "T1", &booleans, 1));
+    TRY(ep_api->KernelDefBuilder_SetOutputMemType(builder, 0, ORT_MEM_CPU_OUTPUT));
     return ep_api->KernelDefBuilder_Build(builder, out);
 }
 

@@ -133,7 +133,7 @@ static void test_two_libraries(void **state)
                             "ort_ep#two.library",
                             OTHER_EP,
                             "ort_ep#two.environment",
-                            "owner=other_ep",
+                            "memory=1;stream=1;owner=other_ep",
                             "pin",
                             "op:Mul=ort_ep#one",
                             "pin",
@@ -197,6 +197,14 @@ static void test_opening_is_refused(void **state)
         { "ort_ep.environment", "old=1", "was built for version 1.22" },
         { "ort_ep.environment", "old", "'old' is not KEY=VALUE" },
         { "ort_ep.ep", "other", "supports no device of this machine for execution provider other" },
+        { "ort_ep.device", "1", "supports 1 device of this machine; there is no number 1" },
+        { "ort_ep.device", "0,7", "supports 1 device of this machine; there is no number 7" },
+        { "ort_ep.device", "0,0", "'0,0' is not a list of at most 16 different numbers" },
+        { "ort_ep.device", "0,", "'0,' is not a list of at most 16 different numbers" },
+        { "ort_ep.device", "", "'' is not a list of at most 16 different numbers" },
+        { "ort_ep.device", "-1", "'-1' is not a list of at most 16 different numbers" },
+        { "ort_ep.device", "1 2", "'1 2' is not a list of at most 16 different numbers" },
+        { "ort_ep.device", "99999999999999999999", "is not a list of at most 16 different numbers" },
     };
 
     (void)state;

@@ -35,9 +35,9 @@ static inlay_status read_options(isolate_plugin *plugin, isolate_reader *reader,
 }
 
 /* What the calls of a provider need that another process does not have. */
-static const char *find_reason(isolate_plugin *plugin, uint64_t flags, uint64_t domain_count, const char *domain)
+static const char *find_reason(isolate_plugin *plugin, uint64_t flags, uint64_t default_domain, const char *domain)
 {
-    if (domain_count > 0)
+    if (default_domain != INLAY_DOMAIN_HOST)
         return arena_format(&plugin->arena,
                             "it has memory of its own ('%.100s'), whose handles are valid only in one "
                             "process",
@@ -51,7 +51,7 @@ static inlay_status read_provider(isolate_plugin *plugin, isolate_reader *reader
                                   inlay_diag *diag)
 {
     isolate_info *info = arena_alloc(&plugin->arena, sizeof *info);
-    uint64_t flags, domain_count;
+    uint64_t flags, default_domain;
 
     if (info == NULL)
         return no_memory(diag, "to describe the plugin");
@@ -60,10 +60,10 @@ static inlay_status read_provider(isolate_plugin *plugin, isolate_reader *reader
     out->device_kind = (uint32_t)isolate_get_u64(reader);
     flags = isolate_get_u64(reader);
     out->poll_ms = (uint32_t)isolate_get_u64(reader);
-    domain_count = isolate_get_u64(reader);
+    default_domain = isolate_get_u64(reader);
     if (isolate_get_u64(reader) == 0)
         out->cost_region = NULL;
-    *info = (isolate_info){ plugin, out->name, find_reason(plugin, flags, domain_count, isolate_get_text(reader)),
+    *info = (isolate_info){ plugin, out->name, find_reason(plugin, flags, default_domain, isolate_get_text(reader)),
                             index, out->poll_ms };
     out->flags = (uint32_t)flags & ~(uint32_t)INLAY_PROVIDER_ASYNC;
     out->ctx = info;

@@ -390,6 +390,8 @@ static void check_memory(struct check *check, const loaded_provider *provider, c
         if (table->buffer_export != NULL)
             check_native(test);
         check_descriptors(check, &test->link, domain);
+    } else if (status == INLAY_UNSUPPORTED) { /* see inlay_describe_request */
+        check_skip(check, "device.memory", provider->name, "%.200s", diag.text);
     } else {
         check_fail(check, "device.memory", provider->name, "three buffers of a page", "write the reason to diag",
                    "%s: %.200s", inlay_status_text(status), diag.text);

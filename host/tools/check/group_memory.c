@@ -236,7 +236,14 @@ static void try_domain(struct memory_test *test)
     const inlay_provider *table = test->link.provider->table;
     inlay_diag diag;
     inlay_buffer buffer;
+    inlay_status status = alloc(test, (inlay_alloc_request){ .bytes = 1 }, &buffer, &diag);
 
+    if (status == INLAY_UNSUPPORTED) { /* the open device lacks the domain, see inlay_describe_request */
+        check_skip(test->check, "memory", test->link.provider->name, "%.200s", diag.text);
+        return;
+    }
+    if (status == INLAY_OK)
+        release(test, &buffer);
     check_limits(test);
     check_hints(test);
     if (test->alignment <= QUARTER &&

@@ -115,10 +115,12 @@ struct OrtKernelContext {
     const inlay_dtype *output_types;
     ort_scratch *scratch;
     /* of kernels that compute in the memory of a device; otherwise NULL */
-    OrtAllocator *allocator; /* of that memory */
-    OrtValue **placed;       /* [info->output_count] tensors there in place of outputs; NULL: not created yet */
-    OrtSyncStream *stream;   /* of that device; NULL: none */
-    void *stream_handle;     /* the device's own handle of the stream */
+    const OrtMemoryInfo *memory; /* that memory: of all buffers that are not in the host's domain */
+    OrtAllocator *allocator;     /* of that memory */
+    const bool *host_outputs;    /* [info->output_count] the kernel writes the output in host memory */
+    OrtValue **placed;           /* [info->output_count] tensors there in place of outputs in host memory; NULL: none */
+    OrtSyncStream *stream;       /* of that device; NULL: none */
+    void *stream_handle;         /* the device's own handle of the stream */
 };
 
 /* The inputs and outputs of a node, or of several nodes that are fused to one, in a region. */
@@ -136,10 +138,11 @@ inlay_status ort_ports_init(ort_ports *ports, const inlay_host *host, const inla
 void ort_ports_deinit(ort_ports *ports);
 /* Converts a failure of a library's function, which it releases; what: "creating its kernel failed". */
 inlay_status ort_ports_fail(const ort_ports *ports, const char *what, OrtStatus *failed, inlay_diag *diag);
-/* Runs compute on the tensors of a run, which are not copied. */
+/* Runs compute on the tensors of a run, which are not copied. memory: of those that are not in the host's domain; NULL:
+ * there are none. */
 typedef OrtStatus *(*ort_compute_fn)(const void *user, OrtKernelContext *context);
 inlay_status ort_ports_run(const ort_ports *ports, const inlay_host *host, const inlay_exec_args *args,
-                           ort_compute_fn compute, const void *user);
+                           const OrtMemoryInfo *memory, ort_compute_fn compute, const void *user);
 
 struct OrtShapeInferContext {
     const inlay_infer *infer;

@@ -440,7 +440,19 @@ static OrtStatus *make_output(const OrtKernelContext *context, size_t index, con
     }
     ORT_TRY(output_memory(context, index, dims, rank, &buffer));
     status = inlay_value_borrow(dtype, (uint32_t)rank, dims, inlay_buffer_host(&buffer), buffer.bytes, &value, &diag);
-    return status == INLAY_OK ? ort_value_wrap(value, out) : ort_from(status, &diag);
+    if (status != INLAY_OK)
+        return ort_from(status, &diag);
+    ORT_TRY(ort_value_wrap(value, out));
+    if (buffer.domain != INLAY_DOMAIN_HOST)
+        (*out)->memory = context->memory;
+    return NULL;
+}
+
+/* Whether a kernel that computes in the memory of a device writes an output there that inlay has in host memory. */
+static bool is_placed(const OrtKernelContext *context, size_t index)
+{
+    return context->placed != NULL && !context->host_outputs[index] &&
+           context->outputs[index]->memory == &ort_cpu_memory;
 }
 
 OrtStatus *ort_KernelContext_GetOutput(OrtKernelContext *context, size_t index, const int64_t *dim_values,
@@ -454,10 +466,10 @@ OrtStatus *ort_KernelContext_GetOutput(OrtKernelContext *context, size_t index, 
         return NULL; /* the node omits this output */
     if (context->outputs[index] == NULL)
         ORT_TRY(make_output(context, index, dim_values, dim_count, &context->outputs[index]));
-    if (context->placed != NULL && context->placed[index] == NULL)
+    if (is_placed(context, index) && context->placed[index] == NULL)
         ORT_TRY(ort_CreateTensorAsOrtValue(context->allocator, dim_values, dim_count,
                                            ort_type_of(context->output_types[index]), &context->placed[index]));
-    *out = context->placed != NULL ? context->placed[index] : context->outputs[index];
+    *out = is_placed(context, index) ? context->placed[index] : context->outputs[index];
     return NULL;
 }
 

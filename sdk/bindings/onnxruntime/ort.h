@@ -119,6 +119,8 @@ struct OrtEpDevice {
 const OrtEpDevice *ort_cpu_device(void);
 /* The provider that opens libraries of execution providers, each as ORT_EP_PROVIDER "#" and a word. */
 #define ORT_EP_PROVIDER "ort_ep"
+/* Devices of one provider, in its option device: "0,2". */
+enum { ORT_EP_MOST_DEVICES = 16 };
 /* Appends the device that the policy or the delegate of `options` chooses to *chosen, which is zeroed; none for the
  * CPU. The caller clears its providers and settings. */
 OrtStatus *ort_libraries_choose(const OrtSessionOptions *options, OrtSessionOptions *chosen);

@@ -112,6 +112,8 @@ static inlay_status wrap_inputs(const ort_ports *ports, OrtKernelContext *contex
         if (ort_value_wrap(value, &context->inputs[i]) != NULL)
             return inlay_fail(context->args->diag, INLAY_OUT_OF_MEMORY, "no memory for an input of %s",
                               ports->info->name);
+        if (arg->buffer.domain != INLAY_DOMAIN_HOST)
+            context->inputs[i]->memory = context->memory;
     }
     return INLAY_OK;
 }
@@ -177,7 +179,7 @@ static inlay_status compute_all(const ort_ports *ports, OrtKernelContext *contex
 }
 
 inlay_status ort_ports_run(const ort_ports *ports, const inlay_host *host, const inlay_exec_args *args,
-                           ort_compute_fn compute, const void *user)
+                           const OrtMemoryInfo *memory, ort_compute_fn compute, const void *user)
 {
     const size_t port_count = ports->info->input_count + ports->info->output_count;
     OrtValue *few[32] = { NULL }; /* runs of most nodes need no memory */
@@ -185,6 +187,7 @@ inlay_status ort_ports_run(const ort_ports *ports, const inlay_host *host, const
     OrtKernelContext context = { .host = host,
                                  .args = args,
                                  .info = ports->info,
+                                 .memory = memory,
                                  .output_at = ports->output_at,
                                  .output_types = ports->output_types };
     inlay_status status;

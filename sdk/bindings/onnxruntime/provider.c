@@ -154,7 +154,7 @@ static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instanc
     const custom_kernel *kernel = (const custom_kernel *)(const void *)compiled;
 
     (void)instance;
-    return ort_ports_run(&kernel->ports, provider->host, args, compute, kernel);
+    return ort_ports_run(&kernel->ports, provider->host, args, NULL, compute, kernel);
 }
 
 inlay_status ort_provider_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
