@@ -18,6 +18,7 @@ typedef struct ep_library {
     OrtHardwareDevice *hardware; /* [count] */
     OrtEpDevice *devices;        /* [count] the index is the value of option `device` */
     uint32_t count;
+    bool is_opening; /* by another thread: it has the name, and no devices yet */
 } ep_library;
 
 static struct {
@@ -273,6 +274,12 @@ static char *file_of(const char *path)
     return strdup(path);
 }
 
+/* How many devices of the library a program sees. Under the lock. */
+static uint32_t count_of(const ep_library *library)
+{
+    return library->is_opening ? 0 : library->count;
+}
+
 /* Makes the list of all devices again. Under the lock. */
 static bool list_devices(void)
 {
@@ -280,14 +287,14 @@ static bool list_devices(void)
     const OrtEpDevice **list;
 
     for (const ep_library *library = registry.libraries; library != NULL; library = library->next)
-        count += library->count;
+        count += count_of(library);
     list = calloc(count, sizeof *list);
     if (list == NULL)
         return false;
     list[0] = ort_cpu_device();
     count = 1;
     for (const ep_library *library = registry.libraries; library != NULL; library = library->next)
-        for (uint32_t i = 0; i < library->count; i++)
+        for (uint32_t i = 0; i < count_of(library); i++)
             list[count++] = &library->devices[i];
     free(registry.list);
     registry.list = list;
@@ -337,19 +344,25 @@ OrtStatus *ort_RegisterExecutionProviderLibrary(OrtEnv *env, const char *registr
     library->path = file_of(path);
     failed = library->name == NULL || library->path == NULL ? ort_no_memory()
                                                             : text_of(&env->entries, &library->environment);
+    library->is_opening = true;
     (void)pthread_mutex_lock(&registry.lock);
-    link = link_of(registration_name);
+    link = link_of(library->name != NULL ? library->name : "");
     if (failed == NULL && *link != NULL)
         failed = ort_fail(ORT_FAIL, "library is already registered under %s", registration_name);
     if (failed == NULL)
-        failed = find_devices(library);
-    if (failed == NULL) {
         *link = library;
-        if (!list_devices()) {
-            *link = NULL;
-            failed = ort_no_memory();
-        }
+    (void)pthread_mutex_unlock(&registry.lock);
+    if (failed != NULL) {
+        release_library(library);
+        return failed;
     }
+    failed = find_devices(library); /* takes as long as the library and its test in another process do */
+    (void)pthread_mutex_lock(&registry.lock);
+    library->is_opening = false;
+    if (failed == NULL && !list_devices())
+        failed = ort_no_memory();
+    if (failed != NULL)
+        *link_of(registration_name) = library->next;
     (void)pthread_mutex_unlock(&registry.lock);
     if (failed != NULL)
         release_library(library);
@@ -366,7 +379,7 @@ OrtStatus *ort_UnregisterExecutionProviderLibrary(OrtEnv *env, const char *regis
     (void)pthread_mutex_lock(&registry.lock);
     link = link_of(registration_name);
     library = *link;
-    if (library == NULL) {
+    if (library == NULL || library->is_opening) {
         failed = ort_fail(ORT_FAIL, "%s was not registered", registration_name);
     } else {
         *link = library->next;
@@ -420,7 +433,7 @@ OrtStatus *ort_GetEpDevices(const OrtEnv *env, const OrtEpDevice *const **ep_dev
 static const ep_library *library_of(const OrtEpDevice *device, uint32_t *out_number)
 {
     for (const ep_library *library = registry.libraries; library != NULL; library = library->next)
-        for (uint32_t i = 0; i < library->count; i++)
+        for (uint32_t i = 0; i < count_of(library); i++)
             if (device == &library->devices[i]) {
                 *out_number = i;
                 return library;
@@ -436,27 +449,35 @@ static bool set_option(OrtSessionOptions *options, const char *provider, const c
     return ort_pairs_set(&options->settings, name, value);
 }
 
-static OrtStatus *append_device(OrtSessionOptions *options, const OrtEpDevice *device, const char *text)
+/* Adds devices of one library as one provider, which is named after the first one. */
+static OrtStatus *append_devices(OrtSessionOptions *options, const OrtEpDevice *const *devices, size_t count,
+                                 const char *text)
 {
-    char provider[160], number[16];
-    const ep_library *library;
-    uint32_t index = 0;
+    char provider[160], numbers[160] = "";
+    const ep_library *library = NULL;
     bool ok;
 
     (void)pthread_mutex_lock(&registry.lock);
-    library = library_of(device, &index);
-    if (library != NULL)
-        provider_of(library, index, provider);
-    (void)snprintf(number, sizeof number, "%u", index);
-    ok = library != NULL && ort_pairs_set(&options->providers, provider, "") &&
-         set_option(options, provider, "library", library->path) && set_option(options, provider, "device", number) &&
+    for (size_t i = 0; i < count; i++) {
+        uint32_t index = 0;
+        const ep_library *owner = library_of(devices[i], &index);
+
+        if (i == 0 && owner != NULL)
+            provider_of(owner, index, provider);
+        if (owner == NULL || (i > 0 && owner != library)) {
+            (void)pthread_mutex_unlock(&registry.lock);
+            return ort_fail(ORT_INVALID_ARGUMENT, "SessionOptionsAppendExecutionProvider_V2: %s",
+                            owner == NULL ? "the device is of a library that is not registered any more"
+                                          : "the devices are of libraries that are registered under two names");
+        }
+        library = owner;
+        (void)snprintf(numbers + strlen(numbers), sizeof numbers - strlen(numbers), i > 0 ? ",%u" : "%u", index);
+    }
+    ok = ort_pairs_set(&options->providers, provider, "") && set_option(options, provider, "library", library->path) &&
+         set_option(options, provider, "device", numbers) &&
          (library->environment == NULL || set_option(options, provider, "environment", library->environment)) &&
          (text == NULL || set_option(options, provider, "options", text));
     (void)pthread_mutex_unlock(&registry.lock);
-    if (library == NULL)
-        return ort_fail(ORT_INVALID_ARGUMENT,
-                        "SessionOptionsAppendExecutionProvider_V2: the device is of a library that is not registered "
-                        "any more");
     return ok ? NULL : ort_no_memory();
 }
 
@@ -487,17 +508,15 @@ OrtStatus *ort_SessionOptionsAppendExecutionProvider_V2(OrtSessionOptions *sessi
             ort_log(&env->logger, ORT_LOGGING_LEVEL_INFO, "options of CPUExecutionProvider are ignored");
         return NULL;
     }
-    if (num_ep_devices > 1)
-        return ort_fail(ORT_NOT_IMPLEMENTED,
-                        "SessionOptionsAppendExecutionProvider_V2: %zu devices of %s; inlay gives one device to an "
-                        "execution provider: append each device with a call of its own",
-                        num_ep_devices, ep_devices[0]->name);
+    if (num_ep_devices > ORT_EP_MOST_DEVICES)
+        return ort_fail(ORT_INVALID_ARGUMENT, "SessionOptionsAppendExecutionProvider_V2: %zu devices; the most are %d",
+                        num_ep_devices, ORT_EP_MOST_DEVICES);
     for (size_t i = 0; failed == NULL && i < num_ep_options; i++)
         failed = ep_option_keys[i] != NULL && ep_option_vals[i] != NULL
                      ? add_pair(&text, ep_option_keys[i], ep_option_vals[i])
                      : ort_fail(ORT_INVALID_ARGUMENT, "option %zu of the execution provider is NULL", i);
     if (failed == NULL)
-        failed = append_device(session_options, ep_devices[0], text);
+        failed = append_devices(session_options, ep_devices, num_ep_devices, text);
     free(text);
     return failed;
 }
@@ -559,6 +578,6 @@ OrtStatus *ort_libraries_choose(const OrtSessionOptions *options, OrtSessionOpti
     }
     for (size_t i = 0; i < selected_count; i++)
         if (selected[i] != NULL && selected[i] != list[0])
-            ORT_TRY(append_device(chosen, selected[i], NULL));
+            ORT_TRY(append_devices(chosen, &selected[i], 1, NULL));
     return NULL;
 }
