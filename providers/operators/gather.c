@@ -101,6 +101,8 @@ done:
     return status;
 }
 
+enum { ELEMENTS_CHECKED = 1024 }; /* indices of GatherElements that are checked before they are used */
+
 typedef struct elements_job {
     const char *in;
     char *out;
@@ -134,22 +136,27 @@ struct element16 {
 #define NAME(x) x##_16
 #include "operators/gather_elements.inc"
 
-/* Processes a range of rows of the indices: all axes but the last. */
+/* Processes a range of rows of the indices: all axes but the last. The indices of some rows are checked, and then used
+ * while the cache holds them. */
 static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     elements_job *job = user;
+    const int64_t some = ELEMENTS_CHECKED / job->columns + 1;
     strided_walk walk;
 
     INLAY_CHECK(job->columns > 0 && job->row_rank < INLAY_MAX_RANK);
     (void)worker;
-    if (!indices_inside(job->indices, begin * job->columns, (end - begin) * job->columns, job->dim)) {
-        __atomic_store_n(&job->outside, true, __ATOMIC_RELAXED);
-        return INLAY_OK;
-    }
     strided_walk_init(&walk, job->row_rank, job->indices->dims, job->in_steps, NULL);
     strided_walk_seek(&walk, begin);
-    for (int64_t row = begin; row < end; row++, strided_walk_next(&walk))
-        job->row(job, walk.offset[0], row * job->columns);
+    for (int64_t last; begin < end; begin = last) {
+        last = end - begin < some ? end : begin + some;
+        if (!indices_inside(job->indices, begin * job->columns, (last - begin) * job->columns, job->dim)) {
+            __atomic_store_n(&job->outside, true, __ATOMIC_RELAXED);
+            return INLAY_OK;
+        }
+        for (int64_t row = begin; row < last; row++, strided_walk_next(&walk))
+            job->row(job, walk.offset[0], row * job->columns);
+    }
     return INLAY_OK;
 }
 

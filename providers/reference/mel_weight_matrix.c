@@ -19,7 +19,11 @@ static int64_t edge_bin(int64_t index, int64_t bands, int64_t length, double rat
 
 static void put(const kit_tensor *output, int64_t bin, int64_t band, double value)
 {
-    if (bin >= 0 && bin < output->dims[0])
+    if (bin < 0 || bin >= output->dims[0])
+        return;
+    if (output->dtype == INLAY_FLOAT) /* the usual type, without a call for each element */
+        ((float *)output->data)[bin * output->dims[1] + band] = (float)value;
+    else
         convert_from_f64(output->dtype, output->data, bin * output->dims[1] + band, 1, &value, 0);
 }
 
@@ -36,10 +40,12 @@ static inlay_status run(const kit_call *call)
                           "%lld bands of a DFT of %lld at %lld hertz do not match the output", (long long)bands,
                           (long long)length, (long long)rate);
     memset(output->data, 0, kit_bytes(output->dtype, output->count));
-    for (int64_t band = 0; band < bands; band++) {
-        int64_t first = edge_bin(band, bands, length, (double)rate, low, high);
-        int64_t middle = edge_bin(band + 1, bands, length, (double)rate, low, high);
-        int64_t last = edge_bin(band + 2, bands, length, (double)rate, low, high);
+    for (int64_t band = 0, first, middle = edge_bin(0, bands, length, (double)rate, low, high),
+                 last = edge_bin(1, bands, length, (double)rate, low, high);
+         band < bands; band++) {
+        first = middle;
+        middle = last;
+        last = edge_bin(band + 2, bands, length, (double)rate, low, high);
         if (middle <= first)
             put(output, middle, band, 1);
         for (int64_t bin = first < 0 ? 0 : first; bin <= middle && bin < output->dims[0] && middle > first; bin++)

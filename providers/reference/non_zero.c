@@ -123,6 +123,41 @@ static inlay_status prepare_compress(const kit_node *node, void **out_state, inl
     return status;
 }
 
+/* Copies the elements of type `type` whose condition is true to [to, end). There is no branch that depends on data: an
+ * element that is dropped is overwritten by the next one. */
+#define KEEP(type)                                                                                                     \
+    for (int64_t i = 0; i < count && to < end; i++) {                                                                  \
+        memcpy(to, from + i * (int64_t)sizeof(type), sizeof(type));                                                    \
+        to += keep[i] != 0 ? sizeof(type) : 0;                                                                         \
+    }
+
+/* Copies the blocks of `block` bytes whose condition is true to [to, end). */
+static void keep_blocks(const uint8_t *keep, int64_t count, const char *from, int64_t block, char *to, const char *end)
+{
+    switch (block) {
+    case 1:
+        KEEP(uint8_t);
+        break;
+    case 2:
+        KEEP(uint16_t);
+        break;
+    case 4:
+        KEEP(uint32_t);
+        break;
+    case 8:
+        KEEP(uint64_t);
+        break;
+    default:
+        for (int64_t i = 0; i < count; i++)
+            if (keep[i] != 0) {
+                memcpy(to, from + i * block, (size_t)block);
+                to += block;
+            }
+    }
+    INLAY_CHECK(to == end);
+}
+#undef KEEP
+
 /* Copies the slices whose condition is true. If the condition is shorter than the axis, the remaining slices are
  * dropped. */
 static inlay_status run_compress(const kit_call *call)
@@ -146,13 +181,13 @@ static inlay_status run_compress(const kit_call *call)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "condition has rank %u; it must be a vector",
                           condition->rank);
     count = condition->count < length ? condition->count : length;
-    for (int64_t i = 0; i < condition->count; i++) {
-        if (keep[i] != 0 && i >= length)
+    for (int64_t i = 0; i < count; i++)
+        kept += keep[i] != 0;
+    for (int64_t i = count; i < condition->count; i++)
+        if (keep[i] != 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                               "condition[%lld] is true, but the input has %lld slices", (long long)i,
                               (long long)length);
-        kept += keep[i] != 0;
-    }
     INLAY_CHECK(state->flat || axis < input->rank);
     dims[axis] = kept;
     status = kit_alloc_output(call, 0, rank, dims);
@@ -162,16 +197,9 @@ static inlay_status run_compress(const kit_call *call)
     block =
         (state->flat ? 1 : strided_product(input->dims, axis + 1, input->rank)) * strided_element_bytes(input->dtype);
     to = call->out[0].data;
-    for (int64_t outer_index = 0; outer_index < outer; outer_index++) {
-        const char *from = (const char *)input->data + outer_index * length * block;
-
-        for (int64_t i = 0; i < count; i++) {
-            if (keep[i] == 0)
-                continue;
-            memcpy(to, from + i * block, (size_t)block);
-            to += block;
-        }
-    }
+    for (int64_t outer_index = 0; outer_index < outer; outer_index++, to += kept * block)
+        keep_blocks(keep, count, (const char *)input->data + outer_index * length * block, block, to,
+                    to + kept * block);
     return INLAY_OK;
 }
 

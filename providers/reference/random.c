@@ -2,6 +2,7 @@
 #include "inlay/check.h"
 #include "operators/elementwise.h"
 #include "reference/twister.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -116,10 +117,13 @@ static inlay_status run_multinomial(const kit_call *call)
         double most = -INFINITY, sum = 0;
 
         convert_to_f64(cumulative, input->dtype, input->data, row * classes, classes);
+#pragma omp simd reduction(max : most)
         for (int64_t class = 0; class < classes; class ++)
             most = cumulative[class] > most ? cumulative[class] : most;
+        for (int64_t class = 0; class < classes; class ++) /* vectorised: apart from the sum */
+            cumulative[class] = vd_exp(cumulative[class] - most);
         for (int64_t class = 0; class < classes; class ++)
-            cumulative[class] = sum += exp(cumulative[class] - most);
+            cumulative[class] = sum += cumulative[class];
         for (int64_t k = 0; k < samples; k++) {
             double uniform;
             int64_t drawn;
