@@ -63,15 +63,15 @@
 #define D(x) tan(x)
 #include "operators/unary.inc"
 #define LOOP asin
-#define F(x) asinf(x)
+#define F(x) vm_asin(x)
 #define D(x) asin(x)
 #include "operators/unary.inc"
 #define LOOP acos
-#define F(x) acosf(x)
+#define F(x) vm_acos(x)
 #define D(x) acos(x)
 #include "operators/unary.inc"
 #define LOOP atan
-#define F(x) atanf(x)
+#define F(x) vm_atan(x)
 #define D(x) atan(x)
 #include "operators/unary.inc"
 #define LOOP sinh
@@ -86,7 +86,7 @@
 #define D(x) vd_tanh(x)
 #include "operators/unary.inc"
 #define LOOP asinh
-#define F(x) asinhf(x)
+#define F(x) vm_asinh(x)
 #define D(x) asinh(x)
 #include "operators/unary.inc"
 #define LOOP acosh
@@ -94,7 +94,7 @@
 #define D(x) acosh(x)
 #include "operators/unary.inc"
 #define LOOP atanh
-#define F(x) atanhf(x)
+#define F(x) vm_atanh(x)
 #define D(x) atanh(x)
 #include "operators/unary.inc"
 #define LOOP is_nan

@@ -10,6 +10,7 @@
 #ifndef VECMATH_H
 #define VECMATH_H
 #include "simd/convert.h"
+#include <math.h>
 
 /* Rounds to the nearest integer by pushing the fraction out of the mantissa; |x| below 2^22. */
 static inline float vm_round(float x)
@@ -247,6 +248,65 @@ static inline float vm_cosh(float x)
 {
     float h = vm_exp(vm_abs(x) * 0.5f), e = h * h;
     return vm_abs(x) < 40.0f ? 0.5f * e + 0.5f / e : (0.5f * h) * h;
+}
+
+/* pi / 2 as the sum of two floats. */
+#define VM_HALF_PI_HIGH 1.57079637f
+#define VM_HALF_PI_LOW -4.37113883e-8f
+
+/* atan x, 2 ulp. */
+static inline float vm_atan(float x)
+{
+    float a = vm_abs(x), t = a > 1.0f ? 1.0f / a : a, z = t * t, p = -1.79362227e-3f;
+    p = p * z + 1.09146088e-2f;
+    p = p * z - 3.11778504e-2f;
+    p = p * z + 5.79576008e-2f;
+    p = p * z - 8.403451e-2f;
+    p = p * z + 1.09521858e-1f;
+    p = p * z - 1.42642424e-1f;
+    p = p * z + 1.99985489e-1f;
+    p = p * z - 3.33332986e-1f;
+    float y = t + t * z * p;
+    return vm_copysign(a > 1.0f ? (VM_HALF_PI_HIGH - y) + VM_HALF_PI_LOW : y, x);
+}
+
+/* The arc sine of |x| if |x| <= 1/2, otherwise half the arc cosine of |x|. */
+static inline float vm_asin_part(float x)
+{
+    float a = vm_abs(x), z = a > 0.5f ? 0.5f - 0.5f * a : a * a, s = a > 0.5f ? sqrtf(z) : a, p = 4.21663076e-2f;
+    p = p * z + 2.41795145e-2f;
+    p = p * z + 4.54703756e-2f;
+    p = p * z + 7.49529749e-2f;
+    p = p * z + 1.66667521e-1f;
+    return s + s * z * p;
+}
+/* asin x, 2 ulp. */
+static inline float vm_asin(float x)
+{
+    float y = vm_asin_part(x);
+    return vm_copysign(vm_abs(x) > 0.5f ? (VM_HALF_PI_HIGH - 2.0f * y) + VM_HALF_PI_LOW : y, x);
+}
+/* acos x, 2 ulp. */
+static inline float vm_acos(float x)
+{
+    float y = vm_asin_part(x), low = (VM_HALF_PI_HIGH - vm_copysign(y, x)) + VM_HALF_PI_LOW;
+    float high = x > 0.0f ? 2.0f * y : 2.0f * ((VM_HALF_PI_HIGH - y) + VM_HALF_PI_LOW);
+    return vm_abs(x) > 0.5f ? high : low;
+}
+
+/* asinh x, 4 ulp. */
+static inline float vm_asinh(float x)
+{
+    float a = vm_abs(x), square = a * a;
+    bool large = a > 1e9f; /* asinh a = ln 2a */
+    float y = vm_log1p(large ? a : a + square / (1.0f + sqrtf(1.0f + square)));
+    return vm_copysign(large ? y + 0.693147182f : y, x);
+}
+/* atanh x, 4 ulp. */
+static inline float vm_atanh(float x)
+{
+    float a = vm_abs(x);
+    return vm_copysign(0.5f * vm_log1p(2.0f * a / (1.0f - a)), x);
 }
 
 /* Adding this constant rounds a double to an integer, which is then in the lowest bits. */

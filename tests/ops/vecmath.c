@@ -37,7 +37,9 @@ static const struct row {
     { "vm_log", vm_log, log, -INFINITY, INFINITY, 1.5 },       { "vm_log1p", vm_log1p, log1p, 0, INFINITY, 2 },
     { "vm_sigmoid", vm_sigmoid, sigmoid, -87, INFINITY, 3.5 }, { "vm_tanh", vm_tanh, tanh, -INFINITY, INFINITY, 2 },
     { "vm_gelu", vm_gelu, gelu, -6.3, INFINITY, 100 },         { "vm_sin", vm_sin, sin, -VM_TRIG_MAX, VM_TRIG_MAX, 2 },
-    { "vm_cos", vm_cos, cos, -VM_TRIG_MAX, VM_TRIG_MAX, 2 },
+    { "vm_cos", vm_cos, cos, -VM_TRIG_MAX, VM_TRIG_MAX, 2 },   { "vm_atan", vm_atan, atan, -INFINITY, INFINITY, 2 },
+    { "vm_asin", vm_asin, asin, -INFINITY, INFINITY, 2 },      { "vm_acos", vm_acos, acos, -INFINITY, INFINITY, 2 },
+    { "vm_asinh", vm_asinh, asinh, -INFINITY, INFINITY, 4 },   { "vm_atanh", vm_atanh, atanh, -INFINITY, INFINITY, 4 },
 };
 
 static void test_accuracy(void **unused)
@@ -73,7 +75,8 @@ static void test_special_values(void **unused)
     assert_true(isnan(vm_log(-1.0f)));
     assert_true(vm_log(INFINITY) == INFINITY);
     assert_true(vm_tanh(INFINITY) == 1.0f && vm_tanh(-INFINITY) == -1.0f);
-    assert_true(signbit(vm_tanh(-0.0f)));
+    assert_true(signbit(vm_tanh(-0.0f)) && signbit(vm_atan(-0.0f)) && signbit(vm_asin(-0.0f)));
+    assert_true(signbit(vm_asinh(-0.0f)) && signbit(vm_atanh(-0.0f)));
     assert_true(vm_sigmoid(-INFINITY) == 0.0f && vm_sigmoid(INFINITY) == 1.0f);
     assert_true(vm_gelu(INFINITY) == INFINITY && isnan(vm_gelu(-INFINITY)));
 }
