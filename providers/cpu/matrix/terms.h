@@ -12,8 +12,8 @@
  * precision is strict (job->chain is not 0) or B has only whole numbers, if the magnitudes of the row and the column
  * are so even that the error is at most 16 times that of a float sum (TERMS_EVEN, TERMS_PEAKS; tests/cpu/test_terms.c).
  *
- * Floats that were converted from bfloat16 have one term, and those from float16 two: the lower terms are 0. Products of
- * terms that are 0 throughout a strip of A or a panel of B are left out, which does not change the sums.
+ * Floats that were converted from bfloat16 have one term, and those from float16 two: the lower terms are 0. Products
+ * of terms that are 0 throughout a strip of A or a panel of B are left out, which does not change the sums.
  *
  * The terms of very small numbers would be subnormal, which tiles count as 0, and large numbers, infinities and NaN
  * have no terms. A strip of A with such a row is multiplied by the kernels of sgemm.h, and so are all strips if
@@ -106,9 +106,9 @@ static inline bool terms_are_three(int64_t k, bool strict)
 double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict);
 double terms_bytes(int64_t k, int b_terms, bool strict);
 
-/* GEMM like sgemm_run: job->b is the pack, of job->b_terms terms; b_panel and b_step are not read. A unit is a block of rows by job->width
- * columns, a multiple of TERMS_WIDTH that terms_share() sets: each makes the terms of its rows, so there are no more
- * units than threads need. scratch: terms_scratch_floats(job) floats for each worker. */
+/* GEMM like sgemm_run: job->b is the pack, of job->b_terms terms; b_panel and b_step are not read. A unit is a block of
+ * rows by job->width columns, a multiple of TERMS_WIDTH that terms_share() sets: each makes the terms of its rows, so
+ * there are no more units than threads need. scratch: terms_scratch_floats(job) floats for each worker. */
 void terms_share(sgemm_job *job, uint32_t threads);
 int64_t terms_units(const sgemm_job *job);
 int64_t terms_scratch_floats(const sgemm_job *job);
