@@ -454,6 +454,14 @@ class Pages(unittest.TestCase):
                 b.click(place)
                 self.assertIn("block.0/mlp/up/MatMul", b.text("#detail"))
 
+    def test_tables_fit_the_panel(self):
+        b = self.browser
+        for page in ("explain.html", "profile.html"):
+            b.show(page, width=1280, height=844)
+            b.value("document.querySelectorAll('#side td.n').forEach((cell) => { cell.textContent = '99.9 MiB'; })")
+            self.assertEqual(b.value("[...document.querySelectorAll('#side table')].filter((table) => table.offsetWidth > "
+                                     "table.parentElement.clientWidth - 28).map((table) => table.textContent)"), [])
+
     # ------------------------------------------------------------ the layout
 
     def test_layout(self):
