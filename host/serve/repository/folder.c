@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 void folder_deinit(struct folder *folder)
 {
@@ -328,16 +329,26 @@ static uint64_t mix(uint64_t sum, uint64_t value)
     return sum ^ sum >> 29;
 }
 
-static uint64_t mix_file(uint64_t sum, const char *path)
+typedef struct files_state {
+    uint64_t sum;           /* a hash */
+    struct timespec newest; /* modification time of the file that was written last */
+} files_state;
+
+static void mix_file(files_state *state, const char *path)
 {
     struct stat st;
 
-    if (stat(path, &st) != 0)
-        return mix(sum, 1);
-    sum = mix(sum, (uint64_t)st.st_ino);
-    sum = mix(sum, (uint64_t)st.st_size);
-    sum = mix(sum, (uint64_t)st.st_mtim.tv_sec);
-    return mix(sum, (uint64_t)st.st_mtim.tv_nsec);
+    if (stat(path, &st) != 0) {
+        state->sum = mix(state->sum, 1);
+        return;
+    }
+    state->sum = mix(state->sum, (uint64_t)st.st_ino);
+    state->sum = mix(state->sum, (uint64_t)st.st_size);
+    state->sum = mix(state->sum, (uint64_t)st.st_mtim.tv_sec);
+    state->sum = mix(state->sum, (uint64_t)st.st_mtim.tv_nsec);
+    if (st.st_mtim.tv_sec > state->newest.tv_sec ||
+        (st.st_mtim.tv_sec == state->newest.tv_sec && st.st_mtim.tv_nsec > state->newest.tv_nsec))
+        state->newest = st.st_mtim;
 }
 
 static const char ADAPTER_FILE[] = "adapter_model.safetensors";
@@ -393,22 +404,20 @@ inlay_status folder_adapters_find(const found_model *model, uint64_t version, st
     return status;
 }
 
-/* Adds the adapters of a version to a hash. */
-static uint64_t mix_adapters(uint64_t sum, const found_model *model, uint64_t version)
+static void mix_adapters(files_state *state, const found_model *model, uint64_t version)
 {
     static const char *const files[] = { ADAPTER_FILE, "adapter_config.json" };
     struct folder_adapters adapters;
     char path[4600];
 
     if (folder_adapters_find(model, version, &adapters, NULL) != INLAY_OK)
-        return sum;
+        return;
     for (uint32_t i = 0; i < adapters.count; i++)
         for (int k = 0; k < 2; k++) {
             (void)snprintf(path, sizeof path, "%s/%s/%s", adapters.path, adapters.names[i], files[k]);
-            sum = mix_file(sum, path);
+            mix_file(state, path);
         }
     folder_adapters_deinit(&adapters);
-    return sum;
 }
 
 bool folder_draft(const found_model *model, uint64_t version, char path[4200])
@@ -424,24 +433,42 @@ bool folder_draft(const found_model *model, uint64_t version, char path[4200])
     return true;
 }
 
-uint64_t folder_state(const found_model *model, uint64_t version)
+static files_state state_of(const found_model *model, uint64_t version)
 {
     char path[4200], draft[4200];
-    uint64_t sum = 0;
+    files_state state = { .sum = 0 };
 
-    if (!model->is_folder)
-        return mix_file(sum, model->path) | 1;
+    if (!model->is_folder) {
+        mix_file(&state, model->path);
+        return state;
+    }
     (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
-    sum = mix_file(sum, path);
+    mix_file(&state, path);
     (void)snprintf(path, sizeof path, "%s/config.pbtxt", model->path);
-    sum = mix_file(sum, path);
+    mix_file(&state, path);
     for (uint32_t i = 0; i < model->version_count; i++) {
         if (version != 0 && model->versions[i] != version)
             continue;
         (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
         if (folder_draft(model, model->versions[i], draft))
-            sum = mix_file(sum, draft);
-        sum = mix_adapters(mix_file(mix(sum, model->versions[i]), path), model, model->versions[i]);
+            mix_file(&state, draft);
+        state.sum = mix(state.sum, model->versions[i]);
+        mix_file(&state, path);
+        mix_adapters(&state, model, model->versions[i]);
     }
-    return sum | 1;
+    return state;
+}
+
+uint64_t folder_state(const found_model *model, uint64_t version)
+{
+    return state_of(model, version).sum | 1;
+}
+
+bool folder_is_written(const found_model *model)
+{
+    const struct timespec newest = state_of(model, 0).newest;
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec < newest.tv_sec + 1 || (now.tv_sec == newest.tv_sec + 1 && now.tv_nsec < newest.tv_nsec);
 }

@@ -435,15 +435,11 @@ static inlay_status load_at_start(struct repository *repository, const found_mod
     inlay_status status;
 
     for (int i = 0;; i++) {
-        const uint64_t before = folder_state(model, 0);
-
         *diag = (inlay_diag)INLAY_DIAG_INIT;
         status = load_model(repository, model, LOAD_START, 0, diag);
-        if (status == INLAY_OK || i == ATTEMPTS || settings_stopped(repository->settings))
+        if (status == INLAY_OK || i == ATTEMPTS || settings_stopped(repository->settings) || !folder_is_written(model))
             return status;
         (void)nanosleep(&pause, NULL);
-        if (folder_state(model, 0) == before)
-            return status;
     }
 }
 
