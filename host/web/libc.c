@@ -14,6 +14,13 @@ int madvise(void *memory, size_t bytes, int advice)
     return 0;
 }
 
+int mlockall(int flags)
+{
+    (void)flags;
+    errno = ENOSYS;
+    return -1;
+}
+
 /* There is no environment. */
 char *secure_getenv(const char *name)
 {

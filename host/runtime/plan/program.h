@@ -33,6 +33,7 @@ typedef struct program_env {
     struct weight_stream
         *stream;         /* reads weights while the model runs (plan/stream/stream.h); NULL: all stay in memory */
     bool without_failed; /* option device_failure: repeat runs without a device that failed */
+    bool realtime;       /* option realtime, see exec/loop/realtime.h */
     uint64_t device_timeout_ms; /* time after which a device that does not finish its work counts as hung; 0 = never */
     uint32_t priority;          /* option priority: INLAY_PRIORITY_* of runs that state none, and of device memory */
     uint32_t power;             /* option power: INLAY_POWER_* of runs that state none */

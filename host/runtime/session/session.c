@@ -534,6 +534,21 @@ static uint32_t power_option(const inlay_options *options)
                                               : INLAY_POWER_DEFAULT;
 }
 
+/* Options of runs that wait for threads, processes or files, or that give memory back. */
+static inlay_status check_realtime(const inlay_session *session, const inlay_options *options, inlay_diag *diag)
+{
+    const char *with = !session->env.realtime                           ? NULL
+                       : session->env.max_threads > 1                   ? "intra_threads above 1"
+                       : options_text(options, OPTION_isolate)[0] != 0  ? "isolate"
+                       : session->host_limit > 0                        ? "memory_limit"
+                       : options_int(options, OPTION_idle_trim_ms) != 0 ? "idle_trim_ms"
+                       : options_on(options, OPTION_watchdog)           ? "watchdog"
+                                                                        : NULL;
+
+    return with == NULL ? INLAY_OK
+                        : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option realtime cannot be combined with %s", with);
+}
+
 /* Creates a session that has only read its options. NULL: out of memory. */
 static inlay_session *session_begin(const inlay_options *options)
 {
@@ -548,6 +563,8 @@ static inlay_session *session_begin(const inlay_options *options)
         session->progress = options->progress;
         session->progress_user = options->progress_user;
     }
+    session->env.realtime = options_int(options, OPTION_realtime) != 0;
+    threads = threads == 0 && session->env.realtime ? 1 : threads;
     session->env.max_threads = threads == 0 || threads > budget ? budget : threads;
     session->env.build_threads = threads == 0 ? budget : threads; /* compilers may wait more than they compute */
     session->env.inter_threads = (uint32_t)options_int(options, OPTION_inter_threads);
@@ -655,6 +672,7 @@ static inlay_status prepare(const session_source *source, const inlay_options *o
         return no_memory(diag, "for a session");
     session->watch = watch;
     session->keeps_sparse = watch == NULL; /* an observer may save the model */
+    INLAY_TRY(check_realtime(session, options, diag));
     INLAY_TRY(session_report(session, 0, "loading", diag));
     INLAY_TRY(session_load_model(session, source, options, diag));
     crash_here.model = session->model->identity;

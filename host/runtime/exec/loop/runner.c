@@ -7,6 +7,7 @@
 #include "exec/loop/bound.h"
 #include "exec/loop/observe.h"
 #include "exec/loop/ports.h"
+#include "exec/loop/realtime.h"
 #include "exec/loop/parallel_branches.h"
 #include "exec/loop/steps.h"
 #include "inlay/check.h"
@@ -41,7 +42,9 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
             (runner->plans.kept[slot] != NULL && bound->last_used < runner->plans.kept[slot]->last_used))
             slot = i;
     }
-    status = plan_get(runner->prog, runner->in.key, count, &runner->shared->run, &plan, diag);
+    status = realtime_forbid_growth(runner, diag);
+    if (status == INLAY_OK)
+        status = plan_get(runner->prog, runner->in.key, count, &runner->shared->run, &plan, diag);
     if (status != INLAY_OK)
         return status;
     bound_destroy(runner, runner->plans.kept[slot]);
@@ -49,6 +52,10 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
         runner->plans.now = NULL;
     runner->plans.kept[slot] = NULL;
     status = bound_create(runner, plan, &runner->plans.kept[slot], diag);
+    if (status == INLAY_OK && (status = realtime_prepare(runner, plan, diag)) != INLAY_OK) {
+        bound_destroy(runner, runner->plans.kept[slot]);
+        runner->plans.kept[slot] = NULL;
+    }
     if (status == INLAY_OK)
         runner->plans.kept[slot]->last_used = runner->plans.clock;
     *out_bound = runner->plans.kept[slot];
