@@ -1,17 +1,18 @@
 #!/bin/bash
-# Counts false alarms of `inlay lock --check` about times, and delays of 1.15 times that it finds, while two programs keep
-# the CPUs busy.
-#   lock.sh BUILD MODEL.onnx[,OPTION...] [CHECKS]     OPTION: of inlay, such as --dim=batch=1; CHECKS: of each kind (100)
+# Counts false alarms of `inlay lock --check` about times, and delays of 1.15 times that it finds, while BUSY programs (2)
+# use the CPUs.
+#   lock.sh BUILD MODEL.onnx[,OPTION...] [CHECKS [BUSY]]     OPTION: of inlay, such as --dim=batch=1; CHECKS: of each kind
+#                                                            (100)
 # Prints a line for each kind: the checks, and those that reported a slower time. For the delays, the times of the record
 # are divided by 1.15: a run then takes 1.15 times as long as recorded.
 set -u
-[ $# -ge 2 ] || { sed -n 2,6p "$0" >&2; exit 2; }
-inlay=$1/bin/inlay checks=${3:-100}
+[ $# -ge 2 ] || { sed -n 2,7p "$0" >&2; exit 2; }
+inlay=$1/bin/inlay checks=${3:-100} programs=${4:-2}
 IFS=, read -r -a model <<<"$2"
 work=$(mktemp -d)
 busy=()
 trap 'kill "${busy[@]}" 2>/dev/null; rm -rf "$work"' EXIT
-for _ in 1 2; do
+for ((i = 0; i < programs; i++)); do
     while :; do :; done &
     busy+=($!)
 done

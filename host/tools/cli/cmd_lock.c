@@ -172,42 +172,25 @@ done:
     return status == INLAY_OK ? result : NAN;
 }
 
-/* LOCK_ROUNDS ratios. NULL: no process could measure. */
-static json_t *measure_series(const struct fork_server *server, uint32_t number)
-{
-    json_t *ratios = json_array();
-    double ratio;
-
-    for (uint32_t round = 0; round < LOCK_ROUNDS; round++) {
-        if (cli_progress(NULL, (double)round / LOCK_ROUNDS, number == 0 ? "timing" : "timing again") != 0 ||
-            !fork_server_call(server, "time", &ratio)) {
-            json_decref(ratios);
-            return NULL;
-        }
-        (void)json_array_append_new(ratios, json_real(ratio));
-    }
-    return ratios;
-}
-
-/* Measures until a series is not slower. was: the earlier record; NULL: one series. */
+/* Measures all rounds of a record, or those of a check, see lock.h. was: the earlier record, or NULL. */
 static void measure_times(const struct fork_server *server, const json_t *was, double limit, json_t *record)
 {
     const json_t *before = json_object_get(json_object_get(was, "time"), "ratios");
-    json_t *all = json_array(), *series = NULL;
+    json_t *ratios = json_array();
+    double ratio;
 
-    for (uint32_t i = 0; i < (before != NULL ? LOCK_SERIES : 1); i++) {
-        series = measure_series(server, i);
-        if (series == NULL)
+    if (was != NULL && before == NULL)
+        goto done;
+    for (uint32_t round = 0; round < LOCK_ROUNDS; round++) {
+        if (was != NULL && round > 0 && round % LOCK_SERIES == 0 && !lock_may_be_slower(before, ratios, limit))
             break;
-        (void)json_array_append_new(all, series);
-        if (!lock_series_is_slower(before, series, limit))
-            break;
+        if (cli_progress(NULL, (double)round / LOCK_ROUNDS, "timing") != 0 || !fork_server_call(server, "time", &ratio))
+            goto done;
+        (void)json_array_append_new(ratios, json_real(ratio));
     }
-    if (json_array_size(all) > 0)
-        (void)json_object_set_new(record, "time",
-                                  was == NULL ? json_pack("{s:O}", "ratios", json_array_get(all, 0))
-                                              : json_pack("{s:O}", "series", all));
-    json_decref(all);
+    (void)json_object_set_new(record, "time", json_pack("{s:O}", "ratios", ratios));
+done:
+    json_decref(ratios);
 }
 
 /* The first process fills the caches. */
@@ -377,7 +360,7 @@ static void print_first_difference(const lock_args *args, const json_t *first)
         return;
     }
     (void)printf(
-        "the first region that differs from %s is %d, on %s: relative error %.3g in '%s', at most %.3g before\n",
+        "the first region that differs from %s is region %d, on %s: relative error %.3g in '%s', at most %.3g before\n",
         args->against, (int)json_integer_value(json_object_get(first, "region")),
         json_string_value(json_object_get(first, "provider")),
         json_is_number(relative) ? json_number_value(relative) : (double)INFINITY, value,

@@ -273,31 +273,23 @@ static void compare_memory(lock_report *report, const char *what, const char *ke
 
 static void compare_time(lock_report *report, const json_t *was, const json_t *is, double limit)
 {
-    const json_t *before = json_object_get(json_object_get(was, "time"), "ratios");
-    json_t *series = json_object_get(json_object_get(is, "time"), "series"), *ratios;
+    const json_t *before = json_object_get(json_object_get(was, "time"), "ratios"),
+                 *after = json_object_get(json_object_get(is, "time"), "ratios");
     const double median = lock_median(before);
-    bool slower = json_array_size(series) > 0, faster = json_array_size(series) > 0;
-    double least = INFINITY;
     char text[64];
-    size_t i;
 
-    if (median <= 0 || json_array_size(series) == 0)
+    if (median <= 0 || json_array_size(after) == 0)
         return;
     (void)snprintf(text, sizeof text, "%.4g of the loop", median);
-    if (strcmp(text_of(json_object_get(was, "made"), "cpu"), text_of(json_object_get(is, "made"), "cpu")) != 0) {
+    if (strcmp(text_of(json_object_get(was, "made"), "cpu"), text_of(json_object_get(is, "made"), "cpu")) != 0)
         add_row(report, CHANGED, "time of a run", text, "not compared: another processor");
-        return;
-    }
-    json_array_foreach(series, i, ratios) {
-        slower = slower && lock_series_is_slower(before, ratios, limit);
-        faster = faster && lock_series_is_faster(before, ratios, limit);
-        least = fmin(least, lock_median(ratios));
-    }
-    add_row(report,
-            slower   ? REGRESSION
-            : faster ? BETTER
-                     : SAME,
-            "time of a run", text, "%.4g, %.2f times (limit %.2f)", least, least / median, limit);
+    else
+        add_row(report,
+                lock_is_slower(before, after, limit)   ? REGRESSION
+                : lock_is_faster(before, after, limit) ? BETTER
+                                                       : SAME,
+                "time of a run", text, "%.4g, %.2f times (limit %.2f)", lock_median(after), lock_median(after) / median,
+                limit);
 }
 
 void lock_compare(const json_t *was, const json_t *is, const json_t *explanation, lock_limits limits,

@@ -54,17 +54,19 @@ INLAY_NODISCARD inlay_status lock_time_round(const struct samples *samples, inla
 
 /* The rule about times.
  *
- * A round is a process of its own. A series of LOCK_ROUNDS rounds is slower if at least lock_least_rounds() of its
- * ratios are above limit * the median of the record: if a run is not slower than that, each round is above with a
- * probability of at most one half, and the series is slower with at most LOCK_FALSE_ALARMS (sign test). A check
- * measures up to LOCK_SERIES series and reports a slower time only if all of them are slower. */
-enum { LOCK_ROUNDS = 15, LOCK_SERIES = 3 };
-#define LOCK_FALSE_ALARMS 0.02
+ * A round is a process of its own. A record has LOCK_ROUNDS ratios. A check measures series of LOCK_SERIES rounds as
+ * long as the median of its ratios is above limit * the median of the record, up to LOCK_ROUNDS. The time is slower if
+ * lock_least_rounds() of its ratios are above that bound: if a run is not slower than the limit, each ratio is above
+ * with a probability of at most one half, and the check reports a slower time with at most LOCK_FALSE_ALARMS (sign
+ * test). */
+enum { LOCK_ROUNDS = 45, LOCK_SERIES = 15 };
+#define LOCK_FALSE_ALARMS 0.01
 /* The smallest k with P(at least k of `count` fair coins show heads) <= rate; count + 1: there is none. */
 uint32_t lock_least_rounds(uint32_t count, double rate);
-/* ratios are arrays of numbers, as in a record. */
-bool lock_series_is_slower(const json_t *was, const json_t *is, double limit);
-bool lock_series_is_faster(const json_t *was, const json_t *is, double limit);
+/* The ratios of a record and of a check, as arrays of numbers. */
+bool lock_may_be_slower(const json_t *was, const json_t *is, double limit); /* measure another series */
+bool lock_is_slower(const json_t *was, const json_t *is, double limit);
+bool lock_is_faster(const json_t *was, const json_t *is, double limit);
 double lock_median(const json_t *ratios); /* 0 without a number */
 
 /* Whether an output is within the limit; error is the member "error" of lock_outputs(), dtype its element type. */

@@ -33,7 +33,7 @@ double lock_median(const json_t *ratios)
     return count == 0 ? 0 : count % 2 == 1 ? list[count / 2] : (list[count / 2 - 1] + list[count / 2]) / 2;
 }
 
-/* Whether enough ratios of a series are on one side of the bound. */
+/* Whether enough ratios are on one side of the bound. */
 static bool is_beyond(const json_t *is, double bound, bool above)
 {
     const uint32_t count = (uint32_t)json_array_size(is);
@@ -47,14 +47,19 @@ static bool is_beyond(const json_t *is, double bound, bool above)
     return count > 0 && beyond >= lock_least_rounds(count, LOCK_FALSE_ALARMS);
 }
 
-bool lock_series_is_slower(const json_t *was, const json_t *is, double limit)
+bool lock_may_be_slower(const json_t *was, const json_t *is, double limit)
+{
+    return lock_median(was) > 0 && lock_median(is) > lock_median(was) * limit;
+}
+
+bool lock_is_slower(const json_t *was, const json_t *is, double limit)
 {
     const double median = lock_median(was);
 
     return median > 0 && is_beyond(is, median * limit, true);
 }
 
-bool lock_series_is_faster(const json_t *was, const json_t *is, double limit)
+bool lock_is_faster(const json_t *was, const json_t *is, double limit)
 {
     const double median = lock_median(was);
 
