@@ -3,9 +3,10 @@
 
 uint32_t bundle_level(void)
 {
-    const cpu_level level = cpu_has(CPU_AVX512) ? CPU_AVX512 : cpu_level_in_use(); /* programs have no tiles */
+    /* programs have neither tiles nor the kernels of newer arm64 CPUs */
+    const uint32_t level = cpu_has(CPU_AVX512) ? 3 : cpu_has(CPU_AVX2) ? 2 : 1;
 
-    return 1 + (uint32_t)level + (cpu_has_vnni() ? 16 : cpu_has_avx_vnni() ? 32 : 0);
+    return level + (cpu_has_vnni() ? 16 : cpu_has_avx_vnni() ? 32 : 0);
 }
 
 void bundle_limit_isa(const char *isa)

@@ -51,7 +51,7 @@ static inlay_status pack_b(const kit_node *node, gemm_state *state, inlay_diag *
 inlay_status product_gemm_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
-    uint32_t type = gemm_type_of(dtype);
+    uint32_t type = kit_attr_float(node->info, "alpha", 1) == 1 ? gemm_type_for(node, dtype) : gemm_type_of(dtype);
     bool integer = type == GEMM_U32 || type == GEMM_U64;
     gemm_state *state = NULL;
     inlay_status status;
@@ -65,7 +65,8 @@ inlay_status product_gemm_prepare(const kit_node *node, void **out_state, inlay_
     state->scales_sums = integer ? state->alpha != 1 || state->beta != 1 : state->alpha == 0;
     state->a.pack = state->b.pack = gemm_strided_pack(type, dtype);
     state->a.scale = integer || state->alpha == 0 ? 1 : state->alpha;
-    state->b.in_place = inlay_dtype_bits(dtype) == 8 * state->kernel->in_bytes && !state->trans_b;
+    state->b.in_place =
+        inlay_dtype_bits(dtype) == 8 * state->kernel->in_bytes && state->kernel->k_step == 1 && !state->trans_b;
     INLAY_TRY(pack_b(node, state, diag));
     *out_state = state;
     state = NULL;

@@ -24,12 +24,13 @@
 
 /* Element type of the multiplication and of the sums. */
 enum {
-    GEMM_F32 = 0, /* float; also for float16 and bfloat16, which are converted while packing */
-    GEMM_F64 = 1, /* double */
-    GEMM_U32 = 2, /* 32-bit integers, signed or unsigned; both wrap the same */
-    GEMM_U64 = 3, /* 64-bit integers */
-    GEMM_S16 = 4, /* int16_t products summed in int32_t: 8-bit integers minus their zero point */
-    GEMM_TYPE_COUNT = 5
+    GEMM_F32 = 0,  /* float; also for float16 and bfloat16, which are converted while packing */
+    GEMM_F64 = 1,  /* double */
+    GEMM_U32 = 2,  /* 32-bit integers, signed or unsigned; both wrap the same */
+    GEMM_U64 = 3,  /* 64-bit integers */
+    GEMM_S16 = 4,  /* int16_t products summed in int32_t: 8-bit integers minus their zero point */
+    GEMM_BF16 = 5, /* bfloat16 products summed in float, on CPUs with instructions for it; no kernel on others */
+    GEMM_TYPE_COUNT = 6
 };
 
 enum { GEMM_MAX_MR = 8, GEMM_MAX_NR = 48 }; /* maximum lines of a panel of microkernels */
@@ -37,7 +38,7 @@ enum { GEMM_MAX_WIDTH = 512 };              /* maximum lines of a panel of any k
 
 /* Computes rows x cols sums over kc steps of k, and adds them to c (or writes them, if !add). c_stride: elements from
  * one row of c to the next. a: packed panel. b: packed panel, or rows of an unpacked matrix; b_stride: elements from
- * one k (for S16: from one pair of k) to the next. */
+ * one k (from k_step of them) to the next. */
 typedef void (*gemm_tile_fn)(int64_t kc, const void *a, const void *b, int64_t b_stride, void *c, int64_t c_stride,
                              int64_t cols, bool add);
 
@@ -55,7 +56,7 @@ struct gemm_kernel {
     uint32_t lanes;     /* microkernels: sums per vector register */
     uint32_t in_bytes;  /* of a packed element */
     uint32_t acc_bytes; /* of a sum */
-    uint32_t k_step;    /* packed k is rounded up to a multiple: 2 for S16 */
+    uint32_t k_step;    /* packed k is rounded up to a multiple: 2 for S16, 4 for BF16 */
     const gemm_tile_fn *tile;         /* microkernels, [mr * 3]: tile[3 * (rows - 1) + vectors - 1] */
     uint32_t depth;                   /* maximum k of a packed block */
     uint32_t chain;                   /* terms that are accumulated sequentially; 0: a whole block (gemm_chain) */
@@ -148,10 +149,16 @@ static inline int64_t gemm_matrix_index(const gemm_operand *operand, int64_t bat
     return operand->which != NULL ? operand->which[batch] : batch;
 }
 
-/* The GEMM_* type for an element type; GEMM_TYPE_COUNT if there is none. 8-bit integers: GEMM_S16. */
+/* The GEMM_* type for an element type, on any CPU; GEMM_TYPE_COUNT if there is none. 8-bit integers: GEMM_S16. */
 uint32_t gemm_type_of(inlay_dtype dtype);
+/* The same for the node's engine and matrices that are neither scaled nor converted: GEMM_BF16 for bfloat16 if the
+ * engine has a kernel for it. */
+static inline uint32_t gemm_type_for(const kit_node *node, inlay_dtype dtype)
+{
+    return dtype == INLAY_BFLOAT16 && gemm_kernel_for(node, GEMM_BF16) != NULL ? GEMM_BF16 : gemm_type_of(dtype);
+}
 /* The packing function for strided matrices of dtype for kernels of `type`; NULL if unsupported. F32: float,
- * float16, bfloat16. F64: double, and float. U32, U64: integers of that size. S16: int8, uint8. */
+ * float16, bfloat16. F64: double, and float. U32, U64: integers of that size. S16: int8, uint8. BF16: bfloat16. */
 gemm_pack_fn gemm_strided_pack(uint32_t type, inlay_dtype dtype);
 
 /* A rectangle of C: rows [i0, i1) and columns [j0, j1) of a batch; c is its first element. */

@@ -206,14 +206,14 @@ static inlay_status pack_constant(const kit_node *node, matmul_state *state, uin
 inlay_status product_mat_mul_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
-    uint32_t type = gemm_type_of(dtype);
+    uint32_t type = gemm_type_for(node, dtype);
     matmul_state *state = NULL;
     inlay_status status;
 
     INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     state->kernel = gemm_kernel_for(node, type);
     state->a.pack = state->b.pack = gemm_strided_pack(type, dtype);
-    state->b.in_place = inlay_dtype_bits(dtype) == 8 * state->kernel->in_bytes;
+    state->b.in_place = inlay_dtype_bits(dtype) == 8 * state->kernel->in_bytes && state->kernel->k_step == 1;
     INLAY_TRY(pack_constant(node, state, 1, diag));
     if (state->b.packed == NULL)
         INLAY_TRY(pack_constant(node, state, 0, diag));
@@ -284,5 +284,5 @@ void product_mat_mul_cost(const kit_node *node, const kit_plan *shapes, inlay_co
         size.m *= size.batch;
         size.batch = size.m > 0;
     }
-    product_cost_set(node, shapes, gemm_type_of(a->dtype), &size, 1, 0, out);
+    product_cost_set(node, shapes, gemm_type_for(node, a->dtype), &size, 1, 0, out);
 }

@@ -9,7 +9,7 @@ static const gemm_kernel *strict_kernel(const gemm_engine *self, uint32_t type)
     const operator_settings *settings = (const operator_settings *)(const void *)self;
 
     INLAY_CHECK(type < GEMM_TYPE_COUNT);
-    return type == GEMM_F32 ? &settings->strict : gemm_kernel_best(type);
+    return type == GEMM_F32 ? &settings->strict : type == GEMM_BF16 ? NULL : gemm_kernel_best(type);
 }
 
 inlay_status operator_settings_open(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)

@@ -1,5 +1,6 @@
 /* The instruction set in use, see cpu.h. */
 #include "simd/cpu.h"
+#include "simd/cpu_arm64.h"
 #include "simd/cpu_integers.h"
 #include "simd/at_fork.h"
 #include "simd/row_set.h"
@@ -16,7 +17,9 @@
  * as the cost models say; a core that reads more is as fast. */
 #define ENOUGH_BYTES 200.0
 
-static const char *const level_names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512", "amx" };
+static const char *const level_names[CPU_LEVEL_COUNT] = {
+    "baseline", "neon_dot", "neon_i8mm", "avx2", "avx512", "amx"
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -41,6 +44,18 @@ static cpu_level cap_level(cpu_level cap)
     (void)cap;
     return SIMD_ONLY_LEVEL;
 }
+#elif defined(__aarch64__)
+static cpu_level level_of_cpu(void)
+{
+    return cpu_arm64_level();
+}
+
+static cpu_level cap_level(cpu_level cap)
+{
+    const cpu_level most = level_of_cpu();
+
+    return cap < most ? cap : most;
+}
 #else
 static cpu_level level_of_cpu(void)
 {
@@ -57,7 +72,7 @@ static cpu_level cap_level(cpu_level cap)
 {
     const cpu_level most = level_of_cpu();
 
-    return cap < most ? cap : most;
+    return cap < CPU_AVX2 ? CPU_BASELINE : cap < most ? cap : most; /* below CPU_AVX2: levels of arm64 */
 }
 #endif
 
@@ -147,7 +162,10 @@ bool cpu_is_capped(void)
 
 cpu_pace cpu_reference_pace(void)
 {
-    static const double speeds[CPU_LEVEL_COUNT] = { 0.25, 0.5, 1, 1 };
+    static const double speeds[CPU_LEVEL_COUNT] = {
+        [CPU_BASELINE] = 0.25, [CPU_NEON_DOT] = 0.25, [CPU_NEON_I8MM] = 0.25,
+        [CPU_AVX2] = 0.5,      [CPU_AVX512] = 1,      [CPU_AMX] = 1
+    };
     const cpu_level level = cpu_level_in_use();
 
     INLAY_CHECK(level < CPU_LEVEL_COUNT);
@@ -189,6 +207,24 @@ bool cpu_has_vnni(void)
 #endif
 }
 
+bool cpu_has_dot(void)
+{
+#if defined(__aarch64__)
+    return cpu_level_of_integers() >= CPU_NEON_DOT;
+#else
+    return false;
+#endif
+}
+
+bool cpu_has_i8mm(void)
+{
+#if defined(__aarch64__)
+    return cpu_level_of_integers() >= CPU_NEON_I8MM;
+#else
+    return false;
+#endif
+}
+
 bool cpu_has_avx_vnni(void)
 {
     int has = __atomic_load_n(&avx_vnni, __ATOMIC_RELAXED);
@@ -214,7 +250,9 @@ inlay_status cpu_limit_isa(const char *name, inlay_diag *diag)
     int level;
 
     if (cap == CPU_LEVEL_COUNT)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "isa is '%s'; it can be auto, amx, avx512, avx2 or baseline",
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "isa is '%s'; it can be auto, amx, avx512, avx2, neon_i8mm, "
+                          "neon_dot or baseline",
                           name);
     if (strcmp(name, "auto") == 0 || name[0] == '\0')
         return INLAY_OK;

@@ -8,15 +8,17 @@
 #include <stdbool.h>
 
 typedef enum cpu_level {
-    CPU_BASELINE, /* supported by every CPU of this architecture */
-    CPU_AVX2,     /* x86-64-v3: AVX2 and FMA */
-    CPU_AVX512,   /* x86-64-v4: AVX-512 F, BW, DQ, VL */
-    CPU_AMX,      /* the same with VNNI, BF16 and AMX, see also tile_problem() */
+    CPU_BASELINE,  /* supported by every CPU of this architecture */
+    CPU_NEON_DOT,  /* arm64: dot products of bytes (SDOT, UDOT) */
+    CPU_NEON_I8MM, /* the same with matrix products of bytes (USMMLA) and of bfloat16 (BFMMLA) */
+    CPU_AVX2,      /* x86-64-v3: AVX2 and FMA */
+    CPU_AVX512,    /* x86-64-v4: AVX-512 F, BW, DQ, VL */
+    CPU_AMX,       /* the same with VNNI, BF16 and AMX, see also tile_problem() */
     CPU_LEVEL_COUNT
 } cpu_level;
 
 /* Choices and help text of a provider's option `isa` (inlay_option). */
-#define CPU_ISA_CHOICES "auto|amx|avx512|avx2|baseline"
+#define CPU_ISA_CHOICES "auto|amx|avx512|avx2|neon_i8mm|neon_dot|baseline"
 #define CPU_ISA_DOC                                                                                                    \
     "highest instruction set of kernels: auto = that of the CPU; applies to the whole process and to the libraries "   \
     "that this provider opens; set by the session option of the same name"
@@ -59,6 +61,10 @@ const char *tile_problem(void);
 bool cpu_has_vnni(void);
 /* True if AVX-VNNI is usable; false below CPU_AVX2. */
 bool cpu_has_avx_vnni(void);
+/* True if the instructions of CPU_NEON_DOT, or of CPU_NEON_I8MM, are usable: the CPU has them, the cap permits them,
+ * and the first call found that their products equal those of plain C. False on other architectures than arm64. */
+bool cpu_has_dot(void);
+bool cpu_has_i8mm(void);
 /* Makes cpu_has_avx_vnni() return false, for programs that must run alike on other CPUs. Call before any query. */
 void cpu_hide_avx_vnni(void);
 

@@ -18,6 +18,17 @@
  *   INT_LINES                    vectors of sums in a panel of weights
  *   INT_HALVES                   blocks of depthwise convolutions: 1: 64 channels in quads and halves; 0: 16 in pairs
  *   int_any_above(x, y)          true if any float of x is greater than that of y
+ * Where these macros are defined, quads have the following, too:
+ *   INT_SIGNED                   int_dot reads the bytes of x as signed
+ *   INT_STEPS                    int_dot_step(sum, x, w, i): int_dot with lane i of x, a constant, instead of equal
+ *                                lanes; x has INT_STEPS lanes
+ *   INT_SQUARES                  products of two rows by two columns, each of eight bytes, in four lanes:
+ *     int_square(sum, x, w)      adds row i of x, unsigned, by column j of w, signed, to lane 2 i + j
+ *     int_rows(x, y)             x of int_square, from the addresses of eight bytes of each row;
+ *     int_row_ends(x, y)         the same of four bytes, followed by zeros
+ *     int_columns_low(v, w)  int_columns_high(v, w)  w of int_square, from int_line of two steps: the first two columns
+ *                                and the others
+ *     int_halves_low(x, y)  int_halves_high(x, y)  the first lanes, or the last ones, of both
  * If INT_QUADS may be 0, also for 16-bit words:
  *   int_dot_pairs(sum, x, w)     adds to each lane two products of 16-bit words, exactly
  *   int_widen(p)                 2 VEC_LANES unsigned bytes as 16-bit words

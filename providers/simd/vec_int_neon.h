@@ -1,9 +1,9 @@
-/* vec_int_neon.h - vectors of int32 and of bytes with ARMv8-A, see vec_int.h. */
+/* vec_int_neon.h - vectors of int32 and of bytes with ARMv8-A, and with the extensions DotProd and I8MM if enabled for
+ * the compiler; see vec_int.h. */
 #ifndef SIMD_VEC_INT_NEON_H
 #define SIMD_VEC_INT_NEON_H
 
 #define INT_LINES 4
-#define INT_QUADS 0
 #define INT_HALVES 0
 
 typedef int32x4_t ivec;
@@ -65,6 +65,70 @@ VEC_INLINE ivec int_dot_pairs(ivec sum, ivec x, ivec w)
 
     return vaddq_s32(sum, vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b)));
 }
+#if defined(__ARM_FEATURE_DOTPROD)
+#define INT_QUADS 1
+#define INT_STEPS 4
+VEC_INLINE ivec int_line(const int8_t *w)
+{
+    return int_load(w);
+}
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define INT_SQUARES 1
+VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
+{
+    return vusdotq_s32(sum, vreinterpretq_u8_s32(x), vreinterpretq_s8_s32(w));
+}
+VEC_INLINE ivec int_dot_step(ivec sum, ivec x, ivec w, const int i)
+{
+    NEON_BY_LANE("sudot", sum, w, x, i);
+    return sum;
+}
+VEC_INLINE ivec int_square(ivec sum, ivec x, ivec w)
+{
+    return vusmmlaq_s32(sum, vreinterpretq_u8_s32(x), vreinterpretq_s8_s32(w));
+}
+VEC_INLINE ivec int_columns_low(ivec even, ivec odd)
+{
+    return vzip1q_s32(even, odd);
+}
+VEC_INLINE ivec int_columns_high(ivec even, ivec odd)
+{
+    return vzip2q_s32(even, odd);
+}
+VEC_INLINE ivec int_rows(const uint8_t *x, const uint8_t *y)
+{
+    return vreinterpretq_s32_u8(vcombine_u8(vld1_u8(x), vld1_u8(y)));
+}
+VEC_INLINE ivec int_row_ends(const uint8_t *x, const uint8_t *y)
+{
+    uint32_t first, second;
+
+    memcpy(&first, x, sizeof first);
+    memcpy(&second, y, sizeof second);
+    return vreinterpretq_s32_u8(vcombine_u8(vcreate_u8(first), vcreate_u8(second)));
+}
+VEC_INLINE ivec int_halves_low(ivec x, ivec y)
+{
+    return vcombine_s32(vget_low_s32(x), vget_low_s32(y));
+}
+VEC_INLINE ivec int_halves_high(ivec x, ivec y)
+{
+    return vcombine_s32(vget_high_s32(x), vget_high_s32(y));
+}
+#else
+#define INT_SIGNED 1
+VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
+{
+    return vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w));
+}
+VEC_INLINE ivec int_dot_step(ivec sum, ivec x, ivec w, const int i)
+{
+    NEON_BY_LANE("sdot", sum, w, x, i);
+    return sum;
+}
+#endif
+#else
+#define INT_QUADS 0
 /* The first weights of all pairs, then the second ones, as required by products with a lane. */
 VEC_INLINE ivec int_line(const int8_t *w)
 {
@@ -79,6 +143,7 @@ VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
 
     return vmlal_high_lane_s16(vmlal_lane_s16(sum, vget_low_s16(line), pair, 0), line, pair, 1);
 }
+#endif
 VEC_INLINE ivec int_round(vec x)
 {
     return vcvtnq_s32_f32(x);

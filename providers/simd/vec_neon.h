@@ -63,6 +63,20 @@ VEC_INLINE void vec_store_some(float *p, vmask m, vec v)
         vst1q_lane_f32(p + 3, v, 3);
 }
 
+/* sum += the dot products of the quads of x by quad i of y; i is a constant. In assembly: GCC 12 stores sums on the
+ * stack although registers are free if intrinsics compute them. */
+#define NEON_BY_LANE_AT(name, sum, x, y, i)                                                                            \
+    case i:                                                                                                            \
+        __asm__(name " %0.4s, %1.16b, %2.4b[" #i "]" : "+w"(sum) : "w"(x), "w"(y));                                    \
+        break
+#define NEON_BY_LANE(name, sum, x, y, i)                                                                               \
+    switch (i) {                                                                                                       \
+        NEON_BY_LANE_AT(name, sum, x, y, 0);                                                                           \
+        NEON_BY_LANE_AT(name, sum, x, y, 1);                                                                           \
+        NEON_BY_LANE_AT(name, sum, x, y, 2);                                                                           \
+        NEON_BY_LANE_AT(name, sum, x, y, 3);                                                                           \
+    }
+
 #define VEC_OF_2(name, expression)                                                                                     \
     VEC_INLINE vec name(vec x, vec y)                                                                                  \
     {                                                                                                                  \

@@ -9,8 +9,12 @@
  *                                 repeats its four floats four times
  *
  * Integer dot products are available where one of these macros is defined:
- *   INTS_BYTES                    products of bytes by bytes in one instruction (VNNI)
- *   INTS_WORDS                    products of pairs of 16-bit words */
+ *   INTS_BYTES                    products of bytes by bytes in one instruction
+ *   INTS_WORDS                    products of pairs of 16-bit words
+ * With INTS_BYTES these may be defined, too:
+ *   INTS_BLOCKS                   products of two vectors, for weight blocks (nbits_block.c)
+ *   INTS_STEPS                    products by a lane of a vector of activations
+ *   INTS_SIGNED                   u is signed: weights of 8 bits are multiplied minus 128 */
 #ifndef SIMD_VEC_WORDS_H
 #define SIMD_VEC_WORDS_H
 #include "simd/vec.h"
@@ -75,6 +79,7 @@ VEC_INLINE vec vec_pick(vint w, int shift, int bits, const float *table)
 /* For each lane: acc plus the dot product of the two 16-bit words, or four bytes, of u and of a (activations). */
 #if defined(KERNEL_IS_avx512_vnni)
 #define INTS_BYTES 1
+#define INTS_BLOCKS 1
 VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 {
     return (vint)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)u, _mm512_set1_epi32(a));
@@ -104,6 +109,16 @@ VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 {
     return acc + (vint)_mm256_madd_epi16((__m256i)u, _mm256_set1_epi32(a));
+}
+#elif defined(KERNEL_IS_neon_dot)
+#define INTS_BYTES 1
+#define INTS_STEPS 4
+#define INTS_SIGNED 1
+/* The activations are lane i of a; i is a constant. */
+VEC_INLINE vint ints_dot_step(vint acc, vint u, vint a, const int i)
+{
+    NEON_BY_LANE("sdot", acc, u, a, i);
+    return acc;
 }
 #elif defined(KERNEL_IS_uniform_c)
 #define INTS_WORDS 1

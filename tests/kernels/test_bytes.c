@@ -64,7 +64,7 @@ static void fill_ending(byte_ending *ending, int32_t *first, float *scale, float
 
 static int shaped; /* of byte_tiles */
 
-/* tiles: used instead of set->multiply; NULL: not. A byte_set adds 128 to a signed input. */
+/* tiles: used instead of set->multiply; NULL: not. */
 static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, int rows, int64_t columns,
                        bool is_signed, byte_kind kind)
 {
@@ -132,7 +132,7 @@ static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, 
             for (int64_t k = 0; k < depth && o < columns; k++) { /* weight k belongs to the tap k / (4 steps) */
                 const uint8_t byte = x[r * depth + (k + (tap_count > 1 ? 4 * steps : 0)) % depth];
 
-                sum += (!is_signed ? byte : tiles == NULL ? (uint8_t)(byte ^ 0x80) : (int8_t)byte) * plain[o][k];
+                sum += ((is_signed ? (int8_t)byte : byte) + byte_offset(set, tiles, is_signed)) * plain[o][k];
             }
             if (kind != BYTE_BYTES)
                 assert_int_equal(whole[r][o], o >= columns          ? 0x4d4d4d4d
@@ -295,6 +295,12 @@ static void every_set(void **state)
         check(&byte_set_avx_vnni);
     if (cpu_has(CPU_AVX2))
         check(&byte_set_avx2);
+#elif defined(__aarch64__)
+    if (cpu_has_i8mm())
+        check(&byte_set_neon_i8mm);
+    if (cpu_has_dot())
+        check(&byte_set_neon_dot);
+    check(&byte_set_neon);
 #else
     const byte_set *set = byte_set_of_cpu();
 

@@ -20,6 +20,7 @@ static const struct level levels[] = {
     { &nbits_avx512, CPU_AVX512, false },
     { &nbits_avx2, CPU_AVX2, false },
 #elif defined(__aarch64__)
+    { &nbits_neon_dot, CPU_NEON_DOT, false },
     { &nbits_neon, CPU_BASELINE, false },
 #endif
     { &nbits_c, CPU_BASELINE, false },
@@ -257,6 +258,7 @@ static void check_rows(const struct level *level, const struct weights *weights,
     free(c);
 }
 
+#if defined(__x86_64__)
 /* The results of nbits_tiles are those of the tiles of nbits_avx512_vnni. */
 static void check_tiles(const struct level *level, const nbits_tiles *tiles, const struct weights *weights,
                         nbits_mode mode)
@@ -274,6 +276,7 @@ static void check_tiles(const struct level *level, const nbits_tiles *tiles, con
     free(a);
     free(c);
 }
+#endif
 
 static void check_unfold(const struct level *level, const struct weights *weights)
 {

@@ -61,6 +61,10 @@ static uint32_t check_folder(const char *name)
             strcmp(entry->d_name, "nbits_tiles.c") == 0) /* compiled only for AVX-512 with VNNI */
             continue;
 #endif
+#if !defined(__aarch64__)
+        if (strcmp(entry->d_name, "bf16.c") == 0 || strcmp(entry->d_name, "arm64_products.c") == 0)
+            continue;
+#endif
         (void)snprintf(stem, sizeof stem, "%.*s", (int)(bytes - 2), entry->d_name);
         source = source_of(stem);
         if (source == NULL)

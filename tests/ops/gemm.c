@@ -3,6 +3,7 @@
 #include "gemm_under_test.h"
 #include "gemm_whole.h"
 #include "guard.h"
+#include "simd/convert.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,6 +36,9 @@ static void put(void *at, inlay_dtype dtype, int64_t i, double v)
     case INLAY_INT8:
         ((int8_t *)at)[i] = (int8_t)v;
         break;
+    case INLAY_BFLOAT16:
+        ((uint16_t *)at)[i] = f32_to_bf16((float)v);
+        break;
     default:
         ((uint8_t *)at)[i] = (uint8_t)v;
         break;
@@ -63,9 +67,10 @@ static const struct row {
     uint32_t type;
     inlay_dtype in, out;
 } rows[] = {
-    { GEMM_F32, INLAY_FLOAT, INLAY_FLOAT }, { GEMM_F64, INLAY_DOUBLE, INLAY_DOUBLE },
-    { GEMM_U32, INLAY_INT32, INLAY_INT32 }, { GEMM_U64, INLAY_INT64, INLAY_INT64 },
-    { GEMM_S16, INLAY_INT8, INLAY_INT32 },  { GEMM_S16, INLAY_UINT8, INLAY_INT32 },
+    { GEMM_F32, INLAY_FLOAT, INLAY_FLOAT },     { GEMM_F64, INLAY_DOUBLE, INLAY_DOUBLE },
+    { GEMM_U32, INLAY_INT32, INLAY_INT32 },     { GEMM_U64, INLAY_INT64, INLAY_INT64 },
+    { GEMM_S16, INLAY_INT8, INLAY_INT32 },      { GEMM_S16, INLAY_UINT8, INLAY_INT32 },
+    { GEMM_BF16, INLAY_BFLOAT16, INLAY_FLOAT },
 };
 
 static void *aligned_room(struct guard *guard, uint64_t bytes)
@@ -177,7 +182,7 @@ static void check(const struct problem *problem, const gemm_kernel *kernel, uint
     lay_out(b.data, row->in, problem->b, n, k, tb);
     job.a = operand(row, a.data, m, k, !ta);
     job.b = operand(row, b.data, n, k, tb);
-    job.b.in_place = !tb && row->type != GEMM_S16;
+    job.b.in_place = !tb && kernel->k_step == 1;
     if ((mode & 4) != 0 && (kernel->packs & GEMM_PACKS_A) != 0)
         pa = prepack(kernel, kernel->mr, &job.a, m, k);
     if ((mode & 8) != 0 && (kernel->packs & GEMM_PACKS_B) != 0)

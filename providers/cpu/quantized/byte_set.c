@@ -28,7 +28,9 @@ const byte_set *byte_set_of_cpu(void)
         return &byte_set_avx2;
     return cpu_uniform() != CPU_UNIFORM_NO ? &byte_set_uniform_c : NULL;
 #elif defined(__aarch64__)
-    return &byte_set_neon;
+    if (&byte_set_neon_i8mm != NULL && cpu_has_i8mm())
+        return &byte_set_neon_i8mm;
+    return &byte_set_neon_dot != NULL && cpu_has_dot() ? &byte_set_neon_dot : &byte_set_neon;
 #elif defined(__wasm__)
     return &byte_set_wasm;
 #else

@@ -1,10 +1,10 @@
 /* byte_set.h - int8 kernels over channels-last images: sums of products in int32, requantized while they are in
  * registers. The sums are exact: none saturates.
  *
- * With AVX-512 VNNI or AVX-VNNI, a lane multiplies four bytes of the input by four of the weights: a quad. Elsewhere,
- * both are widened to 16 bits and multiplied in pairs: weights when they are loaded, the input once for all filters
- * (`widen`). Weights are signed and inputs unsigned; signed inputs are read with their highest bit flipped, which adds
- * 128. */
+ * With AVX-512 VNNI, AVX-VNNI or dot products of arm64, a lane multiplies four bytes of the input by four of the
+ * weights: a quad. Elsewhere, both are widened to 16 bits and multiplied in pairs: weights when they are loaded, the
+ * input once for all filters (`widen`). Weights are signed and inputs unsigned; signed inputs are read with their
+ * highest bit flipped, which adds 128. Tiles with `reads_signed` read signed inputs, and flip the others. */
 #ifndef CPU_BYTE_SET_H
 #define CPU_BYTE_SET_H
 #include "cpu/region/families.h"
@@ -86,6 +86,7 @@ typedef struct byte_set {
     int rows[BYTE_LINES]; /* most rows of a tile with 1, 2, ... vectors */
     int block, tap_bytes; /* depthwise: channels of a block; bytes of its weights for four rows of a column */
     bool wide;            /* tiles read widened inputs */
+    bool reads_signed;    /* tiles subtract 128 from unsigned inputs, instead of adding it to signed ones */
     bool halves;          /* is BYTE_HALF supported? */
     void (*multiply)(const byte_product *product, int rows); /* rows: 1 to rows[product->lines - 1] */
     /* output[i] = input[i] as 16 bits for i < n, a multiple of 4; may write up to 16 elements after output + n. NULL
@@ -112,6 +113,11 @@ typedef struct byte_tiles {
     /* After the last call: releases the registers. */
     void (*end)(int *shaped);
 } byte_tiles;
+/* What tiles add to each byte of an input. */
+static inline int32_t byte_offset(const byte_set *set, const byte_tiles *tiles, bool is_signed)
+{
+    return tiles != NULL ? 0 : set->reads_signed ? (is_signed ? 0 : -128) : (is_signed ? 128 : 0);
+}
 enum { BYTE_PAST = 4096 };
 extern __attribute__((weak)) const byte_tiles byte_tiles_amx; /* only in the plugin cpu */
 extern const byte_tiles byte_tiles_avx2, byte_tiles_neon;     /* of plain C, for tests */
@@ -120,6 +126,6 @@ extern const byte_tiles byte_tiles_avx2, byte_tiles_neon;     /* of plain C, for
 const byte_tiles *byte_tiles_of_cpu(void);
 const byte_set *byte_set_of_cpu(void);
 extern const byte_set byte_set_avx512_vnni, byte_set_avx_vnni, byte_set_avx2, byte_set_neon, byte_set_wasm;
-extern __attribute__((weak))
-const byte_set byte_set_uniform_c; /* only in the plugin cpu, where there is no better one */
+/* Only in the plugin cpu: uniform_c where there is no better one. */
+extern __attribute__((weak)) const byte_set byte_set_neon_i8mm, byte_set_neon_dot, byte_set_uniform_c;
 #endif

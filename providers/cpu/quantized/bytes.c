@@ -5,6 +5,16 @@
 #include "simd/vec_int.h"
 #include <math.h>
 
+/* Does int_dot read signed bytes? The highest bit of the others is inverted. */
+#if defined(INT_SIGNED)
+enum { READS_SIGNED = true };
+#else
+enum { READS_SIGNED = false };
+#endif
+
+#if defined(INT_STEPS)
+#include "cpu/quantized/bytes_dots.h"
+#else
 /* Bytes of the weights of one step for a vector of sums. */
 enum { LINE_BYTES = INT_QUADS ? sizeof(ivec) : sizeof(ivec) / 2 };
 
@@ -65,11 +75,19 @@ VEC_INLINE void multiply_tile(const int rows, const int lines, const bool flip, 
     }
     store_results(product->ending.kind, rows, lines, product, sum);
 }
+#endif
 
 #define ROWS_6(X, lines) X(1, lines) X(2, lines) X(3, lines) X(4, lines) X(5, lines) X(6, lines)
 #define ROWS_8(X, lines) ROWS_6(X, lines) X(7, lines) X(8, lines)
-#define ROWS_12(X, lines) ROWS_8(X, lines) X(9, lines) X(10, lines) X(11, lines) X(12, lines)
-#if INT_LINES == 4
+#define ROWS_10(X, lines) ROWS_8(X, lines) X(9, lines) X(10, lines)
+#define ROWS_12(X, lines) ROWS_10(X, lines) X(11, lines) X(12, lines)
+#if defined(INT_STEPS) /* what stays in registers beside the sums: see bytes_dots.h */
+#define CELLS(X) ROWS_12(X, 1) ROWS_10(X, 2) ROWS_6(X, 3) ROWS_6(X, 4)
+#define MOST_ROWS                                                                                                      \
+    {                                                                                                                  \
+        12, 10, 6, 6                                                                                                   \
+    }
+#elif INT_LINES == 4
 #define CELLS(X) ROWS_12(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4)
 #define MOST_ROWS                                                                                                      \
     {                                                                                                                  \
@@ -85,19 +103,19 @@ VEC_INLINE void multiply_tile(const int rows, const int lines, const bool flip, 
 #define CELL(rows, lines)                                                                                              \
     KERNEL_PART(void, bytes_product_##rows##_##lines, const byte_product *p)                                           \
     {                                                                                                                  \
-        multiply_tile(rows, lines, false, p);                                                                          \
+        multiply_tile(rows, lines, READS_SIGNED, p);                                                                   \
     }
-#define FLIPPED(rows, lines)                                                                                           \
-    KERNEL_PART(void, bytes_flipped_##rows##_##lines, const byte_product *p)                                           \
+#define SIGNED(rows, lines)                                                                                            \
+    KERNEL_PART(void, bytes_signed_##rows##_##lines, const byte_product *p)                                            \
     {                                                                                                                  \
-        multiply_tile(rows, lines, true, p);                                                                           \
+        multiply_tile(rows, lines, !READS_SIGNED, p);                                                                  \
     }
 CELLS(CELL)
 #if INT_QUADS
-CELLS(FLIPPED)
+CELLS(SIGNED)
 #endif
 #undef CELL
-#undef FLIPPED
+#undef SIGNED
 
 static void multiply(const byte_product *product, int rows)
 {
@@ -105,7 +123,7 @@ static void multiply(const byte_product *product, int rows)
 #if INT_QUADS
 #define CELL(rows, lines)                                                                                              \
     [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines),                                          \
-                              KERNEL_PART_OF(bytes_flipped_##rows##_##lines) },
+                              KERNEL_PART_OF(bytes_signed_##rows##_##lines) },
 #else
 #define CELL(rows, lines)                                                                                              \
     [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines),                                          \
@@ -376,14 +394,15 @@ const byte_set KERNEL(byte_set) = {
     .block = BYTES_BLOCK,
     .tap_bytes = 4 * (int)sizeof(ivec),
     .wide = !INT_QUADS,
+    .reads_signed = READS_SIGNED,
     .halves = INT_HALVES,
     .multiply = multiply,
 #if !INT_QUADS
     .widen = widen,
 #endif
-    .window = KERNEL(bytes_window),
-    .sum_place = KERNEL(bytes_sum_place),
-    .tap_place = KERNEL(bytes_tap_place),
+    .window = BYTES_WINDOW(bytes_window),
+    .sum_place = BYTES_WINDOW(bytes_sum_place),
+    .tap_place = BYTES_WINDOW(bytes_tap_place),
     .interleave = interleave,
     .pair = run_pair,
 };

@@ -7,7 +7,13 @@
 /* Channels of a block: 64 with quads, two vectors with pairs. */
 enum { BYTES_BLOCK = VEC_LANES == 16 ? 64 : 2 * VEC_LANES };
 
-void KERNEL(bytes_window)(const byte_window *window);
-int KERNEL(bytes_sum_place)(byte_block kind, int channel);
-int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row);
+/* They multiply pairs of words on arm64, so all instances of bytes.c use those of neon there. */
+#if defined(KERNEL_IS_neon)
+#define BYTES_WINDOW(name) name##_neon
+#else
+#define BYTES_WINDOW(name) KERNEL(name)
+#endif
+void BYTES_WINDOW(bytes_window)(const byte_window *window);
+int BYTES_WINDOW(bytes_sum_place)(byte_block kind, int channel);
+int BYTES_WINDOW(bytes_tap_place)(byte_block kind, int channel, int row);
 #endif

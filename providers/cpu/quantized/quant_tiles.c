@@ -488,7 +488,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     quads = bytes_in_fours(window->in) / 4 * (merged ? window->kernel[1] : 1);
     tiles = bytes_tiles_for(window->out_width * (one_row ? window->out_height * window->images : 1), tap_count, quads,
                             window->out);
-    layer->x_offset = layer->input.layout.type == ELEMENT_INT8 && tiles == NULL ? 128 : 0;
+    layer->x_offset = byte_offset(set, tiles, layer->input.layout.type == ELEMENT_INT8);
     sums = bytes_tiles_sums(set, &layout, build->instance->buffers[weights.buffer].data, window->out);
     if (layer->computes_first)
         INLAY_TRY(bytes_emit_first(build, layer, sums, room));

@@ -215,6 +215,17 @@ static void unfold(const nbits_tile *tile, float *out, int64_t out_row)
 
 #if defined(INTS_BYTES) || defined(INTS_WORDS)
 
+/* What is subtracted from weights before they are multiplied by a tile. */
+VEC_INLINE int32_t subtrahend(int bits)
+{
+#ifdef INTS_SIGNED
+    return bits == 8 ? 128 : 0;
+#else
+    (void)bits;
+    return 0;
+#endif
+}
+
 typedef int16_t words __attribute__((vector_size(VEC_LANES * 2)));
 typedef uint64_t quads __attribute__((vector_size(VEC_LANES * 2)));
 typedef int8_t bytes __attribute__((vector_size(VEC_LANES)));
@@ -313,7 +324,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
         if (exact_sum != exact_sum)
             return false;
         sum = (int32_t)exact_sum;
-        row->sums[p] = blocks || zero == NULL ? sum : -zero_value * sum;
+        row->sums[p] = blocks || zero == NULL ? sum : (subtrahend((int)shape->bits) - zero_value) * sum;
         if (blocks)
             row->starts[p] = (int32_t)((uint32_t)((middle - zero_value) * sum) - sum_of(pairs));
     }
@@ -343,12 +354,14 @@ enum { DOTS = 2 };
 
 VEC_INLINE vint spread(vint w, int bits, int group, int dot)
 {
-    const uint32_t mask = (1u << bits) - 1;
+    const uint32_t mask = (1u << bits) - 1, flip = subtrahend(bits) * 0x01010101u;
 
-    return (vint)((unsigned_words)w >> (uint32_t)(8 * dot + bits * group) &
-                  (DOTS == 1 ? mask * 0x01010101u : mask * 0x00010001u));
+    return (vint)(((unsigned_words)w >> (uint32_t)(8 * dot + bits * group) &
+                   (DOTS == 1 ? mask * 0x01010101u : mask * 0x00010001u)) ^
+                  flip);
 }
 
+#ifndef INTS_STEPS
 VEC_INLINE int32_t four(const int8_t *p)
 {
     int32_t x;
@@ -356,6 +369,19 @@ VEC_INLINE int32_t four(const int8_t *p)
     memcpy(&x, p, sizeof x);
     return x;
 }
+#endif
+
+#ifdef INTS_BYTES
+/* Adds the products by four of the limbs: group g. */
+VEC_INLINE vint dot_group(vint acc, vint u, const int8_t *limbs, int g)
+{
+#ifdef INTS_STEPS
+    return ints_dot_step(acc, u, vint_load(limbs + g / INTS_STEPS * INTS_STEPS * 4), g % INTS_STEPS);
+#else
+    return ints_dot(acc, u, four(limbs + 4 * g));
+#endif
+}
+#endif
 
 /* The dot product of one part of a row with the expanded weights of all lanes. groups: groups of four k of the part. */
 VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_t *limbs, int32_t first)
@@ -366,8 +392,8 @@ VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_
     VEC_UNROLL
     for (int g = 0; g < groups; g++) {
         if (mode == NBITS_FINE)
-            high = ints_dot(high, u[g], four(limbs + 4 * g));
-        low = ints_dot(low, u[g], four(limbs + (mode == NBITS_FINE ? 4 * groups : 0) + 4 * g));
+            high = dot_group(high, u[g], limbs, g);
+        low = dot_group(low, u[g], limbs + (mode == NBITS_FINE ? 4 * groups : 0), g);
     }
     return mode == NBITS_FINE ? (high << 8) + low : low;
 #else
@@ -382,6 +408,12 @@ VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_
     return even + odd;
 #endif
 }
+
+#ifdef INTS_STEPS /* sums of a tile do not fit into the registers beside the weights and activations of a part */
+#define UNROLL_VECTORS _Pragma("GCC unroll 1")
+#else
+#define UNROLL_VECTORS VEC_UNROLL
+#endif
 
 VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool zeros)
 {
@@ -402,14 +434,15 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
         const float *scales = tile->scales + b * NBITS_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
-            VEC_UNROLL
+            UNROLL_VECTORS
             for (int v = 0; v < VECTORS; v++) {
                 const vec scale = vec_load(scales + v * VEC_LANES);
                 vint u[8 * DOTS], zero_points = { 0 };
 
                 if (zeros)
                     zero_points =
-                        __builtin_convertvector(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint);
+                        __builtin_convertvector(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint) -
+                        subtrahend(bits);
                 VEC_UNROLL
                 for (int g = 0; g < groups; g++) {
                     const vint word = vint_load(weights + g / per * NBITS_COLUMNS * 4 + v * VEC_LANES * 4);
@@ -475,7 +508,7 @@ const nbits_kernel KERNEL(nbits) = {
     .prepare = prepare,
     .tile = { exact, byte, fine },
     .unfold = unfold,
-#ifdef INTS_BYTES
+#ifdef INTS_BLOCKS
     .many = 8,
     .spread = KERNEL(nbits_spread),
     .block = KERNEL(nbits_block),

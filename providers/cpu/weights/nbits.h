@@ -101,8 +101,8 @@ typedef struct nbits_row {
     int8_t *limbs;
     int64_t limbs_part; /* bytes from a part to the next */
     float *factors;     /* [nbits_parts] */
-    /* [nbits_parts] the sum of a part's integers; for tiles with one zero point for all weights: -zero times that
-     * sum */
+    /* [nbits_parts] the sum of a part's integers; for tiles with one zero point for all weights: that sum times -zero,
+     * plus what the kernel subtracts from weights before it multiplies them */
     int32_t *sums;
     int32_t *starts; /* [nbits_parts] for weight blocks: the initial values of the dot products; for tiles: NULL */
 } nbits_row;
@@ -140,6 +140,7 @@ extern const nbits_tiles nbits_tiles_avx512_vnni;               /* of plain C, f
 const nbits_tiles *nbits_tiles_of_cpu(void);                    /* NULL: none */
 
 KERNEL_INSTANCES(nbits_kernel, nbits)
-extern const nbits_kernel nbits_avx512_vnni; /* x86-64 only: AVX-512 with VNNI */
+extern const nbits_kernel nbits_avx512_vnni;                    /* x86-64 only: AVX-512 with VNNI */
+extern __attribute__((weak)) const nbits_kernel nbits_neon_dot; /* only in the plugin cpu */
 const nbits_kernel *nbits_kernel_best(void);
 #endif

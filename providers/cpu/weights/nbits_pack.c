@@ -46,6 +46,9 @@ const nbits_kernel *nbits_kernel_best(void)
 #if defined(__x86_64__) && !defined(SIMD_ONLY)
     if (cpu_uniform() == CPU_UNIFORM_NO && cpu_has_vnni())
         return &nbits_avx512_vnni;
+#elif defined(__aarch64__) && !defined(SIMD_ONLY)
+    if (&nbits_neon_dot != NULL && cpu_uniform() == CPU_UNIFORM_NO && cpu_has_dot())
+        return &nbits_neon_dot;
 #endif
     return KERNEL_BEST(nbits);
 }

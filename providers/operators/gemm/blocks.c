@@ -28,6 +28,10 @@ const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
         found[count++] = &gemm_set_avx2;
     found[count++] = &gemm_set_c;
 #else
+#if defined(__aarch64__) && !defined(SIMD_ONLY)
+    if (type == GEMM_BF16 && &gemm_bf16_neon_i8mm != NULL && cpu_uniform() == CPU_UNIFORM_NO && cpu_has_i8mm())
+        return i == 0 ? &gemm_bf16_neon_i8mm : NULL;
+#endif
     found[count++] = KERNEL_BEST(gemm_set);
 #endif
     return i < count ? (*found[i])[type] : NULL;

@@ -77,6 +77,33 @@
 #undef NAME
 #undef SRC
 
+/* Packs bfloat16 into panels of quads along k. */
+static void bf16_quads_pack(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
+                            int64_t k1, uint32_t width, void *out)
+{
+    enum { QUAD = 4 };
+    const int64_t ks = self->k_stride, depth = k1 - k0, whole = depth / QUAD * QUAD;
+    const int64_t panel = gemm_round_up(depth, QUAD) * width;
+    const uint16_t *from =
+        (const uint16_t *)self->data + gemm_matrix_index(self, batch) * self->matrix_stride + k0 * ks;
+    uint16_t *to = out;
+
+    for (int64_t l0 = line; l0 < line_end; l0 += width, to += panel) {
+        const int64_t lines = line_end - l0 < width ? line_end - l0 : width;
+
+        if (lines < width || whole < depth)
+            memset(to, 0, (size_t)panel * sizeof *to);
+        for (int64_t k = 0; k < depth; k += QUAD) {
+            const uint16_t *input = from + l0 * self->line_stride + k * ks;
+            const int64_t count = k < whole ? QUAD : depth - whole;
+
+            for (int64_t l = 0; l < lines; l++, input += self->line_stride)
+                for (int64_t i = 0; i < count; i++)
+                    to[(k * width + l * QUAD) + i] = input[i * ks];
+        }
+    }
+}
+
 static void f32_either_pack(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
                             int64_t k1, uint32_t width, void *out)
 {
@@ -92,6 +119,7 @@ gemm_pack_fn gemm_strided_pack(uint32_t type, inlay_dtype dtype)
         [GEMM_U32] = { [INLAY_UINT32] = u32_pack, [INLAY_INT32] = u32_pack },
         [GEMM_U64] = { [INLAY_UINT64] = u64_pack, [INLAY_INT64] = u64_pack },
         [GEMM_S16] = { [INLAY_INT8] = s8_pack, [INLAY_UINT8] = u8_pack },
+        [GEMM_BF16] = { [INLAY_BFLOAT16] = bf16_quads_pack },
     };
     return type < GEMM_TYPE_COUNT && dtype > 0 && dtype < INLAY_DTYPE_COUNT ? table[type][dtype] : NULL;
 }
