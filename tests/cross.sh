@@ -1,13 +1,15 @@
 #!/bin/bash
 # Cross-builds for arm64 with Debian's crossbuild-essential-arm64, and runs the result under qemu-user: the tests of
 # kernels and operators, ONNX's test cases on each provider, and a real model. With --reproducible cpu ONNX's cases, random
-# graphs and a model have the same bits as in a build for this machine (build/release). Then it checks the machine code of
-# the NEON kernels' inner loops (cross/loops.py), because an emulator cannot measure times. The last line is 'N passed, N
-# failed'; the exit code is 0 only if nothing failed.
+# graphs and a model have the same bits as in a build for this machine (build/release). Because an emulator cannot measure
+# times, it then counts the instructions of kernels for each multiply-add (cross/count.py), and checks the machine code of
+# the NEON kernels' inner loops (cross/loops.py). The last line is 'N passed, N failed'; the exit code is 0 only if nothing
+# failed.
 #
 #   tests/cross.sh            builds in build/arm64
 #   tests/cross.sh --build    builds only
 #   tests/cross.sh --bits     builds what the comparison of bits needs, and only compares
+#   tests/cross.sh --count    builds the kernels, and only counts instructions and checks the machine code
 #
 # Adds the architecture arm64 to dpkg and installs missing packages (group cross of packages.txt, and oneDNN's
 # library), which needs root or sudo and the network.
@@ -51,10 +53,11 @@ build() {
 compared='inlay_cli inlay_probe cpu reference test_exec_random_bits' # programs and plugins whose results are compared
 targets=all
 [ "${1:-}" != --bits ] || targets=$compared
+[ "${1:-}" != --count ] || targets=count_kernels
 build "$build" "$targets" --toolchain "$root/tests/cross/arm64.cmake" -DINLAY_SAMPLES=OFF -DDNNL_INCLUDE_DIR=/usr/include \
     -DDNNL_LIBRARY="$dnnl_library"
 [ "${1:-}" != --build ] || exit 0
-build "$native" "$compared"
+[ "${1:-}" = --count ] || build "$native" "$compared"
 
 # The helper that probes new plugins is an arm64 program, which only the emulator can start.
 probe=$build/libexec/inlay/inlay-probe
@@ -85,6 +88,39 @@ try() {
     fi
 }
 
+# Prints the path of count_plugin.c, compiled for the first version of the interface that this qemu supports.
+make_plugin() {
+    local version plugin=$build/count_plugin.so
+    for version in 1 2 3 4 5; do
+        "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -O2 -fPIC -shared -DPLUGIN_VERSION=$version tests/cross/count_plugin.c \
+            -o "$plugin" || return
+        if qemu-aarch64 -plugin "$plugin" "$build/bin/count_kernels" none 0 >/dev/null 2>&1; then
+            echo "$plugin"
+            return
+        fi
+    done
+    echo "qemu-aarch64 supports none of the versions of count_plugin.c" >&2
+    return 1
+}
+count() {
+    local plugin
+    plugin=$(make_plugin) && python3 tests/cross/count.py tests/cross/count.txt "$build/bin/count_kernels" "$plugin" |
+        tee "$build/count.md"
+}
+check_code() {
+    local objects
+    mapfile -t objects < <(find "$build/providers/simd" "$build/providers/cpu" "$build/providers/operators" -path '*neon*' -name '*.o')
+    try 'instructions of kernels' count
+    try 'code of kernels' python3 tests/cross/loops.py tests/cross/loops.txt "${objects[@]}"
+}
+if [ "${1:-}" = --count ]; then
+    check_code
+    cat "$build/count.md"
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+    exit
+fi
+
 data=/usr/share/libonnx-testdata/data
 compare_bits() {
     try 'the bits of ONNX'"'"'s cases' bash tests/conformance/bits.sh --other "$inlay" "$native/bin/inlay" \
@@ -113,8 +149,7 @@ done < <(grep -v '^#' tests/cross/tests.txt)
 [ $tests -gt 0 ] || failed=$((failed + 1))
 compare_bits
 try 'a model' bash tests/models/run.sh --inlay "$inlay" squeezenet1_1
-mapfile -t objects < <(find "$build/providers/simd" "$build/providers/cpu" -path '*neon*' -name '*.o')
-try 'code of kernels' python3 tests/cross/loops.py tests/cross/loops.txt "${objects[@]}"
+check_code
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -4,7 +4,7 @@
     loops.py [--list] RULES OBJECT...
 
 An inner loop is the code from a label to a branch back to it, without another such branch in between. For each
-function, the loop with most vector multiplications and additions (fmla, sdot, ...) counts: it must contain few other
+function, the loop with most vector multiplications and additions (fmla, sdot, usmmla, ...) counts: it must contain few other
 instructions and keep its sums in registers. A vector load from or store to the stack is a spill. A line of RULES:
 name of the object, pattern of functions, minimum share of multiplications and additions in the loop, maximum number
 of spills; the first matching line applies. --list prints the loop of every function. The last line is 'N passed, N
@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-MULTIPLIES = re.compile(r"^(fmla|fmls|sdot|udot|smlal2?|umlal2?)$")
+MULTIPLIES = re.compile(r"^(fmla|fmls|sdot|udot|smlal2?|umlal2?|usdot|sudot|smmla|ummla|usmmla|bfmmla|bfdot)$")
 BRANCH = re.compile(r"^(b|b\.\w+|cbnz|cbz|tbnz|tbz)$")
 
 def instructions(objdump, path):
