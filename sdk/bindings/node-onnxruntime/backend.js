@@ -55,17 +55,22 @@ class Handler {
   async dispose() { await this.#session.release(); }
 }
 
-exports.backend = {
-  async init() {},
-  async createInferenceSessionHandler(model, options) {
-    check(options || {});
-    if (typeof model !== 'string' && model.byteLength === 0) throw new Error('Model data pointer is null.');
-    try {
-      return new Handler(await inlay.InferenceSession.create(model, options || {}));
-    } catch (error) {
-      if (typeof model === 'string') error.message = `Load model from ${model} failed:${error.message}`;
-      throw error;
-    }
-  },
-};
+async function createHandler(model, options) {
+  check(options || {});
+  if (typeof model !== 'string' && model.byteLength === 0) throw new Error('Model data pointer is null.');
+  try {
+    return new Handler(await inlay.InferenceSession.create(model, options || {}));
+  } catch (error) {
+    if (typeof model === 'string') error.message = `Load model from ${model} failed:${error.message}`;
+    throw error;
+  }
+}
+
+// What onnxruntime-common before 1.17 calls. Later versions remove the names of providers that are not registered.
+function createSessionHandler(model, options) {
+  const providers = (options.executionProviders || []).filter((one) => (one.name || one) === 'cpu');
+  return createHandler(model, { ...options, executionProviders: providers });
+}
+
+exports.backend = { async init() {}, createInferenceSessionHandler: createHandler, createSessionHandler };
 exports.version = inlay.version;

@@ -14,4 +14,4 @@ const { backend, version } = require('./backend');
 
 exports.listSupportedBackends = () => [{ name: 'cpu', bundled: true }];
 registerBackend('cpu', backend, 100);
-Object.defineProperty(env.versions, 'node', { value: version, enumerable: true });
+if (env.versions) Object.defineProperty(env.versions, 'node', { value: version, enumerable: true });

@@ -6,6 +6,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { execFileSync } = require('node:child_process');
 const { InferenceSession, Tensor } = require('onnxruntime-node');
+const { backend } = require('onnxruntime-node/backend.js');
 const { external, identity, overridable } = require('./models.cjs');
 
 const TYPES = [['float32', 1, Float32Array], ['uint8', 2, Uint8Array], ['int8', 3, Int8Array], ['uint16', 4, Uint16Array],
@@ -118,6 +119,9 @@ async function main() {
   assert.deepStrictEqual(added.inputNames, ['x']);
   assert.deepStrictEqual([...(await added.run({ x })).y.data], [2, 3, 4, 5, 6]);
   assert.deepStrictEqual([...(await added.run({ x, w: x })).y.data], [2, 4, 6, 8, 10]);
+  // As onnxruntime-common before 1.17 calls it: providers that are not registered are in the list.
+  const handler = await backend.createSessionHandler(model, { executionProviders: ['cpu', { name: 'wasm' }] });
+  assert.deepStrictEqual([...(await handler.run({ x }, { y: null }, {})).y.data], [1, 2, 3, 4, 5]);
   // Results can be transferred to other threads.
   const { y } = await session.run({ x });
   const moved = structuredClone(y.data, { transfer: [y.data.buffer] });

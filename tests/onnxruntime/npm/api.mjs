@@ -1,4 +1,5 @@
 // The calls of onnxruntime-node's examples: tensors, sessions from paths and bytes, options, metadata, runs.
+// npm: {"dependencies": {"onnxruntime-node": "1.30.0"}}
 import fs from 'node:fs';
 import path from 'node:path';
 import ort from 'onnxruntime-node';

@@ -1,4 +1,5 @@
 // Background removal: the mask, as 16 x 12 means and as its total mean.
+// npm: {"dependencies": {"@imgly/background-removal-node": "1.4.5"}, "overrides": {"sharp": "0.33.5"}}
 import { pathToFileURL } from 'node:url';
 import { removeBackground } from '@imgly/background-removal-node';
 import sharp from 'sharp';

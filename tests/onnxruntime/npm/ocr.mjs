@@ -1,4 +1,5 @@
 // Text recognition of a page.
+// npm: {"dependencies": {"@gutenye/ocr-node": "1.4.8"}}
 import Ocr from '@gutenye/ocr-node';
 import { input, measure } from './shared.mjs';
 

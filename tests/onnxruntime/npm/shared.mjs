@@ -17,6 +17,40 @@ export function sound(file) {
   return out;
 }
 
+// Silence, speech, silence, speech, silence: mono floats at 16 kHz.
+export function sentences() {
+  const speech = sound(input('speech.wav')), pause = new Float32Array(24000);
+  const audio = new Float32Array(2 * (pause.length + speech.length) + pause.length);
+  audio.set(speech, pause.length);
+  audio.set(speech, 2 * pause.length + speech.length);
+  return audio;
+}
+
+export const texts = ['The cat sleeps on the sofa.', 'A kitten naps on the couch.', 'Interest rates rose by half a point in March.',
+  'A model of a graph is loaded, optimised, assigned to providers and run. '.repeat(12)];
+
+// The result of a case that computes the vectors of texts. Activations are quantized while the model runs: a difference
+// in the last bit of a float may round to another integer, so that vectors differ by the noise of the quantization.
+export function embeddings(vectors) {
+  const near = vectors[0].reduce((sum, x, i) => sum + x * vectors[1][i], 0);
+  return { values: vectors, bound: 0.03, said: `${vectors.length} vectors of ${vectors[0].length}, the first two at ${near.toFixed(3)}` };
+}
+
+// The result of a case that finds speech: [start, end] of each part, in ms.
+export function spans(parts) {
+  const said = `${parts.length} parts with speech, ${parts[0][0]} to ${parts[parts.length - 1][1]} ms`;
+  return { values: parts, bound: 0, said };
+}
+
+// A copy of the model MiniLM ('unpack: minilm ...') in a folder of the case, with the files that its package lacks.
+export function minilm(folder) {
+  const from = path.join(work, 'minilm', 'package', 'model');
+  fs.cpSync(from, folder, { recursive: true });
+  fs.writeFileSync(path.join(folder, 'special_tokens_map.json'), JSON.stringify({
+    cls_token: '[CLS]', mask_token: '[MASK]', pad_token: '[PAD]', sep_token: '[SEP]', unk_token: '[UNK]' }));
+  return folder;
+}
+
 // Runs a case several times in this process, after a warm-up, and prints its result and the minimum times.
 export async function measure(times, run) {
   const result = await run();

@@ -1,4 +1,6 @@
 // Speech recognition: Moonshine tiny, encoder and decoder with states, greedy search.
+// npm: {"dependencies": {"@huggingface/transformers": "4.3.1", "llama-tokenizer-js": "1.2.2"}}
+// unpack: moonshine @moonshine-ai/moonshine-js@0.1.29
 import fs from 'node:fs';
 import path from 'node:path';
 import { env, MoonshineForConditionalGeneration, Tensor } from '@huggingface/transformers';

@@ -7,7 +7,7 @@ set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
 # shellcheck source=tests/support/npm.bash
 . "$here/../../support/npm.bash"
-source=$1 build=$2 packages=$3
+source=$(realpath -- "$1") build=$(realpath -- "$2") packages=$3
 shift 3
 python=/usr/bin/python3
 $python -c "import numpy, onnx" 2>/dev/null || skip "Python's packages numpy and onnx are not installed"
