@@ -4,6 +4,7 @@
  * Built with Clang and -DINLAY_FUZZ=ON this is a libFuzzer program (README.md); linked with replay.c it is an
  * ordinary test that processes corpus/model. */
 #include "model/model.h"
+#include "modelkit/dump.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

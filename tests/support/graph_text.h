@@ -1,7 +1,7 @@
 /* graph_text.h - the dump of a graph as a string. */
 #ifndef GRAPH_TEXT_H
 #define GRAPH_TEXT_H
-#include "graph/graph.h"
+#include "modelkit/dump.h"
 #include "text_buffer.h"
 
 /* The caller frees the result. */

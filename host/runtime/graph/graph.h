@@ -401,10 +401,6 @@ INLAY_NODISCARD inlay_status graph_snapshot(const struct graph *graph, struct ar
  * stars also matches itself. */
 bool graph_node_matches(const char *pattern, const inlay_node_info *node);
 
-/* Writes the graph as text, for debugging and for tests, through `write`. */
-typedef void (*graph_write_fn)(void *ctx, const char *text, size_t bytes);
-void graph_dump(const struct graph *graph, graph_write_fn write, void *ctx);
-
 /* Do both have the same shape, with all dims fixed? */
 bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b);
 

@@ -6,7 +6,7 @@
  * are plain numbers in the shared memory of board.h, guarded by its lock. No function here allocates or waits. */
 #ifndef SERVE_ROLLOUT_H
 #define SERVE_ROLLOUT_H
-#include "base/agree.h"
+#include "shared/agree.h"
 
 enum {
     ROLLOUT_OUTPUTS = 16,  /* outputs with separate sums; further ones share the last */

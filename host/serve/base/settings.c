@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/nearest.h"
-#include "base/option_help.h"
+#include "shared/option_help.h"
 #include "serve/base/log.h"
 #include "serve/base/yaml.h"
 #include <argp.h>

@@ -6,7 +6,7 @@
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
 #include "base/cpus.h"
-#include "base/signing.h"
+#include "shared/signing.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>

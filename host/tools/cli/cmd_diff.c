@@ -1,7 +1,7 @@
 /* inlay diff: shows the differences between two model files. */
 #include "cli/cli.h"
 #include "cli/graph_page.h"
-#include "base/terminal.h"
+#include "shared/terminal.h"
 #include "data/value.h"
 #include "model/model.h"
 #include "modelkit/diff.h"

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/graph_page.h"
 #include "cli/inspect_quant.h"
+#include "modelkit/dump.h"
 #include "passes/pass.h"
 #include "report/dot.h"
 #include "report/page.h"

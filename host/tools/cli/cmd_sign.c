@@ -1,6 +1,6 @@
 /* inlay sign: signs the files of a model. */
 #include "base/memory.h"
-#include "base/signing.h"
+#include "shared/signing.h"
 #include "cli/cli.h"
 #include "model/model.h"
 #include <stdlib.h>

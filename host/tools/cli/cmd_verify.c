@@ -1,5 +1,5 @@
 /* inlay verify: checks the signature of a model. */
-#include "base/signing.h"
+#include "shared/signing.h"
 #include "cli/cli.h"
 
 static const char doc[] =

@@ -3,7 +3,7 @@
 #include "cli/screen.h"
 #include "cli/help.h"
 #include "cli/mistyped.h"
-#include "base/terminal.h"
+#include "shared/terminal.h"
 #include "config/dirs.h"
 #include <limits.h>
 #include <stdarg.h>

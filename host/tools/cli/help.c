@@ -1,5 +1,5 @@
 #include "cli/help.h"
-#include "base/option_help.h"
+#include "shared/option_help.h"
 #include <string.h>
 
 void help_print_usage(const help_page *page, FILE *to)

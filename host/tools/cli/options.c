@@ -1,4 +1,4 @@
-#include "base/model_folder.h"
+#include "shared/model_folder.h"
 #include "cli/cli.h"
 #include "inlay/check.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "cli/screen.h"
-#include "base/terminal.h"
+#include "shared/terminal.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* base/signing.h where GnuTLS is not installed: nothing can be signed or verified. */
-#include "base/signing.h"
+/* shared/signing.h where GnuTLS is not installed: nothing can be signed or verified. */
+#include "shared/signing.h"
 #include <sys/stat.h>
 
 bool signing_is_folder(const char *path)

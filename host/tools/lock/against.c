@@ -1,7 +1,7 @@
 /* Finds the first region whose result differs from another version of inlay, or from another runtime. Both run the same
  * model file, in which all values that leave a region are outputs. */
 #include "lock/lock.h"
-#include "base/agree.h"
+#include "shared/agree.h"
 #include "base/names.h"
 #include "base/spawn.h"
 #include "data/compare.h"

@@ -1,6 +1,6 @@
 /* The results of a record: hashes of all outputs, and the distance from recorded values. */
 #include "lock/lock.h"
-#include "base/agree.h"
+#include "shared/agree.h"
 #include "base/element.h"
 #include "base/strbuf.h"
 #include "data/compare.h"

@@ -1,4 +1,4 @@
-#include "base/terminal.h"
+#include "shared/terminal.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

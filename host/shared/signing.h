@@ -1,12 +1,12 @@
-/* base/signing.h - signatures of models: which files a model has, and that none has changed.
+/* shared/signing.h - signatures of models: which files a model has, and that none has changed.
  *
  * The format is that of OpenSSF's model signing with an Ed25519 key: an in-toto statement (version 1) with the
  * SHA-256 digest of each file, in a DSSE envelope. A model is one file with its external data, or a folder with every
  * file below it except the signature. Symbolic links below the folder are refused.
  *
  * Only `inlay` and `inlay-serve` have this code, not libinlay.so: it needs GnuTLS and Jansson. */
-#ifndef BASE_SIGNING_H
-#define BASE_SIGNING_H
+#ifndef SHARED_SIGNING_H
+#define SHARED_SIGNING_H
 #include "inlay/status.h"
 #include <stdbool.h>
 

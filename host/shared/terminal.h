@@ -1,6 +1,6 @@
-/* base/terminal.h - the size and the colours of the terminal. */
-#ifndef BASE_TERMINAL_H
-#define BASE_TERMINAL_H
+/* shared/terminal.h - the size and the colours of the terminal. */
+#ifndef SHARED_TERMINAL_H
+#define SHARED_TERMINAL_H
 #include <stdbool.h>
 
 /* Returns the width of text written to file descriptor fd: COLUMNS of the environment, or else the terminal's, or else

@@ -1,4 +1,4 @@
-#include "base/signing.h"
+#include "shared/signing.h"
 #include "base/memory.h"
 #include "base/output.h"
 #include "base/strbuf.h"

@@ -1,5 +1,5 @@
-#include "base/option_help.h"
-#include "base/terminal.h"
+#include "shared/option_help.h"
+#include "shared/terminal.h"
 #include <string.h>
 #include <unistd.h>
 

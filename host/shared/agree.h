@@ -1,8 +1,8 @@
-/* base/agree.h - how well two models agree: errors and scores of each output, accumulated over samples.
+/* shared/agree.h - how well two models agree: errors and scores of each output, accumulated over samples.
  *
  * Memory does not grow with the number of samples. Not thread-safe. */
-#ifndef BASE_AGREE_H
-#define BASE_AGREE_H
+#ifndef SHARED_AGREE_H
+#define SHARED_AGREE_H
 #include "inlay/graph_view.h"
 #include <stdbool.h>
 

@@ -1,7 +1,5 @@
-/* graph/dump.c - writes a graph as text: one line for each input, constant and node, bodies indented below their
- * node. */
+#include "modelkit/dump.h"
 #include "base/words.h"
-#include "graph/graph.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -211,7 +209,7 @@ static void put_graph(const struct dumper *outer, const struct graph *graph, uns
     }
 }
 
-void graph_dump(const struct graph *graph, graph_write_fn write, void *ctx)
+void graph_dump(const struct graph *graph, void (*write)(void *ctx, const char *text, size_t bytes), void *ctx)
 {
     struct dumper dumper = { .graph = graph, .out = { .write = write, .user = ctx } };
 

@@ -1,7 +1,7 @@
-/* base/option_help.h - prints the options of a program for --help. argp parses options, but its own printer misplaces
+/* shared/option_help.h - prints the options of a program for --help. argp parses options, but its own printer misplaces
  * blanks and ends of lines in long texts. */
-#ifndef BASE_OPTION_HELP_H
-#define BASE_OPTION_HELP_H
+#ifndef SHARED_OPTION_HELP_H
+#define SHARED_OPTION_HELP_H
 #include <argp.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "base/agree.h"
+#include "shared/agree.h"
 #include "inlay/check.h"
 #include "base/checked.h"
 #include "base/element.h"
