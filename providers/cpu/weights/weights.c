@@ -13,19 +13,6 @@ enum { MUST_ALIGN = 0 };
 enum { MUST_ALIGN = 1 };
 #endif
 
-void cpu_constant_deinit(cpu_constant *constant)
-{
-    while (constant->packs != NULL) {
-        cpu_pack *next = constant->packs->next;
-
-        pack_destroy(constant->packs);
-        constant->packs = next;
-    }
-    for (size_t i = 0; i < KIT_COUNT(constant->trusts); i++)
-        free(constant->trusts[i]);
-    low_bit_destroy(constant->narrow);
-}
-
 /* Restores a dropped original with dense strides, from a pack. */
 static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
 {
@@ -85,24 +72,77 @@ static bool is_unaligned(const cpu_constant *constant)
     return MUST_ALIGN && (uintptr_t)constant->data % sizeof(float) != 0;
 }
 
-/* The kinds of weights whose elements cannot be read in place: how to tell one, and how to write its elements, with
- * dense strides, to constant->bytes bytes. The first row that applies counts. */
+static bool is_plain(const cpu_constant *constant)
+{
+    (void)constant;
+    return true;
+}
+
+static void free_low_bit(cpu_constant *constant)
+{
+    low_bit_destroy(constant->narrow);
+    constant->narrow = NULL;
+}
+
+/* The kinds of weights. The first row that applies counts. */
 static const struct weight_kind {
     bool (*is)(const cpu_constant *constant);
+    /* Writes the elements, with dense strides, to constant->bytes bytes. NULL: constant->data are the elements. */
     inlay_status (*write)(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag);
+    /* Fills memory of the size of the layout from what the model stores. NULL: never; false: not in this layout; the
+     * elements are then written, and reordered. */
+    bool (*fill)(const cpu_constant *constant, const tensor_layout *plain, const tensor_layout *layout, void *target);
+    /* Makes the memory of a pack of another size, and fills it. NULL: it has the size of its layout, and may be in the
+     * host's cache. */
+    inlay_status (*make)(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
+                         const tensor_layout *layout, void **out, uint64_t *out_bytes, inlay_diag *diag);
+    void (*free)(cpu_constant *constant); /* what the constant owns; NULL: nothing */
+    uint32_t source_count;                /* of cpu_constant.sources */
 } kinds[] = {
-    { is_sparse, sparse_unfold }, { is_halves, halves_floats },  { is_low_bit, low_bit_floats },
-    { is_dropped, unpack },       { is_shifted, shift_to_int8 }, { is_unaligned, copy_aligned },
+    { .is = is_sparse, .write = sparse_unfold, .fill = sparse_pack_entries, .source_count = 2 },
+    { .is = is_halves, .write = halves_floats, .source_count = 2 },
+    { .is = is_low_bit, .write = low_bit_floats, .make = low_bit_pack, .free = free_low_bit },
+    { .is = is_dropped, .write = unpack },
+    { .is = is_shifted, .write = shift_to_int8 },
+    { .is = is_unaligned, .write = copy_aligned },
+    { .is = is_plain },
 };
+
+static const struct weight_kind *kind_of(const cpu_constant *constant)
+{
+    const struct weight_kind *kind = kinds;
+
+    while (!kind->is(constant))
+        kind++;
+    return kind;
+}
+
+void cpu_constant_deinit(cpu_constant *constant)
+{
+    const struct weight_kind *kind = kind_of(constant);
+
+    while (constant->packs != NULL) {
+        cpu_pack *next = constant->packs->next;
+
+        pack_destroy(constant->packs);
+        constant->packs = next;
+    }
+    for (size_t i = 0; i < KIT_COUNT(constant->trusts); i++)
+        free(constant->trusts[i]);
+    if (kind->free != NULL)
+        kind->free(constant);
+}
 
 /* Lets the host release the pages of the original. */
 static void release_pages(const inlay_compiled *compiled, const cpu_constant *constant)
 {
-    for (int i = 0; i < 2 && (is_sparse(constant) || is_halves(constant)) && compiled->compiling != NULL &&
-                    compiled->state->constants != NULL;
-         i++)
+    const uint32_t sources = kind_of(constant)->source_count;
+
+    if (compiled->compiling == NULL || compiled->state->constants == NULL)
+        return;
+    for (uint32_t i = 0; i < sources; i++)
         compiled->state->constants->release(compiled->state->host->ctx, compiled->compiling, constant->sources[i]);
-    if (compiled->compiling != NULL && compiled->state->constants != NULL && constant->data != NULL)
+    if (constant->data != NULL)
         compiled->state->constants->release(compiled->state->host->ctx, compiled->compiling, constant->value);
 }
 
@@ -142,14 +182,12 @@ static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *c
 static inlay_status read_source(const inlay_compiled *compiled, const cpu_constant *constant, const void **out_source,
                                 void **out_copy, inlay_diag *diag)
 {
-    const struct weight_kind *kind = kinds;
+    const struct weight_kind *kind = kind_of(constant);
     inlay_status status;
 
     *out_copy = NULL;
     *out_source = constant->data;
-    while (kind < kinds + KIT_COUNT(kinds) && !kind->is(constant))
-        kind++;
-    if (kind == kinds + KIT_COUNT(kinds))
+    if (kind->write == NULL)
         return INLAY_OK;
     if (posix_memalign(out_copy, 64, constant->bytes + 64) != 0) {
         *out_copy = NULL;
@@ -162,12 +200,13 @@ static inlay_status read_source(const inlay_compiled *compiled, const cpu_consta
 
 static inlay_status fill_pack(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, inlay_diag *diag)
 {
+    const struct weight_kind *kind = kind_of(constant);
     void *unpacked = NULL;
     const void *source;
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(pack->data != NULL);
-    if (is_sparse(constant) && sparse_pack_entries(constant, &pack->plain, &pack->layout, pack->data))
+    if (kind->fill != NULL && kind->fill(constant, &pack->plain, &pack->layout, pack->data))
         goto made;
     INLAY_TRY(read_source(compiled, constant, &source, &unpacked, diag));
     if (layout_equal(&pack->plain, &pack->layout))
@@ -214,9 +253,10 @@ inlay_status cpu_constant_pack(cpu_build *build, cpu_constant *constant, const t
                                const tensor_layout *layout, const cpu_pack **out_pack)
 {
     inlay_compiled *compiled = build->compiled;
+    const struct weight_kind *kind = kind_of(constant);
     inlay_diag *diag = build->diag;
     inlay_status status = INLAY_OK;
-    bool known;
+    bool known = true;
     cpu_pack *pack;
 
     INLAY_CHECK(constant >= compiled->constants && constant < compiled->constants + compiled->constant_count);
@@ -237,12 +277,10 @@ inlay_status cpu_constant_pack(cpu_build *build, cpu_constant *constant, const t
     pack->trial = compiled->trying;
     pack->late = compiled->compiling == NULL;
     pack->bytes = layout_bytes(layout);
-    if (is_low_bit(constant)) {
-        INLAY_TRY(low_bit_pack(compiled, constant, plain, layout, &pack->data, &pack->bytes, diag));
-        known = true;
-    } else {
+    if (kind->make != NULL)
+        INLAY_TRY(kind->make(compiled, constant, plain, layout, &pack->data, &pack->bytes, diag));
+    else
         INLAY_TRY(pack_allocate(compiled, constant, pack, pack->bytes, &known, diag));
-    }
     if (!known)
         INLAY_TRY(fill_pack(compiled, constant, pack, diag));
     else
