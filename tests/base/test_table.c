@@ -1,6 +1,6 @@
 /* Tables of cells: their lines at each width, and what never gets lost. */
 #include "base/random.h"
-#include "base/table.h"
+#include "tables/table.h"
 #include "cmocka_all.h"
 #include "failing_alloc.h"
 #include "text_buffer.h"

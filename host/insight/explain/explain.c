@@ -41,6 +41,7 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
                                                      : (int)options->columns;
     INLAY_TRY(check_options(options, format, diag));
     INLAY_TRY(facts_create(session, timings, runner, &facts, diag));
+    INLAY_TRY(facts_merge_refusals(facts, diag));
     if (kernels)
         INLAY_TRY(facts_find_kernels(facts, diag));
     if (options->node != NULL) {

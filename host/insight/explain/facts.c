@@ -525,7 +525,7 @@ inlay_status facts_create(const inlay_session *session, const struct timings *ti
     facts->graphs = arena_array(&facts->arena, program_count(session->main), sizeof(facts_graph *));
     facts->providers = arena_array(&facts->arena, (size_t)facts->provider_count + 1, sizeof *facts->providers);
     if (facts->graphs == NULL || facts->providers == NULL ||
-        !gather_graph(facts, session->main, NULL, "main", &main_graph) || !facts_merge_refusals(facts))
+        !gather_graph(facts, session->main, NULL, "main", &main_graph))
         goto no_memory;
     for (uint32_t i = 0; i <= facts->provider_count; i++)
         facts->providers[i].name = facts_provider_name(facts, i);

@@ -5,9 +5,8 @@
 #include "explain/facts.h"
 #include "base/words.h"
 
-/* Merges equal refusals of all graphs into facts->refusals and facts->refused; facts->graphs must be complete. False:
- * out of memory. */
-bool facts_merge_refusals(struct facts *facts);
+/* Merges equal refusals of all graphs into facts->refusals and facts->refused; facts->graphs must be complete. */
+INLAY_NODISCARD inlay_status facts_merge_refusals(struct facts *facts, inlay_diag *diag);
 
 /* Options of the output. */
 typedef struct explain_view {

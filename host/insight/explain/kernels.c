@@ -1,5 +1,5 @@
 /* The kernels by which the providers of a session run nodes. */
-#include "base/table.h"
+#include "tables/table.h"
 #include "explain/internal.h"
 #include "inlay/check.h"
 #include "plan/program/kernels.h"

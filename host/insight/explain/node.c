@@ -1,6 +1,6 @@
 /* All details of a node, as text and as JSON: inputs, outputs, copies, the answers of the providers, and why the
  * others do not run it. */
-#include "base/table.h"
+#include "tables/table.h"
 #include "explain/internal.h"
 #include <inttypes.h>
 #include <math.h>

@@ -46,7 +46,7 @@ static int by_count(const void *a, const void *b)
     return (first->first > second->first) - (first->first < second->first);
 }
 
-bool facts_merge_refusals(struct facts *facts)
+inlay_status facts_merge_refusals(struct facts *facts, inlay_diag *diag)
 {
     size_t total = 0, at = 0;
 
@@ -55,7 +55,7 @@ bool facts_merge_refusals(struct facts *facts)
     facts->refused = arena_array(&facts->arena, total + 1, sizeof *facts->refused);
     facts->refusals = arena_array(&facts->arena, total + 1, sizeof *facts->refusals);
     if (facts->refused == NULL || facts->refusals == NULL)
-        return false;
+        return no_memory(diag, "to explain the session");
     for (uint32_t i = 0; i < facts->graph_count; i++)
         for (uint32_t r = 0; r < facts->graphs[i]->parts->refusal_count; r++) {
             const partition_refusal *refusal = &facts->graphs[i]->parts->refusals[r];
@@ -81,5 +81,5 @@ bool facts_merge_refusals(struct facts *facts)
         facts->refusals[facts->refusals_count - 1].count++;
     }
     qsort(facts->refusals, facts->refusals_count, sizeof *facts->refusals, by_count);
-    return true;
+    return INLAY_OK;
 }

@@ -1,7 +1,7 @@
 /* explain/text.h - shared by the files that write text; private to this folder. */
 #ifndef EXPLAIN_TEXT_H
 #define EXPLAIN_TEXT_H
-#include "base/table.h"
+#include "tables/table.h"
 #include "explain/internal.h"
 
 /* The text that is being written. */

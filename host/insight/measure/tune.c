@@ -16,26 +16,11 @@
 static const double KERNEL_NS = 40e6; /* limit for the runs of one kernel */
 static const double REGION_NS = 3e9;  /* limit for the kernels within a region; a few runs of each must fit */
 static const double DEFAULT_BUDGET_S = 60;
-static const double RUNS_SHARE = 0.3; /* of the progress: the comparison of whole runs */
 enum { MIN_RUNS = 3, MAX_RUNS = 60 };
 
 static double seconds(void)
 {
     return (double)clock_ns() * 1e-9;
-}
-
-bool tune_stop(void *ctx)
-{
-    struct tuning *tuning = ctx;
-    double fraction = tuning->kernel_count > 0 ? (double)tuning->kernel_index / tuning->kernel_count : 0;
-
-    fraction *= 1 - RUNS_SHARE;
-    if (tuning->run_count > 0)
-        fraction += RUNS_SHARE * tuning->run_index / tuning->run_count;
-
-    if (!tuning->stopped && tuning->options.progress != NULL)
-        tuning->stopped = tuning->options.progress(tuning->options.progress_user, fraction, tuning->activity) != 0;
-    return tuning->stopped || seconds() > tuning->end;
 }
 
 static inlay_status price_graph(struct tuning *tuning, tuned_graph *tuned)
@@ -97,14 +82,6 @@ static inlay_status read_inputs(struct tuning *tuning)
                                   .inputs = inputs,
                                   .input_count = count };
     return INLAY_OK;
-}
-
-cost_sizes tune_fresh_sizes(const struct tuning *tuning)
-{
-    return (cost_sizes){ .assumed = tuning->sizes.assumed,
-                         .assumed_count = tuning->sizes.assumed_count,
-                         .inputs = tuning->sizes.inputs,
-                         .input_count = tuning->sizes.input_count };
 }
 
 /* If sizes depend on data, one run on the caller's inputs determines them. A run that fails is ignored. */

@@ -61,25 +61,6 @@ static bool make_inputs(struct tuning *tuning, inlay_value **inputs)
     return true;
 }
 
-bool tune_equal_regions(const struct program *a, const struct program *b)
-{
-    const struct partition *partition = &a->parts, *other = &b->parts;
-
-    if (partition->region_count != other->region_count || a->body_count != b->body_count)
-        return false;
-    for (uint32_t i = 0; i < partition->region_count; i++) {
-        const partition_region *region = &partition->regions[i], *other_region = &other->regions[i];
-
-        if (region->provider != other_region->provider || region->node_count != other_region->node_count ||
-            memcmp(region->nodes, other_region->nodes, region->node_count * sizeof *region->nodes) != 0)
-            return false;
-    }
-    for (uint32_t i = 0; i < a->body_count; i++)
-        if (!tune_equal_regions(a->bodies[i], b->bodies[i]))
-            return false;
-    return true;
-}
-
 static uint32_t provider_of(const struct program *program, uint32_t node)
 {
     for (uint32_t i = 0; i < program->parts.region_count; i++)

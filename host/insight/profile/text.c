@@ -1,5 +1,5 @@
 /* profile/text.c - writes the profile as text: sums by operator and provider, then the slowest steps. */
-#include "base/table.h"
+#include "tables/table.h"
 #include "profile/internal.h"
 #include <stdlib.h>
 #include <string.h>

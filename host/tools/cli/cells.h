@@ -1,7 +1,7 @@
 /* cli/cells.h - what becomes of a verb's table: lines of the terminal, or JSON. */
 #ifndef CLI_CELLS_H
 #define CLI_CELLS_H
-#include "base/table.h"
+#include "tables/table.h"
 #include <jansson.h>
 
 /* Prints the table to stdout and releases it. */

@@ -1,5 +1,5 @@
 /* cli/screen.h - what a verb prints, in the width of the terminal: wider lines are wrapped at words. Tables fit into it
- * by themselves (base/table.h). Output to a file or a pipe is not changed, unless COLUMNS is set. */
+ * by themselves (tables/table.h). Output to a file or a pipe is not changed, unless COLUMNS is set. */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
 #include "base/words.h"

@@ -1,4 +1,4 @@
-/* base/table.h - rows of cells under columns, written as lines of a given width; the cells also carry the values that
+/* tables/table.h - rows of cells under columns, written as lines of a given width; the cells also carry the values that
  * a program wants of them.
  *
  *     enum { NAME, TIME, COLUMNS };
@@ -12,8 +12,8 @@
  *
  * A cell that is not set is empty; a column without any text is left out. When memory runs out, `failed` becomes true
  * and later cells are dropped; table_write() then says so. Texts are copied. One thread at a time. */
-#ifndef BASE_TABLE_H
-#define BASE_TABLE_H
+#ifndef TABLES_TABLE_H
+#define TABLES_TABLE_H
 #include "base/arena.h"
 #include "base/words.h"
 

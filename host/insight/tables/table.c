@@ -1,4 +1,4 @@
-#include "base/table.h"
+#include "tables/table.h"
 #include "inlay/check.h"
 #include <inttypes.h>
 #include <stdarg.h>
