@@ -4,7 +4,7 @@
  * `inlay lock --check` makes a second one with the same model, inputs and settings and compares the two. */
 #ifndef LOCK_LOCK_H
 #define LOCK_LOCK_H
-#include "base/table.h"
+#include "tables/table.h"
 #include "data/samples.h"
 #include "inlay/inlay.h"
 #include <jansson.h>
