@@ -1,5 +1,5 @@
-/* shared/model_folder.h - folders of models as Hugging Face publishes them: config.json, and in the subfolder onnx, or in
- * the folder itself, a file for each part of the model and each variant of its weights:
+/* shared/model_folder.h - folders of models as Hugging Face publishes them: config.json, and in the subfolder onnx, or
+ * in the folder itself, a file for each part of the model and each variant of its weights:
  *
  *     onnx/model.onnx, onnx/model_fp16.onnx, onnx/model_q4.onnx ...
  *     onnx/encoder_model.onnx, onnx/decoder_model_merged.onnx, onnx/encoder_model_quantized.onnx ...
