@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The recipes of sdk/packaging/recipes: they parse, and their version, options, requirements and files are those of the
-build. The port of vcpkg configures a copy of the tree.
+build. The port of vcpkg configures a copy of the tree, and Nix, if installed, evaluates its recipe there.
 
   recipes.py BUILD SOURCE_DIR CMAKE"""
 import ast
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -62,6 +63,15 @@ set(CURRENT_HOST_INSTALLED_DIR ${WORK})
 set(CURRENT_PACKAGES_DIR ${WORK}/packages)
 include(${PORT}/portfile.cmake)
 """
+# Stands in for nixpkgs: packages are their names, and a derivation is its attributes.
+NIX = """let
+  names = [ %s ];
+  pkgs = builtins.listToAttrs (map (name: { inherit name; value = name; }) names) // {
+    lib.licenses.asl20 = "Apache-2.0";
+    stdenv.mkDerivation = attributes: attributes;
+  };
+  recipe = import %s { inherit pkgs; };
+in builtins.toJSON (recipe // { src = "${recipe.src}"; })"""
 wrong = []
 
 
@@ -81,6 +91,26 @@ def parsed(name, path):
     if tool and shutil.which(tool[0]):
         fine, said = run(*tool, str(path))
         check(fine, f"{name}: {path.name} does not parse: {said}")
+
+
+def nix_recipe(tree, work):
+    """Evaluates the recipe in a store below work: its source is the tree without builds."""
+    if not shutil.which("nix-instantiate"):
+        return
+    (tree / "build").mkdir()
+    names = sorted({package for package in PACKAGES["nix"].values() if package} | {"cmake", "ninja", "pkg-config"})
+    expression = NIX % (" ".join(f'"{name}"' for name in names), tree / "sdk/packaging/recipes/nix")
+    place = {f"NIX_{name}_DIR": f"{work}/nix/{name.lower()}" for name in ("STORE", "STATE", "LOG", "CONF", "LOCALSTATE")}
+    done = subprocess.run(["nix-instantiate", "--eval", "--strict", "--json", "--read-write-mode", "--option",
+                           "build-users-group", "", "-E", expression], capture_output=True, text=True, check=False,
+                          env=dict(os.environ, HOME=work, **place))
+    check(done.returncode == 0, f"nix: {done.stderr}")
+    if done.returncode == 0:
+        recipe = json.loads(json.loads(done.stdout))
+        content = {entry.name for entry in pathlib.Path(recipe["src"]).iterdir()}
+        check("CMakeLists.txt" in content and "build" not in content, f"nix: its source is {sorted(content)}")
+        check(set(recipe["buildInputs"]) == {package for package in PACKAGES["nix"].values() if package},
+              f"nix: {recipe['buildInputs']}")
 
 
 def conan_class(text):
@@ -158,6 +188,7 @@ def main():
         fine, said = run(CMAKE, f"-DWORK={work}", f"-DPORT={tree}/sdk/packaging/recipes/vcpkg", "-P",
                          work + "/vcpkg.cmake")
         check(fine, said)
+        nix_recipe(tree, work)
     try:
         import yaml
         meta = re.sub(r"\{\{.*?\}\}", "compiler", (RECIPES / "conda/meta.yaml").read_text())

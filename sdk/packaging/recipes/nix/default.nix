@@ -4,7 +4,11 @@
 pkgs.stdenv.mkDerivation {
   pname = "inlay";
   version = "0.1.0";
-  src = ../../../..;
+  src = builtins.path {
+    name = "inlay";
+    path = ../../../..;
+    filter = path: type: !(builtins.elem (baseNameOf path) [ ".git" "build" ]);
+  };
 
   nativeBuildInputs = with pkgs; [ cmake ninja pkg-config protobufc ];
   buildInputs = with pkgs; [ elfutils jansson libcyaml libyaml protobufc zlib ];
