@@ -32,7 +32,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-DESCRIPTORS, SETTLE_S = 160, 15
+DESCRIPTORS, SETTLE_S, TIMEOUT_S = 160, 15, 300
 TOKEN = "admin-0123456789abcdef"
 TENSORS = ["twice", "twice", "triple", "own"]
 RIGHT = {"twice": [[2, 4, 6], [4, 8, 12]], "own": [[2, 4, 6]], "triple": [[4, 8, 12]]}
@@ -135,7 +135,7 @@ class Rest:
     """A connection for tensors, texts and chats over HTTP/1.1."""
 
     def __init__(self, server, kinds):
-        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
         self.kinds = kinds
 
     def close(self):
@@ -200,7 +200,7 @@ class Grpc:
         contents = field(6, struct.pack("<3f", 1, 2, 3))
         tensor = field(1, b"x") + field(2, b"FP32") + field(3, b"\1\3") + field(5, contents)
         try:
-            return name, 200, self.call(field(1, name.encode()) + field(5, tensor), timeout=60, wait_for_ready=True)
+            return name, 200, self.call(field(1, name.encode()) + field(5, tensor), timeout=TIMEOUT_S, wait_for_ready=True)
         except grpc.RpcError as error:
             what = error.details()
             if error.code() is grpc.StatusCode.UNAVAILABLE and re.search(r"[Ss]ocket closed|reset|Broken pipe|GOAWAY|Stream", what):
@@ -364,8 +364,12 @@ def run(server, seconds):
           f"{counts.by_client}; resident {usage[0] >> 20} MiB after a third, at most {most[0] >> 20}, {after[0] >> 20} at the "
           f"end; descriptors {usage[1]}, {most[1]}, {after[1]}; access log {'whole' if whole else 'broken'}; exit code {status}",
           flush=True)
-    return (counts.by_kind["lost"] == 0 and counts.by_kind["wrong"] == 0 and len(counts.by_client) == 4 and whole
+    good = (counts.by_kind["lost"] == 0 and counts.by_kind["wrong"] == 0 and len(counts.by_client) == 4 and whole
             and after[0] < usage[0] * 1.2 + (16 << 20) and after[1] <= usage[1] + 8 and status == 0)
+    if not good:
+        lines = (server.folder / "log").read_text().split("\n")
+        print(*[line for line in lines if " I inlay-serve" not in line][-40:], sep="\n", file=sys.stderr)
+    return good
 
 
 def main():
