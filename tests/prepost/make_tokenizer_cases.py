@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """make_tokenizer_cases.py DIR - writes tokenizer_cases.json: what the library `tokenizers` makes of texts with each of
-its normalizers, pre-tokenizers, decoders and with patterns. Run by hand: into DIR npm installs the library itself."""
+its normalizers, pre-tokenizers, decoders, with patterns, and with combinations of all steps. Run by hand: into DIR npm
+installs the library itself. With --categories it prints the tables of providers/prepost/text/categories.c."""
 import base64
 import json
 import os
@@ -37,7 +38,9 @@ TEXTS = ["I'LL don't it's 12345.678 \u00e9e\u0301 'S \u017f \u212a", "  two  spa
              "a\u0007b\u000bc\u007fd\u008fe\u001cf\ufffdg\ufefeh", "\u0915\u094d\u0937\u093f \u0e01\u0e33 \u0301x",
          "abc123def456", "", " ", "don't ABCdef GHI'm n't . , !", "\U0001f468\u200d\U0001f469 \U0001f1e9\U0001f1ea",
              "aXbXXcXXX", "aaa bbb aa", "100,000.5 3\u00bd \u0661\u0662",
-         "a\r\nb\nc\n", "q&&r]s^t-u\\v"]
+         "a\r\nb\nc\n", "q&&r]s^t-u\\v",
+         # characters whose category differs between versions of Unicode
+         "a\u166db\u2e43c\u0c77d\u061de\U000111c9f \u08e2g\U000110cdh \u1885i\u1734j\u1cf2k\u08d4l\u0afam\u1715n"]
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 
 
@@ -88,6 +91,7 @@ PATTERNS = [
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
     r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 ]
+COMBINATIONS = 150
 BEHAVIOURS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
 NORMALIZERS = [{"type": t} for t in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt",
                                      "ByteLevel")] + [
@@ -133,6 +137,16 @@ DECODERS = [{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True
                                       {"type": "Replace", "pattern": {"Regex": r"\s"}, "content": "_"}]}]
 
 
+POSTS = [None, {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
+         {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                                                   {"Sequence": {"id": "A", "type_id": 0}}], "pair": [],
+          "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+         {"type": "BertProcessing", "sep": ["<t>", 2], "cls": ["<s>", 1]},
+         {"type": "RobertaProcessing", "sep": ["<t>", 2], "cls": ["<s>", 1], "trim_offsets": True,
+          "add_prefix_space": True}]
+POSTS.append({"type": "Sequence", "processors": POSTS[1:3]})
+
+
 def added(**how):
     return {"id": how.pop("id"), "content": how.pop("content"), "single_word": False, "lstrip": False,
             "rstrip": False, "normalized": False, "special": True, **how}
@@ -158,6 +172,15 @@ def model(characters, **how):
             "byte_fallback": False, "vocab": vocab, "merges": [], **how}
 
 
+def merged(how):
+    """A model that merges letters, and the two bytes of a character."""
+    one = model("abcdenot", end_of_word_suffix=None, **how)
+    for left, right in (("a", "b"), ("ab", "c"), ("t", "o"), ("d", "o"), ("<0xC3>", "<0xA9>")):
+        one["vocab"].setdefault(left + right, len(one["vocab"]))
+        one["merges"].append([left, right])
+    return one
+
+
 def with_added(one, tokens):
     """The tokenizer with its tokens at ids that are theirs in the vocabulary."""
     vocab = one["model"]["vocab"]
@@ -168,15 +191,50 @@ def with_added(one, tokens):
     return one
 
 
+def categories(folder):
+    """The characters that the library takes for punctuation, marks and control characters."""
+    bert = {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
+            "lowercase": False}
+    steps = {"punctuation": {"pre_tokenizer": {"type": "Punctuation", "behavior": "Isolated"}},
+             "nonspacing_marks": {"normalizer": {**bert, "strip_accents": True}},
+             "marks": {"normalizer": {"type": "StripAccents"}}, "others": {"normalizer": {**bert, "clean_text": True}}}
+    codes = [c for c in range(0x80, 0x110000) if not 0xd800 <= c < 0xe000]
+    model = {"type": "WordLevel", "vocab": {"<unk>": 0, "ab": 1}, "unk_token": "<unk>"}
+    with open(os.path.join(folder, "in.json"), "w", encoding="utf-8") as f:
+        json.dump([[{"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+                     "pre_tokenizer": None, "post_processor": None, "decoder": None, "model": model, **step},
+                    [f"a{chr(c)}b" for c in codes]] for step in steps.values()], f)
+    subprocess.run(["node", "--max-old-space-size=8192", "ask.cjs"], cwd=folder, check=True)
+    with open(os.path.join(folder, "out.json"), encoding="utf-8") as f:
+        for name, made in zip(steps, json.load(f)):
+            ranges = []
+            for code, (ids, _) in zip(codes, made):
+                if (ids != [1] and len(ids) != 3) or code == 0xfffd:
+                    continue
+                if ranges and ranges[-1][1] == code - 1:
+                    ranges[-1][1] = code
+                else:
+                    ranges.append([code, code])
+            print(f"static const struct range {name}[] = {{")
+            print(",\n".join(f"{{ {a:#x}, {b:#x} }}" for a, b in ranges) + "\n};")
+
+
 def main():
     folder = os.path.abspath(sys.argv[1])
     subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder,
                     PEER], check=True)
+    with open(os.path.join(folder, "ask.cjs"), "w", encoding="utf-8") as f:
+        f.write(SCRIPT)
+    if "--categories" in sys.argv[2:]:
+        categories(folder)
+        return
     rng = random.Random(5)
     characters = sorted(set("".join(TEXTS) + "".join(map(chr, range(33, 127))) + "\u0120\u010a\u00c3\u00a9\u2581"))
     models = {"words": model(characters), "bytes": model("abcdefghijklmnopqrstuvwxyz", byte_fallback=True,
                                                          end_of_word_suffix=None),
               "fused": model("abcdef", fuse_unk=True), "dropped": model("abcdef", unk_token=None),
+              "merged": merged({"unk_token": None}), "merged_bytes": merged({"byte_fallback": True}),
+              "merged_unknown": merged({"fuse_unk": True}),
               "level": {"type": "WordLevel", "vocab": {"<unk>": 0, "a": 1, "don't": 2, "two": 3, "abc": 4, "x": 5,
                                                        " ": 6}, "unk_token": "<unk>"},
               "pieces": {"type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "##",
@@ -204,8 +262,13 @@ def main():
         case("words", normalizer={"type": "Lowercase"}, pre_tokenizer={"type": "Metaspace", "replacement": "\u2581",
             "prepend_scheme": "first", "split": True},
              added_tokens=tokens, count=8)
-    for of in ("fused", "dropped", "level", "pieces"):
+    for of in ("fused", "dropped", "level", "pieces", "merged", "merged_bytes", "merged_unknown"):
         case(of, pre_tokenizer={"type": "Whitespace"}, count=len(TEXTS))
+    for i in range(COMBINATIONS):
+        case(sorted(models)[i % len(models)], normalizer=rng.choice([None] + NORMALIZERS),
+             pre_tokenizer=rng.choice([None] + SPLITTERS), decoder=rng.choice([None] + DECODERS),
+             post_processor=POSTS[i % len(POSTS)],
+             added_tokens=rng.choice(ADDED) if i % 7 == 0 else [])
     for one in cases:  # ids as the library gives them
         whole = with_added({"model": models[one["model"]], **one["tokenizer"], "added_tokens": []},
                            one["tokenizer"]["added_tokens"])
@@ -214,8 +277,6 @@ def main():
         json.dump([[{"version": "1.0", "truncation": None, "padding": None, "post_processor": None,
                      "model": models[c["model"]], **c["tokenizer"]},
                     [TEXTS[i] for i in c["texts"]]] for c in cases], f)
-    with open(os.path.join(folder, "ask.cjs"), "w", encoding="utf-8") as f:
-        f.write(SCRIPT)
     subprocess.run(["node", "ask.cjs"], cwd=folder, check=True)
     with open(os.path.join(folder, "out.json"), encoding="utf-8") as f:
         for one, made in zip(cases, json.load(f)):

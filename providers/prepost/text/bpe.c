@@ -130,8 +130,9 @@ static void push_pair(struct merger *merger, int32_t left)
     INLAY_CHECK(left < (int32_t)merger->count);
     if (b == NULL)
         return;
-    INLAY_CHECK(a->bytes > 0 && a->at + a->bytes == b->at);
+    INLAY_CHECK(a->bytes > 0 && a->at + a->bytes <= b->at);
     if (merger->model->merge_by_score) {
+        INLAY_CHECK(a->at + a->bytes == b->at);
         pair.merged = vocabulary_find(&merger->model->vocabulary, merger->text + a->at, a->bytes + b->bytes);
         if (pair.merged >= 0 &&
             merger->model->vocabulary.tokens[pair.merged].special) /* text never becomes a control token */
@@ -190,6 +191,29 @@ static int64_t first_id(const struct model *model, const char *text, size_t size
     return scratch->failed ? -1 : vocabulary_find(&model->vocabulary, scratch->data, scratch->count);
 }
 
+static void add_symbol(struct merger *merger, int64_t id, size_t at, size_t bytes)
+{
+    INLAY_CHECK(merger->count <= at); /* the list has room for a symbol each byte */
+    merger->list[merger->count] =
+        (struct symbol){ id, at, bytes, (int32_t)merger->count - 1, (int32_t)merger->count + 1 };
+    merger->count++;
+}
+
+/* Adds a character without a token, as the library `tokenizers` does: as its byte tokens, which may be merged like
+ * others; else as one unknown token; without that it is left out, and its neighbours may be merged. */
+static void add_unknown(struct merger *merger, size_t at, size_t bytes)
+{
+    const struct model *model = merger->model;
+    bool all = model->byte_fallback && !model->merge_by_score;
+
+    for (size_t i = 0; all && i < bytes; i++)
+        all = model->byte_ids[(unsigned char)merger->text[at + i]] >= 0;
+    for (size_t i = 0; all && i < bytes; i++)
+        add_symbol(merger, model->byte_ids[(unsigned char)merger->text[at + i]], at + i, 1);
+    if (!all && (model->unknown_id >= 0 || model->merge_by_score))
+        add_symbol(merger, -1, at, bytes);
+}
+
 /* The initial symbols: one for each character, with the token of that character. */
 static bool split(struct merger *merger, const char *text, size_t bytes)
 {
@@ -197,13 +221,14 @@ static bool split(struct merger *merger, const char *text, size_t bytes)
     size_t size;
 
     for (size_t at = 0; at < bytes; at += size) {
-        struct symbol *symbol = &merger->list[merger->count];
+        int64_t id;
 
-        INLAY_CHECK(merger->count <= at); /* the list has room for a symbol each byte */
         (void)char_at(text + at, &size);
-        *symbol = (struct symbol){ first_id(merger->model, text + at, size, at == 0, at + size >= bytes, &scratch), at,
-                                   size, (int32_t)merger->count - 1, (int32_t)merger->count + 1 };
-        merger->count++;
+        id = first_id(merger->model, text + at, size, at == 0, at + size >= bytes, &scratch);
+        if (id >= 0)
+            add_symbol(merger, id, at, size);
+        else
+            add_unknown(merger, at, size);
     }
     if (merger->count > 0)
         merger->list[merger->count - 1].after = -1;

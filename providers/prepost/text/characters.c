@@ -184,25 +184,6 @@ bool is_word(uint32_t c)
            uc_is_general_category_withtable(c, UC_CATEGORY_MASK_M | UC_CATEGORY_MASK_Nd | UC_CATEGORY_MASK_Pc);
 }
 
-bool is_punctuation(uint32_t c)
-{
-    if (c < 0x80)
-        return c > ' ' && c < 0x7f && !is_letter(c) && !is_number(c);
-    return uc_is_general_category_withtable(c, UC_CATEGORY_MASK_P);
-}
-
-bool is_mark(uint32_t c, bool nonspacing_only)
-{
-    return c >= 0x80 && uc_is_general_category_withtable(c, nonspacing_only ? UC_CATEGORY_MASK_Mn : UC_CATEGORY_MASK_M);
-}
-
-bool is_other(uint32_t c)
-{
-    return c < 0x80 ? c < ' ' || c == 0x7f
-                    : uc_is_general_category_withtable(c, UC_CATEGORY_MASK_Cc | UC_CATEGORY_MASK_Cf |
-                                                              UC_CATEGORY_MASK_Co | UC_CATEGORY_MASK_Cs);
-}
-
 static bool stands_for_itself(unsigned b)
 {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
@@ -225,9 +206,4 @@ int byte_of_char(uint32_t c)
         return stands_for_itself(c) ? (int)c : -1;
     c -= 256;
     return c <= 32 ? (int)c : c <= 66 ? (int)(c - 33 + 127) : c == 67 ? 173 : -1;
-}
-
-bool text_is_punctuation(uint32_t c)
-{
-    return is_punctuation(c);
 }

@@ -41,6 +41,7 @@ bool is_space(uint32_t c);       /* \s */
 bool is_letter(uint32_t c);      /* \p{L} */
 bool is_number(uint32_t c);      /* \p{N} */
 bool is_word(uint32_t c);        /* \w */
+/* By the tables of categories.c, not by the version of Unicode that a library has. */
 bool is_punctuation(uint32_t c); /* ASCII's, and \p{P} */
 bool is_mark(uint32_t c, bool nonspacing_only);
 bool is_other(uint32_t c); /* \p{C} without unassigned characters */
