@@ -28,8 +28,8 @@ READMES = {
 
 GROUPS = [
     ("Begin", ["install", "tutorial", "from-onnxruntime"]),
-    ("Models", ["models", "choosing", "reading", "speed", "quantizing", "numerics", "prepost", "decoding", "bundles",
-                "devices", "upgrading", "configuration", "security", "troubleshooting"]),
+    ("Models", ["models", "choosing", "reading", "speed", "bounded", "quantizing", "numerics", "prepost", "decoding",
+                "bundles", "devices", "configuration", "security", "upgrading", "troubleshooting"]),
     ("Programs", ["programs", "guide-python", "guide-cpp", "guide-node", "guide-web", "guide-java", "guide-onnxruntime",
                   "guide-python-onnxruntime", "guide-node-onnxruntime", "guide-web-onnxruntime", "guide-onnxruntime-ep", "server", "guide-packaging"]),
     ("Plugins", ["operators", "guide-operator", "guide-provider", "guide-device", "plugins"]),

@@ -140,7 +140,7 @@ static int run_without_calls(size_t model, bool calls)
             if (calls)
                 (void)getppid();
         }
-        (void)syscall(SYS_exit, 0); /* _exit() would call exit_group() */
+        (void)syscall(SYS_exit, 0); /* _exit() makes another call */
     }
     assert_int_equal(waitpid(child, &state, 0), child);
     return state;
