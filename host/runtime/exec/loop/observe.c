@@ -135,7 +135,8 @@ inlay_status observation_end(struct observation *observation, inlay_status statu
     if (shared->observers.all != 0)
         shared->run.part = NULL;
     if (status != INLAY_OK)
-        shared->observers.failed = false; /* a failure of a step in a body gets the name of this step, too */
+        /* a failure of a step in a body gets the name of this step, too */
+        __atomic_store_n(&shared->observers.failed, false, __ATOMIC_RELAXED);
     for (uint32_t left = observation->wanted; left != 0; left &= left - 1) {
         run_observer *observer = shared->observers.list[first_of(left)];
         inlay_status found;
@@ -146,7 +147,7 @@ inlay_status observation_end(struct observation *observation, inlay_status statu
         found = observer->calls->end_step(observer, event, diag);
         if (status != INLAY_OK || found == INLAY_OK)
             continue;
-        shared->observers.failed = true;
+        __atomic_store_n(&shared->observers.failed, true, __ATOMIC_RELAXED);
         status = found;
     }
     return status;

@@ -249,7 +249,9 @@ inlay_status steps_walk(struct runner *runner, struct bound *bound, uint32_t fir
         if (status == INLAY_OK && shared->watched)
             status = run_poll(&shared->run);
         if (status != INLAY_OK)
-            return shared->observers.failed ? status : runner_step_failed(runner, step, status, diag);
+            return __atomic_load_n(&shared->observers.failed, __ATOMIC_RELAXED)
+                       ? status
+                       : runner_step_failed(runner, step, status, diag);
     }
     return INLAY_OK;
 }

@@ -67,6 +67,6 @@ typedef struct run_observers {
     run_observer *list[RUN_OBSERVERS]; /* owned; NULL = free */
     uint8_t used;                      /* bit i: list[i] is set */
     uint8_t all;                       /* bit i: list[i] observes all steps */
-    bool failed;                       /* an observer ended the run: the message of the diag is complete */
+    bool failed;                       /* atomic; an observer ended the run: the message of the diag is complete */
 } run_observers;
 #endif
