@@ -498,6 +498,11 @@ class Table(unittest.TestCase):
                 if verb != "plugin-check":
                     self.assertIn("error", json.loads(run(line + ["--json"]).stdout), verb)
 
+    def test_no_case_matches(self):
+        done = run(["test", "onnx", "--match", "none*"])
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("test cases matches 'none*'", done.stderr)
+
     def test_cancel(self):
         network("model.onnx", [30000, 4])
         large("large.onnx", 1)

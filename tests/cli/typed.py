@@ -237,6 +237,7 @@ class Typed(unittest.TestCase):
             self.assertEqual(got["shape"], list(want.shape))
             self.assertTrue(np.allclose(np.array(got["values"]).reshape(want.shape), want, atol=1e-5))
             self.assertIn("prepared by decode:rgb", done.stderr)
+            self.assertEqual("in its own size" in done.stderr, "h" in shape)
         self.picture("pictures/b.ppm", pixels[:, ::-1].copy())
         self.assertIn("2 samples", inlay("compare", file, file, "--data", self.at / "pictures").stdout)
         bytes_input = model(self.at / "b.onnx", {"x": ("UINT8", ["bytes"])})

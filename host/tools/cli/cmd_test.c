@@ -331,6 +331,9 @@ int cmd_test(int argc, char **argv)
         status = cases_find(args.dirs[i], &arena, &list, &diag);
     if (status == INLAY_OK)
         status = run_all(&run, &list, &diag);
+    if (status == INLAY_OK && args.match != NULL && run.counts[PASSED] + run.counts[FAILED] + run.counts[SKIPPED] == 0)
+        status =
+            inlay_fail(&diag, INLAY_NOT_FOUND, "no name of the %u test cases matches '%s'", list.count, args.match);
     cli_progress_clear();
     code = status != INLAY_OK ? cli_fail(&common, &diag) : run.counts[FAILED] > 0 ? CLI_FAILED : CLI_OK;
     if (status == INLAY_OK && common.json)

@@ -475,13 +475,18 @@ static inlay_status load_table(const struct request *request, const char *path, 
 static inlay_status load_picture(const struct request *request, const char *path, inlay_value **out_value)
 {
     struct picture_reader *reader = NULL;
+    const char *steps;
     inlay_status status;
 
     INLAY_TRY(picture_open(request->session, request->info, request->caller->options, &reader, request->diag));
     INLAY_TRY(picture_load(reader, path, out_value, request->diag));
+    steps = picture_steps(reader);
     if (!request->caller->quiet)
-        (void)fprintf(stderr, "%s: input '%s': picture prepared by %s (other steps: inlay pipe MODEL --pre STEPS)\n",
-                      request->caller->name, request->info->name, picture_steps(reader));
+        (void)fprintf(stderr, "%s: input '%s': picture prepared by %s%s (other steps: inlay pipe MODEL --pre STEPS)\n",
+                      request->caller->name, request->info->name, steps,
+                      strstr(steps, "resize") == NULL && strstr(steps, "letterbox") == NULL
+                          ? ", in its own size: --dim NAME=N fixes the model's"
+                          : "");
 done:
     picture_close(reader);
     return status;
