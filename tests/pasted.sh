@@ -1,10 +1,11 @@
 #!/bin/bash
-# Follows the quickstart in clean Debian systems as a reader does: runs samples/quickstart.sh, then pastes each command
-# that it printed, in order, into one shell.
+# Follows the documents in clean Debian systems as a reader does: runs samples/quickstart.sh, pastes each command that it
+# printed, in order, into one shell, installs from source as sdk/docs/pages/install.md says, and then runs the commands of
+# all documents: the tests docs_commands, docs_pages, docs_snippets and those of the samples' guides.
 #   tests/pasted.sh [--keep NAME] [SUITE]...
 # SUITE is bookworm or trixie, by default both. Each system starts with debootstrap's minbase; --keep keeps its packages
-# and builds for the next call (sdk/packaging/chroot.sh). Needs root or sudo and the network; takes about ten minutes a
-# system on two cores. Prints a line 'ok SUITE: COMMAND' or 'FAIL SUITE: COMMAND' each; the last line is 'N passed, N
+# and builds for the next call (sdk/packaging/chroot.sh). Needs root or sudo and the network; takes about twenty minutes
+# a system on two cores. Prints a line 'ok SUITE: COMMAND' or 'FAIL SUITE: COMMAND' each; the last line is 'N passed, N
 # failed'.
 set -uo pipefail
 tree=$(dirname "$(dirname "$(realpath -- "$0")")")
@@ -27,23 +28,37 @@ served() { # COMMAND
     return $status
 }
 
+try() { # SUITE COMMAND: runs the command in this shell
+    local run=(eval "$2") seconds=$SECONDS
+    [[ $2 != *' serve '* ]] || run=(served "$(eval "echo \"${2//\"/\\\"}\"")")
+    if "${run[@]}" >/tmp/output 2>&1 </dev/null; then
+        echo "ok $1: $2 ($((SECONDS - seconds)) s)"
+    else
+        echo "FAIL $1: $2"
+        tail -n 20 /tmp/output
+    fi
+}
+
 inside() { # SUITE
-    local suite=$1 commands
+    local suite=$1 commands command
     cd /root/inlay || exit 1
     samples/quickstart.sh >/tmp/quickstart 2>&1 || { cat /tmp/quickstart; echo "FAIL $suite: samples/quickstart.sh"; exit 1; }
     echo "ok $suite: samples/quickstart.sh"
     mapfile -t commands < <(sed '1,/^Next/d' /tmp/quickstart | sed -n 's/^    //p')
     [ ${#commands[@]} -gt 0 ] || echo "FAIL $suite: the quickstart prints no commands"
     for command in "${commands[@]}"; do
-        run=(eval "$command")
-        [[ $command != *' serve '* ]] || run=(served "$(eval "echo \"${command//\"/\\\"}\"")")
-        if "${run[@]}" >/tmp/output 2>&1 </dev/null; then
-            echo "ok $suite: $command"
-        else
-            echo "FAIL $suite: $command"
-            tail -n 20 /tmp/output
-        fi
+        try "$suite" "$command"
     done
+    try "$suite" 'sh tests/install.sh'
+    try "$suite" "$(sed -n 's/^    \(cmake --preset release .*\)/\1/p' sdk/docs/pages/install.md)"
+    try "$suite" 'sh tests/install.sh --packages python3-numpy python3-onnx' # of tutorial.md
+    # The tests of the documents need no other program of the tests.
+    try "$suite" 'cmake --preset release -DINLAY_TESTS=ON'
+    ctest --test-dir build/release -V -R '^(docs_(pages|commands|snippets)|package|readme_.*)$' >/tmp/output 2>&1 ||
+        grep -E '^[0-9]+: ' /tmp/output | tail -n 60
+    sed -nE -e "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: (.* Passed .*)/ok $suite: \1/p; t" \
+        -e "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: (.*)/FAIL $suite: \1/p; t" \
+        -e "s/^[0-9]+: ([0-9]+ commands[ ,].*)/   $suite: \1/p" /tmp/output
     echo "finished $suite"
 }
 
@@ -65,7 +80,9 @@ for suite in "$@"; do
     # The certificates of this machine's own network are in the system's list only (chroot.sh).
     # shellcheck disable=SC2016
     "$tree/sdk/packaging/chroot.sh" "${keep[@]}" --bind "$work/tree:/tree" "$suite" bash -c '
-        mkdir -p /root/inlay && tar -c -C /tree --owner=0 --group=0 . | tar -x -C /root/inlay
+        mkdir -p /root/inlay
+        find /root/inlay -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+        tar -c -C /tree --owner=0 --group=0 . | tar -x -C /root/inlay
         export NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt
         exec bash /root/inlay/tests/pasted.sh --inside "$1"' pasted "$suite"
 done | tee "$work/log"

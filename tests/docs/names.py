@@ -8,6 +8,7 @@ In Markdown, names are words in `backquotes`; in comments of C, words that look 
 import fnmatch
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,8 +18,9 @@ here = os.path.dirname(os.path.abspath(__file__))
 
 def tracked():
     """Lists the files of the project, from git, or from the disk in a copy without a repository."""
-    git = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
-    if git.returncode == 0:
+    list_files = ["git", "-C", root, "ls-files", "-co", "--exclude-standard"]
+    git = subprocess.run(list_files, capture_output=True, text=True) if shutil.which("git") else None
+    if git is not None and git.returncode == 0:
         names = git.stdout.split("\n")
     else:
         names = [os.path.relpath(os.path.join(d, f), root) for d, _, fs in os.walk(root) for f in fs]

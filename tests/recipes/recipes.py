@@ -158,8 +158,8 @@ def write_changed(path, data):
 def copy_tree(examples):
     """Lists the tracked files, or all except builds if the source is no repository, including the examples."""
     listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-co", "--exclude-standard"], stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True, check=False)
-    names = set(listed.stdout.split("\n")) if listed.returncode == 0 else {
+                            stderr=subprocess.DEVNULL, text=True, check=False) if shutil.which("git") else None
+    names = set(listed.stdout.split("\n")) if listed is not None and listed.returncode == 0 else {
         str(p.relative_to(SOURCE)) for p in SOURCE.rglob("*") if p.is_file() and "build" not in p.relative_to(SOURCE).parts}
     wanted = {name: (SOURCE / name).read_bytes() for name in names if name and (SOURCE / name).is_file()} | examples
     for folder, _, files in os.walk(TREE):
