@@ -46,8 +46,8 @@ fi
 configure() { # SOURCE BUILD ARGUMENTS...
     from=$1 into=$2
     shift 2
-    quietly cmake -S "$from" -B "$into" -G "$generator" -DCMAKE_C_COMPILER="$cc" -DCMAKE_BUILD_TYPE=Release \
-        -DCMAKE_PREFIX_PATH="$prefix" "$@"
+    quietly cmake -S "$from" -B "$into" -G "$generator" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@"
     quietly cmake --build "$into"
 }
 plugins=
@@ -55,6 +55,8 @@ for sample in provider_skeleton device_skeleton custom_op custom_op_cpp; do
     # The installed copy, moved, so that it cannot use neighbouring files.
     cp -r "$prefix/share/inlay/samples/$sample" "$tmp/$sample"
     configure "$tmp/$sample" "$tmp/build-$sample"
+    ! grep '"command"' "$tmp/build-$sample/compile_commands.json" | grep -qv -- ' -O[23]' ||
+        die "$sample is built without optimisation unless its reader sets CMAKE_BUILD_TYPE"
     for plugin in "$tmp/build-$sample"/*.so; do
         names=$(nm -D --defined-only "$plugin" | awk '{ print $NF }' | tr '\n' ' ')
         [ "$names" = "inlay_plugin_open " ] || die "$plugin exports '$names'"

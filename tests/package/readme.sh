@@ -21,7 +21,7 @@ readme=$(realpath "$1") build=$2
 tree=$(dirname "$(dirname "$(dirname "$(realpath "$0")")")")
 tmp=$(realpath "$(mktemp -d)")
 trap 'cd / && rm -rf "$tmp"' EXIT
-export HOME=$tmp/home CC=$3 CMAKE_GENERATOR=$4 CMAKE_BUILD_TYPE=Release LC_ALL=C PYTHONDONTWRITEBYTECODE=1
+export HOME=$tmp/home CC=$3 CMAKE_GENERATOR=$4 LC_ALL=C PYTHONDONTWRITEBYTECODE=1
 shift 4
 pages=("$readme" "$@")
 export XDG_CACHE_HOME=$HOME/.cache XDG_CONFIG_HOME=$HOME/.config
