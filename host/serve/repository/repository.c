@@ -437,7 +437,8 @@ static inlay_status load_at_start(struct repository *repository, const found_mod
     for (int i = 0;; i++) {
         *diag = (inlay_diag)INLAY_DIAG_INIT;
         status = load_model(repository, model, LOAD_START, 0, diag);
-        if (status == INLAY_OK || i == ATTEMPTS || settings_stopped(repository->settings) || !folder_is_written(model))
+        if (status == INLAY_OK || i == ATTEMPTS || settings_stopped(repository->settings) ||
+            is_served(repository, model->name) || !folder_is_written(model))
             return status;
         (void)nanosleep(&pause, NULL);
     }
