@@ -111,7 +111,7 @@ static void count_token(completion_choice *choice)
 {
     struct completion *completion = choice->completion;
     const struct exchange *exchange = completion->exchange;
-    model_stats *stats = exchange->request.job.model->stats;
+    model_stats *stats = exchange->request.job.model->metrics.stats;
     const uint64_t now = clock_ns();
 
     choice->token_count++;
@@ -645,8 +645,8 @@ static bool find_adapter(struct exchange *exchange, struct completion *completio
     completion->adapter = -1;
     if (completion->adapter_name == NULL)
         return true;
-    for (uint32_t i = 0; i < model->adapter_count && completion->adapter < 0; i++)
-        if (strcmp(model->adapters[i], completion->adapter_name) == 0)
+    for (uint32_t i = 0; i < model->decoding.adapter_count && completion->adapter < 0; i++)
+        if (strcmp(model->decoding.adapters[i], completion->adapter_name) == 0)
             completion->adapter = i;
     if (completion->adapter < 0)
         fail_unknown_model(exchange);

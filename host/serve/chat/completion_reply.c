@@ -425,10 +425,10 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
 
     watch_remove(exchange->request.server->watch, &exchange->request);
     if (failure != NULL)
-        stats_add_error(exchange->request.job.model->stats, stats_error_of(failure->code),
+        stats_add_error(exchange->request.job.model->metrics.stats, stats_error_of(failure->code),
                         clock_ns() - exchange->request.arrived_ns);
     else
-        stats_add_time(&exchange->request.job.model->stats->request, clock_ns() - exchange->request.arrived_ns);
+        stats_add_time(&exchange->request.job.model->metrics.stats->request, clock_ns() - exchange->request.arrived_ns);
     if (!completion->streams) {
         if (failure != NULL) {
             exchange_fail_diag(exchange, failure);

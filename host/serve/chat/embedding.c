@@ -250,7 +250,8 @@ static void write_reply(struct embedding *embedding)
     strbuf_format(to, "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}",
                   exchange->request.job.model->name, tokens, tokens);
     exchange->code = HTTP_OK;
-    (void)atomic_fetch_add_explicit(&exchange->request.job.model->stats->prompt_tokens, tokens, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&exchange->request.job.model->metrics.stats->prompt_tokens, tokens,
+                                    memory_order_relaxed);
 }
 
 /* The callbacks of encoding_text. */
@@ -282,7 +283,7 @@ static void end_texts(encoding_text *encoding)
 {
     struct embedding *embedding = ((embedded_text *)encoding)->embedding;
     struct exchange *exchange = embedding->exchange;
-    model_stats *stats = exchange->request.job.model->stats;
+    model_stats *stats = exchange->request.job.model->metrics.stats;
 
     watch_remove(exchange->request.server->watch, &exchange->request);
     if (embedding->failure.code != INLAY_OK) {

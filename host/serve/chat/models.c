@@ -38,8 +38,8 @@ static void add_model(void *user, const repository_entry *entry)
     if (!entry->is_text)
         return;
     add_id(user, entry->name, NULL, context);
-    for (uint32_t i = 0; entry->loaded != NULL && i < entry->loaded->adapter_count; i++)
-        add_id(user, entry->name, entry->loaded->adapters[i], context);
+    for (uint32_t i = 0; entry->loaded != NULL && i < entry->loaded->decoding.adapter_count; i++)
+        add_id(user, entry->name, entry->loaded->decoding.adapters[i], context);
 }
 
 void answer_models(struct exchange *exchange)

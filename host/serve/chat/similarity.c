@@ -138,5 +138,6 @@ void similarity_write(struct embedding *embedding)
     strbuf_text(to, "}");
     free(scores);
     exchange->code = HTTP_OK;
-    (void)atomic_fetch_add_explicit(&exchange->request.job.model->stats->prompt_tokens, tokens, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&exchange->request.job.model->metrics.stats->prompt_tokens, tokens,
+                                    memory_order_relaxed);
 }

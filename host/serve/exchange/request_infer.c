@@ -11,7 +11,7 @@
 static void fail(struct request *request, const inlay_diag *diag, bool is_busy)
 {
     request->codec->fail(request, diag, is_busy);
-    stats_add_error(request->job.model->stats, stats_error_of(diag->code), clock_ns() - request->arrived_ns);
+    stats_add_error(request->job.model->metrics.stats, stats_error_of(diag->code), clock_ns() - request->arrived_ns);
 }
 
 static void suspend(void *user)
@@ -58,9 +58,9 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     if (failure != NULL) {
         fail(request, failure, false);
     } else {
-        (void)atomic_fetch_add_explicit(&job->model->stats->rows, job->size.rows, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&job->model->metrics.stats->rows, job->size.rows, memory_order_relaxed);
         answered = clock_ns();
-        stats_add_request(job->model->stats, answered - request->arrived_ns, job->received_ns - job->arrived_ns,
+        stats_add_request(job->model->metrics.stats, answered - request->arrived_ns, job->received_ns - job->arrived_ns,
                           job->model->settings.batch_target_us);
         trace_request(request->server->trace, job, answered);
     }

@@ -62,7 +62,7 @@ static void publish_model(void *user, const repository_entry *entry)
 
     if (entry->loaded == NULL)
         return;
-    figures = board_own_model(&server->board, entry->loaded->board_index);
+    figures = board_own_model(&server->board, entry->loaded->metrics.board_index);
     load = decoding_load_of(entry->loaded, NULL);
     atomic_store_explicit(&figures->queued, sched_queued(server->sched, entry->loaded), memory_order_relaxed);
     atomic_store_explicit(&figures->running_texts, load.running, memory_order_relaxed);

@@ -84,14 +84,14 @@ static bool add_batches(const struct model *model, Inference__ModelStatistics *t
         return false;
     to->batch_stats = (Inference__BatchStatistics **)(void *)(all + model->settings.max_batch + 1);
     for (uint32_t i = 0; i < model->settings.max_batch; i++) {
-        uint64_t count = get(&model->batches[i].count);
+        uint64_t count = get(&model->metrics.batches[i].count);
 
         if (count == 0)
             continue;
         inference__batch_statistics__init(&all[used].message);
-        all[used].input = duration(count, get(&model->batches[i].input_ns));
-        all[used].infer = duration(count, get(&model->batches[i].infer_ns));
-        all[used].output = duration(count, get(&model->batches[i].output_ns));
+        all[used].input = duration(count, get(&model->metrics.batches[i].input_ns));
+        all[used].infer = duration(count, get(&model->metrics.batches[i].infer_ns));
+        all[used].output = duration(count, get(&model->metrics.batches[i].output_ns));
         all[used].message.batch_size = i + 1;
         all[used].message.compute_input = &all[used].input;
         all[used].message.compute_infer = &all[used].infer;
@@ -118,7 +118,7 @@ static void write_statistics(struct call *call, const struct model *model)
     uint64_t failed = 0, runs;
     Inference__Duration success, fail, queue, input, compute, output;
 
-    board_sum_model(model->settings.board, model->board_index, &sum);
+    board_sum_model(model->settings.board, model->metrics.board_index, &sum);
     runs = get(&stats->compute.count);
     for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++)
         failed += get(&stats->errors[i]);

@@ -90,7 +90,7 @@ inlay_status ensemble_run(const struct ensemble *ensemble, struct instance *inst
         ended = clock_ns();
         if (status != INLAY_OK)
             return inlay_fail(diag, status, "step %u (model '%s'): %s", i + 1, stage->model->name, failure.text);
-        stats_add_run(stage->model->stats, NULL, rows, 0, ended - begun);
+        stats_add_run(stage->model->metrics.stats, NULL, rows, 0, ended - begun);
         begun = ended;
     }
     return INLAY_OK;

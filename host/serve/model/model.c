@@ -60,7 +60,7 @@ static bool is_batchable(const struct model *model)
  * it can make, and requests of states and texts are not batched here. */
 static bool may_choose_batch(const struct model *model)
 {
-    bool may = model->batchable && model->settings.warmup && model->state_count == 0 && model->text == NULL &&
+    bool may = model->batchable && model->settings.warmup && model->states.count == 0 && model->text == NULL &&
                model->file_outputs == NULL;
 
     for (uint32_t i = 0; may && i < model->input_count; i++) {
@@ -75,15 +75,15 @@ static inlay_status make_instances(struct model *model, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    model->instances = calloc(model->settings.instances, sizeof *model->instances);
-    model->batches = calloc(model->settings.max_batch, sizeof *model->batches);
-    if (model->instances == NULL || model->batches == NULL)
+    model->pool.all = calloc(model->settings.instances, sizeof *model->pool.all);
+    model->metrics.batches = calloc(model->settings.max_batch, sizeof *model->metrics.batches);
+    if (model->pool.all == NULL || model->metrics.batches == NULL)
         return no_memory(diag, "for %u instances", model->settings.instances);
     for (uint32_t i = model->settings.instances; status == INLAY_OK && i-- > 0;) {
-        struct instance *instance = &model->instances[i];
+        struct instance *instance = &model->pool.all[i];
 
-        instance->next = model->idle;
-        model->idle = instance;
+        instance->next = model->pool.idle;
+        model->pool.idle = instance;
         status = instance_init(model, instance, model->settings.max_batch, diag);
     }
     return status;
@@ -147,12 +147,12 @@ static void measure_batches(struct model *model, int64_t length)
     struct instance instance = { .context = NULL };
     bool good = instance_init(model, &instance, 1, NULL) == INLAY_OK;
 
-    if (model->chooses_batch) /* requests meet while all runs are active */
+    if (model->settings.chooses_batch) /* requests meet while all runs are active */
         instance.threads = model->settings.busy_threads;
     for (uint32_t rows = 1; good && rows <= model->settings.max_batch && (rows == 1 || cost->best * 4 >= rows);
          rows *= 2) {
-        good =
-            !(model->chooses_batch && cost->ns[0] > LONG_RUN_NS) && warm_up(model, &instance, rows, length) == INLAY_OK;
+        good = !(model->settings.chooses_batch && cost->ns[0] > LONG_RUN_NS) &&
+               warm_up(model, &instance, rows, length) == INLAY_OK;
         for (uint32_t k = 0; good && k < TIMES; k++) {
             uint64_t start = clock_ns();
 
@@ -160,7 +160,7 @@ static void measure_batches(struct model *model, int64_t length)
                 batch_cost_add(cost, rows, (double)(clock_ns() - start));
         }
     }
-    if (model->chooses_batch && !is_worth(model, &instance))
+    if (model->settings.chooses_batch && !is_worth(model, &instance))
         *cost = (batch_cost){ .best = 0 };
     instance_deinit(model, &instance);
 }
@@ -174,7 +174,7 @@ static void warm_all(struct model *model)
     int64_t length = config->size_count > 0 ? (int64_t)config->sizes[0] : 1;
 
     for (uint32_t i = 0; i < model->settings.instances; i++) {
-        struct instance *instance = &model->instances[i];
+        struct instance *instance = &model->pool.all[i];
 
         if (warm_up(model, instance, 1, length) != INLAY_OK)
             return;
@@ -212,24 +212,24 @@ uint64_t model_file_bytes(const char *path, bool whole_folder)
 uint64_t model_bytes(struct model *model)
 {
     inlay_memory_info info = { .struct_size = sizeof info };
-    uint64_t bytes = model->file_bytes;
+    uint64_t bytes = model->file.bytes;
 
     if (model->session != NULL && inlay_session_memory(model->session, &info) == INLAY_OK)
         bytes += info.used_bytes;
     for (uint32_t i = 0; i < model->settings.instances; i++)
-        bytes += atomic_load_explicit(&model->instances[i].buffer_bytes, memory_order_relaxed);
-    if (model->draft != NULL)
-        bytes += model_bytes(model->draft);
+        bytes += atomic_load_explicit(&model->pool.all[i].buffer_bytes, memory_order_relaxed);
+    if (model->decoding.draft != NULL)
+        bytes += model_bytes(model->decoding.draft);
     return bytes + sequences_buffer_bytes(model);
 }
 
 /* Another thread may have a newer or an older count. */
 static void count_watched(struct model *model, uint32_t result, uint64_t now)
 {
-    const uint64_t before = atomic_exchange_explicit(&model->watched[result], now, memory_order_relaxed);
+    const uint64_t before = atomic_exchange_explicit(&model->metrics.watched[result], now, memory_order_relaxed);
 
     if (now != before)
-        (void)atomic_fetch_add_explicit(&model->stats->watchdog[result], now - before, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&model->metrics.stats->watchdog[result], now - before, memory_order_relaxed);
 }
 
 void model_count_watchdog(struct model *model)
@@ -254,22 +254,23 @@ static inlay_status model_create(const char *name, uint64_t version, const char 
     if (model == NULL)
         return no_memory(diag, "for model '%s'", name);
     atomic_init(&model->refs, 1);
-    (void)pthread_mutex_init(&model->sequence_lock, NULL);
+    (void)pthread_mutex_init(&model->states.lock, NULL);
     model->settings = *settings;
     model->number = version;
     (void)snprintf(model->version, sizeof model->version, "%llu", (unsigned long long)version);
     model->name = strdup(name);
-    model->path = strdup(path);
-    return model->name != NULL && model->path != NULL ? INLAY_OK : no_memory(diag, "for model '%s'", name);
+    model->file.path = strdup(path);
+    return model->name != NULL && model->file.path != NULL ? INLAY_OK : no_memory(diag, "for model '%s'", name);
 }
 
 /* Adds the model to the metrics. */
 static inlay_status count_model(struct model *model, inlay_diag *diag)
 {
-    inlay_status status = board_add_model(model->settings.board, model->name, model->number, &model->board_index, diag);
+    inlay_status status =
+        board_add_model(model->settings.board, model->name, model->number, &model->metrics.board_index, diag);
 
     if (status == INLAY_OK)
-        model->stats = &board_own_model(model->settings.board, model->board_index)->stats;
+        model->metrics.stats = &board_own_model(model->settings.board, model->metrics.board_index)->stats;
     return status;
 }
 
@@ -337,23 +338,23 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     if (!model->batchable)
         model->settings.max_batch = 1;
     if (model->settings.max_batch == 0) {
-        model->chooses_batch = may_choose_batch(model);
-        model->settings.max_batch = model->chooses_batch ? CHOSEN_BATCH : 1;
+        model->settings.chooses_batch = may_choose_batch(model);
+        model->settings.max_batch = model->settings.chooses_batch ? CHOSEN_BATCH : 1;
     }
     INLAY_TRY(padding_init(model, diag));
     INLAY_TRY(make_instances(model, diag));
-    INLAY_TRY(padding_check(model, &model->instances[0], diag));
+    INLAY_TRY(padding_check(model, &model->pool.all[0], diag));
     if (model->text != NULL && model->text->logits != INLAY_NONE)
         INLAY_TRY(find_rows(model, diag));
     if (model->settings.warmup)
         warm_all(model);
-    if (model->chooses_batch && model->queue.cost.best <= 1)
+    if (model->settings.chooses_batch && model->queue.cost.best <= 1)
         model->settings.max_batch = 1;
-    else if (model->chooses_batch)
+    else if (model->settings.chooses_batch)
         log_line(LOG_INFO_LINE, "model '%s', version %s: up to %u rows of waiting requests share a run", model->name,
                  model->version, model->settings.max_batch);
-    model->shares = shares_read(model->session, &model->share_count);
-    model->lost = shares_lost(model->session, &model->lacks_provider);
+    model->providers.shares = shares_read(model->session, &model->providers.share_count);
+    model->providers.lost = shares_lost(model->session, &model->providers.lacks_for_all);
     *out_model = model;
     model = NULL;
 done:
@@ -428,30 +429,30 @@ void model_unref(struct model *model)
     if (model == NULL || atomic_fetch_sub(&model->refs, 1) != 1)
         return;
     INLAY_CHECK(model->queue.count == 0 && model->queue.held == 0);
-    for (uint32_t i = 0; model->instances != NULL && i < model->settings.instances; i++)
-        instance_deinit(model, &model->instances[i]);
+    for (uint32_t i = 0; model->pool.all != NULL && i < model->settings.instances; i++)
+        instance_deinit(model, &model->pool.all[i]);
     padding_deinit(&model->padding);
     text_model_close(model->text);
-    model_unref(model->draft);
+    model_unref(model->decoding.draft);
     sequences_destroy(model);
     ensemble_destroy(model->ensemble);
     inlay_session_destroy(model->session);
-    free(model->instances);
-    free(model->batches);
-    if (model->stats != NULL)
-        board_remove_model(model->settings.board, model->board_index);
+    free(model->pool.all);
+    free(model->metrics.batches);
+    if (model->metrics.stats != NULL)
+        board_remove_model(model->settings.board, model->metrics.board_index);
     if (model->config != NULL)
         protobuf_c_message_free_unpacked(model->config, NULL);
-    for (uint32_t i = 0; i < model->adapter_count; i++)
-        free(model->adapters[i]);
-    free(model->adapters);
-    free(model->shares);
-    free(model->lost);
+    for (uint32_t i = 0; i < model->decoding.adapter_count; i++)
+        free(model->decoding.adapters[i]);
+    free(model->decoding.adapters);
+    free(model->providers.shares);
+    free(model->providers.lost);
     free(model->file_outputs);
     free(model->inputs);
     free(model->outputs);
     free(model->name);
-    free(model->path);
+    free(model->file.path);
     free(model);
 }
 
@@ -538,7 +539,7 @@ static bool is_needed(const struct job *job, uint32_t input)
 {
     const struct model *model = job->model;
 
-    return !model->inputs[input].optional && !(model->state_inputs[input] && job->request->sequence[0] != '\0');
+    return !model->inputs[input].optional && !(model->states.inputs[input] && job->request->sequence[0] != '\0');
 }
 
 inlay_status model_check(struct job *job, inlay_diag *diag)

@@ -27,6 +27,7 @@ enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
 typedef struct model_settings {
     uint32_t
         max_batch; /* most rows of a batch; 1 = no dynamic batching; 0 until the model is loaded: see row_check() */
+    bool chooses_batch;        /* max_batch was 0: the loaded model has the one that was measured */
     uint64_t batch_delay_us;   /* most time that a request waits for others */
     uint64_t batch_target_us;  /* target p99 of a request; 0 = none */
     uint32_t instances;        /* concurrent runs */
@@ -90,12 +91,48 @@ typedef struct job_queue {
     uint64_t quick_ns;        /* when the last of them began */
 } job_queue;
 
+typedef struct model_file {
+    char *path;     /* for messages; owned */
+    uint64_t bytes; /* size of all files of the model */
+    uint64_t state; /* of the files when the model was loaded, see folder_state() */
+} model_file;
+
+typedef struct model_providers {
+    provider_share *shares; /* [share_count] providers that run the model; owned */
+    uint32_t share_count;
+    char *lost;         /* providers in quarantine, see shares_lost(); owned; NULL: it lacks none */
+    bool lacks_for_all; /* one of them is in quarantine for all models */
+} model_providers;
+
+/* States that requests of a sequence keep between them. */
+typedef struct model_states {
+    bool *inputs, *outputs; /* [input_count], [output_count]: which are states */
+    uint32_t count;
+    pthread_mutex_t lock;       /* guards the table of sequences */
+    struct sequence *sequences; /* [settings.max_sequences]; NULL = none */
+} model_states;
+
+/* How a model for texts generates them. */
+typedef struct model_decoding {
+    struct model *draft; /* a smaller model, which guesses tokens of the texts; NULL: none; a reference */
+    char **adapters;     /* [adapter_count] names of LoRA adapters, in the order of option adapter; owned */
+    uint32_t adapter_count;
+    atomic_uint texts; /* texts in progress, see decoding.h */
+} model_decoding;
+
+typedef struct model_metrics {
+    uint32_t board_index;                         /* of the model in settings.board */
+    model_stats *stats;                           /* those of this process */
+    atomic_uint_fast64_t watched[WATCHDOG_COUNT]; /* what was added to stats->watchdog for this session */
+    stats_batch *batches; /* [settings.max_batch] runs of this process with 1, 2 ... rows; owned */
+} model_metrics;
+
 struct model {
     atomic_uint refs;
     char *name;
     char version[24];
     uint64_t number; /* the version as a number */
-    char *path;      /* of the file, for messages */
+    model_file file;
     model_settings settings;
     inlay_session *session;    /* NULL: an ensemble */
     struct ensemble *ensemble; /* NULL: not one; owned */
@@ -103,33 +140,21 @@ struct model {
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
     struct file_output *file_outputs; /* [output_count] of a model that reads files, see files.h; NULL: it does not */
-    provider_share *shares;           /* [share_count] providers that run it */
-    uint32_t share_count;
-    char *lost;                         /* providers in quarantine, see shares_lost(); owned; NULL: it lacks none */
-    bool lacks_provider;                /* one of them is in quarantine for all models */
-    uint64_t file_bytes;                /* size of its files */
-    uint64_t file_state;                /* of its files when it was loaded, see folder_state() */
-    atomic_uint_fast64_t requested_ns;  /* time of the last request that named it */
-    bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
-    uint32_t state_count;
-    pthread_mutex_t sequence_lock; /* guards the table of sequences */
-    struct model *draft;           /* a smaller model, which guesses tokens of its texts; NULL: none; a reference */
-    char **adapters; /* [adapter_count] names of its LoRA adapters, in the order of option adapter; owned */
-    uint32_t adapter_count;
-    struct text_model *text;    /* tokenizer and roles of inputs; NULL = not a model for texts */
-    atomic_uint texts;          /* texts in progress, see decoding.h */
-    struct sequence *sequences; /* [settings.max_sequences]; NULL = none */
-    bool batchable;             /* all inputs and outputs have the same symbolic first axis */
-    bool chooses_batch;         /* max_batch was 0 */
+    model_providers providers;
+    atomic_uint_fast64_t requested_ns; /* time of the last request that named it */
+    model_states states;
+    model_decoding decoding;
+    struct text_model *text; /* tokenizer and roles of inputs; NULL = not a model for texts */
+    bool batchable;          /* all inputs and outputs have the same symbolic first axis */
     struct padding padding;
-    struct instance *instances, *idle;
+    struct {
+        struct instance *all;  /* [settings.instances]; owned */
+        struct instance *idle; /* linked by `next`; guarded by the scheduler's lock */
+    } pool;
     job_queue queue;
-    uint32_t board_index;                         /* of its metrics in settings.board */
-    model_stats *stats;                           /* those of this process */
-    atomic_uint_fast64_t watched[WATCHDOG_COUNT]; /* what was added to stats->watchdog for this session */
+    model_metrics metrics;
     ProtobufCMessage
-        *config;          /* its configuration in Triton's form, see config_text.c; owned; NULL while it is loaded */
-    stats_batch *batches; /* [settings.max_batch] runs of this process with 1, 2 ... rows */
+        *config; /* its configuration in Triton's form, see config_text.c; owned; NULL while it is loaded */
 };
 
 /* What the inputs of a job take; set by model_check(). */

@@ -139,7 +139,7 @@ static inlay_status slice_outputs(const struct model *model, struct instance *in
 
     *out_count = 0;
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
-        if (request->output_count == 0 && job->sequence != NULL && model->state_outputs[i])
+        if (request->output_count == 0 && job->sequence != NULL && model->states.outputs[i])
             continue; /* a state: the context keeps it */
         status =
             slice_output(model, instance, job, from, rows, request->output_count > 0 ? request->outputs[i].output : i,
@@ -186,7 +186,7 @@ static void begin_sequence(const struct instance *instance)
 /* The counters of runs with `rows` rows; NULL: none. */
 static stats_batch *batch_of(const struct model *model, uint64_t rows)
 {
-    return rows > 0 && rows <= model->settings.max_batch ? &model->batches[rows - 1] : NULL;
+    return rows > 0 && rows <= model->settings.max_batch ? &model->metrics.batches[rows - 1] : NULL;
 }
 
 bool model_run(struct model *model, struct instance *instance, uint32_t count)
@@ -220,7 +220,7 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
     }
     /* Before the first reply is sent, so that a client that has its reply finds the run in the statistics. */
     if (status == INLAY_OK && !instance->is_spare)
-        stats_add_run(model->stats, batch_of(model, rows), rows, bound - start, ended - bound);
+        stats_add_run(model->metrics.stats, batch_of(model, rows), rows, bound - start, ended - bound);
     for (uint32_t i = 0; i < count; i++) {
         struct job *job = instance->jobs[i];
         uint32_t outputs = 0;
@@ -233,7 +233,7 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
         job->run.threads = instance->threads;
         job->run.profile = profile != NULL && job->sampled ? run_profile_ref(profile) : NULL;
         if (!job->is_copy)
-            stats_add_time(&model->stats->queue, start - job->received_ns);
+            stats_add_time(&model->metrics.stats->queue, start - job->received_ns);
         if (result == INLAY_OK)
             result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
         else if (result == INLAY_CANCELLED && !job->cancelled)
@@ -244,6 +244,6 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
     }
     run_profile_unref(profile);
     if (status == INLAY_OK && !instance->is_spare)
-        stats_add_output(model->stats, batch_of(model, rows), clock_ns() - ended);
+        stats_add_output(model->metrics.stats, batch_of(model, rows), clock_ns() - ended);
     return status == INLAY_OK;
 }

@@ -9,37 +9,37 @@ inlay_status sequences_create(struct model *model, inlay_diag *diag)
 {
     inlay_state_info info = { .struct_size = sizeof info };
 
-    model->state_inputs = calloc(model->input_count + 1u, sizeof *model->state_inputs);
-    model->state_outputs = calloc(model->output_count + 1u, sizeof *model->state_outputs);
-    if (model->state_inputs == NULL || model->state_outputs == NULL)
+    model->states.inputs = calloc(model->input_count + 1u, sizeof *model->states.inputs);
+    model->states.outputs = calloc(model->output_count + 1u, sizeof *model->states.outputs);
+    if (model->states.inputs == NULL || model->states.outputs == NULL)
         return no_memory(diag, "for the model's inputs");
     for (uint32_t i = 0; model->session != NULL && inlay_session_state(model->session, i, &info) == INLAY_OK; i++) {
-        model->state_inputs[info.input] = true;
-        model->state_outputs[info.output] = true;
-        model->state_count++;
+        model->states.inputs[info.input] = true;
+        model->states.outputs[info.output] = true;
+        model->states.count++;
     }
-    if (model->state_count == 0 || model->settings.max_sequences == 0)
+    if (model->states.count == 0 || model->settings.max_sequences == 0)
         return INLAY_OK;
-    model->sequences = calloc(model->settings.max_sequences, sizeof *model->sequences);
-    return model->sequences != NULL ? INLAY_OK : no_memory(diag, "for sequences");
+    model->states.sequences = calloc(model->settings.max_sequences, sizeof *model->states.sequences);
+    return model->states.sequences != NULL ? INLAY_OK : no_memory(diag, "for sequences");
 }
 
 void sequences_destroy(struct model *model)
 {
-    for (uint32_t i = 0; model->sequences != NULL && i < model->settings.max_sequences; i++)
-        instance_deinit(model, &model->sequences[i].instance);
-    free(model->sequences);
-    free(model->state_inputs);
-    free(model->state_outputs);
-    (void)pthread_mutex_destroy(&model->sequence_lock);
+    for (uint32_t i = 0; model->states.sequences != NULL && i < model->settings.max_sequences; i++)
+        instance_deinit(model, &model->states.sequences[i].instance);
+    free(model->states.sequences);
+    free(model->states.inputs);
+    free(model->states.outputs);
+    (void)pthread_mutex_destroy(&model->states.lock);
 }
 
 /* The caller holds the model's sequence lock, as for find_free() and join_locked(). */
 static struct sequence *find_sequence(const struct model *model, const char *id)
 {
     for (uint32_t i = 0; i < model->settings.max_sequences; i++)
-        if (strcmp(model->sequences[i].id, id) == 0)
-            return &model->sequences[i];
+        if (strcmp(model->states.sequences[i].id, id) == 0)
+            return &model->states.sequences[i];
     return NULL;
 }
 
@@ -49,7 +49,7 @@ static struct sequence *find_free(const struct model *model, uint64_t now)
     struct sequence *found = NULL;
 
     for (uint32_t i = 0; i < model->settings.max_sequences; i++) {
-        struct sequence *sequence = &model->sequences[i];
+        struct sequence *sequence = &model->states.sequences[i];
 
         if (sequence->users > 0)
             continue;
@@ -115,12 +115,12 @@ inlay_status sequence_join(struct job *job, inlay_diag *diag)
 
     if (job->request->sequence[0] == '\0')
         return INLAY_OK;
-    if (model->sequences == NULL)
+    if (model->states.sequences == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no states, so it has no sequences",
                           model->name);
-    (void)pthread_mutex_lock(&model->sequence_lock);
+    (void)pthread_mutex_lock(&model->states.lock);
     status = join_locked(job, diag);
-    (void)pthread_mutex_unlock(&model->sequence_lock);
+    (void)pthread_mutex_unlock(&model->states.lock);
     return status;
 }
 
@@ -128,27 +128,27 @@ bool sequence_is_known(struct model *model, const char *id)
 {
     bool known;
 
-    if (model->sequences == NULL || id[0] == '\0')
+    if (model->states.sequences == NULL || id[0] == '\0')
         return false;
-    (void)pthread_mutex_lock(&model->sequence_lock);
+    (void)pthread_mutex_lock(&model->states.lock);
     known = find_sequence(model, id) != NULL;
-    (void)pthread_mutex_unlock(&model->sequence_lock);
+    (void)pthread_mutex_unlock(&model->states.lock);
     return known;
 }
 
 bool sequences_live(struct model *model)
 {
     uint64_t now = clock_ns();
-    bool live = atomic_load(&model->texts) > 0;
+    bool live = atomic_load(&model->decoding.texts) > 0;
 
-    (void)pthread_mutex_lock(&model->sequence_lock);
-    for (uint32_t i = 0; model->sequences != NULL && !live && i < model->settings.max_sequences; i++) {
-        const struct sequence *sequence = &model->sequences[i];
+    (void)pthread_mutex_lock(&model->states.lock);
+    for (uint32_t i = 0; model->states.sequences != NULL && !live && i < model->settings.max_sequences; i++) {
+        const struct sequence *sequence = &model->states.sequences[i];
 
         live = sequence->users > 0 ||
                (sequence->id[0] != '\0' && now - sequence->used_ns <= model->settings.sequence_idle_ns);
     }
-    (void)pthread_mutex_unlock(&model->sequence_lock);
+    (void)pthread_mutex_unlock(&model->states.lock);
     return live;
 }
 
@@ -156,10 +156,10 @@ uint64_t sequences_buffer_bytes(struct model *model)
 {
     uint64_t bytes = 0;
 
-    (void)pthread_mutex_lock(&model->sequence_lock);
-    for (uint32_t i = 0; model->sequences != NULL && i < model->settings.max_sequences; i++)
-        bytes += atomic_load_explicit(&model->sequences[i].instance.buffer_bytes, memory_order_relaxed);
-    (void)pthread_mutex_unlock(&model->sequence_lock);
+    (void)pthread_mutex_lock(&model->states.lock);
+    for (uint32_t i = 0; model->states.sequences != NULL && i < model->settings.max_sequences; i++)
+        bytes += atomic_load_explicit(&model->states.sequences[i].instance.buffer_bytes, memory_order_relaxed);
+    (void)pthread_mutex_unlock(&model->states.lock);
     return bytes;
 }
 
@@ -167,10 +167,10 @@ void sequence_leave(struct job *job)
 {
     if (job->sequence == NULL)
         return;
-    (void)pthread_mutex_lock(&job->model->sequence_lock);
+    (void)pthread_mutex_lock(&job->model->states.lock);
     INLAY_CHECK(job->sequence->users > 0);
     job->sequence->users--;
     job->sequence->used_ns = clock_ns();
-    (void)pthread_mutex_unlock(&job->model->sequence_lock);
+    (void)pthread_mutex_unlock(&job->model->states.lock);
     job->sequence = NULL;
 }

@@ -38,7 +38,7 @@ static json_t *load_json(const struct model *model, const char *name)
 
     if (inner != NULL)
         return json_loads(inner, 0, NULL);
-    return find_file(model->path, name, file) ? json_load_file(file, 0, NULL) : NULL;
+    return find_file(model->file.path, name, file) ? json_load_file(file, 0, NULL) : NULL;
 }
 
 /* false: out of memory. */
@@ -200,7 +200,7 @@ static bool read_chat(text_model *text, const struct model *model)
 
     text->begin = text_copy(json_object_get(root, "bos_token"));
     text->end = text_copy(json_object_get(root, "eos_token"));
-    text->chat_template = find_file(model->path, "chat_template.jinja", file) ? read_text(file) : NULL;
+    text->chat_template = find_file(model->file.path, "chat_template.jinja", file) ? read_text(file) : NULL;
     if (text->chat_template == NULL && form != NULL)
         text->chat_template = strdup(form);
     text->tool_template = tools != NULL ? strdup(tools) : NULL;
@@ -219,7 +219,7 @@ static bool takes_tokens(const struct model *model, const text_model *text)
         bool known = i == text->ids || i == text->mask || i == text->positions || i == text->types;
 
         if ((known && model->inputs[i].dtype != INLAY_INT64) ||
-            (!known && !model->state_inputs[i] && model->inputs[i].optional == 0))
+            (!known && !model->states.inputs[i] && model->inputs[i].optional == 0))
             return false;
     }
     return text->ids != INLAY_NONE;
@@ -229,9 +229,9 @@ static void find_outputs(const struct model *model, text_model *text)
 {
     static const char *const names[] = { "sentence_embedding", "last_hidden_state", "token_embeddings" };
 
-    text->logits = model->sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
+    text->logits = model->states.sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
     text->vectors = INLAY_NONE;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && model->state_count == 0 && text->vectors == INLAY_NONE;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && model->states.count == 0 && text->vectors == INLAY_NONE;
          i++)
         text->vectors = inlay_session_find_output(model->session, names[i]);
 }
@@ -243,7 +243,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     text_model *text;
 
     *out_text = NULL;
-    if (inner == NULL && !find_file(model->path, "tokenizer.json", path))
+    if (inner == NULL && !find_file(model->file.path, "tokenizer.json", path))
         return INLAY_OK;
     text = calloc(1, sizeof *text);
     if (text == NULL)
@@ -258,7 +258,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
         text_model_close(text);
         return INLAY_OK;
     }
-    text->tokenizer = inner != NULL ? tokenizer_open_bytes(inner, strlen(inner), model->path, error, sizeof error)
+    text->tokenizer = inner != NULL ? tokenizer_open_bytes(inner, strlen(inner), model->file.path, error, sizeof error)
                                     : tokenizer_open(path, error, sizeof error);
     if (text->tokenizer == NULL) {
         text_model_close(text);
@@ -273,7 +273,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
         return INLAY_INVALID_ARGUMENT;
     }
     find_context(text, model);
-    find_pooling(text, model->path);
+    find_pooling(text, model->file.path);
     *out_text = text;
     return INLAY_OK;
 }

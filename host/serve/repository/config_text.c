@@ -265,7 +265,7 @@ static inlay_status check_file(const struct pbtxt *text, const struct model *mod
         status = check_io(text, &given, model->inputs, model->input_count, batched, diag);
     }
     for (uint32_t k = 0; status == INLAY_OK && file->n_input > 0 && k < model->input_count; k++) {
-        bool found = model->inputs[k].optional || model->state_inputs[k];
+        bool found = model->inputs[k].optional || model->states.inputs[k];
 
         for (size_t i = 0; !found && i < file->n_input; i++)
             found = strcmp(file->input[i]->name, model->inputs[k].name) == 0;

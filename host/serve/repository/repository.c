@@ -165,7 +165,7 @@ static inlay_status add_version(struct repository *repository, const found_model
                              "dropped by another process of the server");
     if (status == INLAY_OK && role == ROLE_SERVED) {
         repository_rollout_cancel(repository, model->name, version, "its files have changed");
-        repository_set_entry(repository, model->name, version, STATE_READY, loaded, false, loaded->lost);
+        repository_set_entry(repository, model->name, version, STATE_READY, loaded, false, loaded->providers.lost);
     }
     return status;
 }
@@ -200,7 +200,7 @@ static inlay_status load_draft(const found_model *model, const model_config *con
     (void)snprintf(name, sizeof name, "%s:draft", model->name);
     status = model_load(name, version, path, &settings, options, out_draft, diag);
     if (status == INLAY_OK)
-        (*out_draft)->file_bytes = model_file_bytes(path, false);
+        (*out_draft)->file.bytes = model_file_bytes(path, false);
     return status;
 }
 
@@ -209,21 +209,21 @@ static inlay_status take_draft(struct model *model, struct model *draft, inlay_d
 {
     const struct text_model *text = model->text, *other = draft != NULL ? draft->text : NULL;
 
-    model->draft = draft;
+    model->decoding.draft = draft;
     if (draft == NULL)
         return INLAY_OK;
     if (text == NULL || text->logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it is a draft model, but the model generates no texts",
-                          draft->path);
+                          draft->file.path);
     if (other == NULL || other->logits == INLAY_NONE || other->rows.fixed_bytes > 0)
         return inlay_fail(
             diag, INLAY_INVALID_ARGUMENT,
             "%s: a draft model needs a tokenizer.json in its folder or the one above, and keys and values "
             "as states",
-            draft->path);
+            draft->file.path);
     if (tokenizer_count(text->tokenizer) != tokenizer_count(other->tokenizer))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: its tokenizer has %lld tokens, that of the model %lld",
-                          draft->path, (long long)tokenizer_count(other->tokenizer),
+                          draft->file.path, (long long)tokenizer_count(other->tokenizer),
                           (long long)tokenizer_count(text->tokenizer));
     return INLAY_OK;
 }
@@ -262,10 +262,10 @@ static inlay_status load_version(struct repository *repository, const found_mode
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
         INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
-    loaded->adapters = adapters.names;
-    loaded->adapter_count = adapters.count;
+    loaded->decoding.adapters = adapters.names;
+    loaded->decoding.adapter_count = adapters.count;
     adapters = (struct folder_adapters){ .names = NULL };
-    loaded->file_bytes = files;
+    loaded->file.bytes = files;
     status = take_draft(loaded, draft, diag);
     draft = NULL;
     if (status != INLAY_OK) {
@@ -273,7 +273,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
         loaded = NULL;
         goto done;
     }
-    loaded->file_state = state;
+    loaded->file.state = state;
     bytes = model_bytes(loaded);
     atomic_store(&loaded->requested_ns, clock_ns());
     if (role != ROLE_CANDIDATE && reason == LOAD_START &&

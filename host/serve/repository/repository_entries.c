@@ -165,7 +165,7 @@ uint32_t repository_ready(struct repository *repository, uint32_t *out_failed)
         bool is_ready = model != NULL || repository->entries[i].deferred;
 
         ready += is_ready;
-        *out_failed += is_ready ? model != NULL && model->lacks_provider : repository->entries[i].failed;
+        *out_failed += is_ready ? model != NULL && model->providers.lacks_for_all : repository->entries[i].failed;
     }
     (void)pthread_mutex_unlock(&repository->lock);
     return ready;

@@ -54,7 +54,7 @@ struct rollout *repository_rollout(struct repository *repository, const struct m
 static bool is_loaded(struct repository *repository, const char *name, uint64_t version, uint64_t state)
 {
     struct model *model = repository_find(repository, name, strlen(name), version);
-    bool same = model != NULL && model->file_state == state;
+    bool same = model != NULL && model->file.state == state;
 
     model_unref(model);
     return same;
@@ -69,7 +69,7 @@ rollout_role repository_rollout_role(struct repository *repository, const rollou
     bool known = rollouts_read(repository->defaults.board, name, &record) && record.key == state;
     struct rollout *running = find(repository, name);
     bool is_running = running != NULL && (running->key == state ||
-                                          (running->stable->number == version && running->stable->file_state == state));
+                                          (running->stable->number == version && running->stable->file.state == state));
 
     rollout_unref(running);
     model_unref(stable);
@@ -120,7 +120,7 @@ void repository_rollout_unpin(struct model *stable)
 /* Whether the model has no rollouts. */
 static bool is_replaced_at_once(const struct model *model)
 {
-    return model->state_count > 0 || model->text != NULL || model->ensemble != NULL;
+    return model->states.count > 0 || model->text != NULL || model->ensemble != NULL;
 }
 
 /* Reading files changes the inputs of a request, which the other version could not read then. */
@@ -139,7 +139,7 @@ static rollout_record record_of(const struct model *stable, const struct model *
 {
     const rollout_rules *rules = &candidate->settings.rollout;
     rollout_record record = {
-        .key = candidate->file_state, .stable = stable->number, .version = candidate->number, .rules = *rules
+        .key = candidate->file.state, .stable = stable->number, .version = candidate->number, .rules = *rules
     };
 
     (void)snprintf(record.name, sizeof record.name, "%s", stable->name);

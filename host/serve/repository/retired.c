@@ -24,7 +24,7 @@ void retired_add(struct retired *retired, struct model *model)
 {
     bool kept = false;
 
-    if (model != NULL && model->sequences != NULL) {
+    if (model != NULL && model->states.sequences != NULL) {
         (void)pthread_mutex_lock(&retired->lock);
         kept = LIST_GROW(retired->models, retired->count);
         if (kept)

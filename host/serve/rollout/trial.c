@@ -151,7 +151,7 @@ bool trial_retry(struct server *server, struct job *job, const inlay_diag *failu
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    stats_add_error(job->model->stats, stats_error_of(failure->code), clock_ns() - job->arrived_ns);
+    stats_add_error(job->model->metrics.stats, stats_error_of(failure->code), clock_ns() - job->arrived_ns);
     run_profile_unref(job->run.profile);
     job->run.profile = NULL;
     job->is_retry = true;

@@ -23,7 +23,7 @@ static void hold(void *user, const repository_entry *entry)
         return;
     held->models[held->count].model = model_ref(entry->loaded);
     model_count_watchdog(entry->loaded);
-    board_sum_model(entry->loaded->settings.board, entry->loaded->board_index, &held->models[held->count].sum);
+    board_sum_model(entry->loaded->settings.board, entry->loaded->metrics.board_index, &held->models[held->count].sum);
     held->count++;
 }
 
@@ -207,8 +207,8 @@ static void write_shares(struct strbuf *to, const struct held_models *held)
                    time ? "Expected share of the run time of the model that the provider takes."
                         : "Nodes that the provider runs.");
         for (uint32_t k = 0; k < held->count; k++)
-            for (uint32_t i = 0; i < held->models[k].model->share_count; i++) {
-                const provider_share *share = &held->models[k].model->shares[i];
+            for (uint32_t i = 0; i < held->models[k].model->providers.share_count; i++) {
+                const provider_share *share = &held->models[k].model->providers.shares[i];
 
                 (void)snprintf(label, sizeof label, ",provider=\"%s\"", share->name);
                 write_series(to, name, held->models[k].model, label);
@@ -227,7 +227,7 @@ static void write_lost(struct strbuf *to, const struct held_models *held)
         const struct model *model = held->models[k].model;
         inlay_session_provider_info info;
 
-        for (uint32_t i = 0; model->lost != NULL && shares_next_lost(model->session, &i, &info);) {
+        for (uint32_t i = 0; model->providers.lost != NULL && shares_next_lost(model->session, &i, &info);) {
             (void)snprintf(label, sizeof label, ",provider=\"%.64s\"", info.name);
             write_series(to, "inlay_provider_lost", model, label);
             write_number(to, 1);

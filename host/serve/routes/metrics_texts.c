@@ -108,10 +108,10 @@ static void write_adapters(struct strbuf *to, const struct model *model, const u
 {
     bool first = true;
 
-    for (uint32_t i = 0; i < model->adapter_count; i++) {
+    for (uint32_t i = 0; i < model->decoding.adapter_count; i++) {
         if ((marks[i] & mark) == 0)
             continue;
-        strbuf_format(to, "%s%s:%s", first ? "" : ",", model->name, model->adapters[i]);
+        strbuf_format(to, "%s%s:%s", first ? "" : ",", model->name, model->decoding.adapters[i]);
         first = false;
     }
 }
@@ -125,14 +125,14 @@ static void write_adapter_use(struct strbuf *to, const struct held_models *held)
                "LoRA adapters in use in the process that answers; the value is the time in seconds.");
     for (uint32_t k = 0; k < held->count; k++) {
         const struct model *model = held->models[k].model;
-        uint8_t *marks = calloc((size_t)model->adapter_count + 1, 1);
+        uint8_t *marks = calloc((size_t)model->decoding.adapter_count + 1, 1);
 
         if (marks == NULL) {
             to->failed = true;
         } else if (generates(&held->models[k])) {
             (void)decoding_load_of(model, marks);
             write_label(to, name, &held->models[k]);
-            strbuf_format(to, ",max_lora=\"%u\",running_lora_adapters=\"", model->adapter_count);
+            strbuf_format(to, ",max_lora=\"%u\",running_lora_adapters=\"", model->decoding.adapter_count);
             write_adapters(to, model, marks, ADAPTER_RUNS);
             strbuf_text(to, "\",waiting_lora_adapters=\"");
             write_adapters(to, model, marks, ADAPTER_WAITS);

@@ -18,7 +18,7 @@ static void write_batches(struct strbuf *to, const struct model *model)
     bool any = false;
 
     for (uint32_t i = 0; i < model->settings.max_batch; i++) {
-        const stats_batch *batch = &model->batches[i];
+        const stats_batch *batch = &model->metrics.batches[i];
         uint64_t count = get(&batch->count);
 
         if (count == 0)
@@ -41,7 +41,7 @@ static void write_stats(struct strbuf *to, const struct model *model)
     const model_stats *stats = &sum.stats;
     uint64_t failed = 0, runs;
 
-    board_sum_model(model->settings.board, model->board_index, &sum);
+    board_sum_model(model->settings.board, model->metrics.board_index, &sum);
     runs = get(&stats->compute.count);
     for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++)
         failed += get(&stats->errors[i]);

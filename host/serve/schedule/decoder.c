@@ -107,7 +107,7 @@ void decoder_end_text(struct decoder *decoder, decoding_text *text, const inlay_
 {
     INLAY_CHECK(decoder->active > 0);
     decoder->active--;
-    (void)atomic_fetch_sub(&decoder->model->texts, 1);
+    (void)atomic_fetch_sub(&decoder->model->decoding.texts, 1);
     text->end(text, failure);
 }
 

@@ -292,8 +292,8 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
     good = decoder->prefixes != NULL && decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
     for (uint32_t k = 0; good && k < decoder->lane_count; k++)
         good = lane_init(&decoder->lanes[k], decoder);
-    if (good && model->draft != NULL) {
-        decoder->drafter = drafter_open(sched, model->draft, finish_draft, decoder);
+    if (good && model->decoding.draft != NULL) {
+        decoder->drafter = drafter_open(sched, model->decoding.draft, finish_draft, decoder);
         good = decoder->drafter != NULL;
     }
     if (good)
@@ -368,7 +368,7 @@ inlay_status decoding_add(struct sched *sched, struct model *model, decoding_tex
     (void)model_ref(model); /* the texts may end, and their references, before this function does */
     for (decoding_text *text = texts, *after; text != NULL; text = after) {
         after = text->next;
-        (void)atomic_fetch_add(&model->texts, 1);
+        (void)atomic_fetch_add(&model->decoding.texts, 1);
         decoder_add(decoder, text);
     }
     queue = next_steps(decoder);

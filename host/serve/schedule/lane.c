@@ -125,7 +125,7 @@ static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
     const int64_t rows = lane->row_count;
     inlay_status status = INLAY_OK;
 
-    if (model->adapter == INLAY_NONE || lane->decoder->model->adapter_count == 0)
+    if (model->adapter == INLAY_NONE || lane->decoder->model->decoding.adapter_count == 0)
         return INLAY_OK;
     for (uint32_t r = 0; r < lane->row_count; r++)
         lane->adapters[r] = lane->texts[r]->adapter;

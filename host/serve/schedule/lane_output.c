@@ -54,7 +54,7 @@ static bool choose_ahead(const struct lane *lane, decoding_text *text, const flo
     text->read += right;
     ahead_add_guesses(lane->is_drafted ? &text->drafted : &text->ahead, lane->ahead, right);
     if (lane->ahead > 0) {
-        model_stats *stats = lane->decoder->model->stats;
+        model_stats *stats = lane->decoder->model->metrics.stats;
 
         (void)atomic_fetch_add_explicit(&stats->guessed_tokens, lane->ahead, memory_order_relaxed);
         (void)atomic_fetch_add_explicit(&stats->right_tokens, right, memory_order_relaxed);

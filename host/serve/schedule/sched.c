@@ -53,7 +53,7 @@ static struct model *pick(struct sched *sched, uint64_t now, uint64_t *out_wake_
         uint64_t at;
         uint32_t level;
 
-        if (model->idle == NULL && queue_first(model)->sequence == NULL)
+        if (model->pool.idle == NULL && queue_first(model)->sequence == NULL)
             continue;
         at = batching_ready_at(model);
         if (at > now) {
@@ -135,11 +135,11 @@ static void stop_spare(struct sched *sched)
 static struct instance *take_instance(struct sched *sched, const struct job *job, bool is_extra)
 {
     struct model *model = job->model;
-    struct instance *instance = job->sequence != NULL ? &job->sequence->instance : model->idle;
+    struct instance *instance = job->sequence != NULL ? &job->sequence->instance : model->pool.idle;
 
     INLAY_CHECK(instance != NULL); /* pick() and is_quick() check that one is idle */
     if (job->sequence == NULL)
-        model->idle = instance->next;
+        model->pool.idle = instance->next;
     instance->is_spare = job->is_copy;
     instance->is_extra = is_extra;
     instance->started_ns = clock_ns();
@@ -166,13 +166,13 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
     if (instance == sched->spare_run)
         sched->spare_run = NULL;
     if (completed && model->settings.max_batch > 1 &&
-        (!model->chooses_batch || instance->threads <= model->settings.busy_threads))
+        (!model->settings.chooses_batch || instance->threads <= model->settings.busy_threads))
         batch_cost_add(&model->queue.cost, rows, (double)ns);
     if (sequence != NULL) {
         queues_advance(&sched->queues, sequence);
     } else {
-        instance->next = model->idle;
-        model->idle = instance;
+        instance->next = model->pool.idle;
+        model->pool.idle = instance;
     }
     if (!instance->is_spare) {
         INLAY_CHECK(model->queue.running > 0);
@@ -290,7 +290,7 @@ static struct model *pick_starved(struct sched *sched, uint64_t now, uint64_t *o
     for (struct model *model = sched->queues.models; model != NULL; model = model->queue.next) {
         const struct job *first = queue_first(model);
 
-        if (model->queue.running == 0 && (model->idle != NULL || first->sequence != NULL) &&
+        if (model->queue.running == 0 && (model->pool.idle != NULL || first->sequence != NULL) &&
             (best == NULL || first->level < queue_first(best)->level))
             best = model;
     }
@@ -354,7 +354,7 @@ static struct job *pick_spare(struct sched *sched)
 
     if (sched->queues.count > 0 || sched->active >= sched->runners || sched->ending)
         return NULL;
-    while (*at != NULL && (*at)->model->idle == NULL)
+    while (*at != NULL && (*at)->model->pool.idle == NULL)
         at = &(*at)->next;
     return *at != NULL ? take_spare(sched, at) : NULL;
 }
@@ -456,7 +456,7 @@ static bool is_quick(const struct sched *sched, const struct job *job)
     const struct model *model = job->model;
     double larger = model->queue.run_bytes > 0 ? (double)job->size.bytes / model->queue.run_bytes : 1;
 
-    return !job->is_retry && (job->sequence != NULL ? !job->sequence->busy : model->idle != NULL) &&
+    return !job->is_retry && (job->sequence != NULL ? !job->sequence->busy : model->pool.idle != NULL) &&
            sched->queues.models == NULL && sched->active < sched->runners && model->queue.run_ns > 0 &&
            (model->queue.quick_runs == 0 || job->run.queued_ns < model->queue.quick_ns + QUICK_NS) &&
            model->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
@@ -521,7 +521,7 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
             job->sequence->busy = true;
         queues_push(&sched->queues, job);
     }
-    if (model->idle == NULL) /* the spare run may have its instance */
+    if (model->pool.idle == NULL) /* the spare run may have its instance */
         stop_spare(sched);
     if (sched->waiting > 0)
         (void)pthread_cond_signal(&sched->work);
