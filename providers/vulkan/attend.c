@@ -3,18 +3,33 @@
 #include "vulkan/region.h"
 #include <math.h>
 
-enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64 };
+enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64, MAX_ATTENTION_BLOCK = 1024 };
 
-/* The number of rows of scores that fit into the shared memory of a workgroup; 0: none. */
-static uint32_t rows_per_workgroup(const gpu_facts *facts, int64_t queries, int64_t keys)
+/* What a workgroup keeps in its shared memory. */
+typedef struct attend_tile {
+    uint32_t rows;  /* of the result; 0: not one fits */
+    uint32_t block; /* keys at a time; 0: all */
+} attend_tile;
+
+/* Without blocks: all scores of the rows. With blocks: those of a block, and the rows of the result. */
+static attend_tile tile_of(const gpu_facts *facts, const vulkan_fused_attention *attend)
 {
     const uint64_t room =
-        (facts->max_shared_bytes - MAX_ATTENTION_ROWS * MAX_ATTENTION_LANES * sizeof(float)) / sizeof(float);
-    uint32_t rows = queries < MAX_ATTENTION_ROWS ? (uint32_t)queries : MAX_ATTENTION_ROWS;
+        (facts->max_shared_bytes - MAX_ATTENTION_ROWS * MAX_ATTENTION_LANES * sizeof(float)) / sizeof(float) - 1;
+    const uint64_t keys = (uint64_t)attend->scores.n, width = (uint64_t)attend->width;
+    attend_tile tile = { .rows = attend->scores.line < MAX_ATTENTION_ROWS ? (uint32_t)attend->scores.line
+                                                                          : MAX_ATTENTION_ROWS };
 
-    while (rows > 0 && rows * (uint64_t)keys > room)
-        rows--;
-    return rows;
+    while (tile.rows > 0 && tile.rows * keys > room) {
+        const uint64_t block = room / tile.rows > width ? (room / tile.rows - width) / 8 * 8 : 0;
+
+        if (block > 0 && attend->empty_row != EMPTY_ROW_GUARDED) {
+            tile.block = block < MAX_ATTENTION_BLOCK ? (uint32_t)block : MAX_ATTENTION_BLOCK;
+            return tile;
+        }
+        tile.rows--;
+    }
+    return tile;
 }
 
 static uint32_t lanes_of(const gpu_facts *facts)
@@ -25,10 +40,13 @@ static uint32_t lanes_of(const gpu_facts *facts)
 static bool can_attend(const vulkan_build *build, const vulkan_fused_attention *attend)
 {
     const int64_t keys = attend->scores.n, depth = attend->scores.k, lanes = lanes_of(&build->device->facts);
+    const attend_tile tile = tile_of(&build->device->facts, attend);
+    const int64_t block = tile.block > 0 ? tile.block : keys, blocks = (keys + block - 1) / (block > 0 ? block : 1);
 
-    return depth > 0 && rows_per_workgroup(&build->device->facts, attend->scores.line, keys) > 0 &&
-           vulkan_rounds_fit(build, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
-                                        (attend->width / lanes + 1) * (1 + keys / 8 + keys % 8));
+    return depth > 0 && tile.rows > 0 &&
+           vulkan_rounds_fit(build, blocks * ((block / lanes + 1) * (2 + depth / 8 + depth % 8) +
+                                              2 * MAX_ATTENTION_ROWS * lanes +
+                                              (attend->width / lanes + 1) * (1 + block / 8 + block % 8)));
 }
 
 /* Emits the dispatch. program: the elementwise operations on the scores before the softmax. */
@@ -36,7 +54,8 @@ static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attentio
 {
     const vulkan_product *product = &attend->scores;
     const gpu_facts *facts = &build->device->facts;
-    const uint32_t rows = rows_per_workgroup(facts, product->line, product->n);
+    const attend_tile tile = tile_of(facts, attend);
+    const uint32_t rows = tile.rows;
     const int64_t batches = product->batch[0] * product->batch[1] * product->batch[2],
                   items = (product->line + rows - 1) / rows * batches;
     const int64_t *const lists[] = { product->batch, product->a_batch, product->b_batch, attend->v_batch,
@@ -45,8 +64,9 @@ static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attentio
 
     INLAY_CHECK(rows > 0 && product->n > 0);
     dispatch->constants[ID_LOCAL] = lanes_of(facts);
-    VULKAN_SET_CONSTANTS(dispatch, rows, rows * (uint32_t)product->n, attend->empty_row, product->k >= 8,
-                         product->k % 8 != 0);
+    VULKAN_SET_CONSTANTS(dispatch, rows, rows * (tile.block > 0 ? tile.block : (uint32_t)product->n), attend->empty_row,
+                         product->k >= 8, product->k % 8 != 0, tile.block,
+                         tile.block > 0 ? rows * (uint32_t)attend->width : 1);
     vulkan_expect_flops(build, dispatch,
                         2.0 * (double)(product->line * product->n) * (double)(product->k + attend->width) *
                             (double)batches);

@@ -236,6 +236,9 @@ static void attention(void **state)
         { "Attention", "q : 1,4,5,8\nk : 1,2,7,8\nv : 1,2,7,6\ny = Attention(q, k, v) scale=0.3\n-> y" },
         { "Attention", "q : 1,2,6,8\nk : 1,2,6,8\nv : 1,2,6,8\ny = Attention(q, k, v) is_causal=1\nz = Relu(y)\n-> z" },
         { "Attention", "q : 2,2,5,8\nk : 2,2,7,8\nv : 2,2,7,8\nm : 2,1,1,7\ny = Attention(q, k, v, m)\n-> y" },
+        /* More scores than shared memory holds; with is_causal, all but the first block of keys are masked. */
+        { "Attention", "q : 1,2,6,4\nk : 1,2,2500,4\nv : 1,2,2500,9\nm : 6,2500\ny = Attention(q, k, v, m)\n-> y" },
+        { "Attention", "q : 1,1,5,4\nk : 1,1,5003,4\nv : 1,1,5003,3\ny = Attention(q, k, v) is_causal=1\n-> y" },
     };
 
     (void)state;
@@ -248,6 +251,9 @@ static void attention(void **state)
                        13, NULL, 0);
     vulkan_case_expect("x : 7,5\nk : 5,70\nv : 70,3\np = MatMul(x, k)\nf = Softmax(p) axis=1\ny = MatMul(f, v)\n-> y",
                        13, "Softmax", 0);
+    vulkan_case_expect(
+        "x : 7,5\nk : 5,3500\nv : 3500,3\np = MatMul(x, k)\nf = Softmax(p) axis=1\ny = MatMul(f, v)\n-> y", 13,
+        "Softmax", 0);
     vulkan_case_expect("x : 7,5\nk : 5,9\nv : 9,3\np = MatMul(x, k)\nf = Softmax(p) axis=1\ny = MatMul(f, v)\n-> y, f",
                        13, "Softmax", 0);
 }

@@ -3,12 +3,15 @@
 #include "program.glsl"
 
 // Rows of softmax(program(alpha * Q * K^T)) * V: a workgroup computes ROWS of them and keeps their scores in shared
-// memory.
+// memory: of all keys, or of BLOCK keys at a time. With blocks, sums and weighted values refer to the largest score so
+// far, and are multiplied again when a block has a larger one.
 layout(constant_id = ID_OWN) const uint ROWS = 4u;
-layout(constant_id = ID_OWN + 1) const uint SHARED = 4u; // ROWS * KEYS
+layout(constant_id = ID_OWN + 1) const uint SHARED = 4u; // ROWS * BLOCK, or ROWS * KEYS
 layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // EMPTY_ROW_*; masked rows are 0: NaN, 1: zeros, 2: values * 0
 layout(constant_id = ID_OWN + 3) const uint EIGHTS = 1u; // 1: DEPTH >= 8
 layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: DEPTH is not a multiple of 8
+layout(constant_id = ID_OWN + 5) const uint BLOCK = 0u;  // 0: one block; not with BLANK 2
+layout(constant_id = ID_OWN + 6) const uint HELD = 1u;   // ROWS * WIDTH with blocks
 #define QUERIES (WORD_OWN + 0u)
 #define KEYS (WORD_OWN + 1u)
 #define DEPTH (WORD_OWN + 2u)
@@ -26,7 +29,9 @@ layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: DEPTH is not a mu
 #define BATCH (WORD_OWN + 14u) // 3 sizes; 3 strides of Q, K, V and the result
 
 shared float share[SHARED], part[4 * 64];
+shared float held[HELD]; // weighted values of the blocks before; one lane reads and writes an element
 float most[4], sum[4];
+#define SCORES (BLOCK != 0u ? BLOCK : word(KEYS)) // of `share`
 
 // Combines the sums, or the maxima, of all lanes.
 void combine_lanes(bool sums)
@@ -41,8 +46,10 @@ void combine_lanes(bool sums)
 
         for (uint i = 1u; i < lanes; i++)
             x = sums ? x + part[r * lanes + i] : f_max(x, part[r * lanes + i]);
-        sum[r] = sums ? x : 0.0;
-        most[r] = BLANK != 0u && is_inf(x) && x < 0.0 ? 0.0 : x;
+        if (sums)
+            sum[r] = x;
+        else
+            most[r] = x;
     }
     barrier();
 }
@@ -66,7 +73,7 @@ void add_weighted_values(uint v, uint j, const uint steps)
         const float x = load_c(at[PUSH_OWN + 2], v + (j + s) * word(V_ROW));
 
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
-            acc[r] = fma(share[r * word(KEYS) + j + s], x, acc[r]);
+            acc[r] = fma(share[r * SCORES + j + s], x, acc[r]);
     }
 }
 
@@ -86,8 +93,9 @@ void add_weighted_values(uint v, uint j, const uint steps)
                 at_++;                                \
             } while (at_ < count);                    \
     }
-#define ADD_SCORE_TERMS(d, steps) add_score_terms(q, k + j * word(K_COLUMN), d, steps)
-#define ADD_WEIGHTED_VALUES(j, steps) add_weighted_values(v + c * word(V_COLUMN), j, steps)
+#define ADD_SCORE_TERMS(d, steps) add_score_terms(q, k + (begin + j) * word(K_COLUMN), d, steps)
+#define ADD_WEIGHTED_VALUES(j, steps) \
+    add_weighted_values(v + begin * word(V_ROW) + c * word(V_COLUMN), j, steps)
 
 void main()
 {
@@ -99,42 +107,66 @@ void main()
     const uint q = BATCH_AT(3u) + first * word(Q_ROW), k = BATCH_AT(6u), v = BATCH_AT(9u);
     const uint out_at = BATCH_AT(12u) + first * word(OUT_ROW);
 
+    float total[4];
+    uint begin = 0u;
+
     [[unroll]] for (uint r = 0u; r < ROWS; r++)
-        most[r] = -inf();
-    for (uint j = lane; j < word(KEYS); j += gl_WorkGroupSize.x) {
+        most[r] = -inf(), total[r] = 0.0;
+    do {
+        const uint count = BLOCK != 0u ? min(BLOCK, word(KEYS) - begin) : word(KEYS);
+        float before[4], base[4], factor[4];
+
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
-            score[r] = 0.0;
-        IN_EIGHTS(word(DEPTH), EIGHTS != 0u, REST != 0u, ADD_SCORE_TERMS)
-        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-            const float x = program((z * word(QUERIES) + first + r) * word(KEYS) + j, score[r] * fword(ALPHA));
-
-            share[r * word(KEYS) + j] = x;
-            most[r] = f_max(most[r], x);
-        }
-    }
-    combine_lanes(false);
-    for (uint j = lane; j < word(KEYS); j += gl_WorkGroupSize.x)
-        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-            const float e = f_exp(share[r * word(KEYS) + j] - most[r]);
-
-            share[r * word(KEYS) + j] = e;
-            sum[r] += e;
-        }
-    combine_lanes(true);
-    if (BLANK == 2u) {
-        for (uint j = lane; j < word(KEYS); j += gl_WorkGroupSize.x)
+            before[r] = most[r];
+        for (uint j = lane; j < count; j += gl_WorkGroupSize.x) {
             [[unroll]] for (uint r = 0u; r < ROWS; r++)
-                share[r * word(KEYS) + j] = is_nan(sum[r]) ? 0.0 : share[r * word(KEYS) + j];
+                score[r] = 0.0;
+            IN_EIGHTS(word(DEPTH), EIGHTS != 0u, REST != 0u, ADD_SCORE_TERMS)
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+                const float x =
+                    program((z * word(QUERIES) + first + r) * word(KEYS) + begin + j, score[r] * fword(ALPHA));
+
+                share[r * SCORES + j] = x;
+                most[r] = f_max(most[r], x);
+            }
+        }
+        combine_lanes(false);
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            base[r] = (BLANK != 0u || BLOCK != 0u) && is_inf(most[r]) && most[r] < 0.0 ? 0.0 : most[r];
+            factor[r] = is_inf(before[r]) && before[r] < 0.0 ? 0.0 : f_exp(before[r] - base[r]);
+            sum[r] = 0.0;
+        }
+        for (uint j = lane; j < count; j += gl_WorkGroupSize.x)
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+                const float e = f_exp(share[r * SCORES + j] - base[r]);
+
+                share[r * SCORES + j] = e;
+                sum[r] += e;
+            }
+        combine_lanes(true);
+        if (BLANK == 2u) {
+            for (uint j = lane; j < count; j += gl_WorkGroupSize.x)
+                [[unroll]] for (uint r = 0u; r < ROWS; r++)
+                    share[r * SCORES + j] = is_nan(sum[r]) ? 0.0 : share[r * SCORES + j];
+            [[unroll]] for (uint r = 0u; r < ROWS; r++)
+                sum[r] = is_nan(sum[r]) || sum[r] == 0.0 ? 1.0 : sum[r];
+            barrier();
+        }
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
-            sum[r] = is_nan(sum[r]) || sum[r] == 0.0 ? 1.0 : sum[r];
-        barrier();
-    }
-    for (uint c = lane; c < word(WIDTH); c += gl_WorkGroupSize.x) {
-        [[unroll]] for (uint r = 0u; r < ROWS; r++)
-            acc[r] = 0.0;
-        IN_EIGHTS(word(KEYS), word(KEYS) >= 8u, word(KEYS) % 8u != 0u, ADD_WEIGHTED_VALUES)
-        [[unroll]] for (uint r = 0u; r < ROWS; r++)
-            store_out(at[PUSH_OUT], out_at + r * word(OUT_ROW) + c * word(OUT_COLUMN),
-                      BLANK == 1u && sum[r] == 0.0 ? 0.0 : acc[r] / sum[r]);
-    }
+            total[r] = BLOCK != 0u ? total[r] * factor[r] + sum[r] : sum[r];
+        for (uint c = lane; c < word(WIDTH); c += gl_WorkGroupSize.x) {
+            [[unroll]] for (uint r = 0u; r < ROWS; r++)
+                acc[r] = BLOCK != 0u && begin > 0u ? held[r * word(WIDTH) + c] * factor[r] : 0.0;
+            IN_EIGHTS(count, count >= 8u, count % 8u != 0u, ADD_WEIGHTED_VALUES)
+            [[unroll]] for (uint r = 0u; r < ROWS; r++)
+                if (BLOCK != 0u && begin + BLOCK < word(KEYS))
+                    held[r * word(WIDTH) + c] = acc[r];
+                else
+                    store_out(at[PUSH_OUT], out_at + r * word(OUT_ROW) + c * word(OUT_COLUMN),
+                              BLANK == 1u && total[r] == 0.0 ? 0.0 : acc[r] / total[r]);
+        }
+        if (BLOCK != 0u)
+            barrier(); // the next block overwrites the scores
+        begin += BLOCK;
+    } while (BLOCK != 0u && begin < word(KEYS));
 }
