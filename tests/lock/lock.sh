@@ -171,7 +171,15 @@ printf '{"inlay_lock": 1' >cut.lock
 finds 3 '.error.text | test("cut.lock:1")' cut.lock
 finds 3 '.error.text | test("none.lock")' none.lock
 edits 'del(.model.path)'
-finds 3 '.error.text | test("names no model")' edited.lock
+finds 3 '.error.text | test("edited.lock: .*path.*write it again")' edited.lock
+for unknown in '.limts = {}' '.limits.eror = 1' '.outputs[0].metrik = "top1"' '.memory.peak = 1' '.made.host = "x"'; do
+    edits "$unknown"
+    finds 3 '.error.text | test("limts|eror|metrik|peak|host")' edited.lock
+done
+edits '.outputs = {}'
+finds 3 '.error.text | test("outputs")' edited.lock
+edits '.outputs[0].metric = "nothing"'
+finds 0 '(rows | any(.what | test("metric of"))) and .times_compared == false' edited.lock
 edits '.settings += ["levle=1"]'
 finds 3 '.error.text | test("levle")' edited.lock
 edits '.settings += ["no equals"]'

@@ -380,19 +380,19 @@ static int print_report(const lock_args *args, const cli_common *common, const j
     const int code = report->regressions > 0 ? CLI_FAILED : CLI_OK;
 
     if (common->json) {
-        json_t *all = json_pack("{s:s, s:O, s:o, s:i, s:i}", "since", args->check, "made", made, "rows",
+        json_t *all = json_pack("{s:s, s:O, s:o, s:i, s:i, s:b}", "since", args->check, "made", made, "rows",
                                 cells_json(&report->table), "changes", (int)report->changes, "regressions",
-                                (int)report->regressions);
+                                (int)report->regressions, "times_compared", report->timed);
 
         if (first != NULL)
             (void)json_object_set(all, "first_difference", first);
         return cli_print_json(common, all, code);
     }
     cells_print(&report->table);
-    (void)printf("%u %s, %u other %s since %s (inlay %s, %s)\n", report->regressions,
+    (void)printf("%u %s, %u other %s since %s (inlay %s, %s)%s\n", report->regressions,
                  plural(report->regressions, "regression", "regressions"), report->changes,
-                 plural(report->changes, "change", "changes"), args->check, version != NULL ? version : "?",
-                 date != NULL ? date : "?");
+                 plural(report->changes, "change", "changes"), args->check, version, date,
+                 report->timed ? "" : "; times were not compared");
     if (first != NULL)
         print_first_difference(args, first);
     return code;

@@ -100,6 +100,9 @@ static void compare_output(lock_report *report, const json_t *was, const json_t 
     const json_t *error = json_object_get(is, "error");
     char what[300], before[200];
 
+    (void)snprintf(what, sizeof what, "metric of '%s'", text_of(was, "name"));
+    if (is != NULL)
+        compare_texts(report, CHANGED, what, was, is, "metric");
     (void)snprintf(what, sizeof what, "output '%s'", text_of(was, "name"));
     (void)snprintf(before, sizeof before, "%s", text_of(was, "type"));
     if (is == NULL)
@@ -280,6 +283,7 @@ static void compare_time(lock_report *report, const json_t *was, const json_t *i
 
     if (median <= 0 || json_array_size(after) == 0)
         return;
+    report->timed = true;
     (void)snprintf(text, sizeof text, "%.4g of the loop", median);
     if (strcmp(text_of(json_object_get(was, "made"), "cpu"), text_of(json_object_get(is, "made"), "cpu")) != 0)
         add_row(report, CHANGED, "time of a run", text, "not compared: another processor");

@@ -9,6 +9,35 @@
 
 enum { FORMAT = 1 };
 
+/* The members of a record of this format; a member that is unknown, missing or of another type is named. */
+static inlay_status check_members(const char *path, const json_t *record, inlay_diag *diag)
+{
+    static const char *const arrays[] = { "settings", "inputs", "outputs", "regions", "warnings" };
+    json_error_t error;
+    json_t *output;
+    size_t i;
+
+    if (json_unpack_ex((json_t *)record, &error, JSON_VALIDATE_ONLY,
+                       "{s:i, s:{s:s, s:s, s:s !}, s:{s:s, s:s !}, s?s, s:o, s:o, s:o, s:o, s:o, s:o,"
+                       " s:{s:F, s:F, s?F !}, s:{s:F, s:F, s:F !}, s?{s:o !} !}",
+                       "inlay_lock", "made", "inlay", "date", "cpu", "model", "sha256", "path", "data", "settings",
+                       "inputs", "outputs", "providers", "regions", "warnings", "memory", "planned_bytes",
+                       "constant_bytes", "peak_bytes", "limits", "error", "time", "memory", "time", "ratios") != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s; write it again with inlay lock MODEL -o %s", path, error.text,
+                          path);
+    for (i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        if (!json_is_array(json_object_get(record, arrays[i])))
+            return inlay_fail(diag, INLAY_IO_ERROR,
+                              "%s: \"%s\" is no array; write it again with inlay lock MODEL -o %s", path, arrays[i],
+                              path);
+    json_array_foreach(json_object_get(record, "outputs"), i, output)
+        if (json_unpack_ex(output, &error, JSON_VALIDATE_ONLY, "{s:s, s:s, s:o, s?o, s?s, s?s !}", "name", "metric",
+                           "sha256", "values", "dtype", "type") != 0)
+            return inlay_fail(diag, INLAY_IO_ERROR, "%s: output %zu: %s; write it again with inlay lock MODEL -o %s",
+                              path, i, error.text, path);
+    return INLAY_OK;
+}
+
 inlay_status lock_load(const char *path, json_t **out_record, inlay_diag *diag)
 {
     json_error_t error;
@@ -27,9 +56,8 @@ inlay_status lock_load(const char *path, json_t **out_record, inlay_diag *diag)
                              path, (long long)format, FORMAT)
                 : inlay_fail(diag, INLAY_IO_ERROR,
                              "%s is not a file of inlay lock: write one with inlay lock MODEL -o %s", path, path);
-    if (status == INLAY_OK && !json_is_string(json_object_get(json_object_get(record, "model"), "path")))
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s names no model; write it again with inlay lock MODEL -o %s", path,
-                            path);
+    if (status == INLAY_OK)
+        status = check_members(path, record, diag);
     if (status != INLAY_OK)
         json_decref(record);
     else

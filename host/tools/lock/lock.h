@@ -17,8 +17,8 @@ typedef struct lock_limits {
     double memory; /* ratio to the recorded memory */
 } lock_limits;
 
-/* Reads the record at path; INLAY_IO_ERROR, INLAY_INVALID_ARGUMENT: not readable, not a record, or a newer format. The
- * caller releases it. */
+/* Reads the record at path; INLAY_IO_ERROR: not readable, not a record, or one with members that this version does not
+ * know. The caller releases it. */
 INLAY_NODISCARD inlay_status lock_load(const char *path, json_t **out_record, inlay_diag *diag);
 INLAY_NODISCARD inlay_status lock_save(const char *path, const json_t *record, inlay_diag *diag);
 /* Paths in a record are relative to its folder. Both write to out, of PATH_MAX bytes; false: the path does not fit, or
@@ -78,6 +78,7 @@ typedef struct lock_report {
     struct table table; /* the caller writes or releases it */
     uint32_t changes, regressions;
     bool all, strict;
+    bool timed; /* both records have times */
 } lock_report;
 /* explanation: of the second record; see lock_placement(). */
 void lock_compare(const json_t *was, const json_t *is, const json_t *explanation, lock_limits limits,
