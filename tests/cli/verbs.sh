@@ -80,6 +80,9 @@ refuses 2 "did you mean 'inspect'" insepct
 refuses 2 "unknown verb 'explian'; did you mean 'explain'\\?$" explian
 refuses 2 "unknown verb 'xyzzy'; inlay --help lists the verbs" xyzzy
 refuses 2 "unknown option '--inptus'; did you mean '--inputs'\\?$" run --inptus x=1 "$add"
+for verb in quantize optimize edit extract; do
+    refuses 2 "output x.gguf: inlay writes ONNX, not GGUF; name the file x.onnx" $verb "$add" -o x.gguf
+done
 refuses 2 "unknown option '--intra-thread5'; did you mean '--intra-threads'\\?$" run "$add" --intra-thread5=1
 refuses 2 "unknown option '--qqqqqqqq'; inlay run --help-all lists the options" run "$add" --qqqqqqqq
 expect 0 'string|float' run "$add" --seed 1 --val 2

@@ -186,8 +186,8 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
 }
 
 static const cli_option own_options[] = {
-    { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(struct quantize_flags, args.output),
-      .key = 'o' },
+    { "output", "FILE", "The file to write; - is standard output",
+      CLI_CALL(cli_take_output, struct quantize_flags, args.output), .key = 'o' },
     { "mode", "static|dynamic|weights",
       "Compute with integers, or reduce only the weights\v(static: with ranges fixed now; dynamic: found in each run; "
       "default: static with --data, weights without)",

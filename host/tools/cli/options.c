@@ -178,6 +178,18 @@ inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out
     return status;
 }
 
+error_t cli_take_output(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    const size_t bytes = strlen(arg);
+
+    (void)option;
+    if (bytes >= 5 && strcmp(arg + bytes - 5, ".gguf") == 0)
+        argp_failure(state, CLI_USAGE, 0, "--output %s: inlay writes ONNX, not GGUF; name the file %.*s.onnx", arg,
+                     (int)(bytes - 5), arg);
+    *(const char **)field = cli_output_file(state, arg);
+    return 0;
+}
+
 error_t cli_take_two_models(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
     const char **models = field;

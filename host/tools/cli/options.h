@@ -78,10 +78,11 @@ error_t cli_take_variant(const cli_option *option, void *field, char *arg, struc
         .need = "no model given", CLI_CALL(cli_take_model, type, field)                                                \
     }
 #define CLI_OUTPUT_NEED "no output file given: name it with -o"
+error_t cli_take_output(const cli_option *option, void *field, char *arg, struct argp_state *state);
 #define CLI_OUTPUT_OPTION(type, field)                                                                                 \
     {                                                                                                                  \
-        "output", "FILE", "The file to write; - is standard output", CLI_WRITE(type, field), .key = 'o',               \
-                                                                                             .need = CLI_OUTPUT_NEED   \
+        "output", "FILE", "The file to write; - is standard output", CLI_CALL(cli_take_output, type, field),           \
+            .key = 'o', .need = CLI_OUTPUT_NEED                                                                        \
     }
 #define CLI_EXTERNAL_OPTION(type, field)                                                                               \
     {                                                                                                                  \
