@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds inlay for Windows with Debian's mingw-w64 in build/windows, and runs ONNX's cases under wine on the given
-# providers. Exit code 0: all cases that pass on Linux pass.
+# Builds inlay for Windows with Debian's mingw-w64 in build/windows, and runs ONNX's cases and a C program that uses
+# inlay.dll under wine on the given providers. Exit code 0: all cases that pass on Linux pass, and the program runs.
 #   tests/windows.sh [--build] [PROVIDER...]
 # --build: builds only. PROVIDER: reference (the default), cpu. Installs missing packages (group windows of
 # packages.txt), which needs root or sudo and the network. Exit code 3: one is missing.
@@ -23,7 +23,7 @@ done
 
 sh host/platform/sources.sh "$build/sources"
 cmake --preset windows -DINLAY_SOURCES="$build/sources" >/dev/null
-cmake --build "$build" --target inlay_cli "$@"
+cmake --build "$build" --target inlay_cli inlay "$@"
 [ -z "$build_only" ] || exit 0
 
 export WINEPREFIX=$build/wine WINEDEBUG=-all
@@ -32,7 +32,7 @@ for provider in "$@"; do
     room=$build/run-$provider
     rm -rf "$room"
     mkdir -p "$room/bin" "$room/lib/inlay/plugins"
-    cp "$build/bin/inlay.exe" "$room/bin/"
+    cp "$build/bin/inlay.exe" "$build/bin/inlay.dll" "$room/bin/"
     for plugin in reference "$provider"; do
         cp "$build/lib/inlay/plugins/inlay-$plugin.dll" "$room/lib/inlay/plugins/"
     done
@@ -42,4 +42,7 @@ for provider in "$@"; do
     [ "$provider" != reference ] || list=reference
     echo "providers $list under wine:"
     bash tests/conformance/run.sh "$room/inlay" $data --policy priority --providers "$list"
+    x86_64-w64-mingw32-gcc-posix -O2 -Isdk/include -o "$room/bin/run_model.exe" samples/run_model/run_model.c \
+        "$build/lib/libinlay.dll.a"
+    "$wine" "$room/bin/run_model.exe" $data/node/test_matmul_2d/model.onnx
 done
