@@ -1,5 +1,5 @@
 /* Plugin of qemu-user that counts the instructions that a program executes, for count.py. At exit it writes
- * 'instructions N' to the log of qemu. Debian 12 packages no qemu-plugin.h, so the few declarations are here.
+ * 'instructions N' to the log of qemu. Debian 12 has no header of QEMU's plug-ins, so the few declarations are here.
  * PLUGIN_VERSION is the version of the interface that this qemu supports. */
 #include <inttypes.h>
 #include <stddef.h>

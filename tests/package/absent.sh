@@ -32,7 +32,7 @@ check() { # FOLDER 'NAME...' OBJECT...
     wrong=$((wrong + 1))
 }
 check host/serve/CMakeFiles/inlay_serve.dir 'text tokenizer' model/text.c.o __/__/samples/generate/tokenizer.c.o
-check host/tools/CMakeFiles/inlay_cli.dir signing __/runtime/base/signing.c.o cli/lazy_gnutls.c.o
+check host/tools/CMakeFiles/inlay_cli.dir signing __/shared/signing.c.o cli/lazy_gnutls.c.o
 check providers/prepost/text/CMakeFiles/text_tokens.dir pattern pattern.c.o pattern_syntax.c.o
 check providers/reference/CMakeFiles/reference_kernels.dir regex regex.c.o regex_re2.c.o
 echo "$checked of ${#objects[@]} parts checked, $wrong wrong"

@@ -166,6 +166,7 @@ open.onnx --probe=never
 open.onnx --probe-timeout-ms=1000
 open.onnx --profile=
 open.onnx --providers=reference
+open.onnx --realtime=1
 open.onnx --reproducible=1
 open.onnx --reproducible=cpu
 open.onnx --require=reference
