@@ -340,7 +340,8 @@ def run(server, seconds):
         thread.start()
     weights = {overwrite: 8, kill: 1, exhaust: 1, empty: 1} | ({} if workers else {load: 4})  # workers do not load by request
     troubles = dict.fromkeys(weights, 0)
-    usage, most, middle = None, [0, 0], time.monotonic() + seconds / 3
+    usage, most = None, [0, 0]
+    middle, late = time.monotonic() + seconds / 3, time.monotonic() + seconds * 2 / 3
     while time.monotonic() < end - 1:
         unseen = [trouble for trouble, count in troubles.items() if count == 0]
         trouble = unseen[0] if unseen else choices.choices(list(weights), weights.values())[0]
@@ -348,8 +349,9 @@ def run(server, seconds):
         troubles[trouble] += 1
         time.sleep(0.25)
         now = server.usage() if time.monotonic() > middle else None
-        if now is not None:
-            usage, most = usage or now, [max(pair) for pair in zip(most, now)]
+        if now is not None:  # a worker that was just started has few descriptors, so the most of that third counts
+            most = [max(pair) for pair in zip(most, now)]
+            usage = most if usage is None or time.monotonic() < late else usage
     for thread in threads:
         thread.join()
     for _ in range(SETTLE_S):  # idle models give their memory back after five seconds
@@ -361,7 +363,7 @@ def run(server, seconds):
     status = server.end()
     what = ", ".join(f"{count} x {trouble.__name__}" for trouble, count in troubles.items())
     print(f"{'two workers' if workers else 'one process'}, {seconds:.0f} s, {what}: {counts.by_kind}, of it "
-          f"{counts.by_client}; resident {usage[0] >> 20} MiB after a third, at most {most[0] >> 20}, {after[0] >> 20} at the "
+          f"{counts.by_client}; resident {usage[0] >> 20} MiB in the second third, at most {most[0] >> 20}, {after[0] >> 20} at the "
           f"end; descriptors {usage[1]}, {most[1]}, {after[1]}; access log {'whole' if whole else 'broken'}; exit code {status}",
           flush=True)
     good = (counts.by_kind["lost"] == 0 and counts.by_kind["wrong"] == 0 and len(counts.by_client) == 4 and whole
