@@ -157,6 +157,9 @@ void request_infer(struct request *request, const request_codec *codec, const ch
     } else if (diag.code == INLAY_OK && deferred) {
         request_load(request, LOAD_TASK_DEFERRED, name, name_bytes, version, model_loaded, request);
         return;
+    } else if (diag.code == INLAY_OK && settings_stopped(server->settings)) {
+        /* The end may have stopped the load of this model, for which another request has waited. */
+        (void)inlay_fail(&diag, INLAY_BUSY, "the server is shutting down");
     } else if (diag.code == INLAY_OK) {
         (void)inlay_fail(&diag, INLAY_NOT_FOUND,
                          "no such model or version is loaded; POST v2/repository/index (RepositoryIndex) lists them");
