@@ -449,9 +449,11 @@ static OrtStatus *get_registry(OrtEp *self, const OrtKernelRegistry **out)
     return NULL;
 }
 
+#define DEVICE_BYTES ((size_t)1 << 32) /* all memory of the device */
+
 static void *allocate(OrtAllocator *self, size_t bytes)
 {
-    struct block *added = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (sizeof *added + bytes + 63) / 64 * 64) : NULL;
+    struct block *added = bytes <= DEVICE_BYTES ? aligned_alloc(64, (sizeof *added + bytes + 63) / 64 * 64) : NULL;
 
     (void)self;
     if (added == NULL)
