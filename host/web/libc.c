@@ -65,7 +65,6 @@ failed:
     return NULL;
 }
 
-
 /* The heap.
  *
  * wasi-libc is compiled for one thread. Of its functions with state, parallel loops call only those of the heap. The

@@ -397,9 +397,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
-    static const struct argp parser = {
-        options, parse, "MODEL PROMPT", "Continues PROMPT by a language model.", NULL, NULL, NULL
-    };
+    static const struct argp parser = { options, parse, "MODEL PROMPT", "Continues PROMPT by a language model.", NULL,
+                                        NULL,    NULL };
     struct settings settings = { .variant = "", .tokens = 256, .guesses = GUESSES, .sampler = SAMPLER_INIT };
     char file[PATH_MAX], path[PATH_MAX], error[512], *text = NULL;
     int64_t *tokens = NULL;

@@ -11,8 +11,8 @@ typedef struct profile_event {
     const plan_step *step;
     uint64_t begin_ns, end_ns;
     uint32_t run;
-    uint32_t node;  /* INLAY_NONE, or the kernel of that node within the step */
-    uint32_t depth; /* 0 = step of the main graph; one more for each enclosing body, and for a kernel within a
+    uint32_t node;    /* INLAY_NONE, or the kernel of that node within the step */
+    uint32_t depth;   /* 0 = step of the main graph; one more for each enclosing body, and for a kernel within a
                      * step */
     const char *name; /* of a kernel that has one, in profile.names; otherwise NULL */
 } profile_event;

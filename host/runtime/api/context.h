@@ -30,9 +30,9 @@ struct inlay_context {
     inlay_value **defaults;      /* [input_count] initializers that are used for unbound inputs */
     run_states *states;          /* NULL: the context keeps no states */
     context_rows rows;
-    struct inlay_context *next;  /* in the list of abandoned contexts */
-    struct async_runs *async;    /* NULL: no asynchronous run was started */
-    run_observer *measuring;     /* of host/insight, while runs are measured or profiled; otherwise NULL */
+    struct inlay_context *next; /* in the list of abandoned contexts */
+    struct async_runs *async;   /* NULL: no asynchronous run was started */
+    run_observer *measuring;    /* of host/insight, while runs are measured or profiled; otherwise NULL */
 };
 
 /* *out: the open provider of that name. INLAY_NOT_FOUND: the session has none. */

@@ -78,14 +78,14 @@ struct inlay_session {
     struct arena arena;
     inlay_io_info *inputs; /* [main->graph->input_count] */
     inlay_io_info *outputs;
-    const session_watch *watch; /* while optimising only */
-    bool keeps_sparse;          /* set before loading: matrices may stay sparse, because the model is only run */
-    uint32_t nodes_in_file;     /* before optimisation, bodies included */
-    int64_t lowerings;          /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
-    bool abandoned;             /* never freed, because a hung device may still access it */
-    session_context *contexts;  /* live contexts; contexts_lock guards the list */
-    struct session_idle *idle;  /* NULL: no option idle_trim_ms */
-    struct watchdog *watchdog;  /* NULL: no option watchdog */
+    const session_watch *watch;   /* while optimising only */
+    bool keeps_sparse;            /* set before loading: matrices may stay sparse, because the model is only run */
+    uint32_t nodes_in_file;       /* before optimisation, bodies included */
+    int64_t lowerings;            /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
+    bool abandoned;               /* never freed, because a hung device may still access it */
+    session_context *contexts;    /* live contexts; contexts_lock guards the list */
+    struct session_idle *idle;    /* NULL: no option idle_trim_ms */
+    struct watchdog *watchdog;    /* NULL: no option watchdog */
     const struct provider *judge; /* the provider reference of option watchdog; NULL: none */
     pthread_mutex_t contexts_lock;
     inlay_options *options; /* of session_open(), for updates; NULL: none */

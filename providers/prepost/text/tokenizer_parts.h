@@ -37,10 +37,10 @@ void spans_free(text_spans *spans);
 /* The character at s, which must be valid UTF-8, and its size in bytes. */
 uint32_t char_at(const char *s, size_t *size);
 
-bool is_space(uint32_t c);       /* \s */
-bool is_letter(uint32_t c);      /* \p{L} */
-bool is_number(uint32_t c);      /* \p{N} */
-bool is_word(uint32_t c);        /* \w */
+bool is_space(uint32_t c);  /* \s */
+bool is_letter(uint32_t c); /* \p{L} */
+bool is_number(uint32_t c); /* \p{N} */
+bool is_word(uint32_t c);   /* \w */
 /* By the tables of categories.c, not by the version of Unicode that a library has. */
 bool is_punctuation(uint32_t c); /* ASCII's, and \p{P} */
 bool is_mark(uint32_t c, bool nonspacing_only);
