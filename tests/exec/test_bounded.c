@@ -205,9 +205,29 @@ static void run_realtime(void)
     rig_close(&rig);
 }
 
+/* A first run that may lock no memory. The user nobody may not be able to read the plug-ins, so the session is open
+ * before. */
+static int run_without_lock(void)
+{
+    static const char *const options[] = { "providers", "reference", "realtime", "1", NULL };
+    const struct rlimit none = { 0, 0 };
+    struct wire wire = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct rig rig;
+
+    script_model(&wire, "x : 2,4\ny = Exp(x)\n-> y", 17);
+    rig = rig_open(&wire, options);
+    bind(&rig, 1);
+    if (setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0))
+        return 0;
+    return inlay_context_run(rig.context, NULL, &diag) == INLAY_LIMIT_EXCEEDED &&
+                   strstr(diag.text, "memory cannot be locked") != NULL
+               ? 0
+               : 1;
+}
+
 static void realtime(void **state)
 {
-    const struct rlimit none = { 0, 0 };
     const char *pointwise = "x : 2,4\ny = Exp(x)\n-> y";
     inlay_diag diag;
     pid_t child;
@@ -238,11 +258,8 @@ static void realtime(void **state)
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_int_equal(ended, 0);
     child = fork();
-    if (child == 0) /* nobody may lock nothing */
-        _exit(setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0) ||
-                      strstr(refused(pointwise, "priority", "normal", &diag), "memory cannot be locked") != NULL
-                  ? 0
-                  : 1);
+    if (child == 0)
+        _exit(run_without_lock());
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_int_equal(ended, 0);
 }
