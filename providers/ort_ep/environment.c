@@ -1,6 +1,6 @@
-/* The environment: ONNX Runtime has one for a process. Here each library has its own, and the function that returns it
- * is not told which library asks: during a call of a library it is that one, and on a library's own threads the one
- * that was opened last. */
+/* The environment: ONNX Runtime has one for a process. Here each library has its own, and the function that returns
+ * it has no argument that names the library: it returns the environment of the library that is being called, and on
+ * threads that a library has started, that of the library that was opened last. */
 #include "ort_ep/provider.h"
 #include <stdlib.h>
 

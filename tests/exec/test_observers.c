@@ -1,4 +1,5 @@
-/* Observers of runs: each sees the steps that it marks, or all, with what it stored; one that fails ends the run. */
+/* Observers of runs: each is called for the steps that it marks, or for all, and gets the value that it stored at the
+ * begin of the step. If an observer fails, the run ends. */
 #include "api/context.h"
 #include "cmocka_all.h"
 #include "exec/loop/observe.h"

@@ -572,7 +572,7 @@ static OrtStatus *copy_tensors(OrtDataTransferImpl *self, const OrtValue **from,
 {
     (void)self;
     if (streams != NULL && !has_stream)
-        return api->CreateStatus(ORT_EP_FAIL, "a copy on a stream of nobody");
+        return api->CreateStatus(ORT_EP_FAIL, "the stream of a copy was not created by this library");
     for (size_t i = 0; i < count; i++) {
         const OrtMemoryDevice *device = ep_api->Value_GetMemoryDevice(to[i]);
         const void *source = NULL;

@@ -6,7 +6,7 @@
 set -uo pipefail
 build=$1
 shift
-objects=("$@") wrong=0 checked=0
+objects=("$@") wrong=0 checked=0 seen=0
 
 names() { # OPTIONS FILE...: the global names that nm lists
     nm "$@" 2>/dev/null | awk 'NF > 1 { print $NF }' | sort -u
@@ -14,7 +14,18 @@ names() { # OPTIONS FILE...: the global names that nm lists
 # FOLDER has the objects of the program; the parts NAME_none.c replace those whose objects in it are listed.
 check() { # FOLDER 'NAME...' OBJECT...
     local folder=$build/$1 replaced=("${@:3}") none=() others=() missing name object
-    [ -e "$folder/$3" ] || return # this build lacks the library
+    [ -d "$folder" ] || return # this build lacks the program
+    seen=$((seen + 1))
+    for name in $2; do
+        if [ -n "$(find "$folder" -name "${name}_none.c.o")" ]; then
+            return # and this one the library
+        fi
+    done
+    if [ ! -e "$folder/$3" ]; then
+        echo "$2: neither $3 nor the part for builds without the library is in $1"
+        wrong=$((wrong + 1))
+        return
+    fi
     for name in $2; do
         for object in "${objects[@]}"; do
             [[ $object != */${name}_none.c.o ]] || none+=("$object")
@@ -36,4 +47,5 @@ check host/tools/CMakeFiles/inlay_cli.dir signing __/shared/signing.c.o cli/lazy
 check providers/prepost/text/CMakeFiles/text_tokens.dir pattern pattern.c.o pattern_syntax.c.o
 check providers/reference/CMakeFiles/reference_kernels.dir regex regex.c.o regex_re2.c.o
 echo "$checked of ${#objects[@]} parts checked, $wrong wrong"
-[ $wrong -eq 0 ]
+[ $seen -gt 0 ] || echo "$build has none of the programs"
+[ $wrong -eq 0 ] && [ $seen -gt 0 ]

@@ -164,7 +164,7 @@ class Rest:
             raise Lost(f"{name}: {error!r}") from error
 
     def read(self, name, text):
-        """What is compared of an answer."""
+        """The part of an answer that is compared."""
         if name == "streamed":
             events = [line[6:] for line in text.decode().split("\n") if line.startswith("data: ")]
             if events[-1] != "[DONE]":

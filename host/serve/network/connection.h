@@ -35,7 +35,7 @@ typedef enum connection_turn {
     CONNECTION_SERVER,  /* a request is in progress */
     CONNECTION_CLIENT,  /* the rest of a body, or the client has to read */
     CONNECTION_IDLE,    /* the next request; may give way to another connection */
-    CONNECTION_READING, /* its thread, which handles an event of an idle connection: a request may have arrived */
+    CONNECTION_READING, /* its thread handles an event of the idle connection: a request may have arrived */
     CONNECTION_EVICTED  /* it gave way: another thread has shut down its input */
 } connection_turn;
 

@@ -121,7 +121,8 @@ static int timeout_ms(const struct front_thread *thread)
 }
 
 /* Accepts the connections that wait: with one at a time, each would wait for the requests of all connections before
- * it. Those that gave way to them are closed before many others do, because they have descriptors. */
+ * it. No more are accepted while MAX_EVICTED connections that gave way are not closed yet, because these still have
+ * descriptors. */
 static void accept_all(struct front *front, const listener_socket *listener)
 {
     for (uint32_t i = 0; i < MAX_EVENTS && atomic_load(&front->evicted) < MAX_EVICTED && front_accept(front, listener);

@@ -14,7 +14,7 @@ struct front {
     pthread_mutex_t accepting; /* guards the listeners' descriptors */
     uint32_t limits[CONNECTION_GROUPS];
     atomic_uint counts[CONNECTION_GROUPS]; /* without connections that gave way and are not closed yet */
-    atomic_uint evicted;                   /* those */
+    atomic_uint evicted;                   /* connections that gave way and are not closed yet */
     atomic_uint delayed;                   /* tasks */
     int tick_ms;
     atomic_uint running; /* threads */

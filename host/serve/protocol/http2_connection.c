@@ -15,7 +15,7 @@ struct http2_connection {
     http2_filter filter;
     bool blocked;         /* the socket takes no output */
     uint64_t progress_ns; /* time of accept, or when the socket last took output */
-    int32_t last_stream;  /* that has begun, at the end of the last event */
+    int32_t last_stream;  /* the latest stream that had begun at the end of the last event */
 };
 
 /* Sends the pending output. false: the connection has ended. */

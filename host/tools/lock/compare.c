@@ -264,14 +264,19 @@ static void compare_memory(lock_report *report, const char *what, const char *ke
     const double before = json_number_value(first), after = json_number_value(second);
     char text[2][FORMATTED_BYTES];
 
-    if (!json_is_number(first) || !json_is_number(second))
+    if (!json_is_number(first))
         return;
+    (void)format_bytes((uint64_t)fmax(before, 0), text[0]);
+    if (!json_is_number(second)) {
+        add_row(report, CHANGED, what, text[0], "not measured");
+        return;
+    }
     add_row(report,
             after > before * limit + slack   ? REGRESSION
             : after < before / limit - slack ? BETTER
             : !varies && after != before     ? CHANGED
                                              : SAME,
-            what, format_bytes((uint64_t)fmax(before, 0), text[0]), "%s", format_bytes((uint64_t)after, text[1]));
+            what, text[0], "%s", format_bytes((uint64_t)after, text[1]));
 }
 
 static void compare_time(lock_report *report, const json_t *was, const json_t *is, double limit)

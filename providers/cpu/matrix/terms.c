@@ -148,20 +148,7 @@ static void pack_halves(const terms_matrix *matrix, int terms, int64_t first, ui
     *out_broken = broken != 0;
 }
 
-/* Replaces the halves of a tile of floats by their two upper terms. */
-static void make_two_terms(uint32_t *restrict high, uint32_t *restrict middle)
-{
-#pragma omp simd
-    for (int i = 0; i < TERMS_TILE; i++) {
-        float x = float_of(high[i] << 16 | (middle[i] & 0xffff)),
-              y = float_of((high[i] & 0xffff0000) | middle[i] >> 16);
-
-        high[i] = take_term(&x) >> 16 | take_term(&y);
-        middle[i] = take_term(&x) >> 16 | take_term(&y);
-    }
-}
-
-/* Replaces the halves of a tile of floats by their terms. */
+/* Replaces the halves of a tile of floats by their terms. low: NULL if the lowest ones are 0. */
 static void make_terms(uint32_t *restrict high, uint32_t *restrict middle, uint32_t *restrict low)
 {
 #pragma omp simd
@@ -171,7 +158,8 @@ static void make_terms(uint32_t *restrict high, uint32_t *restrict middle, uint3
 
         high[i] = take_term(&x) >> 16 | take_term(&y);
         middle[i] = take_term(&x) >> 16 | take_term(&y);
-        low[i] = take_term(&x) >> 16 | take_term(&y);
+        if (low != NULL)
+            low[i] = take_term(&x) >> 16 | take_term(&y);
     }
 }
 
@@ -199,10 +187,7 @@ static void pack_panel(const terms_matrix *matrix, int terms, int64_t first, uin
     notes[SPREAD] = even.spread;
     notes[SPARE] = (float)(TERMS - terms_of_bits(any));
     for (int64_t tile = 0; terms > 1 && notes[FITS] != 0 && tile < 2 * steps; tile++, out += 2 * TERMS_TILE)
-        if (terms == TERMS)
-            make_terms(out, out + TERMS_TILE, low + tile * TERMS_TILE);
-        else
-            make_two_terms(out, out + TERMS_TILE);
+        make_terms(out, out + TERMS_TILE, terms == TERMS ? low + tile * TERMS_TILE : NULL);
 }
 
 void terms_pack(const terms_matrix *matrix, int terms, int64_t begin, int64_t end, float *target)
@@ -234,7 +219,7 @@ static void join_row(const uint32_t *panel, int terms, int64_t k, int64_t k_coun
     }
 }
 
-/* The terms of B that are read, and the products of A's three terms by these. */
+/* The number of terms of B that are read. */
 static int terms_read(int64_t k, int b_terms, bool strict)
 {
     return terms_are_three(k, strict) && b_terms == TERMS ? TERMS - 1 : b_terms;
@@ -245,6 +230,7 @@ double terms_bytes(int64_t k, int b_terms, bool strict)
     return 2.0 * terms_read(k, b_terms, strict);
 }
 
+/* The number of products of the terms of A, which may be three, by those of B. */
 static int product_count(int64_t k, int b_terms, bool strict)
 {
     static const int six[] = { 3, 5, 6 };

@@ -215,7 +215,7 @@ static void unfold(const nbits_tile *tile, float *out, int64_t out_row)
 
 #if defined(INTS_BYTES) || defined(INTS_WORDS)
 
-/* What is subtracted from weights before they are multiplied by a tile. */
+/* The number that is subtracted from weights before a tile multiplies them. */
 VEC_INLINE int32_t subtrahend(int bits)
 {
 #ifdef INTS_SIGNED
