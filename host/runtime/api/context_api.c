@@ -3,7 +3,6 @@
 #include "exec/loop/finite.h"
 #include "exec/loop/observe.h"
 #include "inlay/plugin.h"
-#include "watchdog/watchdog.h"
 #include "base/memory.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -20,8 +19,8 @@ static inlay_status add_observers(inlay_context *context, inlay_diag *diag)
         INLAY_TRY(finite_check_create(&observer, diag));
         observers_add(&context->shared, observer);
     }
-    if (session->watchdog != NULL) {
-        INLAY_TRY(watchdog_observer(session->watchdog, &observer, diag));
+    if (session->client != NULL) {
+        INLAY_TRY(session->client->calls->observe(session->client, &observer, diag));
         observers_add(&context->shared, observer);
     }
 done:

@@ -2,36 +2,11 @@
 #include "api/context.h"
 #include "base/sized_struct.h"
 #include "session/update.h"
-#include <stdlib.h>
 #include <string.h>
 
 const char *inlay_version(void)
 {
     return INLAY_VERSION;
-}
-
-inlay_status inlay_session_create(const char *path, const inlay_options *options, inlay_session **out_session,
-                                  inlay_diag *diag)
-{
-    session_source source = { .path = path, .fd = -1 };
-
-    return session_open(&source, options, out_session, diag);
-}
-
-inlay_status inlay_session_create_from_bytes(const void *data, uint64_t bytes, const inlay_options *options,
-                                             inlay_session **out_session, inlay_diag *diag)
-{
-    session_source source = { .data = data != NULL ? data : "", .bytes = data != NULL ? bytes : 0, .fd = -1 };
-
-    return session_open(&source, options, out_session, diag);
-}
-
-inlay_status inlay_session_create_from_fd(int fd, const inlay_options *options, inlay_session **out_session,
-                                          inlay_diag *diag)
-{
-    session_source source = { .fd = fd };
-
-    return session_open(&source, options, out_session, diag);
 }
 
 void inlay_session_destroy(inlay_session *session)

@@ -6,7 +6,6 @@
 #include "session/trim.h"
 #include "threads/fork.h"
 #include "inlay/check.h"
-#include "watchdog/watchdog.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* serialises the check in the child */
 
@@ -54,8 +53,8 @@ inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *
             session_background_inherit(writable);
         if (status == INLAY_OK)
             session_idle_inherit(writable);
-        if (status == INLAY_OK)
-            watchdog_inherit(writable->watchdog);
+        if (status == INLAY_OK && writable->client != NULL)
+            writable->client->calls->inherit(writable->client);
         if (status == INLAY_OK)
             weight_stream_inherit(writable->env.stream);
         if (status == INLAY_OK)

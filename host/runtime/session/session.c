@@ -11,7 +11,6 @@
 #include "session/search.h"
 #include "session/trim.h"
 #include "session/versions.h"
-#include "watchdog/watchdog.h"
 #include "threads/threads.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"
@@ -702,8 +701,8 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
 }
 
 /* *inout_stream: see session_limit_begin(); set if a session that failed would have read its weights during runs. */
-static inlay_status open_once(const session_source *source, const inlay_options *options, bool *inout_stream,
-                              inlay_session **out_session, inlay_diag *diag)
+static inlay_status open_once(const session_source *source, const inlay_options *options, session_attach *attach,
+                              bool *inout_stream, inlay_session **out_session, inlay_diag *diag)
 {
     inlay_session *session = NULL;
     inlay_status status = prepare(source, options, NULL, *inout_stream, &session, diag), files;
@@ -722,7 +721,7 @@ static inlay_status open_once(const session_source *source, const inlay_options 
     INLAY_TRY(session_describe(session, diag));
     INLAY_TRY(options_copy(options, &session->options, diag));
     INLAY_TRY(session_idle_begin(session, options, diag));
-    INLAY_TRY(session_watchdog_begin(session, options, diag));
+    INLAY_TRY(attach(session, options, diag));
     INLAY_TRY(session_report(session, 1, "ready", diag));
     session->progress = NULL;
     session->env.room = NULL;
@@ -737,17 +736,17 @@ done:
     return status;
 }
 
-inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
-                          inlay_diag *diag)
+inlay_status session_open(const session_source *source, const inlay_options *options, session_attach *attach,
+                          inlay_session **out_session, inlay_diag *diag)
 {
     const uint64_t before = crash_here.model;
     bool streamed = false;
-    inlay_status status = open_once(source, options, &streamed, out_session, diag);
+    inlay_status status = open_once(source, options, attach, &streamed, out_session, diag);
 
     /* The weights fit the limit as they are in the file, but not as providers pack them. */
     if (status == INLAY_LIMIT_EXCEEDED && session_host_limit(options) > 0 && !streamed) {
         streamed = true;
-        status = open_once(source, options, &streamed, out_session, diag);
+        status = open_once(source, options, attach, &streamed, out_session, diag);
     }
     crash_here.model = before;
     return status;
@@ -772,9 +771,9 @@ void session_close(inlay_session *session)
     if (session == NULL)
         return;
     session_idle_end(session);
-    if (session->watchdog != NULL && session_check_process(session, NULL) == INLAY_OK) {
-        watchdog_destroy(session->watchdog);
-        session->watchdog = NULL;
+    if (session->client != NULL && session_check_process(session, NULL) == INLAY_OK) {
+        session->client->calls->destroy(session->client);
+        session->client = NULL;
     }
     if (session->abandoned || session_device_hangs(session)) {
         abandon(session);
@@ -790,7 +789,6 @@ void session_close(inlay_session *session)
     graph_model_destroy(session->model); /* before the plugins, which own custom operators */
     for (uint32_t i = 0; i < session->env.provider_count; i++)
         provider_close(session->open[i]);
-    provider_close(session->judge);
     plugin_set_destroy(session->plugins);
     run_memory_unref(session->memory);
     (void)pthread_mutex_destroy(&session->contexts_lock);

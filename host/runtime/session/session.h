@@ -28,6 +28,19 @@ typedef struct session_watch {
     int64_t later_opset;  /* see graph_model */
 } session_watch;
 
+/* What observes the runs of a session, such as option watchdog (host/insight). */
+typedef struct session_client {
+    const struct session_client_calls *calls;
+} session_client;
+typedef struct session_client_calls {
+    /* The observer of a new context. */
+    inlay_status (*observe)(session_client *client, run_observer **out_observer, inlay_diag *diag);
+    /* Regions are about to be released: the client must not use them after the call. */
+    void (*forget)(session_client *client);
+    void (*inherit)(session_client *client); /* in a child of fork() */
+    void (*destroy)(session_client *client); /* no run is in progress; the programs exist */
+} session_client_calls;
+
 /* An entry for each context of a session, see trim.h. */
 typedef struct session_context {
     struct session_context *next;
@@ -78,15 +91,14 @@ struct inlay_session {
     struct arena arena;
     inlay_io_info *inputs; /* [main->graph->input_count] */
     inlay_io_info *outputs;
-    const session_watch *watch;   /* while optimising only */
-    bool keeps_sparse;            /* set before loading: matrices may stay sparse, because the model is only run */
-    uint32_t nodes_in_file;       /* before optimisation, bodies included */
-    int64_t lowerings;            /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
-    bool abandoned;               /* never freed, because a hung device may still access it */
-    session_context *contexts;    /* live contexts; contexts_lock guards the list */
-    struct session_idle *idle;    /* NULL: no option idle_trim_ms */
-    struct watchdog *watchdog;    /* NULL: no option watchdog */
-    const struct provider *judge; /* the provider reference of option watchdog; NULL: none */
+    const session_watch *watch; /* while optimising only */
+    bool keeps_sparse;          /* set before loading: matrices may stay sparse, because the model is only run */
+    uint32_t nodes_in_file;     /* before optimisation, bodies included */
+    int64_t lowerings;          /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
+    bool abandoned;             /* never freed, because a hung device may still access it */
+    session_context *contexts;  /* live contexts; contexts_lock guards the list */
+    struct session_idle *idle;  /* NULL: no option idle_trim_ms */
+    session_client *client;     /* owned; NULL: none */
     pthread_mutex_t contexts_lock;
     inlay_options *options; /* of session_open(), for updates; NULL: none */
     session_version first;
@@ -116,8 +128,10 @@ INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const
                                              const session_watch *watch, inlay_session **out_session, inlay_diag *diag);
 /* Creates the data that inlay_session_input() and inlay_session_output() return. session_open() calls this function. */
 INLAY_NODISCARD inlay_status session_describe(inlay_session *session, inlay_diag *diag);
+/* Sets the client that the options ask for, if any, of a session that is otherwise complete. */
+typedef inlay_status session_attach(inlay_session *session, const inlay_options *options, inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
-                                          inlay_session **out_session, inlay_diag *diag);
+                                          session_attach *attach, inlay_session **out_session, inlay_diag *diag);
 
 /* Does the device of a provider of the session hang (provider_hung())? Its memory must then stay allocated. In
  * versions.c. */
@@ -158,10 +172,6 @@ uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_dia
 /* Checks the limit after compilation, including the memory of a first run if the input shapes are fixed. The message of
  * INLAY_LIMIT_EXCEEDED contains the minimum required limit. */
 INLAY_NODISCARD inlay_status session_limit_check(inlay_session *session, inlay_diag *diag);
-
-/* Reads the options watchdog and watchdog_dir, and opens provider reference. In watch.c. */
-INLAY_NODISCARD inlay_status session_watchdog_begin(inlay_session *session, const inlay_options *options,
-                                                    inlay_diag *diag);
 
 /* Reads option sizes. In sizes.c. */
 INLAY_NODISCARD inlay_status session_read_sizes(inlay_session *session, const inlay_options *options, inlay_diag *diag);

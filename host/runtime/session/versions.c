@@ -1,6 +1,5 @@
 #include "session/versions.h"
 #include "inlay/check.h"
-#include "watchdog/watchdog.h"
 #include <stdlib.h>
 
 void session_weight_unref(session_weight *weight)
@@ -64,7 +63,8 @@ static void end_version(inlay_session *session, session_version *version)
 {
     session_version *unused;
 
-    watchdog_forget(session->watchdog);
+    if (session->client != NULL)
+        session->client->calls->forget(session->client);
     program_release_regions(version->main);
     (void)pthread_mutex_lock(&session->contexts_lock);
     version->ended = true;

@@ -1,5 +1,5 @@
 #include "cli/watchdog_report.h"
-#include "session/session.h"
+#include "watchdog/watchdog.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@ void watchdog_report_print(inlay_session *session)
 {
     inlay_watchdog_info info = { .struct_size = sizeof info };
 
-    if (session->watchdog == NULL || inlay_session_watchdog(session, 1, &info) != INLAY_OK)
+    if (watchdog_of(session) == NULL || inlay_session_watchdog(session, 1, &info) != INLAY_OK)
         return;
     (void)printf("watchdog: %llu executions checked in %.1f ms of CPU time, %llu wrong, %llu dropped, %llu without a "
                  "bound\n",
@@ -33,7 +33,7 @@ json_t *watchdog_report_json(inlay_session *session)
     inlay_watchdog_finding finding = { .struct_size = sizeof finding };
     json_t *findings;
 
-    if (session->watchdog == NULL || inlay_session_watchdog(session, 1, &info) != INLAY_OK)
+    if (watchdog_of(session) == NULL || inlay_session_watchdog(session, 1, &info) != INLAY_OK)
         return NULL;
     findings = json_array();
     for (uint32_t i = 0; inlay_session_watchdog_finding(session, i, &finding) == INLAY_OK; i++)

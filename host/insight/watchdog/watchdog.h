@@ -5,29 +5,26 @@
  * nodes. */
 #ifndef WATCHDOG_WATCHDOG_H
 #define WATCHDOG_WATCHDOG_H
-#include "exec/run/run.h"
+#include "session/session.h"
 
 struct watchdog;
 
 typedef struct watchdog_settings {
     double rate;                  /* share of executions, above 0, at most 1 */
     const program_env *env;       /* outlives the watchdog */
-    partition_provider reference; /* likewise its members */
+    const struct provider *judge; /* the provider reference, which the watchdog closes */
     const char *folder;           /* for models of findings; "" = none; copied */
     bool reduced;                 /* floats may be computed with 16 bits (option precision) */
 } watchdog_settings;
 
-INLAY_NODISCARD inlay_status watchdog_create(const watchdog_settings *settings, struct watchdog **out_watchdog,
+/* A session_attach: sets the client if option watchdog is not 0. In attach.c. */
+INLAY_NODISCARD inlay_status watchdog_attach(inlay_session *session, const inlay_options *options, inlay_diag *diag);
+/* A client whose observers take samples, and which has a thread from the first sample on. It is destroyed by its own
+ * function; if the call fails, the caller closes the judge. */
+INLAY_NODISCARD inlay_status watchdog_create(const watchdog_settings *settings, session_client **out_client,
                                              inlay_diag *diag);
-/* Ends the thread. No run is in progress. NULL is a no-op. */
-void watchdog_destroy(struct watchdog *watchdog);
-/* An observer of the runs of a context, which takes samples. */
-INLAY_NODISCARD inlay_status watchdog_observer(const struct watchdog *watchdog, run_observer **out_observer,
-                                               inlay_diag *diag);
-/* No sample may refer to regions that are about to be released: drops the waiting ones. NULL is a no-op. */
-void watchdog_forget(struct watchdog *watchdog);
-/* In a child of fork(), which has no thread: no more samples are taken. NULL is a no-op. */
-void watchdog_inherit(struct watchdog *watchdog);
+/* The watchdog of the session; NULL: none. */
+struct watchdog *watchdog_of(const inlay_session *session);
 /* Waits until all samples taken so far are judged. Any thread, but not during a run of the same thread. */
 void watchdog_wait(struct watchdog *watchdog);
 /* Implement inlay_session_watchdog() and inlay_session_watchdog_finding(), without a lock. False: no such finding. */

@@ -1,8 +1,7 @@
-/* session/watch.c - option watchdog of a session. */
+/* watchdog/attach.c - the options watchdog and watchdog_dir of a session. */
 #include "base/among.h"
 #include "config/checks.h"
 #include "config/dirs.h"
-#include "session/session.h"
 #include "watchdog/watchdog.h"
 #include <limits.h>
 #include <string.h>
@@ -21,7 +20,7 @@ static bool is_reduced(const inlay_session *session)
     return false;
 }
 
-inlay_status session_watchdog_begin(inlay_session *session, const inlay_options *options, inlay_diag *diag)
+inlay_status watchdog_attach(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     const char *given = options_text(options, OPTION_watchdog_dir);
     watchdog_settings settings = { .env = &session->env, .folder = given, .reduced = is_reduced(session) };
@@ -31,17 +30,15 @@ inlay_status session_watchdog_begin(inlay_session *session, const inlay_options 
 
     if (!option_share(options_text(options, OPTION_watchdog), &settings.rate) || settings.rate == 0)
         return INLAY_OK;
-    status = provider_open(session->plugins, "reference", NULL, 0, &session->judge, &why);
+    status = provider_open(session->plugins, "reference", NULL, 0, &settings.judge, &why);
     if (status != INLAY_OK)
         return inlay_fail(diag, status, "option watchdog needs provider reference: %s", why.text);
-    settings.reference = (partition_provider){ .table = session->judge->table,
-                                               .state = session->judge->state,
-                                               .name = session->judge->name,
-                                               .first_domain = session->judge->first_domain,
-                                               .abi_minor = session->judge->abi_minor };
     if (strcmp(given, "auto") == 0) {
         (void)config_cache_folder(options, "watchdog", folder, sizeof folder);
         settings.folder = folder;
     }
-    return watchdog_create(&settings, &session->watchdog, diag);
+    status = watchdog_create(&settings, &session->client, diag);
+    if (status != INLAY_OK)
+        provider_close(settings.judge);
+    return status;
 }

@@ -25,7 +25,9 @@ struct slot {
 };
 
 struct watchdog {
+    session_client client;
     watchdog_settings settings;
+    partition_provider reference; /* settings.judge */
     sample_sink sink;
     struct slot slots[QUEUE];
     uint64_t queued_bytes; /* atomic: of the samples that wait; at most about MAX_SAMPLE_BYTES */
@@ -64,7 +66,7 @@ static region_watch *find_region(struct watchdog *watchdog, const struct program
     if (!LIST_GROW(watchdog->regions, watchdog->region_count))
         return NULL;
     region = &watchdog->regions[watchdog->region_count];
-    if (!region_watch_init(region, program, step, watchdog->settings.reference.name))
+    if (!region_watch_init(region, program, step, watchdog->reference.name))
         return NULL;
     watchdog->region_count++;
     return region;
@@ -193,7 +195,7 @@ static void judge_slot(struct watchdog *watchdog, struct slot *taken)
     const uint64_t began = processor_ns(CLOCK_THREAD_CPUTIME_ID);
     program_folder folder = { .env = watchdog->settings.env };
     const report_request request = { .machine = { .folder = &folder,
-                                                  .provider = &watchdog->settings.reference,
+                                                  .provider = &watchdog->reference,
                                                   .cancel = &watchdog->stop,
                                                   .max_bytes = MAX_INNER_BYTES,
                                                   .reduced = watchdog->settings.reduced },
@@ -265,33 +267,6 @@ static void *judge_samples(void *user)
     }
 }
 
-inlay_status watchdog_create(const watchdog_settings *settings, struct watchdog **out_watchdog, inlay_diag *diag)
-{
-    struct watchdog *watchdog = calloc(1, sizeof *watchdog);
-    char *folder = strdup(settings->folder);
-
-    *out_watchdog = watchdog;
-    if (watchdog == NULL || folder == NULL) {
-        free(folder);
-        free(watchdog);
-        *out_watchdog = NULL;
-        return no_memory(diag, "for option watchdog");
-    }
-    INLAY_CHECK(settings->rate > 0 && settings->rate <= 1);
-    watchdog->settings = *settings;
-    watchdog->settings.folder = folder;
-    watchdog->sink = (sample_sink){ watchdog, settings->rate, begin_sample, end_sample, MAX_SAMPLE_BYTES };
-    (void)sem_init(&watchdog->ready, 0, 0);
-    (void)pthread_mutex_init(&watchdog->lock, NULL);
-    (void)pthread_cond_init(&watchdog->judged, NULL);
-    return INLAY_OK;
-}
-
-inlay_status watchdog_observer(const struct watchdog *watchdog, run_observer **out_observer, inlay_diag *diag)
-{
-    return sampler_create(&watchdog->sink, out_observer, diag);
-}
-
 void watchdog_wait(struct watchdog *watchdog)
 {
     if (watchdog->inherited)
@@ -312,9 +287,11 @@ static void free_regions(struct watchdog *watchdog)
     watchdog->region_count = 0;
 }
 
-void watchdog_forget(struct watchdog *watchdog)
+static void forget(session_client *client)
 {
-    if (watchdog == NULL || watchdog->inherited)
+    struct watchdog *watchdog = (struct watchdog *)client;
+
+    if (watchdog->inherited)
         return;
     __atomic_store_n(&watchdog->stop, 1, __ATOMIC_RELAXED);
     watchdog_wait(watchdog);
@@ -324,19 +301,20 @@ void watchdog_forget(struct watchdog *watchdog)
     (void)pthread_mutex_unlock(&watchdog->lock);
 }
 
-void watchdog_inherit(struct watchdog *watchdog)
+/* The child has no thread. */
+static void inherit(session_client *client)
 {
-    if (watchdog == NULL)
-        return;
+    struct watchdog *watchdog = (struct watchdog *)client;
+
     watchdog->inherited = true;
     watchdog->started = false;
     (void)pthread_mutex_init(&watchdog->lock, NULL);
 }
 
-void watchdog_destroy(struct watchdog *watchdog)
+static void destroy(session_client *client)
 {
-    if (watchdog == NULL)
-        return;
+    struct watchdog *watchdog = (struct watchdog *)client;
+
     __atomic_store_n(&watchdog->stop, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&watchdog->ends, true, __ATOMIC_RELEASE);
     (void)sem_post(&watchdog->ready);
@@ -352,7 +330,48 @@ void watchdog_destroy(struct watchdog *watchdog)
     (void)pthread_cond_destroy(&watchdog->judged);
     (void)pthread_mutex_destroy(&watchdog->lock);
     free((char *)(uintptr_t)watchdog->settings.folder);
+    provider_close(watchdog->settings.judge);
     free(watchdog);
+}
+
+static inlay_status observe(session_client *client, run_observer **out_observer, inlay_diag *diag)
+{
+    return sampler_create(&((struct watchdog *)client)->sink, out_observer, diag);
+}
+
+static const session_client_calls calls = { observe, forget, inherit, destroy };
+
+inlay_status watchdog_create(const watchdog_settings *settings, session_client **out_client, inlay_diag *diag)
+{
+    struct watchdog *watchdog = calloc(1, sizeof *watchdog);
+    char *folder = strdup(settings->folder);
+
+    *out_client = NULL;
+    if (watchdog == NULL || folder == NULL) {
+        free(folder);
+        free(watchdog);
+        return no_memory(diag, "for option watchdog");
+    }
+    INLAY_CHECK(settings->rate > 0 && settings->rate <= 1);
+    watchdog->client.calls = &calls;
+    watchdog->settings = *settings;
+    watchdog->settings.folder = folder;
+    watchdog->reference = (partition_provider){ .table = settings->judge->table,
+                                                .state = settings->judge->state,
+                                                .name = settings->judge->name,
+                                                .first_domain = settings->judge->first_domain,
+                                                .abi_minor = settings->judge->abi_minor };
+    watchdog->sink = (sample_sink){ watchdog, settings->rate, begin_sample, end_sample, MAX_SAMPLE_BYTES };
+    (void)sem_init(&watchdog->ready, 0, 0);
+    (void)pthread_mutex_init(&watchdog->lock, NULL);
+    (void)pthread_cond_init(&watchdog->judged, NULL);
+    *out_client = &watchdog->client;
+    return INLAY_OK;
+}
+
+struct watchdog *watchdog_of(const inlay_session *session)
+{
+    return session->client != NULL && session->client->calls == &calls ? (struct watchdog *)session->client : NULL;
 }
 
 void watchdog_get_info(const struct watchdog *watchdog, inlay_watchdog_info *out_info)
