@@ -1,6 +1,6 @@
 #include "probe/serve_provider.h"
 #include "inlay/check.h"
-#include "isolate/shared.h"
+#include "remote/shared.h"
 #include "probe/restrict.h"
 #include "probe/served.h"
 #include "probe/shortage.h"

@@ -79,6 +79,10 @@ plant host/serve/http/x.c serve/exchange/exchange.h 'serve/http may not include 
 plant host/runtime/exec/x.c simd/instances.h 'exec may not include simd/instances.h'
 plant host/tools/quantize/x.c cpu/provider.h 'quantize may not include cpu/provider.h'
 plant providers/reference/x.c graph/graph.h 'providers may not include graph/graph.h'
+mkdir "$copy/providers/remote"
+plant providers/remote/x.c graph/graph.h 'providers may not include graph/graph.h'
+plant host/probe/x.c remote/proxy.h 'probe may not include remote/proxy.h'
+plant host/runtime/plugin/x.c remote/shared.h 'plugin may not include remote/shared.h'
 plant ops/x.inc base/arena.h 'ops may not include base/arena.h'
 plant sdk/x.h reference/kernels.h 'sdk may not include reference/kernels.h'
 

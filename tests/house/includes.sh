@@ -5,7 +5,8 @@
 #
 # EDGES lists the folders that each folder of host/ may include (see the file `edges` next to this script); the
 # longest listed prefix of a path applies. Beyond the host: providers include no header of the host, and the host none
-# of theirs, except loops of providers/simd in tools; ops includes neither of the two, and sdk includes only itself.
+# of theirs, except loops of providers/simd in tools, and except providers/remote, which is part of libinlay: it includes
+# base, threads and plugin/isolate.h, and probe its remote/shared.h; ops includes neither of the two, and sdk includes only itself.
 # The picture in host/README.md must have every folder of EDGES, each above all folders that it includes; its table of
 # sub-folders must have every sub-folder, in the order of EDGES.
 set -eu
@@ -109,6 +110,7 @@ includes host | awk -v folders="$folders" -v list="$edges" '
         if (header !~ /\//) next # a header of the same folder, or of ops/
         provider = header; sub(/\/.*/, "", provider)
         if (provider ~ /^(providers|reference|openblas|ort_ep|onednn|common|cpu|prepost|vulkan)$/ ||
+            (provider == "remote" && (from != "probe" || header != "remote/shared.h")) ||
             (provider == "simd" && part[1] !~ /^host\/tools\//))
             print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
         to = home(header)
@@ -129,6 +131,7 @@ includes providers ops sdk | awk -v folders="$folders" '
         # a folder of providers/ may have the same name as a folder of the host
         own = from "/" path[2] "/" header
         if (from == "providers" && system("test -e " root "/" own) == 0) next
+        if (path[2] == "remote" && (to ~ /^(base|threads)$/ || header == "plugin/isolate.h")) next
         if (to == "host" || to in is_folder)
             print part[1] ":" part[2] ": " from " may not include " header ", which is the host'"'"'s"
         else if (from != "providers" && to ~ /^(providers|reference|openblas|ort_ep|onednn|common|cpu|simd|prepost)$/)

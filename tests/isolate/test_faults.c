@@ -2,8 +2,8 @@
  * or leaks, and the call succeeds afterwards. */
 #include "cmocka_all.h"
 #include "failing_alloc.h"
-#include "isolate/isolate.h"
-#include "isolate/proxy.h"
+#include "plugin/isolate.h"
+#include "remote/proxy.h"
 #include "plugin/plugin.h"
 #include "plugin/probe.h"
 #include "threads/run.h"

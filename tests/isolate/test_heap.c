@@ -1,7 +1,7 @@
 /* The allocator of the memory that is shared with an isolated provider: allocations never overlap, and all space comes
  * back. */
 #include "cmocka_all.h"
-#include "isolate/heap.h"
+#include "remote/heap.h"
 #include "random.h"
 #include <string.h>
 

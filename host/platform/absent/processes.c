@@ -1,8 +1,8 @@
 /* No process is started, also none that tests or runs plug-ins: base/spawn.h, plugin/probe.h, plugin/shared_probe.h,
- * plugin/library_probe.h, isolate/isolate.h. */
+ * plugin/library_probe.h, plugin/isolate.h. */
 #include "base/spawn.h"
 #include "inlay/plugin.h"
-#include "isolate/isolate.h"
+#include "plugin/isolate.h"
 #include "plugin/library_probe.h"
 #include "plugin/shared_probe.h"
 #include <errno.h>

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,4 +86,32 @@ int spawn_wait(pid_t child, double seconds, bool (*cancelled)(void))
         if (nap.tv_nsec < 10000000)
             nap.tv_nsec *= 2;
     }
+}
+
+/* The variables that a process needs to find libraries, devices and their settings. Others, such as the application's
+ * keys and tokens, are not passed on. */
+static bool is_passed_on(const char *variable)
+{
+    static const char *const names[] = { "HOME=", "LANG=", "LD_LIBRARY_PATH=", "PATH=", "TMPDIR=", "USER=" };
+    static const char *const prefixes[] = { "ASAN_", "CUDA_VISIBLE_", "DNNL_",   "GOMP_", "INLAY_",  "LC_",
+                                            "LP_",   "MESA_",         "MALLOC_", "OMP_",  "ONEDNN_", "OPENBLAS_",
+                                            "TSAN_", "UBSAN_",        "VK_",     "XDG_" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+void spawn_pick_environment(const char *out[SPAWN_VARIABLES])
+{
+    size_t count = 0;
+
+    for (char **variable = environ; variable != NULL && *variable != NULL && count + 1 < SPAWN_VARIABLES; variable++)
+        if (is_passed_on(*variable))
+            out[count++] = *variable;
+    out[count] = NULL;
 }

@@ -29,4 +29,9 @@ int spawn_start(const spawn_args *args, pid_t *out_child);
  * (may be NULL) returns true. Returns its exit code, 128 + the signal that ended it, or SPAWN_TIMED_OUT. SPAWN_LOST:
  * the exit code is unknown, because the application ignores SIGCHLD or has waited for the child. */
 int spawn_wait(pid_t child, double seconds, bool (*cancelled)(void));
+
+/* Writes the variables of this process's environment that processes with the code of a plug-in get, ended by NULL:
+ * those that libraries and drivers need, no keys and tokens. They are borrowed. */
+enum { SPAWN_VARIABLES = 128 };
+void spawn_pick_environment(const char *out[SPAWN_VARIABLES]);
 #endif

@@ -4,7 +4,7 @@
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include "base/memory.h"
-#include "isolate/isolate.h"
+#include "plugin/isolate.h"
 #include "plugin/crash.h"
 #include <dlfcn.h>
 #include <link.h>

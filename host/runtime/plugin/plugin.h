@@ -17,7 +17,7 @@
 #include "base/setting.h"
 #include "graph/graph.h"
 #include "inlay/extensions.h"
-#include "isolate/isolate.h"
+#include "plugin/isolate.h"
 
 struct inlay_device_info;
 struct inlay_domain_info;

@@ -1,7 +1,7 @@
 #include "plugin/probe.h"
+#include "base/spawn.h"
 #include "inlay/check.h"
 #include "base/clock.h"
-#include "isolate/isolate.h"
 #include "plugin/module.h"
 #include "threads/fork.h"
 #include <errno.h>
@@ -84,7 +84,7 @@ static int spawn(const char *helper, const char *path, char *const *settings, bo
 {
     enum { MOST_SETTINGS = 64 };
     char *arguments[MOST_SETTINGS + 4] = { (char *)(uintptr_t)helper };
-    const char *environment[ISOLATE_VARIABLES];
+    const char *environment[SPAWN_VARIABLES];
     uint32_t count = 1;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -96,7 +96,7 @@ static int spawn(const char *helper, const char *path, char *const *settings, bo
     arguments[count++] = (char *)(uintptr_t)path;
     for (uint32_t i = 0; settings != NULL && settings[i] != NULL && i < MOST_SETTINGS; i++)
         arguments[count++] = settings[i];
-    isolate_pick_environment(environment);
+    spawn_pick_environment(environment);
     (void)sigfillset(&all);
     error = posix_spawn_file_actions_init(&actions);
     if (error != 0)

@@ -7,7 +7,7 @@
 #include "base/nearest.h"
 #include "base/boundary.h"
 #include "base/clock.h"
-#include "isolate/isolate.h"
+#include "plugin/isolate.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/library_probe.h"

@@ -6,7 +6,7 @@
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "plugin/unmap.h"
-#include "isolate/isolate.h"
+#include "plugin/isolate.h"
 #include "plugin/note.h"
 #include "plugin/plugin.h"
 #include "plugin/probe.h"

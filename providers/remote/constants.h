@@ -1,10 +1,10 @@
-/* isolate/constants.h - the constants of graphs in the shared memory of an isolated provider. A constant is copied
+/* remote/constants.h - the constants of graphs in the shared memory of an isolated provider. A constant is copied
  * once, however many graphs contain it. Its pages are given back to the system when no call and no compiled region
  * reads it; its address stays reserved as long as a graph refers to it. The caller locks. */
 #ifndef ISOLATE_CONSTANTS_H
 #define ISOLATE_CONSTANTS_H
 #include "inlay/graph_view.h"
-#include "isolate/heap.h"
+#include "remote/heap.h"
 
 typedef struct isolate_constant {
     struct isolate_constant *next;

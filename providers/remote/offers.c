@@ -1,7 +1,7 @@
-/* isolate/offers.c - assess, cost and cost_region of an isolated provider, and the cookies of its offers. */
+/* remote/offers.c - assess, cost and cost_region of an isolated provider, and the cookies of its offers. */
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "isolate/proxy.h"
+#include "remote/proxy.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* isolate/proxy.h - the host's side of an isolated provider: the objects behind the functions of its table. Private to
+/* remote/proxy.h - the host's side of an isolated provider: the objects behind the functions of its table. Private to
  * this folder.
  *
  * What the process returned (cookies of offers, compiled regions, instances) is lost when it ends. So each object keeps
@@ -6,9 +6,9 @@
  * generation of the process. */
 #ifndef ISOLATE_PROXY_H
 #define ISOLATE_PROXY_H
-#include "isolate/description.h"
-#include "isolate/pack.h"
-#include "isolate/process.h"
+#include "remote/description.h"
+#include "remote/pack.h"
+#include "remote/process.h"
 
 /* The offers of one call of assess. The cookie that the host gets for an offer is record->first_cookie + its index. */
 typedef struct proxy_offer {

@@ -1,4 +1,4 @@
-#include "isolate/shared.h"
+#include "remote/shared.h"
 #include "base/futex.h"
 #include <errno.h>
 #include <time.h>

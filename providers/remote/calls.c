@@ -1,7 +1,7 @@
-/* isolate/calls.c - what all calls of an isolated provider need: a channel, arguments, and graphs in the shared
+/* remote/calls.c - what all calls of an isolated provider need: a channel, arguments, and graphs in the shared
  * memory. */
 #include "base/memory.h"
-#include "isolate/proxy.h"
+#include "remote/proxy.h"
 
 inlay_status proxy_begin(isolate_proxy *self, proxy_call *out, inlay_diag *diag)
 {

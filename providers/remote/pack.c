@@ -1,4 +1,4 @@
-#include "isolate/pack.h"
+#include "remote/pack.h"
 #include "base/hash.h"
 #include "inlay/execution.h"
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* isolate/isolate.h - plug-ins whose code runs in a separate process, see README.md.
+/* plugin/isolate.h - plug-ins whose code runs in a separate process.
  *
  * The host uses an isolated plug-in like any other one: by a description (inlay_plugin) whose functions make calls in
- * the process. */
-#ifndef ISOLATE_H
-#define ISOLATE_H
+ * the process. providers/remote defines these functions, and host/platform/absent where inlay starts no processes. */
+#ifndef PLUGIN_ISOLATE_H
+#define PLUGIN_ISOLATE_H
 #include "inlay/status.h"
 #include <stdbool.h>
 
@@ -12,10 +12,6 @@ struct inlay_plugin;
  * until its shutdown has returned. Texts are copied. fd is a descriptor of the file; it is duplicated. */
 INLAY_NODISCARD inlay_status isolate_open(const char *helper, const char *path, int fd,
                                           const struct inlay_plugin **out_plugin, inlay_diag *diag);
-/* Writes the variables of this process's environment that processes of isolated plug-ins get, ended by NULL: those that
- * libraries and drivers need, no keys and tokens. They are borrowed. */
-enum { ISOLATE_VARIABLES = 128 };
-void isolate_pick_environment(const char *out[ISOLATE_VARIABLES]);
 /* Limits of an open provider of such a plug-in. */
 typedef struct isolate_limits {
     uint64_t call_ms;      /* time of one call; 0 = no limit */

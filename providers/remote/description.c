@@ -1,6 +1,6 @@
-#include "isolate/description.h"
+#include "remote/description.h"
 #include "base/memory.h"
-#include "isolate/shared.h"
+#include "remote/shared.h"
 
 enum { MAX_ENTRIES = 4096 }; /* of providers, and of options */
 

@@ -1,4 +1,4 @@
-#include "isolate/constants.h"
+#include "remote/constants.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>

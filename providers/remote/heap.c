@@ -1,4 +1,4 @@
-#include "isolate/heap.h"
+#include "remote/heap.h"
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "inlay/note.h"

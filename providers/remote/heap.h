@@ -1,4 +1,4 @@
-/* isolate/heap.h - allocates in the shared memory of an isolated provider. All bookkeeping is in the host's memory,
+/* remote/heap.h - allocates in the shared memory of an isolated provider. All bookkeeping is in the host's memory,
  * where the other process cannot change it. A heap is used by one thread at a time. */
 #ifndef ISOLATE_HEAP_H
 #define ISOLATE_HEAP_H

@@ -1,7 +1,7 @@
-/* isolate/regions.c - compile and specialize of an isolated provider. */
+/* remote/regions.c - compile and specialize of an isolated provider. */
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "isolate/proxy.h"
+#include "remote/proxy.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* isolate/description.h - the description of an isolated plug-in, as its process reports it. Private to this folder. */
+/* remote/description.h - the description of an isolated plug-in, as its process reports it. Private to this folder. */
 #ifndef ISOLATE_DESCRIPTION_H
 #define ISOLATE_DESCRIPTION_H
 #include "base/arena.h"

@@ -1,11 +1,10 @@
-#include "isolate/process.h"
+#include "remote/process.h"
 #include "base/boundary.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/spawn.h"
 #include "base/words.h"
 #include "inlay/check.h"
-#include "isolate/isolate.h"
 #include "threads/fork.h"
 #include "threads/threads.h"
 #include <errno.h>
@@ -373,34 +372,6 @@ static int move_up(int *fd)
     return higher < 0 ? errno : 0;
 }
 
-/* The variables that the process needs to find libraries, devices and their settings. Others, such as the application's
- * keys and tokens, are not passed on. */
-static bool is_passed_on(const char *variable)
-{
-    static const char *const names[] = { "HOME=", "LANG=", "LD_LIBRARY_PATH=", "PATH=", "TMPDIR=", "USER=" };
-    static const char *const prefixes[] = { "ASAN_", "CUDA_VISIBLE_", "DNNL_",   "GOMP_", "INLAY_",  "LC_",
-                                            "LP_",   "MESA_",         "MALLOC_", "OMP_",  "ONEDNN_", "OPENBLAS_",
-                                            "TSAN_", "UBSAN_",        "VK_",     "XDG_" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strncmp(variable, names[i], strlen(names[i])) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
-        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
-}
-
-void isolate_pick_environment(const char *out[ISOLATE_VARIABLES])
-{
-    size_t count = 0;
-
-    for (char **variable = environ; variable != NULL && *variable != NULL && count + 1 < ISOLATE_VARIABLES; variable++)
-        if (is_passed_on(*variable))
-            out[count++] = *variable;
-    out[count] = NULL;
-}
-
 static int spawn(isolate_process *process, int socket, int results, int arguments, int file)
 {
     char where[5][32];
@@ -413,7 +384,7 @@ static int spawn(isolate_process *process, int socket, int results, int argument
                              { results, ISOLATE_RESULTS_FD },
                              { arguments, ISOLATE_ARGUMENTS_FD },
                              { file, ISOLATE_FILE_FD } };
-    const char *environment[ISOLATE_VARIABLES];
+    const char *environment[SPAWN_VARIABLES];
     const spawn_args args = { .argv = argv,
                               .fds = fds,
                               .fd_count = sizeof fds / sizeof fds[0],
@@ -426,7 +397,7 @@ static int spawn(isolate_process *process, int socket, int results, int argument
     (void)snprintf(where[2], sizeof where[2], "%zx", (size_t)(uintptr_t)process->arguments.base);
     (void)snprintf(where[3], sizeof where[3], "%zx", process->arguments.bytes);
     (void)snprintf(where[4], sizeof where[4], "%zx", sizeof *process->header);
-    isolate_pick_environment(environment);
+    spawn_pick_environment(environment);
     return spawn_start(&args, &process->pid);
 }
 

@@ -1,9 +1,9 @@
-/* isolate/execute.c - runs a region in the process. Tensors are copied into the shared memory and back, so that the
+/* remote/execute.c - runs a region in the process. Tensors are copied into the shared memory and back, so that the
  * process sees no other memory of the host. */
 #include "base/checked.h"
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "isolate/proxy.h"
+#include "remote/proxy.h"
 #include "threads/run.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* isolate/shared.h - the memory that a host shares with the process of an isolated provider, and the calls in it.
+/* remote/shared.h - the memory that a host shares with the process of an isolated provider, and the calls in it.
  *
  * There are two memfds. Both processes map each at the same address, so pointers into them are valid in both:
  *

@@ -1,7 +1,7 @@
-/* isolate/pack.h - deep copies of graphs and of planning values into the shared memory of an isolated provider. */
+/* remote/pack.h - deep copies of graphs and of planning values into the shared memory of an isolated provider. */
 #ifndef ISOLATE_PACK_H
 #define ISOLATE_PACK_H
-#include "isolate/constants.h"
+#include "remote/constants.h"
 #include "inlay/execution.h"
 
 /* A graph in the shared memory, and the constants that it refers to. */

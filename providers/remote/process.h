@@ -1,11 +1,11 @@
-/* isolate/process.h - the process of an isolated provider: starting it, calling it, and noticing that it has ended.
+/* remote/process.h - the process of an isolated provider: starting it, calling it, and noticing that it has ended.
  *
  * A process that ends, because it crashed or was killed after it did not answer, may be started again. Each start has a
  * number, its generation; what the process returned in an earlier generation no longer exists. */
 #ifndef ISOLATE_PROCESS_H
 #define ISOLATE_PROCESS_H
-#include "isolate/heap.h"
-#include "isolate/shared.h"
+#include "remote/heap.h"
+#include "remote/shared.h"
 #include <pthread.h>
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
-#include "isolate/isolate.h"
+#include "plugin/isolate.h"
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "isolate/proxy.h"
+#include "remote/proxy.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* isolate/frames.c - the memory of calls of execute, which is kept from run to run. */
-#include "isolate/proxy.h"
+/* remote/frames.c - the memory of calls of execute, which is kept from run to run. */
+#include "remote/proxy.h"
 #include <stdlib.h>
 
 static size_t request_bytes(const proxy_frame *frame)
