@@ -41,7 +41,7 @@
 #include "operators/unary.inc"
 #define LOOP log
 #define F(x) vm_log(x)
-#define D(x) log(x)
+#define D(x) vd_log(x)
 #include "operators/unary.inc"
 #define LOOP reciprocal
 #define F(x) (1.0f / (x))
@@ -158,22 +158,40 @@ static void tan_f32(void *out, const void *in, int64_t count, const double *args
     angle_f32(out, in, count, tan_near_f32, tanf);
 }
 
-/* Loops for integers as int64; unsigned 64-bit values keep their bits. Overflow wraps. */
-#define INTEGER_LOOP(name, EXPR)                                                                                       \
-    static void name##_i64(void *out, const void *in, int64_t count, const double *args)                               \
+/* Loops for integers. Overflow wraps: the absolute value of -128 is -128 in int8. */
+#define INTEGER_LOOP(name, type, suffix, EXPR)                                                                         \
+    static void name##_##suffix(void *out, const void *in, int64_t count, const double *args)                          \
     {                                                                                                                  \
-        int64_t *output = out;                                                                                         \
-        const int64_t *input = in;                                                                                     \
+        type *output = out;                                                                                            \
+        const type *input = in;                                                                                        \
         (void)args;                                                                                                    \
         VECTOR_LOOP                                                                                                    \
         for (int64_t i = 0; i < count; i++)                                                                            \
-            output[i] = EXPR;                                                                                          \
+            output[i] = (type)(EXPR);                                                                                  \
     }
-INTEGER_LOOP(abs, input[i] < 0 ? (int64_t)(0 - (uint64_t)input[i]) : input[i])
-INTEGER_LOOP(neg, (int64_t)(0 - (uint64_t)input[i]))
-INTEGER_LOOP(sign, (input[i] > 0) - (input[i] < 0))
-INTEGER_LOOP(sign_unsigned, input[i] != 0)
-INTEGER_LOOP(bitwise_not, ~input[i])
+#define INTEGER_LOOPS(bits)                                                                                            \
+    INTEGER_LOOP(abs, int##bits##_t, i##bits, input[i] < 0 ? 0 - (uint64_t)input[i] : (uint64_t)input[i])              \
+    INTEGER_LOOP(neg, int##bits##_t, i##bits, 0 - (uint64_t)input[i])                                                  \
+    INTEGER_LOOP(sign, int##bits##_t, i##bits, (input[i] > 0) - (input[i] < 0))                                        \
+    INTEGER_LOOP(sign, uint##bits##_t, u##bits, input[i] != 0)                                                         \
+    INTEGER_LOOP(bitwise_not, uint##bits##_t, u##bits, ~input[i])
+INTEGER_LOOPS(8)
+INTEGER_LOOPS(16)
+INTEGER_LOOPS(32)
+INTEGER_LOOPS(64)
+
+/* Arrays indexed by dtype. NULL: a copy. */
+#define OF_SIGNED(name)                                                                                                \
+    [INLAY_INT8] = name##_i8, [INLAY_INT16] = name##_i16, [INLAY_INT32] = name##_i32, [INLAY_INT64] = name##_i64
+#define OF_UNSIGNED(name)                                                                                              \
+    [INLAY_UINT8] = name##_u8, [INLAY_UINT16] = name##_u16, [INLAY_UINT32] = name##_u32, [INLAY_UINT64] = name##_u64
+static const elementwise_unary_fn abs_integer[INLAY_DTYPE_COUNT] = { OF_SIGNED(abs) };
+static const elementwise_unary_fn neg_integer[INLAY_DTYPE_COUNT] = { OF_SIGNED(neg) };
+static const elementwise_unary_fn sign_integer[INLAY_DTYPE_COUNT] = { OF_SIGNED(sign), OF_UNSIGNED(sign) };
+static const elementwise_unary_fn not_integer[INLAY_DTYPE_COUNT] = {
+    OF_UNSIGNED(bitwise_not),        [INLAY_INT8] = bitwise_not_u8,   [INLAY_INT16] = bitwise_not_u16,
+    [INLAY_INT32] = bitwise_not_u32, [INLAY_INT64] = bitwise_not_u64,
+};
 
 static void not_bool(void *out, const void *in, int64_t count, const double *args)
 {
@@ -188,15 +206,15 @@ static void not_bool(void *out, const void *in, int64_t count, const double *arg
 typedef struct unary_row {
     const char *op_type;
     elementwise_unary_fn f32, f64;
-    elementwise_unary_fn i64, u64; /* NULL: integers are unsupported, or (Erf) computed in double */
-    int64_t grain;                 /* an ELEMENTWISE_GRAIN constant, for float */
+    const elementwise_unary_fn *integer; /* by dtype; NULL: integers are unsupported, or (Erf) computed in double */
+    int64_t grain;                       /* an ELEMENTWISE_GRAIN constant, for float */
 } unary_row;
 
-#define FLOATS(name) name##_f32, name##_f64, NULL, NULL
+#define FLOATS(name) name##_f32, name##_f64, NULL
 static const unary_row rows[] = {
-    { "Abs", abs_f32, abs_f64, abs_i64, NULL, ELEMENTWISE_GRAIN },
-    { "Neg", neg_f32, neg_f64, neg_i64, NULL, ELEMENTWISE_GRAIN },
-    { "Sign", sign_f32, sign_f64, sign_i64, sign_unsigned_i64, ELEMENTWISE_GRAIN },
+    { "Abs", abs_f32, abs_f64, abs_integer, ELEMENTWISE_GRAIN },
+    { "Neg", neg_f32, neg_f64, neg_integer, ELEMENTWISE_GRAIN },
+    { "Sign", sign_f32, sign_f64, sign_integer, ELEMENTWISE_GRAIN },
     { "Floor", FLOATS(floor), ELEMENTWISE_GRAIN },
     { "Ceil", FLOATS(ceil), ELEMENTWISE_GRAIN },
     { "Round", FLOATS(round), ELEMENTWISE_GRAIN },
@@ -205,9 +223,9 @@ static const unary_row rows[] = {
     { "Log", FLOATS(log), ELEMENTWISE_GRAIN_MATH },
     { "Reciprocal", FLOATS(reciprocal), ELEMENTWISE_GRAIN },
     { "Erf", FLOATS(erf), ELEMENTWISE_GRAIN_MATH },
-    { "Sin", sin_f32, sin_near_f64, NULL, NULL, ELEMENTWISE_GRAIN_MATH },
-    { "Cos", cos_f32, cos_near_f64, NULL, NULL, ELEMENTWISE_GRAIN_MATH },
-    { "Tan", tan_f32, tan_near_f64, NULL, NULL, ELEMENTWISE_GRAIN_MATH },
+    { "Sin", sin_f32, sin_near_f64, NULL, ELEMENTWISE_GRAIN_MATH },
+    { "Cos", cos_f32, cos_near_f64, NULL, ELEMENTWISE_GRAIN_MATH },
+    { "Tan", tan_f32, tan_near_f64, NULL, ELEMENTWISE_GRAIN_MATH },
     { "Asin", FLOATS(asin), ELEMENTWISE_GRAIN_CALLS },
     { "Acos", FLOATS(acos), ELEMENTWISE_GRAIN_CALLS },
     { "Atan", FLOATS(atan), ELEMENTWISE_GRAIN_CALLS },
@@ -219,8 +237,8 @@ static const unary_row rows[] = {
     { "Atanh", FLOATS(atanh), ELEMENTWISE_GRAIN_CALLS },
     { "IsNaN", FLOATS(is_nan), ELEMENTWISE_GRAIN },
     { "IsInf", FLOATS(is_inf), ELEMENTWISE_GRAIN },
-    { "BitwiseNot", NULL, NULL, bitwise_not_i64, bitwise_not_i64, ELEMENTWISE_GRAIN },
-    { "Not", NULL, NULL, NULL, NULL, ELEMENTWISE_GRAIN },
+    { "BitwiseNot", NULL, NULL, not_integer, ELEMENTWISE_GRAIN },
+    { "Not", NULL, NULL, NULL, ELEMENTWISE_GRAIN },
 };
 
 static const unary_row *find_row(const inlay_node_info *info)
@@ -242,7 +260,6 @@ static void cost_unary(const kit_node *node, const kit_plan *shapes, inlay_cost 
 static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
-    bool is_signed = (KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0;
     const unary_row *row = find_row(node->info);
     elementwise_unary *unary = calloc(1, sizeof *unary);
 
@@ -252,9 +269,9 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
     if (dtype == INLAY_BOOL) {
         unary->fn = not_bool;
         unary->compute = dtype;
-    } else if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 && (row->i64 != NULL || row->f64 == NULL)) {
-        unary->fn = is_signed ? row->i64 : row->u64;
-        unary->compute = INLAY_INT64;
+    } else if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 && row->integer != NULL) {
+        unary->fn = row->integer[dtype];
+        unary->compute = dtype;
     } else if (dtype == INLAY_DOUBLE || (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0) {
         unary->fn = row->f64;
         unary->compute = INLAY_DOUBLE;

@@ -351,6 +351,33 @@ static inline double vd_exp(double x)
     return x != x ? x : y;
 }
 
+/* ln x, 1 ulp. -infinity at 0, NaN below. ln m = f - f^2 / 2 + s (f^2 / 2 + r), where f = m - 1 and s = f / (2 + f); r
+ * are the terms of 2 artanh s from s^2 on. */
+static inline double vd_log(double x)
+{
+    bool tiny = x < 2.2250738585072014e-308; /* subnormals are scaled up */
+    uint64_t v = f64_bits(tiny ? x * 18014398509481984.0 : x) - 0x3fe6a09e667f3bcdu; /* relative to sqrt(1/2) */
+    double e = (double)((int64_t)v >> 52) - (tiny ? 54.0 : 0.0);
+    double f = f64_from_bits((v & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+    double s = f / (2.0 + f), z = s * s, square = 0.5 * f * f, r = 2.0 / 23;
+
+    r = r * z + 2.0 / 21;
+    r = r * z + 2.0 / 19;
+    r = r * z + 2.0 / 17;
+    r = r * z + 2.0 / 15;
+    r = r * z + 2.0 / 13;
+    r = r * z + 2.0 / 11;
+    r = r * z + 2.0 / 9;
+    r = r * z + 2.0 / 7;
+    r = r * z + 2.0 / 5;
+    r = r * z + 2.0 / 3;
+    double y = e * 0.693147180369123816490 - ((square - (s * (square + r * z) + e * 1.90821492927058770002e-10)) - f);
+    y = x > 1.7976931348623157e308 ? (double)VM_INFINITY : y;
+    y = x == 0 ? -(double)VM_INFINITY : y;
+    y = x < 0 ? (double)VM_NAN : y;
+    return x != x ? x : y;
+}
+
 /* tanh x, 4 ulp, near 0 too: t / (t + 2) of t = e^2|x| - 1. */
 static inline double vd_tanh(double x)
 {

@@ -2,6 +2,7 @@
  * floats. */
 #include "simd/vecmath.h"
 #include "cmocka_all.h"
+#include "random.h"
 #include <math.h>
 
 /* |got - want| in units of the last place of want. */
@@ -63,6 +64,35 @@ static void test_accuracy(void **unused)
     }
 }
 
+/* vd_log() of random bits, of doubles near 1, and of subnormals, compared with the C library's long double. */
+static void test_log_of_double(void **unused)
+{
+    uint64_t seed = 1;
+    double worst = 0, at = 0;
+
+    (void)unused;
+    for (int i = 0; i < 1000000; i++) {
+        const uint64_t bits = random_bits(&seed) >> 1;
+        const double x = f64_from_bits(i % 3 == 0   ? bits
+                                       : i % 3 == 1 ? (bits >> 11) | UINT64_C(0x3fe) << 52
+                                                    : bits >> 12);
+        const long double want = logl((long double)x);
+        int exponent;
+        double error;
+
+        if (isnan(x) || isinf(x) || want == 0)
+            continue;
+        (void)frexpl(want, &exponent);
+        error = (double)(fabsl((long double)vd_log(x) - want) / ldexpl(1, exponent - 53));
+        at = error > worst ? x : at;
+        worst = error > worst ? error : worst;
+    }
+    if (worst > 1)
+        fail_msg("vd_log is off by %g ulp at %.17g", worst, at);
+    assert_true(vd_log(1) == 0 && vd_log(0) == -INFINITY && vd_log(-0.0) == -INFINITY && vd_log(INFINITY) == INFINITY);
+    assert_true(isnan(vd_log(-1)) && isnan(vd_log(-INFINITY)) && isnan(vd_log(NAN)));
+}
+
 static void test_special_values(void **unused)
 {
     (void)unused;
@@ -85,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_log_of_double),
         cmocka_unit_test(test_special_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
