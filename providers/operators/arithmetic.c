@@ -65,18 +65,51 @@ static inline double mod_double(double a, double b)
 #undef RESULT
 #define T float
 #define RESULT float
-#define LOOP fmod_f32
-#define OP(a, b) fmodf(a, b)
-#include "operators/binary.inc"
-#undef OP
 #define LOOP mod_f32
 #define OP(a, b) (float)mod_double((double)(a), (double)(b))
 #include "operators/binary.inc"
 #undef OP
+
 #define LOOP pow_any_f32
 #define OP(a, b) powf(a, b)
 #include "operators/binary.inc"
 #undef OP
+
+/* fmod(a, b) is a - n b with n = trunc(a / b), which is exact in double if n is below 2^29: n b has at most 29 + 24
+ * bits, and a / b is at least 2^-24 away from any integer that it is not. NaN for a larger n. */
+static inline float fmod_near(float a, float b)
+{
+    const double n = trunc((double)a / (double)b), rest = (double)a - n * (double)b;
+    return fabs(n) < 536870912.0 ? vm_copysign((float)rest, a) : VM_NAN;
+}
+#define LOOP fmod_near_f32
+#define OP(a, b) fmod_near(a, b)
+#include "operators/binary.inc"
+#undef OP
+#define LOOP fmod_any_f32
+#define OP(a, b) fmodf(a, b)
+#include "operators/binary.inc"
+#undef OP
+
+/* Blocks in which fmod_near() gives NaN are left to the C library. The result may be one of the inputs, so a block is
+ * complete before it is stored. */
+static void fmod_f32(void *result, const void *first, int64_t first_step, const void *second, int64_t second_step,
+                     int64_t count)
+{
+    for (int64_t at = 0; at < count; at += ELEMENTWISE_BLOCK) {
+        const int64_t block = count - at < ELEMENTWISE_BLOCK ? count - at : ELEMENTWISE_BLOCK;
+        const float *a = (const float *)first + at * first_step, *b = (const float *)second + at * second_step;
+        float made[ELEMENTWISE_BLOCK];
+        int32_t nan = 0;
+
+        fmod_near_f32(made, a, first_step, b, second_step, block);
+        for (int64_t i = 0; i < block; i++)
+            nan |= made[i] != made[i];
+        if (nan != 0)
+            fmod_any_f32(made, a, first_step, b, second_step, block);
+        memcpy((float *)result + at, made, (size_t)block * sizeof *made);
+    }
+}
 #undef T
 #undef RESULT
 
