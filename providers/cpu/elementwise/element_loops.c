@@ -140,6 +140,13 @@ FUNCTION(root_row, a < -3.40282347e38f ? -a : sqrtf(a) + 0.0f) /* the power 1/2:
                     const float a = x0[i];                                                                             \
                     y[i] = (expression);                                                                               \
                 }                                                                                                      \
+            } else if (s0 == 0 && s1 == 1) {                                                                           \
+                const float a = x0[0];                                                                                 \
+                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
+                {                                                                                                      \
+                    const float b = x1[i];                                                                             \
+                    y[i] = (expression);                                                                               \
+                }                                                                                                      \
             } else {                                                                                                   \
                 for (int64_t i = 0; i < n; i++) {                                                                      \
                     const float a = x0[i * s0], b = x1[i * s1];                                                        \
