@@ -10,8 +10,8 @@
 #include "operators/work.h"
 
 /* BLOCK: elements tested at once before single ones. FEW: maximum k for a heap. SHORT: maximum elements for
- * counting. */
-enum { BLOCK = 64, FEW = 16, SHORT = 192 };
+ * counting. COLUMNS: rows along an axis that is not the last, copied together: they share cache lines. */
+enum { BLOCK = 64, FEW = 16, SHORT = 192, COLUMNS = 16 };
 
 /* Returns the number of elements of a part, if the maxima of parts are used as a bound for the best k of a row; 0 if
  * they are not. */
@@ -151,7 +151,7 @@ static bool find_least(const float *input, int64_t count, int64_t k, uint64_t fl
 #define NAME(x) x##_u64
 #include "operators/top_k.inc"
 
-typedef void (*select_fn)(const void *data, int64_t step, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
+typedef void (*select_fn)(const void *data, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
 static const select_fn by_dtype[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = select_f32,     [INLAY_DOUBLE] = select_f64, [INLAY_FLOAT16] = select_f16,
     [INLAY_BFLOAT16] = select_bf16, [INLAY_INT8] = select_i8,    [INLAY_INT16] = select_i16,
@@ -183,18 +183,28 @@ static const kit_tensor *any_output(const kit_tensor *out, uint32_t count)
     return count > 1 && out[0].dtype == INLAY_UNDEFINED ? &out[1] : &out[0];
 }
 
+/* Entries of a worker for the copies of COLUMNS rows; 0 if rows are contiguous. */
+static int64_t copies_room(int64_t count, int64_t inner, int64_t element)
+{
+    return inner > 1 ? (count * COLUMNS * element + (int64_t)sizeof(rank_entry) - 1) / (int64_t)sizeof(rank_entry) : 0;
+}
+
 /* The workspace has entries for each worker. */
 static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *output = any_output(plan->out, plan->out_count);
+    const kit_tensor *input = &plan->in[0], *output = any_output(plan->out, plan->out_count);
+    uint64_t entries = UINT64_MAX;
     uint32_t axis;
-    inlay_status status = arg_axis(diag, ((const top_k_state *)opaque)->axis, plan->in[0].rank, "axis", &axis);
+    inlay_status status = arg_axis(diag, ((const top_k_state *)opaque)->axis, input->rank, "axis", &axis);
 
-    if (status != INLAY_OK || output->count < 0 || output->rank != plan->in[0].rank)
+    if (status != INLAY_OK || output->count < 0 || output->rank != input->rank)
         return status;
-    if (output->dims[axis] > INT64_MAX / 8 || plan->in[0].dims[axis] > INT64_MAX / 8 ||
-        __builtin_mul_overflow((uint64_t)worker_room(plan->in[0].dims[axis], output->dims[axis]),
-                               sizeof(rank_entry) * plan->max_threads, &plan->workspace_bytes))
+    if (output->dims[axis] <= INT64_MAX / 1024 && input->dims[axis] <= INT64_MAX / 1024)
+        entries = (uint64_t)worker_room(input->dims[axis], output->dims[axis]) +
+                  (uint64_t)copies_room(input->dims[axis], strided_product(input->dims, axis + 1, input->rank),
+                                        strided_element_bytes(input->dtype));
+    if (entries == UINT64_MAX ||
+        __builtin_mul_overflow(entries, sizeof(rank_entry) * plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "K is %lld", (long long)output->dims[axis]);
     return INLAY_OK;
 }
@@ -220,27 +230,63 @@ static void copy_element(char *to, const char *from, uint32_t bytes)
         memcpy(to, from, bytes);
 }
 
+/* Writes the result of a row, whose elements are at `from`, to elements inner apart, the first of which is `to`. */
+static void put_best(const top_k_job *job, const char *from, const rank_entry *best, int64_t to)
+{
+    for (int64_t i = 0; i < job->k; i++, to += job->inner) {
+        if (job->indices != NULL)
+            job->indices[to] = best[i].index;
+        if (job->values != NULL)
+            copy_element(job->values + to * job->element, from + best[i].index * job->element, job->element);
+    }
+}
+
+#define COPY_COLUMNS(bits)                                                                                             \
+    static void copy_columns_##bits(void *to, const void *from, int64_t columns, int64_t count, int64_t inner)         \
+    {                                                                                                                  \
+        uint##bits##_t *output = to;                                                                                   \
+        const uint##bits##_t *input = from;                                                                            \
+        for (int64_t i = 0; i < count; i++)                                                                            \
+            for (int64_t c = 0; c < columns; c++)                                                                      \
+                output[c * count + i] = input[i * inner + c];                                                          \
+    }
+COPY_COLUMNS(8)
+COPY_COLUMNS(16)
+COPY_COLUMNS(32)
+COPY_COLUMNS(64)
+
+/* Makes contiguous rows of elements that are inner apart. */
+static void copy_columns(const top_k_job *job, void *to, const char *from, int64_t columns)
+{
+    (job->element == 1   ? copy_columns_8
+     : job->element == 2 ? copy_columns_16
+     : job->element == 4 ? copy_columns_32
+                         : copy_columns_64)(to, from, columns, job->count, job->inner);
+}
+
 /* A unit of work is a row: (index before the axis, index after it). */
 static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const top_k_job *job = user;
-    rank_entry *best = job->room + worker * worker_room(job->count, job->k);
+    const int64_t room = worker_room(job->count, job->k), copies = copies_room(job->count, job->inner, job->element);
+    const int64_t row_bytes = job->count * job->element;
+    rank_entry *best = job->room + worker * (room + copies);
+    char *copy = (char *)(best + room);
 
     INLAY_CHECK(job->k > 0 && job->k <= job->count && job->inner > 0);
-    for (int64_t row = begin; row < end; row++) {
-        const int64_t outer = row / job->inner, inner = row % job->inner;
-        const char *from = job->in + (outer * job->count * job->inner + inner) * job->element;
-        const int64_t first = outer * job->k * job->inner + inner;
+    for (int64_t row = begin, columns; row < end; row += columns) {
+        const int64_t outer = row / job->inner, inner = row % job->inner, left = job->inner - inner;
+        const char *from = job->in + outer * job->inner * row_bytes + inner * job->element;
 
-        job->select(from, job->inner, job->count, job->k, job->flip, best);
-        for (int64_t i = 0; i < job->k; i++) {
-            const int64_t to = first + i * job->inner;
-
-            if (job->indices != NULL)
-                job->indices[to] = best[i].index;
-            if (job->values != NULL)
-                copy_element(job->values + to * job->element, from + best[i].index * job->inner * job->element,
-                             job->element);
+        columns = left < COLUMNS ? left : COLUMNS;
+        columns = columns < end - row ? columns : end - row;
+        if (job->inner > 1) {
+            copy_columns(job, copy, from, columns);
+            from = copy;
+        }
+        for (int64_t c = 0; c < columns; c++, from += row_bytes) {
+            job->select(from, job->count, job->k, job->flip, best);
+            put_best(job, from, best, outer * job->k * job->inner + inner + c);
         }
     }
     return INLAY_OK;

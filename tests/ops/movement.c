@@ -262,9 +262,62 @@ static void test_top_k_rows(void **unused)
             }
 }
 
+/* TopK along an axis that is not the last gives what TopK of each row gives, for elements of each size. */
+static void test_top_k_columns(void **unused)
+{
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_UINT8, INLAY_INT64 };
+    static const int64_t inners[] = { 2, 15, 16, 17, 40 };
+    enum { OUTER = 3, MOST = 70, ALL = OUTER * MOST * 40 };
+    static double x[ALL], row[MOST], one_values[MOST], values[ALL];
+    static int64_t one_indices[MOST], indices[ALL];
+    static kernel_case c;
+    uint64_t seed = 5;
+
+    (void)unused;
+    for (int round = 0; round < 100; round++) {
+        const inlay_dtype type = types[round % 5];
+        const int64_t inner = inners[round / 5 % 5], n = 1 + (int64_t)random_below(&seed, MOST), one = 1,
+                      k = 1 + (int64_t)random_below(&seed, (uint64_t)n), dims[] = { OUTER, n, inner },
+                      out_dims[] = { OUTER, k, inner }, bytes = inlay_dtype_bits(type) / 8;
+
+        for (int64_t i = 0; i < OUTER * n * inner; i++) {
+            const double value = (double)random_below(&seed, 30);
+            convert_from_f64(type, x, i, 1, &value, 0);
+        }
+        c = (kernel_case){ .op_type = "TopK", .since_version = 11 };
+        kernel_case_input(&c, type, 3, dims, x, false);
+        kernel_case_input(&c, INLAY_INT64, 1, &one, &k, false);
+        kernel_case_output(&c, type, 3, out_dims, values);
+        kernel_case_output(&c, INLAY_INT64, 3, out_dims, indices);
+        kernel_case_int(&c, "axis", 1);
+        assert_int_equal(kernel_case_prepare(&c, &operators_top_k), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        kernel_case_deinit(&c);
+        for (int64_t r = 0; r < OUTER * inner; r++) {
+            for (int64_t i = 0; i < n; i++)
+                memcpy((char *)row + i * bytes, (char *)x + ((r / inner * n + i) * inner + r % inner) * bytes,
+                       (size_t)bytes);
+            c = (kernel_case){ .op_type = "TopK", .since_version = 11 };
+            kernel_case_input(&c, type, 1, &n, row, false);
+            kernel_case_input(&c, INLAY_INT64, 1, &one, &k, false);
+            kernel_case_output(&c, type, 1, &k, one_values);
+            kernel_case_output(&c, INLAY_INT64, 1, &k, one_indices);
+            assert_int_equal(kernel_case_prepare(&c, &operators_top_k), INLAY_OK);
+            assert_int_equal(kernel_case_run(&c), INLAY_OK);
+            kernel_case_deinit(&c);
+            for (int64_t i = 0; i < k; i++) {
+                const int64_t at = (r / inner * k + i) * inner + r % inner;
+
+                assert_int_equal(indices[at], one_indices[i]);
+                assert_memory_equal((char *)values + at * bytes, (char *)one_values + i * bytes, (size_t)bytes);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows), cmocka_unit_test(test_top_k_ties),
-                                        cmocka_unit_test(test_top_k_rows) };
+                                        cmocka_unit_test(test_top_k_rows), cmocka_unit_test(test_top_k_columns) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
