@@ -341,7 +341,35 @@ def learned():
               values_floats=np.arange(100, dtype=np.float32))
 
 
-FAMILIES = (functions, pairs, axes, moves, windows, products, learned)
+# ------------------------------------------------------------------ rarely the bulk of a model
+def others():
+    """Operators and types of which few models have more than one."""
+    for kind in ("i32", "i8"):
+        for op in ("Abs", "Neg", "Sign"):
+            yield Row(f"{op} {kind}", op, [f"{kind}[1,128,3072]"], [kind])
+    yield Row("Log f64", "Log", ["f64[128,768]:unit"], ["f64"])
+    yield Row("Pow f32 1.7", "Pow", ["f32[1,128,3072]:unit", "=f32[]:is 1.7"])
+    yield Row("Pow f32 f32", "Pow", ["f32[1,128,3072]:unit", "f32[1,128,3072]"])
+    yield Row("Mod f32", "Mod", ["f32[1,128,3072]", "=f32[]:is 0.7"], fmod=1)
+    yield Row("Mod f32 f32", "Mod", ["f32[1,128,3072]", "f32[1,128,3072]:unit"], fmod=1)
+    yield Row("Mul outer", "Mul", ["f32[512,1]", "f32[1,512]"])
+    yield Row("Sub outer rows", "Sub", ["f32[128,1,64]", "f32[1,128,64]"])
+    yield Row("Less outer i64", "Less", ["i64[512,1]", "i64[1,512]"], ["bool"])
+    yield Row("TopK axis 0", "TopK", ["f32[1000,256]", "=i64[1]:is 5"], ["f32", "i64"], axis=0)
+    yield Row("TopK 50 axis 0", "TopK", ["f32[1000,256]", "=i64[1]:is 50"], ["f32", "i64"], axis=0)
+    yield Row("ReduceSum 64", "ReduceSum", ["f32[4096,64]", "=i64[1]:is 1"], opset=13, keepdims=0)
+    yield Row("MeanVarianceNormalization", "MeanVarianceNormalization", ["f32[4,64,56,56]"])
+    yield Row("MeanVarianceNormalization rows", "MeanVarianceNormalization", ["f32[1024,512]"], axes=[1])
+    yield Row("MaxPool f16", "MaxPool", ["f16[1,64,112,112]"], ["f16"], kernel_shape=[3, 3], strides=[2, 2],
+              pads=[1, 1, 1, 1])
+    yield Row("AveragePool 3x3", "AveragePool", ["f32[1,64,56,56]"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    yield Row("AveragePool 2x2", "AveragePool", ["f32[1,64,112,112]"], kernel_shape=[2, 2], strides=[2, 2])
+    yield Row("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLoss", ["f32[256,1000]", "i64[256]"])
+    yield Row("AffineGrid", "AffineGrid", ["f32[4,2,3]", "=i64[4]:is 4 3 224 224"], opset=20)
+    yield Row("MatMulInteger dynamic", "MatMulInteger", ["u8[256,768]", "u8[768,768]"], ["i32"])
+
+
+FAMILIES = (functions, pairs, axes, moves, windows, products, learned, others)
 
 
 def rows():

@@ -464,6 +464,94 @@ static void test_integer_corners(void **unused)
     }
 }
 
+/* Every element of every integer type from its least to its largest value: results wrap at the type's width. */
+static void test_integers_of_one_input(void **unused)
+{
+    static const char *const op_types[] = { "Abs", "Neg", "Sign", "BitwiseNot" };
+    const int64_t dims[] = { 513 };
+
+    (void)unused;
+    for (size_t t = 4; t < sizeof numbers / sizeof numbers[0]; t++)
+        for (int op = 0; op < 4; op++) {
+            const bool is_signed = (KIT_SIGNED & INLAY_DTYPE_BIT(numbers[t])) != 0;
+            const int bits = (int)inlay_dtype_bits(numbers[t]);
+            kernel_case c = { .op_type = op_types[op], .since_version = 18 };
+            struct tensor x = make(numbers[t], 1, dims), y = make(numbers[t], 1, dims);
+
+            if (op == 1 && !is_signed)
+                goto next; /* ONNX has no Neg of unsigned integers */
+            for (int64_t i = 0; i < x.count; i++) {
+                const uint64_t value =
+                    i < 3 ? UINT64_C(1) << (bits - 1) : (uint64_t)(i - 256) << (bits > 8 ? bits - 10 : 0);
+                memcpy((char *)x.memory.data + i * bits / 8, &value, (size_t)bits / 8);
+            }
+            add_input(&c, &x);
+            add_output(&c, &y);
+            assert_int_equal(run(&c, &operators_unary), INLAY_OK);
+            for (int64_t i = 0; i < x.count; i++) {
+                uint64_t raw = 0, got = 0, want;
+                int64_t value;
+
+                memcpy(&raw, (char *)x.memory.data + i * bits / 8, (size_t)bits / 8);
+                memcpy(&got, (char *)y.memory.data + i * bits / 8, (size_t)bits / 8);
+                value = (int64_t)(raw << (64 - bits)) >> (64 - bits);
+                if (op == 0)
+                    want = is_signed && value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+                else if (op == 1)
+                    want = 0 - (uint64_t)value;
+                else if (op == 2)
+                    want = raw == 0 ? 0 : is_signed && value < 0 ? UINT64_MAX : 1;
+                else
+                    want = ~raw;
+                assert_true(got == (want << (64 - bits)) >> (64 - bits));
+            }
+        next:
+            guard_free(&x.memory);
+            guard_free(&y.memory);
+        }
+}
+
+/* Mod with fmod = 1 is exact for floats of any magnitude, NaN, infinities and 0. Blocks with and without such numbers,
+ * each way of broadcasting, and a result in the place of an input. */
+static void test_float_remainders(void **unused)
+{
+    static const float special[] = { 0.0f, -0.0f, NAN, INFINITY, -INFINITY, 1e-45f, -3e38f, 16777216.0f, 1e9f };
+    enum { MOST = 1100 };
+    uint64_t seed = 3;
+
+    (void)unused;
+    for (int round = 0; round < 240; round++) {
+        const int64_t count = 1 + (int64_t)random_below(&seed, MOST), one = 1;
+        const bool first_is_one = round % 3 == 1, second_is_one = round % 3 == 2, in_place = round % 2 == 0;
+        static float a[MOST], b[MOST], want[MOST], out[MOST];
+        kernel_case c = { .op_type = "Mod", .since_version = 13 };
+        float *const result = !in_place ? out : first_is_one ? b : a;
+
+        for (int64_t i = 0; i < count; i++) {
+            const int scale = round % 5 == 0 ? 60 : round % 5 == 1 ? 28 : 6;
+
+            a[i] = (float)ldexp((double)random_below(&seed, 1 << 24) - (1 << 23),
+                                (int)random_below(&seed, 3) - 12 + scale);
+            b[i] = (float)ldexp((double)random_below(&seed, 1 << 24) - (1 << 23), (int)random_below(&seed, 3) - 20);
+            if (round % 7 == 0 && random_below(&seed, 50) == 0)
+                a[i] = special[random_below(&seed, 9)];
+            if (round % 7 == 1 && random_below(&seed, 50) == 0)
+                b[i] = special[random_below(&seed, 9)];
+            if (round % 4 == 3)
+                a[i] = b[second_is_one ? 0 : i] * (float)((int64_t)random_below(&seed, 9) - 4); /* near multiples */
+        }
+        for (int64_t i = 0; i < count; i++)
+            want[i] = fmodf(a[first_is_one ? 0 : i], b[second_is_one ? 0 : i]);
+        kernel_case_input(&c, INLAY_FLOAT, 1, first_is_one ? &one : &count, a, false);
+        kernel_case_input(&c, INLAY_FLOAT, 1, second_is_one ? &one : &count, b, false);
+        kernel_case_output(&c, INLAY_FLOAT, 1, &count, result);
+        kernel_case_int(&c, "fmod", 1);
+        assert_int_equal(run(&c, &operators_arithmetic), INLAY_OK);
+        for (int64_t i = 0; i < count; i++)
+            assert_true(isnan(want[i]) ? isnan(result[i]) : memcmp(&want[i], &result[i], sizeof *want) == 0);
+    }
+}
+
 /* Floats outside the range of a sub-byte type: the low bits of the int32 that they saturate to. */
 static void test_cast_beyond_nibbles(void **unused)
 {
@@ -806,6 +894,8 @@ int main(void)
         cmocka_unit_test(test_shapes_that_do_not_broadcast),
         cmocka_unit_test(test_old_broadcast),
         cmocka_unit_test(test_integer_corners),
+        cmocka_unit_test(test_integers_of_one_input),
+        cmocka_unit_test(test_float_remainders),
         cmocka_unit_test(test_cast_beyond_nibbles),
         cmocka_unit_test(test_shift_by_the_width),
         cmocka_unit_test(test_unary),
