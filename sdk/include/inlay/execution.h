@@ -66,16 +66,16 @@ typedef struct inlay_host {
      * the loop; outside of a run it is NULL. Returns the first status of fn other than INLAY_OK, or that of poll. */
     inlay_status (*parallel_for)(void *ctx, inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn,
                                  void *user);
-    /* Returns the maximum number of workers of parallel_for for this run; run NULL: of the process, or of the session
-     * that is compiling on this thread. */
+    /* Returns the maximum number of workers that parallel_for uses in this run; run NULL: the maximum of the process,
+     * or of the session that is compiling on this thread. */
     uint32_t (*thread_count)(void *ctx, inlay_run *run);
 
     /* Allocates the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED). Only until
      * execute returns, and for one run by one thread at a time. Fills *out with memory in the provider's default domain
      * (the host may call buffer_alloc within this call); the host keeps it as long as the output is needed. A second
-     * call for the same output replaces the first. INLAY_INVALID_ARGUMENT: it is not such an output, or its dims are
-     * invalid. INLAY_OUT_OF_MEMORY, INLAY_LIMIT_EXCEEDED: there is no memory, or the user's limit forbids it; return
-     * the status from execute. */
+     * call for the same output replaces the first. INLAY_INVALID_ARGUMENT: the output is not of kind ALLOCATED, or its
+     * dims are invalid. INLAY_OUT_OF_MEMORY, INLAY_LIMIT_EXCEEDED: there is no memory, or the user's limit forbids it;
+     * return the status from execute. */
     inlay_status (*output_alloc)(void *ctx, inlay_run *run, const inlay_output_request *request, inlay_buffer *out);
     /* Allocates the bytes of string elements of an output; they live as long as the outputs of the run. Not cleared.
      * NULL: out of memory. */
@@ -147,8 +147,8 @@ typedef struct inlay_cost {
     double enter_ns;
     double leave_ns;
     /* Since 1.1. For a provider with INLAY_PROVIDER_REFERENCE_CORE, whose ns does not depend on this CPU: the expected
-     * time on this CPU, for reports. INLAY_EXT_SPEED in extensions.h has the speed of its cores. 0: not known; the host
-     * estimates it. */
+     * time on this CPU, for reports. INLAY_EXT_SPEED in extensions.h has the speed of the CPU's cores. 0: not known;
+     * the host estimates the time. */
     double local_ns;
 } inlay_cost;
 
@@ -206,7 +206,8 @@ typedef struct inlay_output_plan {
     uint64_t max_bytes; /* BOUNDED: size of the buffer */
     uint32_t kind;      /* INLAY_OUTPUT_* */
     /* index of the input (in the request's inputs) whose buffer the output may share, so that execute works in place;
-     * INLAY_NONE = none. The host lets them share it only where this is possible, so execute must support both cases */
+     * INLAY_NONE = none. The host lets input and output share a buffer only where this is possible, so execute must
+     * support both cases */
     uint32_t alias;
 } inlay_output_plan;
 
@@ -221,9 +222,9 @@ typedef struct inlay_specialize_request {
     uint32_t reserved;
     uint64_t workspace_bytes; /* out: workspace in the provider's default domain, in bytes; initially 0 */
     /* out: in bytes, a power of two up to 2 MiB; initially 64. In host memory the address of the workspace is a
-     * multiple of it. In a domain of the provider the offset of the workspace is a multiple of it and of the domain's
-     * alignment, and the buffer was allocated with an inlay_alloc_request.alignment of at least both; so the device
-     * sees an aligned address if buffer_alloc aligns as requested */
+     * multiple of this number. In a domain of the provider the offset of the workspace is a multiple of this number and
+     * of the domain's alignment, and inlay_alloc_request.alignment of its buffer was at least the larger of the two; so
+     * the device sees an aligned address if buffer_alloc aligns as requested */
     uint64_t workspace_alignment;
     inlay_output_plan *outputs; /* out: [output_count], initially KNOWN without alias */
     uint32_t output_count;
@@ -233,8 +234,8 @@ typedef struct inlay_specialize_request {
      * extends the state has the same buffer. */
     const uint64_t *rooms;
 
-    /* As in inlay_compile_request, for providers that build their engines for concrete shapes. The key of a blob is
-     * that of the region with the shapes of its values, the elements that are known, and rooms. cache_blob stays until
+    /* As in inlay_compile_request, for providers that build their engines for concrete shapes. The key of a blob is the
+     * key of the region together with the shapes of its values, the known elements, and rooms. cache_blob stays until
      * release_instance. poll also ends the call if the run that needs these shapes is cancelled or late. */
     void *handle; /* for inlay_host.align_constant */
     const void *cache_blob;
@@ -264,8 +265,8 @@ typedef struct inlay_binding inlay_binding;
 
 /* Arguments of execute. Borrowed for the call, except run, cancel, binding and the memory of the buffers, which stay
  * valid until signal is reached or has failed. So a provider signals, also a failure, only when the device no longer
- * accesses them. For a provider without INLAY_PROVIDER_ASYNC the host waits itself before the call: wait_count is 0,
- * and signal is a fence that is always reached. */
+ * accesses any of these. For a provider without INLAY_PROVIDER_ASYNC the host waits itself before the call: wait_count
+ * is 0, and signal is a fence that is always reached. */
 typedef struct inlay_exec_args {
     uint64_t struct_size;
     inlay_run *run;            /* never NULL */
@@ -283,7 +284,8 @@ typedef struct inlay_exec_args {
      * fences may have been reached already. If one has failed, the work is not executed, and signal fails with the same
      * status */
     const inlay_fence *waits;
-    /* asynchronous providers signal it when the outputs are complete, or have failed; not if execute itself fails */
+    /* asynchronous providers signal this fence when the outputs are complete, or have failed; not if execute itself
+     * fails */
     inlay_fence signal;
     inlay_diag *diag; /* valid only during the call */
     /* the result of bind for this context. NULL: the provider has no bind, bind returned INLAY_UNSUPPORTED for the
@@ -292,8 +294,8 @@ typedef struct inlay_exec_args {
     inlay_binding *binding;
     /* The first own_wait_count waits are fences that this provider signals. A device may skip the wait for one of them
      * only if the work that signals it was submitted to the same in-order queue as this work; a device with several
-     * queues (for copies and for kernels) waits for those of its other queues. 0 is always permitted: the host may
-     * leave such fences among the others */
+     * queues (for copies and for kernels) waits for the fences of its other queues. 0 is always permitted: fences of
+     * this provider may also be among the other waits */
     uint32_t own_wait_count;
     uint32_t priority; /* INLAY_PRIORITY_*; treat an unknown number as NORMAL */
     uint32_t power;    /* INLAY_POWER_*; treat an unknown number as DEFAULT */

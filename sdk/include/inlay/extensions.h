@@ -54,8 +54,8 @@ typedef struct inlay_ext_packs {
      * or the size is too large; after this and any other failure the provider has to allocate the memory itself. */
     inlay_status (*take)(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
                          uint32_t *out_known);
-    /* States that the memory that take returned at data is filled and may be stored. Memory that is not kept is lost
-     * with the session. */
+    /* States that the provider has filled the memory at `data`, a result of take, and that the host may store it.
+     * Memory that is not kept is lost with the session. */
     void (*keep)(void *ctx, void *compile, const void *data);
 } inlay_ext_packs;
 
@@ -195,9 +195,9 @@ typedef struct inlay_ext_states {
  * graph that assess, cost and compile get.
  *
  * The host runs such a node itself, with bodies that are assigned and compiled as separate graphs, if no provider
- * offers it, if rules exclude the offers, or if compile or specialize declines. Otherwise it takes an offer without
- * comparing costs, because the cost of running the node itself is unknown until the bodies are compiled. Only nodes
- * whose inputs and outputs are all tensors are candidates. */
+ * offers it, if rules exclude the offers, or if compile or specialize declines. Otherwise the host takes an offer
+ * without comparing costs, because the cost of running the node itself is unknown until the bodies are compiled. Only
+ * nodes whose inputs and outputs are all tensors are candidates. */
 #define INLAY_EXT_BODIES "inlay.bodies/1"
 enum { INLAY_BODIES_IF = 1u << 0, INLAY_BODIES_LOOP = 1u << 1, INLAY_BODIES_SCAN = 1u << 2 };
 typedef struct inlay_ext_bodies {
@@ -208,8 +208,8 @@ typedef struct inlay_ext_bodies {
 
 /* A body of a node: "then_branch" and "else_branch" of If, "body" of Loop and Scan. Borrowed like the graph. References
  * to values of the outer graph are explicit: inlay_compile_request.inputs lists these values after the node's own
- * inputs. An outer value that is a constant is not among them; the data is in the outer value. The constants of a body
- * stay mapped until release_compiled. */
+ * inputs. An outer value that is a constant is not among these inputs; the data is in the outer value. The constants of
+ * a body stay mapped until release_compiled. */
 typedef struct inlay_body {
     inlay_str attr;                /* name of the attribute: "then_branch" ... */
     const inlay_graph *graph;      /* its inputs and outputs are those of the body; its nodes may have bodies, too */
@@ -295,9 +295,9 @@ typedef struct inlay_ext_speed {
  * passes). Any thread. Both functions return at once. INLAY_UNSUPPORTED: stream does not belong to this device.
  *
  * Only a provider with this extension may wait for work that is submitted later, in another run: its waits may name
- * fences that such work signals. They delay their own run and no other. A provider with a single in-order queue submits
- * the work when its waits are reached (inlay_host.fence_notify). Without the extension, the host waits before a run
- * begins. */
+ * fences that such work signals. Such a wait delays its own run and no other. A provider with a single in-order queue
+ * submits the work when its waits are reached (inlay_host.fence_notify). Without the extension, the host waits before a
+ * run begins. */
 #define INLAY_EXT_STREAMS "inlay.streams/1"
 typedef struct inlay_ext_streams {
     uint64_t struct_size;

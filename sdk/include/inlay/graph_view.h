@@ -207,8 +207,9 @@ typedef struct inlay_infer {
      * not set have the type of the schema, and the shape that the file states, if any. If set_output fails, infer
      * returns its status. */
     inlay_status (*set_output)(void *ctx, uint32_t output, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims);
-    /* Returns the symbol with this name or expression, which it creates if necessary when the model is loaded. 0: there
-     * is none, because memory ran out, or because infer is called later; a dimension with symbol 0 counts as unknown */
+    /* Returns the symbol with this name or expression, which it creates if necessary when the model is loaded. 0: no
+     * symbol, because memory ran out, or because infer is called after the load; a dimension with symbol 0 counts as
+     * unknown */
     uint32_t (*symbol)(void *ctx, const char *name);
 } inlay_infer;
 

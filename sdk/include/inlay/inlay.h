@@ -32,9 +32,9 @@
  * Callbacks return normally (no C++ exception, no longjmp). They must not use the object or the options of the call in
  * progress.
  *
- * Structs. Set struct_size to sizeof the struct before the call; the library reads and writes only the fields that it
- * reaches. A call that only fills a struct returns INLAY_INVALID_ARGUMENT if its struct_size is not set. Set `reserved`
- * fields to 0.
+ * Structs. Set struct_size to sizeof the struct before the call; the library reads and writes only the fields that are
+ * within struct_size. A call that only fills a struct returns INLAY_INVALID_ARGUMENT if its struct_size is not set. Set
+ * `reserved` fields to 0.
  *
  * Threads. A session may be used by any number of threads; only inlay_session_update() changes it. A context may be
  * used by one thread at a time. Values may be shared between threads; their elements are not protected against
@@ -43,9 +43,9 @@
  *
  * Compatibility. Programs that were built for an earlier library of the same soname (libinlay.so.1) work unchanged.
  * Functions, constants and fields are only added. A program that calls a newer function does not start with an older
- * library. An older library ignores fields that it does not know. In a field that it knows, it rejects a number that it
- * does not know, such as an action of a later version. A program treats an unknown status as inlay/status.h states, and
- * every other number that it does not know as "other".
+ * library. An older library ignores the fields of later versions. It rejects an unknown number in a field that it
+ * knows, such as an action of a later version. A program treats an unknown status as inlay/status.h states, and any
+ * other unknown number as "other".
  *
  * fork(). A child process may call every function, from any number of threads. It may also continue to use its copies
  * of the parent's sessions, contexts and values, with two exceptions: a session that runs on a device, and a session in
@@ -325,7 +325,7 @@ INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native
  *    may use the value during the call. If that work fails, these runs fail. Several calls accumulate.
  *  - signal_stream: work submitted to stream from now on waits for the asynchronous run in progress
  *    (inlay_context_run_async) that has the value as a bound output, and for the work of an earlier wait_stream.
- *    Without either the value is ready, and the call does nothing.
+ *    If there is neither, the value is ready, and the call does nothing.
  *
  * INLAY_UNSUPPORTED: the value is in host memory, the device's provider does not support streams (inlay.streams/1 of
  * inlay/extensions.h), or it does not accept this stream. Wait for the stream, or for the run, instead. */
@@ -421,8 +421,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, cons
                                                                     inlay_session **out_session, inlay_diag *diag);
 /* Destroys a session. All of its contexts must have been destroyed; values may outlive it. NULL is a no-op. If a device
  * hung (option device_timeout_ms), the memory of the session is never freed, because the device may still access it.
- * The call then waits four times that limit, at most ten seconds, for the device to end its work, so that the driver is
- * idle when the process exits. */
+ * In that case the call waits four times device_timeout_ms, at most ten seconds, for the device to end its work, so
+ * that the driver is idle when the process exits. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
 
 /* Replaces weights. names [count] are the names that initializers have in the file: of the main graph or of a body of
@@ -948,8 +948,8 @@ INLAY_API int64_t inlay_context_state_length(const inlay_context *context);
 /* Drops all rows after the first `length`; 0: all rows. INLAY_INVALID_ARGUMENT: length is negative or above
  * inlay_context_state_length(). INLAY_UNSUPPORTED: length is not 0, and a state does not grow. */
 INLAY_API inlay_status inlay_context_state_rewind(inlay_context *context, int64_t length, inlay_diag *diag);
-/* Copies the states of another context of the same session, which must not run meanwhile, into this one. Both must keep
- * states. */
+/* Copies the states of `from`, another context of the same session, into this context. Both contexts must keep states,
+ * and `from` must not run meanwhile. */
 INLAY_API inlay_status inlay_context_state_fork(inlay_context *context, const inlay_context *from, inlay_diag *diag);
 /* Returns a copy of the state at position index, a new value, dense row-major in host memory. INLAY_NOT_FOUND: the
  * state has no value, because no run has used it since it was created or reset. */
@@ -976,15 +976,16 @@ INLAY_API inlay_status inlay_context_state_set(inlay_context *context, uint32_t 
  *     inlay_context_run(main, NULL, &diag);                     // logits [row_count, 1, vocabulary]
  *
  * The results of a row are those of a context that keeps only this row, up to the rounding of its kernels; with option
- * `reproducible` bit for bit, also if a prompt is read in parts. Padding before a row moves the terms of its sums, so a
- * session with this option reports INLAY_ROWS_ALONE for a model that needs INLAY_ROWS_LEFT. Several contexts with one
- * row each are then the way to generate several texts. */
+ * `reproducible` bit for bit, also if a prompt is read in parts. Padding before a row changes the order in which its
+ * sums are rounded, so a session with this option reports INLAY_ROWS_ALONE for a model that needs INLAY_ROWS_LEFT. To
+ * generate several texts, use several contexts with one row each in that case. */
 
 /* The padding of rows that are shorter than the longest one. */
 typedef enum inlay_row_layout {
     INLAY_ROWS_ALONE = 0, /* the model does not tell rows of different lengths apart: a context keeps one row */
-    INLAY_ROWS_LEFT = 1,  /* padding first: the tokens of all rows are appended at one place, and the mask hides it */
-    INLAY_ROWS_RIGHT = 2  /* padding last: tokens are appended to a row at its length, which is the sum of its mask */
+    /* padding first: the tokens of all rows are appended at the same position, and the mask hides the padding */
+    INLAY_ROWS_LEFT = 1,
+    INLAY_ROWS_RIGHT = 2 /* padding last: tokens are appended to a row at its length, which is the sum of its mask */
 } inlay_row_layout;
 
 /* What a decoder needs for rows. */
@@ -993,7 +994,7 @@ typedef struct inlay_rows_info {
     uint64_t token_bytes; /* bytes of the states of one token */
     uint64_t fixed_bytes; /* bytes of a row's states that do not grow */
     uint32_t layout;      /* INLAY_ROWS_* */
-    uint32_t in_parts;    /* 1: several runs may read the parts of a prompt; the result is that of one run */
+    uint32_t in_parts;    /* 1: several runs may read a prompt in parts; the result is that of one run */
     uint32_t tokens;      /* input 'input_ids', int64 [rows, tokens] */
     uint32_t mask;        /* input 'attention_mask', int64 [rows, tokens so far]; INLAY_NONE: none */
     uint32_t positions;   /* input 'position_ids', int64 [rows, tokens]; INLAY_NONE: none */
@@ -1026,10 +1027,11 @@ typedef struct inlay_row {
  * count is 0. None of these contexts may be running; the other contexts do not change. A row of this context that keeps
  * its position is not copied if no other row changes. Tokens that were bound for the next run are dropped. After a
  * failure the rows are unchanged.
- *     INLAY_INVALID_ARGUMENT   a context keeps no rows or is of another session, or it has no such row or fewer tokens
+ *     INLAY_INVALID_ARGUMENT   a context keeps no rows, is of another session, has no row of this index, or has fewer
+ *                              tokens in the row
  *     INLAY_UNSUPPORTED        more than one row with INLAY_ROWS_ALONE; a row with states that do not grow, such as
  *                              those of recurrent layers, is rewound, but not to 0; or the states of a row have other
- *                              sizes than its tokens need, as in a model that drops old ones, and cannot be copied */
+ *                              sizes than its tokens need, as in a model that drops old tokens, and cannot be copied */
 INLAY_API inlay_status inlay_context_set_rows(inlay_context *context, const inlay_row *rows, uint32_t count,
                                               inlay_diag *diag);
 /* The number of rows; 0 if the context keeps none. */
@@ -1089,7 +1091,8 @@ typedef struct inlay_tune_change {
     uint64_t struct_size;
     const char *node, *op_type;
     const char *from, *to; /* providers */
-    /* measured time on each; if `to` runs several nodes as a group, to_ns is the time of the group */
+    /* measured times of the node on `from` and on `to`; if `to` runs several nodes as a group, to_ns is the time of the
+     * group */
     double from_ns, to_ns;
 } inlay_tune_change;
 typedef void (*inlay_tune_change_fn)(void *user, const inlay_tune_change *change);
@@ -1099,10 +1102,10 @@ typedef struct inlay_tune_run {
     uint64_t struct_size;
     const char *left_out; /* providers, separated by spaces: they run only what no other provider offers */
     const char *alone;    /* this provider ran all that it offers, and reference ran the rest; NULL: no such provider */
-    double ns;            /* median time of a run */
-    double assigned_ns;   /* the same for the assignment that it was compared with, in alternating runs */
-    uint32_t rounds;      /* of alternating runs; a result from fewer than 3 is not used */
-    uint32_t chosen;      /* 1: later sessions of the model leave these providers out, because it is faster */
+    double ns;            /* median time of a run without these providers */
+    double assigned_ns;   /* median time of a run of the current assignment; the runs of both alternate */
+    uint32_t rounds;      /* number of alternating runs; a result from fewer than 3 is not used */
+    uint32_t chosen;      /* 1: later sessions of the model leave these providers out, because runs are faster */
 } inlay_tune_run;
 typedef void (*inlay_tune_run_fn)(void *user, const inlay_tune_run *run);
 
@@ -1154,8 +1157,8 @@ typedef struct inlay_tune_result {
 /* Measures the compiled kernels of all plausible offers for the session's model and stores the results in the cache
  * folder. Later sessions of this model, and of other models with the same layers, use them. Then times whole runs
  * without each provider in use, and with each one alone: if such a run is faster, later sessions of this model with the
- * same sizes, providers and threads leave out the providers that it does without. The session itself does not change.
- * how and out_result may be NULL. */
+ * same sizes, providers and threads leave out the providers that this run did without. The session itself does not
+ * change. how and out_result may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
                                                   inlay_tune_result *out_result, inlay_diag *diag);
 

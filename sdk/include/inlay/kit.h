@@ -92,7 +92,8 @@ inlay_provider kit_describe_provider(const kit_provider *self);
         return kit_open(&(self), &exports, host, out_plugin, diag);                                                    \
     }
 
-/* The same with a note without names. If a host cannot load the file, its message then does not name the contents. */
+/* Like KIT_PLUGIN_NAMED, with a note that has no names. If a host cannot load the file, its message does not name the
+ * plugin and its providers. */
 #define KIT_PLUGIN(self) KIT_PLUGIN_NAMED(self, "", "", "")
 
 #ifdef __cplusplus

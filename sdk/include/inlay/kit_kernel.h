@@ -240,7 +240,7 @@ typedef struct kit_plan {
 } kit_plan;
 
 /* Sets plan->plan to cleared memory of `bytes` bytes and returns it; NULL: out of memory. If shapes change between
- * runs, it reuses the memory of a discarded plan. */
+ * runs, the function reuses the memory of a discarded plan. */
 static inline void *kit_plan_new(kit_plan *plan, size_t bytes)
 {
     if (plan->room != NULL && plan->room_bytes >= bytes)
@@ -258,12 +258,12 @@ typedef struct kit_kernel {
     uint64_t in_types[4];  /* sets of dtypes for inputs 0 to 3; KIT_ANY = all types of the schema */
     uint64_t out_types[2]; /* sets of dtypes for outputs 0 and 1, likewise */
     uint32_t flags;        /* KIT_IN_PLACE ... */
-    /* Returns true if the kernel can run the node, otherwise fills *why with kit_refuse(). NULL: it can run every node
-     * that has the stated versions and types. */
+    /* Returns true if the kernel can run the node, otherwise fills *why with kit_refuse(). NULL: the kernel can run
+     * every node that has the stated versions and types. */
     bool (*supports)(const kit_node *node, kit_refusal *why);
     /* Refines *cost, which is initialised with the bytes of inputs and outputs and one operation for each output
      * element. Setting flops suffices: the kit then derives ns. Kernels of operators with more operations, such as
-     * MatMul, need it. */
+     * MatMul, need this function. */
     void (*cost)(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
     inlay_status (*prepare)(const kit_node *node, void **out_state, inlay_diag *diag);
     void (*release)(void *state); /* frees the result of prepare; NULL = free() */
@@ -274,7 +274,7 @@ typedef struct kit_kernel {
      * single one for all if step[k] is 0 instead of 1; out may be the memory of an input with n elements. state comes
      * from prepare. Kernels with row also run in fused chains, tile by tile, without storing intermediate results. */
     void (*row)(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n);
-    /* number of inputs that row reads, at most KIT_ROW_INPUTS; the node's others must be constants */
+    /* number of inputs that row reads, at most KIT_ROW_INPUTS; the node's other inputs must be constants */
     uint32_t row_inputs;
     bool (*row_fits)(const kit_node *node); /* optional: whether row computes the same as run for this node */
 } kit_kernel;

@@ -178,7 +178,7 @@ typedef struct inlay_note {
 
 #define INLAY_NOTE_TEXT(name_, providers_, domains_) name_ "\0" providers_ "\0" domains_ "\0" INLAY_NOTE_VERSION
 
-/* The same for a stated version of the ABI; for tests. */
+/* Defines the note with a given version of the ABI; for tests. */
 #define INLAY_PLUGIN_NOTE_ABI(major_, minor_, name_, providers_, domains_)                                             \
     __attribute__((section(INLAY_NOTE_SECTION), used, aligned(4))) INLAY_NOTE_PLAIN static const struct {              \
         uint32_t owner_bytes, descriptor_bytes, type;                                                                  \

@@ -31,7 +31,7 @@
  * `'fast'`, `[1, 2]`), and an attribute without a default is required. T is float, double, inlay::float16,
  * inlay::bfloat16, inlay::text (an element of a string tensor), bool or an integer type. Several functions in op<>
  * implement the same operator for different element types. An output has the shape of the first input unless a shape
- * function is given (with_shape) or it is a result.
+ * function is given (with_shape) or the output is an inlay::result.
  *
  * If a function throws, the run fails with the text of the exception: std::invalid_argument as INLAY_INVALID_ARGUMENT,
  * std::bad_alloc as INLAY_OUT_OF_MEMORY, others as INLAY_INTERNAL. Functions are called by any number of threads at
@@ -149,17 +149,17 @@ struct shapes : attributes {
 using shape_fn = void (*)(shapes &);
 
 /* Refines an estimate of the cost of a node. Setting cost.flops suffices (see kit_kernel.cost); all sizes are known.
- * Without it, one operation for each output element is assumed. */
+ * Without this function, one operation for each output element is assumed. */
 using cost_fn = void (*)(const shapes &, inlay_cost &cost);
 
-/* Argument of the function of with_state: a node when its session is prepared. */
+/* Argument of the function of with_state: a node whose state is to be prepared. */
 struct node : attributes {
     const kit_node *raw;
 
     /* Returns constant input i; false if it is omitted or no constant. Valid as long as the state. */
     template <class T> optional<const T> constant(uint32_t i) const;
-    /* States that no function reads constant input i, because the state has what is needed of it. The host may release
-     * it; its `data` is then null in the function. */
+    /* States that no function reads constant input i, because the state has what the functions need of the input. The
+     * host may release the constant; `data` of the input is then null in the functions. */
     void drop(uint32_t i) const { kit_drop_constant(raw, i); }
 
     mutable int64_t dims[INLAY_MAX_RANK]; /* internal */

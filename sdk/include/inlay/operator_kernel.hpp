@@ -42,7 +42,8 @@ inline const opened *find_operator(const kit_node *node)
     return nullptr;
 }
 
-/* Do all tensors of the node that belong to a parameter have its type? *at: the first of them, then the next one. */
+/* Returns true if all tensors of the node that belong to parameter `is` have its type. *at is the index of the first of
+ * these tensors, and afterwards the index behind the last. */
 inline bool fits(const parameter &is, const kit_node *node, uint32_t *at)
 {
     const uint32_t count = is_input(is.what) ? node->info->input_count : node->info->output_count;

@@ -53,8 +53,8 @@ inline std::string next_name(const char *&text)
 
 /* ------------------------------------------------------------------ the signature */
 
-/* Returns the number of the type variable of tensor parameter p: tensors that have the same type in every form share
- * one. */
+/* Returns the number of the type variable of tensor parameter p: tensors that have the same type in every form share a
+ * number. */
 inline uint32_t variable_of(const spec &s, uint32_t p)
 {
     for (uint32_t q = 0; q < p; q++) {
@@ -103,7 +103,7 @@ inline std::string describe_attribute(opened &op, kind what, const std::string &
 }
 
 /* Builds "a:T0, b:T0 -> y:T0; T0=float|double; alpha:f=0.5" from the parameters and their names. Throws
- * std::invalid_argument if they do not agree. */
+ * std::invalid_argument if parameters and names do not agree. */
 inline void build_signature(opened &op)
 {
     const spec &s = op.s;

@@ -91,7 +91,7 @@ template <class T> struct tensor {
 
     T &operator[](int64_t i) const { return data[i]; }
 };
-/* An input or output that a node may omit: converts to false if it does. */
+/* An input or output that a node may omit: converts to false if the node omits it. */
 template <class T> struct optional : tensor<T> {
     explicit operator bool() const { return this->data != nullptr; }
 };

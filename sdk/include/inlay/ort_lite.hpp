@@ -154,7 +154,7 @@ protected:
     std::optional<std::vector<int64_t>> shape_;
 
     const kit_tensor &raw() const { return is_input_ ? call_->in[index_] : call_->out[index_]; }
-    /* An output may be asked for again with the same shape. */
+    /* Returns the memory of the output; further calls must pass the same shape. */
     void *allocate(const std::vector<int64_t> &shape)
     {
         if (raw().data == nullptr) {

@@ -58,8 +58,8 @@
  *    Setting the text is enough; the host replaces INLAY_CLASS_DEFAULT (0) and unknown classes by the class of the
  *    status. A status that the host does not know counts as INLAY_INTERNAL. The contents of diag after a successful
  *    call are ignored.
- *  - Out parameters. Before each call the host sets struct_size and zeroes the rest (pointers: NULL); it reads them
- *    only after INLAY_OK. The comment of a field states any other initial value.
+ *  - Out parameters. Before each call the host sets struct_size and zeroes the rest (pointers: NULL); out parameters
+ *    are read only after INLAY_OK. The comment of a field states any other initial value.
  *  - Context. The first argument of a callback is the member `ctx` of its struct; for most functions of inlay_provider
  *    it is the state that create returned.
  *  - Threads. open, create, describe, quiesce, destroy and shutdown are called by one thread of the process at a time
@@ -133,12 +133,12 @@
  *    inlay_status and inlay_dtype, and uint32_t for flags and kinds.
  *  - Inline functions and macros of these headers, except the names of extensions and of the entry point, are for
  *    convenience: the ABI consists of the structs, the constants, the functions behind pointers, the entry point and
- *    the note. A plugin in another language writes its own where it needs one (inlay_fail: text and node of the
- *    diag; the host sets the rest).
+ *    the note. A plugin in another language replaces those that it needs by functions of its own (inlay_fail by one
+ *    that fills in text and node of the diag; the host sets the rest).
  *
  * fork(). The application may fork. In a child process the host opens a provider with domains again (create), and never
- * calls or closes the one of the parent. It continues to use an open provider without domains, provided that no call of
- * the session was in progress. A plugin with a process-wide lock or a thread needs pthread_atfork(). */
+ * calls or closes the parent's provider. An open provider without domains continues to be used, unless a call of the
+ * session was in progress during the fork. A plugin with a process-wide lock or a thread needs pthread_atfork(). */
 #ifndef INLAY_PLUGIN_H
 #define INLAY_PLUGIN_H
 #include "inlay/execution.h"
@@ -163,7 +163,8 @@ enum {
 /* An option of a provider. The host parses and checks the text, rejects unknown names with the closest known one, and
  * shows name, default, range and doc in its help. An option of kind STRING called "library" names a file with code that
  * create loads: for a plugin from a file, the host first runs create with the user's options in the probe process, once
- * for each state of that file. If create crashes or hangs there, the host does not call it in its own process. */
+ * for these options, and again after that file has changed. If create crashes or hangs there, the host does not call it
+ * in its own process. */
 typedef struct inlay_option {
     const char *name;          /* [a-z0-9_]; the same in YAML, on the command line and here */
     const char *doc;           /* one sentence, with the unit */
@@ -223,8 +224,8 @@ typedef struct inlay_offer {
     uint32_t placement_stride;
     uint64_t workspace_bytes; /* estimated workspace of one run in bytes; 0 = unknown or none */
     uint64_t resident_bytes;  /* estimated size of packed weights in bytes; compile reports the actual size */
-    /* Limits of a region that contains the offer; 0 = none. A region keeps the smallest limit of its offers: the host
-     * then forms several regions. An offer that breaks its own limits is ignored. */
+    /* Limits of a region that contains the offer; 0 = none. The limit of a region is the smallest of its offers; the
+     * host divides nodes that would exceed it among several regions. An offer that breaks its own limits is ignored. */
     uint32_t max_nodes;
     uint32_t max_inputs;  /* of values that enter, without constants */
     uint32_t max_outputs; /* of values that leave */
@@ -312,7 +313,7 @@ typedef struct inlay_compile_request {
     uint32_t input_count;
     uint32_t output_count;
     const inlay_placement *placements; /* [input_count + output_count] negotiated placements */
-    uint32_t placement_stride;         /* size of an element in bytes, also if there is none */
+    uint32_t placement_stride;         /* size of an element of placements in bytes, also if there are no elements */
     uint32_t reserved;
     /* out: [graph->value_count] INLAY_CONST_* for each constant that the region reads; initially BORROWED */
     uint8_t *constants;
@@ -404,7 +405,7 @@ typedef struct inlay_domain_info {
  *    memory: buffer_copy between two buffers of its own domain, one of which is imported. One copy.
  *  - Otherwise the value is copied to host memory and from there.
  * Values whose sizes depend on data, and those that pass through control flow, are copied through the host. A value
- * that leaves the graph on one device is copied if another one reads it, too. Fences order the accesses; a provider
+ * that leaves the graph on one device is copied if another device reads it, too. Fences order the accesses; a provider
  * with caches writes them back before it signals, and invalidates them before it reads. */
 
 /* What a buffer holds; a sum of these numbers. A hint for the choice of memory. A request may have bits that are not
@@ -555,8 +556,8 @@ typedef struct inlay_fingerprint {
     uint32_t reserved;
 } inlay_fingerprint;
 
-/* Verdicts on a cached blob. The host passes an OPTIMAL blob on. For both other verdicts it logs the reason, which is
- * the text of diag, and passes none. */
+/* Verdicts on a cached blob. The host passes an OPTIMAL blob on. For both other verdicts the host logs the text of diag
+ * as the reason, and passes no blob. */
 enum { INLAY_CACHE_OPTIMAL = 0, INLAY_CACHE_RECOMPILE = 1, INLAY_CACHE_UNSUPPORTED = 2 };
 /* Arguments of cache_verdict. */
 typedef struct inlay_cache_request {
@@ -647,8 +648,9 @@ typedef struct inlay_provider {
      *  - the placements of inputs and outputs: their types, and their domains by index in the provider's list;
      *  - what inlay_fingerprint.flags adds.
      * The key has no other part: not the names of nodes and values, their indices, the rest of the graph, the
-     * cookies, or the number of threads. A layer that two models share is thus built once, and what is stored must
-     * depend on nothing else. cache_verdict sets request->verdict; a failure counts as INLAY_CACHE_RECOMPILE. */
+     * cookies, or the number of threads. So a layer that two models share is built once, and a blob must depend on
+     * nothing that is not in its key. cache_verdict sets request->verdict; a failure counts as
+     * INLAY_CACHE_RECOMPILE. */
     inlay_status (*fingerprint)(void *state, inlay_fingerprint *out, inlay_diag *diag);
     inlay_status (*cache_verdict)(void *state, inlay_cache_request *request, inlay_diag *diag);
 
@@ -660,7 +662,7 @@ typedef struct inlay_provider {
     void (*buffer_free)(void *state, const inlay_free_request *request);
     /* Copies min(source.bytes, target.bytes) bytes, possibly 0, for each copy of the request, between the host's domain
      * and one of this provider's, or within this provider's domains. Asynchronous providers wait for the fences, copy,
-     * and signal when all copies are done. Other providers have copied when they return. */
+     * and signal when all copies are done. Other providers have finished the copies when they return. */
     inlay_status (*buffer_copy)(void *state, const inlay_copy_request *request, inlay_diag *diag);
     /* buffer_map maps a buffer into host memory, and buffer_unmap ends the mapping. Required if a domain is
      * HOST_VISIBLE, otherwise optional. Buffers of a domain that is HOST_VISIBLE and COHERENT may stay mapped while the
@@ -671,14 +673,14 @@ typedef struct inlay_provider {
     /* Optional; required if a domain has IMPORTS_HOST or imports. Makes existing memory a buffer of the provider:
      * memory of the same device, host memory (a tensor of the user), or memory that another driver exports. The memory
      * outlives the buffer; buffer_free ends only the import. A file descriptor may be closed before, see
-     * INLAY_MEMORY_OWNED. INLAY_UNSUPPORTED: memory of a kind that it does not import, memory of another device, or
-     * memory that it cannot import (host memory that begins in the middle of a page, rows with a pitch); the host then
-     * copies, or reports it to the user. *out is set as by buffer_alloc. */
+     * INLAY_MEMORY_OWNED. INLAY_UNSUPPORTED: memory of a kind that the provider does not import, memory of another
+     * device, or memory that the provider cannot import (host memory that begins in the middle of a page, rows with a
+     * pitch); the host then copies, or reports it to the user. *out is set as by buffer_alloc. */
     inlay_status (*buffer_import)(void *state, const inlay_import_request *request, inlay_buffer *out,
                                   inlay_diag *diag);
     /* Optional; required if a domain has exports. Returns the identity of a buffer's memory for other libraries, as a
-     * handle of the requested kind. ownership states who closes a file descriptor. INLAY_UNSUPPORTED: it has no handle
-     * of this kind. */
+     * handle of the requested kind. ownership states who closes a file descriptor. INLAY_UNSUPPORTED: the buffer has no
+     * handle of this kind. */
     inlay_status (*buffer_export)(void *state, const inlay_export_request *request, inlay_native_memory *out,
                                   inlay_diag *diag);
 
@@ -707,9 +709,9 @@ typedef struct inlay_provider {
     /* Optional: estimates the cost of a region that the host has formed of several offers, where it differs from the
      * sum of their costs: engines that fuse, or that run out of on-chip memory. The host forms regions by the costs of
      * the offers, asks for the price of each region of more than one offer, and assigns the graph once more with these
-     * prices. It does not ask if it has measured or calibrated one of these offers. ns includes what enter_ns and
-     * leave_ns of the offers stand for; both fields are ignored. After a failure, for instance INLAY_UNSUPPORTED, or
-     * with an invalid ns the host uses the sum. */
+     * prices. The host does not ask if the time of one of these offers was measured or calibrated. ns includes the
+     * times that enter_ns and leave_ns of the offers state; these two fields of *out_cost are ignored. After a failure,
+     * for instance INLAY_UNSUPPORTED, or with an invalid ns the host uses the sum. */
     inlay_status (*cost_region)(void *state, const inlay_region_cost_request *request, inlay_cost *out_cost,
                                 inlay_diag *diag);
 

@@ -136,12 +136,14 @@ enum {
 /* The bit of a kind in a set of kinds, a uint32_t. */
 #define INLAY_MEMORY_BIT(kind) (UINT32_C(1) << (kind))
 
-/* Who closes a file descriptor. After a call that fails, it is the one who passed it, in either case. */
+/* Who closes a file descriptor. After a call that fails, in both cases the side that passed the descriptor closes
+ * it. */
 enum {
-    /* The one who passes it. The receiver of an import duplicates it if it needs it after the call. An exported one
-     * stays open as long as the buffer. */
+    /* The side that passes the descriptor closes it. The receiver of an import duplicates it for use after the call. An
+     * exported descriptor stays open as long as the buffer. */
     INLAY_MEMORY_BORROWED = 0,
-    /* The receiver, exactly once, as soon as it does not need it any more: the importer, or the caller of an export. */
+    /* The receiver (the importer, or the caller of an export) closes the descriptor, exactly once, as soon as it is not
+     * needed. */
     INLAY_MEMORY_OWNED = 1
 };
 
