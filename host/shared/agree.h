@@ -58,9 +58,9 @@ typedef struct agree_score {
     double value, low, high;
 } agree_score;
 agree_score agree_result(const struct agree *agree);
-/* The least that a differing text adds to the square of agree_distance(): the other text is then at least as probable
- * as the expected one, a difference of at least log 2. Texts that are equal but less probable contribute as well, so
- * that a few samples tell more by this measure than by the number of equal texts. */
+/* The least that a differing text adds to the square of agree_distance(). (A text that differs is at least as probable
+ * as the expected one, so the log probabilities differ by at least log 2.) Texts that are equal but less probable
+ * contribute as well, so that a few samples tell more by this measure than by the number of equal texts. */
 #define AGREE_TEXT_DIFFERS (1 / 3.0)
 /* One-sided 90 % lower confidence bound of a share observed on `samples` samples. */
 double agree_share_bound(double share, uint64_t samples);

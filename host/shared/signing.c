@@ -148,7 +148,8 @@ static void sort_files(struct place *place)
         qsort(place->files, place->count, sizeof *place->files, by_name);
 }
 
-/* Lists the files below the folder `fd`, which it closes. prefix: of their names, "" or with a slash at its end. */
+/* Lists the files below the folder `fd`, which it closes. prefix: what precedes the names of the files, "" or a path
+ * that ends with a slash. */
 static inlay_status list_folder(struct place *place, int fd, const char *prefix, uint32_t depth, inlay_diag *diag)
 {
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);

@@ -63,7 +63,7 @@ static int64_t data_count(const inlay_value_info *value, int64_t limit)
     return ((uint64_t)count * bits + 7) / 8 <= value->data_bytes ? count : -1;
 }
 
-/* True if a dimension has size 0. The elements of such a value are known, because it has none. */
+/* True if a dimension has size 0. The elements of such a value count as known, because there are none. */
 static bool is_empty(const inlay_value_info *value)
 {
     for (uint32_t d = 0; value->rank != INLAY_RANK_UNKNOWN && d < value->rank; d++)

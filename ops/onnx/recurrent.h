@@ -3,6 +3,6 @@
 #define ONNX_RECURRENT_H
 #include "infer/infer.h"
 
-/* Outputs Y, Y_h and Y_c of X, input 0, and R, input 2; the attributes are those of LSTM-14. */
+/* Infers outputs Y, Y_h and Y_c from X (input 0) and R (input 2); the attributes are those of LSTM-14. */
 inlay_status infer_recurrent(op_infer *infer);
 #endif

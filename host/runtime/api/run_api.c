@@ -80,9 +80,9 @@ static bool change_version(inlay_context *context, session_version *version, str
     return true;
 }
 
-/* Changes to the latest program: of other weights, or compiled in the background. The context keeps its program while
- * it measures. It also keeps that of the background while it keeps states, and if there is no memory for another
- * runner. */
+/* Makes the context use the latest program: one with other weights, or one that was compiled in the background. The
+ * context keeps its program while it measures. It does not change to a program that was compiled in the background
+ * while it keeps states, or if there is no memory for another runner. */
 static void change_program(inlay_context *context)
 {
     struct program *latest = __atomic_load_n(&context->session->main, __ATOMIC_ACQUIRE);

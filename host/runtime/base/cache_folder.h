@@ -18,9 +18,10 @@ typedef struct cache_folder_part {
  * failure returns false, sets errno, and leaves path unchanged. Any thread. */
 bool cache_folder_write(const char *path, const cache_folder_part *parts, uint32_t part_count);
 
-/* The same in pieces. cache_folder_begin creates the temporary file and returns its descriptor, or -1 with errno set;
- * its name is written to temporary[temporary_bytes], PATH_MAX suffices. cache_folder_end closes the file and, if good,
- * renames it; otherwise it is deleted, errno stays and the result is false. */
+/* Write a file in pieces, with the same guarantees. cache_folder_begin creates the temporary file and returns its
+ * descriptor, or -1 with errno set; its name is written to temporary[temporary_bytes], PATH_MAX suffices.
+ * cache_folder_end closes the file and, if good, renames it; otherwise it is deleted, errno stays and the result is
+ * false. */
 int cache_folder_begin(const char *path, char *temporary, size_t temporary_bytes);
 bool cache_folder_end(const char *path, const char *temporary, int fd, bool good);
 

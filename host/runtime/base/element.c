@@ -274,8 +274,8 @@ bool element_put(inlay_dtype dtype, void *data, int64_t index, int64_t value)
     return true;
 }
 
-/* The float nearest to value, except that an inexact one is odd: to round it again, to fewer bits, then gives the same
- * as to round value. */
+/* The float nearest to value; if the conversion is inexact, one with an odd last bit. Rounding the result again, to
+ * fewer bits, then gives the same as rounding value. */
 static float to_odd(double value)
 {
     float narrow = (float)value;

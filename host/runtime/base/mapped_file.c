@@ -44,7 +44,8 @@ bool mapped_file_repair(int code, const void *address)
         const uintptr_t end = __atomic_load_n(&file->end, __ATOMIC_ACQUIRE);
         const uintptr_t page = at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 
-        /* The mapping at `at` is in use, so its record does not change; another one may while it is read. */
+        /* The mapping at `at` is in use, so its record does not change; the record of another mapping may change while
+         * it is read here. */
         if (begin == 0 || at < begin || at >= end || __atomic_load_n(&file->begin, __ATOMIC_ACQUIRE) != begin)
             continue;
         __atomic_store_n(&file->failed, 1, __ATOMIC_RELEASE);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 typedef struct memory_file {
-    const char *location; /* as tensors of the model name it */
+    const char *location; /* the file's name in the tensors of the model */
     const void *bytes;    /* [count] borrowed */
     size_t count;
 } memory_file;

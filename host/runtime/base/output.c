@@ -131,7 +131,7 @@ inlay_status output_not_created(const char *path, inlay_diag *diag)
     struct stat st;
     size_t bytes = strlen(path);
 
-    while (bytes > 1 && path[bytes - 1] == '/') /* that names a folder to create */
+    while (bytes > 1 && path[bytes - 1] == '/') /* a trailing slash: the path names a folder to create */
         bytes--;
     while (bytes > 0 && path[bytes - 1] != '/')
         bytes--;

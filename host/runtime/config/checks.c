@@ -85,7 +85,7 @@ static inlay_status check_memory_limit(const char *text, inlay_diag *diag)
 {
     uint64_t bytes;
 
-    if (option_bytes(strrchr(text, '=') + 1, &bytes)) /* its kind guarantees the '=' */
+    if (option_bytes(strrchr(text, '=') + 1, &bytes)) /* the option's kind guarantees the '=' */
         return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                       "option memory_limit: '%s' is not NAME=BYTES (BYTES may end in K, M or G)", text);
@@ -95,7 +95,7 @@ static inlay_status check_power(const char *text, inlay_diag *diag)
 {
     double watts;
 
-    if (option_watts(strrchr(text, '=') + 1, &watts)) /* its kind guarantees the '=' */
+    if (option_watts(strrchr(text, '=') + 1, &watts)) /* the option's kind guarantees the '=' */
         return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                       "option power_watts: '%s' is not NAME=WATTS, a number above 0 such as 45 or 2.5", text);

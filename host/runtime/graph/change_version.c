@@ -14,8 +14,8 @@ struct conversion {
     const char *why;
 };
 
-/* Attributes that some versions of an operator lack. A version without the attribute computes as if it had the value
- * below, which is not the attribute's default in the other versions, or the attribute has no default there. */
+/* Attributes that some versions of an operator lack. A version without the attribute computes as if the attribute had
+ * the value below. In the versions with the attribute, that value is not the default, or there is no default. */
 static const struct {
     const char *name;
     bool any;      /* no value of the attribute changes the result */

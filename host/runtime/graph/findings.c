@@ -1,8 +1,8 @@
 /* graph/findings.c - records faults of a model that do not prevent running it, and all errors for `inlay check`.
  *
- * Some files violate rules of ONNX that other runtimes do not enforce. The host accepts them, too, and records a
- * finding; option strict_model makes it an error. `inlay check` also records errors as findings: binding and inference
- * continue after each error, so that one call reports all of them. */
+ * Some files violate rules of ONNX that other runtimes do not enforce. The host accepts such files, too, and records a
+ * finding for each violation; option strict_model makes it an error. `inlay check` also records errors as findings:
+ * binding and inference continue after each error, so that one call reports all of them. */
 #include "graph/graph.h"
 #include "inlay/check.h"
 #include <stdarg.h>

@@ -177,7 +177,7 @@ struct graph_model {
     uint32_t schema_count;
     uint64_t next_name; /* number of the next name that graph_add_value() generates */
     graph_blob *blobs;  /* memory that is unmapped or freed with the model */
-    graph_blob *files;  /* those that are mapped files */
+    graph_blob *files;  /* the blobs that are mapped files */
     /* Folder for temporary files that hold large blocks of graph_blob_alloc(), whose pages can then be released; NULL:
      * all are in the heap. From the arena. */
     const char *spill_dir;

@@ -16,10 +16,10 @@ void history_value_replaced(struct graph *graph, uint32_t value, uint32_t instea
 /* The i-th node that the rewrite removed; NULL after the last. */
 const graph_node *history_replaced(const struct graph *graph, int64_t rewrite, uint32_t i);
 
-/* Nodes that a pass has removed because nothing reads their results. They are no longer run, but may refuse the sizes
- * of a run, such as a window that is larger than the padded image: every plan infers their shapes (plan/layout/plan.c),
- * so that a model is refused with or without the optimiser. The last function returns the value that is read instead of
- * `value`, which may be that value. */
+/* Nodes that a pass has removed because nothing reads their results. These nodes are no longer run, but they may refuse
+ * the sizes of a run, for instance if a window is larger than the padded image: every plan infers their shapes
+ * (plan/layout/plan.c), so that a model is refused with or without the optimiser. The last function returns the value
+ * that is read in place of `value`, or `value` itself. */
 void history_keep_check(struct graph *graph, graph_node *node); /* in the order of the graph */
 graph_node *const *history_checks(const struct graph *graph, uint32_t *out_count);
 uint32_t history_resolve(const struct graph *graph, uint32_t value);

@@ -243,9 +243,9 @@ done:
     return status;
 }
 
-/* Sets the type of a loop-carried value after the last iteration. It is the generalised input type, because there may
- * be no iteration. Exception: if the body converts an optional into its element (ONNX's test cases do), it is the
- * output type. */
+/* Sets the type of a loop-carried value after the last iteration. This is the generalised input type, because there may
+ * be no iteration. Exception: if the body converts an optional into its element (ONNX's test cases do), this is the
+ * output type of the body. */
 static void set_carried_output(const struct graph *graph, const graph_node *node, uint32_t o, const struct graph *body,
                                uint32_t input, uint32_t output)
 {

@@ -353,7 +353,7 @@ static inlay_status load_map(file_map *map, const char *what, const char *path, 
     }
     status = load(model, bytes, count, options, dir, diag);
     files = graph_files_check(model, diag);
-    if (files != INLAY_OK) { /* it may have caused another error */
+    if (files != INLAY_OK) { /* a changed file may have caused the other error */
         graph_model_destroy(model);
         return files;
     }

@@ -158,7 +158,7 @@ static uint64_t count_elements(list_cursor cursor)
 }
 
 /* Reads integers of at most three bytes, with tags of at most one byte, as long as four bytes are left in the place.
- * That usually covers all integers but the last few; next() reads those. */
+ * Usually these are all integers but the last few, which next() reads. */
 static uint64_t take_short(list_cursor *cursor, int64_t *to, uint64_t most)
 {
     const uint8_t *at = cursor->at;

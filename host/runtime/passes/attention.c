@@ -3,11 +3,11 @@
  *     MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)
  *
  * The scale may be a factor or divisor of the scores, of q, of k, or of both (its square root each). Attention scales
- * scores. Operands stay scaled before the product, because unscaled scores may exceed the largest float: the scale of k
- * becomes one of q, which is as large, so that keys that are kept from run to run are read as they are. There may be no
- * mask, up to four masks that are added or are Where(visible, scores, constant) (attention_masks.c), or a constant
- * causal triangle. Keys and values that are repeated for groups of heads are read before the repetition.
- * Where(IsNaN(p), 0, p) may follow Softmax.
+ * scores. Operands stay scaled before the product, because unscaled scores may exceed the largest float. A scale of k
+ * is moved to q, which has the same effect on the scores, so that keys that are kept from run to run are read as they
+ * are. There may be no mask, up to four masks that are added or are Where(visible, scores, constant)
+ * (attention_masks.c), or a constant causal triangle. Keys and values that are repeated for groups of heads are read
+ * before the repetition. Where(IsNaN(p), 0, p) may follow Softmax.
  *
  * ONNX's Attention differs: for rows in which all scores are -infinity (it gives zeros, not NaN), where a replaced
  * score is NaN, and for the guard against NaN (ops/inlay/attention.c). A model that is written to a file therefore
@@ -213,9 +213,9 @@ struct operand_scales {
     double query, key;
 };
 
-/* Keeps the operands of the product scaled. value: the product's operand q; operands->q is the same without its scale.
- * Attention of 16-bit floats computes in float, where the product cannot exceed the largest number, so the scale of its
- * scores includes those of its operands. */
+/* Keeps the operands of the product scaled. value: the product's operand q; operands->q is this operand without its
+ * scale. Attention of 16-bit floats computes in float, where the product cannot exceed the largest number; there the
+ * scales of the operands become a part of the scale of the scores. */
 static inlay_status keep_operands_scaled(struct rewrite *rewrite, uint32_t value, const struct operand_scales *scales,
                                          struct operands *operands)
 {

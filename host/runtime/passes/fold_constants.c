@@ -347,9 +347,10 @@ static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *no
 
 /* Chains with large values.
  *
- * A node whose result is too large to be kept, such as Expand, may be part of a chain of constant nodes whose end is
- * small, or is what a run reads: then only the end becomes a constant, and the values before it are freed. A run would
- * otherwise allocate memory for a large end: all large ends together may not exceed the largest value of a chain. */
+ * A node whose result is too large to be kept, such as Expand, may be part of a chain of constant nodes. If the last
+ * result of the chain is small, or if a run reads it, only this result becomes a constant, and the values before it are
+ * freed. A run would otherwise allocate memory for a large end: all large ends together may not exceed the largest
+ * value of a chain. */
 
 enum { CHAIN_MOST = 256 << 20 }; /* bytes of the values of one chain */
 

@@ -64,7 +64,7 @@ static bool find_gathered(const struct rewrite *rewrite, uint32_t value, struct 
     return true;
 }
 
-/* Whether x has two axes more than the indices, and otherwise the same. */
+/* Returns true if x has the axes of the indices, followed by two more. */
 static bool fits(const struct rewrite *rewrite, const struct gathered *found, uint32_t x)
 {
     const inlay_value_info *info = rewrite_value_info(rewrite, x),

@@ -56,7 +56,7 @@ typedef struct pass_ctx {
     /* Report patterns that nearly match after the last round: `note` gets the number 0, the node that would have been
      * replaced, and the condition that failed. */
     bool near_misses;
-    bool at_end;      /* that visit is running, which changes nothing */
+    bool at_end;      /* the visit for near misses is running, which changes nothing */
     const char *pass; /* the running pass */
     /* The model will be written to a file with this opset of ai.onnx: passes make no operators of later opsets, and
      * keep operators of ONNX Runtime, which can read them. 0: no restriction. */

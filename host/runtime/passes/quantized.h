@@ -21,8 +21,8 @@ bool quant_read(const struct rewrite *rewrite, uint32_t value, struct quant *qua
 /* The scale and the zero point of index i of the axis; with a single scale, they are the same for every i. */
 double quant_scale(const struct rewrite *rewrite, const struct quant *quant, int64_t i);
 int64_t quant_zero(const struct rewrite *rewrite, const struct quant *quant, int64_t i);
-/* What remains of int32 next to the sum of a filter's products, for constant weights [filters, ..] and products of at
- * most `most`. Negative: the sum may not fit, or there are no filters. */
+/* The largest number that can be added to a filter's sum of products without an overflow of int32, for constant weights
+ * [filters, ..] and products of at most `most`. Negative: the sum itself may not fit, or there are no filters. */
 int64_t quant_room(const struct rewrite *rewrite, const struct quant *weights, int64_t most);
 /* Number of elements of a value with known dims. */
 int64_t quant_count(const inlay_value_info *value);

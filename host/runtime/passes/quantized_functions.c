@@ -28,7 +28,7 @@ static const quantized_function table[] = {
     { "QLinearSoftmax", "Softmax", 0, 1, 3, false, 0 },
     { "QLinearAveragePool", "AveragePool", 0, 1, 3, false, 0 },
     { "QLinearGlobalAveragePool", "GlobalAveragePool", 0, 1, 3, false, 0 },
-    { "QLinearReduceMean", "ReduceMean", 0, 1, 3, false, 13 }, /* its axes are an attribute, too */
+    { "QLinearReduceMean", "ReduceMean", 0, 1, 3, false, 13 }, /* with axes as an attribute, as in ReduceMean-13 */
     { "QLinearWhere", "Where", 1, 2, 7, true, 0 },
     { "QLinearConcat", "Concat", 2, 0, 0, false, 0 },
     { "QGemm", "Gemm", 0, 2, 7, false, 0 },

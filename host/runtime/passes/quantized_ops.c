@@ -369,7 +369,7 @@ inlay_status pass_quantized_ops(pass_ctx *ctx, bool *out_changed)
 
     INLAY_TRY(rewrite_each_graph(ctx, match_data_movement, &moved));
     INLAY_TRY(rewrite_each_graph(ctx, match, out_changed));
-    /* convolutions that are not quantized again, or not with the same bits */
+    /* now convolutions whose result is not quantized again, or not with the same bits */
     status = rewrite_each_graph(ctx, match_float_conv, &float_convs);
     *out_changed = *out_changed || float_convs || moved;
 done:

@@ -53,8 +53,8 @@ static uint32_t float_source(const struct rewrite *rewrite, uint32_t value)
                : INLAY_NONE;
 }
 
-/* Returns true if the types of all inputs are known. Those of nodes that a pass of this round has made follow before
- * the next round. */
+/* Returns true if the types of all inputs are known. Outputs of nodes that a pass of this round has made get their
+ * types before the next round. */
 static bool has_typed_inputs(const struct rewrite *rewrite, const graph_node *node)
 {
     for (uint32_t i = 0; i < node->info.input_count; i++) {
@@ -126,8 +126,8 @@ static uint32_t widen_constant(struct rewrite *rewrite, uint32_t value)
                : rewrite_constant_blob(rewrite, INLAY_FLOAT, info->rank, dims, floats, count * sizeof *floats);
 }
 
-/* The product of an element of up to 8 bits and a float16 scale is exact in float32. Both forms therefore round it
- * once, to float16. */
+/* The product of an element of up to 8 bits and a float16 scale is exact in float32. Therefore the product is rounded
+ * once in both forms, to float16. */
 static inlay_status match_scales(struct rewrite *rewrite, graph_node *node)
 {
     const uint32_t input = rewrite_input(rewrite, node, 0), scale = rewrite_input(rewrite, node, 1);

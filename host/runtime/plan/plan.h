@@ -104,10 +104,11 @@ typedef struct plan_input {
 
 /* Number of plans that a program caches; the least recently used one is dropped.
  *
- * FEW_PLANS_KEPT: as long as sizes do not recur. The next plan reuses the memory of a dropped plan, which is still in
- * the CPU caches; allocating fresh memory takes longer than planning. PLANS_KEPT: once a size recurs whose plan was
- * dropped. BODY_PLANS_KEPT: for bodies. A loop-carried value may grow from one iteration to the next, and each run of
- * the loop needs all these shapes again, so a cache that is slightly too small would never hit. */
+ * FEW_PLANS_KEPT: the limit as long as sizes do not recur. The next plan reuses the memory of a dropped plan, which is
+ * still in the CPU caches; allocating fresh memory takes longer than planning. PLANS_KEPT: the limit once a size recurs
+ * whose plan was dropped. BODY_PLANS_KEPT: the limit for bodies. A loop-carried value may grow from one iteration to
+ * the next, and each run of the loop needs all these shapes again, so a cache that is slightly too small would never
+ * hit. */
 enum { FEW_PLANS_KEPT = 4, PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
 /* Limit of the plans' total size in bytes. Memory that providers allocate for them is not included; it is usually about
  * as much. */

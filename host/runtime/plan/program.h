@@ -90,7 +90,7 @@ typedef struct program_step {
     program_share *share;    /* NULL: no other program runs compiled, unless it borrows it */
     bool counted;            /* the progress of the session's creation includes the step */
     uint64_t resident_bytes; /* memory of compiled: as reported by the provider, otherwise according to its offers */
-    struct step_weights *weights; /* that compiled reads and that are in mapped files; NULL: none, or no env.stream */
+    struct step_weights *weights; /* weights in mapped files that `compiled` reads; NULL: none, or no env.stream */
     bool has_key;                 /* the engine cache serves the region */
     region_key key;
     blob_map blob; /* the file from which the region was compiled; unmapped after compiled is released */
@@ -136,7 +136,7 @@ typedef struct program_planning {
     inlay_value_state *first_states;
     bool *passed_on;         /* [value_count] the host passes the value on to a body or to the caller */
     inlay_value_info *infos; /* [value_count] of the plan being created; afterwards, what was inferred for it */
-    bool inferred;           /* infos are those of the previous plan, except that data may be gone */
+    bool inferred;           /* infos describe the values of the previous plan; their data may be gone */
     bool *changed; /* [value_count] not as for the previous plan; valid for values that are inferred already */
     struct shape_room *rooms; /* [value_count] memory of infos' dims and elements, NULL: none yet */
     struct arena shapes;      /* of rooms */

@@ -8,9 +8,9 @@
 
 enum { CLASH_TEXT = 320 };
 
-/* Have a file and the loaded module `first` a provider, an operator or the plugin's name in common? Writes what it is,
- * as in "provider 'x'". module: of the file; NULL if it is not loaded, so that only the facts of its note count.
- * Plugins within the program may have one name: a program may register several parts of itself. */
+/* Have a file and the loaded module `first` a provider, an operator or the plugin's name in common? Writes the common
+ * name, as in "provider 'x'". module: the module of the file; NULL if it is not loaded, so that only the facts of its
+ * note count. Plugins within the program may have one name: a program may register several parts of itself. */
 bool clash_find(const plugin_module *first, const note_facts *facts, const plugin_module *module,
                 char text[CLASH_TEXT]);
 /* Why the loaded file comes before the one at path with the same name, which has the version. Returns text. */

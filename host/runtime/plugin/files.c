@@ -19,7 +19,7 @@ struct candidate {
     inlay_status status;   /* so far */
     inlay_diag why;
     const char *shadowed_by; /* the path of the file that has the same name and is used instead; NULL = none */
-    bool is_override;        /* that file is in another folder */
+    bool is_override;        /* the file that is used instead is in another folder */
 };
 
 /* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced is another file,
@@ -200,7 +200,7 @@ static inlay_status load_file(plugin_set *set, const plugin_search *search, stru
 
     if (status == INLAY_OK && candidate->module == NULL)
         candidate->module =
-            registry_find(search, &candidate->admission.st); /* it may have been loaded since begin_file() */
+            registry_find(search, &candidate->admission.st); /* another thread may have loaded it since begin_file() */
     if (status == INLAY_OK)
         status = check_not_shadowed(set, candidate);
     if (status == INLAY_OK)
@@ -334,7 +334,7 @@ const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *nam
 
 uint32_t plugin_file_crashes(const plugin_file *file, char *text, size_t bytes)
 {
-    const plugin_module *module = (const plugin_module *)(const void *)file; /* its first member */
+    const plugin_module *module = (const plugin_module *)(const void *)file; /* the first member of the file */
     crash_marks marks = { .count = 0 };
 
     if (file->loaded)

@@ -11,7 +11,7 @@ typedef struct plugin_module {
     inlay_plugin table;               /* in this host's layout */
     void *handle;                     /* NULL: registered by the program */
     inlay_plugin_open_fn open_plugin; /* of a plugin registered by the program */
-    bool isolated;                    /* its code runs in separate processes, see plugin/isolate.h */
+    bool isolated;                    /* the plugin's code runs in separate processes, see plugin/isolate.h */
     dev_t device;                     /* the file's identity */
     ino_t inode;
     struct timespec changed;

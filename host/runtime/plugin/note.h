@@ -20,7 +20,7 @@ typedef struct note_facts {
     const char *domains;
     const char *version;
     uint32_t sanitizers; /* INLAY_SANITIZER_*: from the note and from the runtime libraries that the file links */
-    bool needs_musl;     /* it links the C library musl */
+    bool needs_musl;     /* the file links the C library musl */
     char openmp[32];     /* the OpenMP runtime that it links, other than the host's (libgomp); "" = none */
     uint64_t tls_bytes;  /* size of its thread-local storage */
     char build_id[NOTE_ID_BYTES]; /* the linker's, in hex; "" = none */

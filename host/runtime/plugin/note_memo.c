@@ -65,7 +65,7 @@ static void remember(const struct stat *st, const note_facts *facts)
         return;
     copy_facts(copy, facts);
     (void)pthread_mutex_lock(&files_lock);
-    if (find_facts(st) == NULL) { /* otherwise another thread has read it, too */
+    if (find_facts(st) == NULL) { /* otherwise another thread has read the same file, too */
         oldest = files[next_slot].facts;
         files[next_slot] = (struct read_file){ *st, copy };
         next_slot = (next_slot + 1) % MOST_READ;

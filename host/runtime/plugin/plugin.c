@@ -86,7 +86,7 @@ void registry_release(plugin_module *module)
     if (!is_last)
         return;
     lifecycle_lock();
-    registry_put(module); /* by now it may have another reference, and then stays */
+    registry_put(module); /* the module stays if another thread has got a reference by now */
     lifecycle_unlock();
 }
 

@@ -35,7 +35,7 @@ typedef struct plugin_set plugin_set;
     X(REFUSED, "refused")         /* by a trust rule, the note, the plugin itself, or its description */               \
     X(CRASHED, "crashed")         /* in the probe, just now */                                                         \
     X(HUNG, "hung")               /* in the probe, just now */                                                         \
-    X(QUARANTINED, "quarantined") /* it crashed or hung earlier and has not changed since */
+    X(QUARANTINED, "quarantined") /* the file crashed or hung earlier and has not changed since */
 typedef enum plugin_outcome {
 #define PLUGIN_OUTCOME(name, text) PLUGIN_##name,
     PLUGIN_OUTCOMES(PLUGIN_OUTCOME)
@@ -47,7 +47,7 @@ const char *plugin_outcome_text(plugin_outcome outcome);
 typedef struct plugin_file {
     const char *path;
     bool loaded;   /* outcome is PLUGIN_LOADED */
-    bool isolated; /* its code runs in separate processes (option isolate) */
+    bool isolated; /* the plugin's code runs in separate processes (option isolate) */
     plugin_outcome outcome;
     const char *reason; /* why it was not loaded, one line; NULL when loaded */
     const char *fix;    /* the fix for a file that crashed, hung or is quarantined; NULL otherwise, because reason then
@@ -70,7 +70,7 @@ typedef struct plugin_provider {
     const struct inlay_provider *table; /* its options and domains are the next two fields; strides are this host's */
     const struct inlay_option *options;
     const struct inlay_domain_info *domains;
-    const plugin_file *file;      /* that contains the provider */
+    const plugin_file *file;      /* the file that contains the provider */
     struct plugin_module *module; /* private to this folder */
 } plugin_provider;
 
@@ -162,7 +162,7 @@ struct provider {
     const char *version; /* of the plugin; with build_id and settings it is the key of caches */
     const char *build_id;
     uint32_t first_domain;           /* host-wide id of its domains[0] */
-    uint32_t abi_minor;              /* that the plugin was built for */
+    uint32_t abi_minor;              /* the ABI minor that the plugin was built for */
     const struct inlay_device_info *device; /* the provider's device description; omitted fields are 0 and NULL */
     const inlay_operator *operators; /* [operator_count] that only this open provider defines (inlay.operators/1) */
     uint32_t operator_count;

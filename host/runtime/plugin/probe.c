@@ -276,7 +276,7 @@ static int reap(struct probe *probe)
     pid_t reaped;
 
     INLAY_CHECK(probe->pid > 0);      /* -0 would be this process group */
-    (void)kill(-probe->pid, SIGKILL); /* its child processes, too */
+    (void)kill(-probe->pid, SIGKILL); /* the probe with its child processes */
     while ((reaped = waitpid(probe->pid, &status, 0)) < 0 && errno == EINTR)
         ;
     (void)close(probe->fd);

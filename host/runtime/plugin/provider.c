@@ -366,7 +366,7 @@ void provider_close(const struct provider *handle)
         return;
     lifecycle_lock();
     registry_lock();
-    is_last = --provider->references == 0 && !belongs_to_parent(provider); /* it may have been shared meanwhile */
+    is_last = --provider->references == 0 && !belongs_to_parent(provider); /* another session may share it by now */
     while (is_last && *link != provider)
         link = &(*link)->next;
     if (is_last)

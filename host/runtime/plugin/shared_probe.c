@@ -20,7 +20,7 @@ struct shared_probe {
     struct shared_probe *next;
 };
 
-static shared_probe *running; /* those that have not ended */
+static shared_probe *running; /* the probes that have not ended */
 static pthread_mutex_t probes_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static __attribute__((constructor)) void guard_probes(void)

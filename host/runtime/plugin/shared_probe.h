@@ -1,9 +1,10 @@
 /* plugin/shared_probe.h - one probe of a file for all sessions that need its verdict. Private to this folder.
  *
- * A session that needs a file while another session probes it joins that probe. The first caller that needs the result
- * reads the helper's report; the others wait for it. No caller waits here for the progress of another session, so two
- * sessions that need each other's files cannot block each other. The time limit is that of the session that started the
- * probe. Any thread may call these functions. A child of fork() does not join the probes of its parent. */
+ * If a session needs a file that another session already probes, it waits for that probe. The first caller that needs
+ * the result reads the helper's report; the others wait for it. No caller waits here for the progress of another
+ * session, so two sessions that need each other's files cannot block each other. The time limit is that of the session
+ * that started the probe. Any thread may call these functions. A child of fork() does not join the probes of its
+ * parent. */
 #ifndef PLUGIN_SHARED_PROBE_H
 #define PLUGIN_SHARED_PROBE_H
 #include "plugin/probe.h"

@@ -19,7 +19,7 @@ struct session_background {
     cost_sizes sizes;      /* of later_env: those of the session are used by runs that assign again */
     struct program *later; /* assigned, not yet compiled; later the one that session->main has replaced */
     pthread_t thread;
-    pthread_mutex_t lock; /* of the two members below, and of joining */
+    pthread_mutex_t lock; /* guards the two members below, and joining the thread */
     pthread_cond_t ended_changed;
     bool started; /* there is a thread to join */
     bool ended;
@@ -73,7 +73,7 @@ static bool leave_out(struct session_background *background, const uint8_t *slow
             forbids[background->rules.forbid_count++] = (node_rule){ "*", session->env.providers[i].name };
     background->rules.requires = NULL;
     background->rules.require_count = 0;
-    background->rules.saved_plan = NULL; /* it may require these providers */
+    background->rules.saved_plan = NULL; /* the plan may require these providers */
     background->first_env = session->env;
     background->first_env.rules = &background->rules;
     return true;
@@ -212,7 +212,7 @@ void session_background_end(inlay_session *session)
     if (background->started)
         (void)pthread_join(background->thread, NULL);
     program_destroy(background->later);
-    program_destroy(session->main); /* its environment is the background's */
+    program_destroy(session->main); /* the program uses the background's environment */
     session->main = NULL;
     cost_sizes_deinit(&background->sizes);
     (void)pthread_cond_destroy(&background->ended_changed);

@@ -117,7 +117,7 @@ static void load(const struct work *work, struct memo *memo)
     (void)fclose(file);
 }
 
-/* Could the file have changed since its timestamps were read without changing them? */
+/* Could a write since the timestamps of the file were read have left the timestamps as they were? */
 static bool is_recent(const struct work *work, const file_id *id)
 {
     int64_t last = id->modified[0] > id->changed[0] ? id->modified[0] : id->changed[0];

@@ -39,8 +39,8 @@ static int64_t attr_int(const graph_node *node, const char *name, int64_t otherw
     return attribute != NULL ? attribute->i : otherwise;
 }
 
-/* Whether the node reads only the sizes of the value, and not that of its rows, which changes: Shape of the axes
- * before, or one whose readers are Gathers of one of them. */
+/* Returns true if the node reads only sizes of the value other than the size of a row, which changes: a Shape of the
+ * axes before the last one, or a Shape whose readers are Gathers of one of these axes. */
 static bool reads_sizes(const struct graph *graph, const graph_node *node)
 {
     const uint32_t shape = node->info.outputs[0];
@@ -265,7 +265,7 @@ static bool read_codes(struct graph *graph, uint32_t at, const graph_node *keys,
     inputs[2] = values->info.inputs[0];
     ((uint32_t *)(uintptr_t)node->info.outputs)[0] = old->info.outputs[0];
     graph->nodes[at] = node;
-    graph->node_count--; /* it took the place of `old` */
+    graph->node_count--; /* the node was moved to the place of `old` */
     return graph_set_attr_int(graph, node, "bits", attr_int(keys, "bits", 8)) == INLAY_OK &&
            graph_set_attr_int(graph, node, "value_size", attr_int(values, "size", 0)) == INLAY_OK &&
            graph_set_attr_int(graph, node, "causal", own ? attr_int(old, "causal", 0) : 0) == INLAY_OK &&

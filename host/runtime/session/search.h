@@ -5,7 +5,7 @@
 #include "plugin/plugin.h"
 
 typedef struct config_search {
-    plugin_search search; /* its directories are not set: the caller passes `list`, option plugin_dirs */
+    plugin_search search; /* without directories: the caller passes `list`, option plugin_dirs */
     const char *list;
     char verdict_dir[4096];
 } config_search;

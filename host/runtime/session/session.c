@@ -59,7 +59,7 @@ static bool takes_setting(const inlay_session *session, const char *name, const 
 }
 
 /* The settings of one provider: applicable settings of the session, then "NAME.option" settings without the prefix.
- * *out_own is the number of the latter. */
+ * *out_own is the number of "NAME.option" settings. */
 static provider_setting *settings_of(inlay_session *session, const inlay_options *options, const char *name,
                                      uint32_t *out_count, uint32_t *out_own)
 {
@@ -162,8 +162,8 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
                             "its results are not the same on every CPU, as option reproducible=cpu requires");
     else
         status = provider_open(session->plugins, name, settings, count, &provider, &why);
-    /* If the provider exists and has settings of its own, they may be wrong, so the failure is reported even if it is
-     * optional. Those of the session were checked with the options. */
+    /* If the provider exists and has settings of its own, these may be wrong, so the failure is reported even if the
+     * provider is optional. The settings of the session were checked with the options. */
     if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY &&
         (own == 0 || plugin_set_find(session->plugins, name) == NULL)) {
         (void)snprintf(line, sizeof line, "provider %s is not used: %s", name, why.text);
@@ -272,8 +272,9 @@ static const char *provider_with_option(const inlay_session *session, const char
     return NULL;
 }
 
-/* Fails for a setting of a provider that is not in use, which would be ignored silently. Exception: a source of higher
- * precedence chose the providers, such as the command line; then settings of a file may refer to others. */
+/* Fails for a setting of a provider that is not in use, which would be ignored silently. Exception: if a source of
+ * higher precedence, such as the command line, chose the providers, settings of a file may refer to providers that are
+ * not in use. */
 static inlay_status check_settings(const inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     uint32_t source = options != NULL ? options_source(options, OPTION_providers) : (uint32_t)INLAY_SOURCE_DEFAULT;
@@ -714,7 +715,7 @@ static inlay_status open_once(const session_source *source, const inlay_options 
     INLAY_TRY(session_limit_begin(session, *inout_stream, diag));
     status = compile(session, options, diag);
     files = graph_files_check(session->model, diag);
-    if (files != INLAY_OK) /* it may have caused another error */
+    if (files != INLAY_OK) /* a changed file may have caused the other error */
         status = files;
     INLAY_TRY(status);
     INLAY_TRY(session_limit_check(session, diag));

@@ -65,7 +65,7 @@ typedef struct session_version {
     uint32_t home_count;
     uint32_t users; /* contexts, and 1 while it is the latest */
     uint32_t kept;  /* versions that have this one among their homes */
-    bool ended;     /* its regions are released: no context uses it any more */
+    bool ended;     /* the version's regions are released: no context uses it any more */
 } session_version;
 
 struct inlay_session {

@@ -21,7 +21,7 @@ typedef struct size_combination {
     const char *text; /* the item, for messages */
 } size_combination;
 
-/* Reads a word: "NAME=N" sets a size, "N" replaces that of the last name. False: it is neither. */
+/* Reads a word: "NAME=N" sets a size, "N" replaces the size of the last name. False: the word is neither. */
 static bool read_word(const char *word, size_t bytes, size_combination *sizes)
 {
     const char *equals = memrchr(word, '=', bytes), *digits = equals != NULL ? equals + 1 : word;

@@ -280,7 +280,8 @@ static inlay_status find_homes(inlay_session *session, session_version *version,
 {
     home_list list = { .session = session, .version = version };
 
-    (void)pthread_mutex_lock(&session->contexts_lock); /* contexts may end versions, except those that are homes */
+    /* contexts may end versions meanwhile, except those in the list of homes */
+    (void)pthread_mutex_lock(&session->contexts_lock);
     if (session->version == &session->first)
         session->first.main = session->main;
     for (const session_version *other = session->versions; other != NULL; other = other->next)

@@ -39,7 +39,7 @@ void session_version_destroy(session_version *version)
     free(version);
 }
 
-/* Takes the versions out of the list whose data nobody needs. contexts_lock is held. */
+/* Takes the versions whose data is not needed any more out of the list. contexts_lock is held. */
 static session_version *unlink_unused(inlay_session *session)
 {
     session_version *unused = NULL;
@@ -78,7 +78,7 @@ static void end_version(inlay_session *session, session_version *version)
     while (unused != NULL) {
         session_version *next = unused->next;
 
-        if (unused == &session->first) { /* its model describes the session */
+        if (unused == &session->first) { /* the first version stays: its model describes the session */
             program_destroy(unused->main);
             unused->main = NULL;
         } else {

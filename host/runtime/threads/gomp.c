@@ -2,8 +2,8 @@
  *
  * libgomp waits by spinning, 300000 times by default, which takes 2 to 8 ms. If other programs need the CPUs, the
  * kernel may leave a caller and its worker on one CPU for seconds. Each then delays the other while it spins, and a run
- * of 100 loops takes half a second instead of 4 ms. With 5000 spins it takes 19 ms, and on an otherwise idle machine
- * nothing is lost, because the gaps between loops are shorter than that.
+ * of 100 loops takes half a second instead of 4 ms. With 5000 spins the run takes 19 ms, and on an otherwise idle
+ * machine nothing is lost, because the gaps between loops are shorter than that.
  *
  * A thread that has executed a parallel loop keeps its team of workers, which sleep between loops. If the teams of all
  * threads together have more threads than there are CPUs, libgomp spins only 100 times, so that nearly every loop has

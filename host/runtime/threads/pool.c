@@ -1,6 +1,6 @@
-/* A worker has one word, `state`, through which its claimer posts a call, withdraws it, and waits for its end. On a
- * busy machine the word costs nothing: to a worker that waits for a CPU a call is posted by a store, and withdrawn by
- * another one.
+/* A worker has one word, `state`, through which its claimer posts a call, withdraws it, and waits for its end. This
+ * costs little on a busy machine: one store posts a call to a worker that waits for a CPU, and another store withdraws
+ * the call.
  *
  * Placement. The kernel often wakes a thread on the CPU of the thread that wakes it. In a virtual machine it does so
  * nearly always, because a halted CPU looks as if the hypervisor had taken it away. The worker then waits until its
@@ -67,7 +67,7 @@ static void place(struct pool_worker *worker, uint32_t cpus)
     int cpu;
 
     if (worker->caller_cpu < 0 || worker->placed != __atomic_load_n(&worker->reset, __ATOMIC_ACQUIRE))
-        return; /* it has not run since it was placed */
+        return; /* the worker has not run since it was placed */
     if (pthread_getaffinity_np(worker->thread, sizeof worker->allowed, &worker->allowed) != 0)
         return; /* more CPUs than a cpu_set_t can hold */
     if ((uint32_t)CPU_COUNT(&worker->allowed) > cpus)

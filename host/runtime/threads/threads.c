@@ -136,8 +136,9 @@ static int64_t ranges_taken(const struct loop *loop)
 /* Times of loops.
  *
  * Tables of the time that loops took, or would have taken, on one thread. The upper 32 bits of an entry identify the
- * loop by its function and length, the lower 32 bits are ns. Loops with the same index replace each other. All threads
- * share the tables, because a library that a program loads late gets little thread-local memory. */
+ * loop by its function and length, the lower 32 bits are ns. If two loops have the same index in a table, the later
+ * entry replaces the earlier one. All threads share the tables, because a library that a program loads late gets little
+ * thread-local memory. */
 static uint64_t loop_key(inlay_parallel_fn fn, int64_t count)
 {
     return ((uint64_t)(uintptr_t)fn / 16 + (uint64_t)count * 31) * UINT64_C(0x9e3779b97f4a7c15);

@@ -34,9 +34,9 @@ INLAY_NODISCARD inlay_status run_states_rewind(run_states *states, int64_t lengt
 INLAY_NODISCARD inlay_status run_states_fork(run_states *states, const run_states *from, inlay_diag *diag);
 /* A row (of axis 0) of states. */
 typedef struct states_row {
-    const run_states *from; /* with the same states; NULL: a row without tokens */
-    uint32_t row, rows;     /* its position there, and the number of rows there */
-    int64_t length, kept;   /* its tokens, and how many of them are copied */
+    const run_states *from; /* source, with the same states; NULL: a row without tokens */
+    uint32_t row, rows;     /* position of the row in `from`, and the number of rows of `from` */
+    int64_t length, kept;   /* number of tokens of the row, and how many of them are copied */
 } states_row;
 /* Whether a state does not grow. */
 bool run_states_fixed(const run_states *states);

@@ -21,8 +21,8 @@ struct stack {
     inlay_dtype dtype;
     uint32_t rank; /* of one result */
     int64_t dims[INLAY_MAX_RANK];
-    /* a tensor of bytes that grows by reallocation; NULL at first. On the device that holds the results if their size
-     * is a multiple of its alignment */
+    /* a tensor of bytes that grows by reallocation; NULL at first. It is on the device that holds the results if their
+     * size is a multiple of the device's alignment */
     inlay_value *memory;
     size_t used;
     int64_t count;

@@ -15,8 +15,8 @@ typedef struct host_call {
 INLAY_NODISCARD inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_step *step,
                                            inlay_diag *diag);
 
-/* The value in host memory. If the node only passes it to its bodies (program_passes_to_bodies()), the value in its
- * current domain. kind 0 if `value` is INLAY_NONE or absent. */
+/* Returns the value in host memory, or in its current domain if the node only passes it to its bodies
+ * (program_passes_to_bodies()). kind 0 if `value` is INLAY_NONE or absent. */
 run_value host_value(const host_call *call, uint32_t value);
 /* Sets value `value_index` of the graph; takes over the reference. The value is dropped if value_index is
  * INLAY_NONE. */

@@ -82,7 +82,7 @@ static inlay_status scan_pass(struct loop *loop, scan_input *scans, uint32_t sca
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < scan_count; i++)
-        loop->in[loop->carried + i] = scans[i].slice; /* its shape, also if there is no slice */
+        loop->in[loop->carried + i] = scans[i].slice; /* gives the shape, also if there is no slice */
     for (int64_t step = 0; step < length; step++) {
         for (uint32_t i = 0; i < scan_count; i++) {
             scan_slice(&scans[i], step);

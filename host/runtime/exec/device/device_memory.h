@@ -10,7 +10,7 @@
  * failure. */
 INLAY_NODISCARD inlay_status device_memory_alloc(struct runner *runner, uint32_t provider, uint32_t domain,
                                                  uint64_t bytes, buffer_use use, inlay_buffer *out, inlay_diag *diag);
-/* The same, but frees nothing to make room, and does not set runner.failed. */
+/* Like device_memory_alloc(), but frees nothing to make room, and does not set runner.failed. */
 INLAY_NODISCARD inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, uint32_t domain,
                                                      uint64_t bytes, buffer_use use, inlay_buffer *out,
                                                      inlay_diag *diag);

@@ -168,7 +168,7 @@ inlay_status in_flight_wait_all(struct runner *runner, struct bound *bound, inla
         bound->flight.poisoned |= waited != INLAY_OK;
     }
     if (status == INLAY_OK && bound->flight.has_async &&
-        runner->shared->watched) { /* as after every step that the host waits for */
+        runner->shared->watched) { /* polls, as after every step that the host waits for */
         status = run_poll(&runner->shared->run);
         if (status != INLAY_OK)
             status = runner_step_failed(runner, &bound->steps[bound->plan->step_count - 1], status, diag);

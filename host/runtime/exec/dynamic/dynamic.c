@@ -151,7 +151,7 @@ static inlay_status specialize(dynamic_call *call)
             call->runner->declined.step = step;
             call->runner->declined.why = why;
         } else if (call->provider->table->domain_count > 0) {
-            call->runner->failed = call->provider; /* only counts if the device is lost or out of memory */
+            call->runner->failed = call->provider; /* has an effect only if the device is lost or out of memory */
         }
         return inlay_fail(call->diag, status, "can't prepare it for these shapes: %.300s", why.text);
     }
@@ -473,7 +473,7 @@ static inlay_status move_to_place(dynamic_call *call, uint32_t i)
     return INLAY_OK;
 }
 
-/* Sets the value of an output without a place. It stays on the device if it is read there. */
+/* Sets the value of an output without a place. The value stays on the device if it is read there. */
 static inlay_status set_result(dynamic_call *call, uint32_t i)
 {
     const uint32_t value = call->step->plan->step->region->outputs[i];

@@ -185,8 +185,8 @@ static inlay_status scan_value(struct runner *runner, const run_value *value, va
     return status;
 }
 
-/* Output `k` of a step that has just run. The step knows where it wrote it; a value with a place in memory may be moved
- * from there later. */
+/* Output `k` of a step that has just run, at the address where the step wrote it; a value with a place in memory may be
+ * moved from there later. */
 static run_value output_of(const struct bound *bound, const bound_step *step, uint32_t k)
 {
     const uint32_t value = step->plan->step->region->outputs[k];
@@ -243,7 +243,7 @@ static inlay_status facts_of_input(const struct finite_check *check, struct runn
     return scan_value(runner, &now, out, diag);
 }
 
-/* Does the value exist before the run? What it holds is then no result of a node. */
+/* Does the value exist before the run, so that it is not the result of a node? */
 static bool is_given(const struct graph *graph, uint32_t value)
 {
     return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0 ||
@@ -335,7 +335,7 @@ static inlay_status report(const struct finite_check *check, struct runner *runn
     return INLAY_RESULTS_DIFFER;
 }
 
-/* Is the NaN or infinity of an output that of a value which the step reads? */
+/* Does the step read a value that already has a NaN, or an infinity? Then the node did not make it. */
 static inlay_status find_excuse(const struct finite_check *check, struct runner *runner, const struct bound *bound,
                                 const partition_region *region, const graph_node *node, const value_facts *known,
                                 bool *out_nan, bool *out_infinite, inlay_diag *diag)

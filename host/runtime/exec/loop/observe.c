@@ -85,7 +85,7 @@ static void observe_kernel(void *ctx, uint32_t node, const char *name, uint64_t 
     const run_observers *observers = &event.runner->shared->observers;
 
     if (name == NULL && event.step->plan->step->region->node_count == 1)
-        return; /* the event of the step has the same time */
+        return; /* a step of one node: its own event has the same time */
     if (node >= event.runner->prog->graph->node_count)
         return; /* the index comes from a plug-in */
     event.node = node;

@@ -135,7 +135,8 @@ static inlay_status run_steps_with_branches(struct runner *runner, struct bound 
     return status;
 }
 
-/* Passes cancel flag, deadline, priority and power of the run to the steps. Most runs use those of the previous run. */
+/* Passes cancel flag, deadline, priority and power of the run to the steps. Usually these are equal to those of the
+ * previous run, and nothing is written. */
 static void propagate_control(struct runner *runner, struct bound *bound)
 {
     const inlay_run *run = &runner->shared->run;
@@ -366,7 +367,7 @@ static bool can_exclude_device(const struct runner *runner, inlay_status status)
 
 static inlay_status run_once(struct runner *runner, const run_value *inputs, inlay_diag *caller)
 {
-    inlay_diag *diag = &runner->shared->diag; /* its address is in the arguments of the steps */
+    inlay_diag *diag = &runner->shared->diag; /* the address of this diag is in the arguments of the steps */
     struct program *other = NULL;
     inlay_status status;
     uint32_t count;

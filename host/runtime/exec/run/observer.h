@@ -25,7 +25,7 @@ struct run_shared;
 /* One execution of a step of a program, or of a kernel within a step. */
 typedef struct run_event {
     struct runner *runner;
-    struct bound *bound; /* its plan has the sizes; an observer that stores the plan takes a reference */
+    struct bound *bound; /* bound->plan has the sizes; an observer that stores the plan takes a reference */
     const struct bound_step *step;
     uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC; includes the time on the device, but no time of observers */
     uint32_t node; /* INLAY_NONE: the whole step; otherwise a kernel within it, for this node of the program's graph */

@@ -39,9 +39,9 @@ void run_shared_drop(run_shared *shared)
     shared->tensors.most_bytes = 0;
 }
 
-/* Before an allocation of `bytes` bytes: frees tensors of the pool, the largest first, and then the workspace if it is
- * idle, so that idle memory does not make the session larger than what its runs had in use at any time, plus a
- * little. */
+/* Called before an allocation of `bytes` bytes: frees tensors of the pool, the largest first, and then the workspace if
+ * it is idle. So idle memory makes the session only a little larger than the most that its runs had in use at any
+ * time. */
 static void limit_idle(run_tensors *tensors, uint64_t bytes, bool workspace_idle)
 {
     const uint64_t idle = workspace_idle ? tensors->workspace_room : 0;

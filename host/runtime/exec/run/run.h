@@ -177,7 +177,7 @@ typedef struct bound_flight {
     bool poisoned;  /* the last run failed on a device: the timelines must be replaced */
 } bound_flight;
 
-/* What the steps' arguments say about the current run. */
+/* Data of the current run, as stored in the arguments of the steps. */
 typedef struct bound_control {
     const uint32_t *cancel;
     uint64_t deadline_ns;
@@ -229,7 +229,7 @@ typedef struct runner_declined {
 /* Runners of fallback programs, which replace the runner's own program at some shapes (plan/create/fallback.h). */
 typedef struct runner_fallback {
     struct runner *runners; /* head of the list */
-    struct runner *next;    /* next in the list, if this is such a runner */
+    struct runner *next;    /* next in the list, if this runner is one of a fallback program */
 } runner_fallback;
 
 enum { MAX_BOUND_PLANS = 4 };

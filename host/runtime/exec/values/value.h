@@ -104,7 +104,7 @@ typedef struct run_value {
     uint32_t room;
     const int64_t *dims;
     inlay_buffer buffer;
-    inlay_buffer alias; /* the same memory as another domain addresses it; handle 0: none */
+    inlay_buffer alias; /* the same memory at its address in another domain; handle 0: none */
     inlay_value *owner; /* the object, if any; lists always have one */
 } run_value;
 

@@ -130,7 +130,7 @@ struct offer_query {
 /* A rewrite that takes work from some provider: see makes_idle(). */
 struct contested {
     struct program *program;
-    const graph_node *made; /* one of the nodes that it created */
+    const graph_node *made; /* one of the nodes that the rewrite created */
     double margin_ns;       /* error of the prices of its nodes */
 };
 

@@ -11,7 +11,7 @@
 /* The maximum of live memory may grow by an eighth plus ROOM_BYTES; if memory is scarce, not at all. */
 enum { ROOM_BYTES = 1 << 20, SCARCE_RATIO = 16 };
 
-/* Positions count the steps that are not moved: a copy at position p runs before the p-th of them. */
+/* Positions count the steps that are not moved: a copy at position p runs before the p-th such step. */
 struct hoisting {
     struct planner *planner;
     uint32_t *at;   /* [step_count + 1] the position of a step; for a hoisted copy, its new position */

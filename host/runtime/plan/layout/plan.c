@@ -443,7 +443,7 @@ static inlay_status infer_removed(struct planner *planner, const graph_node *nod
 
         out[i] = value == INLAY_NONE ? NULL : &planner->infos[value];
         if (value != INLAY_NONE && graph->values[value].info.producer != INLAY_NONE)
-            return INLAY_OK; /* its removal was undone */
+            return INLAY_OK; /* the removal of the node was undone */
     }
     return graph_infer_node(planner->prog->model, node, in, out, planner->scratch, planner->diag);
 }
@@ -500,8 +500,8 @@ static inlay_status start_inputs(struct planner *planner, const plan_input *inpu
     return INLAY_OK;
 }
 
-/* Marks the values that the host passes on to a body or to the caller. If they are constants, they need an aligned
- * address like any tensor. */
+/* Marks the values that the host passes on to a body or to the caller. A constant among them needs an aligned address,
+ * as any tensor does. */
 static void mark_passed_on(struct program *prog)
 {
     const struct graph *graph = prog->graph;

@@ -290,7 +290,8 @@ static bool keep_outputs(struct planner *planner, const graph_node *node)
 
         if (info == NULL)
             continue;
-        /* Elements without data: a dynamic step computed the value, whose readers now may see its data. */
+        /* Elements without data: a dynamic step computed the value. From now on readers may see its data, so the value
+         * counts as changed. */
         planner->prog->planning.changed[value] = info->elements != NULL && info->data == NULL;
         info->data = NULL;
         info->data_bytes = 0;

@@ -36,7 +36,7 @@ struct pack {
 
 struct packs {
     struct packs *next;   /* in `live` */
-    uint32_t references;  /* its session, and the sessions that borrow from it; live_lock guards them */
+    uint32_t references;  /* count of its session and the sessions that borrow from it; under live_lock */
     uint32_t forks;       /* fork_count of the process that may borrow from it */
     struct packs *lender; /* the first session's packs of this model in the process; a reference; NULL: these are */
     bool borrows;         /* packs of the lender are used */
@@ -59,8 +59,9 @@ struct packs {
 };
 
 /* For each model, the packs of the first session of this process. Later sessions of the model borrow from them, so that
- * the process has one copy of each pack. Otherwise it would have the packs that the first session made, and in addition
- * the file that it wrote, mapped by each later session. The packs stay allocated until all these sessions are closed.
+ * the process has one copy of each pack. Otherwise the process would have the packs that the first session made in its
+ * memory, and in addition the file with these packs, mapped by each later session. The packs stay allocated until all
+ * these sessions are closed.
  * */
 static struct packs *live;
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -223,7 +224,8 @@ static uint64_t hash_providers(const partition_provider *providers, uint32_t cou
     return hash;
 }
 
-/* Finds the packs that a session borrows from; if there are none, later sessions borrow from its own. */
+/* Finds the packs that this session borrows from; if there are none, later sessions borrow from the packs of this
+ * one. */
 static void find_lender(struct packs *packs)
 {
     struct packs *first;
@@ -381,8 +383,8 @@ static inlay_status find_or_add(struct packs *packs, const pack_key *key, uint64
     if (packs->place.streamed && bytes >= MIN_STREAMED)
         entry.mapped = map_new(packs, &entry);
     /* No huge pages: they would speed up runs by a few percent if weights dominate the memory traffic, but only in the
-     * session that packs, since others map the file. And fresh 2 MB blocks cost a virtual machine that returns free
-     * memory to its host three times as much as reused pages. */
+     * session that packs, since other sessions map the file. And fresh 2 MB blocks cost a virtual machine that returns
+     * free memory to its host three times as much as reused pages. */
     if (!reserve(packs) || (!entry.mapped && posix_memalign(&entry.data, ALIGN, (size_t)bytes) != 0)) {
         free_new(&entry);
         return INLAY_OUT_OF_MEMORY;

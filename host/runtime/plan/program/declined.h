@@ -27,8 +27,8 @@ inlay_status declined_no_memory(const struct program *program, inlay_diag *diag)
 /* Records that these offers are declined at these shapes. program->kept.lock must be held. */
 INLAY_NODISCARD inlay_status declined_add_shapes(struct program *program, const plan_input *inputs, uint32_t count,
                                                  const uint8_t *offers, const char *text, inlay_diag *diag);
-/* The same for all shapes, in addition to earlier offers for all shapes. They are used nevertheless if no other
- * provider runs their nodes. Takes program->kept.lock. */
+/* Records offers that are declined for all shapes, in addition to earlier ones. Such offers are used nevertheless if no
+ * other provider runs their nodes. Takes program->kept.lock. */
 INLAY_NODISCARD inlay_status declined_add_all(struct program *program, const uint8_t *offers, const char *text,
                                               inlay_diag *diag);
 /* The entry for these shapes; those for all shapes precede. NULL: none. program->kept.lock must be held. */

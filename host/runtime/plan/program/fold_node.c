@@ -230,8 +230,8 @@ static bool is_exact(const inlay_node_info *node)
 }
 
 /* Selects the provider: the first in the user's order, as in a run. For operators that only move data the result is the
- * same with all providers, so the last and simplest one is used; others may pack their inputs, which only pays for many
- * runs. in_place: the result should be in an input's memory, which the simplest one allows most often. */
+ * same with all providers, so the last and simplest provider is used; others may pack their inputs, which only pays for
+ * many runs. in_place: the result should be in an input's memory, which the simplest provider allows most often. */
 static const partition_provider *find_offer(const partition_provider *providers, uint32_t count,
                                             const struct graph *graph, const graph_node *node,
                                             const inlay_graph *single, bool in_place, uint64_t *out_cookie)

@@ -31,7 +31,7 @@ inlay_status program_list_kernels(struct program *program, const program_step *s
         request.outputs[i].alias = INLAY_NONE;
     if (program_specialize(program, step, NULL, &request, &instance, &blob, NULL) != INLAY_OK) {
         free(request.outputs);
-        return INLAY_OK; /* it declines these shapes */
+        return INLAY_OK; /* the provider declines these shapes */
     }
     status = kernels->list(step->provider->state,
                            &(inlay_kernel_list){ .struct_size = sizeof(inlay_kernel_list),

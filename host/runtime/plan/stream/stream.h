@@ -48,8 +48,8 @@ void weight_stream_remove(struct weight_stream *stream, struct step_weights *wei
 /* The largest sum of the weights of one step: at least this much memory is needed. */
 uint64_t weight_stream_largest(struct weight_stream *stream);
 /* Chooses the weights that stay in memory, which has room for `bytes` bytes of weights, and starts the thread if there
- * are others. Returns the bytes that the stream needs at any time: those that stay, and those of the largest step.
- * spare() returns how many further bytes it may use at the moment. */
+ * are others. Returns the bytes that the stream needs at any time: the weights that stay, and the weights of the
+ * largest step. spare() returns how many further bytes the stream may use at the moment. */
 uint64_t weight_stream_begin(struct weight_stream *stream, uint64_t bytes, uint64_t (*spare)(void *ctx), void *ctx);
 
 /* Before a step: its weights are in memory when the function returns. INLAY_IO_ERROR: they cannot be read, because the

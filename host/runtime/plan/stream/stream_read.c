@@ -195,7 +195,7 @@ void weight_stream_inherit(struct weight_stream *stream)
     (void)pthread_cond_init(&stream->moved, NULL);
     (void)pthread_cond_init(&stream->wanted, NULL);
     for (uint32_t i = 0; i < stream->range_count; i++)
-        stream->ranges[i].state = RANGE_ABSENT; /* also those that the thread was reading */
+        stream->ranges[i].state = RANGE_ABSENT; /* also ranges that the thread was reading */
     stream->loaded = 0;
     stream->pinned = stream->loading = 0;
     stream->has_thread = false;
@@ -244,8 +244,8 @@ static int await_range(struct weight_stream *stream, uint32_t range)
     }
     if (!present)
         return error;
-    /* The system may have taken pages, and the file may have been truncated. If neither happened, this takes no
-     * time. */
+    /* The system may have taken pages, and the file may have been truncated. If neither happened, reading the range
+     * again takes no time. */
     copy = stream->ranges[range];
     (void)pthread_mutex_unlock(&stream->lock);
     error = read_range(&copy);
@@ -262,7 +262,8 @@ inlay_status weight_stream_enter(struct weight_stream *stream, struct step_weigh
      * other's memory. A step that runs alone may read in any case. */
     for (;;) {
         stream->at = weights->position;
-        set_pins(stream, weights, 1); /* what is in memory must not make room for the rest */
+        /* the weights of the step that are in memory must not be dropped to make room for its other weights */
+        set_pins(stream, weights, 1);
         if (stream_make_room(stream, absent_bytes(stream, weights), 0) || stream->pinned + stream->loading == 0)
             break;
         set_pins(stream, weights, UINT32_MAX);

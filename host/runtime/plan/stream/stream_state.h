@@ -46,7 +46,7 @@ struct weight_stream {
     uint64_t loaded;              /* bytes of ranges in memory, or being read, that do not stay there */
     uint64_t read_bytes;          /* bytes of ranges that do not stay in memory, read so far */
     uint64_t read_ns;             /* time of these reads */
-    uint64_t least;               /* bytes of such ranges that are always allowed: those of the largest step */
+    uint64_t least;               /* bytes of such ranges that are always allowed: the ranges of the largest step */
     uint64_t (*spare)(void *ctx); /* further bytes allowed now; NULL: weight_stream_begin() was not called */
     void *spare_ctx;
     bool broken; /* the thread failed to read: it waits until a step has seen the error */
