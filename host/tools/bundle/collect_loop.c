@@ -163,7 +163,7 @@ done:
     return status;
 }
 
-/* The position of the first state among the inputs of the node, and among those of its body. */
+/* The position of the first state among the inputs of the node; the same among the inputs of its body. */
 static uint32_t first_state(const loop_items *items)
 {
     return items->is_loop ? 2 : 0;
@@ -241,7 +241,7 @@ done:
     return status;
 }
 
-/* Items that are written before the loop and read in it are in use until its end. */
+/* An item that is written before the loop and read in the loop is in use until the end of the loop. */
 static void extend_lifetimes(struct collector *collector, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = 0; i < collector->collection->item_count; i++) {

@@ -30,7 +30,7 @@ bool collect_is_live(const struct collector *collector, uint32_t part, const uin
 
 /* The items that a Loop or Scan uses from its begin to its end. */
 typedef struct loop_items {
-    bool is_loop;            /* its body has a counter and a condition before the state */
+    bool is_loop;            /* a Loop, whose body has a counter and a condition before the state */
     int64_t iterations;      /* -1: not fixed */
     uint32_t count, cond;    /* the counter and the condition */
     uint32_t *state;         /* [carried] items of the values that iterations pass on */

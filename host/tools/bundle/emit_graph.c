@@ -196,7 +196,7 @@ static bool put_nodes(struct emitter *emitter, uint32_t part)
     return arrays != NULL;
 }
 
-/* Instead of an offset. */
+/* Values that take the place of an offset. */
 enum { NO_DATA = -1, LEFT_OUT = -2 };
 
 /* Writes the elements of a value to the data file and returns their offset. NO_DATA: they are unknown. LEFT_OUT: the

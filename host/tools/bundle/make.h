@@ -33,7 +33,7 @@ typedef struct bundle_job {
     uint32_t start_count; /* ... and packed when it starts */
     bool prepared;        /* first runs were possible: starts find their packed weights */
     const char *made;     /* the resulting file, in dir */
-    const char *tried;    /* a program with the same contents */
+    const char *tried;    /* the program to test: one with the same contents as `made` */
     char node[128];       /* INLAY_UNSUPPORTED: the node that its provider cannot run, or "" ... */
     char op[64];          /* ... and its operator */
 } bundle_job;

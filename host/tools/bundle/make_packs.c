@@ -104,8 +104,8 @@ static bool find_unread(struct maker *maker, const unsigned char *fates)
 
 /* Selection of packed weights.
  *
- * Either a constant is in the program, or all weights packed from it are, at every level. Packed weights that are in
- * the program in addition to their constant only make the start faster. */
+ * At every level the program contains either a constant, or all weights that are packed from it. Packed weights that
+ * are in the program in addition to their constant only make the start faster. */
 
 /* One entry of packed weights in a report. */
 struct pack {

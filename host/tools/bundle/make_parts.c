@@ -101,7 +101,7 @@ static bool has_better(const struct maker *maker, const char *table)
 
     (void)snprintf(name, sizeof name, "%s_avx2", table);
     if (maker_part(maker, name) != NULL)
-        return maker->names.has_cpu; /* its regions need AVX2 */
+        return maker->names.has_cpu; /* regions of cpu need AVX2 */
     (void)snprintf(name, sizeof name, "%s_neon", table);
     if (maker_part(maker, name) != NULL)
         return true;

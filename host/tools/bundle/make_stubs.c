@@ -3,7 +3,7 @@
 #include "bundle/maker.h"
 #include <string.h>
 
-/* For machine code only first programs have such stubs. They report their names. */
+/* In machine code, only programs for first runs have stubs, which report their names. */
 static void write_native(const struct maker *maker, FILE *file)
 {
     const bool arm = strncmp(maker->job->target, "aarch64", 7) == 0;

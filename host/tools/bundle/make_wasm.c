@@ -75,7 +75,7 @@ inlay_status maker_link_wasm(struct maker *maker, bool is_module, const char *ou
     argv[count++] = (char *)"-Wl,-z,stack-size=" STACK_BYTES;
     if (is_module) {
         argv[count++] = (char *)"-mexec-model=reactor";
-        argv[count++] = (char *)"-Wl,--undefined=bundle_module_start"; /* with it, all functions of module.c */
+        argv[count++] = (char *)"-Wl,--undefined=bundle_module_start"; /* links module.c with all of its functions */
         for (size_t i = 0; i < sizeof imports / sizeof imports[0]; i++)
             argv[count++] =
                 arena_format(&maker->collection->arena, "-Wl,--wrap=__imported_wasi_snapshot_preview1_%s", imports[i]);

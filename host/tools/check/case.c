@@ -459,7 +459,7 @@ static inlay_status make_states(const op_case *entry, case_instance *built, inla
         built->outputs[built->output_count++] = node->info.outputs[output];
     show_data(entry, built);
     status = infer_with_data(entry, built, diag);
-    for (uint32_t i = 0; i < entry->in_count && built->node > 0; i++) /* of the node in front */
+    for (uint32_t i = 0; i < entry->in_count && built->node > 0; i++) /* the same types for the node in front */
         if (entry->in[i].dtype != INLAY_UNDEFINED)
             built->states[graph->nodes[0]->info.inputs[i]] = built->states[node->info.inputs[i]];
     for (uint32_t o = 0; o < entry->out_count && built->node > 0; o++)

@@ -92,8 +92,8 @@ enum { CASE_SIZES = 0, CASE_SYMBOLS = 1, CASE_RANK_UNKNOWN = 2 };
 /* Builds a model of one node, bound and inferred. Fails with the host's own error if the host would refuse the node. */
 INLAY_NODISCARD inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known,
                                         case_instance *out, inlay_diag *diag);
-/* The same with another node of the same kind, which has separate inputs, in front: the node of the case and its values
- * have other indices. */
+/* Like case_graph(), with another node of the same kind in front, which has separate inputs. So the node of the case
+ * and its values have other indices. */
 INLAY_NODISCARD inlay_status case_graph_behind(const op_case *entry, const graph_operators *operators,
                                                case_instance *out, inlay_diag *diag);
 void case_instance_deinit(case_instance *built);

@@ -99,7 +99,7 @@ INLAY_NODISCARD inlay_status check_through_ort_ep(check_args *args, const char *
 struct check_compiles {
     double ms;
     uint32_t count, in_unit, left_out;
-    uint32_t operators; /* that the group is expected to run; 0: not known */
+    uint32_t operators; /* number of operators that the group is expected to run; 0: not known */
 };
 
 /* What the polls of compile and specialize answer, and how often they were called. */
@@ -173,7 +173,7 @@ void crash_forget_range(const void *from);
 struct crash_hold {
     void *from; /* [bytes] whole pages */
     size_t bytes;
-    uint32_t patience_ms;                /* it continues after this time even if it is not released */
+    uint32_t patience_ms;                /* the thread continues after this time even if it is not released */
     uint32_t reached, released, expired; /* atomic */
     stack_t signal_stack;                /* of the calling thread before crash_hold_begin() */
 };

@@ -173,7 +173,8 @@ static void enter_work_folder(const check_args *args)
         return;
     (void)snprintf(path, sizeof path, "%s/cwd", args->work);
     if (chdir(path) == 0)
-        (void)process_take_files(left, sizeof left); /* of a process that crashed, which is reported already */
+        /* discards the files of a process that crashed; the crash is reported already */
+        (void)process_take_files(left, sizeof left);
 }
 
 void check_files(struct check *check, const char *subject)

@@ -71,7 +71,7 @@ static const char *import_owned(struct descriptor_test *test, uint32_t ownership
     }
     if (ownership == INLAY_MEMORY_BORROWED && !is_open(fd))
         return "the import closed a borrowed descriptor";
-    if (ownership == INLAY_MEMORY_BORROWED) /* the number is now that of another descriptor */
+    if (ownership == INLAY_MEMORY_BORROWED) /* by now another descriptor has the number */
         (void)dup3((int)test->memory.handle, fd, O_CLOEXEC);
     imported.bytes = BYTES;
     for (uint32_t i = 0; i < BYTES; i++)

@@ -12,7 +12,7 @@ static const struct {
 } shares[] = { { "fences", 5 },   { "results", 35 }, { "values", 22 }, { "sharing", 4 }, { "control", 1 },
                { "regions", 10 }, { "cost", 7 },     { "cancel", 4 },  { "cache", 6 },   { "leaks", 6 } };
 static const double slow_ms = 20; /* a faster compiler needs no plan */
-enum { OPERATORS = 16 };          /* that a share is divided among if their number is not known */
+enum { OPERATORS = 16 };          /* operators among which a share is divided if their number is not known */
 
 static double share_of(const char *group)
 {

@@ -14,7 +14,7 @@ struct cache_test {
     struct check *check;
     const struct fixture *fixture;
     const loaded_provider *provider;
-    op_case entry; /* that the provider offers */
+    op_case entry; /* a case that the provider offers */
     case_instance built;
     bool has_case;
     harness_result want; /* of the case */

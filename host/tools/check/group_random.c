@@ -433,7 +433,7 @@ static const op_case *find_parent(struct walk *walk, uint32_t trait)
     return &walk->pool[at];
 }
 
-/* The trait that fewest offers had so far, of those that some legal case had or that are attributes. NONE: none. */
+/* The trait that the fewest offers had so far, among attributes and traits that some legal case had. NONE: none. */
 static uint32_t rarest_trait(struct walk *walk)
 {
     uint32_t best = INLAY_NONE, at = walk->trait_count > 0 ? random_below(&walk->state, walk->trait_count) : 0;

@@ -424,7 +424,7 @@ void harness_close_instance(struct harness *harness)
         harness->provider->table->release_instance(harness->provider->state, harness->compiled, harness->instance);
     shown_close(&harness->specialize_args);
     harness->instance = NULL;
-    harness->compiled = NULL; /* *of releases it */
+    harness->compiled = NULL; /* harness *of releases it */
 }
 
 void harness_close(struct harness *harness)

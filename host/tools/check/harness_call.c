@@ -26,7 +26,7 @@ static struct frame *copy_frame(const struct run_state *run, struct guarded *out
     return frame;
 }
 
-/* Calls bind for the addresses of this run. Its arguments stay inaccessible until release(). */
+/* Calls bind for the addresses of this run. The arguments of bind stay inaccessible until release(). */
 static inlay_status bind_run(struct run_state *run, inlay_exec_args *args, inlay_diag *diag)
 {
     const struct harness *harness = run->harness;

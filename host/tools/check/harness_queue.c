@@ -17,7 +17,7 @@ enum { GARBAGE = 0x7f };
 static void *open_gate(void *user)
 {
     static const struct timespec pause = { 0, 2000000 };
-    /* In pauses. execute may wait for the data that determines the dims of an output. */
+    /* Number of pauses. execute may wait for the data that determines the dims of an output. */
     enum { PATIENCE = 100, PATIENCE_KNOWN = 500 };
     struct gate *gate = user;
     struct run_state *run = gate->run;

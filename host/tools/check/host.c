@@ -5,7 +5,7 @@
 static uint32_t *cancel_word; /* atomic */
 static bool is_scattered;     /* atomic */
 static uint64_t messages;     /* atomic */
-/* Of a scattered loop: nested loops run on its worker. */
+/* The worker that runs a part of a scattered loop; nested loops run on the same worker. */
 static _Thread_local uint32_t scattered_worker;
 static _Thread_local bool in_scattered;
 

@@ -58,7 +58,8 @@ struct fixture {
  * provider if it is installed. False: the plugin cannot be opened; the report then has a SKIP line for check `name`. */
 bool fixture_open(struct check *check, const char *name, bool with_reference, struct fixture *fixture);
 void fixture_close(struct fixture *fixture);
-/* Does the operator have a type, a domain and a signature? The group `open` reports those without; others skip them. */
+/* Does the operator have a type, a domain and a signature? The group `open` reports operators without these; other
+ * groups skip such operators. */
 bool loaded_is_whole(const inlay_operator *op);
 /* Lists the whole operators of the plugins of the fixture, at most `room` of them; returns their number. */
 uint32_t fixture_operators(const struct fixture *fixture, const inlay_operator **list, uint32_t room);

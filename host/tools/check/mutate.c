@@ -353,7 +353,8 @@ static void set_attr(const struct change *change, const op_attr *formal)
     op_case *entry = change->entry;
     inlay_attr_info *attr = NULL, added;
 
-    if (strcmp(entry->domain, "ai.inlay") == 0) /* of the optimiser, which promises something about the inputs */
+    /* operators of the optimiser, whose inputs have properties that it guarantees */
+    if (strcmp(entry->domain, "ai.inlay") == 0)
         return;
     for (uint32_t i = 0; i < entry->attr_count; i++)
         if (strcmp(entry->attrs[i].name.data, formal->name) == 0)

@@ -157,7 +157,7 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
 static void finish(struct child *child)
 {
     if (child->pid > 0) {
-        (void)kill(-child->pid, SIGKILL); /* its process group, including processes that the plugin started */
+        (void)kill(-child->pid, SIGKILL); /* the child's process group, including processes that the plugin started */
         (void)kill(child->pid, SIGKILL);
         while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
             continue;

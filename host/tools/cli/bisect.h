@@ -16,7 +16,7 @@ typedef struct bisect_args {
 /* State that all steps of one search share. */
 struct search {
     const cli_common *common;
-    cli_common of_trials; /* the same with the options of a trial; open sessions log with it */
+    cli_common of_trials; /* as `common`, with the options of a trial; open sessions log with it */
     const bisect_args *args;
     uint32_t runs;   /* count so far */
     const char *tap; /* value to add as an output in the next runs, possibly with commas in its name; NULL: none */

@@ -29,7 +29,7 @@ static bool is_listed(const char *list, const char *name, size_t length)
     return false;
 }
 
-/* Does an option of the command line apply when the run uses these providers (NULL: those of the command line)?
+/* Does an option of the command line apply to a run with these providers? NULL: the providers of the command line.
  * Settings of other providers would be refused, and placement options no longer apply. */
 static bool is_applicable(const inlay_setting *item, const char *providers)
 {

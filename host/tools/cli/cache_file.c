@@ -444,7 +444,7 @@ inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine
     }
     json_array_foreach(json_object_get(part.head, "files"), i, file) {
         if (!cache_part_has_costs(cache_part_text(file, "name")))
-            break; /* they are the first ones */
+            break; /* files of costs come first */
         free(data);
         INLAY_TRY(read_file(from, path, file, &data, diag));
         INLAY_TRY(cost_file_write(costs, strchr(cache_part_text(file, "name"), '/') + 1, data,

@@ -27,8 +27,8 @@ typedef struct cache_part {
     uint64_t bytes;                /* of all files */
 } cache_part;
 
-/* Reads the line and the head of the part at part->end, which is 0 for the first one, and checks that names and sizes
- * of its files are possible and that the file is long enough. Leaves `from` at the first file. Reads no contents. */
+/* Reads the line and the head of the part at part->end (0 for the first part), and checks that the names and sizes of
+ * its files are possible and that `from` is long enough. Leaves `from` at the first file. Reads no contents. */
 INLAY_NODISCARD inlay_status cache_part_next(FILE *from, const char *path, cache_part *part, inlay_diag *diag);
 void cache_part_deinit(cache_part *part);
 /* Compares the part with its checksum; copies it to `to`, unless that is NULL. Leaves `from` at the first file. */

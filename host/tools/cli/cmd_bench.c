@@ -50,7 +50,7 @@ typedef struct bench_args {
 
 typedef struct bench_result {
     double create_ms, first_ms;
-    struct calls calls; /* its times are owned */
+    struct calls calls; /* owns its array of times */
     uint32_t recorded;  /* number of kernels */
     double joules;      /* per run; negative = unknown */
     inlay_plan_info plan;
@@ -119,7 +119,7 @@ static bool finish(void *user, struct argp_state *state)
     return true;
 }
 
-/* Runs of which each has new sizes. The time to create the inputs is not counted. */
+/* Runs that all have different sizes. The time to create the inputs is not counted. */
 struct growing {
     const bench_args *args;
     const inlay_session *session;

@@ -193,8 +193,8 @@ static inlay_status judge(struct search *search, const struct against *against, 
     INLAY_TRY(trial_compare(search, &mine, &good, 0, &out->difference, diag));
     if (!out->difference.found)
         goto done;
-    /* The first rewrites are lowerings, before all levels of the optimiser. If both runs made the same number of them,
-     * the search begins after them. */
+    /* The first rewrites are lowerings, before all levels of the optimiser. If both runs made the same number of
+     * lowerings, the search begins after these. */
     shared = mine.session->lowerings == good.session->lowerings ? mine.session->lowerings : 0;
     trial_end(&mine);
     (void)snprintf(number, sizeof number, "%lld", (long long)shared);
@@ -281,7 +281,7 @@ static json_t *verdict_json(const struct verdict *verdict)
                      (json_int_t)verdict->runs);
 }
 
-/* Parses "reference", "level=0" or "level 0". False: none of them. */
+/* Parses "reference", "level=0" or "level 0". False: the text is none of these. */
 static bool read_against(const char *text, char *name, size_t bytes, struct against *out)
 {
     size_t length = strcspn(text, "= ");

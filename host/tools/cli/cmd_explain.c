@@ -154,7 +154,7 @@ static inlay_status open_elsewhere(const explain_args *args, cli_common *common,
     INLAY_TRY(cache_file_costs(args->elsewhere, folder, &machine, diag));
     profile_assume(machine.cpu, threads > 0 ? threads : machine.threads);
     INLAY_TRY(inlay_options_set(common->options, "cache_dir", folder, diag));
-    INLAY_TRY(inlay_options_set(common->options, "cache_max_bytes", "0", diag)); /* it is only read */
+    INLAY_TRY(inlay_options_set(common->options, "cache_max_bytes", "0", diag)); /* the folder is only read */
     INLAY_TRY(inlay_options_set(common->options, "profile", "auto", diag));
     INLAY_TRY(cli_open(common, args->model, out_session, diag));
     INLAY_TRY(measured_explain(*out_session, NULL, &explanation, diag));

@@ -172,7 +172,7 @@ done:
     return status == INLAY_OK ? result : NAN;
 }
 
-/* Measures all rounds of a record, or those of a check, see lock.h. was: the earlier record, or NULL. */
+/* Measures the rounds of a record, or of a check, see lock.h. was: the earlier record, for a check; NULL: none. */
 static void measure_times(const struct fork_server *server, const json_t *was, double limit, json_t *record)
 {
     const json_t *before = json_object_get(json_object_get(was, "time"), "ratios");
@@ -247,7 +247,7 @@ done:
     return status;
 }
 
-/* Takes what the command line leaves open from the record. */
+/* Takes the arguments that the command line leaves open from the record. */
 static inlay_status read_record(lock_args *args, cli_common *common, json_t **out_record, inlay_diag *diag)
 {
     const struct {

@@ -159,7 +159,7 @@ static inlay_options *bare_options(const inlay_options *from)
         if (inlay_options_get(from, kept[i], NULL, 0, &bytes, NULL) == INLAY_OK)
             text = malloc(bytes);
         if (text != NULL && inlay_options_get(from, kept[i], text, bytes, NULL, NULL) == INLAY_OK)
-            (void)inlay_options_set(options, kept[i], text, NULL); /* it was valid before */
+            (void)inlay_options_set(options, kept[i], text, NULL); /* the value was valid before */
         free(text);
     }
     return options;

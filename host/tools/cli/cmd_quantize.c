@@ -431,7 +431,7 @@ int cmd_quantize(int argc, char **argv)
     command.args.options = common.options;
     command.args.progress = cli_progress;
     command.args.note = common.verbose ? print_note : NULL;
-    common.many_sessions = true; /* one bar for all */
+    common.many_sessions = true; /* one progress bar for all sessions */
     timing.common = common;
     if (fork_server_start(&server, time_fresh, &timing)) {
         command.args.timer = request_time;

@@ -39,7 +39,7 @@ static struct argp_option session_flags[MAX_OPTIONS + 4];
 static char flag_names[MAX_OPTIONS][64];
 static char flag_docs[MAX_OPTIONS][512];
 
-/* Can the option be 0 or 1? As a flag, it may then stand alone, for 1. */
+/* Is the option one of 0 and 1, so that its flag may stand alone and then means 1? */
 static bool is_switch(const inlay_option_doc *doc)
 {
     return (doc->kind == INLAY_SETTING_INT && doc->min == 0 && doc->max == 1) || strncmp(doc->choices, "0|1|", 4) == 0;
@@ -242,7 +242,7 @@ static void exit_with_code(const cli_common *common, const inlay_diag *diag, int
     exit(code);
 }
 
-/* Flags were parsed before, but they still override files, because each value records its source. */
+/* The flags have been parsed already; they still override files, because each value records its source. */
 static void load_settings(cli_common *common)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -3,8 +3,8 @@
  *     --grow NAME=START+STEP     run k (from 0) has START + k * STEP along every axis that the model calls NAME
  *     --grow NAME=STEP           the same, starting at the current size of the axis
  *
- * An axis whose name is a sum ("past + new") follows its parts. Values are repeated along the axis, so that indices
- * stay valid and masks stay masks. */
+ * An axis whose name is a sum ("past + new") grows with the terms of the sum. Values are repeated along the axis, so
+ * that indices stay valid and masks stay masks. */
 #ifndef CLI_GROW_H
 #define CLI_GROW_H
 #include "cli/cli.h"

@@ -1,5 +1,5 @@
-/* Opens GnuTLS when a model is signed or verified. Linked to it, every command would load it and the eight libraries
- * that it needs: 2 MiB of memory and a third of the start-up of a small model.
+/* Opens GnuTLS when a model is signed or verified. If the program were linked to GnuTLS, every command would load it
+ * and the eight libraries that it needs: 2 MiB of memory and a third of the start-up of a small model.
  *
  * The functions below have the names of the library's, so that shared/signing.c is the same here and in inlay-serve,
  * which is linked to the library. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { PASSES = 2, MOST_RUNS = 1000000 }; /* passes over all points; runs of a slice */
-enum { MOST_CANDIDATES = 3 };             /* that are measured again */
+enum { MOST_CANDIDATES = 3 };             /* points that are measured again */
 /* If the median of a batch exceeds the latency limit by this factor, larger batches are skipped. */
 #define HOPELESS 1.2
 
@@ -251,9 +251,9 @@ static void add_between(struct sweep *sweep)
     }
 }
 
-/* Measures the best point again, interleaved with those whose rate may be as high. Another point replaces the first
- * choice only if it is better by more than its interval; otherwise noise would choose, and the reported rate would be
- * that of a lucky measurement. */
+/* Measures the best point again, interleaved with the points whose rate may be as high. Another point replaces the
+ * first choice only if its rate is higher by more than its interval; otherwise noise would decide, and a lucky
+ * measurement would be reported. */
 static inlay_status measure_again(struct sweep *sweep, cli_common *common, inlay_diag *diag)
 {
     uint32_t list[MOST_CANDIDATES], count = 0;
@@ -285,7 +285,7 @@ static inlay_status measure_again(struct sweep *sweep, cli_common *common, inlay
         }
     }
     choose(sweep, true);
-    if (sweep->best == INLAY_NONE) /* none of them is within the latency limit this time */
+    if (sweep->best == INLAY_NONE) /* no point is within the latency limit this time */
         choose(sweep, false);
     else if (sweep->points[first].fits && sweep->points[first].high >= sweep->points[sweep->best].rate)
         sweep->best = first;

@@ -264,7 +264,7 @@ static inlay_status choose_columns(const csv_table *table, const inlay_io_info *
     if (*out_count == 0 && named != INLAY_NONE && width <= 1) {
         out[(*out_count)++] = named;
     } else if (*out_count == 0 && (others == 0 || (others != INLAY_NONE && others + width == table->column_count))) {
-        /* In order: all columns, or for one of several inputs its share. */
+        /* By position: all columns, or, if the table has several inputs, the columns of this input. */
         const uint32_t count = others == 0 ? table->column_count : width;
 
         for (uint32_t i = 0; i < count && first + i < table->column_count; i++)

@@ -502,7 +502,7 @@ static inlay_status load_source(const struct request *request, const char *sourc
     struct request with_sizes = *request;
     inlay_status status;
 
-    if (info->rank <= INLAY_MAX_RANK) { /* sizes of --dim are known, too */
+    if (info->rank <= INLAY_MAX_RANK) { /* includes the sizes that --dim states */
         for (uint32_t axis = 0; axis < info->rank; axis++)
             dims[axis] = info->dims[axis] >= 0 ? info->dims[axis]
                                                : named_dim(request->feed, request->caller, info->dim_names[axis]);

@@ -21,8 +21,8 @@ static bool make_folder(char dir[SCRATCH_BYTES], const char *folder, const char 
     return false;
 }
 
-/* Creates the folder, so that an unwritable output is detected early. It is next to the output unless that is not a
- * regular file or its folder is not writable. */
+/* Creates the folder, so that an unwritable output is detected early. The folder is next to the output, unless the
+ * output is not a regular file or its folder is not writable. */
 static bool make_near_output(struct scratch *scratch)
 {
     const char *temporary = getenv("TMPDIR");

@@ -25,8 +25,8 @@ INLAY_NODISCARD inlay_status lock_save(const char *path, const json_t *record, i
  * does not exist. lock_path_in() makes the path relative, lock_path_from() relative to the working directory again. */
 bool lock_path_in(const char *record, const char *path, char *out);
 bool lock_path_from(const char *record, const char *path, char *out);
-/* The settings that differ from the defaults, as an array of "NAME=VALUE"; those that name places of this machine, such
- * as paths, are left out. NULL: no memory. */
+/* The settings that differ from the defaults, as an array of "NAME=VALUE"; settings that name places of this machine,
+ * such as paths, are left out. NULL: no memory. */
 json_t *lock_settings(const inlay_options *options);
 /* Applies recorded settings; those that files, the environment or flags have set stay as they are. */
 INLAY_NODISCARD inlay_status lock_apply_settings(const json_t *settings, inlay_options *options, inlay_diag *diag);

@@ -16,7 +16,7 @@
 /* One output over all samples. */
 struct output {
     inlay_io_info info;
-    json_t *entry, *hashes, *values; /* in the record */
+    json_t *entry, *hashes, *values; /* members of the new record */
     const json_t *was;               /* the entry of the earlier record; NULL: none */
     struct agree agree;
     double largest; /* magnitude of a recorded element */

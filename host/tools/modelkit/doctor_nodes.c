@@ -17,7 +17,7 @@ static bool is_true(const struct graph *graph, uint32_t value)
            *(const uint8_t *)view.data != 0;
 }
 
-/* Is the ratio of a Dropout 0? It is input 1 since opset 12, an attribute before. */
+/* Is the ratio of a Dropout 0? The ratio is input 1 since opset 12, and was an attribute before. */
 static bool drops_nothing(const struct graph *graph, const graph_node *node)
 {
     const inlay_attr_info *attribute = graph_attr(node, "ratio");

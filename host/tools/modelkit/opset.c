@@ -68,8 +68,8 @@ static void add_last_axes(struct conversion *conversion, uint32_t i, uint32_t ra
     edit_input(conversion->node, i, wide);
 }
 
-/* Since opset 7 inputs are broadcast as in numpy. Before, `broadcast` allowed it for the second input, whose first axis
- * is `axis` of the first input, or which has its last axes. */
+/* Since opset 7 inputs are broadcast as in numpy. Before, attribute `broadcast` allowed only the second input to be
+ * broadcast: its axes are those of the first input from `axis` on, or the last ones. */
 static bool raise_broadcast(struct conversion *conversion)
 {
     const bool aligns =

@@ -168,7 +168,7 @@ static boxes_layout layout_by_width(int64_t a, int64_t b, int64_t width, int64_t
     return b == width + 1 ? V5 : b == width && a != width ? DETR : UNKNOWN;
 }
 
-/* The same by the number of predictions: V8 has one for each cell, V5 three; a list of a few rows of 6 is END. */
+/* The layout by the number of predictions: V8 has one for each cell, V5 three; a list of a few rows of 6 is END. */
 static boxes_layout layout_by_count(int64_t a, int64_t b, int64_t cells, int64_t more_cells)
 {
     if (cells > 0 && (b == cells || b == more_cells))
@@ -427,7 +427,7 @@ inlay_status pipe_boxes(pipe_chain *chain)
     INLAY_TRY(graph_set_attr_int(chain->graph, node, "points", detector.task == POSE ? detector.points : 0));
     INLAY_TRY(graph_set_attr_int(chain->graph, node, "rotated", detector.task == ORIENTED));
     INLAY_TRY(pipe_text_attr(chain, node, "labels", detector.labels));
-    if (detector.layout == DETR) { /* its boxes are parts of the picture */
+    if (detector.layout == DETR) { /* DETR states boxes as fractions of the picture */
         picture_sides(chain, sides);
         if (sides[0] <= 0 || sides[1] <= 0)
             return pipe_fail(chain, "the size of the picture is unknown: add letterbox:HxW to --pre");

@@ -24,8 +24,8 @@ INLAY_NODISCARD inlay_status evaluate_options(const inlay_options *given, const 
  * NULL. */
 INLAY_NODISCARD inlay_status evaluate_options_without(const inlay_options *given, const char *const *names,
                                                       inlay_options **out_options, inlay_diag *diag);
-/* Copies the given options for models that are made from the original one, and for itself: in these, the sizes of
- * option dim are fixed already, so each one applies only if the model has the dimension. */
+/* Copies the given options for the original model and for models that are made from it. In the latter, sizes of option
+ * dim may be fixed already, so each size applies only if the model still has the dimension. */
 INLAY_NODISCARD inlay_status evaluate_options_of_both(const inlay_options *given, inlay_options **out_options,
                                                       inlay_diag *diag);
 /* Opens the model at path. *out is closed after a failure. */

@@ -204,8 +204,8 @@ static bool make_compensated(const weight_inputs *inputs, struct nibbles *nibble
     return good;
 }
 
-/* Do float16 scales lose nothing significant? They have eleven significant bits, so the steps must be well above the
- * smallest normal number. */
+/* Are float16 scales accurate enough? They have eleven significant bits, if the steps are well above the smallest
+ * normal number. */
 static bool suits_float16_scales(const float *weights, int64_t count)
 {
     double sum = 0;

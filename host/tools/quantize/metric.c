@@ -9,7 +9,7 @@ static const graph_node *producer_of(const struct graph *graph, uint32_t value)
     return node == INLAY_NONE ? NULL : graph->nodes[node];
 }
 
-/* Operators that keep the numbers, or add the same to each column. */
+/* Operators that keep the numbers, or add one number to all elements of a column. */
 static bool keeps_metric(const char *op)
 {
     static const char *const names[] = { "Reshape", "Transpose", "Squeeze", "Unsqueeze",        "Identity",

@@ -10,7 +10,7 @@
 enum {
     SAMPLES = 4,      /* samples that each set is measured on */
     MOST_SETS = 64,   /* limit of the number of sets */
-    ENOUGH_SETS = 48, /* with more large matrix multiplications, neighbours share a set */
+    ENOUGH_SETS = 48, /* if there are more large matrix multiplications than this, neighbours share a set */
     FLOAT_BITS = 32
 };
 static const double LARGE = 0.005; /* share of all weights from which a matrix multiplication is measured by itself */

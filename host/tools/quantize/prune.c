@@ -56,7 +56,7 @@ static bool drop_blocks(const struct matrix *matrix, double share, const float *
 
             blocks[i].contribution += weight * weight * (importance != NULL ? (double)importance[i / panels] : 1);
         }
-        if (isnan(blocks[i].contribution)) /* it has no order */
+        if (isnan(blocks[i].contribution)) /* NaN cannot be sorted */
             blocks[i].contribution = INFINITY;
     }
     qsort(blocks, (size_t)count, sizeof *blocks, least_first);

@@ -330,7 +330,7 @@ inlay_status search_select_subset(struct search *search, const struct candidate 
     for (uint32_t i = 0; i < all; i++)
         items[i] = (sample_error){ i, isnan(errors[i]) ? INFINITY : errors[i] };
     qsort(items, all, sizeof *items, by_error);
-    for (uint32_t i = 0; i < count; i++) /* the rest evenly spread over the others */
+    for (uint32_t i = 0; i < count; i++) /* after the worst samples, samples that are evenly spread over the others */
         subset[i] = items[i < worst ? i : worst + (i - worst) * (all - worst) / (count - worst)].sample;
     search->subset = subset;
     search->subset_count = count;

@@ -143,7 +143,7 @@ done:
     return status;
 }
 
-/* JSON has no infinity and NaN: such a verdict is not stored. */
+/* A verdict with infinity or NaN is not stored, because JSON has neither. */
 void stats_add_verdict(struct stats *stats, uint64_t digest, const struct verdict *verdict)
 {
     char name[20];

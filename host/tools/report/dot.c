@@ -77,7 +77,7 @@ static void put_graph(struct dot *dot, const struct graph *graph, const struct g
         const graph_node *node = graph->nodes[i];
 
         if (strcmp(node->info.op_type.data, "Constant") == 0)
-            continue; /* its output is a constant like the others */
+            continue; /* its output is drawn as the other constants are */
         put_box(dot, number, boxes, node->info.op_type.data, node->info.name.data, "box");
         for (uint32_t k = 0; k < node->info.input_count; k++)
             put_edge(dot, &types, graph, number, maker, node->info.inputs[k], boxes);

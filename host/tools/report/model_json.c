@@ -31,7 +31,7 @@ struct graph_writer {
     struct writer *writer;
     const struct graph *graph;
     model_types types;
-    json_t *values;               /* those that nodes and outputs refer to, in the order of their first use */
+    json_t *values;               /* the values that nodes and outputs refer to, in the order of their first use */
     uint32_t *index;              /* [value_count] into `values`, or INLAY_NONE */
     const graph_node **constants; /* [value_count] the Constant node that makes a value, or NULL */
 };

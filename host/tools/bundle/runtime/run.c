@@ -45,7 +45,7 @@ static char *slab;
 static struct made_pack *made_packs;
 static void *dropped_pages; /* see bundle_drop_pages() */
 static uint64_t dropped_bytes;
-static const bundle_region *current; /* that is being compiled or run */
+static const bundle_region *current; /* the region that is being compiled or run */
 static inlay_run run;
 static inlay_diag diag = INLAY_DIAG_INIT;
 static int called_excluded;
