@@ -20,7 +20,7 @@ typedef struct resize_plan {
     int64_t rows; /* output rows: product of out of all axes but the last */
     double extrapolation;
     void *weights;       /* weights of the last axis, in the type of the sums */
-    bool wide;           /* that type is double */
+    bool wide;           /* the type of sums is double */
     bool few_input_rows; /* an output row depends on at most RESIZE_SLOTS input rows */
     bool caches_rows;    /* at least as many output rows as input rows: each input row is resampled once and cached */
     bool has_outside_elements; /* some elements are outside of the input */

@@ -54,7 +54,7 @@ typedef struct group_function {
 struct group {
     group_kind kind;
     uint32_t values[OPERAND_COUNT]; /* index in the graph; INLAY_NONE: none */
-    bool constant[OPERAND_COUNT];   /* its elements are known when the group is compiled */
+    bool constant[OPERAND_COUNT];   /* the operand's elements are known when the group is compiled */
     uint32_t output;
     bool input_transposed, weights_transposed; /* PRODUCT: of Gemm */
     uint32_t spatial;                          /* windows: number of axes */
@@ -166,7 +166,7 @@ struct step {
     uint32_t count;
     bool alone; /* one thread: the kernel divides sums by the number of threads, or the work is short */
     struct place places[MOST_OPERANDS];
-    void *addresses[MOST_OPERANDS]; /* those in the memory objects */
+    void *addresses[MOST_OPERANDS]; /* the addresses that the memory objects have */
     dnnl_exec_arg_t args[MOST_OPERANDS];
 };
 

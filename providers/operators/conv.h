@@ -70,7 +70,7 @@ int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *geometry, 
 typedef struct conv_plan {
     conv_geometry geometry;
     conv_stage stage;
-    gemm_job job; /* its batch is `chunk` images of all groups */
+    gemm_job job; /* the batch of the job is `chunk` images of all groups */
     bool direct;  /* 1x1 window: the input is the matrix */
     /* One input channel per group: windows slide over a staged channel, without a matrix multiplication. */
     bool depthwise;

@@ -69,7 +69,7 @@ typedef struct ep_state {
     const char *name; /* of the EP */
     ep_library library;
     ep_memory memory;
-    uint32_t domain; /* its id, if ep_memory_is_domain() */
+    uint32_t domain; /* id of the memory as a domain, if ep_memory_is_domain() */
     char domain_name[96];
     OrtSessionOptions options, context_options; /* the latter ask for EPContext nodes */
     bool makes_contexts;

@@ -144,7 +144,7 @@ static OrtStatus *open_memory(ep_region *region)
     else
         region->allocator = memory->allocator;
     if (region->allocator == NULL)
-        return NULL; /* it computes in host memory after all */
+        return NULL; /* the library computes in host memory after all */
     if (!memory->has_copies)
         return ort_fail(ORT_EP_FAIL, "nothing copies between the host and memory '%s'", memory->info->name);
     ORT_TRY(ep_stream_create(region->ep, region->state->library.device, &region->stream));

@@ -6,7 +6,7 @@
 
 struct OrtSyncStream {
     OrtSyncStreamImpl *impl;
-    uint64_t runs; /* that have been waited for */
+    uint64_t runs; /* runs that have been waited for */
 };
 
 OrtStatus *ep_stream_create(OrtEp *ep, const OrtEpDevice *device, OrtSyncStream **out)

@@ -25,7 +25,7 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
     const vec least = vec_set(-104), low = falls ? x : vec_min(vec_set(89), x);
     const vec c = vec_max(least, low); /* keeps NaN */
 #if VEC_LOOKUP == 32
-    const vec integer = vec_set(0x1.8p18f); /* its last bit has the value 1/32 */
+    const vec integer = vec_set(0x1.8p18f); /* the last bit of the mantissa has the value 1/32 */
     const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
     const vec power = vec_lookup_some(exp_table, at);
@@ -108,7 +108,7 @@ VEC_INLINE vec odd_of(const odd_table *table, vec x)
 {
     const vec steps = vec_set(table->steps), integer = vec_set(8388608);              /* 2^23: no bits for a fraction */
     const vec low = vec_min(vec_set((ODD_INTERVALS - 1) / table->steps), vec_abs(x)); /* NaN stays */
-    const vec at = vec_fma(low, steps, integer); /* its lowest bits are the interval */
+    const vec at = vec_fma(low, steps, integer); /* the lowest bits of `at` are the interval */
     const vec r = vec_fms(low, steps, vec_sub(at, integer));
     vec g = vec_zero();
 

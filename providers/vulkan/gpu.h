@@ -163,7 +163,7 @@ typedef struct gpu_device {
     pthread_mutex_t queue_lock, pipeline_lock, staging_lock;
     VkSemaphore timeline;
     uint64_t last_submitted;    /* timeline value of the last submission; under queue_lock */
-    uint64_t last_sent;         /* the same, without submissions that an injected hang dropped */
+    uint64_t last_sent;         /* value of the last submission that an injected hang did not drop */
     VkCommandPool command_pool; /* under queue_lock */
     VkCommandBuffer copy_commands;
     gpu_buffer staging; /* created by the first copy that needs it; under staging_lock */

@@ -5,7 +5,7 @@
 #include "simd/vec_words.h"
 
 enum {
-    QUERIES = 4,                    /* that share the conversion of a code */
+    QUERIES = 4,                    /* queries that share the conversion of a code */
     CHUNK = VEC_LANES == 16 ? 4 : 2 /* vectors of a result in registers, for each query */
 };
 

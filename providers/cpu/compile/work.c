@@ -14,9 +14,9 @@
 #define DENSE_SHARE 0.97    /* of the core's multiply-adds that a matrix multiplication can use */
 #define WINOGRAD_LIMIT 4.0  /* the multiplications that it saves, 6x6 */
 #define AVX2_FUNCTIONS 1.4  /* time of functions with exponents, relative to AVX-512 of the same speed */
-#define AVX2_ROWS 1.4       /* the same for the starts and ends of rows */
+#define AVX2_ROWS 1.4       /* time of the starts and ends of rows, relative to AVX-512 */
 #define ROW_NS 5.0          /* start and end of a row of an image; per step of the window */
-#define FILTER_ROW_NS 8.0   /* the same for depthwise convolutions */
+#define FILTER_ROW_NS 8.0   /* start and end of a row in depthwise convolutions; per step of the window */
 #define EXTREME_PER_NS 24.0 /* elements of a maximum */
 #define SUM_PER_NS 11.0     /* elements of other reductions */
 #define POOLED_PER_NS 20.0  /* taps of pools */
@@ -69,7 +69,7 @@ static double multiply_rate(const op_work *work, const cpu_pace *reference, cons
 
     if (work->dense)
         rate = fmin(DENSE_SHARE * REFERENCE_FLOPS * local->multiply, work->rate * reference->multiply);
-    if (work->winograd) /* its transforms take as long as on the reference core */
+    if (work->winograd) /* the transforms take as long as on the reference core */
         rate /= 1 / WINOGRAD_LIMIT + fmax(1 / work->gain - 1 / WINOGRAD_LIMIT, 0) * fmin(slower, 1);
     return rate;
 }

@@ -13,9 +13,9 @@
 typedef struct op_work {
     const cpu_op *op;
     double flops, rate; /* of the reference core with AVX-512, per nanosecond */
-    double threads;     /* that share it */
+    double threads;     /* threads that share the work */
     bool multiplies;    /* mostly multiply-adds */
-    bool dense;         /* they are limited by the core's multipliers */
+    bool dense;         /* the multiply-adds are limited by the core's multipliers */
     bool winograd;      /* Winograd's algorithm may be used; gain: its speed-up on the reference core */
     double gain;
     bool planar; /* images are row-major; rows: the number of rows of the output */

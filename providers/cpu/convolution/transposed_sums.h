@@ -28,7 +28,7 @@ struct sums {
     axis_terms axes[SUMS_AXES];                     /* unused axes of size 1 come first */
     int64_t batch, channels, groups, in, out, taps; /* in, out: channels of a group */
     int64_t places, inner;                          /* pixels of an input image; pixels at one position of the axis */
-    uint32_t axis;                                  /* that units divide: the first one in use */
+    uint32_t axis;                                  /* the axis that units divide: the first one in use */
     int64_t positions, span, unit_channels;         /* of a unit: output positions, input positions, channels */
     int64_t blocks, parts, outer, chunks;           /* units: along the axis; see unit_of() */
     int64_t product_floats;

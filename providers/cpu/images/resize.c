@@ -76,7 +76,7 @@ typedef struct resize_loop {
     cpu_native native;
     bool copies;      /* mode nearest */
     uint32_t elem;    /* mode nearest: bytes of an element */
-    resize_plan plan; /* its tables follow this struct */
+    resize_plan plan; /* the tables of the plan follow this struct */
 } resize_loop;
 
 struct call {

@@ -104,7 +104,7 @@ VEC_INLINE vec gelu_of(const gelu_table *table, vec x)
     const vec most = vec_set(last / table->steps), one = vec_set(1);
     const vec low = vec_max(vec_sub(vec_zero(), most), x); /* vec_max returns the second operand if one is NaN */
     const vec magnitude = vec_min(most, vec_abs(low));
-    const vec at = vec_fma(magnitude, steps, integer); /* its lowest bits are the interval */
+    const vec at = vec_fma(magnitude, steps, integer); /* the lowest bits of `at` are the interval */
     const vec rest = vec_fms(magnitude, steps, vec_sub(at, integer));
     vec share = vec_zero();
 

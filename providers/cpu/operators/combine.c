@@ -50,7 +50,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", regions->name);
     state->parts[REGIONS] = *regions;
     for (uint32_t part = 0; part < PARTS && status == INLAY_OK; part++) {
-        if (part == OPERATORS) /* its tables depend on options that regions has read before */
+        if (part == OPERATORS) /* the tables of operators depend on options that `regions` has read before */
             state->parts[part] = kit_describe_provider(cpu_operators());
         status = state->parts[part].create(state->parts[part].ctx, host, args, &state->states[part], diag);
         if (status == INLAY_OK)

@@ -282,7 +282,7 @@ bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tenso
         if (__builtin_mul_overflow(dims[4], weights->dims[d], &dims[4]))
             return false;
     dims[4] += (int64_t)sizeof(int32_t);
-    if (byte_tiles_of_cpu() != NULL) /* they read past the weights */
+    if (byte_tiles_of_cpu() != NULL) /* tiles read past the end of the weights */
         dims[4] += (BYTE_PAST + dims[5] - 1) / dims[5] / parts * parts + parts;
     dims[4] /= parts;
     layout_plain(layout, 6, dims);

@@ -113,7 +113,7 @@ struct cpu_group {
     uint32_t out;  /* the value after all posts */
     uint32_t ends; /* integer convolutions: 1 + the op of the QuantizeLinear at the end; 0: none */
     uint32_t post_count;
-    cpu_post posts[CPU_MAX_POSTS]; /* those after post_count are not initialised */
+    cpu_post posts[CPU_MAX_POSTS]; /* posts from post_count on are not initialised */
 };
 
 enum { CPU_HAS_PLAIN = 1, CPU_HAS_COPY = 2, CPU_HAS_HOME = 4 };

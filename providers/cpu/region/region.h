@@ -170,7 +170,7 @@ struct cpu_op {
     } product;
     struct {
         float scale;    /* of the input, or of the result */
-        int32_t zero;   /* its zero point */
+        int32_t zero;   /* zero point of the same tensor */
         uint8_t w_zero; /* of the weights of a convolution: subtracted from uint8 weights while they are packed */
     } quantized;
     struct {
@@ -208,7 +208,7 @@ struct cpu_op {
     } resize;
     struct {
         const kit_kernel *layer; /* the kernel of operators/recurrent/recurrent.h */
-        void *prepared;          /* its state, owned by the op */
+        void *prepared;          /* prepared state of the op, owned by it */
         uint32_t dropped;        /* bit i = `prepared` holds constant input i packed */
     } recurrent;
 };

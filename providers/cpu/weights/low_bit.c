@@ -137,7 +137,7 @@ static bool make_constant(inlay_compiled *compiled, const inlay_graph *graph, ui
     struct low_bit_constant *own;
 
     if (!read_dims(inlay_graph_value(graph, output->snapshot), narrow->count, output->dims))
-        return true; /* it stays a computed value */
+        return true; /* the output stays a computed value */
     own = malloc(sizeof *own);
     if (own == NULL)
         return false;

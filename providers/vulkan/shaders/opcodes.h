@@ -7,7 +7,7 @@
 #define AT_LINEAR 1u
 #define AT_SCALAR 2u
 #define AT_STRIDED 3u
-#define AT_COLUMN 4u   /* one per column, whose index the shader supplies */
+#define AT_COLUMN 4u   /* one element per column; the shader supplies the column */
 #define AT_POSITION 5u /* the position itself */
 
 /* Specialization constants. Those of operations and types are not passed to the driver: gpu_patch.c replaces the
