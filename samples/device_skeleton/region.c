@@ -316,7 +316,8 @@ inlay_status device_copy(void *state, const inlay_copy_request *request, inlay_d
         inlay_status status = start_job(device, request->run, request->waits, request->wait_count,
                                         last ? request->signal : (inlay_fence){ 0, 0 }, &job, diag);
 
-        if (status != INLAY_OK) /* it depends on wait_count, so the first job fails if any does */
+        /* whether this fails depends on wait_count alone, so if any job fails, the first one does */
+        if (status != INLAY_OK)
             return status;
         job->chip.op_count = 0;
         for (job->chip.copy_count = 0; i < end; i++) {

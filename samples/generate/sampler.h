@@ -17,7 +17,7 @@ struct sampler {
     float min_p;                   /* samples from tokens with at least this part of the highest probability; 0: all */
     float penalty;                 /* logits of previous tokens: divided by it if positive, otherwise multiplied */
     float presence;                /* subtracted from the logits of generated tokens, once per token */
-    float frequency;               /* the same, once per occurrence */
+    float frequency;               /* subtracted from the logit once per occurrence */
     uint32_t top_k;                /* samples from this number of most probable tokens; 0: all */
     uint64_t state;                /* the seed; advances with each sampled token */
     size_t prompt_count;           /* previous tokens that belong to the prompt: not generated */

@@ -59,7 +59,7 @@ static bool add_token(struct work *work, struct text *text, float *logits, size_
     for (uint32_t i = 0; i < work->end_count; i++)
         if (work->ends[i] == token) {
             *out_over = true;
-            text->count--; /* it is not printed */
+            text->count--; /* the end token is not printed */
             break;
         }
     return true;

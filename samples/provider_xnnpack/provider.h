@@ -70,7 +70,8 @@ struct provider {
     int64_t most_threads; /* option threads; 0 = the limit of the run */
     pthread_mutex_t mutex;
     pthreadpool_t pools[MOST_THREADS + 1]; /* by number of threads, made when first needed */
-    pid_t process;                         /* that made the pools: a child after fork() has no threads of theirs */
+    /* the process that made the pools: a child after fork() has none of their threads */
+    pid_t process;
 };
 
 /* Returns the number of threads of a region, including the calling one; max_threads is the limit of the run. */

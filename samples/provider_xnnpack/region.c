@@ -325,7 +325,7 @@ static inlay_status leave_pool(inlay_instance *instance, inlay_diag *diag)
     enum xnn_status status;
 
     instance->pool = NULL;
-    instance->runtime = NULL; /* its memory stays: to delete it could wait for the threads */
+    instance->runtime = NULL; /* leaks the runtime: deleting it could wait for threads that do not exist */
     status = start_runtime(instance);
     return status == xnn_status_success ? INLAY_OK : failure(status, "runtime after fork", diag);
 }

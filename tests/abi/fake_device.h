@@ -21,7 +21,7 @@ typedef struct fake_stream {
     uint32_t busy; /* 1: it has unfinished work */
     uint32_t mark_count, gate_count;
     inlay_fence marks[MAX_STREAM_FENCES]; /* to be signalled once that work is done */
-    inlay_fence gates[MAX_STREAM_FENCES]; /* that later work in the stream waits for */
+    inlay_fence gates[MAX_STREAM_FENCES]; /* fences that later work in the stream waits for */
 } fake_stream;
 
 /* Read with __atomic_load_n, because the device's thread increments them. */

@@ -115,7 +115,7 @@ inlay_status compile(void *state, const inlay_compile_request *request, inlay_co
              request->store_write(request->ctx, "fake ", 5) == INLAY_OK &&
              request->store_write(request->ctx, "blob", 4) == INLAY_OK && request->store_end(request->ctx) == INLAY_OK)
         count(&device->counters.stored_blobs, 1);
-    if (INLAY_HAS(request, resident_bytes) && request->resident_bytes != NULL) /* its offers do not state it */
+    if (INLAY_HAS(request, resident_bytes) && request->resident_bytes != NULL) /* the offers do not state this number */
         for (uint32_t i = 0; i < compiled->constant_count; i++)
             *request->resident_bytes += compiled->constants[i].bytes;
     *out_compiled = compiled;

@@ -24,12 +24,12 @@ struct device {
     int64_t element_ps;      /* predicted cost of an element, 0 = every node is nearly free */
     bool bounded;            /* NonZero writes into a buffer of the largest size; otherwise it allocates */
     bool refuse;             /* offers nothing */
-    bool unified;            /* it shares the memory of the host */
+    bool unified;            /* the device shares the memory of the host */
     bool in_place;           /* a region of one node may write into the buffer of its first input */
-    bool imports;            /* it reads imported host memory in place, at multiples of 64 */
+    bool imports;            /* the device reads imported host memory in place, at multiples of 64 */
     int64_t shares;          /* 1: its memory can be exported as shared memory; 2: it imports such memory; 3: both */
     int64_t workspace_align; /* alignment of workspaces, at least ALIGNMENT */
-    bool lists_kernels;      /* it has inlay.kernels/1, whose list fails after a kernel */
+    bool lists_kernels;      /* the provider has inlay.kernels/1, whose list fails after a kernel */
     bool zero_handle;        /* buffer_alloc() succeeds with handle 0 */
     bool no_domain;          /* buffer_import() leaves the buffer's domain 0 */
     bool unordered;          /* ready jobs run before jobs that wait, the latest first */

@@ -310,7 +310,7 @@ static void weights_are_replaced(void **state)
             want[i] = chain_result[i] - b[i] + weights[i];
         }
         assert_int_equal(inlay_session_update(rig.session, 1, &name, &value, &diag), INLAY_OK);
-        memset(weights, 0, sizeof weights); /* it was copied */
+        memset(weights, 0, sizeof weights); /* update has copied the weights */
         run(&rig);
         expect_floats(rig.context, 0, want, 6);
         assert_int_equal(counted(&rig.counters->live_regions), regions);

@@ -191,7 +191,7 @@ static void memory_of_the_program_is_read(void **state)
                                        .bytes = COUNT * sizeof(float),
                                        .kind = INLAY_MEMORY_SHARED_FD,
                                        .ownership = ownership,
-                                       .pitch = COLUMNS * sizeof(float) }; /* that of dense rows */
+                                       .pitch = COLUMNS * sizeof(float) }; /* the pitch of dense rows */
         const uint32_t copies = isp_counters.host_copies;
         float *data;
 

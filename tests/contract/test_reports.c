@@ -298,7 +298,7 @@ static void a_session(void **state)
     }
     assert_int_equal(inlay_session_provider(rig.session, 0, &provider_info), INLAY_OK);
     assert_string_equal(provider_info.name, "recorder");
-    assert_true(provider_info.plugin_path[0] != '/'); /* it does not come from a file */
+    assert_true(provider_info.plugin_path[0] != '/'); /* the provider does not come from a file */
     assert_string_equal(provider_info.plugin_version, "2.5.1");
     rig_close(&rig);
 }

@@ -77,7 +77,7 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
 
 /* A compiled region. */
 struct region {
-    whole_graph *graph; /* its nodes, inputs and outputs */
+    whole_graph *graph; /* nodes, inputs and outputs of the region */
 };
 
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,

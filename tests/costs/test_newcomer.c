@@ -161,7 +161,7 @@ static void a_result_survives_other_providers(void **state)
     assert_false(is_assigned("alternating,reference", "alternating"));
     assert_true(is_assigned("a_rival,alternating,reference", "reference"));
     assert_true(is_assigned("reference,alternating,a_rival", "reference"));
-    set_price(1); /* it was not compared, so that only its price counts */
+    set_price(1); /* the newcomer was not compared, so only its price counts */
     assert_true(is_assigned("alternating,a_rival,reference", "a_rival"));
     assert_false(is_assigned("alternating,a_rival,reference", "alternating"));
 }

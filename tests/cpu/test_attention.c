@@ -5,7 +5,7 @@
 
 struct attention {
     int batch, heads, key_heads, queries, keys, size, value_size;
-    const char *mask; /* its dims, as letters of B H T S, s for S - 3, and 1; NULL = no mask */
+    const char *mask; /* dims of the mask, as letters of B H T S, s for S - 3, and 1; NULL = no mask */
     bool causal;
     bool turned; /* the model's tensors are [batch, length, heads, size], with Transposes around the operator */
     const char *scale;

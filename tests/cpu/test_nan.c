@@ -48,7 +48,7 @@ struct layer {
     const char *x, *w, *b; /* the shapes of the inputs; "": no constant of that name */
     int64_t at;            /* the element of w that receives the value; every window reads it */
     const char *node;      /* the node that computes k from x, w and b */
-    const char *y;         /* its shape, as that of a constant; c: a shape that broadcasts to it */
+    const char *y;         /* shape of the constant y; c: a shape that broadcasts to it */
     const char *c;
 };
 

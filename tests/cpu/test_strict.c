@@ -101,7 +101,7 @@ static void only_plain_sums(void **state)
 
 /* A GEMM [m, k] by [k, n], or a convolution with windows of `side` x `side` of `in` channels in each of `groups`. */
 struct sums {
-    const char *script; /* its outputs are y, w and x */
+    const char *script; /* a model with outputs y, w and x */
     int64_t groups, in, out, side;
 };
 

@@ -254,7 +254,7 @@ static void at_run_time(void **state)
                 struct rig got;
 
                 if (strncmp(settings[s].name, "vulkan", 6) == 0 && form != FREE && i % 4 != 0)
-                    continue; /* its shaders take long to compile */
+                    continue; /* the shaders of vulkan take long to compile */
                 got = run_row(&rows[i], form, s, shape);
                 compare(&rows[i], form, s, inlay_context_output(got.context, 0), value);
                 rig_close(&got);

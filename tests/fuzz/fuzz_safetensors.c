@@ -21,7 +21,7 @@ static void read_ends(const struct safetensors *file)
         if (view->bytes > 0)
             byte = (uint8_t)(byte + elements[0] + elements[view->bytes - 1]);
         if (safetensors_find(file, file->tensors[i].name) == NULL)
-            __builtin_trap(); /* its name is not found */
+            __builtin_trap(); /* the tensor is not found by its name */
     }
 }
 

@@ -122,7 +122,7 @@ static void children_probe_for_themselves(void **state)
         (void)open_only(&slow, "gate", &provider);
         _exit(0);
     }
-    assert_int_equal(waitpid(child, &status, 0), child); /* it ends before the parent's probe */
+    assert_int_equal(waitpid(child, &status, 0), child); /* the child ends before the parent's probe does */
     assert_int_equal(status, 0);
     assert_false(atomic_load(&searcher.ended));
     assert_int_equal(close(gate.fd), 0);

@@ -25,7 +25,7 @@ enum {
     FRAGILE_SOCKET,
     FRAGILE_FORK,
     FRAGILE_SECRET,     /* reads a variable of the application's environment */
-    FRAGILE_OPENING,    /* its constructor, or the opening, could do more than read files */
+    FRAGILE_OPENING,    /* the plugin's constructor, or the opening, could do more than read files */
     FRAGILE_DESCRIPTOR, /* finds a descriptor of the application */
     FRAGILE_TILES       /* permitted */
 };

@@ -407,7 +407,7 @@ static void regions_have_prices(void **state)
 {
     static const struct {
         double factor;
-        uint32_t provider; /* that runs all nodes in the end */
+        uint32_t provider; /* the provider that runs all nodes in the end */
         double ns;         /* the total */
     } rows[] = {
         { -1, 0, 360 }, { 1, 0, 360 }, { 0.5, 0, 180 }, { 0, 0, 0 }, { 2, 1, 400 }, { 1e6, 1, 400 },

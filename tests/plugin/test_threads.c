@@ -351,7 +351,7 @@ static void a_stopped_worker_delays_no_loop(void **state)
 
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it delays signals until the thread calls a function of the C library that waits */
+    skip(); /* ThreadSanitizer delays signals until the thread calls a function of the C library that waits */
 #endif
     if (threads_budget() < 2)
         skip();

@@ -190,7 +190,7 @@ static void names_are_text(void **state)
     report = parse(&json);
     assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(report, "steps"), 0), "name")),
                         "</script><b>\"a\";\n b");
-    assert_null(strstr(json.data, "</script>")); /* it can be embedded in HTML */
+    assert_null(strstr(json.data, "</script>")); /* the JSON can be embedded in HTML */
     lines = write_format(&rig, "stacks");
     assert_ptr_equal(strchr(lines.data, '\n'), lines.data + lines.bytes - 1); /* one line */
     text_buffer_free(&lines);

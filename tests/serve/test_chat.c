@@ -164,7 +164,7 @@ static void test_tools_and_variables(void **state)
     assert_int_equal(chat_render(&chat, &text, &diag), INLAY_OK);
     assert_string_equal(text, "[{\"type\": \"function\"}]FalseTrueTrue");
     free(text);
-    template_close(tree); /* it was rendered twice */
+    template_close(tree); /* the template was rendered twice */
     json_decref(chat.messages);
     json_decref(chat.tools);
     json_decref(chat.variables);

@@ -101,7 +101,7 @@ static void expect_call(const access_call *asked, const access_row *row, outcome
     grpc_client client;
 
     call = (grpc_call){ .path = asked->path, .token = row->token };
-    grpc_add(&call, &empty.base); /* it has no name of a model, which is another failure */
+    grpc_add(&call, &empty.base); /* the message has no name of a model, which is another failure */
     grpc_open(&client, grpc_port);
     grpc_submit(&client, &call);
     grpc_wait(&client, &call);

@@ -259,7 +259,7 @@ static void test_log_format(void **state)
         rest(ADMIN, "POST", "/v2/logging", body, 400, "log_format must be ");
     }
     rest(ADMIN, "POST", "/v2/logging", "{\"log_format\":\"ISO8601\"}", 200, "\"log_format\":\"ISO8601\"");
-    serving_file(&server, "models/broken.onnx", "no model", 0644); /* it is found and reported */
+    serving_file(&server, "models/broken.onnx", "no model", 0644); /* the broken file is found and reported */
     serving_await(&server, "Z E inlay-serve: ", log, sizeof log);
     line = strstr(log, "Z E inlay-serve: ") - strlen(form);
     assert_true(line >= log && (line == log || line[-1] == '\n'));

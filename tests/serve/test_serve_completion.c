@@ -1035,7 +1035,7 @@ static void test_texts_wake_models(void **state)
     int fd;
 
     (void)state;
-    expect_asleep("vectors"); /* it was never loaded */
+    expect_asleep("vectors"); /* model vectors was never loaded */
     make_count_sleep();
     expect(ASK(",\"max_tokens\":5"), 200, "\"text\":\"CDEFG\"");
     make_count_sleep();

@@ -175,7 +175,7 @@ static void test_refusals(void **state)
     serving_file(&server, "models/batched/config.pbtxt", "max_batch_size: 8", 0644);
     serving_file(&server, "models/batched/config.yaml", "max_batch: 8", 0644);
     expect("POST", "/v2/repository/models/batched/load", 400, "has both config.yaml and config.pbtxt");
-    expect("GET", "/v2/models/batched", 200, "\"versions\":[\"1\",\"2\",\"3\"]"); /* they are still served */
+    expect("GET", "/v2/models/batched", 200, "\"versions\":[\"1\",\"2\",\"3\"]"); /* the versions are still served */
 }
 
 static const Inference__ReflectionReply *reflect(const char *service, Inference__ReflectionRequest *request)

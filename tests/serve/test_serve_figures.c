@@ -137,7 +137,7 @@ static void test_slow_upload(void **state)
     for (int i = 0; i < 3; i++)
         took[i] = client_metric(&server, names[i]) - before[i];
     assert_true(took[RECEIVE] >= sending - 1e-6);
-    assert_true(took[RECEIVE] + took[QUEUE] <= took[REQUEST] + 1e-6); /* they do not overlap */
+    assert_true(took[RECEIVE] + took[QUEUE] <= took[REQUEST] + 1e-6); /* receiving and waiting do not overlap */
     (void)await_line("\"path\":\"/v2/models/twice/infer\"", "\"receive_us\":");
 }
 

@@ -211,7 +211,7 @@ static void test_expect(void **state)
             assert_int_equal(answer.code, 200);
         }
     }
-    assert_int_equal(read_all(fd, all, sizeof all), 0); /* it may wait for a body that does not come */
+    assert_int_equal(read_all(fd, all, sizeof all), 0); /* the server may wait for a body that does not come */
     (void)close(fd);
 }
 

@@ -151,7 +151,7 @@ static void test_others_are_answered(void **state)
     assert_int_equal(answer.code, 200);
     release();
     client_receive(held, &answer);
-    assert_true(thread_of(&answer) != runner); /* it kept the thread of the connections busy */
+    assert_true(thread_of(&answer) != runner); /* the held run kept the thread of the connections busy */
     client_receive(waits, &answer);
     assert_int_equal(answer.code, 200);
     assert_non_null(strstr(answer.body, TWICE_REPLY));

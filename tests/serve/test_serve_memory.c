@@ -218,7 +218,7 @@ static void test_models_are_held(void **state)
     assert_string_equal(call.text, "the server is shutting down");
     grpc_close(&client);
     client_receive(waiting, &answer);
-    assert_int_equal(answer.code, 503); /* it is refused, because a server that ends loads no model */
+    assert_int_equal(answer.code, 503); /* the load is refused, because a server that ends loads no model */
     assert_non_null(strstr(answer.body, "the server is shutting down"));
     (void)close(waiting);
 }

@@ -253,7 +253,7 @@ static void test_inflight_bytes(void **state)
     port = grpc_port_of(&server);
     first = begin_body(19000, 18000);
     wait_for(&server, "inlay_inflight_bytes", 18000);
-    second = begin_body(10000, 10000); /* its header is refused; its body is read and dropped */
+    second = begin_body(10000, 10000); /* the request is refused at its header; its body is read and dropped */
     client_receive(second, &answer);
     assert_int_equal(answer.code, 429);
     assert_non_null(strstr(answer.body, "max_inflight_bytes"));

@@ -165,7 +165,7 @@ static void test_calls(void **state)
         { ASK("mistral", TOOLS "," X_FORMAT), "null f{\"a\":13} tool_calls" },
         { ASK("llama", TOOLS "," X_FORMAT), "null f{\"a\":15} tool_calls" },
         { ASK("both", TOOLS "," X_FORMAT), "null g{} tool_calls" },
-        { ASK("both", TOOLS "," ANY_FORMAT), "null g{} tool_calls" }, /* it is of both forms */
+        { ASK("both", TOOLS "," ANY_FORMAT), "null g{} tool_calls" }, /* the model's text has both forms */
         { ASK("both", TOOLS "," ANY_FORMAT ",\"tool_choice\":\"none\""), "{\"name\":\"g\",\"arguments\":{}} stop" },
         { ASK("both", TOOLS "," ANY_FORMAT ",\"stop\":\"g\""), "{\"name\":\" stop" },
         { "{\"model\":\"both\",\"temperature\":0,\"max_tokens\":12,\"messages\":[{\"role\":\"user\",\"content\":"

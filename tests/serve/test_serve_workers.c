@@ -259,7 +259,7 @@ static void test_sums(void **state)
     assert_true(client_metric(&alone, counter) == REQUESTS);
     client_expect(&alone, "POST", "/v2/models/twice/infer", "", twice, 200, "[2.0,4.0,6.0]");
     assert_true(client_metric(&alone, counter) == REQUESTS + 1);
-    wait_for_metric(&alone, "inlay_http_connections", 1); /* that of the request itself */
+    wait_for_metric(&alone, "inlay_http_connections", 1); /* only the connection of this request remains */
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
 }
 
@@ -283,7 +283,7 @@ static bool is_stopped(long pid)
         (void)snprintf(path, sizeof path, "/proc/%ld/task/%.20s/stat", pid, entry->d_name);
         file = fopen(path, "r");
         if (file == NULL)
-            continue; /* it has ended */
+            continue; /* the worker has ended */
         state = fgets(line, sizeof line, file) != NULL ? strrchr(line, ')') : NULL;
         stopped &= state != NULL && state[2] == 'T';
         (void)fclose(file);

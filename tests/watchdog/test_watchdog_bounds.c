@@ -256,7 +256,7 @@ static void is_unsure_of_overflows(void **state)
 
         open_bench(&bench, rows[row].script);
         x[0] = rows[row].first;
-        x[256] = 3; /* its result is changed by percent() */
+        x[256] = 3; /* percent() changes the result of this element */
         set_input(&bench, 0, INLAY_FLOAT, "8,64", x, sizeof x);
         assert_false(judge(&bench, NULL).unsure);
         verdict = judge(&bench, percent);
