@@ -118,7 +118,7 @@ typedef struct inlay_host {
 /* Reasons of refusals. */
 enum {
     INLAY_REFUSE_OPERATOR = 1,  /* the provider does not support the operator */
-    INLAY_REFUSE_VERSION = 2,   /* it supports the operator, but not this since_version */
+    INLAY_REFUSE_VERSION = 2,   /* the provider supports the operator, but not this since_version */
     INLAY_REFUSE_DTYPE = 3,     /* because of an element type */
     INLAY_REFUSE_SHAPE = 4,     /* because of a rank, a size, or a shape that is not known */
     INLAY_REFUSE_ATTRIBUTE = 5, /* because of the value of an attribute */

@@ -212,7 +212,8 @@ typedef struct inlay_ext_bodies {
  * a body stay mapped until release_compiled. */
 typedef struct inlay_body {
     inlay_str attr;                /* name of the attribute: "then_branch" ... */
-    const inlay_graph *graph;      /* its inputs and outputs are those of the body; its nodes may have bodies, too */
+    /* the graph of the body, with the body's inputs and outputs; nodes may have bodies, too */
+    const inlay_graph *graph;
     const uint32_t *capture_outer; /* [capture_count] values of the outer graph that the body reads */
     /* [capture_count] the corresponding values of the body, which are not among its inputs and have no producer */
     const uint32_t *capture_inner;

@@ -871,7 +871,7 @@ typedef struct inlay_profile_event {
     uint64_t struct_size;
     const char *name;     /* of the node; for several "first .. last (N nodes)"; of a copy "copy of VALUE" */
     const char *op_type;  /* the operator, "Conv+Relu" for several; the name of a kernel that has one; "Copy" */
-    const char *provider; /* that runs it; "host"; "copy" */
+    const char *provider; /* the provider that runs the step; "host"; "copy" */
     uint64_t begin_ns;    /* on CLOCK_MONOTONIC */
     uint64_t end_ns;
     uint32_t run;   /* number of the profiled run, from 0 */
@@ -1017,9 +1017,9 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_context_keep_rows(inlay_context *co
 /* A row of a context, or part of it. */
 typedef struct inlay_row {
     const inlay_context *context; /* of the same session, and keeping rows; NULL: a row without tokens */
-    /* number of its first tokens to take, at most all of them; 0 for a row without tokens */
+    /* number of tokens to take from the start of the row, at most all of them; 0 for a row without tokens */
     int64_t length;
-    uint32_t row;      /* its position in that context */
+    uint32_t row;      /* position of the row in that context */
     uint32_t reserved; /* 0 */
 } inlay_row;
 /* Replaces the rows of the context by copies of `rows`: a row that is not listed leaves, a row of another context

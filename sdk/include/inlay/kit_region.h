@@ -24,7 +24,7 @@ typedef struct kit_region_value {
     uint32_t input, output; /* index among the region's inputs, and among its outputs; or INLAY_NONE */
     uint32_t uses;          /* number of node inputs that read it, plus one for an output of the region */
     inlay_dtype dtype;
-    bool constant;       /* its elements are known when the region is compiled */
+    bool constant;       /* the elements of the value are known when the region is compiled */
     const void *data;    /* elements of a small constant, not aligned; or NULL */
     uint64_t data_bytes; /* size of data */
 } kit_region_value;

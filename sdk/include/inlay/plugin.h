@@ -466,7 +466,7 @@ typedef struct inlay_unmap_request {
 /* Arguments of buffer_import. */
 typedef struct inlay_import_request {
     uint64_t struct_size;
-    const inlay_native_memory *memory; /* its struct_size states which fields it has */
+    const inlay_native_memory *memory; /* memory->struct_size states which fields it has */
     uint32_t domain;                   /* id of the domain that the buffer belongs to */
     uint32_t usage;                    /* INLAY_USE_* */
 } inlay_import_request;
