@@ -2,8 +2,8 @@
  * gates, and convolutions that carry their state. */
 #include "schema.h"
 
-/* The heads of the key may be fewer than those of the value, and those of the query fewer or more: output [batch,
- * steps, most heads * value size], state [batch, value heads, key size, value size]. */
+/* The key may have fewer heads than the value, and the query fewer or more heads than the value: output [batch, steps,
+ * most heads * value size], state [batch, value heads, key size, value size]. */
 static inlay_status infer_linear_attention(op_infer *infer)
 {
     const int64_t queries = infer_attr_int(infer, "q_num_heads", 0), values = infer_attr_int(infer, "kv_num_heads", 0);

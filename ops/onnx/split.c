@@ -25,7 +25,7 @@ static inlay_status even_part(op_infer *infer, inlay_dim whole, uint32_t o, inla
 }
 
 /* The sizes of the parts from the input or attribute `split`. NULL if the node has neither, or if the sizes are not
- * known; in the latter case *out_known is false. */
+ * known; if they are not known, *out_known is false. */
 static const inlay_dim *stated_parts(op_infer *infer, inlay_dim *room, uint32_t *out_count, bool *out_known)
 {
     const bool by_input = infer->node->since_version >= 13 || infer->node->since_version == 1;

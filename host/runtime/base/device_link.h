@@ -15,7 +15,7 @@ typedef struct link_end {
 
 enum {
     LINK_HOST,  /* two copies, through host memory */
-    LINK_COPY,  /* `from` copies into memory that it imports from `to` */
+    LINK_COPY,  /* `from` imports memory of `to` and copies into it */
     LINK_IMPORT /* `to` imports the memory of `from`: no copy */
 };
 

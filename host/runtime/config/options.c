@@ -324,7 +324,7 @@ static bool is_overruled(const option_values *values, uint32_t option, uint32_t 
     return at < values->count && values->items[at].source > source;
 }
 
-/* Inserts an item after those of its source and of earlier sources. The list has space for it. */
+/* Inserts an item after the items of its source and of earlier sources. The list has space for it. */
 static void insert(option_values *values, option_value value)
 {
     uint32_t at = values->count;

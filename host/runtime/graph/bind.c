@@ -343,7 +343,7 @@ static inlay_status check_attr(const struct binder *binder, const struct graph *
     return INLAY_OK;
 }
 
-/* Is the value of the attribute one of those in the operator's signature, if it lists them? */
+/* Returns true unless the operator's signature lists the values of the attribute and this one is not among them. */
 static bool is_allowed(const op_attr *attr, const inlay_attr_info *given)
 {
     for (uint32_t i = 0; i < attr->allowed_count; i++)

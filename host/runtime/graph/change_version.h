@@ -4,9 +4,9 @@
 #include "graph/graph.h"
 
 /* Changes a bound node to `row`, another version of its operator, if that preserves its results. An attribute that the
- * row does not have is dropped if its value is the one that the row implies; otherwise the conversion fails. A default
- * that differs in the row becomes an explicit attribute. Counts and types of inputs and outputs must be valid for the
- * row. node->row does not change; the caller binds the node again, or writes it to a file.
+ * row does not have is dropped if the row implies its value; otherwise the conversion fails. A default that differs in
+ * the row becomes an explicit attribute. Counts and types of inputs and outputs must be valid for the row. node->row
+ * does not change; the caller binds the node again, or writes it to a file.
  *
  * adapted: the caller has compensated for different semantics of the two versions. Otherwise the conversion fails for
  * operators whose semantics changed.

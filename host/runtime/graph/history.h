@@ -1,8 +1,8 @@
 /* graph/history.h - records the nodes that the optimiser removes from a graph, so that a rewrite can be undone.
  *
- * Undoing a rewrite removes the nodes that it created. For each value that then has no producer, it restores the
- * removed node that produced the value before. It does the same for the inputs of restored nodes. Rewrites can be
- * undone in any order: a restored node may belong to an older rewrite, which can be undone next. */
+ * Undoing a rewrite removes the nodes that the rewrite created, and restores, for each value that then has no producer,
+ * the removed node that produced the value before; likewise for the inputs of restored nodes. Rewrites can be undone in
+ * any order: a restored node may belong to an older rewrite, which can be undone next. */
 #ifndef GRAPH_HISTORY_H
 #define GRAPH_HISTORY_H
 #include "graph/graph.h"

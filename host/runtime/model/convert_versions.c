@@ -1,9 +1,9 @@
-/* model/convert_versions.c - converts nodes whose operator version is not the one that the model imports.
+/* model/convert_versions.c - converts nodes of other operator versions than those that the model imports.
  *
- * Passes create nodes of the versions that they know, and inlined functions had separate imports, but a file imports
- * one version of each domain. Most versions of an operator differ only in the types that they support; such a node is
- * converted to the imported version. Any other node becomes a call of a function of domain "inlay". The node is the
- * body of that function, which imports the node's version. The optimiser creates no such nodes (pass_allows). */
+ * Passes create nodes of versions that they are written for, and inlined functions had imports of their own, but a file
+ * imports one version of each domain. Most versions of an operator differ only in the types that they support; such a
+ * node is converted to the imported version. Any other node becomes a call of a function of domain "inlay". The node is
+ * the body of that function, which imports the node's version. The optimiser creates no such nodes (pass_allows). */
 #include "base/memory.h"
 #include "graph/change_version.h"
 #include "model/model.h"

@@ -252,8 +252,8 @@ static bool is_stream(const char *path)
     return false;
 }
 
-/* Replaces a file of another format by the ONNX model that it becomes, in memory of the model. Weights that stay in the
- * file are external data of the name of the file in its folder; without one, they are copied. */
+/* Translates a file of another format to an ONNX model, in memory of the model. Weights that stay in the file are
+ * external data of the name of the file in its folder; without one, they are copied. */
 static inlay_status translate(graph_model *model, const model_load_options *options, const void **bytes, size_t *count,
                               inlay_diag *diag)
 {

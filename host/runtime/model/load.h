@@ -145,8 +145,8 @@ INLAY_NODISCARD inlay_status scope_check_hidden(struct loader *loader, const str
 /* Adds a value of that name; an existing name is an error. */
 INLAY_NODISCARD inlay_status scope_define(struct loader *loader, struct scope *scope, const char *name,
                                           const char *what, uint32_t *out_value);
-/* Finds the value of that name in the graph or in an enclosing graph; in the latter case each level between captures
- * it. *out_value is INLAY_NONE if none exists. */
+/* Finds the value of that name in the graph or in an enclosing graph; then each level between the two captures the
+ * value. *out_value is INLAY_NONE if none exists. */
 INLAY_NODISCARD inlay_status scope_resolve(struct loader *loader, struct scope *scope, const char *name,
                                            uint32_t *out_value);
 void scope_deinit(struct scope *scope);

@@ -13,7 +13,8 @@ enum { EXTERNAL_PIECE = 4 << 20 };
 
 static bool write_external(const struct saver *saver, int fd)
 {
-    static uint8_t zeros[EXTERNAL_ALIGN]; /* never modified; not const, so that it takes no space in the library file */
+    /* never modified; not const, so that the array takes no space in the library file */
+    static uint8_t zeros[EXTERNAL_ALIGN];
     uint64_t at = 0;
 
     for (size_t i = 0; i < saver->external_count; i++) {

@@ -372,7 +372,7 @@ inlay_status tensor_read(const tensor_source *source, const Onnx__Tensor *proto,
         status = proto->data_location == 1 ? read_external(source, proto, out, diag)
                                            : read_inline(source, proto, count, out, diag);
     if (status == INLAY_OK && out->data == NULL)
-        out->data = out->dims; /* no elements, but NULL would mean that they are unknown */
+        out->data = out->dims; /* there are no elements, but NULL would mean that the elements are unknown */
     return status;
 }
 

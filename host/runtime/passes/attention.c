@@ -122,7 +122,7 @@ static graph_node *find_softmax(const struct rewrite *rewrite, uint32_t p, bool 
 }
 
 /* Returns true if queries, keys (as MatMul reads them, [.., size, length]) and values have the same batch and number of
- * heads, or one head of keys and values for all queries. MatMul broadcasts the latter, too. */
+ * heads, or if keys and values have one head for all queries, which MatMul broadcasts. */
 static bool heads_agree(const struct rewrite *rewrite, uint32_t q, uint32_t kt, uint32_t value)
 {
     const inlay_value_info *a = rewrite_value_info(rewrite, q), *b = rewrite_value_info(rewrite, kt),

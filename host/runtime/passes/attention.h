@@ -13,8 +13,8 @@ typedef struct attention_mask {
     uint32_t hidden;          /* input index of that constant in `choice`: 1 or 2 */
     bool whole;               /* the mask provably has one column for each key; otherwise it may broadcast one column */
     bool windows;             /* the mask applies to scores of rank 5 */
-    inlay_dim groups;         /* windows: first dimension of those scores */
-    int64_t window_count;     /* windows: second dimension of those scores */
+    inlay_dim groups;         /* windows: first dimension of the scores of rank 5 */
+    int64_t window_count;     /* windows: second dimension of the scores of rank 5 */
 } attention_mask;
 
 typedef struct attention_masks {

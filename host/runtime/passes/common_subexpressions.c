@@ -70,8 +70,8 @@ static bool same_constant(const struct rewrite *rewrite, uint32_t a, uint32_t b)
             (first->data_bytes <= SMALL_BYTES && memcmp(first->data, second->data, (size_t)first->data_bytes) == 0));
 }
 
-/* Any number of nodes may differ in their bodies only, so the values that the bodies capture and the nodes that they
- * run are hashed, too. */
+/* Any number of nodes may differ in their bodies only, so the hash includes the captured values and the nodes of the
+ * bodies. */
 static uint64_t hash_bodies(const struct rewrite *rewrite, const graph_node *node, uint64_t hash)
 {
     for (uint32_t b = 0; b < node->body_count; b++) {

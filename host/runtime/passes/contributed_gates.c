@@ -89,8 +89,8 @@ void decompose_linear_attention_gate(subgraph_builder *builder)
                            emit_cast(builder, emit_op(builder, "Sigmoid", 13, float_input(builder, 3)), dtype));
 }
 
-/* A constant bool[pairs]: does that position (0 time, 1 height, 2 width) rotate the pair? Interleaved, height and width
- * take every third pair, up to their section's size. */
+/* A constant bool[pairs]: true for the pairs that are rotated by this position (0 time, 1 height, 2 width).
+ * Interleaved, height and width take every third pair, up to their section's size. */
 static uint32_t pairs_of(subgraph_builder *builder, const int64_t sections[3], bool interleaved, int64_t position)
 {
     const int64_t pairs = sections[0] + sections[1] + sections[2];

@@ -121,8 +121,8 @@ static bool sizes_agree(const struct contraction *contraction)
     return true;
 }
 
-/* Index of the operand that provides the columns: the one with the last letter of the result that is not in both. For a
- * matrix and a vector, the choice avoids a Transpose of the matrix. */
+/* Index of the operand that provides the columns: the operand with the last of those letters of the result that only
+ * one operand has. For a matrix and a vector, the choice avoids a Transpose of the matrix. */
 static uint32_t right_operand(const struct contraction *contraction)
 {
     bool own[2] = { false, false };

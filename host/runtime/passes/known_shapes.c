@@ -4,7 +4,7 @@
  * on the computation, and the nodes in between can form one region. */
 #include "passes/rewrite.h"
 
-/* Returns true if every element of the shape provably differs from the one that it is compared with. */
+/* Returns true if every element of the shape provably differs from the element of the other operand. */
 static bool all_differ(const inlay_value_info *shape, const int64_t *others, uint32_t count)
 {
     if (shape->elements == NULL || shape->rank > 1 || (count != 1 && count != shape->element_count))

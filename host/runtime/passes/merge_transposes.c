@@ -158,7 +158,7 @@ static bool find_permutation(const struct axes *input, const struct axes *merged
 
 /* Finds the shape that a view before the Transpose must make, and the permutation that leads from it to `output`, if a
  * Transpose permutes `merged` with `perm` and a view only splits axes of the result. One size may be unknown (-1). An
- * axis of size 1 stays next to the axis that it follows. */
+ * axis of size 1 stays behind the axis before it. */
 static bool find_split(const struct axes *merged, const int64_t *perm, const struct axes *output, int64_t *out_shape,
                        int64_t *out_perm)
 {

@@ -83,8 +83,9 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
            (ctx->only_count == 0 || is_listed(ctx->only, ctx->only_count, passes[pass].name));
 }
 
-/* Returns true if the pass runs before all levels: lowering passes, and the passes that they need to see constants. In
- * models with DynamicQuantizeLinear, Attention is fused here or not at all, so that all levels give the same bits. */
+/* Returns true if the pass runs before all levels. These are the lowering passes, and passes without which lowering
+ * passes would not see constants. In models with DynamicQuantizeLinear, Attention is fused here or not at all, so that
+ * all levels give the same bits. */
 static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
     (void)level;

@@ -33,8 +33,9 @@ uint32_t quant_zero_value(struct rewrite *rewrite, const struct quant *quant);
 /* Returns true if a provider with fast integers would run `new_node`, whose output has type dtype and the shape of
  * `like`. Also true if there is no such provider: then the user requested this pass by name. */
 bool quant_is_offered(const struct rewrite *rewrite, graph_node *new_node, uint32_t like, inlay_dtype dtype);
-/* Appends Cast -> Mul to `product`, an integer matrix multiplication that replaces the one of `node` and is in the
- * graph: its result as floats times `scale`. If `last`, the Mul replaces node; otherwise *out receives its output. */
+/* Appends Cast -> Mul to `product`, which computes the product as floats times `scale`. `product` is an integer matrix
+ * multiplication in the graph that replaces the multiplication of `node`. If `last`, the Mul replaces node; otherwise
+ * *out receives its output. */
 INLAY_NODISCARD inlay_status quant_scale_product(struct rewrite *rewrite, graph_node *node, const graph_node *product,
                                                  uint32_t scale, bool last, uint32_t *out);
 /* Reads the bias of a convolution as a number and a factor for each filter. It is a float constant (factor 1) or the

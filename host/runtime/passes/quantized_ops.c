@@ -38,7 +38,7 @@ static int64_t quantize(double number, double scale, int64_t zero, struct bounds
     return isnan(steps) || steps < (double)type.low ? type.low : steps > (double)type.high ? type.high : (int64_t)steps;
 }
 
-/* Follows Relu and Clip back to the value that they bound. */
+/* Follows Relu and Clip back to their input, the value before the bounds are applied. */
 static bool read_bounds(const struct rewrite *rewrite, uint32_t *io_value, const struct quant *quant,
                         struct bounds *bounds)
 {

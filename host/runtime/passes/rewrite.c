@@ -567,9 +567,9 @@ static bool infer_inserted(struct rewrite *rewrite)
     return true;
 }
 
-/* *out_refused: an output of `new_node` differs from that of `old`, or inference fails for it or an inserted node. Such
- * a failure is an error of the model that the old nodes may have hidden until the run, e.g. elements of a sequence that
- * do not match, or an error of the pass. */
+/* *out_refused: an output of `new_node` differs from the output of `old`, or inference fails for `new_node` or an
+ * inserted node. Such a failure is an error of the model that the old nodes may have hidden until the run, e.g.
+ * elements of a sequence that do not match, or an error of the pass. */
 static inlay_status check_replacement(struct rewrite *rewrite, const graph_node *old, graph_node *new_node,
                                       uint32_t outputs, bool *out_refused)
 {

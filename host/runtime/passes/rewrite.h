@@ -21,10 +21,10 @@
  * A rewrite cannot change the type, rank or size of a value that remains in the graph. rewrite_replace_node,
  * rewrite_replace_by_values and rewrite_forward first infer the replacement and leave the graph unchanged if its type
  * or shape provably differs (type_guard.h). Such a difference is a bug in the pass: builds with INLAY_CHECKS abort. The
- * graph is left unchanged as well if the inference of a new node fails, except by rewrite_replace_by_values: no
- * provider runs the node that it decomposes, so the next inference reports the error.
- * Unknown ranks, unknown sizes and symbols prove nothing, so a pattern that depends on them must check them itself
- * (rewrite_keeps_rank). Nodes of the graph are never edited: a copy with other inputs or attributes replaces them. */
+ * graph is also left unchanged if the inference of a new node fails. Exception: rewrite_replace_by_values, which
+ * decomposes a node that no provider runs; there the next inference reports the error. Unknown ranks, unknown sizes and
+ * symbols prove nothing, so a pattern that depends on them must check them itself (rewrite_keeps_rank). Nodes of the
+ * graph are never edited: a copy with other inputs or attributes replaces them. */
 #ifndef PASSES_REWRITE_H
 #define PASSES_REWRITE_H
 #include "inlay/check.h"

@@ -200,7 +200,7 @@ bool program_runs_on(const struct program *program, const uint8_t *providers);
 /* Returns whether the step is a host node that passes value `value` on to its bodies unchanged
  * (partition_passes_to_bodies). */
 bool program_passes_to_bodies(const program_step *step, uint32_t value);
-/* Number of programs: this one and those of its bodies. */
+/* Number of programs: this program and the programs of its bodies. */
 uint32_t program_count(const struct program *program);
 /* The partition request for this program. */
 partition_request program_request(const struct program *program);

@@ -13,7 +13,7 @@ enum { CLASH_TEXT = 320 };
  * note count. Plugins within the program may have one name: a program may register several parts of itself. */
 bool clash_find(const plugin_module *first, const note_facts *facts, const plugin_module *module,
                 char text[CLASH_TEXT]);
-/* Why the loaded file comes before the one at path with the same name, which has the version. Returns text. */
+/* Writes why the loaded file comes before the file at path, which has the same name and this version. Returns text. */
 const char *clash_precedence(const plugin_file *first, const char *path, const char *version, char text[CLASH_TEXT]);
 /* Are both files in the same folder? */
 bool clash_same_folder(const char *a, const char *b);

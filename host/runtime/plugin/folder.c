@@ -76,7 +76,7 @@ static bool notes_clash(const note_facts *a, const note_facts *b)
     return false;
 }
 
-/* The place of a file among those before it: ahead of the first one that it clashes with and whose version is lower. */
+/* The place of a file among the files before it: ahead of the first file with a lower version with which it clashes. */
 static uint32_t place_of(const note_facts *facts, note_facts *const *placed, uint32_t count)
 {
     for (uint32_t i = 0; facts != NULL && i < count; i++)

@@ -8,8 +8,8 @@ typedef struct folder_list {
     uint32_t count;
 } folder_list;
 
-/* Lists the files *.so of dir by name, in the order of bytes. Of files whose notes have the same plugin name or a
- * provider in common, the one with the higher version comes first. Reads the files' notes; runs none of their code.
+/* Lists the files *.so of dir by name, in the order of bytes. If the notes of two files have the plugin name or a
+ * provider in common, the file with the higher version comes first. Reads the files' notes; runs none of their code.
  * INLAY_IO_ERROR: dir cannot be read; diag names it as `shown`. */
 INLAY_NODISCARD inlay_status folder_list_init(folder_list *list, const char *dir, const char *shown, inlay_diag *diag);
 void folder_list_deinit(folder_list *list);

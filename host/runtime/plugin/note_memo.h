@@ -1,5 +1,5 @@
 /* plugin/note_memo.h - the facts of the files that this process has read, so that a session reads no plugin file that
- * an earlier one has read. Private to this folder.
+ * an earlier session has read. Private to this folder.
  *
  * A file is identified by device, inode, size and times, like in verdict.h: one that was replaced or changed is read
  * again. The process remembers the last 64 files. Any thread may call these functions. */

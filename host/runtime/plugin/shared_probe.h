@@ -20,7 +20,7 @@ INLAY_NODISCARD inlay_status shared_probe_join(const char *helper, const char *p
 /* Waits for the end of the probe, stores its verdict under the key of the caller, and returns it. */
 void shared_probe_wait(shared_probe *probe, const verdict_key *key, struct verdict *out);
 /* Leaves the probe. If no session needs it any more, the process is ended without a verdict. The helper ends with the
- * thread that started it; so this thread, which must be the one that leaves, waits while others need the result. NULL
- * is a no-op. */
+ * thread that started it. So the thread that started the probe must call this function, and it waits here while others
+ * need the result. NULL is a no-op. */
 void shared_probe_leave(shared_probe *probe);
 #endif

@@ -248,7 +248,7 @@ static bool fits(const char *key, const char *module)
            (bytes == key_bytes || module[bytes - key_bytes - 1] == '.');
 }
 
-/* The number that the configuration states for a module: that of `patterns`, or else the one of `name`. */
+/* The number that the configuration states for a module: in `patterns`, or else under `name`. */
 static double number_of(const json_t *config, const char *patterns, const char *name, const char *module)
 {
     json_t *map = json_object_get(config, patterns), *value;

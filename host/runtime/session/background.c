@@ -1,8 +1,8 @@
 /* session/background.c - option compile_in_background: the session runs on some of its providers while those with an
  * engine cache, whose compilers may be slow, compile in a thread.
  *
- * There are two programs of one graph. session->main is first the program of the other providers, and then that of all
- * providers; contexts change between two runs (api/run_api.c). Neither is destroyed before the session. */
+ * There are two programs of one graph. session->main is first the program of the other providers, and then the program
+ * of all providers; contexts change between two runs (api/run_api.c). Neither is destroyed before the session. */
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"
@@ -17,7 +17,7 @@ struct session_background {
     program_env later_env;
     partition_rules rules; /* of first_env */
     cost_sizes sizes;      /* of later_env: those of the session are used by runs that assign again */
-    struct program *later; /* assigned, not yet compiled; later the one that session->main has replaced */
+    struct program *later; /* assigned, not yet compiled; later the program that session->main has replaced */
     pthread_t thread;
     pthread_mutex_t lock; /* guards the two members below, and joining the thread */
     pthread_cond_t ended_changed;

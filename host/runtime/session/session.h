@@ -180,8 +180,8 @@ INLAY_NODISCARD inlay_status session_prepare_sizes(const inlay_session *session,
                                                    inlay_diag *diag);
 
 /* Option compile_in_background; in background.c. Sets session->main to a program of the other providers, and prepares
- * the one of all providers; session_background_start() then compiles it in a thread. Sets main to a program of all
- * providers if nothing can be left to the background. */
+ * the program of all providers; session_background_start() then compiles the latter in a thread. Sets main to a program
+ * of all providers if nothing can be left to the background. */
 INLAY_NODISCARD inlay_status session_background_prepare(inlay_session *session, inlay_diag *diag);
 void session_background_start(inlay_session *session);
 /* Waits until the thread has ended; session->main no longer changes. Any thread. */

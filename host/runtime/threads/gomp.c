@@ -7,10 +7,9 @@
  *
  * A thread that has executed a parallel loop keeps its team of workers, which sleep between loops. If the teams of all
  * threads together have more threads than there are CPUs, libgomp spins only 100 times, so that nearly every loop has
- * to wake its workers. One thread that creates sessions and another one that runs them are enough for that. The 100
- * cannot be configured, but with the wait policy "active" libgomp spins 1000 times (10 to 30 us) instead. That is
- * longer than workers of a loop usually wait for each other, and short enough if there are in fact more concurrent runs
- * than CPUs.
+ * to wake its workers. A thread that creates sessions and a thread that runs them are enough for that. The 100 cannot
+ * be configured, but with the wait policy "active" libgomp spins 1000 times (10 to 30 us) instead. That is longer than
+ * workers of a loop usually wait for each other, and short enough if there are in fact more concurrent runs than CPUs.
  *
  * libgomp reads these settings from the environment when it is loaded. So this file loads it before any plugin does,
  * when this library is loaded, and sets the variables only for that moment. If the user has set one of the variables,

@@ -21,7 +21,7 @@
 enum {
     IDLE,    /* spins */
     ASLEEP,  /* sleeps, or is about to */
-    POSTED,  /* has a call that it has not begun */
+    POSTED,  /* a call is posted that the worker has not begun */
     RUNNING, /* has begun */
     AWAITED, /* RUNNING, and its claimer sleeps */
 };

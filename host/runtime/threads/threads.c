@@ -88,7 +88,8 @@ struct loop {
     int32_t status;           /* atomic: the first failure */
     uint64_t until;           /* time after which no range is started; 0 = no limit */
     const crash_scene *scene; /* of the thread that started the loop */
-    float_state floats;       /* of that thread; all workers use it, so that they compute the same results */
+    /* float state of that thread; all workers use it, so that they compute the same results */
+    float_state floats;
     struct lane lanes[MAX_LANES];
 };
 

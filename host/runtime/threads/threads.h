@@ -2,8 +2,8 @@
  *
  * The budget is the number of CPUs that this process may use. A loop leases workers from it and returns them. If
  * several threads run models concurrently, a later loop gets the workers that are left, at least its calling thread.
- * Ranges of a loop are taken from shared counters, so that a worker that does not run, because other programs use the
- * CPUs, delays the loop only by the range that it has begun. Within a loop, OpenMP regions have one thread. */
+ * Ranges of a loop are taken from shared counters, so that a worker whose CPU other programs use delays the loop only
+ * by the range that it has begun. Within a loop, OpenMP regions have one thread. */
 #ifndef THREADS_H
 #define THREADS_H
 #include "inlay/execution.h"

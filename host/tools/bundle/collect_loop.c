@@ -204,7 +204,7 @@ static bool is_state(const loop_items *items, uint32_t item)
     return found;
 }
 
-/* Copies the results of an iteration to the state. A state that another one overwrites is saved first. */
+/* Copies the results of an iteration to the state. A state that another state overwrites is saved first. */
 static inlay_status carry(struct collector *collector, const loop_items *items, uint32_t part)
 {
     bundle_collection *collection = collector->collection;

@@ -40,9 +40,9 @@ typedef struct bundle_job {
 
 /* The target of this program. */
 const char *bundle_native_target(void);
-/* The highest instruction set of the program; NULL: that of its CPU. The environment variable INLAY_ISA limits programs
- * for this kind of CPU, since they are compared with a session of this process. "baseline" limits all programs for this
- * machine: their session must not have regions of cpu, which need AVX2. */
+/* The highest instruction set that the program may use; NULL: the highest of its CPU. The environment variable
+ * INLAY_ISA limits programs for this kind of CPU, since they are compared with a session of this process. "baseline"
+ * limits all programs for this machine: their session must not have regions of cpu, which need AVX2. */
 const char *bundle_limit(const bundle_job *job);
 INLAY_NODISCARD inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_diag *diag);
 /* Moves the result and its header to the paths that `output` gives. */

@@ -78,7 +78,7 @@ static inlay_status read_missed(struct maker *maker, bool *out_again)
     return status;
 }
 
-/* The kinds of CPU that first runs cover: this one, and those that it can emulate by using fewer instructions. */
+/* The kinds of CPU that first runs cover: this CPU, and kinds that it can emulate by using fewer instructions. */
 typedef struct first_level {
     const char *isa;
     bool plain; /* without AVX-VNNI */

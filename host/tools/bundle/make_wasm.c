@@ -6,7 +6,7 @@
 
 /* The stack is at the start of the memory, so that an overflow ends the run. */
 #define STACK_BYTES "1048576"
-/* Files in the job's folder. The names of those for try.mjs differ only in their suffix. */
+/* Files in the job's folder. The files for try.mjs have the same names with another suffix. */
 #define TYPES "made.d.mts"
 #define WRAPPER "made.mjs"
 #define WEIGHTS "whole.weights"

@@ -39,7 +39,7 @@ void engines_end(struct engine_call *call);
 /* The functions progress and poll of a request; ctx is a struct engine_call. */
 void engines_progress(void *ctx, double fraction, const char *what);
 inlay_status engines_poll(void *ctx);
-/* Is the fingerprint the one that another process of this check has seen? The first process stores it. */
+/* Returns true if another process of this check has seen the same fingerprint. The first process stores it. */
 bool engines_same_print(struct check *check, const loaded_provider *provider);
 /* Writes a line if cases were left out. */
 void engines_report(struct check *check);

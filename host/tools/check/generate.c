@@ -301,7 +301,7 @@ static int64_t resized(int64_t dim, int64_t only, struct resize resize)
     return only >= 0 && dim != only ? dim : to < 0 ? 0 : to;
 }
 
-/* Sets the range of random integers to that of the example, so that indices stay valid. */
+/* Sets the range of random integers to the range in the example, so that indices stay valid. */
 static void copy_range(const inlay_tensor_view *from, case_tensor *tensor)
 {
     int64_t count = from->bytes * 8 / (inlay_dtype_bits(from->dtype) > 0 ? inlay_dtype_bits(from->dtype) : 8), value;

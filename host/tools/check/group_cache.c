@@ -190,8 +190,8 @@ static void try_blobs(struct cache_test *test, const struct engine_probe *mine)
 }
 
 /* A blob depends only on its key: it is the same for an equal region at other indices and, unless the flags of the
- * fingerprint say otherwise, for another number of threads. blob: the one of the case; a deterministic compiler stores
- * the same bytes in a second compile. */
+ * fingerprint say otherwise, for another number of threads. blob: what the provider stored for the case; a
+ * deterministic compiler stores the same bytes in a second compile. */
 static void try_equal_region(struct cache_test *test, const struct engine_probe *blob, const case_instance *built,
                              uint32_t threads, const char *what, const char *fix)
 {

@@ -199,7 +199,7 @@ static void cancel_best(struct check *check, struct search *search, const char *
         const bool ignored = ignores_cancellation(check, search, &harness, text);
         int attempt = 0;
 
-        /* Again if it was late: on a busy machine, the run may have been the one that waited. */
+        /* Measures again if the run ended late: on a busy machine, the run itself may have waited for a CPU. */
         for (; attempt < ATTEMPTS && (attempt == 0 || late > poll) && !ignored; attempt++) {
             canceller.word = 0;
             if (pthread_create(&thread, NULL, cancel_later, &canceller) != 0)

@@ -136,7 +136,8 @@ static void count_traits(struct walk *walk, const op_case *entry, bool ran)
     }
 }
 
-/* Adds "strides 12, pads 30" or, of those never offered, "group, dilations" to the text. */
+/* Adds attributes to the text with the number of offers, "strides 12, pads 30", or attributes that were never offered,
+ * "group, dilations". */
 static size_t put_traits(const struct walk *walk, bool offered, char *text, size_t bytes, size_t used)
 {
     bool first = true;
@@ -191,7 +192,7 @@ static void report_failure(struct walk *walk, const op_case *entry, const char *
     check_fail(walk->check, "random", case_text(entry, text, sizeof text), expected, fix, "%s", got);
 }
 
-/* Runs with one NaN in the inputs: the results must have NaN where those of the other provider have it. */
+/* Runs with one NaN in the inputs: the results must have NaN where the results of the other provider have it. */
 static void run_special(struct walk *walk, const struct harness *harness)
 {
     const uint32_t all = special_rules(harness->entry->op_type);

@@ -1,6 +1,6 @@
 /* Compiles regions of unusual shape, for providers whose offers may be merged: unconnected parts, nodes of different
  * shapes, values with several consumers, many outputs, nodes outside of the region in between. The results of a region
- * are compared with those of its nodes, run one by one on the same provider. */
+ * are compared with the results of its nodes, run one by one on the same provider. */
 #include "base/provider_calls.h"
 #include "check/compare_results.h"
 #include "check/region_graph.h"

@@ -1,5 +1,5 @@
-/* Compares the results of every offered operator, in many shapes and types, with those of another provider, and with
- * those of further runs: in other memory, with more threads, repeated, on two threads concurrently. */
+/* Compares the results of every offered operator, in many shapes and types, with the results of another provider and of
+ * further runs: in other memory, with more threads, repeated, on two threads concurrently. */
 #include "check/compare_results.h"
 #include "check/concurrent.h"
 #include "check/coverage.h"

@@ -28,8 +28,8 @@ inlay_status device_copy(device_link *link, void *host, const inlay_buffer *devi
     return status == INLAY_OK ? device_wait(link, fence, diag) : status;
 }
 
-/* The margin is the offset of the tensor in its buffer, so it is a multiple of the alignment of the domain and of that
- * of the tensor. It is never 0, to detect plugins that ignore offsets. */
+/* The margin is the offset of the tensor in its buffer, so it is a multiple of the alignments of the domain and of the
+ * tensor. It is never 0, to detect plugins that ignore offsets. */
 static uint64_t margin_of(const loaded_provider *provider, uint32_t domain, uint64_t least)
 {
     const uint64_t of_domain = INLAY_AT(inlay_domain_info, provider->table->domains, provider->table->domain_stride,

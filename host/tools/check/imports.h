@@ -10,7 +10,7 @@ typedef struct import_hook {
     void (*function)(void);
 } import_hook;
 
-/* Lets the plugin with that dlopen handle call these functions [count] instead of those that it imports. *out_base (may
- * be NULL): its load address. False: the imports cannot be patched, for instance because the plugin is isolated. */
+/* Replaces imported functions of the plugin with that dlopen handle by these functions [count]. *out_base (may be
+ * NULL): its load address. False: the imports cannot be patched, for instance because the plugin is isolated. */
 bool imports_replace(void *handle, const import_hook *hooks, uint32_t count, uintptr_t *out_base);
 #endif

@@ -54,7 +54,7 @@ struct fixture {
     graph_operators operators;
 };
 
-/* Opens the plugin under test and that of --with, and creates their providers. with_reference: also the reference
+/* Opens the plugin under test and the plugin of --with, and creates their providers. with_reference: also the reference
  * provider if it is installed. False: the plugin cannot be opened; the report then has a SKIP line for check `name`. */
 bool fixture_open(struct check *check, const char *name, bool with_reference, struct fixture *fixture);
 void fixture_close(struct fixture *fixture);

@@ -336,7 +336,7 @@ static bool await_end(const struct supervisor *supervisor, struct child *child, 
 /* How a process ended. */
 enum { ENDED, CRASHED, CRASHED_OUTSIDE, CANNOT_OPEN, CANNOT_ASSESS };
 
-/* Runs one process. *io_from: the unit to begin with; after a crash the unit after the one that crashed. */
+/* Runs one process. *io_from: the unit to begin with; after a crash, the unit behind the crashed one. */
 static inlay_status run_once(const struct supervisor *supervisor, const char *group, uint32_t *io_from,
                              uint32_t *out_end, inlay_diag *diag)
 {

@@ -1,5 +1,6 @@
-/* check/surroundings.h - what a plugin reads of its surroundings, functions of the C library that change the whole
- * process in a way that cannot be read afterwards, and files that it writes. All are noticed in its import table. */
+/* check/surroundings.h - observes what a plugin reads of its surroundings, the files that it writes, and its calls of
+ * functions of the C library whose effects on the process cannot be read afterwards. All are noticed in its import
+ * table. */
 #ifndef CHECK_SURROUNDINGS_H
 #define CHECK_SURROUNDINGS_H
 #include "check/check.h"

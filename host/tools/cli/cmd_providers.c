@@ -88,7 +88,8 @@ static inlay_status print_device(void *user, const inlay_device_info *info)
     return INLAY_OK;
 }
 
-/* For providers that enumerate devices; the others have the one device that is printed with their name. */
+/* Prints the devices of a provider that enumerates them; any other provider has one device, which is printed with its
+ * name. */
 static void print_devices(const plugin_provider *provider)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -57,7 +57,7 @@ static int print_help(const char *name)
     return CLI_OK;
 }
 
-/* Starts the program in the folder of this one, or else the one that PATH finds. */
+/* Starts inlay-serve from the folder of this program, or else as PATH finds it. */
 static void start(char **argv)
 {
     static const char name[] = "inlay-serve";

@@ -92,7 +92,7 @@ static void note_mismatch(const test_run *run, case_state *state, const char *te
     state->wrong++;
 }
 
-/* Does the graph generate random numbers? Dropout does so only in training, so its outputs are compared. */
+/* Does the graph generate random numbers? Dropout is random only in training, so its outputs are compared. */
 static bool uses_random_numbers(const struct graph *graph)
 {
     bool found = false;

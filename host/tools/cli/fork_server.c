@@ -31,7 +31,7 @@ static bool transmit(int fd, const void *data, size_t bytes)
     return sent == (ssize_t)bytes;
 }
 
-/* Runs the work in a child process, so that it leaves no state for the next one. */
+/* Runs the work in a child process, so that it leaves no state behind for the next piece of work. */
 static void work_once(int fd, fork_server_work work, void *user, const char *text)
 {
     const pid_t pid = fork();

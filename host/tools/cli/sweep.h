@@ -5,9 +5,9 @@
  *     --sweep batch=1/6/24                 these
  *
  * NAME is a dimension of the model, threads, or callers; batch is also the first axis of the first input. Each point is
- * measured in two passes over all points, forward and backward. The best point and those that may be as good are then
- * measured again, interleaved, with a new session for each slice. The first rates of the best point are biased by the
- * choice, and slices of one session, or consecutive ones, vary less than independent measurements. */
+ * measured in two passes over all points, forward and backward. The best point and all points that may be as good are
+ * then measured again, interleaved, with a new session for each slice. The first rates of the best point are biased by
+ * the choice, and slices of one session, or consecutive ones, vary less than independent measurements. */
 #ifndef CLI_SWEEP_H
 #define CLI_SWEEP_H
 #include "cli/cli.h"

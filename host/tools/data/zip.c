@@ -83,7 +83,7 @@ static inlay_status find_directory(FILE *file, const char *path, uint64_t size, 
     return INLAY_OK;
 }
 
-/* Reads the zip64 extra field: 64-bit values, in this order, of those 32-bit fields whose bits are all set. */
+/* Reads the zip64 extra field: it has a 64-bit value, in this order, for each 32-bit field whose bits are all set. */
 static void read_extra(const unsigned char *extra, size_t bytes, zip_entry *entry)
 {
     while (bytes >= 4) {

@@ -48,8 +48,8 @@ static inlay_status make_folders(struct search *search, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Names of values: those of the model file, and of these the ones that leave regions. Passes create other values, which
- * no model with more outputs can have. */
+/* Names of values: all values of the model file; and among these, the values that leave regions. Passes create other
+ * values, which no model with more outputs can have. */
 struct cut {
     graph_model *model; /* owns the names */
     names_table in_file, chosen;

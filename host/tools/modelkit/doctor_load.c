@@ -216,7 +216,7 @@ void doctor_check_imports(struct doctor *doctor)
             return;
         finding->nodes = arena_copy(&doctor->model->arena, &found->n, sizeof found->n);
         finding->node_count = finding->nodes != NULL;
-        /* The operators of ai.onnx differ from opset to opset; those of the other domains hardly. */
+        /* The operators of ai.onnx differ from opset to opset; operators of other domains hardly do. */
         finding->can_fix = finding->nodes != NULL && strcmp(domain, "ai.onnx") != 0;
     }
 }

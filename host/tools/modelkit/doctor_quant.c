@@ -58,7 +58,7 @@ static uint32_t channel_axis(const graph_node *reader, const inlay_tensor_view *
                : view->rank - 1;
 }
 
-/* Counts channels that use hardly any of the range that others use fully. */
+/* Counts channels that use only a small part of the range, while other channels use it fully. */
 static int64_t count_unused_range(const inlay_tensor_view *view, uint32_t axis, int zero)
 {
     const int64_t channels = view->dims[axis];

@@ -1,8 +1,8 @@
 /* quantize/awq.h - gives important channels finer steps, for 4-bit weights (Lin and others, AWQ).
  *
  * A channel of a layer's input is divided where it is produced, and the weights that read it are multiplied, by a power
- * of its mean magnitude. The power is chosen for each value: the one with the least output error of the layers that
- * read it, compensated rounding included; none if no power helps. */
+ * of its mean magnitude. For each value the power is chosen that gives the layers that read the value the least output
+ * error, compensated rounding included; the value is not scaled if no power helps. */
 #ifndef QUANTIZE_AWQ_H
 #define QUANTIZE_AWQ_H
 #include "quantize/layers.h"

@@ -235,7 +235,7 @@ static weight_axes axes_of(const struct layer *layer)
     return axes;
 }
 
-/* Rounds the matrices of a stack one after another; the codes are those of all their rows. */
+/* Rounds the matrices of a stack one after another; the codes follow in the order of all rows. */
 static void round_stack(const weight_axes *axes, const float *importance, struct nibbles *nibbles)
 {
     const int64_t matrices = axes->inner > 1 ? axes->outer : 1, blocks = weight_blocks(&nibbles->rows);

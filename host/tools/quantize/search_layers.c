@@ -117,7 +117,7 @@ static void set_floats(const struct search *search, const struct ranking *rankin
         stays_float[ranking->items[i].layer] = true;
 }
 
-/* Among the float layers, the one with the largest gain below that of `last`; NULL: none. */
+/* The float layer with the largest gain that is below the gain of `last`; NULL: none. */
 static const layer_cost *next_largest(const struct ranking *ranking, const bool *stays_float, const layer_cost *last)
 {
     const layer_cost *best = NULL;

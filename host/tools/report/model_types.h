@@ -16,8 +16,8 @@ typedef struct model_types {
 bool model_types_init(model_types *types, const struct graph *typed);
 void model_types_deinit(model_types *types);
 
-/* The value of `graph` with the best known type: the value itself if the file declares its type, otherwise the one of
- * the typed graph. *out_model owns the names of its dimensions. NULL: its type is unknown. */
+/* The value with the best known type: the value of `graph` if the file declares its type, otherwise the value of the
+ * typed graph. *out_model owns the names of its dimensions. NULL: its type is unknown. */
 const graph_value *model_types_find(const model_types *types, const struct graph *graph, uint32_t value,
                                     const graph_model **out_model);
 

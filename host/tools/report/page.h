@@ -10,7 +10,7 @@
 void page_begin(FILE *to, const char *title);
 void page_end(FILE *to);
 
-/* Pages that a script draws from JSON. The one for graphs reads the JSON of `inlay explain`, of model_json(), or two
+/* Pages that a script draws from JSON. The script for graphs reads the JSON of `inlay explain`, of model_json(), or two
  * models as {"a", "b"}. */
 enum { PAGE_PARTS = 2 };
 typedef struct page_script {

@@ -70,8 +70,9 @@ INLAY_NODISCARD inlay_status loop_run(struct loop *loop);
 void loop_deinit(struct loop *loop);
 /* Turns the results of the body into inputs of the next iteration, and appends scan outputs to their stacks. */
 INLAY_NODISCARD inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t first_output);
-/* For zero iterations: sets the shape of one result of scan output `scan` to that of a first iteration on loop->in,
- * with 0 for sizes that depend on data. output: its index among the outputs of the body. */
+/* For zero iterations: sets the shape of one result of scan output `scan` to the shape that a first iteration on
+ * loop->in would give, with 0 for sizes that depend on data. output: index of the scan output among the outputs of the
+ * body. */
 void loop_set_inferred_shape(struct loop *loop, uint32_t scan, uint32_t output);
 /* Makes the current carried values outputs of the node. */
 INLAY_NODISCARD inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input);

@@ -20,7 +20,7 @@ INLAY_NODISCARD inlay_status in_flight_wait_fence(struct runner *runner, const p
  * reused. */
 INLAY_NODISCARD inlay_status in_flight_wait_all(struct runner *runner, struct bound *bound, inlay_status status,
                                                 inlay_diag *diag);
-/* The step that caused the failure of `step`: itself, or a step that it waited for. */
+/* The step that caused the failure of `step`: `step` itself, or a step that it waited for. */
 const bound_step *in_flight_origin(const struct bound *bound, const bound_step *step);
 /* Records that `step` failed with this status: sets runner.failed, and marks a lost device so that later sessions do
  * not use it. */

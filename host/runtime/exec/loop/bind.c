@@ -446,8 +446,8 @@ static inlay_status store_waits(struct binder *binder, bound_step *step)
     return INLAY_OK;
 }
 
-/* Determines the steps that `step` waits for. index: the step that waits and uses the bytes: `step` itself, or the
- * first copy of the request that it joined. */
+/* Determines the steps that `step` waits for. index: the step that waits and uses the bytes: `step` itself, or, if
+ * `step` joined a request, the first copy of that request. */
 static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t index, bool is_async)
 {
     struct bound *bound = binder->bound;

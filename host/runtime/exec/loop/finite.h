@@ -1,8 +1,9 @@
 /* exec/loop/finite.h - option check_finite: finds the node that makes the first NaN or infinity of a run.
  *
  * Each step runs one node (partition_rules.single_nodes). After the step its float outputs are scanned. A node makes a
- * NaN if an output has one and no value that another node computed and this one reads has one; it makes an infinity if
- * no value that it reads has an infinity or a NaN, so that masks of -inf are not findings. Such a node fails the run.
+ * NaN if an output has a NaN and none of its inputs that other nodes computed has one. A node makes an infinity if an
+ * output has one and no input has an infinity or a NaN, so that masks of -inf are not findings. Such a node fails the
+ * run.
  * */
 #ifndef EXEC_FINITE_H
 #define EXEC_FINITE_H

@@ -1,8 +1,8 @@
 /* exec/run/observer.h - what observes the runs of a context: profiles, measurements, checks, samples.
  *
  * A context has one list of observers. An observer chooses the steps that it wants to see, or sees all; the loop passes
- * these steps to exec/loop/observe.h and runs all others as without an observer. An observer is the first member of a
- * struct of its owner:
+ * these steps to exec/loop/observe.h, and runs all other steps as without an observer. An observer is the first member
+ * of a struct of its owner:
  *
  *     struct counter { run_observer observer; uint64_t steps; };
  *     static inlay_status count(run_observer *observer, const run_event *event, inlay_diag *diag)

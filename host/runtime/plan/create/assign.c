@@ -109,7 +109,8 @@ static inlay_status assign_idle(struct program *program, inlay_diag *diag)
 {
     const cost_sizes *known = program->env->sizes;
     partition_rules rules = program->env->rules != NULL ? *program->env->rules : (partition_rules){ 0 };
-    cost_sizes sizes = { 0 }; /* not the session's, which one thread may use: this may be called during a run */
+    /* not the session's arena, which only one thread may use: this may be called during a run */
+    cost_sizes sizes = { 0 };
     uint32_t count = program_count(program);
     partition_job *jobs = malloc(count * sizeof *jobs);
     inlay_status status;

@@ -164,7 +164,7 @@ static bool would_offer(struct comparison *comparison, const struct program *pro
     return next->offered;
 }
 
-/* Returns whether the provider offers none of the nodes that the rewrite created, but one that it removed. covers:
+/* Returns true if the provider offers a node that the rewrite removed, but none of the nodes that it created. covers:
  * [nodes * providers]. */
 static bool makes_idle(struct comparison *comparison, const struct program *program, int64_t rewrite, uint32_t provider,
                        const uint8_t *covers)

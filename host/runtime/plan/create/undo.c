@@ -112,7 +112,7 @@ bool undo_uncovered(struct program *program)
     return any;
 }
 
-/* Undoes rewrites of nodes that the plan names, and rewrites that created nodes that it does not name. */
+/* Undoes rewrites that removed nodes named in the saved plan, and rewrites that created nodes not named in it. */
 static bool undo_unplanned(struct program *program, const names_table *planned, struct arena *arena)
 {
     const uint32_t count = program->graph->node_count;

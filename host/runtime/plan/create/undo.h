@@ -7,7 +7,7 @@
 #include "graph/history.h"
 #include "plan/program.h"
 
-/* The programs of a model, the main one first, then those of its bodies, recursively; and a saved state of their
+/* The programs of a model: the main program, then the programs of its bodies, recursively; and a saved state of their
  * graphs. */
 struct programs {
     struct program **list; /* [count] */
@@ -29,6 +29,6 @@ void undo_report(const struct program *program, const graph_node *node, const ch
 /* Undoes the rewrites that created nodes which no provider may run; declined offers do not count. False: nothing was
  * undone. */
 bool undo_uncovered(struct program *program);
-/* Undoes rewrites of nodes that the saved plan names, and rewrites that created nodes that it does not name. */
+/* Undoes rewrites that removed nodes named in the saved plan, and rewrites that created nodes not named in it. */
 bool undo_for_plan(struct program *program);
 #endif

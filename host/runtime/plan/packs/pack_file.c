@@ -135,7 +135,8 @@ static void complete_head(pack_head *head, const pack_entry *entries)
 
 bool pack_file_write(const char *path, pack_key key, pack_entry *entries, const void *const *data, uint32_t entry_count)
 {
-    static char zeros[HEAD_BYTES]; /* only read; not const, so that it is in .bss and not in the binary */
+    /* only read; not const, so that the array is in .bss and takes no space in the binary */
+    static char zeros[HEAD_BYTES];
     uint64_t index = place_entries(entries, entry_count), end = sizeof(pack_head);
     pack_head head = { .entry_count = entry_count, .key = key, .index_offset = index };
     cache_folder_part *parts = malloc((2 * (size_t)entry_count + 3) * sizeof *parts);

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* MAX_FILES: a model has several files, because sessions with other threads, options or shapes may need other packs of
- * the same weights. Each session writes the packs that it misses to a new file. */
+ * the same weights. Each session writes the packs that are missing in these files to a new file. */
 enum { MAX_FILES = 8, MAX_FOLDER_FILES = 4096, ALIGN = 64, SMALL_FILE = 1 << 20, MIN_STREAMED = 1 << 16 };
 static const char suffix[] = ".packs";
 
@@ -454,8 +454,8 @@ static bool is_new(const struct packs *packs, const struct pack *entry)
     return entry->ready && (entry->fresh || packs->damaged[entry->file]);
 }
 
-/* The number of the file to be written. A session that borrows packs must not overwrite the file of the session that it
- * borrows from: that file holds other packs, and may have appeared since this session was opened. */
+/* The number of the file to be written. A session that borrows packs must not overwrite the lender's file, which holds
+ * other packs and may have been written since this session was opened. */
 static int number_to_write(const struct packs *packs)
 {
     char path[PATH_MAX];

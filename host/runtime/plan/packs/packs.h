@@ -35,7 +35,7 @@ void packs_keep(struct packs *packs, const void *data);
 bool packs_is_mapped(struct packs *packs, const void *data);
 /* Call when no more packs will be created. Writes the new packs in a thread that gives way to others, and trims the
  * folder to its maximum size. The memory of packs must not be written afterwards; it stays valid until packs_close(),
- * which waits for the thread; packs that other sessions use stay until these are closed, too. */
+ * which waits for the thread; packs that other sessions use stay until those sessions are closed, too. */
 void packs_commit(struct packs *packs);
 void packs_close(struct packs *packs);
 /* In a child of fork(), for committed packs: the writer thread does not exist there. */

@@ -1,5 +1,5 @@
-/* plan/program/compile.h - shared by the files that create and destroy programs: program.c and compile.c here, and
- * those of plan/create/. */
+/* plan/program/compile.h - shared by the files that create and destroy programs: program.c, compile.c, and the files of
+ * plan/create/. */
 #ifndef PLAN_COMPILE_H
 #define PLAN_COMPILE_H
 #include "plan/program.h"

@@ -178,8 +178,8 @@ typedef struct build_work {
     build_team team;
 } build_work;
 
-/* Builds after one that has failed are not needed: the first failure in the order of regions counts, and those before
- * it have already started. */
+/* After a build has failed, later ones are not needed: the first failure in the order of regions counts, and the builds
+ * before it have already started. */
 static void note_failure(build_work *work, uint32_t position)
 {
     uint32_t end = __atomic_load_n(&work->team.end, __ATOMIC_RELAXED);

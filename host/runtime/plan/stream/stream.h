@@ -9,7 +9,7 @@
  * Reading is only a matter of time: the files stay mapped, so weights are valid at any time, also those that a step
  * reads before weight_stream_enter() or after weight_stream_leave().
  *
- * Each of the weights is in memory completely or not at all, and those of a step are in memory at the same time.
+ * Each weight is in memory completely or not at all, and all weights of a step are in memory at the same time.
  * Functions are thread-safe unless the comment says otherwise. */
 #ifndef PLAN_STREAM_H
 #define PLAN_STREAM_H

@@ -56,7 +56,7 @@ struct weight_stream {
 };
 
 /* All of these with the lock held. */
-/* Steps from the one that began last to the next one that reads the range, in the order of a run. */
+/* Number of steps, in the order of a run, from the step that began last to the next step that reads the range. */
 uint32_t stream_distance(const struct weight_stream *stream, const stream_range *range);
 /* Gives the pages of ranges that do not stay in memory back until `bytes` bytes more are allowed: first those that are
  * needed last, and only those that are needed later than in `distance` steps. False: too few of them. */

@@ -123,7 +123,7 @@ const inlay_node_info *bundle_current_node(void);
 uint64_t bundle_arena_peak(void);
 uint64_t bundle_allocations(void);
 /* Calls `each` for the weights that were packed at start. Only while the bundle is made. source: the content_hash of
- * the only constant that they were packed from; 0: unknown. */
+ * the constant that the weights were packed from, if there is only one; 0: unknown. */
 typedef void (*bundle_pack_fn)(void *ctx, const uint64_t key[2], uint64_t source, const void *data, uint64_t bytes);
 void bundle_made_packs(bundle_pack_fn each, void *ctx);
 /* [graph->value_count] of a region: what happened to its constants, see inlay_compile_request.constants; NULL before
