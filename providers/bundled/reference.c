@@ -1,4 +1,4 @@
-/* The operators of a bundled program: those of the provider reference, and those of the provider cpu outside of
+/* The operators of a bundled program: the operators of the provider reference, and of the provider cpu outside of
  * regions. */
 #include "inlay/check.h"
 #include "bundled/bundled.h"

@@ -25,7 +25,7 @@ struct builder {
     inlay_diag *diag;
 };
 
-/* Layouts of a group: the plain ones of its tensors, and those that builder_describe() gets. */
+/* Layouts of a group: the plain layouts of its tensors, and the layouts that builder_describe() gets. */
 struct layouts {
     library_layout input, weights, bias, output;
     library_layout any_input, any_weights, any_output;

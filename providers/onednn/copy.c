@@ -1,6 +1,6 @@
-/* Changes of layout between row-major tensors and those of kernels: channels last, or in blocks. A layout is a sum of
- * one offset for each axis; blocked axes have tables of these offsets. The two innermost loops run over the axes that
- * are contiguous in the source and in the target, in tiles that stay in the nearest cache. */
+/* Changes of layout between row-major tensors and tensors of kernels, with channels last or in blocks. A layout is a
+ * sum of one offset for each axis; blocked axes have tables of these offsets. The two innermost loops run over the axes
+ * that are contiguous in the source and in the target, in tiles that stay in the nearest cache. */
 #include "inlay/check.h"
 #include "onednn/provider.h"
 

@@ -85,7 +85,7 @@ static __attribute__((constructor)) void guard_lock(void)
 }
 
 /* The library keeps primitives, with their code, for later ones of the same sizes: up to 1024 for the whole process.
- * All are dropped, including those of other sessions, which keep those that they use. */
+ * All of these are dropped, also primitives that other sessions have used; those in use stay alive. */
 static inlay_status control(void *state, inlay_control_args *args, inlay_diag *diag)
 {
     dnnl_status_t status;

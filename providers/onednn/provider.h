@@ -172,7 +172,7 @@ struct step {
 
 struct inlay_instance {
     inlay_compiled *compiled;
-    weights_pack *packs[MOST_PARTS]; /* [pack_count] that it reads */
+    weights_pack *packs[MOST_PARTS]; /* [pack_count] packs that the instance reads */
     uint32_t pack_count;
     dnnl_stream_t streams[MOST_PARTS]; /* one for each of the steps that run at once */
     struct step steps[MOST_STEPS];
@@ -183,7 +183,7 @@ struct inlay_instance {
     group_function function;         /* of the loop after the primitives */
 };
 
-/* Builds an instance. source as in pack_make. values: parallel to those of the graph that compile got. */
+/* Builds an instance. source as in pack_make. values: parallel to the values of the graph that compile got. */
 inlay_status instance_build(const onednn_state *state, inlay_compiled *compiled, const pack_source *source,
                             const inlay_value_state *values, uint32_t stride, uint32_t max_threads,
                             uint64_t *out_workspace_bytes, inlay_instance **out, inlay_diag *diag);

@@ -253,7 +253,7 @@ static inlay_status load_library(const char *name, const char *core, void **out_
     return INLAY_OK;
 }
 
-/* The core type to request; NULL: the one in the environment. The option has precedence over the environment. The
+/* The core type to request; NULL: the core type in the environment. The option has precedence over the environment. The
  * environment has precedence over the choice for this CPU, unless the instruction set is capped. */
 static const char *choose_core(const char *core)
 {

@@ -52,7 +52,7 @@ static int64_t find_pivot(const double *row, int64_t from, int64_t size)
     return from;
 }
 
-/* row -= factor * pivots, for whole vectors from the one of index `from` on. */
+/* row -= factor * pivots, for whole vectors from the vector of element `from` on. */
 static void subtract_row(double *restrict row, const double *restrict pivots, double factor, int64_t from,
                          int64_t length)
 {

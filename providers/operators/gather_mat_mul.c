@@ -1,6 +1,6 @@
 /* GatherMatMul of ai.inlay: products of rows with matrices of a constant that are chosen by index, such as the experts
- * of a mixture. Rows with the same matrix are multiplied together, so that it is read once for all of them. Sums do not
- * depend on the other rows, nor on the number of threads. */
+ * of a mixture. Rows with the same matrix are multiplied together, so that the matrix is read once for all these rows.
+ * Sums do not depend on the other rows, nor on the number of threads. */
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/args.h"
@@ -26,7 +26,7 @@ typedef struct product_state {
     bool transposed; /* the matrices are [N, K] */
 } product_state;
 
-/* Rows [first, first + rows) of those sorted by matrix. */
+/* Rows [first, first + rows), in the order sorted by matrix. */
 typedef struct product_tile {
     int64_t first, matrix;
     int64_t rows;

@@ -297,7 +297,7 @@ static inlay_status shape_svm(const void *state, kit_plan *plan, inlay_diag *dia
         status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the machine %lld", (long long)columns,
                             (long long)svm->features);
     ml_allocates(plan);
-    /* Few rows run on one thread. Their workspace is kept small, so that it does not delay concurrent nodes. */
+    /* Few rows run on one thread. The workspace of blocks is kept small, so that it does not delay concurrent nodes. */
     plan->workspace_bytes = (uint64_t)svm_scratch(svm, svm_together(rows)) * sizeof(double) *
                             (rows >= 0 && rows <= SVM_ROWS ? 1 : plan->max_threads);
     return status;

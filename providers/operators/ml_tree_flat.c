@@ -271,7 +271,7 @@ static void flat_fill(flat_build *build)
 }
 
 /* Returns whether the distance to a child, or a feature, does not fit in a narrow node. Distances may be negative,
- * because a pair of leaves may be in a line before that of its parent. */
+ * because a pair of leaves may be in a cache line before the line of its parent. */
 static bool flat_is_wide(const flat_build *build)
 {
     for (int64_t root = 0; root < build->state->root_count; root++) {
@@ -359,7 +359,7 @@ uint64_t tree_flat_room(const tree_flat *flat, int64_t rows)
     return (uint64_t)lanes * (uint64_t)flat->keys * sizeof(int32_t);
 }
 
-/* Computes the keys of one row, `step` apart. The first key is the one that leaves read. */
+/* Computes the keys of one row, `step` apart. Leaves read the first key. */
 static void keys_of_row(const tree_flat *flat, const tree_block *block, int64_t row, int32_t *keys, int64_t step)
 {
     const int64_t at = row * block->columns;

@@ -228,7 +228,8 @@ static const char *pad_source(const pad_job *job, const int64_t *index, uint32_t
 static inlay_status pad_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const pad_job *job = user;
-    const uint32_t last = job->rank - 1, outer = last > 0 ? last - 1 : 0; /* outer: axes outside of those of an image */
+    /* outer: axes outside of the axes of an image */
+    const uint32_t last = job->rank - 1, outer = last > 0 ? last - 1 : 0;
     const int64_t columns = job->dims[last], one = 0, height = last > 0 ? job->dims[outer] : 1,
                   step = last > 0 ? job->steps[outer] : 0;
     const int64_t *map = last > 0 ? job->maps[outer] : &one;

@@ -16,8 +16,8 @@ enum {
 };
 
 /* The packed layout of a matrix. Columns may belong to `gates` matrices of equal width, whose blocks are
- * interleaved: gate 0 of the first 16 units, gate 1 of those, ..., gate 0 of the next 16. gates == 1: an ordinary
- * matrix. */
+ * interleaved: gate 0 of the first 16 units, gate 1 of the same units, ..., gate 0 of the next 16 units. gates == 1: an
+ * ordinary matrix. */
 struct panels {
     int64_t depth;   /* k */
     int64_t columns; /* of one gate */

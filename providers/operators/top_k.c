@@ -1,5 +1,5 @@
-/* TopK: ONNX 1, 10, 11, 24. Of equal elements the one with the lower index comes first; NaN is the largest. The output
- * is always sorted. */
+/* TopK: ONNX 1, 10, 11, 24. Of two equal elements, the element with the lower index comes first; NaN is the largest.
+ * The output is always sorted. */
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/args.h"

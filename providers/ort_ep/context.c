@@ -209,7 +209,7 @@ void ep_context_graph_deinit(ep_context_graph *graph)
     *graph = (ep_context_graph){ .view = NULL };
 }
 
-/* A value of the stored node: that of the region, under the name that it had when the node was made. */
+/* A value of the stored node: the value of the region, under the name that it had when the node was made. */
 static void copy_value(const OrtValueInfo *from, const char *name, bool is_output, inlay_value_info *out)
 {
     *out = *from->info;
@@ -315,7 +315,7 @@ OrtStatus *ort_CreateNode(const char *operator_name, const char *domain_name, co
     return NULL;
 }
 
-/* Only those of CreateNode are released by the library, or after Compile. */
+/* Nodes of CreateNode are released by the library, or after Compile; other nodes are not. */
 void ort_ReleaseNode(OrtNode *node)
 {
     struct made_node *made = (struct made_node *)(void *)node;

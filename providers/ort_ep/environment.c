@@ -1,6 +1,6 @@
 /* The environment: ONNX Runtime has one for a process. Here each library has its own, and the function that returns
- * it has no argument that names the library: it returns the environment of the library that is being called, and on
- * threads that a library has started, that of the library that was opened last. */
+ * it has no argument that names the library: it returns the environment of the library that is being called; on threads
+ * that a library has started, the environment of the library that was opened last. */
 #include "ort_ep/provider.h"
 #include <stdlib.h>
 

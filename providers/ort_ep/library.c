@@ -61,7 +61,7 @@ static void find_devices(void)
         (void)closedir(dir);
 }
 
-/* The name under which a library is registered: that of its file, without lib and .so. */
+/* The name under which a library is registered: the name of its file, without lib and .so. */
 static void name_of_file(const char *path, char name[64])
 {
     const char *file = strrchr(path, '/');

@@ -71,7 +71,7 @@ typedef struct ep_state {
     ep_memory memory;
     uint32_t domain; /* id of the memory as a domain, if ep_memory_is_domain() */
     char domain_name[96];
-    OrtSessionOptions options, context_options; /* the latter ask for EPContext nodes */
+    OrtSessionOptions options, context_options; /* context_options ask for EPContext nodes */
     bool makes_contexts;
     char fingerprint[1024];
     char *device, *facts; /* option device, and properties of the device, for inlay_device_info */
@@ -89,16 +89,16 @@ typedef struct ep_state {
 /* The host, for functions of the tables that get no object of it. */
 const inlay_host *ep_host(void);
 
-/* Opens the library and chooses devices, by their numbers in a list as "0,2", among those of the EP with this name;
- * ep_name NULL: among those of all EPs. */
+/* Opens the library and chooses devices of the EP with this name, by their numbers in a list such as "0,2"; ep_name
+ * NULL: devices of all EPs. */
 inlay_status ep_library_open(ep_state *state, const char *path, const char *ep_name, const char *numbers,
                              inlay_diag *diag);
 void ep_library_close(ep_state *state);
 /* state->environment is the environment of calls of its library. */
 void ep_environment_open(const ep_state *state);
 void ep_environment_close(ep_state *state);
-/* Makes a provider the one whose library this thread calls, for functions that are not told it; NULL: none. Returns the
- * previous one, which the caller restores. */
+/* Records that this thread calls the library of a provider, for functions of the tables that do not get the provider as
+ * an argument; NULL: none. Returns the previous one, which the caller restores. */
 const ep_state *ep_enter(const ep_state *state);
 /* Prepares the memory of the device; _close also after a failure. */
 OrtStatus *ep_memory_open(ep_state *state);
@@ -220,8 +220,8 @@ OrtStatus *ep_single_run(const ep_single *single, OrtKernelContext *context);
 /* Lets the kernel pack a constant input. *packed: it does not read the input any more. */
 OrtStatus *ep_single_pack(const ep_single *single, size_t input, const OrtValue *tensor, OrtAllocator *allocator,
                           bool *packed);
-/* Whether a kernel's input or output is in host memory although the EP computes in that of a device. def and op are
- * those of its ep_single; both NULL: no. */
+/* Returns true if a kernel's input or output is in host memory although the EP computes in the memory of a device. def
+ * and op: members of the kernel's ep_single; both NULL: false. */
 bool ep_is_on_host(const OrtKernelDef *def, const OrtCustomOp *op, size_t index, bool is_output);
 
 /* EPContext nodes.

@@ -177,7 +177,7 @@ OrtStatus *ep_region_place(const ep_region *region, const OrtValue *value, OrtVa
     return failed;
 }
 
-/* Copies a constant to the device, if the EP computes there, and lets the kernel pack it. What is packed is not an
+/* Copies a constant to the device, if the EP computes there, and lets the kernel pack it. A packed constant is not an
  * input any more. */
 static OrtStatus *prepare_constant(ep_region *region, const inlay_compile_request *request, size_t input)
 {
@@ -291,7 +291,8 @@ static bool restore(ep_region *region, const inlay_compile_request *request, con
     return false;
 }
 
-/* Asks a new OrtEp about the region alone, and lets it compile its answer. The caller holds the lock. */
+/* Asks a new OrtEp about the nodes of the region alone, and lets it compile the nodes that it claims. The caller holds
+ * the lock. */
 static inlay_status build(ep_region *region, const inlay_compile_request *request, inlay_diag *diag)
 {
     ep_state *state = region->state;

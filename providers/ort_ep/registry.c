@@ -18,7 +18,7 @@ struct OrtKernelDef {
     char *op_type, *domain, *ep_name;
     int first_version, last_version;
     type_constraint *constraints; /* [constraint_count] */
-    memory_type *memory_types;    /* [memory_type_count] of those that are not in the EP's memory */
+    memory_type *memory_types;    /* [memory_type_count] inputs and outputs that are not in the EP's memory */
     size_t constraint_count, memory_type_count;
 };
 struct OrtKernelDefBuilder {

@@ -34,8 +34,8 @@ size_t regex_scratch_bytes(void);
 /* Returns whether the whole text matches. May be called from any number of threads, each with its own scratch. */
 INLAY_NODISCARD inlay_status regex_full_match(const struct regex *regex, const char *text, size_t bytes, void *scratch,
                                               bool *out_matches, inlay_diag *diag);
-/* Finds the leftmost match that begins at or after byte `from`, and the longest of those: [*out_begin, *out_end).
- * is_utf8: the result of regex_is_utf8 for the text. */
+/* Finds the leftmost match that begins at or after byte `from`; if several begin there, the longest: [*out_begin,
+ * *out_end). is_utf8: the result of regex_is_utf8 for the text. */
 INLAY_NODISCARD inlay_status regex_search(const struct regex *regex, const char *text, size_t bytes, bool is_utf8,
                                           size_t from, void *scratch, bool *out_found, size_t *out_begin,
                                           size_t *out_end, inlay_diag *diag);

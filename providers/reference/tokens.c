@@ -58,7 +58,7 @@ static void put_id(const kit_tensor *tensor, int64_t i, int64_t id)
         ((int64_t *)tensor->data)[i] = id;
 }
 
-/* The id at a position of a row; positions before the row are in past_ids, and those before the text are pad_id. */
+/* The id at a position of a row; ids before the row are in past_ids, and positions before the text have pad_id. */
 static int64_t token_at(const kit_call *call, int64_t row, int64_t position)
 {
     const hash_state *state = call->state;

@@ -45,7 +45,7 @@ void twister_seed(struct twister *twister, uint32_t seed)
     twister->has_normal = false;
 }
 
-/* The new value of a word, from the word, the one after it, and the one at distance SHIFT. */
+/* The new value of a word, from this word, the next word, and the word at distance SHIFT. */
 static inline uint32_t mix(uint32_t word, uint32_t after, uint32_t far)
 {
     const uint32_t mixed = (word & 0x80000000u) | (after & 0x7fffffffu);

@@ -1,6 +1,6 @@
 /* convert.c - conversion of ranges of any element type.
  *
- * The loops from and to float, and the one to int64, are compiled for each instruction set (convert_loops.c). Those
+ * The loops from and to float, and the loop to int64, are compiled for each instruction set (convert_loops.c). Those
  * from and to double and from int64 are compiled once: with two dozen types each, and rarely used, they would be a
  * twentieth of the plugin. */
 #include "simd/convert_cases.h"

@@ -13,7 +13,7 @@
 #if defined(__SSE2__) && !defined(__FMA__)
 /* The product of two floats is exact in double. The sum is rounded to double, then to float, which differs from a
  * single rounding only if the rounded double is halfway between two floats. Therefore the sum is rounded to odd: of the
- * two doubles next to it, the one with an odd last bit. */
+ * two doubles next to the sum, the result is the double whose last bit is 1. */
 static inline float fused(float x, float y, float z)
 {
     const double product = (double)x * (double)y, sum = product + (double)z;

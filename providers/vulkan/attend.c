@@ -11,7 +11,8 @@ typedef struct attend_tile {
     uint32_t block; /* keys at a time; 0: all */
 } attend_tile;
 
-/* Without blocks: all scores of the rows. With blocks: those of a block, and the rows of the result. */
+/* Chooses the tile that fits into shared memory. It holds all scores of the rows; or, with blocks, the scores of a
+ * block and the rows of the result. */
 static attend_tile tile_of(const gpu_facts *facts, const vulkan_fused_attention *attend)
 {
     const uint64_t room =

@@ -228,7 +228,7 @@ done:
     return status;
 }
 
-/* True if the layer takes the fastest kernel, as opposed to the one that is to be timed. */
+/* True if the layer takes the fastest kernel; false if it takes a kernel in order to time it. */
 static bool takes_fastest(const cpu_build *build)
 {
     return build->attempt == NULL || build->attempt->find != NULL;

@@ -443,7 +443,7 @@ static void count_rows(const cpu_op *op, struct sizes *sizes)
     }
 }
 
-/* The pace of the reference core, and that of this machine if the time on it is asked for. */
+/* The pace of the reference core, or of this machine if local times are requested. */
 struct paces {
     cpu_pace reference;
     const cpu_pace *local; /* NULL: the time of the reference core */
@@ -455,7 +455,8 @@ static double work_ns(const op_work *work, const struct paces *paces)
                                 : op_work_reference_ns(work, &paces->reference);
 }
 
-/* Time of an op within the loop of the op that it is fused into: its functions, and the tensors that only it reads. */
+/* Time that an op adds to the loop of the op into which it is fused: its functions, and the tensors that only this op
+ * reads. */
 static double fused_ns(const struct sizes *sizes, op_work work, const struct paces *paces)
 {
     const cpu_family *family = work.op->row->family;

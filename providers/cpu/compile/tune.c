@@ -2,9 +2,9 @@
  *
  * The region is built once for each position in the ranking of kernels: with the first choices of the model, then
  * with the second choice of each layer that has one, and so on. A kernel's time is the time of its layer's steps in
- * that region, with the state of the caches that its neighbours leave, and with the layout changes that it needs. The
- * choice by these times is then run against the model's choice. If it is not faster as a whole, only times that agree
- * with the model are kept. */
+ * that region. So it includes the effect of the neighbours on the caches, and the layout changes that the kernel needs.
+ * The choice by these times is then run against the model's choice. If it is not faster as a whole, only times that
+ * agree with the model are kept. */
 #include "cpu/compile/compile.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/weights/packs.h"

@@ -12,7 +12,7 @@
 
 #define REFERENCE_FLOPS 320.0
 #define DENSE_SHARE 0.97    /* of the core's multiply-adds that a matrix multiplication can use */
-#define WINOGRAD_LIMIT 4.0  /* the multiplications that it saves, 6x6 */
+#define WINOGRAD_LIMIT 4.0  /* ratio of multiplications that Winograd's algorithm saves, 6x6 */
 #define AVX2_FUNCTIONS 1.4  /* time of functions with exponents, relative to AVX-512 of the same speed */
 #define AVX2_ROWS 1.4       /* time of the starts and ends of rows, relative to AVX-512 */
 #define ROW_NS 5.0          /* start and end of a row of an image; per step of the window */

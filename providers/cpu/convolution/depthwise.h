@@ -40,7 +40,7 @@ typedef struct depthwise_block {
     const int32_t (*spread)[DEPTHWISE_LANES]; /* depth > 1: element c of line i is c / depth * depth + i */
     int32_t pixels;                           /* 1, 2, 4, 7, 8 */
     bool reused;                              /* each input pixel is read once for all outputs: depthwise_reuses() */
-    bool clamp;                               /* then into [low, high] */
+    bool clamp;                               /* then clamps the results to [low, high] */
     float low, high;
 } depthwise_block;
 

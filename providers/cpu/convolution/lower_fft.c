@@ -135,7 +135,7 @@ static void make_factors(fft_conv *conv)
 }
 
 /* Sets the sizes of the scratch memory: first a slice's spectra that threads share, then the memory of each worker.
- * Groups of one input channel have their spectra in the latter. */
+ * Groups of one input channel have their spectra in the memory of each worker. */
 static int64_t plan_memory(fft_conv *conv)
 {
     const fft_cut *cut = &conv->cut;

@@ -177,8 +177,8 @@ VEC_INLINE void lone_row(const int vectors, const planes_rows *args, int64_t p, 
         put(args, p, i + vector * VEC_LANES, totals[vector]);
 }
 
-/* Computes `vectors` vectors of PLANES_ROWS output rows without stride and dilation: an input row is added to all of
- * them that it contributes to. */
+/* Computes `vectors` vectors of PLANES_ROWS output rows without stride and dilation: an input row is added to all
+ * output rows to which it contributes. */
 VEC_INLINE void some_rows(const int vectors, const planes_rows *args, int64_t i)
 {
     vec totals[PLANES_ROWS * LONG_VECTORS];

@@ -29,7 +29,7 @@ typedef struct planes_rows {
     float *output;
     int64_t y_row, n;
     int32_t rows; /* 1 ... PLANES_ROWS */
-    bool clamp;   /* then into [low, high] */
+    bool clamp;   /* then clamps the results to [low, high] */
     float low, high;
 } planes_rows;
 

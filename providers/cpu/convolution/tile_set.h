@@ -32,7 +32,7 @@ typedef struct tile_product {
     int64_t columns; /* 1 ... TILE_WIDTH */
     /* no other row exists in this product; otherwise the summation order must not depend on the number of rows */
     bool lone;
-    bool clamp; /* then into [low, high] */
+    bool clamp; /* then clamps the results to [low, high] */
     float low, high;
 } tile_product;
 

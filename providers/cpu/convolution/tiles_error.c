@@ -6,8 +6,8 @@
  * test images are noise, and the worst cases of Winograd's algorithm: one colour, an edge, channels of unequal size,
  * one bright pixel.
  *
- * A bright pixel costs digits in all results of its window, also in those that do not depend on it. So each run
- * compares the largest pixel of a window with the pixels around each result (tiles_winograd.c). The measurement
+ * A bright pixel costs digits in all results of its window, also in results that do not depend on the pixel. So each
+ * run compares the largest pixel of a window with the pixels around each result (tiles_winograd.c). The measurement
  * determines how large that ratio may become before the error of a result exceeds what its own terms justify. If a
  * result has only a few terms, they may be those with the small weights: the guard must reject that, too. */
 #include "cpu/convolution/sum_loops.h"

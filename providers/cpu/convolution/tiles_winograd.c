@@ -1,6 +1,6 @@
 /* Convolutions of 3x3 by Winograd's algorithm on tiles: F(4x4, 3x3) with a quarter of the multiplications, or F(2x2,
- * 3x3) with 4/9 of them for images that are too small for the former, or whose transformed weights would dominate the
- * time.
+ * 3x3) with 4/9 of them for images that are too small for F(4x4), and for layers whose transformed weights would
+ * dominate the time.
  *
  * The image is divided into windows of points x points pixels that overlap by two. The transform of all windows (V)
  * gives points^2 matrices [windows][channels]. Each is multiplied by transformed weights (U), and the products (M)
@@ -9,8 +9,8 @@
  *
  * Each window is guarded: if one of its pixels is much larger than the pixels around one of its results, or is NaN or
  * infinity, or if a result has only a few terms, all results of the window are direct sums with the original weights
- * (direct_window). The allowed ratio was measured with the weights (tiles_error.c). The decision depends on the
- * window alone, not on its neighbours or on threads. */
+ * (direct_window). How much larger a pixel may be was measured with the weights (tiles_error.c). The decision depends
+ * on the window alone, not on its neighbours or on threads. */
 #include "cpu/convolution/sum_loops.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/region/window.h"
@@ -50,7 +50,7 @@ enum { OPERANDS = 3, MORE = ARG_SCRATCH + 1 - OPERANDS };
 typedef struct window_call {
     const winograd_conv *conv;
     void *const *args;
-    float *scratch;       /* of worker 0; followed by those of the others */
+    float *scratch;       /* of worker 0; the buffers of the other workers follow */
     int64_t first, count; /* windows of the current block */
 } window_call;
 

@@ -32,7 +32,8 @@ static int64_t outputs_of(const phase_axis *axis, int64_t phase)
     return phase < axis->out ? (axis->out - phase + axis->stride - 1) / axis->stride : 0;
 }
 
-/* The input position that the first tap of a phase reads for its first output; the next tap reads the one before. */
+/* The input position that the first tap of a phase reads for its first output; the next tap reads the position before
+ * it. */
 static int64_t first_of(const phase_axis *axis, int64_t phase)
 {
     return (phase + axis->begin) / axis->stride;

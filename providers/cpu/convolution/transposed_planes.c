@@ -72,8 +72,8 @@ static void pack(const plane_set *set, const float *input, int64_t step, int64_t
         set->put(input, n, to + row * SGEMM_WIDTH, SGEMM_WIDTH * rows, 0);
 }
 
-/* Computes output row `row_out` of one channel. products: those of its first tap, for input rows from `from` on; those
- * of the next tap follow `plane` elements later. */
+/* Computes output row `row_out` of one channel. products: the products of its first tap, for input rows from `from` on;
+ * the products of the next tap follow `plane` elements later. */
 static void one_row(const transposed_plan *plan, const float *products, int64_t plane, int64_t from, int64_t end,
                     int64_t row_out, float bias, float *line, float *output)
 {

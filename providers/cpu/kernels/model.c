@@ -114,8 +114,8 @@ double kernel_depthwise_ns(const cpu_build *build, const cpu_group *group, const
     return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / KERNEL_THREADS + LOOP_NS;
 }
 
-/* The kernel computes vectors of neighbouring pixels of a row. Convolutions of 3x3 and 5x5 have specialized loops,
- * and those of many taps; others read a vector for each tap. */
+/* The kernel computes vectors of neighbouring pixels of a row. Convolutions of 3x3, of 5x5 and of many taps have
+ * specialized loops; others read a vector for each tap. */
 static double tap_ns(const kernel_conv_shape *window)
 {
     if (planes_is_long(window))

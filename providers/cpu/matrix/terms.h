@@ -57,8 +57,8 @@ typedef struct terms_block {
     int64_t c_row;
 } terms_block;
 
-/* The magnitudes of n numbers: the bits of the largest, beyond those of infinity if there is a NaN; the bits that at
- * least one of them has; their sum, and that of their squares. */
+/* The magnitudes of n numbers: the bits of the largest, which exceed the bits of infinity if there is a NaN; the bits
+ * that at least one number has; the sum of the magnitudes, and the sum of their squares. */
 typedef struct terms_size {
     uint32_t top, any;
     float sum, squares;

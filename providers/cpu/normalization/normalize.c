@@ -26,8 +26,8 @@ const cpu_family cpu_normalize = {
 };
 
 /* Rows of n elements, normalised by built-in loops. They round like the single operators that exporters emit for
- * LayerNormalization and RMSNormalization (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for the latter Mul by the
- * reciprocal), so that a fused model gives the same bits. */
+ * LayerNormalization and RMSNormalization (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for RMSNormalization Mul
+ * by the reciprocal), so that a fused model gives the same bits. */
 struct rows {
     cpu_native native;
     int64_t count, n;

@@ -112,8 +112,8 @@ static inlay_status drop_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-/* Regions are assessed first, then operators. A second round over regions collects the reasons of refusal of the nodes
- * that neither supports. */
+/* Regions are assessed first, then operators. A second round over `regions` collects the reasons why it refuses the
+ * nodes that neither part supports. */
 static inlay_status assess(void *state_, const inlay_assess_request *request, inlay_diag *diag)
 {
     const inlay_graph *graph = request->graph;

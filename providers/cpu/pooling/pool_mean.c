@@ -35,7 +35,7 @@ static inlay_status means_range(void *user, int64_t begin, int64_t end, uint32_t
     for (int64_t i = begin; i < end; i++) {
         const int64_t chunk = i % means->chunks, plane = i / means->chunks % means->planes,
                       image = i / means->chunks / means->planes;
-        /* The last chunk overlaps the one before if fewer lanes are left; both compute the same result. */
+        /* If fewer lanes are left, the last chunk overlaps the chunk before it; both compute the same result. */
         const int64_t past = (chunk + 1) * means->chunk,
                       first = (past < means->lanes ? past : means->lanes) - means->chunk;
         const float *input = call->input + image * means->batch + plane * means->plane + first;

@@ -2,8 +2,8 @@
  *
  *     Div(bias, scale) -> Floor -> Cast to int32 -> Reshape to [1, C, 1, ..];  Add to the sums of ConvInteger
  *
- * The scale is computed in the run, and so is the bias. The Add is part of the convolution where a built-in kernel runs
- * it (cpu_fuse_integer_reader), otherwise a separate step. */
+ * The scale and the bias are computed in the run. The Add is part of the convolution where a built-in kernel runs it
+ * (cpu_fuse_integer_reader), otherwise a separate step. */
 #include "cpu/quantized/bytes.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/weights/read.h"

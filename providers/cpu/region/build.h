@@ -29,7 +29,7 @@ typedef struct cpu_buffer {
     uint64_t bytes;
     uint64_t offset;      /* WORK: in the workspace */
     uint32_t first, last; /* first and last step that uses it; first = INLAY_NONE: no step yet */
-    uint32_t pending;     /* reads of values in it that are not lowered yet */
+    uint32_t pending;     /* number of reads, not lowered yet, of values in this buffer */
     uint32_t parent;      /* WORK: the buffer that contains it, at byte `within`; INLAY_NONE: it is separate */
     uint64_t within;
     uint32_t copy_of; /* the value of which it holds a copy, which later reads may use; INLAY_NONE */
@@ -81,7 +81,7 @@ struct inlay_instance {
     cpu_buffer *buffers;
     uint32_t step_count, arg_count, buffer_count;
     uint32_t max_args; /* of one step */
-    cpu_pack **packs;  /* [pack_count] the packed constants that it reads, for cpu_pack.users */
+    cpu_pack **packs;  /* [pack_count] the packed constants that the instance reads, for cpu_pack.users */
     uint32_t pack_count, pack_capacity;
     cpu_scratch *memory, **home; /* the arena of this struct and its arrays; home: `spare` of cpu_scratch_close */
     kernel_choice *choices;      /* [choice_count] kernels of convolutions and products (kernels.h) */

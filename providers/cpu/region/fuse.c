@@ -147,7 +147,7 @@ static void extend(const cpu_build *build, uint8_t *taken, cpu_group *group)
     }
 }
 
-/* Lets the family that forms groups itself do so. */
+/* Calls the family that forms groups itself. */
 static inlay_status form_groups(cpu_build *build, uint8_t *taken)
 {
     for (uint32_t op_index = 0; op_index < build->compiled->op_count; op_index++)

@@ -92,9 +92,9 @@ typedef struct cpu_family {
     /* The other members are false or NULL for families that do not need them. */
     bool takes_posts; /* a group may have functions after the first op (cpu_post), if its output is float ... */
     bool takes_bias;  /* ... and, before them, a bias: one element per output channel */
-    /* Forms groups of the family's ops and of ops before them, before cpu_fuse forms the others; one family may do so.
-     * Called once for a build with such an op. taken: [op_count], set for ops that are in a group. at: [op_count],
-     * indexed by the group's last op. */
+    /* Forms groups of the family's ops and of ops before them; cpu_fuse forms all other groups afterwards. Only one
+     * family may have this function. Called once for a build with such an op. taken: [op_count], set for ops that are
+     * in a group. at: [op_count], indexed by the group's last op. */
     inlay_status (*group)(cpu_build *build, uint8_t *taken, cpu_group *at);
     /* Moves op `next`, the only reader of the group's output, into a group whose first op belongs to this family, if
      * the kernel can do its work: before (fuse) and after (fuse_last) the functions that follow the first op. */
@@ -319,7 +319,7 @@ struct inlay_compiled {
     uint32_t step_hint, arg_hint, buffer_hint, choice_hint; /* counts of the last instance */
     struct span *spans; /* [span_count] placement of the last instance's buffers in its workspace, in their order */
     uint32_t span_count;
-    uint64_t span_bytes;   /* the workspace that they need */
+    uint64_t span_bytes;   /* workspace of these spans */
     bool keep_last_bit;    /* DynamicQuantizeLinear rounds floats here: an error in the last bit changes integers */
     cpu_scratch *spare;    /* atomic: memory of a destroyed instance, or NULL */
     bool trying;           /* an instance is being built for the timing of kernels (compile/tune.c) */

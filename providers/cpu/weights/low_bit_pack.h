@@ -3,8 +3,8 @@
  *
  * A pack holds the elements with as many bits as in the file, in the order of a kernel's layout; for each 16 elements
  * the index of a vector of scales and zero points; and each different vector once. The order is found by reordering the
- * element numbers with the code that reorders floats, so that every layout works that is a permutation. Elements of 4
- * and 8 bits are stored as codes, for which unfold.h has vectorised kernels. */
+ * element numbers with the code for floats, so every layout that is a permutation works. Elements of 4 and 8 bits are
+ * stored as codes, for which unfold.h has vectorised kernels. */
 #ifndef CPU_NARROW_PACK_H
 #define CPU_NARROW_PACK_H
 #include "cpu/weights/low_bit.h"

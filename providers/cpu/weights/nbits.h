@@ -56,7 +56,7 @@ typedef struct nbits_source {
 void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out);
 void nbits_pack_floats(const nbits_shape *shape, const nbits_source *from, float *out);
 /* Converts zero points of `bits` bits to floats. row_bytes > 0: each column begins with a new byte, row_bytes after the
- * one before. */
+ * begin of the column before. */
 void nbits_pack_zeros(const nbits_shape *shape, const nbits_source *from, uint32_t bits, int64_t row_bytes, float *out);
 /* Element i of an array of elements of `bits` bits. */
 int32_t nbits_element(const void *data, int64_t i, uint32_t bits, bool is_signed);

@@ -100,7 +100,7 @@ static int filter_of(const inlay_node_info *node)
     return prepost_word(kit_attr_string(node, "filter", "bilinear"), resample_filters, RESAMPLE_FILTERS);
 }
 
-/* Attributes are borrowed, so the state keeps copies of those that target_size() needs in run and shape. */
+/* Attributes are borrowed, so the state has copies of the attributes that target_size() needs in run and shape. */
 typedef struct resize_state {
     inlay_node_info node;
     inlay_attr_info attrs[8];

@@ -10,7 +10,7 @@
 #define AT_COLUMN 4u   /* one element per column; the shader supplies the column */
 #define AT_POSITION 5u /* the position itself */
 
-/* Specialization constants. Those of operations and types are not passed to the driver: gpu_patch.c replaces the
+/* Specialization constants. Constants of operations and types are not passed to the driver: gpu_patch.c replaces the
  * placeholder functions by the functions that they select. */
 #define ID_LOCAL 0
 #define ID_RANK 1
