@@ -1,5 +1,5 @@
-/* Writes an ONNX file. Usually an exporter does this. ONNX files are protocol buffers: a message is a list of fields,
- * each a key (field number * 8 + kind) and a value; the numbers are those of onnx.proto. See also
+/* Writes an ONNX file. Usually an exporter writes the model. ONNX files are protocol buffers: a message is a list of
+ * fields, each a key (field number * 8 + kind) and a value; the numbers are those of onnx.proto. See also
  * samples/custom_op/make_model.c. */
 #include "model.h"
 #include <stdint.h>

@@ -132,7 +132,7 @@ struct times {
 struct text {
     int64_t *tokens; /* [count] owned */
     size_t count, made;
-    size_t runs, guesses, right; /* runs so far; guesses that they have read, and those that were right */
+    size_t runs, guesses, right; /* runs so far; guesses that these runs have read, and guesses that were right */
     struct stream out;
     struct times times;
     bool stopped;
@@ -213,8 +213,8 @@ static size_t guess_next(struct settings *settings, struct model *draft, const s
     return found;
 }
 
-/* Runs the model on the tokens after the first `read`, and on guesses of the next ones. Adds the token that follows,
- * and while that is the one guessed, the token after it. draft: its context may have tokens that were not right; NULL:
+/* Runs the model on the tokens after the first `read`, and on guesses of the next ones. Adds the token that follows; as
+ * long as the added token was guessed, adds the next one, too. draft: a context that may have wrong tokens; NULL:
  * none. */
 static bool step(struct settings *settings, struct model *model, struct model *draft, const struct tokenizer *tokenizer,
                  struct text *text, size_t read)

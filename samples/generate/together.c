@@ -140,7 +140,7 @@ static bool begin_text(struct work *work)
            complain("the text cannot be added to the context", &diag);
 }
 
-/* Makes the next token of each text. The rows of those that end leave. */
+/* Makes the next token of each text. The rows of texts that end leave. */
 static bool step(struct work *work)
 {
     int64_t last[MOST_TEXTS];

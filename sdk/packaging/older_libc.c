@@ -85,8 +85,8 @@ EXPORTED const char *sigabbrev_np(int number)
     return number >= 0 && (size_t)number < sizeof names / sizeof names[0] ? names[number] : NULL;
 }
 
-/* Closes the descriptors that are open now: unlike glibc's own, not those that other threads open before the child
- * starts, which have O_CLOEXEC. */
+/* Closes the descriptors that are open now. Unlike glibc's function, it does not close descriptors that other threads
+ * open before the child starts; those have O_CLOEXEC. */
 EXPORTED int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from)
 {
     DIR *open_files = opendir("/proc/self/fd");
