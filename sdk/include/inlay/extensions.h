@@ -354,7 +354,7 @@ typedef struct inlay_formal {
 
 /* The permitted types of a declared input or output, or of several. */
 typedef struct inlay_schema_types {
-    const char *name;         /* of the type parameter, "T"; "": the one input or output states its types itself */
+    const char *name;         /* name of the type parameter, "T"; "": types of one input or output alone */
     const char *const *types; /* [type_count] as in ONNX: "tensor(float)" */
     uint32_t type_count;
     uint32_t reserved;
@@ -370,7 +370,7 @@ typedef struct inlay_schema {
     uint32_t since_version; /* first version of the operator set with this schema */
 } inlay_schema;
 
-/* Of the host: the schemas of ONNX's operators, and of those that inlay has of other domains. */
+/* Of the host: the schemas of ONNX's operators, and of the operators of other domains that inlay has. */
 #define INLAY_EXT_SCHEMAS "inlay.schemas/1"
 typedef struct inlay_ext_schemas {
     uint64_t struct_size;
@@ -382,8 +382,8 @@ typedef struct inlay_ext_schemas {
 
 /* Of a provider (inlay_provider.extension): operators that are known only once the provider is open, because a library
  * that an option names defines them. Models of sessions with this provider may use them like those of
- * inlay_plugin.operators. Of two with the same name and version, the one of inlay_plugin.operators is used. The table
- * and the operators stay valid until destroy. Examples are ignored. */
+ * inlay_plugin.operators. Of two operators with the same name and version, the one in inlay_plugin.operators is used.
+ * The table and the operators stay valid until destroy. Examples are ignored. */
 #define INLAY_EXT_OPERATORS "inlay.operators/1"
 typedef struct inlay_ext_operators {
     uint64_t struct_size;

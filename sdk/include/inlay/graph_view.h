@@ -236,7 +236,7 @@ typedef struct inlay_operator {
     const char *op_type;    /* "Blur" */
     const char *signature;  /* the schema, as above */
     const char *doc;        /* optional: one paragraph */
-    uint32_t since_version; /* from 1; a model uses the newest version that is not above the one it imports */
+    uint32_t since_version; /* from 1; a model uses the newest version that is not above the version that it imports */
     uint32_t flags;         /* INLAY_OPERATOR_* */
     void *ctx;              /* first argument of infer */
     /* optional; NULL: shapes are known only after execution */

@@ -208,8 +208,8 @@ INLAY_API void inlay_options_set_progress(inlay_options *options, inlay_progress
 
 /* An allocator that replaces malloc for the memory of runs: the tensors that a run creates, the slab of intermediate
  * values, and the workspace of steps that are sized during the run. Weights, plans and small objects still come from
- * malloc, and device buffers from their provider. Both functions are called from any thread, including the one of the
- * last inlay_value_unref(). They must outlive every session, context and value. */
+ * malloc, and device buffers from their provider. Both functions are called from any thread, including the thread of
+ * the last inlay_value_unref(). They must outlive every session, context and value. */
 typedef struct inlay_allocator {
     uint64_t struct_size;
     void *user; /* first argument of both functions */
@@ -278,8 +278,8 @@ INLAY_API inlay_value *inlay_value_ref(inlay_value *value);
 /* Releases a reference; the last one destroys the value. NULL is a no-op. Any thread. */
 INLAY_API void inlay_value_unref(inlay_value *value);
 
-/* Properties of a value. Pointers are borrowed from it. A list has the dtype of its items (a map: that of its values),
- * rank 0 and a size of 0 bytes. */
+/* Properties of a value. Pointers are borrowed from it. A list has the dtype of its items (a map: the dtype of its
+ * values), rank 0 and a size of 0 bytes. */
 INLAY_API uint32_t inlay_value_kind(const inlay_value *value); /* INLAY_KIND_* */
 INLAY_API inlay_dtype inlay_value_dtype(const inlay_value *value);
 INLAY_API uint32_t inlay_value_rank(const inlay_value *value);
@@ -425,12 +425,12 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, cons
  * that the driver is idle when the process exits. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
 
-/* Replaces weights. names [count] are the names that initializers have in the file: of the main graph or of a body of
- * If, Loop or Scan, also those with external data and those that are defaults of inputs. values[i] is the new value of
- * names[i], a dense tensor in host memory of the same type and shape, which is copied. All of them are one change: a
- * run uses either none or all. Runs in progress finish on the old weights; every run that begins after the call has
- * returned uses the new ones. Contexts, bound values and states stay; a context that measures or profiles keeps its
- * weights until that ends. The results are the same, bit for bit, as those of a session of the changed model.
+/* Replaces weights. names [count] are names of initializers in the file: of the main graph or of a body of If, Loop or
+ * Scan, also of initializers with external data and of defaults of inputs. values[i] is the new value of names[i], a
+ * dense tensor in host memory of the same type and shape, which is copied. All of them are one change: a run uses
+ * either none or all. Runs in progress finish on the old weights; every run that begins after the call has returned
+ * uses the new ones. Contexts, bound values and states stay; a context that measures or profiles keeps its weights
+ * until that ends. The results are the same, bit for bit, as those of a session of the changed model.
  *
  * The model is optimised again, which takes as long as at creation. Regions that do not depend on the weights stay as
  * they are, in shared memory; the others are compiled again. Engines of a provider that caches them are cached as at
@@ -596,9 +596,9 @@ INLAY_API inlay_status inlay_session_watchdog_finding(inlay_session *session, ui
  * of malloc. Runs in progress and their contexts are not affected, and a run that begins meanwhile waits for its
  * context to be trimmed. The next run of a context prepares its input sizes again. Outputs of the last run, bound
  * values and states stay as they are. Contexts that measure or profile are skipped; if a device hangs, nothing is
- * released. Allocates nothing. Option idle_trim_ms does this for contexts that had no run for that time. Any thread,
- * also during runs, but not from a callback of a run. The status is that of the first provider that cannot release its
- * memory. */
+ * released. Allocates nothing. Option idle_trim_ms does this for each context that had no run for that time. Any
+ * thread, also during runs, but not from a callback of a run. The status is that of the first provider that cannot
+ * release its memory. */
 INLAY_API inlay_status inlay_session_trim(inlay_session *session, inlay_diag *diag);
 /* Like inlay_value_create(), with the session's allocator and memory budget. The elements are not cleared, except
  * STRING. The value may outlive the session. INLAY_LIMIT_EXCEEDED: over the budget. */

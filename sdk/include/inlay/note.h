@@ -45,7 +45,7 @@ enum {
 };
 
 /* The instruction-set level that every part of the plugin may use: the one for which the source file with the note was
- * compiled. Code that the plugin selects at run time may use more. The levels of x86-64 are those of its psABI; other
+ * compiled. Code that the plugin selects at run time may use more. The levels of x86-64 are defined by its psABI; other
  * machines have level 0 only. */
 enum {
     INLAY_ISA_BASELINE = 0,
@@ -76,9 +76,9 @@ typedef struct inlay_note {
     uint32_t flags;            /* 0 in version 1 */
     /* total size in bytes of the four texts with their NULs: the name of the plugin; the names of its providers,
      * separated by spaces; the domains of its operators, likewise; the version of the plugin: INLAY_NOTE_VERSION. If
-     * the first text is empty, no names are given. If the last one is empty or missing, the version is not known before
-     * the plugin is opened: of two files in one folder with a provider of the same name, the host takes the one with
-     * the higher version in its note */
+     * the first text is empty, no names are given. If the last text is empty or missing, the version is not known
+     * before the plugin is opened: of two files in one folder with a provider of the same name, the host takes the one
+     * with the higher version in its note */
     uint32_t text_bytes;
 } inlay_note;
 

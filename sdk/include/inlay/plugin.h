@@ -112,9 +112,9 @@
  *    or removed. Code tests whether struct_size reaches a field (INLAY_HAS), or whether the stride of an array does
  *    (INLAY_STRIDE_HAS), and does not test a version. A field that is not reached counts as zero, which means the
  *    default. So never copy, assign or clear a whole struct that another module allocated (an out parameter, a request,
- *    an element of an array): read and write its fields, and only those that its size reaches. Structs without size
- *    and stride never grow: inlay_str, inlay_dim, inlay_buffer, inlay_fence, inlay_tensor_view. Functions never get
- *    another argument: later ones travel in a request struct.
+ *    an element of an array): read and write single fields, and only fields that its struct_size or stride reaches.
+ *    Structs without size and stride never grow: inlay_str, inlay_dim, inlay_buffer, inlay_fence, inlay_tensor_view.
+ *    Functions never get another argument: later ones travel in a request struct.
  *  - Flags and reserved fields. Of the flags of plugins, providers, domains, operators, offers, fingerprints and notes,
  *    the host rejects unknown bits in the low 16 bits and ignores those in the high 16 bits; a plugin ignores unknown
  *    bits of every word. Fields called `reserved` are 0. Of plugins, providers, options, domains, offers and placements
@@ -270,9 +270,9 @@ typedef struct inlay_cost_request {
     const inlay_value_state *values; /* [value_count] parallel to graph->values */
     uint32_t value_count;
     uint32_t value_stride;
-    /* workers that the run to be priced uses, not those that the session has: the host compares all providers at the
-     * same number, which is fixed (2 in this version), so that neither the assignment nor the results depend on the
-     * threads of a session. It asks with the number of a session's threads only to report times and to compare them
+    /* workers of the run to be priced. This is not the number of threads of the session: the host compares all
+     * providers at the same fixed number (2 in this version), so that neither the assignment nor the results depend on
+     * the threads of a session. It asks with the number of a session's threads only to report times and to compare them
      * with measurements. Price a run with this number */
     uint32_t max_threads;
     uint32_t reserved;
@@ -690,9 +690,9 @@ typedef struct inlay_provider {
     const void *(*extension)(void *state, const char *name);
 
     /* Optional: calls request->device for each device, whether create would accept it or not. It opens no device and
-     * leaves no state behind. ctx is the one of create, which may be running concurrently. INLAY_UNSUPPORTED, with the
-     * reason in diag: there can be no device (no driver). NULL: the provider has one device, described by the fields
-     * above. */
+     * leaves no state behind. ctx is the same as for create, which may be running concurrently. INLAY_UNSUPPORTED, with
+     * the reason in diag: there can be no device (no driver). NULL: the provider has one device, described by the
+     * fields above. */
     inlay_status (*enumerate)(void *ctx, const inlay_enumerate_request *request, inlay_diag *diag);
     /* Optional: describes the device that create opened and its domains. Called once, after create. */
     inlay_status (*describe)(void *state, const inlay_describe_request *request, inlay_diag *diag);
@@ -715,8 +715,8 @@ typedef struct inlay_provider {
     inlay_status (*cost_region)(void *state, const inlay_region_cost_request *request, inlay_cost *out_cost,
                                 inlay_diag *diag);
 
-    /* The number of fences that execute and buffer_copy accept in waits; 0 = any number. If there are more, the host
-     * waits for some of them itself, and passes the others. */
+    /* The number of fences that execute and buffer_copy accept in waits; 0 = any number. If there are more fences, the
+     * host waits for some of them itself, and passes the others. */
     uint32_t max_waits;
     uint32_t reserved;
 } inlay_provider;
