@@ -12,7 +12,7 @@ static const char talk[] =
 
 static inlay_status render(const char *form, const char *messages, char **out_text, inlay_diag *diag)
 {
-    struct chat chat = { NULL, "<s>", "</s>", json_loads(messages, 0, NULL), NULL, NULL };
+    struct chat chat = { .begin = "<s>", .end = "</s>", .messages = json_loads(messages, 0, NULL) };
     template_tree *tree;
     inlay_status status;
 
@@ -148,7 +148,7 @@ static void test_tools_and_variables(void **state)
 {
     static const char form[] = "{% if tools %}{{ tools | tojson }}{% else %}{{ tools is none }}{% endif %}{{ thinks }}"
                                "{{ add_generation_prompt }}{{ documents is none }}";
-    struct chat chat = { NULL, "", "", json_array(), NULL, NULL };
+    struct chat chat = { .begin = "", .end = "", .messages = json_array() };
     inlay_diag diag = INLAY_DIAG_INIT;
     template_tree *tree;
     char *text = NULL;

@@ -13,42 +13,65 @@ static struct serving server;
 #define CALL(name, arguments) "<tool_call>{\"name\":\"" name "\",\"arguments\":" arguments "}</tool_call>"
 #define MARK "\1" /* the token 1, a special one, whose text is [TOOL_CALLS] */
 
+/* Templates print the calls of the assistant's messages: each member is a piece of Jinja, with c for a call. */
+#define CALLS(before, one, between, after)                                                                             \
+    before "{% for c in m.tool_calls %}" one "{% if not loop.last %}" between "{% endif %}{% endfor %}" after
+#define JSON_CALL(arguments) "{\"name\": \"{{ c.function.name }}\", \"" arguments "\": {{ c.function.arguments }}}"
+#define HERMES CALLS("", "<tool_call>\n" JSON_CALL("arguments") "\n</tool_call>", "\n", "")
+#define SHORT_IDS                                                                                                      \
+    "{% for c in m.tool_calls %}{% if c.id | length != 9 %}{{ raise_exception('ids') }}{% endif %}{% endfor %}"
+#define MISTRAL SHORT_IDS CALLS("[TOOL_CALLS] [", JSON_CALL("arguments"), ", ", "]")
+
 static const struct said {
     const char *model, *text;
-    const char *signs; /* of the template */
+    const char *calls; /* how the template prints calls; NULL: it takes no tools */
 } said[] = {
-    { "hermes", "Hm" CALL("f", "{\"a\":12}") CALL("g", "{}"), "<tool_call>" },
-    { "mistral", MARK "[{\"name\":\"f\",\"arguments\":{\"a\":13}}]", "[TOOL_CALLS]" },
-    { "mistral3", MARK "f[ARGS]{\"a\":14}" MARK "g[ARGS]{}", "[TOOL_CALLS][ARGS]" },
-    { "phi", "<|tool_call|>[{\"name\":\"g\",\"arguments\":{}}]<|/tool_call|>", "<|tool_call|><|/tool_call|>" },
-    { "llama", "{\"name\":\"f\",\"parameters\":{\"a\":15}}", "\\\"parameters\\\": dictionary of argument name" },
+    { "hermes", "Hm" CALL("f", "{\"a\":12}") CALL("g", "{}"), HERMES },
+    { "mistral", MARK "[{\"name\":\"f\",\"arguments\":{\"a\":13}}]", MISTRAL },
+    { "mistral3", MARK "f[ARGS]{\"a\":14}" MARK "g[ARGS]{}",
+      CALLS("", "[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments }}", "", "") },
+    { "phi", "<|tool_call|>[{\"name\":\"g\",\"arguments\":{}}]<|/tool_call|>",
+      CALLS("<|tool_call|>[", JSON_CALL("arguments"), ", ", "]<|/tool_call|>") },
+    { "llama", "{\"name\":\"f\",\"parameters\":{\"a\":15}}",
+      "{% if m.tool_calls | length > 1 %}{{ raise_exception('one call') }}{% endif %}" CALLS(
+          "", JSON_CALL("parameters"), "", "") },
     { "plain", "{\"name\":\"f\",\"arguments\":{\"a\":16}}", "" },
     { "text", "Hm{\"name\":\"f\"}", "" },
-    { "quoted", "<tool_c<tool_call>{\"name\":\"h\",\"arguments\":{\"s\":\"}]\\\"{\"}}</tool_call>", "<tool_call>" },
+    { "quoted", "<tool_c<tool_call>{\"name\":\"h\",\"arguments\":{\"s\":\"}]\\\"{\"}}</tool_call>", HERMES },
     { "none", "Hm", NULL },
-    { "answer", "{\"x\":1}", "<tool_call>" },
+    { "answer", "{\"x\":1}", HERMES },
     { "both", "{\"name\":\"g\",\"arguments\":{}}", "" },
-    { "two", MARK "[{\"name\":\"f\",\"arguments\":{\"a\":17}}]", "[TOOL_CALLS]" }, /* see write_templates() */
+    { "ids", MARK "f[CALL_ID]aB_9[ARGS]{\"a\":18}",
+      CALLS("", "[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]{{ c.function.arguments }}", "", "") },
+    { "lines", "<call>f{\"a\":19}<call>g{}", /* white space may be missing */
+      CALLS("", "<call>\n{{ c.function.name }}\n{{ c.function.arguments }}", "{{ '\\n' }}", "") },
+    { "two", MARK "[{\"name\":\"f\",\"arguments\":{\"a\":17}}]", MISTRAL }, /* see write_templates() */
 };
 
-/* The prompt is 40 characters; a message "show" fails with the messages and tools as the template sees them. */
+/* The prompt is 40 characters, of which the first are the names of the tools; a message "show" fails with the messages
+ * and tools as the template sees them. */
 #define SHOWING                                                                                                        \
     "{% for m in messages %}{% if m.content == 'show' %}{{ raise_exception((messages | map(attribute='tool_calls', "   \
-    "default='') | list | tojson) ~ (tools | tojson)) }}{% endif %}{% endfor %}{{ '.' * 40 }}"
+    "default='') | list | tojson) ~ (tools | tojson)) }}{% endif %}{% endfor %}"                                       \
+    "{{ ((tools or []) | map(attribute='function') | map(attribute='name') | join ~ '.' * 40)[:40] }}"                 \
+    "{% for m in messages if m.role == 'assistant' %}{{ m.content or '' }}{% if m.tool_calls %}"
 
 /* The model "two" has two templates: a default one, which takes no tools, and one for requests with tools. */
 static void write_templates(const struct said *model)
 {
     const bool two = strcmp(model->model, "two") == 0;
-    char name[64], text[1024];
+    const char *calls = model->calls != NULL ? model->calls : "";
+    json_t *form = json_sprintf("%s%s%s", model->calls != NULL ? SHOWING : "{{ '.' * 40 }}", calls,
+                                model->calls != NULL ? "{% endif %}{% endfor %}" : "");
+    json_t *root = two ? json_pack("{s:[{s:s, s:s}, {s:s, s:o}]}", "chat_template", "name", "default", "template",
+                                   "{{ '.' * 40 }}", "name", "tool_use", "template", form)
+                       : json_pack("{s:o}", "chat_template", form);
+    char name[64], *text = json_dumps(root, 0);
 
     (void)snprintf(name, sizeof name, "models/%s/tokenizer_config.json", model->model);
-    (void)snprintf(text, sizeof text, "{\"chat_template\":%s\"{# %s %s #}%s\"%s}",
-                   two ? "[{\"name\":\"default\",\"template\":\"{{ '.' * 40 }}\"},{\"name\":\"tool_use\",\"template\":"
-                       : "",
-                   model->signs != NULL ? "tools" : "", model->signs != NULL ? model->signs : "",
-                   model->signs == NULL ? "{{ '.' * 40 }}" : SHOWING, two ? "}]" : "");
     serving_file(&server, name, text, 0644);
+    free(text);
+    json_decref(root);
 }
 
 static int start(void **state)
@@ -145,6 +168,8 @@ static void test_calls(void **state)
         { ASK("mistral", "\"n\":1"), "[{\"name\":\"f\",\"arguments\":{\"a\":13}}] stop" }, /* no special token */
         { ASK("mistral3", TOOLS), "null f{\"a\":14} g{} tool_calls" },
         { ASK("phi", TOOLS), "null g{} tool_calls" },
+        { ASK("ids", TOOLS), "null f{\"a\":18} tool_calls" },
+        { ASK("lines", TOOLS), "null f{\"a\":19} g{} tool_calls" },
         { ASK("llama", TOOLS), "null f{\"a\":15} tool_calls" },
         { ASK("plain", TOOLS), "null f{\"a\":16} tool_calls" },
         { ASK("text", TOOLS), "Hm{\"name\":\"f\"} stop" },
@@ -195,7 +220,8 @@ static void test_calls(void **state)
 /* The arguments of a forced call follow the schema, also if the model's text does not. */
 static void test_forced_arguments(void **state)
 {
-    static const char *const models[] = { "hermes", "mistral", "mistral3", "phi", "llama", "text", "quoted" };
+    static const char *const models[] = { "hermes", "mistral", "mistral3", "phi",  "llama",
+                                          "text",   "quoted",  "ids",      "lines" };
 
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {

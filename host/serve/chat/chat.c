@@ -30,7 +30,7 @@ inlay_status chat_render(const struct chat *chat, char **out_text, inlay_diag *d
     variables[count++] = (template_variable){ "messages", chat->messages };
     variables[count++] = (template_variable){ "tools", chat->tools };
     variables[count++] = (template_variable){ "documents", NULL };
-    variables[count++] = (template_variable){ "add_generation_prompt", json_true() };
+    variables[count++] = (template_variable){ "add_generation_prompt", json_boolean(!chat->is_complete) };
     variables[count++] = (template_variable){ "bos_token", begin };
     variables[count++] = (template_variable){ "eos_token", end };
     json_object_foreach(chat->variables, name, value) {

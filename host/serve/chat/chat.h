@@ -4,6 +4,7 @@
 #define SERVE_CHAT_H
 #include "inlay/status.h"
 #include "serve/template/template.h"
+#include <stdbool.h>
 
 struct chat {
     const template_tree *form; /* the template */
@@ -11,6 +12,7 @@ struct chat {
     json_t *messages;          /* objects with role, content and further members, as transformers passes them */
     json_t *tools;             /* objects {"type": "function", "function": ...}; NULL: none */
     json_t *variables;         /* an object of other variables; NULL: none */
+    bool is_complete;          /* the text has no beginning of a further answer */
 };
 
 /* Parses a template, which must exist as long as the tree. INLAY_UNSUPPORTED: it uses an unsupported construct. */

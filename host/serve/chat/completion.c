@@ -455,27 +455,6 @@ static const char *tool_template_of(const text_model *model)
     return model->tool_template != NULL ? model->tool_template : model->chat_template;
 }
 
-/* Prepares the calls of the request's tools. */
-static bool prepare_tools(struct exchange *exchange, struct completion *completion)
-{
-    completion_request *asked = &completion->asked;
-    const char *form = tool_template_of(exchange->request.job.model->text);
-    body_error error = { .parameter = "tools" };
-
-    /* Independent of the request, since the model's index of tokens is made once. */
-    completion->marks = form != NULL ? tool_form_of(form) : NULL;
-    if (!tool_set_is_used(&asked->tools) || form == NULL)
-        return true;
-    asked->tool_form = completion->marks;
-    if (asked->tool_form == NULL)
-        (void)body_fail(&error, "tools: the model's chat template takes no tools");
-    else
-        asked->calls = tool_set_grammar(&asked->tools, asked->tool_form, &error);
-    if (asked->calls == NULL)
-        body_refuse(exchange, &error);
-    return asked->calls != NULL;
-}
-
 /* The template for requests with or without tools, parsed once; NULL: diag says why it cannot be. */
 static const template_tree *tree_of(text_model *model, bool tools, inlay_diag *diag)
 {
@@ -489,6 +468,71 @@ static const template_tree *tree_of(text_model *model, bool tools, inlay_diag *d
     made = *tree;
     (void)pthread_mutex_unlock(&lock);
     return made;
+}
+
+/* Reads how the model writes calls. ends: room for the texts of the model's end tokens. */
+static void read_tool_form(text_model *model, const char **ends)
+{
+    tool_template source = { .begin = model->begin, .end = model->end, .ends = ends };
+    tool_form *form = calloc(1, sizeof *form);
+
+    for (uint32_t i = 0; i < model->end_count; i++) {
+        bool special = false;
+        size_t bytes = 0;
+        const char *text = tokenizer_bytes(model->tokenizer, model->ends[i], &bytes, &special);
+
+        if (text != NULL && text[bytes] == '\0')
+            ends[source.end_count++] = text;
+    }
+    source.tree = tree_of(model, true, &model->tool_refusal);
+    if (form == NULL)
+        (void)no_memory(&model->tool_refusal, "for the form of calls");
+    else if (source.tree == NULL || tool_form_read(&source, form, &model->tool_refusal) != INLAY_OK)
+        free(form);
+    else
+        model->tool_form = form;
+}
+
+/* The form of the model's calls, read once; NULL: the model's tool_refusal says why there is none. */
+static const tool_form *tool_form_of(text_model *model)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+    (void)pthread_mutex_lock(&lock);
+    if (model->tool_form == NULL && model->tool_refusal.code == INLAY_OK) {
+        const char **ends = calloc((size_t)model->end_count + 1, sizeof *ends);
+
+        if (ends != NULL)
+            read_tool_form(model, ends);
+        else
+            (void)no_memory(&model->tool_refusal, "for the form of calls");
+        free(ends);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return model->tool_form;
+}
+
+/* Prepares the calls of the request's tools. */
+static bool prepare_tools(struct exchange *exchange, struct completion *completion)
+{
+    completion_request *asked = &completion->asked;
+    text_model *model = exchange->request.job.model->text;
+    body_error error = { .parameter = "tools" };
+
+    if (tool_template_of(model) == NULL)
+        return true;
+    /* Independent of the request's tools, since the model's index of tokens is made once. */
+    completion->marks = tool_form_of(model);
+    if (!tool_set_is_used(&asked->tools))
+        return true;
+    asked->tool_form = completion->marks;
+    if (asked->tool_form == NULL)
+        (void)body_fail(&error, "tools: %s", model->tool_refusal.text);
+    else
+        asked->calls = tool_set_grammar(&asked->tools, asked->tool_form, &error);
+    if (asked->calls == NULL)
+        body_refuse(exchange, &error);
+    return asked->calls != NULL;
 }
 
 /* Renders the messages with the model's template, as the request's only prompt. */

@@ -3,95 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A template has the first form whose markers it contains; the last form is for all other templates. */
-static const tool_form forms[] = {
-    { .signs = { "[TOOL_CALLS]", "[ARGS]" },
-      .trigger = "[TOOL_CALLS]",
-      .lead = "[TOOL_CALLS]",
-      .middle = "[ARGS]",
-      .after = "",
-      .next = "[TOOL_CALLS]",
-      .close = "",
-      .short_ids = true },
-    { .signs = { "[TOOL_CALLS]" },
-      .trigger = "[TOOL_CALLS]",
-      .lead = "[TOOL_CALLS] [{\"name\": \"",
-      .middle = "\", \"arguments\": ",
-      .after = "}",
-      .next = ", {\"name\": \"",
-      .close = "]",
-      .short_ids = true },
-    { .signs = { "<tool_call>" },
-      .unlike = "<arg_key>",
-      .trigger = "<tool_call>",
-      .lead = "<tool_call>\n{\"name\": \"",
-      .middle = "\", \"arguments\": ",
-      .after = "}\n</tool_call>",
-      .next = "\n<tool_call>\n{\"name\": \"",
-      .close = "" },
-    { .signs = { "<|tool_call|>", "<|/tool_call|>" },
-      .trigger = "<|tool_call|>",
-      .lead = "<|tool_call|>[{\"name\": \"",
-      .middle = "\", \"arguments\": ",
-      .after = "}",
-      .next = ", {\"name\": \"",
-      .close = "]<|/tool_call|>" },
-    { .signs = { "<|tool_call|>" },
-      .trigger = "<|tool_call|>",
-      .lead = "<|tool_call|>[{\"name\": \"",
-      .middle = "\", \"arguments\": ",
-      .after = "}",
-      .next = ", {\"name\": \"",
-      .close = "]" },
-    { .signs = { "\"parameters\": dictionary of argument name" },
-      .trigger = "{\"name\"",
-      .at_start = true,
-      .lead = "{\"name\": \"",
-      .middle = "\", \"parameters\": ",
-      .after = "}",
-      .next = "; {\"name\": \"",
-      .close = "" },
-    { .signs = { "tools" },
-      .trigger = "{\"name\"",
-      .at_start = true,
-      .lead = "{\"name\": \"",
-      .middle = "\", \"arguments\": ",
-      .after = "}",
-      .next = "\n{\"name\": \"",
-      .close = "" },
-};
-
-const tool_form *tool_form_of(const char *chat_template)
+static bool is_word(char c)
 {
-    if (strstr(chat_template, "tools") == NULL)
-        return NULL;
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        bool is = forms[i].unlike == NULL || strstr(chat_template, forms[i].unlike) == NULL;
-
-        for (int k = 0; k < 2 && is && forms[i].signs[k] != NULL; k++)
-            is = strstr(chat_template, forms[i].signs[k]) != NULL;
-        if (is)
-            return &forms[i];
-    }
-    return NULL;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-bool tool_form_has(const tool_form *form, const char *text, size_t bytes)
+static bool is_white(char c)
 {
-    const char *const parts[] = { form->lead, form->middle, form->after, form->close };
-
-    for (int i = 0; i < 4 && bytes > 0; i++)
-        if (memmem(parts[i], strlen(parts[i]), text, bytes) != NULL)
-            return true;
-    return false;
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
 static bool is_name(const char *name)
 {
     size_t bytes = name != NULL ? strlen(name) : 0;
 
-    return bytes > 0 && bytes < TOOL_NAME_BYTES &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == bytes;
+    for (size_t i = 0; i < bytes; i++)
+        if (!is_word(name[i]))
+            return false;
+    return bytes > 0 && bytes < TOOL_NAME_BYTES;
 }
 
 static struct tool *find(tool_set *set, const char *name)
@@ -232,6 +161,17 @@ void tool_set_deinit(tool_set *set)
     json_decref(set->list);
 }
 
+/* The id of a call. */
+static grammar_node identifier(struct grammar *grammar)
+{
+    grammar_node one = grammar_never(grammar);
+
+    for (int c = '-'; c <= 'z'; c++)
+        if (is_word((char)c))
+            one = grammar_either(grammar, one, grammar_byte(grammar, (uint8_t)c, (uint8_t)c));
+    return grammar_repeat(grammar, one, 1, 40);
+}
+
 /* A part of the form: its white space may be missing. */
 static grammar_node part(struct grammar *grammar, const char *text)
 {
@@ -239,8 +179,9 @@ static grammar_node part(struct grammar *grammar, const char *text)
 
     for (size_t i = 0; text[i] != '\0'; i++)
         all = grammar_sequence(grammar, all,
-                               text[i] == ' ' || text[i] == '\n' ? grammar_schema_blank(grammar)
-                                                                 : grammar_text(grammar, &text[i], 1));
+                               is_white(text[i])         ? grammar_schema_blank(grammar)
+                               : text[i] == TOOL_FORM_ID ? identifier(grammar)
+                                                         : grammar_text(grammar, &text[i], 1));
     return all;
 }
 
@@ -290,7 +231,7 @@ struct grammar *tool_set_grammar(const tool_set *set, const tool_form *form, bod
     grammar_define(grammar, call_rule, grammar_sequence(grammar, calls, part(grammar, form->after)));
     call = grammar_refer(grammar, call_rule);
     all = grammar_sequence(grammar, part(grammar, form->lead), call);
-    if (!set->single)
+    if (!set->single && !form->single)
         all = grammar_sequence(
             grammar, all,
             grammar_repeat(grammar, grammar_sequence(grammar, part(grammar, form->next), call), 0, GRAMMAR_MANY));
@@ -302,18 +243,19 @@ struct grammar *tool_set_grammar(const tool_set *set, const tool_form *form, bod
     return NULL;
 }
 
-static bool is_white(char c)
-{
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
 /* Whether the bytes that were read of a part are all of it. */
 static bool is_read(const tool_reader *reader, const char *part)
 {
     size_t at = 0;
 
     for (; *part != '\0'; part++) {
+        const size_t before = at;
+
         if (is_white(*part))
+            continue;
+        while (*part == TOOL_FORM_ID && at < reader->pending_bytes && is_word(reader->pending[at]))
+            at++;
+        if (at > before)
             continue;
         if (at == reader->pending_bytes || reader->pending[at] != *part)
             return false;
@@ -390,16 +332,20 @@ static void add_byte(tool_reader *reader, char c, uint64_t seed)
     }
     if (reader->part == READ_NAME) {
         tool_call *call = &reader->calls[reader->count - 1];
-        const char text[] = { c, '\0' };
         size_t bytes = strlen(call->name);
 
-        if (is_name(text) && bytes + 1 < sizeof call->name) {
+        if (is_word(c) && bytes + 1 < sizeof call->name) {
             call->name[bytes] = c;
             call->name[bytes + 1] = '\0';
             return;
         }
         call->named = true;
         next_part(reader, READ_MIDDLE);
+        if (form->middle[strspn(form->middle, " \n\t\r")] == '\0') {
+            next_part(reader, READ_ARGUMENTS);
+            add_argument(reader, c);
+            return;
+        }
     }
     if (is_white(c) || reader->pending_bytes == sizeof reader->pending)
         return;

@@ -1,26 +1,11 @@
-/* serve/chat/tools.h - the tools of a request: which there are, in which form a model calls them, and its calls. */
+/* serve/chat/tools.h - the tools of a request: which there are, and their calls in the text of a model. */
 #ifndef SERVE_TOOLS_H
 #define SERVE_TOOLS_H
 #include "serve/chat/body.h"
+#include "serve/chat/tool_form.h"
 #include "serve/grammar/grammar.h"
 
-enum { MAX_TOOLS = 128, TOOL_NAME_BYTES = 65, TOOL_PART_BYTES = 160 };
-
-/* How a model writes calls: lead, name, middle, arguments, after, then next instead of lead for each further call, and
- * close after the last one. White space in these texts may be missing or different. */
-typedef struct tool_form {
-    const char *signs[2]; /* texts of chat templates of this form; NULL: none */
-    const char *unlike;   /* a text that they do not have; NULL: any */
-    const char *trigger;  /* a text with this beginning is a call */
-    bool at_start;        /* the trigger counts at the start of a text only */
-    const char *lead, *middle, *after, *next, *close;
-    bool short_ids; /* ids of calls are 9 letters and digits */
-} tool_form;
-
-/* The form of the chat template; NULL: the template does not take tools. */
-const tool_form *tool_form_of(const char *chat_template);
-/* Whether the text of a special token is a part of the form, and so of the answer. */
-bool tool_form_has(const tool_form *form, const char *text, size_t bytes);
+enum { MAX_TOOLS = 128, TOOL_NAME_BYTES = 65 };
 
 typedef enum tool_choice { TOOLS_AUTO, TOOLS_NONE, TOOLS_REQUIRED } tool_choice;
 

@@ -248,6 +248,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     text = calloc(1, sizeof *text);
     if (text == NULL)
         return no_memory(diag, "for the tokenizer");
+    text->tool_refusal = (inlay_diag)INLAY_DIAG_INIT;
     text->ids = inlay_session_find_input(model->session, "input_ids");
     text->mask = inlay_session_find_input(model->session, "attention_mask");
     text->positions = inlay_session_find_input(model->session, "position_ids");
@@ -297,6 +298,7 @@ void text_model_close(text_model *model)
     template_close(model->tool_tree);
     free(model->chat_template);
     free(model->tool_template);
+    free(model->tool_form);
     free(model->ends);
     free(model->begin);
     free(model->end);

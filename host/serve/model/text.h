@@ -33,6 +33,8 @@ typedef struct text_model {
     char *tool_template;                  /* the one named tool_use, for requests with tools; NULL: chat_template */
     template_tree *chat_tree, *tool_tree; /* these templates, parsed for the first chat that needs them */
     char *begin, *end;                    /* bos_token and eos_token of tokenizer_config.json */
+    struct tool_form *tool_form;          /* how calls of tools are written, read for the first chat; NULL: not read */
+    inlay_diag tool_refusal;              /* why tools cannot be called; code INLAY_OK: they can, or not read */
 } text_model;
 
 /* *out_text is NULL if no tokenizer.json is in the folder of the model's file, in the one above or in the model's
