@@ -144,6 +144,23 @@ static void check_trace(long requests)
     assert_null(strstr(at, "\"model_name\""));
 }
 
+/* The disk is full already at the start, as when a worker is restarted. */
+static void test_full_disk_at_the_start(void **state)
+{
+    static const char *const flags[] = { "--trace-file", "/dev/full", "--admin-token-file", "FOLDER/admins", NULL };
+
+    (void)state;
+    serving_prepare(&server);
+    serving_tokens(&server);
+    serving_start(&server, flags);
+    client_expect(&server, "POST", "/v2/trace/setting", AS_ADMIN,
+                  "{\"trace_level\":[\"TIMESTAMPS\"],\"trace_rate\":\"1\"}", 200, "TIMESTAMPS");
+    client_expect(&server, "POST", "/v2/models/twice/infer", "", TWICE, 200, TWICE_REPLY);
+    client_expect(&server, "POST", "/v2/models/twice/infer", "", TWICE, 200, TWICE_REPLY);
+    assert_in_range((uint64_t)client_metric(&server, "inlay_lost_records_total"), 1, 2);
+    assert_int_equal(serving_close(&server), 0);
+}
+
 static void test_full_disk_of_the_trace(void **state)
 {
     static const char *const flags[] = { "--serve-threads", "1", "--trace-file", "FOLDER/trace", "--admin-token-file",
@@ -246,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_disk_of_the_access_log),
         cmocka_unit_test(test_full_disk_of_the_trace),
+        cmocka_unit_test(test_full_disk_at_the_start),
         cmocka_unit_test(test_swapped_files),
     };
 

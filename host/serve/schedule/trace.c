@@ -27,10 +27,21 @@ struct trace {
     uint32_t model_count;
     uint64_t written; /* requests */
     board_counts *counts;
-    off_t end; /* size of the file without the final "\n]\n" */
+    off_t end; /* size of the file without the final "\n]\n"; 0: the disk was full at the start */
 };
 
 static const int64_t defaults[TRACE_KEYS] = { 0, 1000, -1 }; /* as in Triton */
+
+/* Writes an empty array. A full disk does not keep the server from starting: the first record begins the array then. */
+static void begin_array(struct trace *trace)
+{
+    static const char empty[] = "[\n]\n";
+
+    if (pwrite(trace->file, empty, sizeof empty - 1, 0) == (ssize_t)sizeof empty - 1)
+        trace->end = 1;
+    else
+        (void)ftruncate(trace->file, 0);
+}
 
 inlay_status trace_create(const char *path, board_counts *counts, struct trace **out_trace, inlay_diag *diag)
 {
@@ -42,18 +53,13 @@ inlay_status trace_create(const char *path, board_counts *counts, struct trace *
         return no_memory(diag, "for the trace");
     }
     trace->file = path[0] != '\0' ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640) : -1;
-    if (path[0] != '\0' && (trace->file < 0 || write(trace->file, "[\n]\n", 4) != 4)) {
-        inlay_status status = trace->file < 0
-                                  ? output_not_created(path, diag)
-                                  : inlay_fail(diag, INLAY_IO_ERROR, "trace_file %s: %s", path, strerror(errno));
-
-        if (trace->file >= 0)
-            (void)close(trace->file);
+    if (path[0] != '\0' && trace->file < 0) {
         free(trace->path);
         free(trace);
-        return status;
+        return output_not_created(path, diag);
     }
-    trace->end = 1;
+    if (trace->file >= 0)
+        begin_array(trace);
     trace->counts = counts;
     (void)pthread_mutex_init(&trace->lock, NULL);
     memcpy(trace->all.values, defaults, sizeof defaults);
@@ -238,7 +244,9 @@ static bool write_record(const struct trace *trace, const struct strbuf *record)
 
     if (!record->failed && pwrite(trace->file, record->data, record->size, trace->end) == (ssize_t)record->size)
         return true;
-    if (pwrite(trace->file, tail, tail_bytes, trace->end) == (ssize_t)tail_bytes)
+    if (trace->end == 0)
+        (void)ftruncate(trace->file, 0);
+    else if (pwrite(trace->file, tail, tail_bytes, trace->end) == (ssize_t)tail_bytes)
         (void)ftruncate(trace->file, trace->end + (off_t)tail_bytes);
     return false;
 }
@@ -256,8 +264,8 @@ void trace_request(struct trace *trace, const struct job *job, uint64_t answered
     if (is_due(trace, job->model)) {
         unsigned long long id = trace->written + 1;
 
-        strbuf_format(&record, "%s{\"id\":%llu,\"model_name\":\"%s\",\"model_version\":%s", id > 1 ? ",\n" : "\n", id,
-                      job->model->name, job->model->version);
+        strbuf_format(&record, "%s{\"id\":%llu,\"model_name\":\"%s\",\"model_version\":%s",
+                      trace->end == 0 ? "[\n" : id > 1 ? ",\n" : "\n", id, job->model->name, job->model->version);
         if (job->request->id[0] != '\0') {
             strbuf_text(&record, ",\"request_id\":");
             strbuf_json(&record, job->request->id, strlen(job->request->id));
