@@ -433,6 +433,55 @@ static void test_endless_load(void **state)
     }
 }
 
+/* Sends a request of each kind: all have the same answer. */
+static void expect_all(const char *reason)
+{
+    static const struct {
+        const char *path, *body;
+    } requests[] = { { "/v2/models/twice/infer", twice },
+                     { "/v1/completions", "{\"model\":\"says\",\"prompt\":\"a\"}" },
+                     { "/v1/completions", "{\"model\":\"says:adapter\",\"prompt\":\"a\"}" },
+                     { "/v1/chat/completions",
+                       "{\"model\":\"says\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}" },
+                     { "/v1/responses", "{\"model\":\"says\",\"input\":\"a\"}" },
+                     { "/v1/embeddings", "{\"model\":\"says\",\"input\":\"a\"}" },
+                     { "/v1/rerank", "{\"model\":\"says\",\"query\":\"a\",\"documents\":[\"b\"]}" },
+                     { "/tokenize", "{\"model\":\"says\",\"prompt\":\"a\"}" } };
+
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
+        client_expect(&server, "POST", requests[i].path, "", requests[i].body, 503, reason);
+}
+
+/* While models are loaded, and after the end of the server has stopped that, every request for a model that is not
+ * loaded is answered 503 with the same reason. */
+static void test_requests_without_a_model(void **state)
+{
+    static const char *const flags[] = { "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache", "--drain-ms",
+                                         "600000",        NULL };
+    char path[256], text[8192];
+    struct answer answer;
+    const char *at;
+
+    (void)state;
+    serving_folder(&server, "models/a_endless/1");
+    serving_plugin(&server, STUCK_PLUGIN, "stuck");
+    serving_file(&server, "models/a_endless/config.yaml", "options: [\"providers=stuck,reference\"]\n", 0644);
+    write_one(serving_path(&server, "models/a_endless/1/model.onnx", path, sizeof path), "Abs", "7");
+    serving_spawn(&server, flags);
+    serving_await(&server, "stuck: a run", text, sizeof text);
+    at = strstr(text, "://127.0.0.1:");
+    assert_non_null(at);
+    server.port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
+    expect_all("models are being loaded");
+    client_once(&server, "POST", "/v1/completions", "", "{\"model\":\"says\",\"prompt\":\"a\"}", &answer);
+    assert_string_equal(answer_header(&answer, "Retry-After", path, sizeof path), "1");
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    serving_await(&server, "draining", text, sizeof text);
+    expect_all("the server is shutting down");
+    expect_end(SIGTERM); /* which ends drain_ms */
+    assert_int_equal(unlink(serving_path(&server, "models/a_endless/1/model.onnx", path, sizeof path)), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_ready_notification),
         cmocka_unit_test(test_passed_socket),
         cmocka_unit_test(test_connections_of_other_processes),
+        cmocka_unit_test(test_requests_without_a_model),
         cmocka_unit_test(test_endless_load),
     };
     const char *start = getenv("ENDING_SEED");

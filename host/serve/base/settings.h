@@ -32,6 +32,10 @@ struct settings {
 /* Reads all sources. An error ends the process with a message and exit code 2; --help and --version end it with 0. */
 void settings_parse(struct settings *settings, int argc, char **argv);
 void settings_deinit(struct settings *settings);
+/* Why requests are refused at the start and at the end of the server, in every protocol. */
+#define SERVER_LOADING "models are being loaded"
+#define SERVER_ENDING "the server is shutting down"
+
 /* Whether the server is shutting down. Any thread. */
 bool settings_stopped(const struct settings *settings);
 const char *settings_text(const struct settings *settings, int setting);

@@ -1,9 +1,9 @@
 #include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
 #include "serve/chat/chat.h"
+#include "serve/chat/models.h"
 #include "serve/exchange/watch.h"
 #include "serve/model/text.h"
-#include "serve/repository/repository.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -674,13 +674,6 @@ static bool make_index(const struct completion *completion)
     return good;
 }
 
-static void fail_unknown_model(struct exchange *exchange)
-{
-    exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
-                            "no such model is loaded; GET v1/models lists the models for texts", "model",
-                            "model_not_found");
-}
-
 /* Finds the adapter that the request names. */
 static bool find_adapter(struct exchange *exchange, struct completion *completion)
 {
@@ -693,7 +686,7 @@ static bool find_adapter(struct exchange *exchange, struct completion *completio
         if (strcmp(model->decoding.adapters[i], completion->adapter_name) == 0)
             completion->adapter = i;
     if (completion->adapter < 0)
-        fail_unknown_model(exchange);
+        models_fail_unknown(exchange);
     return completion->adapter >= 0;
 }
 
@@ -821,28 +814,10 @@ static void model_loaded(void *user, const inlay_diag *failure)
         request_wake(&exchange->request);
 }
 
-/* Sets job.model to the model of the request's name, NAME or NAME:ADAPTER. Returns the bytes of NAME. */
-static size_t acquire_model(struct exchange *exchange, struct completion *completion, bool *out_deferred)
-{
-    const char *name = completion->asked.model, *colon = strrchr(name, ':');
-    struct repository *repository = exchange->request.server->repository;
-    size_t bytes = strlen(name);
-
-    exchange->request.job.model = repository_acquire(repository, name, bytes, 0, out_deferred);
-    if (exchange->request.job.model == NULL && !*out_deferred && colon != NULL) {
-        bytes = (size_t)(colon - name);
-        completion->adapter_name = colon + 1;
-        exchange->request.job.model = repository_acquire(repository, name, bytes, 0, out_deferred);
-    }
-    return bytes;
-}
-
 void answer_completions(struct exchange *exchange)
 {
     struct completion *completion = calloc(1, sizeof *completion);
     body_error error;
-    bool deferred;
-    size_t bytes;
 
     if (completion == NULL) {
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
@@ -859,11 +834,6 @@ void answer_completions(struct exchange *exchange)
         body_refuse(exchange, &error);
         return;
     }
-    bytes = acquire_model(exchange, completion, &deferred);
-    if (deferred)
-        request_load(&exchange->request, LOAD_TASK_DEFERRED, completion->asked.model, bytes, 0, model_loaded, exchange);
-    else if (exchange->request.job.model == NULL)
-        fail_unknown_model(exchange);
-    else
+    if (models_acquire(exchange, completion->asked.model, &completion->adapter_name, model_loaded) == ACQUIRED_MODEL)
         generate(exchange);
 }

@@ -2,8 +2,8 @@
 #include "serve/chat/embedding_internal.h"
 #include "inlay/check.h"
 #include "serve/chat/body.h"
+#include "serve/chat/models.h"
 #include "serve/model/text.h"
-#include "serve/repository/repository.h"
 #include "serve/exchange/watch.h"
 #include "serve/schedule/encoding.h"
 #include <gnutls/gnutls.h>
@@ -375,7 +375,6 @@ static void model_loaded(void *user, const inlay_diag *failure)
 void answer_embeddings(struct exchange *exchange)
 {
     struct embedding *embedding = calloc(1, sizeof *embedding);
-    bool deferred;
 
     if (embedding == NULL) {
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
@@ -386,15 +385,6 @@ void answer_embeddings(struct exchange *exchange)
     exchange->release = release;
     if (!read_request(exchange, embedding))
         return;
-    exchange->request.job.model = repository_acquire(exchange->request.server->repository, embedding->model,
-                                                     strlen(embedding->model), 0, &deferred);
-    if (deferred)
-        request_load(&exchange->request, LOAD_TASK_DEFERRED, embedding->model, strlen(embedding->model), 0,
-                     model_loaded, exchange);
-    else if (exchange->request.job.model == NULL)
-        exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
-                                "no such model is loaded; GET v1/models lists the models for texts", "model",
-                                "model_not_found");
-    else
+    if (models_acquire(exchange, embedding->model, NULL, model_loaded) == ACQUIRED_MODEL)
         compute(exchange);
 }

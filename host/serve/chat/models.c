@@ -54,7 +54,32 @@ void answer_models(struct exchange *exchange)
         strbuf_text(&exchange->reply, "]}");
     exchange->code = HTTP_OK;
     if (one && list.count == 0)
-        exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
-                                "no such model is loaded; GET v1/models lists the models for texts", "model",
-                                "model_not_found");
+        models_fail_unknown(exchange);
+}
+
+void models_fail_unknown(struct exchange *exchange)
+{
+    exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
+                            "no such model is loaded; GET v1/models lists the models for texts", "model",
+                            "model_not_found");
+}
+
+acquired models_acquire(struct exchange *exchange, const char *name, const char **out_adapter,
+                        void (*loaded)(void *user, const inlay_diag *failure))
+{
+    struct request *request = &exchange->request;
+    const char *colon = out_adapter != NULL ? strrchr(name, ':') : NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    acquired found = request_acquire(request, name, strlen(name), 0, loaded, exchange, &diag);
+
+    if (found == ACQUIRED_NOTHING && diag.code == INLAY_NOT_FOUND && colon != NULL) {
+        diag = (inlay_diag)INLAY_DIAG_INIT;
+        *out_adapter = colon + 1; /* loaded() uses it at once */
+        found = request_acquire(request, name, (size_t)(colon - name), 0, loaded, exchange, &diag);
+    }
+    if (found == ACQUIRED_NOTHING && diag.code == INLAY_NOT_FOUND)
+        models_fail_unknown(exchange);
+    else if (found == ACQUIRED_NOTHING)
+        exchange_fail_diag(exchange, &diag);
+    return found;
 }

@@ -1,6 +1,7 @@
 /* POST /tokenize and /detokenize: the tokens of a text, and the text of tokens, as vLLM and llama-server have them. */
 #include "serve/chat/tokenize.h"
 #include "serve/chat/body.h"
+#include "serve/chat/models.h"
 #include "serve/model/text.h"
 #include "serve/repository/folder.h"
 #include "serve/repository/repository.h"
@@ -129,13 +130,10 @@ static const text_model *find_model(struct exchange *exchange, const char *name)
         repository_each(exchange->request.server->repository, find_only, &only);
         name = only.several ? "" : only.name;
     }
-    exchange->request.job.model = repository_find(exchange->request.server->repository, name, strlen(name), 0);
-    if (exchange->request.job.model == NULL || exchange->request.job.model->text == NULL) {
-        exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
-                                "no such model for texts is loaded; GET v1/models lists the models for texts", "model",
-                                "model_not_found");
+    if (models_acquire(exchange, name, NULL, NULL) != ACQUIRED_MODEL)
         return NULL;
-    }
+    if (exchange->request.job.model->text == NULL)
+        models_fail_unknown(exchange);
     return exchange->request.job.model->text;
 }
 

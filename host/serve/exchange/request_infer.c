@@ -8,6 +8,35 @@
 #include "serve/schedule/otlp.h"
 #include "serve/schedule/trace.h"
 
+acquired request_acquire(struct request *request, const char *name, size_t name_bytes, uint64_t version,
+                         void (*loaded)(void *user, const inlay_diag *failure), void *user, inlay_diag *diag)
+{
+    struct server *server = request->server;
+    const bool is_loading = !atomic_load(&server->phase.loaded); /* read first: the load may end meanwhile */
+    bool deferred = false;
+
+    if (atomic_load_explicit(&server->phase.refusing, memory_order_relaxed)) {
+        (void)inlay_fail(diag, INLAY_BUSY, SERVER_ENDING);
+        return ACQUIRED_NOTHING;
+    }
+    request->job.model = repository_acquire(server->repository, name, name_bytes, version, &deferred);
+    if (request->job.model != NULL)
+        return ACQUIRED_MODEL;
+    if (settings_stopped(server->settings) && !deferred) { /* which stops loads, for which others may have waited */
+        (void)inlay_fail(diag, INLAY_BUSY, SERVER_ENDING);
+    } else if (is_loading && !settings_stopped(server->settings)) {
+        request->retry_after = 1;
+        (void)inlay_fail(diag, INLAY_BUSY, SERVER_LOADING);
+    } else if (deferred && loaded != NULL) {
+        request_load(request, LOAD_TASK_DEFERRED, name, name_bytes, version, loaded, user);
+        return ACQUIRED_LATER;
+    } else {
+        (void)inlay_fail(diag, INLAY_NOT_FOUND,
+                         "no such model or version is loaded; POST v2/repository/index (RepositoryIndex) lists them");
+    }
+    return ACQUIRED_NOTHING;
+}
+
 static void fail(struct request *request, const inlay_diag *diag, bool is_busy)
 {
     request->codec->fail(request, diag, is_busy);
@@ -137,32 +166,18 @@ static void model_loaded(void *user, const inlay_diag *failure)
 void request_infer(struct request *request, const request_codec *codec, const char *name, size_t name_bytes,
                    uint64_t version)
 {
-    struct server *server = request->server;
     inlay_diag diag = INLAY_DIAG_INIT;
-    bool deferred = false;
 
     request->codec = codec;
     request->load_task.version = version;
-    if (atomic_load_explicit(&server->phase.refusing, memory_order_relaxed))
-        (void)inlay_fail(&diag, INLAY_BUSY, "the server is shutting down");
-    else
-        request->job.model = repository_acquire(server->repository, name, name_bytes, version, &deferred);
-    if (request->job.model != NULL) {
+    switch (request_acquire(request, name, name_bytes, version, model_loaded, request, &diag)) {
+    case ACQUIRED_MODEL:
         (void)submit(request);
-        return;
+        break;
+    case ACQUIRED_LATER:
+        break;
+    case ACQUIRED_NOTHING:
+        codec->fail(request, &diag, false);
+        break;
     }
-    if (diag.code == INLAY_OK && !atomic_load(&server->phase.loaded) && !atomic_load(&server->phase.draining)) {
-        request->retry_after = 1;
-        (void)inlay_fail(&diag, INLAY_BUSY, "models are being loaded");
-    } else if (diag.code == INLAY_OK && deferred) {
-        request_load(request, LOAD_TASK_DEFERRED, name, name_bytes, version, model_loaded, request);
-        return;
-    } else if (diag.code == INLAY_OK && settings_stopped(server->settings)) {
-        /* The end may have stopped the load of this model, for which another request has waited. */
-        (void)inlay_fail(&diag, INLAY_BUSY, "the server is shutting down");
-    } else if (diag.code == INLAY_OK) {
-        (void)inlay_fail(&diag, INLAY_NOT_FOUND,
-                         "no such model or version is loaded; POST v2/repository/index (RepositoryIndex) lists them");
-    }
-    codec->fail(request, &diag, false);
 }

@@ -1,8 +1,21 @@
 /* serve/exchange/request_infer.h - a request that runs a model, in every protocol: finds the model, waits for its load,
- * checks, queues and runs the request, and counts how it ended. */
+ * checks, queues and runs the request, and counts how it ended. Requests for texts only find their model here. */
 #ifndef SERVE_REQUEST_INFER_H
 #define SERVE_REQUEST_INFER_H
 #include "serve/exchange/request.h"
+
+/* What request_acquire() has found. */
+typedef enum acquired {
+    ACQUIRED_MODEL,   /* job.model is set */
+    ACQUIRED_LATER,   /* the request is suspended until loaded() gets it, on the loader's thread */
+    ACQUIRED_NOTHING, /* diag says why */
+} acquired;
+
+/* Finds the model that a request of any protocol runs. version 0: the latest. loaded NULL: the request does not wait
+ * for a model that is loaded on demand. INLAY_NOT_FOUND: there is no such model; INLAY_BUSY: it is not loaded because
+ * the server starts, and retry_after is set, or because it ends. */
+acquired request_acquire(struct request *request, const char *name, size_t name_bytes, uint64_t version,
+                         void (*loaded)(void *user, const inlay_diag *failure), void *user, inlay_diag *diag);
 
 /* What differs between the protocols. Any thread that has the request calls these. */
 typedef struct request_codec {

@@ -80,7 +80,7 @@ void grpc_watch_again(struct call *call)
         return;
     }
     call->watched = 0;
-    call_fail(call, GRPC_UNAVAILABLE, "the server is shutting down");
+    call_fail(call, GRPC_UNAVAILABLE, SERVER_ENDING);
     call_finish_message(call);
 }
 

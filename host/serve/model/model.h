@@ -258,9 +258,6 @@ bool row_check(const struct model *model, struct instance *instance, uint32_t ro
 /* Finds the request's inputs and outputs in the model, compares types and shapes, sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
 
-/* The message for a request that nobody cancelled, but whose run was stopped. */
-#define MODEL_ENDING "the server is shutting down"
-
 /* Runs the first `count` jobs of the instance as one batch, and finishes each. Returns whether that run completed; if
  * it fails because of one job, each of them is run alone. */
 bool model_run(struct model *model, struct instance *instance, uint32_t count);

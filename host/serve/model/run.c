@@ -1,5 +1,6 @@
 /* Runs a model for one request, or for several that are batched along their first axis. */
 #include "inlay/check.h"
+#include "serve/base/settings.h"
 #include "serve/request/datatype.h"
 #include "serve/model/run_profile.h"
 #include "serve/model/sequence.h"
@@ -237,7 +238,7 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
         if (result == INLAY_OK)
             result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
         else if (result == INLAY_CANCELLED && !job->cancelled)
-            result = inlay_fail(&diag, INLAY_BUSY, MODEL_ENDING);
+            result = inlay_fail(&diag, INLAY_BUSY, SERVER_ENDING);
         from += job->size.rows;
         job->finish(job, result == INLAY_OK ? NULL : &diag, result == INLAY_OK ? instance->outputs : NULL,
                     result == INLAY_OK ? outputs : 0);

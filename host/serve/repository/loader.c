@@ -49,7 +49,7 @@ static void perform(struct loader *loader, load_task *task)
         status = repository_unload(loader->server->repository, task->name, &diag);
     /* Only a server that ends stops a load; its clients did not cancel anything. */
     if (status == INLAY_CANCELLED || is_stopped(loader, task))
-        status = inlay_fail(&diag, INLAY_BUSY, "the server is shutting down");
+        status = inlay_fail(&diag, INLAY_BUSY, SERVER_ENDING);
     diag.code = status;
     if (server_update_ready(loader->server))
         server_announce_ready(loader->server);

@@ -32,9 +32,9 @@ void answer_ready(struct exchange *exchange)
         exchange_fail(exchange, HTTP_BAD_REQUEST,
                       "a run has not ended after its time limit, or after it was cancelled");
     } else if (atomic_load(&server->phase.draining)) {
-        exchange_fail(exchange, HTTP_BAD_REQUEST, "the server is shutting down");
+        exchange_fail(exchange, HTTP_BAD_REQUEST, SERVER_ENDING);
     } else if (!atomic_load(&server->phase.loaded)) {
-        exchange_fail(exchange, HTTP_BAD_REQUEST, "models are being loaded");
+        exchange_fail(exchange, HTTP_BAD_REQUEST, SERVER_LOADING);
     } else {
         (void)server_is_complete(server, &ready, &failed);
         (void)snprintf(text, sizeof text, "%u versions are loaded, %u failed; POST v2/repository/index has the reasons",

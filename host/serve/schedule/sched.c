@@ -1,6 +1,7 @@
 #include "serve/schedule/sched.h"
 #include "inlay/check.h"
 #include "serve/base/monitor.h"
+#include "serve/base/settings.h"
 #include "base/cpus.h"
 #include "serve/schedule/batching.h"
 #include "serve/schedule/queue.h"
@@ -438,7 +439,7 @@ void sched_destroy(struct sched *sched)
     (void)pthread_mutex_unlock(&sched->lock);
     if (sched->has_spare_thread)
         (void)pthread_join(sched->spare_thread, NULL);
-    finish_all(sched->spare, INLAY_BUSY, MODEL_ENDING);
+    finish_all(sched->spare, INLAY_BUSY, SERVER_ENDING);
     for (uint32_t i = 0; i < sched->thread_count; i++)
         (void)pthread_join(sched->threads[i], NULL);
     (void)pthread_cond_destroy(&sched->work);
@@ -680,7 +681,7 @@ void sched_end(struct sched *sched)
         __atomic_store_n(&instance->cancel, 1, __ATOMIC_RELAXED);
     over = take_over(sched, UINT64_MAX);
     (void)pthread_mutex_unlock(&sched->lock);
-    finish_all(over, INLAY_BUSY, MODEL_ENDING);
+    finish_all(over, INLAY_BUSY, SERVER_ENDING);
 }
 
 uint32_t sched_queued(struct sched *sched, const struct model *model)
