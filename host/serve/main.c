@@ -162,6 +162,8 @@ static inlay_status open_front(program_state *state, inlay_diag *diag)
 {
     inlay_status status = front_start(&state->server, protocol_open, &state->front, diag);
 
+    if (status == INLAY_OK)
+        atomic_store(&state->server.counts->listens, 1);
     watch_set_front(state->server.watch, state->front);
     return status;
 }
@@ -212,6 +214,24 @@ static void give_up(program_state *state)
     (void)kill(getpid(), SIGTERM);
 }
 
+/* While another worker has a version that this one could not load, this one accepts no connections, because its answer
+ * would be 404; the loader tries again. false: the server ends meanwhile. */
+static bool catch_up(const struct server *server)
+{
+    const struct timespec pause = { 0, 10000000 };
+    bool waits = false;
+
+    while (!settings_stopped(server->settings) && repository_lacks(server->repository)) {
+        if (!waits)
+            log_line(LOG_WARNING_LINE, "%s",
+                     "this worker accepts no connections yet, because another one has a model that could not be "
+                     "loaded here; it tries again");
+        waits = true;
+        (void)nanosleep(&pause, NULL);
+    }
+    return !settings_stopped(server->settings);
+}
+
 /* Loads the models while health checks are already answered. A worker listens only afterwards, and is ready at once. */
 static void load_models(program_state *state)
 {
@@ -223,7 +243,7 @@ static void load_models(program_state *state)
 
     repository_load_all(server->repository);
     atomic_store(&server->phase.loaded, true);
-    if (settings_stopped(&state->settings))
+    if (settings_stopped(&state->settings) || (supervise_is_worker() && !catch_up(server)))
         return;
     complete = server_is_complete(server, &ready, &failed);
     if (!complete && ready == 0 && stat(state->settings.models, &st) == 0 && !S_ISDIR(st.st_mode)) {
@@ -331,6 +351,7 @@ static void drain(program_state *state, const sigset_t *signals)
         end_loads(state); /* a worker listens after loading, or never */
     atomic_store(&server->phase.ready, false);
     atomic_store(&server->phase.draining, true);
+    atomic_store(&server->counts->listens, 0);
     listen_notify("STOPPING=1");
     log_line(LOG_INFO_LINE, "draining: answers for %llu ms, then requests have %llu ms to finish",
              (unsigned long long)(state->failed ? 0 : ms), (unsigned long long)grace_ms);

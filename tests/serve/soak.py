@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """REST, gRPC and chats while things go wrong around the server: models are overwritten and loaded again, processes are
 killed, the disk is full, descriptors run out. Every answer is compared with the one that the server gave before.
-    soak.py INLAY_SERVE WRITE_MODELS [--minutes N]
+    soak.py INLAY_SERVE WRITE_MODELS [--minutes N] [--workers 0|2]
 
-Half of the N minutes (0.17) each: one process, of which one model is in a process of its own (isolate=all) that is
-killed; two workers, which are killed in turn. The access log and the traces are on a disk of 1 MiB where the user may
+Half of the N minutes (0.17) each, or all of them with --workers: one process, of which one model is in a process of its
+own (isolate=all) that is killed; two workers, which are killed in turn. The access log and the traces are on a disk of 1 MiB where the user may
 mount one, and otherwise on /dev/full. A request on a connection that had been idle is sent again if the connection ends
 without an answer, because a server without descriptors closes such connections. Exit code 1: an answer was wrong or
 lost, other than on a connection of a process that was killed, or memory or descriptors grew; 77: python3-grpcio is not
@@ -379,14 +379,16 @@ def main():
     parser.add_argument("program")
     parser.add_argument("writer")
     parser.add_argument("--minutes", type=float, default=0.17)
+    parser.add_argument("--workers", type=int, choices=(0, 2))
     args = parser.parse_args()
+    kinds = (0, 2) if args.workers is None else (args.workers,)
     good = True
-    for workers in (0, 2):
+    for workers in kinds:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             write_models(args.writer, folder)
             with Server(args.program, folder, workers) as server:
-                good &= run(server, args.minutes * 30)
+                good &= run(server, args.minutes * 60 / len(kinds))
     return 0 if good else 1
 
 

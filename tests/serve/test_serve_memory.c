@@ -102,7 +102,7 @@ static void test_one_too_large(void **state)
     client_once(&server, "POST", "/v2/models/a/infer", "", INFER, &answer);
     assert_int_equal(answer.code, 413);
     assert_non_null(strstr(answer.body, "models_memory"));
-    assert_int_equal(infer('a'), 404); /* loading is not retried with each request */
+    assert_int_equal(infer('a'), 503); /* loading is not retried with each request */
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 

@@ -73,8 +73,8 @@ static int end(void **state)
     return 0;
 }
 
-/* Waits until this many workers have loaded their models, according to the log. */
-static void wait_for_ready(const struct serving *serving, uint32_t lines)
+/* Waits until the log has this many lines with the text. */
+static void wait_for_lines(const struct serving *serving, const char *line, uint32_t lines)
 {
     const struct timespec pause = { 0, 5000000 };
     static char text[1 << 18]; /* sanitizers log much */
@@ -88,14 +88,20 @@ static void wait_for_ready(const struct serving *serving, uint32_t lines)
         assert_non_null(file);
         text[fread(text, 1, sizeof text - 1, file)] = '\0';
         (void)fclose(file);
-        for (const char *at = text; (at = strstr(at, "ready, models")) != NULL; at++)
+        for (const char *at = text; (at = strstr(at, line)) != NULL; at++)
             count++;
         if (count >= lines)
             return;
         if (i == 12000)
-            fail_msg("not ready: %s", text);
+            fail_msg("not %u times '%s': %s", lines, line, text);
         (void)nanosleep(&pause, NULL);
     }
+}
+
+/* Waits until this many workers have loaded their models, according to the log. */
+static void wait_for_ready(const struct serving *serving, uint32_t lines)
+{
+    wait_for_lines(serving, "ready, models", lines);
 }
 
 static void test_a_worker_that_crashes(void **state)
@@ -374,6 +380,59 @@ static void test_the_folder_is_watched(void **state)
     wait_for_model("/v2/models/twice/infer", 200, "[2.0,4.0,6.0]");
 }
 
+/* Sends requests on new connections, so that they reach all workers that accept some. */
+static void expect_from_all(int code, const char *part)
+{
+    for (uint32_t i = 0; i < 60; i++)
+        client_expect(&alone, "POST", "/v2/models/twice/infer", "", twice, code, part);
+}
+
+static void replace_model(const char *from)
+{
+    char path[128], to[128];
+
+    assert_int_equal(rename(serving_path(&alone, from, path, sizeof path),
+                            serving_path(&alone, "models/twice.onnx", to, sizeof to)),
+                     0);
+}
+
+/* A worker is restarted when the file of a model is broken, which the other worker still serves: it accepts no
+ * connections until it has the model, or until no worker has it. */
+static void test_a_worker_without_a_model(void **state)
+{
+    static const char *const flags[] = { "--strict", "0", "--workers", "2", NULL };
+    static const char waits[] = "accepts no connections yet";
+    char path[128];
+    long first[8], later[8];
+
+    (void)state;
+    serving_prepare(&alone);
+    write_doubling(serving_path(&alone, "good.onnx", path, sizeof path), 1);
+    serving_start(&alone, flags);
+    wait_for_ready(&alone, 2);
+    assert_int_equal(serving_children(&alone, first, 8), 2);
+    serving_file(&alone, "broken.onnx", "no model", 0644);
+    replace_model("broken.onnx");
+    assert_int_equal(kill((pid_t)first[0], SIGKILL), 0);
+    wait_for_lines(&alone, waits, 1);
+    expect_from_all(200, "[2.0,4.0,6.0]");
+    replace_model("good.onnx");
+    wait_for_ready(&alone, 3);
+    assert_int_equal(kill((pid_t)first[1], SIGKILL), 0);
+    wait_for_ready(&alone, 4);
+    expect_from_all(200, "[2.0,4.0,6.0]");
+
+    serving_file(&alone, "broken.onnx", "no model", 0644);
+    replace_model("broken.onnx");
+    assert_int_equal(serving_children(&alone, later, 8), 2);
+    assert_int_equal(kill((pid_t)later[0], SIGKILL), 0);
+    wait_for_lines(&alone, waits, 2);
+    assert_int_equal(kill((pid_t)later[1], SIGKILL), 0);
+    wait_for_ready(&alone, 6);
+    expect_from_all(503, "could not be loaded");
+    assert_int_equal(serving_end(&alone, SIGTERM), 0);
+}
+
 static void test_they_end_together(void **state)
 {
     const struct timespec pause = { 0, 5000000 };
@@ -399,6 +458,7 @@ int main(void)
         cmocka_unit_test_teardown(test_quarantine_for_all_models, end_alone),
         cmocka_unit_test_teardown(test_sums, end_alone),
         cmocka_unit_test_teardown(test_inflight_bytes, end_alone),
+        cmocka_unit_test_teardown(test_a_worker_without_a_model, end_alone),
         cmocka_unit_test(test_the_folder_is_watched),
         cmocka_unit_test(test_they_end_together),
     };

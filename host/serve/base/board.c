@@ -2,7 +2,6 @@
 #include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,15 +117,37 @@ static bool is_loaded(const struct board *board, uint32_t index)
     return false;
 }
 
-/* The place of a version: its own, a new one, or that of a version which is not loaded. */
-static uint32_t place_of(struct board *board, const char *name, uint64_t version)
+/* The place of a version; model_count: it has none. */
+static uint32_t find(const struct board_memory *memory, const char *name, uint64_t version)
 {
-    struct board_memory *memory = board->memory;
     uint32_t found = 0;
 
     while (found < memory->model_count &&
            (memory->models[found].version != version || strcmp(memory->models[found].name, name) != 0))
         found++;
+    return found;
+}
+
+bool board_others_have(struct board *board, const char *name, uint64_t version)
+{
+    bool have = false;
+    uint32_t index;
+
+    board_lock(board);
+    index = find(board->memory, name, version);
+    for (uint32_t i = 0; i < board->count && index < board->memory->model_count; i++)
+        have |= i != board->own && atomic_load(&board->processes[i].counts.listens) != 0 &&
+                atomic_load(&board->processes[i].models[index].loaded) > 0;
+    board_unlock(board);
+    return have;
+}
+
+/* The place of a version: its own, a new one, or that of a version which is not loaded. */
+static uint32_t place_of(struct board *board, const char *name, uint64_t version)
+{
+    struct board_memory *memory = board->memory;
+    uint32_t found = find(memory, name, version);
+
     if (found < memory->model_count)
         return found;
     if (found == BOARD_MODELS)

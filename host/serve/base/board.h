@@ -7,6 +7,7 @@
 #define SERVE_BOARD_H
 #include "serve/base/stats.h"
 #include <pthread.h>
+#include <stdbool.h>
 
 /* Why the server refuses requests; labels of inlay_refused_total. */
 #define REFUSED_LIST(X)                                                                                                \
@@ -41,6 +42,7 @@ enum { BOARD_MODELS = 4096, BOARD_NAME_BYTES = 136 };
 typedef struct board_counts {
     /* Gauges: 0 once the process has ended. */
     atomic_uint_fast64_t pid;
+    atomic_uint_fast64_t listens;                /* 1: it accepts connections */
     atomic_uint_fast64_t connections, exchanges; /* open; requests in progress */
     atomic_uint_fast64_t inflight_bytes;         /* of bodies of requests in progress */
     atomic_uint_fast64_t runs, model_bytes, replaced_models;
@@ -99,6 +101,8 @@ void board_process_ended(struct board *board, uint32_t process, uint64_t cpu_us)
 INLAY_NODISCARD inlay_status board_add_model(struct board *board, const char *name, uint64_t version,
                                              uint32_t *out_index, inlay_diag *diag);
 void board_remove_model(struct board *board, uint32_t index);
+/* Whether another process that accepts connections has the version. */
+bool board_others_have(struct board *board, const char *name, uint64_t version);
 /* Locks what the processes change together: the list of models, and the rollouts. A process that ends unlocks it. Never
  * held during a run. */
 void board_lock(struct board *board);

@@ -30,6 +30,9 @@ acquired request_acquire(struct request *request, const char *name, size_t name_
     } else if (deferred && loaded != NULL) {
         request_load(request, LOAD_TASK_DEFERRED, name, name_bytes, version, loaded, user);
         return ACQUIRED_LATER;
+    } else if (repository_failed(server->repository, name, name_bytes, version)) {
+        (void)inlay_fail(diag, INLAY_BUSY,
+                         "the model could not be loaded; POST v2/repository/index (RepositoryIndex) has the reason");
     } else {
         (void)inlay_fail(diag, INLAY_NOT_FOUND,
                          "no such model or version is loaded; POST v2/repository/index (RepositoryIndex) lists them");

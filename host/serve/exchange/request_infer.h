@@ -12,8 +12,8 @@ typedef enum acquired {
 } acquired;
 
 /* Finds the model that a request of any protocol runs. version 0: the latest. loaded NULL: the request does not wait
- * for a model that is loaded on demand. INLAY_NOT_FOUND: there is no such model; INLAY_BUSY: it is not loaded because
- * the server starts, and retry_after is set, or because it ends. */
+ * for a model that is loaded on demand. INLAY_NOT_FOUND: there is no such model; INLAY_BUSY: it could not be
+ * loaded, or is not because the server starts, and retry_after is set, or ends. */
 acquired request_acquire(struct request *request, const char *name, size_t name_bytes, uint64_t version,
                          void (*loaded)(void *user, const inlay_diag *failure), void *user, inlay_diag *diag);
 

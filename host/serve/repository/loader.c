@@ -5,6 +5,7 @@
 #include "inlay/check.h"
 #include "serve/repository/changes.h"
 #include "serve/base/monitor.h"
+#include "serve/process/supervise.h"
 #include "serve/repository/ready.h"
 #include "serve/repository/repository.h"
 #include <stdlib.h>
@@ -19,8 +20,9 @@ struct loader {
     bool stop;
     bool rollouts;    /* loader_apply_rollouts() was called */
     bool working;     /* a task runs, outside the lock */
-    uint64_t poll_ns; /* time between two polls of the folder; 0 = none */
+    uint64_t poll_ns; /* time between two polls; 0 = none */
     struct changes changes;
+    uint64_t retry_at_ns, pause_ns; /* of repository_catch_up() */
 };
 
 /* Whether the server ends, and has not loaded the model of the task: another request has waited for the same load,
@@ -101,11 +103,34 @@ static load_task *next_task(struct loader *loader, uint64_t *out_at)
     return NULL;
 }
 
-/* Polls the folder, but not before all models were loaded for the first time. */
-static void poll_folder(struct loader *loader)
+/* A load may have failed for want of memory or descriptors, which has passed: tries again, with growing pauses, if
+ * another worker shows that the model can be loaded. */
+static void catch_up(struct loader *loader)
 {
-    if (atomic_load(&loader->server->phase.loaded))
+    enum { LEAST_PAUSE_MS = 100, MOST_PAUSE_MS = 10000 };
+    struct repository *repository = loader->server->repository;
+
+    if (!repository_lacks(repository)) {
+        loader->pause_ns = (uint64_t)LEAST_PAUSE_MS * 1000000;
+        return;
+    }
+    if (clock_ns() < loader->retry_at_ns)
+        return;
+    repository_catch_up(repository);
+    loader->retry_at_ns = clock_ns() + loader->pause_ns;
+    if (loader->pause_ns < (uint64_t)MOST_PAUSE_MS * 1000000)
+        loader->pause_ns *= 2;
+}
+
+/* Polls the folder and the other processes, but not before all models were loaded for the first time. */
+static void poll_changes(struct loader *loader)
+{
+    if (!atomic_load(&loader->server->phase.loaded))
+        return;
+    if (settings_int(loader->server->settings, SET_poll_ms) > 0)
         changes_poll(&loader->changes, loader->server->repository, loader->server->settings);
+    if (supervise_is_worker())
+        catch_up(loader);
     if (server_update_ready(loader->server))
         server_announce_ready(loader->server);
 }
@@ -137,7 +162,7 @@ static void *work(void *user)
         if (task != NULL) {
             perform(loader, task);
         } else if (loader->poll_ns > 0 && clock_ns() >= poll_at) {
-            poll_folder(loader);
+            poll_changes(loader);
             poll_at = clock_ns() + loader->poll_ns;
         }
         (void)pthread_mutex_lock(&loader->lock);
@@ -223,6 +248,8 @@ inlay_status loader_create(struct server *server, struct loader **out_loader, in
     loader->poll_ns = (uint64_t)settings_int(server->settings, SET_poll_ms) * 1000000;
     if (loader->poll_ns > 0)
         changes_note(&loader->changes, server->settings); /* this state is loaded next */
+    if (loader->poll_ns == 0 && supervise_is_worker())
+        loader->poll_ns = 1000000000; /* for catch_up() */
     if (pthread_create(&loader->thread, NULL, work, loader) != 0) {
         free(loader);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");

@@ -409,7 +409,8 @@ static inlay_status load_model(struct repository *repository, const found_model 
                                  status != INLAY_OK, "not selected by its configuration");
         }
     if (status != INLAY_OK && (reason == LOAD_START || reason == LOAD_CHANGED) && !config.all_versions &&
-        config.version_count == 0 && !settings_stopped(repository->settings) && !is_served(repository, model->name))
+        config.version_count == 0 && !settings_stopped(repository->settings) && !is_served(repository, model->name) &&
+        !board_others_have(repository->defaults.board, model->name, model->versions[model->version_count - 1]))
         serve_older(repository, model, &config, reason, diag);
     model_config_deinit(&config);
     if (status == INLAY_OK && wanted == 0) {
@@ -592,6 +593,49 @@ inlay_status repository_load(struct repository *repository, const char *name, in
 inlay_status repository_load_changed(struct repository *repository, const char *name, inlay_diag *diag)
 {
     return load_found(repository, name, LOAD_CHANGED, 0, diag);
+}
+
+/* Finds the next entry, from *at on, of a version that could not be loaded here, and that another process has. */
+static bool find_lacking(struct repository *repository, uint32_t *at, char name[FOLDER_MAX_NAME + 1])
+{
+    for (;; ++*at) {
+        const struct entry *entry;
+        bool failed;
+        uint64_t version;
+
+        (void)pthread_mutex_lock(&repository->lock);
+        if (*at >= repository->count) {
+            (void)pthread_mutex_unlock(&repository->lock);
+            return false;
+        }
+        entry = &repository->entries[*at];
+        failed = entry->failed && entry->loaded == NULL && !entry->deferred;
+        version = entry->version;
+        (void)snprintf(name, FOLDER_MAX_NAME + 1, "%s", entry->name);
+        (void)pthread_mutex_unlock(&repository->lock);
+        if (failed && board_others_have(repository->defaults.board, name, version))
+            return true;
+    }
+}
+
+bool repository_lacks(struct repository *repository)
+{
+    char name[FOLDER_MAX_NAME + 1];
+    uint32_t at = 0;
+
+    return find_lacking(repository, &at, name);
+}
+
+void repository_catch_up(struct repository *repository)
+{
+    char name[FOLDER_MAX_NAME + 1];
+
+    for (uint32_t at = 0; find_lacking(repository, &at, name) && !settings_stopped(repository->settings); at++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        if (repository_load_changed(repository, name, &diag) == INLAY_OK)
+            log_line(LOG_INFO_LINE, "model '%s': loaded at last, as in other workers", name);
+    }
 }
 
 inlay_status repository_load_deferred(struct repository *repository, const char *name, uint64_t version,

@@ -25,6 +25,10 @@ void repository_load_all(struct repository *repository);
 /* The number of versions that are ready; *out_failed: of those that could not be loaded and have no older model, or
  * lack a provider whose plugin is in quarantine for all models. */
 uint32_t repository_ready(struct repository *repository, uint32_t *out_failed);
+/* Whether another process of the server has a version that could not be loaded here. */
+bool repository_lacks(struct repository *repository);
+/* Tries again to load those versions. Slow; one call at a time. */
+void repository_catch_up(struct repository *repository);
 /* Reads the folder of this model again and loads the versions that its config selects; they replace the loaded ones. If
  * a version fails, the old one stays. Slow; one call at a time. INLAY_NOT_FOUND: no such model. */
 INLAY_NODISCARD inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag);
@@ -42,6 +46,8 @@ struct model *repository_find(struct repository *repository, const char *name, s
  * models_memory; repository_load_deferred() loads it. */
 struct model *repository_acquire(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
                                  bool *out_deferred);
+/* Whether a version of the model (0 = any) could not be loaded, and has no older model. */
+bool repository_failed(struct repository *repository, const char *name, size_t name_bytes, uint64_t version);
 /* Loads a deferred version, and unloads others if memory requires it. version 0 = the latest. As repository_load(). */
 INLAY_NODISCARD inlay_status repository_load_deferred(struct repository *repository, const char *name, uint64_t version,
                                                       inlay_diag *diag);

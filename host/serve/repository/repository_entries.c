@@ -96,6 +96,21 @@ struct model *repository_acquire(struct repository *repository, const char *name
     return found;
 }
 
+bool repository_failed(struct repository *repository, const char *name, size_t name_bytes, uint64_t version)
+{
+    bool failed = false;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const struct entry *entry = &repository->entries[i];
+
+        failed |= entry->failed && entry->loaded == NULL && (version == 0 || entry->version == version) &&
+                  strncmp(entry->name, name, name_bytes) == 0 && entry->name[name_bytes] == '\0';
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return failed;
+}
+
 struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version)
 {
     bool deferred;
