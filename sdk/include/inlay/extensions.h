@@ -374,8 +374,9 @@ typedef struct inlay_schema {
 #define INLAY_EXT_SCHEMAS "inlay.schemas/1"
 typedef struct inlay_ext_schemas {
     uint64_t struct_size;
-    /* Calls receive, before it returns, with the schema that models which import version opset of the domain use; ""
-     * is "ai.onnx". The schema is valid during the call. INLAY_NOT_FOUND: there is none. Any thread. */
+    /* Calls receive, before find returns, with the schema of op_type for models that import version opset of the
+     * domain; "" is "ai.onnx". The schema is valid during the call of receive. INLAY_NOT_FOUND: there is no schema. Any
+     * thread. */
     inlay_status (*find)(void *ctx, const char *domain, const char *op_type, int64_t opset,
                          void (*receive)(void *user, const inlay_schema *schema), void *user, inlay_diag *diag);
 } inlay_ext_schemas;

@@ -928,7 +928,7 @@ INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_pl
 /* A state of the model. */
 typedef struct inlay_state_info {
     uint64_t struct_size;
-    uint32_t input, output; /* index of the input, and of the output that becomes it in the next run */
+    uint32_t input, output; /* index of the input, and of the output that becomes this input in the next run */
     uint32_t axis; /* axis along which the output is longer than the input; INLAY_NONE: the output replaces the input */
     uint32_t in_place; /* 1: rows are appended in place if sizes are known before the run */
 } inlay_state_info;

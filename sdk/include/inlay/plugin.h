@@ -4,7 +4,7 @@
  * and execution.h (the functions of the host, prices, and the arguments of a run) are parts of the same interface.
  *
  * Most authors do not fill in these structs by hand: the kit (inlay/kit.h) turns a table of kernels into a provider,
- * and samples/provider_skeleton is one to copy. This header is for those who need more than the kit offers.
+ * and samples/provider_skeleton is a provider to copy. This header is for authors who need more than the kit offers.
  *
  * Terms (all of them are in sdk/docs/pages/glossary.md):
  *     plugin         a shared object with providers, custom operators or both. It exports one symbol,
@@ -389,10 +389,11 @@ typedef struct inlay_domain_info {
     uint64_t memory_bytes; /* capacity in bytes; 0 = unknown */
     uint32_t flags;        /* INLAY_DOMAIN_HOST_VISIBLE ... */
     uint32_t reserved;
-    /* Sets of INLAY_MEMORY_BIT(DMA_BUF, OPAQUE_FD, SHARED_FD), see "Devices that meet"; other bits are ignored:
-     * the kinds of handles that buffer_export returns for buffers of this domain that have INLAY_USE_SHARED */
+    /* exports and imports are sets of INLAY_MEMORY_BIT(DMA_BUF, OPAQUE_FD, SHARED_FD), see "Devices that meet"; other
+     * bits are ignored. exports: the kinds of handles that buffer_export returns for buffers of this domain with
+     * INLAY_USE_SHARED */
     uint32_t exports;
-    uint32_t imports; /* the kinds that buffer_import accepts from other providers and from the user */
+    uint32_t imports; /* the kinds of handles that buffer_import accepts from other providers and from the user */
 } inlay_domain_info;
 
 /* Devices that meet. A value that one provider computes and another one reads is passed on without the host's memory if
