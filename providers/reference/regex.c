@@ -170,7 +170,7 @@ static inlay_status run_on_utf8(const struct regex *regex, const char *text, siz
         return pcre_failed(PCRE2_ERROR_NOMEMORY, diag);
     result = regex->pcre->dfa_match(regex->code, (PCRE2_SPTR)text, bytes, from, options | PCRE2_NO_UTF_CHECK, match,
                                     regex->pcre->limits, (int *)(void *)((char *)scratch + OBJECT_BYTES), STATE_INTS);
-    *out_found = result >= 0; /* 0: a match, of which shorter ones are not reported */
+    *out_found = result >= 0; /* 0: a match too, without room for the shorter ones */
     if (result < 0)
         return result == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(result, diag);
     out_span[0] = regex->pcre->get_ovector_pointer(match)[0];

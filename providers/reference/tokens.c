@@ -213,8 +213,8 @@ static inlay_status shape_warping(const void *state, kit_plan *plan, inlay_diag 
 
 enum { BOTH, ROW, COLUMN }; /* the step of a path into an element: along both axes, or one */
 
-/* Fills the least costs of paths from the first element, and their last steps. Both tables have one more row and
- * column. */
+/* Fills the tables of the least costs of the paths from the first element to each element, and of the last steps of
+ * these paths. Both tables have one more row and column than the input. */
 static void sum_costs(const float *input, int64_t rows, int64_t columns, float *least, uint8_t *steps)
 {
     const int64_t wide = columns + 1;

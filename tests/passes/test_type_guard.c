@@ -168,8 +168,8 @@ static void wrong_edits_are_not_propagated(void **state)
     }
 }
 
-/* The branches differ in rank, so that inference does not know the rank of the If, and the file declares that of the
- * other branch. The file is wrong, and the If is replaced by its branch. */
+/* The branches differ in rank, so that inference does not know the rank of the If. The file declares the rank of the
+ * branch that does not run, which is wrong, and the If is replaced by the other branch. */
 static void wrong_declaration(void **state)
 {
     static const inlay_dim three = { .kind = INLAY_DIM_FIXED, .value = 3 };

@@ -230,8 +230,7 @@ static void damage(const char *path, int kind)
     }
 }
 
-/* A file that is damaged or exchanged does not change the served model, does not replace it, and a good one then
- * does. */
+/* A damaged or exchanged file neither changes nor replaces the served model; a good file then replaces it. */
 static void test_swapped_files(void **state)
 {
     enum { KINDS = 8 };

@@ -105,7 +105,8 @@ static void ask(int fd, int number)
     client_text(fd, body);
 }
 
-/* Requests that wait for a run share the next one, and each gets its own row. They are repeated until they meet. */
+/* Requests that wait for a run share the next one, and each gets its own row. The requests are repeated until two share
+ * a run. */
 static void test_waiting_requests_share_runs(void **state)
 {
     enum { CLIENTS = 8, ROUNDS = 200 };

@@ -3,9 +3,9 @@
  *
  *     BiasGelu(a, b)  ->  Gelu(Add(a, b))
  *
- * Level 0, because no provider runs them. A node that ONNX operators cannot express is left unchanged. Its reason
- * (builder_refuse) becomes part of the error if no provider runs it. The operators are defined in "ContribOperators.md"
- * of ONNX Runtime. */
+ * Level 0, because no provider runs them. A node that ONNX operators cannot express is left unchanged. The reason for
+ * that (builder_refuse) becomes part of the error if no provider runs the node. The operators are defined in
+ * "ContribOperators.md" of ONNX Runtime. */
 #include "passes/contributed.h"
 #include <math.h>
 #include <string.h>

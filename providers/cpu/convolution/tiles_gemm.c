@@ -46,7 +46,7 @@ static sgemm_post *append_post(gemm_call *call, sgemm_fn fn)
     return post;
 }
 
-/* Sets the operations of the epilogue in their order. Their other operands start at pixel 0. */
+/* Sets the operations of the epilogue in their order. The tensors that they add or multiply start at pixel 0. */
 static void set_posts(gemm_call *call)
 {
     const struct gemm *gemm = call->gemm;

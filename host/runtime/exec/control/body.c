@@ -97,8 +97,8 @@ static inlay_status stack_put(host_call *call, const inlay_value *room, uint64_t
     return INLAY_OK;
 }
 
-/* The domain for stacking results like `value`: their device, if the size of one result is a multiple of its
- * alignment. */
+/* The domain for stacking results like `value`: the domain of `value`, if the size of one result is a multiple of its
+ * alignment, otherwise host memory. */
 static uint32_t choose_stack_domain(const host_call *call, const inlay_value *value)
 {
     const uint32_t domain = value->buffer.domain;

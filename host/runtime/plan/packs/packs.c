@@ -504,7 +504,7 @@ static void *write_in_background(void *user)
     return NULL;
 }
 
-/* Ends the file of streamed packs. Small packs are added to it. */
+/* Adds the new packs that are not in the file of streamed packs yet, and ends the file. */
 static void end_streamed(struct packs *packs)
 {
     pack_writer *writer = packs->streamed;

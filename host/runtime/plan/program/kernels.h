@@ -5,8 +5,7 @@
 #include "plan/program.h"
 
 /* Calls `each` for the kernels of the step's region at these shapes ([value_count]; NULL: unknown), if its provider
- * lists them (extension inlay.kernels/1). A failure is
- * that of the list. */
+ * lists them (extension inlay.kernels/1). A failure comes from the provider's list. */
 INLAY_NODISCARD inlay_status program_list_kernels(struct program *program, const program_step *step,
                                                   const inlay_value_state *values,
                                                   inlay_status (*each)(void *ctx, const inlay_kernel *kernel),

@@ -68,7 +68,7 @@ typedef struct stream_sizes {
     uint64_t on_demand; /* tables of which only the used pages are read */
 } stream_sizes;
 stream_sizes weight_stream_sizes(struct weight_stream *stream);
-/* The same for one step; weights NULL: all 0. */
+/* The sizes of the weights of one step; weights NULL: all 0. */
 stream_sizes weight_stream_sizes_of(struct weight_stream *stream, const struct step_weights *weights);
 
 /* Nanoseconds that a run needs to read its streamed weights, at the rate of all reads so far; 0 before the first one.
