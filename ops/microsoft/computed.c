@@ -155,9 +155,10 @@ static const op_row rows[] = {
     { "QMoE", 1, 0,
       "input:T, router_probs:T, fc1_experts_weights:T1, fc1_scales:T2, fc1_experts_bias?:T, fc2_experts_weights:T1, "
       "fc2_scales:T2, fc2_experts_bias?:T, fc3_experts_weights?:T1, fc3_scales?:T2, fc3_experts_bias?:T, "
-      "fc1_zero_points?:T1, fc2_zero_points?:T1, fc3_zero_points?:T1, router_weights?:T, fc1_global_scale?:T4, "
+      "fc1_zero_points?:T3, fc2_zero_points?:T3, fc3_zero_points?:T3, router_weights?:T, fc1_global_scale?:T4, "
       "fc2_global_scale?:T4, fc1_act_scale?:T4, fc2_act_scale?:T4, fc1_act_block_scale?:T4, fc2_act_block_scale?:T4 "
-      "-> output:T; T=float|float16|bfloat16, T1=uint8, T2=float|float16|bfloat16, T4=@all_ir11; block_size:i=0, "
+      "-> output:T; T=float|float16|bfloat16, T1=uint8, T2=float|float16|bfloat16, T3=uint8|float, T4=@all_ir11; "
+      "block_size:i=0, "
       "expert_weight_bits:i=4{2|4|8}, quant_type:s='int'{'int'}, weights_prepacked:i=-1{-1|0}, " MIXTURE,
       infer_same_as_first },
     { "Tokenizer", 1, 0, "X:T -> Y:T; T=string; mark:i!, mincharnum:i!, pad_value:s!, separators:ss, tokenexp:s",

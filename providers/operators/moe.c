@@ -118,7 +118,9 @@ static bool layer_fits(const moe_state *state, const struct layer *layer, const 
            weights->dims[2] == columns / packed &&
            (layer->scales == NONE || (has(in, count, layer->scales) && in[layer->scales].count == experts * scales)) &&
            (!has(in, count, layer->bias) || in[layer->bias].count == experts * rows) &&
-           (!has(in, count, layer->zeros) || in[layer->zeros].count == experts * zero_bytes(state, rows, blocks));
+           (!has(in, count, layer->zeros) ||
+            in[layer->zeros].count ==
+                experts * (in[layer->zeros].dtype == INLAY_FLOAT ? scales : zero_bytes(state, rows, blocks)));
 }
 
 static inlay_status read_sizes(const moe_state *state, const kit_tensor *in, uint32_t count, moe_sizes *sizes,
@@ -262,13 +264,16 @@ static void unpack_row(const uint8_t *packed, int64_t count, int64_t bits, float
         }
 }
 
-/* The zero point of a block of row `row`; the rows of all experts are numbered in sequence. */
+/* The zero point of a block of row `row`; the rows of all experts are numbered in sequence. Zero points are codes, or
+ * floats like the scales. */
 static float zero_of(const layer_job *job, int64_t row, int64_t block, int64_t blocks)
 {
     const uint8_t *zeros = job->call->in[job->layer->zeros].data;
     const int64_t bits = job->state->bits, packed = 8 / bits;
     const int64_t at = blocks > 1 ? block : row % job->rows;
 
+    if (job->call->in[job->layer->zeros].dtype == INLAY_FLOAT)
+        return ((const float *)job->call->in[job->layer->zeros].data)[row * blocks + block];
     zeros += blocks > 1 ? row * divide_up(blocks, packed) : row / job->rows * zero_bytes(job->state, job->rows, blocks);
     return (float)(zeros[at / packed] >> (at % packed * bits) & ((1 << bits) - 1));
 }

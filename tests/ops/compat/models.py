@@ -394,7 +394,9 @@ def dequantize(codes, scales, zeros, bits, block):
     values = unpack(codes).astype(np.float64)
     experts, rows, columns = values.shape
     blocks = -(-columns // block) if block else 1
-    if zeros is None:
+    if zeros is not None and zeros.dtype == np.float32:
+        zero = zeros.astype(np.float64)
+    elif zeros is None:
         zero = np.full((experts, rows, blocks), 1 << bits - 1)
     elif blocks > 1:
         zero = unpack(zeros.reshape(experts, rows, -1))[..., :blocks]
@@ -419,6 +421,7 @@ def random_expert_node(i, of_peer):
     normalizes = 1 if of_peer and not has_weights else normalizes # its kernel for CPUs always normalizes a softmax
     x, router = floats(rows, hidden), floats(rows, experts, low=-3, high=3)
     weights = floats(rows, experts, low=0.1, high=2) if has_weights else None
+    of_floats = not of_peer and pick(True, False) # zero points; ONNX Runtime takes codes only
     constants, names = {}, ["x", "r"]
 
     def layer(height, width):
@@ -428,6 +431,8 @@ def random_expert_node(i, of_peer):
         packed = 8 // bits
         shape = (experts, height, -(-blocks // packed)) if blocks > 1 else (experts, -(-height // packed))
         zeros = RNG.integers(0, 256, shape).astype(np.uint8) if pick(True, False) else None
+        if of_floats and zeros is not None:
+            zeros = floats(experts, height, blocks, low=0, high=(1 << bits) - 1)
         bias = floats(experts, height) if pick(True, False) else None
         return codes, scales, bias, zeros, dequantize(codes, scales, zeros, bits, block)
 
