@@ -2,8 +2,8 @@
 """test_gguf.py - models in GGUF: the greedy tokens and the tokens of texts are those of llama.cpp, which
 gguf_tokens.json has, for each architecture and each type of weights.
 
-test_gguf.py --make ROOT writes that file,
-    by hand: ROOT is a Debian (sid) with llama.cpp-tools and python3-gguf. Quantized
+test_gguf.py --make ROOT [ARCH...] writes that file,
+    or only the cases of these architectures, by hand: ROOT is a Debian (sid) with llama.cpp-tools and python3-gguf. Quantized
 files are also given to llama.cpp with their weights as F32, because it rounds activations to 8 bits in products."""
 import json
 import os
@@ -27,6 +27,9 @@ TYPES = {"F32": (0, 1, 4, ()), "F16": (1, 1, 2, ()), "BF16": (30, 1, 2, ()), "Q4
 RANGE = {"Q4_0": 8, "Q4_1": 16, "Q5_0": 16, "Q5_1": 32, "Q8_0": 128, "Q4_K": 500, "Q5_K": 1000, "Q6_K": 2000}
 CASES = [(arch, "F32") for arch in ("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "granite")] + [
     ("llama", kind) for kind in TYPES if kind != "F32"] + [("qwen2", "Q4_K"), ("phi3", "Q8_0"), ("gemma", "Q6_K")]
+MIXTURES = ("mixtral", "qwen2moe", "qwen3moe", "granitemoe")  # mixtral: of the architecture llama
+CASES += [(arch, "F32") for arch in MIXTURES + ("minicpm",)] + [
+    ("mixtral", kind) for kind in TYPES if kind != "F32"] + [("qwen2moe", "Q8_0"), ("qwen3moe", "Q4_K_M")]
 PROMPTS, NEW_TOKENS = 4, 10
 TEXTS = ["The inner thing and the outer 1234.", "  two  spaces\n\nline", "h\u00e9llo \u4e2d\u6587 don't I'LL", "a",
          "<|user|>hi<|end|> the", " \u2581 the and"]
@@ -40,8 +43,8 @@ class Writer:
     """Keys and tensors of a GGUF file."""
 
     def __init__(self, arch):
-        self.values, self.tensors, self.data, self.arch = [], [], b"", arch
-        self.add("general.architecture", arch)
+        self.values, self.tensors, self.data, self.arch = [], [], b"", "llama" if arch == "mixtral" else arch
+        self.add("general.architecture", self.arch)
 
     def add(self, key, value, kind=None):
         number = {bool: 7, int: 4, float: 6, str: 8, list: 9}[type(value)] if kind is None else kind
@@ -86,7 +89,7 @@ def matrix(rng, rows, columns, kind, scale):
 
 def vocabulary(model, arch):
     """Adds the tokenizer; returns the number of tokens."""
-    if arch in ("gemma", "gemma2", "gemma3", "phi3"):  # SentencePiece
+    if arch in ("gemma", "gemma2", "gemma3", "phi3", "minicpm"):  # SentencePiece
         tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + ["\u2581"] + [
             chr(c) for c in range(33, 127)] + ["th", "the", "\u2581the", "in", "er", "\u2581a", "an", "and",
                                                "\u2581and"]
@@ -104,7 +107,8 @@ def vocabulary(model, arch):
                  ("an", "d"), ("\u0120", "and"), ("1", "2")]
         tokens += [a + b for a, b in pairs] + ["<|begin|>", "<|end|>", "<|user|>"]
         model.add("tokenizer.ggml.model", "gpt2")
-        model.add("tokenizer.ggml.pre", {"llama": "llama-bpe", "granite": "refact"}.get(arch, "qwen2"))
+        model.add("tokenizer.ggml.pre", {"llama": "llama-bpe", "mixtral": "llama-bpe", "granite": "refact",
+                                           "granitemoe": "refact"}.get(arch, "qwen2"))
         model.add("tokenizer.ggml.tokens", tokens)
         model.add("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3)
         model.add("tokenizer.ggml.merges", [" ".join(pair) for pair in pairs])
@@ -115,24 +119,35 @@ def vocabulary(model, arch):
 
 
 def make(arch, kind, more=()):
-    """A small model with random weights; more: further keys with values."""
+    """A small model with random weights; more: further keys with values. Q4_K_M: some weights are Q6_K."""
+    mixed, kind = kind == "Q4_K_M", kind.removesuffix("_M")
     width = 256 if kind.endswith("K") else 64
     heads, keys, size, hidden = 4, 2, 64 if kind.endswith("K") else 16, 2 * width
     rng, model = np.random.default_rng(7), Writer(arch)
     layers = 7 if arch == "gemma3" else 2
-    size *= 2 if arch == "qwen3" else 1
+    size *= 2 if arch in ("qwen3", "qwen3moe") else 1
+    experts, expert_hidden = (6, hidden if arch == "mixtral" else width) if arch in MIXTURES else (0, 0)
     for key, value in ((".context_length", 128), (".embedding_length", width), (".block_count", layers),
-                       (".feed_forward_length", hidden), (".attention.head_count", heads),
+                       (".feed_forward_length", expert_hidden if arch == "granitemoe" else hidden),
+                       (".attention.head_count", heads),
                        (".attention.head_count_kv", keys), (".attention.layer_norm_rms_epsilon", 1e-6),
                        (".rope.dimension_count", size), (".rope.freq_base", 10000.0), *more):
         model.add(key, value)
-    if arch in ("qwen3", "gemma", "gemma2", "gemma3"):
+    if arch in ("qwen3", "qwen3moe", "gemma", "gemma2", "gemma3"):
         model.add(".attention.key_length", size)
         model.add(".attention.value_length", size)
-    if arch == "granite":
+    if experts:
+        model.add(".expert_count", experts)
+        model.add(".expert_used_count", 2)
+    if arch in ("qwen2moe", "qwen3moe"):
+        model.add(".expert_feed_forward_length", expert_hidden)
+    if arch == "qwen2moe":
+        model.add(".expert_shared_feed_forward_length", hidden)
+    if arch in ("granite", "granitemoe", "minicpm"):
         for key, value in ((".residual_scale", 0.5), (".embedding_scale", 2.0), (".attention.scale", 0.2),
                            (".logit_scale", 0.5)):
-            model.add(key, value)
+            if arch != "minicpm" or key != ".attention.scale":
+                model.add(key, value)
     if arch in ("phi3", "gemma2", "gemma3"):
         model.add(".attention.sliding_window", 8)
     if arch == "gemma2":
@@ -140,8 +155,10 @@ def make(arch, kind, more=()):
         model.add(".final_logit_softcapping", 1.0)
     count = vocabulary(model, arch)
 
-    def weights(name, rows, columns, scale=1.0):
-        model.tensor(name, (rows, columns), kind, matrix(rng, rows, columns, kind, scale / np.sqrt(columns)))
+    def weights(name, rows, columns, scale=1.0, stacked=0):
+        one = "Q6_K" if mixed and "down" in name else kind if "gate_inp" not in name else "F32"
+        model.tensor(name, ((stacked,) if stacked else ()) + (rows, columns), one,
+                     matrix(rng, rows * (stacked or 1), columns, one, scale / np.sqrt(columns)))
 
     def vector(name, length, around=1.0):
         model.tensor(name, (length,), "F32", (around + rng.integers(-100, 101,
@@ -158,15 +175,27 @@ def make(arch, kind, more=()):
         else:
             for part, n in (("q", heads), ("k", keys), ("v", keys)):
                 weights(p + f"attn_{part}.weight", n * size, width)
-                if arch == "qwen2":
+                if arch in ("qwen2", "qwen2moe"):
                     vector(p + f"attn_{part}.bias", n * size, 0.0)
         if arch in ("gemma2", "gemma3"):
             vector(p + "post_attention_norm.weight", width)
             vector(p + "post_ffw_norm.weight", width)
-        if arch in ("qwen3", "gemma3"):
+        if arch in ("qwen3", "qwen3moe", "gemma3"):
             vector(p + "attn_q_norm.weight", size)
             vector(p + "attn_k_norm.weight", size)
         weights(p + "attn_output.weight", width, heads * size)
+        if experts:
+            weights(p + "ffn_gate_inp.weight", experts, width, 3.0)
+            weights(p + "ffn_gate_exps.weight", expert_hidden, width, stacked=experts)
+            weights(p + "ffn_up_exps.weight", expert_hidden, width, stacked=experts)
+            weights(p + "ffn_down_exps.weight", width, expert_hidden, stacked=experts)
+        if arch == "qwen2moe":
+            vector(p + "ffn_gate_inp_shexp.weight", width, 0.0)
+            weights(p + "ffn_gate_shexp.weight", hidden, width)
+            weights(p + "ffn_up_shexp.weight", hidden, width)
+            weights(p + "ffn_down_shexp.weight", width, hidden)
+        if experts:
+            continue
         if arch == "phi3":
             weights(p + "ffn_up.weight", 2 * hidden, width)
         else:
@@ -286,10 +315,13 @@ writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tens
 """
 
 
-def record(root):
+def record(root, archs):
     """Asks llama.cpp in the root."""
     made = {}
-    for arch, kind in CASES:
+    if archs:
+        with open(TOKENS, encoding="utf-8") as f:
+            made = json.load(f)
+    for arch, kind in [case for case in CASES if not archs or case[0] in archs]:
         data, count = make(arch, kind)
         with open(os.path.join(root, "tmp", "model.gguf"), "wb") as f:
             f.write(data)
@@ -318,7 +350,7 @@ def record(root):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] == "--make":
-        record(sys.argv[2])
+    if len(sys.argv) > 2 and sys.argv[1] == "--make":
+        record(sys.argv[2], sys.argv[3:])
     else:
         unittest.main()

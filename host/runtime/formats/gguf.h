@@ -94,6 +94,17 @@ bool gguf_tensor_bytes(const struct gguf_tensor *tensor, uint64_t *bytes, const 
 INLAY_NODISCARD inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tensor *tensor,
                                                 int64_t first, int64_t count, const char *input, const char *output,
                                                 struct wire *out, inlay_diag *diag);
+/* Writes three matrices for each expert, [columns, rows, experts], and the node of output = the sum over the `used`
+ * experts of the largest logits of the router of down(SiLU(gate(input)) * up(input)), weighted by the softmax of the
+ * logits, of the chosen ones if `normalizes`. */
+struct gguf_experts {
+    const struct gguf_tensor *gate, *down, *up;
+    int64_t used;
+    bool normalizes;
+};
+INLAY_NODISCARD inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_experts *experts,
+                                                const char *input, const char *router, const char *output,
+                                                struct wire *out, inlay_diag *diag);
 /* Writes the nodes of output = the rows of the matrix at the indices. */
 INLAY_NODISCARD inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *tensor,
                                              const char *indices, const char *output, struct wire *out,

@@ -12,6 +12,7 @@
 enum {
     MAX_LAYERS = 1024,
     MAX_HEADS = 4096,
+    MAX_EXPERTS = 4096,
     MAX_CONTEXT = 1 << 20,
     MAX_HEAD_SIZE = 4096,
     MAX_ANGLES = 1 << 26,
@@ -28,12 +29,17 @@ struct architecture {
     int64_t pattern;        /* all layers but each pattern-th see attention.sliding_window tokens only; 0: none does */
     double local_base;      /* the base of positions in these layers; 0: that of all */
     int64_t wide_layers;    /* a model of so many layers scales attention by its width instead of its head size */
+    bool experts;           /* layers may have experts */
+    bool keeps_shares;      /* which are weighted by the softmax of all, not of the chosen ones */
+    bool minicpm;           /* has scales of its own where the file has none */
 };
 
 static const struct architecture architectures[] = {
-    { .name = "llama" }, /* also Mistral and SmolLM */
+    { .name = "llama", .experts = true }, /* also Mistral, Mixtral and SmolLM */
     { .name = "qwen2", .halves = true },
+    { .name = "qwen2moe", .halves = true, .experts = true, .keeps_shares = true },
     { .name = "qwen3", .halves = true },
+    { .name = "qwen3moe", .halves = true, .experts = true },
     { .name = "gemma", .halves = true, .gelu = true, .scales_embeddings = true },
     { .name = "gemma2", .halves = true, .gelu = true, .scales_embeddings = true, .pattern = 2, .wide_layers = 46 },
     { .name = "gemma3",
@@ -45,6 +51,8 @@ static const struct architecture architectures[] = {
       .wide_layers = 62 },
     { .name = "phi3", .halves = true },
     { .name = "granite" },
+    { .name = "granitemoe", .experts = true },
+    { .name = "minicpm", .minicpm = true },
 };
 
 struct builder {
@@ -54,6 +62,7 @@ struct builder {
     inlay_diag *diag;
     inlay_status status; /* of the first failure; nothing is written after it */
     int64_t width, layers, heads, key_heads, head_size, hidden, context, window;
+    int64_t experts, experts_used, expert_hidden, shared_hidden; /* experts 0: the layers have none */
     float epsilon;
     double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
     char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
@@ -295,21 +304,23 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     add_normalized(b, inputs, name);
 }
 
-/* down(activation(gate(x)) * up(x)); a fused up has the rows of the gate first. */
-static void feed_forward(struct builder *b, const char *layer, const char *input)
+/* output = down(activation(gate(x)) * up(x)), with the weights LAYERffn_gateSUFFIX and so on of `hidden` rows. A fused
+ * up has the rows of the gate first. */
+static void gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden, const char *input,
+                          const char *output)
 {
-    char gate[GGUF_NAME], up[GGUF_NAME], down[GGUF_NAME], weight[GGUF_NAME], act[GGUF_NAME], both[GGUF_NAME];
+    char gate[GGUF_NAME], up[GGUF_NAME], down[GGUF_NAME], weight[TEXT], act[GGUF_NAME], both[GGUF_NAME];
     bool fused;
 
-    (void)snprintf(gate, sizeof gate, "%sffn_gate", layer);
-    (void)snprintf(up, sizeof up, "%sffn_up", layer);
-    (void)snprintf(down, sizeof down, "%sffn_down", layer);
-    (void)snprintf(act, sizeof act, "%sffn_act", layer);
-    (void)snprintf(both, sizeof both, "%sffn_both", layer);
-    (void)snprintf(weight, sizeof weight, "%sffn_gate.weight", layer);
+    (void)snprintf(gate, sizeof gate, "%sffn_gate%s", layer, suffix);
+    (void)snprintf(up, sizeof up, "%sffn_up%s", layer, suffix);
+    (void)snprintf(down, sizeof down, "%sffn_down%s", layer, suffix);
+    (void)snprintf(act, sizeof act, "%sffn_act%s", layer, suffix);
+    (void)snprintf(both, sizeof both, "%sffn_both%s", layer, suffix);
+    (void)snprintf(weight, sizeof weight, "%s.weight", gate);
     fused = !has(b, weight);
-    linear(b, fused ? up : gate, b->width, fused ? 2 * b->hidden : b->hidden, 0, b->hidden, input, gate);
-    linear(b, up, b->width, fused ? 2 * b->hidden : b->hidden, fused ? b->hidden : 0, b->hidden, input, up);
+    linear(b, fused ? up : gate, b->width, fused ? 2 * hidden : hidden, 0, hidden, input, gate);
+    linear(b, up, b->width, fused ? 2 * hidden : hidden, fused ? hidden : 0, hidden, input, up);
     if (b->architecture->gelu) {
         if (b->status == INLAY_OK)
             onnx_node(b->out, "com.microsoft.FastGelu", gate, act, NULL, 0);
@@ -318,9 +329,77 @@ static void feed_forward(struct builder *b, const char *layer, const char *input
         node(b, "Mul", "%s %s.sigmoid -> %s", gate, gate, act);
     }
     node(b, "Mul", "%s %s -> %s", act, up, both);
-    linear(b, down, b->hidden, b->width, 0, b->width, both, down);
-    (void)snprintf(weight, sizeof weight, "%spost_ffw_norm.weight", layer);
-    add_normalized(b, weight, down);
+    linear(b, down, hidden, b->width, 0, b->width, both, output);
+}
+
+/* The tensor of all experts of a layer, [columns, rows, experts]; NULL after a failure. */
+static const struct gguf_tensor *stack_of(struct builder *b, const char *layer, const char *part, int64_t columns,
+                                          int64_t rows)
+{
+    char name[GGUF_NAME];
+    const struct gguf_tensor *tensor;
+
+    (void)snprintf(name, sizeof name, "%sffn_%s_exps.weight", layer, part);
+    tensor = gguf_tensor(b->gguf, name);
+    if (tensor == NULL)
+        refuse(b, INLAY_UNSUPPORTED, "has experts, but not all of a layer in the tensor", name);
+    else if (tensor->rank != 3 || tensor->dims[0] != columns || tensor->dims[1] != rows ||
+             tensor->dims[2] != b->experts)
+        refuse(b, INLAY_INVALID_MODEL, "has a shape that does not match its metadata for the tensor", name);
+    return tensor;
+}
+
+/* output = the experts that the router chooses, and the shared expert of the file times the sigmoid of its gate. */
+static void mixture(struct builder *b, const char *layer, const char *input, const char *output)
+{
+    const int64_t logits_shape[2] = { -1, b->experts };
+    const struct gguf_experts experts = { .gate = stack_of(b, layer, "gate", b->width, b->expert_hidden),
+                                          .up = stack_of(b, layer, "up", b->width, b->expert_hidden),
+                                          .down = stack_of(b, layer, "down", b->expert_hidden, b->width),
+                                          .used = b->experts_used,
+                                          .normalizes = !b->architecture->keeps_shares };
+    char router[GGUF_NAME], shape[GGUF_NAME + 8], logits[GGUF_NAME + 8], gate[GGUF_NAME], chosen[TEXT], common[TEXT];
+    bool shared, gated;
+
+    (void)snprintf(router, sizeof router, "%sffn_gate_inp", layer);
+    (void)snprintf(shape, sizeof shape, "%s.shape", router);
+    (void)snprintf(logits, sizeof logits, "%s.logits", router);
+    (void)snprintf(gate, sizeof gate, "%sffn_gate_shexp.weight", layer);
+    shared = has(b, gate);
+    (void)snprintf(chosen, sizeof chosen, "%s%s", output, shared ? ".chosen" : "");
+    linear(b, router, b->width, b->experts, 0, b->experts, input, router);
+    if (b->status != INLAY_OK)
+        return;
+    onnx_tensor(b->out, shape, INLAY_INT64, (int64_t[]){ 2 }, 1, logits_shape, sizeof logits_shape);
+    node(b, "Reshape", "%s %s -> %s", router, shape, logits);
+    b->status = gguf_write_experts(b->gguf, &experts, input, logits, chosen, b->out, b->diag);
+    if (!shared)
+        return;
+    (void)snprintf(gate, sizeof gate, "%sffn_gate_inp_shexp.weight", layer);
+    gated = has(b, gate);
+    (void)snprintf(common, sizeof common, "%sffn_shexp%s", layer, gated ? ".whole" : "");
+    gated_network(b, layer, "_shexp", b->shared_hidden, input, common);
+    if (gated) {
+        vector(b, gate, b->width);
+        node(b, "Unsqueeze", "%s axis_one -> %s.column", gate, gate);
+        node(b, "MatMul", "%s %s.column -> %s.logit", input, gate, gate);
+        node(b, "Sigmoid", "%s.logit -> %s.share", gate, gate);
+        node(b, "Mul", "%s %s.share -> %sffn_shexp", common, gate, layer);
+    }
+    node(b, "Add", "%s %sffn_shexp -> %s", chosen, layer, output);
+}
+
+static void feed_forward(struct builder *b, const char *layer, const char *input)
+{
+    char output[GGUF_NAME], norm[GGUF_NAME];
+
+    (void)snprintf(output, sizeof output, "%sffn_down", layer);
+    (void)snprintf(norm, sizeof norm, "%spost_ffw_norm.weight", layer);
+    if (b->experts > 0)
+        mixture(b, layer, input, output);
+    else
+        gated_network(b, layer, "", b->hidden, input, output);
+    add_normalized(b, norm, output);
 }
 
 /* Cosines and sines of all positions, [context, head_size / 2]. factors: of the frequencies, or NULL. */
@@ -414,15 +493,27 @@ static void read_sizes(struct builder *b)
     b->key_heads = size_of(b, ".attention.head_count_kv", b->heads, MAX_HEADS);
     b->head_size = size_of(b, ".attention.key_length", b->heads > 0 ? b->width / b->heads : 0, MAX_HEAD_SIZE);
     b->epsilon = (float)gguf_float(gguf, ".attention.layer_norm_rms_epsilon", 0);
+    b->experts = gguf_int(gguf, ".expert_count", 0);
+    if (b->experts != 0) {
+        b->experts = size_of(b, ".expert_count", 0, MAX_EXPERTS);
+        b->experts_used = size_of(b, ".expert_used_count", 0, b->experts);
+        b->expert_hidden = size_of(b, ".expert_feed_forward_length", b->hidden, 1 << 24);
+        b->shared_hidden = size_of(b, ".expert_shared_feed_forward_length", b->hidden, 1 << 24);
+        if (!b->architecture->experts)
+            refuse(b, INLAY_UNSUPPORTED, "has experts, which its architecture has not here:", ".expert_count");
+    }
     b->window = b->architecture->pattern > 0 ? size_of(b, ".attention.sliding_window", 0, INT32_MAX) : 0;
     b->attention_cap = gguf_float(gguf, ".attn_logit_softcapping", 0);
     b->logit_cap = gguf_float(gguf, ".final_logit_softcapping", 0);
-    b->residual_scale = gguf_float(gguf, ".residual_scale", 1);
-    b->logit_scale = gguf_float(gguf, ".logit_scale", 1);
-    b->embedding_scale =
-        b->architecture->scales_embeddings ? (double)sqrtf((float)b->width) : gguf_float(gguf, ".embedding_scale", 1);
     if (b->status != INLAY_OK)
         return;
+    /* MiniCPM's files of before these keys: scale_emb 12, scale_depth 1.4, dim_model_base 256 */
+    b->residual_scale =
+        gguf_float(gguf, ".residual_scale", b->architecture->minicpm ? 1.4 / sqrt((double)b->layers) : 1);
+    b->logit_scale = gguf_float(gguf, ".logit_scale", b->architecture->minicpm ? (double)b->width / 256 : 1);
+    b->embedding_scale = b->architecture->scales_embeddings
+                             ? (double)sqrtf((float)b->width)
+                             : gguf_float(gguf, ".embedding_scale", b->architecture->minicpm ? 12 : 1);
     b->attention_scale =
         gguf_float(gguf, ".attention.scale",
                    1 / sqrt((double)(b->layers == b->architecture->wide_layers ? b->width / b->heads : b->head_size)));
@@ -438,8 +529,8 @@ static void read_sizes(struct builder *b)
         gguf_int(gguf, ".rope.dimension_count", b->head_size) != b->head_size || b->head_size % 2 != 0)
         refuse(b, INLAY_UNSUPPORTED,
                "rotates a part of a head only, or values have another size than keys:", "key_length");
-    if (b->heads % b->key_heads != 0 || gguf_int(gguf, ".expert_count", 0) != 0)
-        refuse(b, INLAY_UNSUPPORTED, "has experts, or heads not a multiple of the key heads:", "head_count_kv");
+    if (b->heads % b->key_heads != 0)
+        refuse(b, INLAY_UNSUPPORTED, "has heads not a multiple of the key heads:", "head_count_kv");
     if (b->context * (b->head_size / 2) > MAX_ANGLES)
         refuse(b, INLAY_LIMIT_EXCEEDED, "has more than 2^26 angles of positions by its", "context_length");
     if (!(b->epsilon > 0) || !(b->logit_scale > 0))
@@ -544,10 +635,12 @@ inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_dia
         return status;
     b.architecture = architecture_of(&gguf);
     if (b.architecture == NULL)
-        b.status = inlay_fail(
-            diag, INLAY_UNSUPPORTED,
-            "has the architecture '%.*s'; supported are llama, qwen2, qwen3, gemma, gemma2, gemma3, phi3, granite",
-            (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
+        b.status =
+            inlay_fail(diag, INLAY_UNSUPPORTED,
+                       "has the architecture '%.*s'; supported are llama, qwen2, qwen2moe, qwen3, qwen3moe, gemma, "
+                       "gemma2, gemma3, "
+                       "phi3, granite, granitemoe, minicpm",
+                       (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
     else
         read_sizes(&b);
     if (b.status == INLAY_OK) {

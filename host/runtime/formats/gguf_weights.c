@@ -194,6 +194,12 @@ bool gguf_tensor_bytes(const struct gguf_tensor *tensor, uint64_t *bytes, const 
     return !__builtin_mul_overflow(count / (uint64_t)type->block, type->bytes, bytes);
 }
 
+/* The rows of a matrix, or of all matrices of a stack. */
+static int64_t rows_of(const struct gguf_tensor *tensor)
+{
+    return tensor->dims[1] * (tensor->rank == 3 ? tensor->dims[2] : 1);
+}
+
 /* The codes, scales and zero points of rows of a matrix; freed with codes_free(). */
 struct codes {
     uint8_t *packed; /* [rows, columns * bits / 8] */
@@ -220,7 +226,7 @@ static inlay_status read_codes(const struct gguf *gguf, const struct gguf_tensor
     uint8_t codes[MAX_BLOCK];
     float zeros[MAX_BLOCK];
 
-    INLAY_CHECK(type->unpack != NULL && bits >= type->bits && first >= 0 && first + count <= tensor->dims[1]);
+    INLAY_CHECK(type->unpack != NULL && bits >= type->bits && first >= 0 && first + count <= rows_of(tensor));
     *out = (struct codes){ .bytes = blocks * block * (size_t)bits / 8, .groups = blocks * groups };
     out->packed = malloc(out->bytes);
     out->scales = malloc(out->groups * sizeof(float));
@@ -305,6 +311,92 @@ inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tenso
                                   { "block_size", false, type->group, 0 },
                                   { "accuracy_level", false, 4, 0 } },
               5);
+    return INLAY_OK;
+}
+
+/* Writes the matrices of the experts as codes of `bits` with a scale and a zero point for each `group`. */
+static inlay_status write_coded_experts(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t bits,
+                                        int64_t group, const char *name, struct wire *out, inlay_diag *diag)
+{
+    const struct weight_type *type = type_of(tensor);
+    const int64_t dims[3] = { tensor->dims[2], tensor->dims[1], tensor->dims[0] * bits / 8 };
+    const int64_t groups[3] = { tensor->dims[2], tensor->dims[1], tensor->dims[0] / group };
+    const size_t each = (size_t)(type->group / group);
+    char part[LONG_NAMES];
+    struct codes codes;
+    float *values = NULL;
+    size_t bytes;
+    inlay_status status = read_codes(gguf, tensor, 0, rows_of(tensor), bits, &codes, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    bytes = codes.groups * each * sizeof *values;
+    values = malloc(bytes);
+    if (values == NULL) {
+        codes_free(&codes);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the weights of '%s'", tensor->name);
+    }
+    onnx_tensor(out, name, INLAY_UINT8, dims, 3, codes.packed, codes.bytes);
+    for (size_t i = 0; i < codes.groups * each; i++)
+        values[i] = codes.scales[i / each];
+    (void)snprintf(part, sizeof part, "%s.experts.scales", tensor->name);
+    onnx_tensor(out, part, INLAY_FLOAT, groups, 3, values, bytes);
+    for (size_t i = 0; i < codes.groups * each; i++)
+        values[i] = type->zeros ? codes.zeros[i / each] : (float)(1 << (type->bits - 1));
+    (void)snprintf(part, sizeof part, "%s.experts.zeros", tensor->name);
+    onnx_tensor(out, part, INLAY_FLOAT, groups, 3, values, bytes);
+    free(values);
+    codes_free(&codes);
+    return INLAY_OK;
+}
+
+inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_experts *experts, const char *input,
+                                const char *router, const char *output, struct wire *out, inlay_diag *diag)
+{
+    const struct gguf_tensor *const tensors[3] = { experts->gate, experts->down, experts->up };
+    char inputs[4 * LONG_NAMES], name[LONG_NAMES], plain[LONG_NAMES];
+    int64_t bits = 4, group = 32;
+    int coded = 0;
+    size_t used;
+
+    for (int i = 0; i < 3; i++) {
+        const struct weight_type *type = type_of(tensors[i]);
+
+        coded += type->unpack != NULL;
+        bits = type->bits > bits ? type->bits : bits;
+        group = type->unpack != NULL && type->group < group ? type->group : group;
+    }
+    if (coded != 0 && coded != 3)
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "the experts '%s', '%s' and '%s' have types with and without blocks; quantize all or none",
+                          tensors[0]->name, tensors[1]->name, tensors[2]->name);
+    used = (size_t)snprintf(inputs, sizeof inputs, "%s %s", input, router);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(name, sizeof name, "%s.experts", tensors[i]->name);
+        if (coded != 0) {
+            inlay_status status = write_coded_experts(gguf, tensors[i], bits, group, name, out, diag);
+
+            if (status != INLAY_OK)
+                return status;
+            used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s %s.scales -", name, name);
+            continue;
+        }
+        (void)snprintf(plain, sizeof plain, "%s.plain", tensors[i]->name);
+        write_plain(gguf, tensors[i], plain, 0,
+                    (int64_t[]){ tensors[i]->dims[2], tensors[i]->dims[1], tensors[i]->dims[0] }, 3, out);
+        onnx_node(out, "Cast", plain, name, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+        used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s -", name);
+    }
+    for (int i = 0; i < 3 && coded != 0; i++)
+        used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s.experts.zeros", tensors[i]->name);
+    INLAY_CHECK(used < sizeof inputs);
+    onnx_node(out, coded != 0 ? "com.microsoft.QMoE" : "com.microsoft.MoE", inputs, output,
+              (onnx_attribute[]){ { "activation_type=silu", false, 0, 0 },
+                                  { "k", false, experts->used, 0 },
+                                  { "normalize_routing_weights", false, experts->normalizes, 0 },
+                                  { "expert_weight_bits", false, bits, 0 },
+                                  { "block_size", false, group, 0 } },
+              coded != 0 ? 5 : 3);
     return INLAY_OK;
 }
 

@@ -8,7 +8,7 @@
 
 /* Versions that the nodes are written for. */
 enum { IR_VERSION = 10, OPSET = 21 };
-enum { TYPE_FLOAT = 1, TYPE_INT = 2 }; /* AttributeProto.AttributeType */
+enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_STRING = 3 }; /* AttributeProto.AttributeType */
 
 static void write_opset(struct wire *out, const char *domain, int64_t version)
 {
@@ -64,13 +64,16 @@ void onnx_node(struct wire *out, const char *op, const char *inputs, const char 
     wire_text(out, 4, type != NULL ? type + 1 : op);
     for (size_t i = 0; i < attribute_count; i++) {
         const wire_mark attribute = wire_begin(out, 5);
+        const char *text = strchr(attributes[i].name, '=');
 
-        wire_text(out, 1, attributes[i].name);
-        if (attributes[i].is_float)
+        wire_bytes(out, 1, attributes[i].name, strcspn(attributes[i].name, "="));
+        if (text != NULL)
+            wire_text(out, 4, text + 1);
+        else if (attributes[i].is_float)
             wire_float(out, 2, attributes[i].f);
         else
             wire_int(out, 3, attributes[i].i);
-        wire_int(out, 20, attributes[i].is_float ? TYPE_FLOAT : TYPE_INT);
+        wire_int(out, 20, text != NULL ? TYPE_STRING : attributes[i].is_float ? TYPE_FLOAT : TYPE_INT);
         wire_end(out, attribute);
     }
     if (type != NULL)

@@ -5,7 +5,7 @@
 #include "inlay/types.h"
 
 typedef struct onnx_attribute {
-    const char *name;
+    const char *name; /* of an attribute that is a text: name=text */
     bool is_float;
     int64_t i;
     float f;
