@@ -2,9 +2,9 @@
 """test_gguf.py - models in GGUF: the greedy tokens and the tokens of texts are those of llama.cpp, which
 gguf_tokens.json has, for each architecture and each type of weights.
 
-test_gguf.py --make ROOT [ARCH...] writes that file,
-    or only the cases of these architectures, by hand: ROOT is a Debian (sid) with llama.cpp-tools and python3-gguf. Quantized
-files are also given to llama.cpp with their weights as F32, because it rounds activations to 8 bits in products."""
+test_gguf.py --make ROOT [ARCH...] writes that file, or only the cases of these architectures, by hand: ROOT is a Debian
+(sid) with llama.cpp-tools and python3-gguf. Quantized files are also given to llama.cpp with their weights as F32,
+because it rounds activations to 8 bits in products."""
 import json
 import os
 import struct
