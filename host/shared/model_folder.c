@@ -278,8 +278,11 @@ inlay_status model_folder_find(const char *path, const char *variant, char out_p
 
         for (uint32_t i = 0; i < folder.count; i++)
             (void)snprintf(names + strlen(names), LISTED - strlen(names), "%s%s", i > 0 ? ", " : "", folder.parts[i]);
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has several models, %s: name the file of one", folder.path,
-                          names);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has several models, %s: name the file of one%s",
+                          folder.path, names,
+                          has_part(&folder, "encoder_model")
+                              ? "; an encoder and its decoder are two models, whose texts are not generated"
+                              : "");
     }
     return status == INLAY_OK ? model_folder_choose(&folder, 0, variant, out_path, diag) : status;
 }

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 import unittest
+import urllib.error
 import urllib.request
 
 from onnx import TensorProto, helper, save
@@ -124,7 +125,8 @@ class Folders(unittest.TestCase):
     def test_parts(self):
         folder = self.folder(["onnx/encoder_model", "onnx/decoder_model", "onnx/decoder_model_merged",
                               "onnx/decoder_with_past_model", "onnx/encoder_model_q4"])
-        self.refused("several models, decoder_model_merged, encoder_model: name the file", folder)
+        self.refused("several models, decoder_model_merged, encoder_model: name the file of one; an encoder and its "
+                     "decoder are two models, whose texts are not generated", folder)
         folder = self.folder(["onnx/decoder_model", "onnx/decoder_model_merged"], "decoder")
         self.assertEqual(self.number(folder), 2)
         folder = self.folder(["model_merged", "decoder_model"], "merged")
@@ -174,6 +176,40 @@ class Folders(unittest.TestCase):
                 self.assertEqual(server.number(name), 1)
         with Server(self.path("models", "whole"), "--variant", "q2") as server:
             self.assertRegex(server.log, "no variant 'q2' of model; it has: ")
+
+    def test_no_texts(self):
+        """A model of which no texts can be generated is refused with its file and what is missing."""
+        tokens = ("input_ids", TensorProto.INT64, ["batch", "sequence"])
+        mask = ("attention_mask", TensorProto.INT64, ["batch", "total"])
+        pair = ("encoder_hidden_states", TensorProto.FLOAT, ["batch", "source", 4])
+        branch = ("use_cache_branch", TensorProto.BOOL, [1])
+        tokenizer = {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                     "decoder": {"type": "ByteLevel"}, "added_tokens": [],
+                     "model": {"type": "BPE", "merges": [], "vocab": {chr(code): code for code in range(33, 127)}}}
+        cases = {"pair": ([tokens, pair], True, "'encoder_hidden_states' of decoder_model_merged.onnx comes from the"),
+                 "merged": ([tokens, mask, branch], True, "decoder_model_merged.onnx is a merged decoder, with an"),
+                 "sound": ([mask], True, "decoder_model_merged.onnx has no input 'input_ids'"),
+                 "other": ([tokens, ("speaker", TensorProto.INT64, ["batch"])], True, "'speaker' of decoder_model"),
+                 "bare": ([tokens], False, "no tokenizer.json in the folder of decoder_model_merged.onnx"),
+                 "stateless": ([tokens], True, "not a decoder with states")}
+        for name, (inputs, has_tokenizer, _) in cases.items():
+            folder = self.path("models", name)
+            os.makedirs(os.path.join(folder, "onnx"))
+            nodes = [helper.make_node("Cast", [inputs[0][0]], ["logits"], to=TensorProto.FLOAT)] + [
+                helper.make_node("Identity", [one[0]], [f"{one[0]}.copy"]) for one in inputs[1:]]
+            outputs = [("logits", TensorProto.FLOAT, inputs[0][2])] + [(f"{n}.copy", t, d) for n, t, d in inputs[1:]]
+            graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(*one) for one in inputs],
+                                      [helper.make_tensor_value_info(*one) for one in outputs])
+            save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+                 os.path.join(folder, "onnx", "decoder_model_merged.onnx"))
+            write_text(os.path.join(folder, "config.json"), {})
+            if has_tokenizer:
+                write_text(os.path.join(folder, "tokenizer.json"), tokenizer)
+        with Server(self.path("models")) as server:
+            for name, (_, _, words) in cases.items():
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    server.ask("v1/completions", {"model": name, "prompt": "a"})
+                self.assertIn(words, json.load(refused.exception)["error"]["message"])
 
     def test_generation_config(self):
         """The choice of tokens that generation_config.json states, unless the request does."""

@@ -723,10 +723,10 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     bool good;
 
     if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->logits == INLAY_NONE) {
-        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
-                                "not a model for texts; that needs a decoder with states and a tokenizer.json in its "
-                                "folder",
-                                "model", NULL);
+        char why[240];
+
+        text_model_explain(exchange->request.job.model, why, sizeof why);
+        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, why, "model", NULL);
         return false;
     }
     take_defaults(&completion->asked, &exchange->request.job.model->text->sampler);

@@ -212,17 +212,69 @@ static bool read_chat(text_model *text, const struct model *model)
     return text->begin != NULL && text->end != NULL && good;
 }
 
-/* Whether the inputs are tokens and inputs that follow from the number of tokens, apart from states. */
-static bool takes_tokens(const struct model *model, const text_model *text)
+static void find_inputs(const struct model *model, text_model *text)
+{
+    text->ids = inlay_session_find_input(model->session, "input_ids");
+    text->mask = inlay_session_find_input(model->session, "attention_mask");
+    text->positions = inlay_session_find_input(model->session, "position_ids");
+    text->types = inlay_session_find_input(model->session, "token_type_ids");
+    text->adapter = inlay_session_find_input(model->session, "adapter");
+}
+
+/* The first input that is neither tokens nor a state, nor follows from the number of tokens; NULL: there is none. */
+static const inlay_io_info *find_unknown(const struct model *model, const text_model *text)
 {
     for (uint32_t i = 0; i < model->input_count; i++) {
         bool known = i == text->ids || i == text->mask || i == text->positions || i == text->types;
 
         if ((known && model->inputs[i].dtype != INLAY_INT64) ||
             (!known && !model->states.inputs[i] && model->inputs[i].optional == 0))
-            return false;
+            return &model->inputs[i];
     }
-    return text->ids != INLAY_NONE;
+    return NULL;
+}
+
+static bool takes_tokens(const struct model *model, const text_model *text)
+{
+    return text->ids != INLAY_NONE && find_unknown(model, text) == NULL;
+}
+
+void text_model_explain(const struct model *model, char *out, size_t bytes)
+{
+    char path[PATH_MAX];
+    const char *file = model->file.path, *slash = strrchr(file, '/');
+    text_model text;
+    const inlay_io_info *input;
+
+    file = slash != NULL ? slash + 1 : file;
+    if (model->session == NULL) {
+        (void)snprintf(out, bytes, "not a model for texts: it is an ensemble");
+        return;
+    }
+    find_inputs(model, &text);
+    input = text.ids != INLAY_NONE ? find_unknown(model, &text) : NULL;
+    if (text.ids == INLAY_NONE)
+        (void)snprintf(out, bytes, "not a model for texts: %.100s has no input 'input_ids'", file);
+    else if (input != NULL && strncmp(input->name, "encoder_", 8) == 0)
+        (void)snprintf(
+            out, bytes,
+            "not a model for texts: input '%.60s' of %.60s comes from the encoder of a pair; run both models "
+            "with v2/models/NAME/infer",
+            input->name, file);
+    else if (input != NULL && strcmp(input->name, "use_cache_branch") == 0)
+        (void)snprintf(out, bytes,
+                       "not a model for texts: %.60s is a merged decoder, with an input 'use_cache_branch'; export it "
+                       "again with a current optimum, which writes one model.onnx",
+                       file);
+    else if (input != NULL)
+        (void)snprintf(out, bytes, "not a model for texts: input '%.60s' of %.100s is not supplied", input->name, file);
+    else if (find_property(model, "tokenizer.json") == NULL && !find_file(model->file.path, "tokenizer.json", path))
+        (void)snprintf(out, bytes, "not a model for texts: no tokenizer.json in the folder of %.100s or above it",
+                       file);
+    else
+        (void)snprintf(
+            out, bytes,
+            "not a model for texts: %.100s is not a decoder with states (past_key_values, present) and logits", file);
 }
 
 static void find_outputs(const struct model *model, text_model *text)
@@ -249,11 +301,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     if (text == NULL)
         return no_memory(diag, "for the tokenizer");
     text->tool_refusal = (inlay_diag)INLAY_DIAG_INIT;
-    text->ids = inlay_session_find_input(model->session, "input_ids");
-    text->mask = inlay_session_find_input(model->session, "attention_mask");
-    text->positions = inlay_session_find_input(model->session, "position_ids");
-    text->types = inlay_session_find_input(model->session, "token_type_ids");
-    text->adapter = inlay_session_find_input(model->session, "adapter");
+    find_inputs(model, text);
     find_outputs(model, text);
     if (!takes_tokens(model, text) || (text->logits == INLAY_NONE && text->vectors == INLAY_NONE)) {
         text_model_close(text);

@@ -41,6 +41,8 @@ typedef struct text_model {
  * properties, or if the model is not a model for texts. An unreadable tokenizer.json is a failure, and so is a number
  * in generation_config.json that no request may have. */
 INLAY_NODISCARD inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag);
+/* Writes why no texts can be generated with a model: what its file lacks, or the input that is not supplied. */
+void text_model_explain(const struct model *model, char *out, size_t bytes);
 /* Whether a model of this file may be one for texts: it has a tokenizer.json. */
 bool text_model_is_likely(const char *path);
 void text_model_close(text_model *model); /* NULL is a no-op */

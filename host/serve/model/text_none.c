@@ -1,5 +1,6 @@
 /* Stub without tokenizers (libunistring is not installed): no model is a model for texts. */
 #include "serve/model/text.h"
+#include <stdio.h>
 
 inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
 {
@@ -7,6 +8,12 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     (void)diag;
     *out_text = NULL;
     return INLAY_OK;
+}
+
+void text_model_explain(const struct model *model, char *out, size_t bytes)
+{
+    (void)snprintf(out, bytes, "%s: not a model for texts: this server was built without libunistring",
+                   model->file.path);
 }
 
 bool text_model_is_likely(const char *path)
