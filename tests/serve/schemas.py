@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Texts by JSON schemas as clients write them (zod, pydantic, the standard's examples), and by random combinations of
 them, are valid for python3-jsonschema with its formats.
-    schemas.py SCHEMA_TEXTS [TEXTS]
+    schemas.py SCHEMA_TEXTS [TEXTS [TOKENIZER]]
 
-TEXTS: how many of each kind. Exit code 77: python3-jsonschema is not installed."""
+TEXTS: how many of each kind. TOKENIZER: a tokenizer.json, whose masks choose the tokens of the texts. Exit code 77: python3-jsonschema is not installed."""
 import decimal
 import ipaddress
 import json
@@ -158,7 +158,7 @@ def main():
             lambda: record({"a": inner(), "b": simple()}), lambda: {"type": "array", "items": inner(), "maxItems": 3},
             lambda: {"anyOf": [inner(), record({"z": inner()})]}, lambda: {"allOf": [inner(), inner(), {}]}])()))
     lines = "".join(json.dumps(schema) + "\n" for _, schema in named)
-    program = subprocess.run([sys.argv[1], str(max(1, TEXTS // SCHEMAS_OF_KIND))], input=lines, text=True,
+    program = subprocess.run([sys.argv[1], str(max(1, TEXTS // SCHEMAS_OF_KIND)), *sys.argv[3:]], input=lines, text=True,
                              stdout=subprocess.PIPE)
     if program.returncode != 0:
         return 1
