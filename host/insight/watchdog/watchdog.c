@@ -209,7 +209,7 @@ static void judge_slot(struct watchdog *watchdog, struct slot *taken)
     (void)pthread_mutex_lock(&watchdog->lock);
     known = find_region(watchdog, taken->sample.program, taken->sample.step);
     if (known != NULL)
-        region = *known; /* its lists stay until watchdog_forget() */
+        region = *known; /* its lists stay until forget() */
     (void)pthread_mutex_unlock(&watchdog->lock);
     if (!region.shut)
         report_sample(&request, &region, &watchdog->findings, &result);
