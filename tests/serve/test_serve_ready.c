@@ -147,7 +147,7 @@ static void test_a_broken_model(void **state)
     start_until(flags, "not ready: 1 versions could not be loaded");
     expect("GET", "/v2/health/ready", NULL, 400, "1 versions are loaded, 1 failed");
     expect("POST", "/v2/models/twice/infer", twice, 200, "[2.0,4.0,6.0]");
-    expect("POST", "/v2/models/other/infer", twice, 404, "no such model");
+    expect("POST", "/v2/models/other/infer", twice, 503, "the model could not be loaded");
     write_twice(serving_path(&server, "new.onnx", path, sizeof path));
     assert_int_equal(rename(path, serving_path(&server, "models/other.onnx", text, sizeof text)), 0);
     serving_await(&server, "ready, models: 2", text, sizeof text);
