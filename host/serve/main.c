@@ -193,6 +193,7 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->access.admins, diag));
     INLAY_TRY(open_trace(server, diag));
     INLAY_TRY(otlp_create(settings_text(&state->settings, SET_trace_endpoint),
+                          settings_text(&state->settings, SET_trace_ca),
                           (uint32_t)settings_int(&state->settings, SET_trace_sample), server->counts, &server->otlp,
                           diag));
     INLAY_TRY(open_shared_memory(server, diag));

@@ -3,19 +3,17 @@
 #include "serve/base/log.h"
 #include "serve/base/monitor.h"
 #include "serve/model/run_profile.h"
+#include "serve/schedule/collector.h"
 #include <errno.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
     QUEUE = 2048,
     BATCH = 256,           /* records of a message */
     PERIOD_MS = 500,       /* between two looks at the queue */
-    TIMEOUT_MS = 1000,     /* of each operation on the connection */
     MAX_STEPS = 1024,      /* spans of the steps of a request */
     PROFILES = 256,        /* profiled runs at once ... */
     PROFILES_A_SECOND = 1, /* ... and then: a hundredth of a per cent of a CPU */
@@ -38,7 +36,7 @@ typedef struct span_record {
 } span_record;
 
 struct otlp {
-    char host[256], port[8], path[256];
+    struct collector *collector;
     uint32_t sample;
     board_counts *counts;
     atomic_uint_fast64_t seen, seed;
@@ -309,90 +307,21 @@ static void write_message(struct strbuf *to, const span_record *records, uint32_
     strbuf_text(to, "]}]}]}");
 }
 
-static int open_connection(const struct otlp *otlp)
-{
-    const struct addrinfo wanted = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-    const struct timeval timeout = { TIMEOUT_MS / 1000, TIMEOUT_MS % 1000 * 1000 };
-    struct addrinfo *found = NULL;
-    int fd = -1;
-
-    if (getaddrinfo(otlp->host, otlp->port, &wanted, &found) != 0)
-        return -1;
-    for (const struct addrinfo *at = found; fd < 0 && at != NULL; at = at->ai_next) {
-        fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
-        if (fd < 0)
-            continue;
-        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout); /* of connect(), too */
-        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-        if (connect(fd, at->ai_addr, at->ai_addrlen) != 0) {
-            (void)close(fd);
-            fd = -1;
-        }
-    }
-    freeaddrinfo(found);
-    return fd;
-}
-
-static bool send_all(int fd, const char *data, size_t bytes)
-{
-    while (bytes > 0) {
-        ssize_t sent = send(fd, data, bytes, MSG_NOSIGNAL);
-
-        if (sent <= 0)
-            return false;
-        data += sent;
-        bytes -= (size_t)sent;
-    }
-    return true;
-}
-
-/* Whether the reply's code is 2xx. */
-static bool is_taken(int fd)
-{
-    char reply[64];
-    size_t used = 0;
-
-    while (used < 12) {
-        ssize_t got = recv(fd, reply + used, sizeof reply - used, 0);
-
-        if (got <= 0)
-            return false;
-        used += (size_t)got;
-    }
-    return strncmp(reply, "HTTP/1.", 7) == 0 && reply[9] == '2';
-}
-
-static bool post(const struct otlp *otlp, const struct strbuf *message)
-{
-    struct strbuf head = { .data = NULL };
-    bool taken = false, is_ip6 = strchr(otlp->host, ':') != NULL;
-    int fd;
-
-    strbuf_format(&head,
-                  "POST %s HTTP/1.1\r\nHost: %s%s%s:%s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
-                  "User-Agent: inlay-serve\r\nConnection: close\r\n\r\n",
-                  otlp->path, is_ip6 ? "[" : "", otlp->host, is_ip6 ? "]" : "", otlp->port, message->size);
-    fd = head.failed || message->failed ? -1 : open_connection(otlp);
-    if (fd >= 0) {
-        taken = send_all(fd, head.data, head.size) && send_all(fd, message->data, message->size) && is_taken(fd);
-        (void)close(fd);
-    }
-    strbuf_deinit(&head);
-    return taken;
-}
-
 static void send_records(struct otlp *otlp, const span_record *records, uint32_t number)
 {
     struct strbuf message = { .data = NULL };
+    char why[COLLECTOR_WHY_BYTES];
     bool taken;
 
     write_message(&message, records, number);
-    taken = post(otlp, &message);
+    taken = collector_post(otlp->collector, &message, why);
     strbuf_deinit(&message);
     count(otlp, taken ? SPANS_SENT : SPANS_FAILED, number);
-    if (taken == otlp->failing)
-        log_line(taken ? LOG_INFO_LINE : LOG_WARNING_LINE, "trace_endpoint http://%s:%s%s %s", otlp->host, otlp->port,
-                 otlp->path, taken ? "takes spans again" : "does not take spans; they are dropped");
+    if (taken && otlp->failing)
+        log_line(LOG_INFO_LINE, "trace_endpoint %s takes spans again", collector_url(otlp->collector));
+    else if (!taken && !otlp->failing)
+        log_line(LOG_WARNING_LINE, "trace_endpoint %s does not take spans, which are dropped: %s",
+                 collector_url(otlp->collector), why);
     otlp->failing = !taken;
 }
 
@@ -437,53 +366,27 @@ static void *serve(void *user)
     return NULL;
 }
 
-/* Splits http://HOST[:PORT][/PATH]. */
-static bool read_endpoint(struct otlp *otlp, const char *endpoint)
-{
-    const char *host = endpoint + 7, *path, *end, *port;
-    bool is_ip6 = strncmp(endpoint, "http://[", 8) == 0;
-
-    if (strncmp(endpoint, "http://", 7) != 0)
-        return false;
-    path = host + strcspn(host, "/");
-    host += is_ip6;
-    end = is_ip6 ? strchr(host, ']') : host + strcspn(host, ":/");
-    if (end == NULL || end == host || end >= path + (*path == '\0') || (size_t)(end - host) >= sizeof otlp->host)
-        return false;
-    port = end + is_ip6;
-    if (port < path && (*port != ':' || (size_t)(path - port) > sizeof otlp->port ||
-                        strspn(port + 1, "0123456789") != (size_t)(path - port) - 1 || path - port < 2))
-        return false;
-    if (strlen(path) >= sizeof otlp->path || strpbrk(path, " \r\n\t?#") != NULL)
-        return false;
-    (void)snprintf(otlp->host, sizeof otlp->host, "%.*s", (int)(end - host), host);
-    if (port < path)
-        (void)snprintf(otlp->port, sizeof otlp->port, "%.*s", (int)(path - port - 1), port + 1);
-    else
-        (void)snprintf(otlp->port, sizeof otlp->port, "4318");
-    (void)snprintf(otlp->path, sizeof otlp->path, "%s", path[0] != '\0' && path[1] != '\0' ? path : "/v1/traces");
-    return true;
-}
-
-inlay_status otlp_create(const char *endpoint, uint32_t sample, board_counts *counts, struct otlp **out_otlp,
-                         inlay_diag *diag)
+inlay_status otlp_create(const char *endpoint, const char *ca, uint32_t sample, board_counts *counts,
+                         struct otlp **out_otlp, inlay_diag *diag)
 {
     struct otlp *otlp;
     uint64_t seed = clock_ns();
+    inlay_status status;
 
     *out_otlp = NULL;
     if (endpoint[0] == '\0')
-        return INLAY_OK;
+        return ca[0] == '\0' ? INLAY_OK
+                             : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "trace_ca needs trace_endpoint https://...");
     otlp = calloc(1, sizeof *otlp);
     if (otlp == NULL || (otlp->queue = calloc(QUEUE, sizeof *otlp->queue)) == NULL) {
         free(otlp);
         return no_memory(diag, "for spans");
     }
-    if (!read_endpoint(otlp, endpoint)) {
+    status = collector_create(endpoint, ca, &otlp->collector, diag);
+    if (status != INLAY_OK) {
         free(otlp->queue);
         free(otlp);
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "trace_endpoint: '%s' is not http://HOST[:PORT][/PATH]",
-                          endpoint);
+        return status;
     }
     (void)getrandom(&seed, sizeof seed, GRND_NONBLOCK);
     atomic_init(&otlp->seed, seed);
@@ -491,6 +394,7 @@ inlay_status otlp_create(const char *endpoint, uint32_t sample, board_counts *co
     otlp->counts = counts;
     monitor_init(&otlp->lock, &otlp->changed);
     if (pthread_create(&otlp->thread, NULL, serve, otlp) != 0) {
+        collector_destroy(otlp->collector);
         free(otlp->queue);
         free(otlp);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start the thread that sends spans");
@@ -510,6 +414,7 @@ void otlp_destroy(struct otlp *otlp)
     (void)pthread_join(otlp->thread, NULL);
     (void)pthread_cond_destroy(&otlp->changed);
     (void)pthread_mutex_destroy(&otlp->lock);
+    collector_destroy(otlp->collector);
     free(otlp->queue);
     free(otlp);
 }

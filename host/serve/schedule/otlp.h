@@ -11,9 +11,9 @@
 
 struct otlp;
 
-/* endpoint: http://HOST[:PORT][/PATH]; "": *out_otlp is NULL, nothing is exported. sample: one in this many requests is
- * exported. counts: of this process; borrowed. */
-INLAY_NODISCARD inlay_status otlp_create(const char *endpoint, uint32_t sample, board_counts *counts,
+/* endpoint, ca: see collector_create(); endpoint "": *out_otlp is NULL, nothing is exported. sample: one in this many
+ * requests is exported. counts: of this process; borrowed. */
+INLAY_NODISCARD inlay_status otlp_create(const char *endpoint, const char *ca, uint32_t sample, board_counts *counts,
                                          struct otlp **out_otlp, inlay_diag *diag);
 /* Sends the records in the queue, unless the collector does not answer, and ends the thread. NULL is a no-op. */
 void otlp_destroy(struct otlp *otlp);
