@@ -6,7 +6,8 @@ killed, the disk is full, descriptors run out. Every answer is compared with the
 Half of the N minutes (0.17) each, or all of them with --workers: one process, of which one model is in a process of its
 own (isolate=all) that is killed; two workers, which are killed in turn. The access log and the traces are on a disk of 1 MiB where the user may
 mount one, and otherwise on /dev/full. A request on a connection that had been idle is sent again if the connection ends
-without an answer, because a server without descriptors closes such connections. Exit code 1: an answer was wrong or
+without an answer, because a server without descriptors closes such connections; also on a new one if it was closed
+before the request was sent, and the client had paused in between. Exit code 1: an answer was wrong or
 lost, other than on a connection of a process that was killed, or memory or descriptors grew; 77: python3-grpcio is not
 installed."""
 import argparse
@@ -32,7 +33,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-DESCRIPTORS, SETTLE_S, TIMEOUT_S = 160, 15, 300
+DESCRIPTORS, SETTLE_S, TIMEOUT_S, PAUSE_S = 160, 15, 300, 0.1
 TOKEN = "admin-0123456789abcdef"
 TENSORS = ["twice", "twice", "triple", "own"]
 RIGHT = {"twice": [[2, 4, 6], [4, 8, 12]], "own": [[2, 4, 6]], "triple": [[4, 8, 12]]}
@@ -238,7 +239,8 @@ def client(server, end, counts, seed, right):
             connection.close()
             connection = None
             is_excused = opened < server.killed_at + 1
-            counts.add("excused" if is_excused else "retried" if uses > 0 else "lost", name, str(error))
+            was_idle = uses > 0 or ("Broken pipe" in str(error) and time.monotonic() - opened > PAUSE_S)
+            counts.add("excused" if is_excused else "retried" if was_idle else "lost", name, str(error))
             continue
         uses += 1
         if status in (429, 503):
