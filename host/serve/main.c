@@ -215,8 +215,8 @@ static void give_up(program_state *state)
     (void)kill(getpid(), SIGTERM);
 }
 
-/* While another worker has a version that this one could not load, this one accepts no connections, because its answer
- * would be 404; the loader tries again. false: the server ends meanwhile. */
+/* While another worker has a version that this one could not load, this one accepts no connections, because it would
+ * answer 503; the loader tries again. false: the server ends meanwhile. */
 static bool catch_up(const struct server *server)
 {
     const struct timespec pause = { 0, 10000000 };

@@ -183,10 +183,12 @@ static const kit_tensor *any_output(const kit_tensor *out, uint32_t count)
     return count > 1 && out[0].dtype == INLAY_UNDEFINED ? &out[1] : &out[0];
 }
 
-/* Entries of a worker for the copies of COLUMNS rows; 0 if rows are contiguous. */
+/* Entries of a worker for the copies of up to COLUMNS rows; 0 if rows are contiguous. */
 static int64_t copies_room(int64_t count, int64_t inner, int64_t element)
 {
-    return inner > 1 ? (count * COLUMNS * element + (int64_t)sizeof(rank_entry) - 1) / (int64_t)sizeof(rank_entry) : 0;
+    const int64_t bytes = count * (inner < COLUMNS ? inner : COLUMNS) * element;
+
+    return inner > 1 ? (bytes + (int64_t)sizeof(rank_entry) - 1) / (int64_t)sizeof(rank_entry) : 0;
 }
 
 /* The workspace has entries for each worker. */

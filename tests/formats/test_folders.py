@@ -178,7 +178,7 @@ class Folders(unittest.TestCase):
             self.assertRegex(server.log, "no variant 'q2' of model; it has: ")
 
     def test_no_texts(self):
-        """A model of which no texts can be generated is refused with its file and what is missing."""
+        """A model that cannot generate texts is refused with its file and what is missing."""
         tokens = ("input_ids", TensorProto.INT64, ["batch", "sequence"])
         mask = ("attention_mask", TensorProto.INT64, ["batch", "total"])
         pair = ("encoder_hidden_states", TensorProto.FLOAT, ["batch", "source", 4])
@@ -187,7 +187,7 @@ class Folders(unittest.TestCase):
                      "decoder": {"type": "ByteLevel"}, "added_tokens": [],
                      "model": {"type": "BPE", "merges": [], "vocab": {chr(code): code for code in range(33, 127)}}}
         cases = {"pair": ([tokens, pair], True, "'encoder_hidden_states' of decoder_model_merged.onnx comes from the"),
-                 "merged": ([tokens, mask, branch], True, "decoder_model_merged.onnx is a merged decoder, with an"),
+                 "merged": ([tokens, mask, branch], True, "decoder_model_merged.onnx is a merged decoder, whose"),
                  "sound": ([mask], True, "decoder_model_merged.onnx has no input 'input_ids'"),
                  "other": ([tokens, ("speaker", TensorProto.INT64, ["batch"])], True, "'speaker' of decoder_model"),
                  "bare": ([tokens], False, "no tokenizer.json in the folder of decoder_model_merged.onnx"),

@@ -5,8 +5,9 @@
 #
 # EDGES lists the folders that each folder of host/ may include (see the file `edges` next to this script); the
 # longest listed prefix of a path applies. Beyond the host: providers include no header of the host, and the host none
-# of theirs, except loops of providers/simd in tools, and except providers/remote, which is part of libinlay: it includes
-# base, threads and plugin/isolate.h, and probe its remote/shared.h; ops includes neither of the two, and sdk includes only itself.
+# of theirs; ops includes neither of the two, and sdk includes only itself. Two exceptions: tools include loops of
+# providers/simd; providers/remote, which is part of libinlay, includes base, threads and plugin/isolate.h, and probe
+# includes remote/shared.h.
 # The picture in host/README.md must have every folder of EDGES, each above all folders that it includes; its table of
 # sub-folders must have every sub-folder, in the order of EDGES.
 set -eu

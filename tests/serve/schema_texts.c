@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CALM: bytes after which the writer ends a text; STATES: limit of a grammar's states */
-/* CHECKED: tokens whose bits in a mask are compared with their bytes */
+/* CALM: bytes after which the writer ends a text; STATES: limit of a grammar's states; CHECKED: tokens of a mask whose
+ * bits are compared with what the grammar says of their bytes */
 enum { CALM = 60, STATES = 1 << 14, CHECKED = 64 };
 
-static struct tokenizer *tokenizer; /* NULL: texts are made of bytes */
+static struct tokenizer *tokenizer; /* NULL: texts are written byte by byte */
 static token_index *tokens;
 
 /* Appends the shortest end of a text, found by a search over states. Returns its bytes; 0: there is none. */

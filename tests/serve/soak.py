@@ -4,12 +4,12 @@ killed, the disk is full, descriptors run out. Every answer is compared with the
     soak.py INLAY_SERVE WRITE_MODELS [--minutes N] [--workers 0|2]
 
 Half of the N minutes (0.17) each, or all of them with --workers: one process, of which one model is in a process of its
-own (isolate=all) that is killed; two workers, which are killed in turn. The access log and the traces are on a disk of 1 MiB where the user may
-mount one, and otherwise on /dev/full. A request on a connection that had been idle is sent again if the connection ends
-without an answer, because a server without descriptors closes such connections; also on a new one if it was closed
-before the request was sent, and the client had paused in between. Exit code 1: an answer was wrong or
-lost, other than on a connection of a process that was killed, or memory or descriptors grew; 77: python3-grpcio is not
-installed."""
+own (isolate=all) that is killed; two workers, which are killed in turn. The access log and the traces are on a disk of
+1 MiB where the user may mount one, and otherwise on /dev/full. A request on a connection that had been idle is sent
+again if the connection ends without an answer, because a server without descriptors closes such connections; so is a
+request on a new connection that was closed before the request was sent, while the client had paused. Exit code 1: an
+answer was wrong or lost, other than on a connection of a process that was killed, or memory or descriptors grew; 77:
+python3-grpcio is not installed."""
 import argparse
 import http.client
 import json

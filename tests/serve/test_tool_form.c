@@ -194,7 +194,7 @@ static void test_refused(void **state)
           "writes no JSON object of arguments after the name" },
         { CHAT(EACH("<c>{\"arguments\": {{ f.arguments }}, \"name\": \"{{ f.name }}\"}</c>")),
           "writes no JSON object of arguments after the name" },
-        { CHAT(EACH("{{ f.name }}{{ f.arguments }}")), "writes nothing before the name" },
+        { CHAT(EACH("{{ f.name }}{{ f.arguments }}")), "nothing before the name" },
         { CHAT(EACH("<c>{{ 'x' * 300 }}{{ f.name }}{{ f.arguments }}")), "more than 239 bytes" },
         { CHAT(EACH("<c>{{ f.name }} {{ c.id }}{{ f.arguments }}")), "or an id last" },
     };

@@ -342,7 +342,7 @@ static const struct gguf_tensor *stack_of(struct builder *b, const char *layer, 
     (void)snprintf(name, sizeof name, "%sffn_%s_exps.weight", layer, part);
     tensor = gguf_tensor(b->gguf, name);
     if (tensor == NULL)
-        refuse(b, INLAY_UNSUPPORTED, "has experts, but not all of a layer in the tensor", name);
+        refuse(b, INLAY_UNSUPPORTED, "has experts; those of a layer must be in one tensor,", name);
     else if (tensor->rank != 3 || tensor->dims[0] != columns || tensor->dims[1] != rows ||
              tensor->dims[2] != b->experts)
         refuse(b, INLAY_INVALID_MODEL, "has a shape that does not match its metadata for the tensor", name);
@@ -500,14 +500,14 @@ static void read_sizes(struct builder *b)
         b->expert_hidden = size_of(b, ".expert_feed_forward_length", b->hidden, 1 << 24);
         b->shared_hidden = size_of(b, ".expert_shared_feed_forward_length", b->hidden, 1 << 24);
         if (!b->architecture->experts)
-            refuse(b, INLAY_UNSUPPORTED, "has experts, which its architecture has not here:", ".expert_count");
+            refuse(b, INLAY_UNSUPPORTED, "has experts, which are not supported for its architecture:", ".expert_count");
     }
     b->window = b->architecture->pattern > 0 ? size_of(b, ".attention.sliding_window", 0, INT32_MAX) : 0;
     b->attention_cap = gguf_float(gguf, ".attn_logit_softcapping", 0);
     b->logit_cap = gguf_float(gguf, ".final_logit_softcapping", 0);
     if (b->status != INLAY_OK)
         return;
-    /* MiniCPM's files of before these keys: scale_emb 12, scale_depth 1.4, dim_model_base 256 */
+    /* Older files of MiniCPM lack these keys; the model has scale_emb 12, scale_depth 1.4, dim_model_base 256. */
     b->residual_scale =
         gguf_float(gguf, ".residual_scale", b->architecture->minicpm ? 1.4 / sqrt((double)b->layers) : 1);
     b->logit_scale = gguf_float(gguf, ".logit_scale", b->architecture->minicpm ? (double)b->width / 256 : 1);
@@ -638,8 +638,7 @@ inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_dia
         b.status =
             inlay_fail(diag, INLAY_UNSUPPORTED,
                        "has the architecture '%.*s'; supported are llama, qwen2, qwen2moe, qwen3, qwen3moe, gemma, "
-                       "gemma2, gemma3, "
-                       "phi3, granite, granitemoe, minicpm",
+                       "gemma2, gemma3, phi3, granite, granitemoe, minicpm",
                        (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
     else
         read_sizes(&b);

@@ -10,6 +10,6 @@ void answer_models(struct exchange *exchange);
  * ACQUIRED_NOTHING: the reply says why. With out_adapter, name may be NAME:ADAPTER. */
 acquired models_acquire(struct exchange *exchange, const char *name, const char **out_adapter,
                         void (*loaded)(void *user, const inlay_diag *failure));
-/* The reply to a request for a model or an adapter that there is not. */
+/* The reply to a request whose model or adapter does not exist. */
 void models_fail_unknown(struct exchange *exchange);
 #endif

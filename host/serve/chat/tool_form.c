@@ -167,7 +167,7 @@ static void drop_ids(char *text)
     }
 }
 
-/* Copies a part; false: it is too long, or ends in an id, whose end could not be told. */
+/* Copies a part. false: it is too long, or ends in an id, whose end a reader could not find. */
 static bool put_part(char out[TOOL_PART_BYTES], const char *text, size_t bytes)
 {
     if (bytes >= TOOL_PART_BYTES || (bytes > 0 && text[bytes - 1] == TOOL_FORM_ID))
@@ -177,8 +177,8 @@ static bool put_part(char out[TOOL_PART_BYTES], const char *text, size_t bytes)
     return true;
 }
 
-/* The beginning of a call that tells it from a text: its first tag; of JSON, its first key; otherwise all before the
- * JSON. */
+/* Sets the trigger, the beginning that distinguishes a call from other text: its first tag; of JSON, its first key;
+ * otherwise all that precedes the JSON. */
 static void find_trigger(tool_form *form)
 {
     const char *lead = form->lead, *end = NULL;
@@ -264,9 +264,8 @@ static inlay_status find_parts(const tool_template *source, const char *text, co
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "the model's chat template writes no JSON object of arguments after the name of a call");
     if (text + start >= name)
-        return inlay_fail(
-            diag, INLAY_UNSUPPORTED,
-            "the model's chat template writes nothing before the name of a call that tells it from a text");
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "in the model's chat template nothing before the name distinguishes a call from other text");
     if (!put_part(out->lead, text + start, (size_t)(name - text) - start) ||
         !put_part(out->middle, name + strlen(names[0]), (size_t)(arguments - name) - strlen(names[0])) ||
         !find_ends(source, end, strstr(name, names[1]), plain, out))

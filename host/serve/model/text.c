@@ -263,8 +263,8 @@ void text_model_explain(const struct model *model, char *out, size_t bytes)
             input->name, file);
     else if (input != NULL && strcmp(input->name, "use_cache_branch") == 0)
         (void)snprintf(out, bytes,
-                       "not a model for texts: %.60s is a merged decoder, with an input 'use_cache_branch'; export it "
-                       "again with a current optimum, which writes one model.onnx",
+                       "not a model for texts: %.60s is a merged decoder, whose input 'use_cache_branch' is not "
+                       "supplied; use an export without this input",
                        file);
     else if (input != NULL)
         (void)snprintf(out, bytes, "not a model for texts: input '%.60s' of %.100s is not supplied", input->name, file);

@@ -12,8 +12,8 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
 
 void text_model_explain(const struct model *model, char *out, size_t bytes)
 {
-    (void)snprintf(out, bytes, "%s: not a model for texts: this server was built without libunistring",
-                   model->file.path);
+    (void)model;
+    (void)snprintf(out, bytes, "this server has no models for texts: it was built without libunistring");
 }
 
 bool text_model_is_likely(const char *path)

@@ -25,6 +25,8 @@ struct loader {
     uint64_t retry_at_ns, pause_ns; /* of repository_catch_up() */
 };
 
+static const uint64_t LEAST_PAUSE_NS = 100000000, MOST_PAUSE_NS = 10000000000;
+
 /* Whether the server ends, and has not loaded the model of the task: another request has waited for the same load,
  * which was stopped. */
 static bool is_stopped(const struct loader *loader, const load_task *task)
@@ -107,18 +109,17 @@ static load_task *next_task(struct loader *loader, uint64_t *out_at)
  * another worker shows that the model can be loaded. */
 static void catch_up(struct loader *loader)
 {
-    enum { LEAST_PAUSE_MS = 100, MOST_PAUSE_MS = 10000 };
     struct repository *repository = loader->server->repository;
 
     if (!repository_lacks(repository)) {
-        loader->pause_ns = (uint64_t)LEAST_PAUSE_MS * 1000000;
+        loader->pause_ns = LEAST_PAUSE_NS;
         return;
     }
     if (clock_ns() < loader->retry_at_ns)
         return;
     repository_catch_up(repository);
     loader->retry_at_ns = clock_ns() + loader->pause_ns;
-    if (loader->pause_ns < (uint64_t)MOST_PAUSE_MS * 1000000)
+    if (loader->pause_ns < MOST_PAUSE_NS)
         loader->pause_ns *= 2;
 }
 
@@ -245,6 +246,7 @@ inlay_status loader_create(struct server *server, struct loader **out_loader, in
         return no_memory(diag, "for the model loader");
     loader->server = server;
     monitor_init(&loader->lock, &loader->work);
+    loader->pause_ns = LEAST_PAUSE_NS;
     loader->poll_ns = (uint64_t)settings_int(server->settings, SET_poll_ms) * 1000000;
     if (loader->poll_ns > 0)
         changes_note(&loader->changes, server->settings); /* this state is loaded next */
