@@ -63,7 +63,6 @@ inlay_status ep_buffer_alloc(void *state_, const inlay_alloc_request *request, i
                           (unsigned long long)request->bytes);
     out->handle = (uintptr_t)data;
     out->offset = -out->handle & (request->alignment - 1);
-    out->bytes = request->bytes;
     out->domain = request->domain;
     return INLAY_OK;
 }

@@ -279,7 +279,7 @@ static inlay_status buffer_alloc(void *state, const inlay_alloc_request *request
         status = (request->usage & INLAY_USE_SHARED) != 0
                      ? gpu_buffer_create_shared(device, request->bytes, allocation, diag)
                      : gpu_buffer_create(device, request->bytes, allocation, diag);
-    return return_buffer(status, allocation, (inlay_buffer){ .bytes = request->bytes, .domain = request->domain }, out);
+    return return_buffer(status, allocation, (inlay_buffer){ .domain = request->domain }, out);
 }
 
 static void buffer_free(void *state, const inlay_free_request *request)
@@ -405,8 +405,7 @@ static inlay_status buffer_import(void *state, const inlay_import_request *reque
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "not a VkBuffer with dense rows");
     else if (status == INLAY_OK)
         status = import_buffer(device, memory, allocation, diag);
-    return return_buffer(status, allocation,
-                         (inlay_buffer){ .offset = memory->offset, .bytes = memory->bytes, .domain = request->domain },
+    return return_buffer(status, allocation, (inlay_buffer){ .offset = memory->offset, .domain = request->domain },
                          out);
 }
 

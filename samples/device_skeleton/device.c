@@ -196,7 +196,7 @@ static inlay_status buffer_alloc(void *state, const inlay_alloc_request *request
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY,
                           "the chip's memory has no free %llu bytes; reduce the batch or set memory_limit",
                           (unsigned long long)request->bytes);
-    *out = (inlay_buffer){ .handle = address, .bytes = request->bytes, .domain = request->domain };
+    *out = (inlay_buffer){ .handle = address, .domain = request->domain }; /* the host sets bytes */
     return INLAY_OK;
 }
 

@@ -92,7 +92,7 @@ static inlay_status buffer_alloc(void *state, const inlay_alloc_request *request
             (void)close(fd);
         return status;
     }
-    *out = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = request->bytes, .domain = request->domain };
+    *out = (inlay_buffer){ .handle = (uintptr_t)memory, .domain = request->domain };
     return INLAY_OK;
 }
 
@@ -154,9 +154,7 @@ static inlay_status buffer_import(void *state, const inlay_import_request *reque
         return status;
     }
     count(&device->kind->counters->imports, 1);
-    *out = (inlay_buffer){
-        .handle = (uintptr_t)memory, .offset = in->offset, .bytes = in->bytes, .domain = request->domain
-    };
+    *out = (inlay_buffer){ .handle = (uintptr_t)memory, .offset = in->offset, .domain = request->domain };
     return INLAY_OK;
 }
 

@@ -9,6 +9,7 @@
 inlay_status buffer_alloc(void *state, const inlay_alloc_request *request, inlay_buffer *out, inlay_diag *diag)
 {
     struct device *device = state;
+    inlay_status status;
 
     count(&device->counters.misuse, device->counters.suspended);
     (void)__atomic_fetch_or(&device->counters.uses, request->usage, __ATOMIC_RELAXED);
@@ -17,10 +18,12 @@ inlay_status buffer_alloc(void *state, const inlay_alloc_request *request, inlay
     count(&device->counters.misuse,
           request->struct_size < sizeof *request || request->alignment % ALIGNMENT != 0 || request->bytes == 0);
     if (device->zero_handle) {
-        *out = (inlay_buffer){ .bytes = request->bytes, .domain = request->domain };
+        *out = (inlay_buffer){ .domain = request->domain };
         return INLAY_OK;
     }
-    return fake_alloc(device, request->domain, request->bytes, request->alignment, out, diag);
+    status = fake_alloc(device, request->domain, request->bytes, request->alignment, out, diag);
+    out->bytes = 0; /* the host sets it */
+    return status;
 }
 
 /* Maps `bytes` bytes of fd, which then belongs to buffer i; -1: of new shared memory. */
@@ -212,7 +215,7 @@ static inlay_status import_host(struct device *device, const inlay_import_reques
     if (status != INLAY_OK)
         return status;
     count(&device->counters.imported, 1);
-    *out = (inlay_buffer){ .handle = HANDLE_BASE + i, .bytes = memory->bytes, .domain = request->domain };
+    *out = (inlay_buffer){ .handle = HANDLE_BASE + i, .domain = request->domain };
     return INLAY_OK;
 }
 
@@ -240,9 +243,7 @@ static inlay_status import_shared(struct device *device, const inlay_import_requ
     map_shared(device, i, fd, memory->offset + memory->bytes);
     (void)pthread_mutex_unlock(&device->mutex);
     count(&device->counters.imported, 1);
-    *out = (inlay_buffer){
-        .handle = HANDLE_BASE + i, .offset = memory->offset, .bytes = memory->bytes, .domain = request->domain
-    };
+    *out = (inlay_buffer){ .handle = HANDLE_BASE + i, .offset = memory->offset, .domain = request->domain };
     return INLAY_OK;
 }
 
@@ -270,7 +271,6 @@ inlay_status buffer_import(void *state, const inlay_import_request *request, inl
         return status;
     *out = (inlay_buffer){ .handle = HANDLE_BASE + i,
                            .offset = memory->offset,
-                           .bytes = memory->bytes,
                            .domain = device->no_domain ? 0 : request->domain };
     return INLAY_OK;
 }

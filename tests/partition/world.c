@@ -219,7 +219,7 @@ void world_device(struct world *world, uint32_t provider)
 static inlay_status buffer_alloc(void *state, const inlay_alloc_request *request, inlay_buffer *out, inlay_diag *diag)
 {
     (void)state, (void)diag;
-    *out = (inlay_buffer){ .handle = 1, .bytes = request->bytes, .domain = request->domain };
+    *out = (inlay_buffer){ .handle = 1, .domain = request->domain };
     return INLAY_OK;
 }
 
@@ -240,7 +240,7 @@ static inlay_status buffer_export(void *state, const inlay_export_request *reque
 static inlay_status buffer_import(void *state, const inlay_import_request *request, inlay_buffer *out, inlay_diag *diag)
 {
     (void)state, (void)diag;
-    *out = (inlay_buffer){ .handle = 2, .bytes = request->memory->bytes, .domain = request->domain };
+    *out = (inlay_buffer){ .handle = 2, .domain = request->domain };
     return INLAY_OK;
 }
 

@@ -83,7 +83,6 @@ static inlay_status try_import(const link_end *from, const link_end *to)
 
     if (status != INLAY_OK)
         return status;
-    page.bytes = TRIAL_BYTES;
     status = link_import(from, &page, to, &imported, &diag);
     if (status == INLAY_OK)
         call_free(to->table, to->state, &imported);

@@ -24,7 +24,8 @@ typedef struct buffer_use {
     uint64_t alignment;
 } buffer_use;
 
-/* Calls buffer_alloc. first_domain is the id of table->domains[0]. */
+/* Calls buffer_alloc, and sets out->bytes, which providers leave to the host. first_domain is the id of
+ * table->domains[0]. */
 static inline inlay_status call_alloc(const inlay_provider *table, void *state, uint32_t first_domain, uint32_t domain,
                                       uint64_t bytes, buffer_use use, inlay_buffer *out, inlay_diag *diag)
 {
@@ -38,8 +39,11 @@ static inline inlay_status call_alloc(const inlay_provider *table, void *state, 
                                           .usage = use.usage,
                                           .lifetime = use.lifetime,
                                           .priority = use.priority };
+    const inlay_status status = table->buffer_alloc(state, &request, out, diag);
 
-    return table->buffer_alloc(state, &request, out, diag);
+    if (status == INLAY_OK)
+        out->bytes = bytes;
+    return status;
 }
 
 /* Calls buffer_free. */
@@ -89,7 +93,7 @@ static inline void call_unmap(const inlay_provider *table, void *state, const in
     table->buffer_unmap(state, &request);
 }
 
-/* Calls buffer_import. */
+/* Calls buffer_import, and sets out->bytes to those of the memory. */
 static inline inlay_status call_import(const inlay_provider *table, void *state, uint32_t domain,
                                        const inlay_native_memory *memory, uint32_t usage, inlay_buffer *out,
                                        inlay_diag *diag)
@@ -97,8 +101,11 @@ static inline inlay_status call_import(const inlay_provider *table, void *state,
     const inlay_import_request request = {
         .struct_size = sizeof request, .memory = memory, .domain = domain, .usage = usage
     };
+    const inlay_status status = table->buffer_import(state, &request, out, diag);
 
-    return table->buffer_import(state, &request, out, diag);
+    if (status == INLAY_OK)
+        out->bytes = memory->bytes;
+    return status;
 }
 
 /* Describes host memory for buffer_import. */

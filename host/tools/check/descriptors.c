@@ -73,7 +73,6 @@ static const char *import_owned(struct descriptor_test *test, uint32_t ownership
         return "the import closed a borrowed descriptor";
     if (ownership == INLAY_MEMORY_BORROWED) /* by now another descriptor has the number */
         (void)dup3((int)test->memory.handle, fd, O_CLOEXEC);
-    imported.bytes = BYTES;
     for (uint32_t i = 0; i < BYTES; i++)
         test->sent[i] = (unsigned char)(i * 13 + ownership * 101 + 5);
     status = device_copy(test->link, test->sent, &imported, BYTES, true, &test->diag);
@@ -124,7 +123,6 @@ static const char *open_exported(struct descriptor_test *test)
 
     if (status != INLAY_OK)
         return test->diag.text;
-    test->buffer.bytes = BYTES;
     status = provider->table->buffer_export(provider->state, &request, &test->memory, &test->diag);
     if (status != INLAY_OK)
         return test->diag.text;

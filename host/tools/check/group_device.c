@@ -374,11 +374,9 @@ static void check_memory(struct check *check, const loaded_provider *provider, c
         *test = (struct device_test){ .check = check, .link.provider = provider };
         status = timeline_create(&test->link.timeline, &diag);
     }
-    for (uint32_t i = 0; i < BUFFERS && status == INLAY_OK; i++) {
+    for (uint32_t i = 0; i < BUFFERS && status == INLAY_OK; i++)
         status = call_alloc(table, provider->state, provider->first_domain, provider->first_domain, BYTES,
                             (buffer_use){ .lifetime = INLAY_LIFETIME_RUN }, &test->buffers[i], &diag);
-        test->buffers[i].bytes = BYTES;
-    }
     if (status == INLAY_OK) {
         check_copies(test);
         if (is_async(test))

@@ -35,17 +35,16 @@ static void fail(struct memory_test *test, const char *name, const char *expecte
     check_fail(test->check, name, test->link.provider->name, expected, fix, "%s", got);
 }
 
-static inlay_status alloc(struct memory_test *test, inlay_alloc_request request, inlay_buffer *out, inlay_diag *diag)
+static inlay_status alloc(struct memory_test *test, uint64_t bytes, buffer_use use, inlay_buffer *out, inlay_diag *diag)
 {
     const loaded_provider *provider = test->link.provider;
 
     *out = (inlay_buffer){ .handle = 0 };
     *diag = (inlay_diag)INLAY_DIAG_INIT;
-    request.struct_size = sizeof request;
-    request.domain = provider->first_domain;
-    request.alignment = test->alignment;
+    use.alignment = test->alignment;
     check_phase(test->check, "buffer_alloc");
-    return provider->table->buffer_alloc(provider->state, &request, out, diag);
+    return call_alloc(provider->table, provider->state, provider->first_domain, provider->first_domain, bytes, use, out,
+                      diag);
 }
 
 static void release(struct memory_test *test, inlay_buffer *buffer)
@@ -62,7 +61,7 @@ static void check_limits(struct memory_test *test)
     inlay_buffer buffer;
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !test->failed; i++) {
-        const inlay_status status = alloc(test, (inlay_alloc_request){ .bytes = sizes[i] }, &buffer, &diag);
+        const inlay_status status = alloc(test, sizes[i], (buffer_use){ 0 }, &buffer, &diag);
 
         if (status == INLAY_OK)
             fail(test, "memory.limits", "INLAY_OUT_OF_MEMORY for more bytes than the domain has",
@@ -79,8 +78,7 @@ static void check_hints(struct memory_test *test)
     inlay_diag diag;
     inlay_buffer buffer;
     inlay_status status =
-        alloc(test, (inlay_alloc_request){ .bytes = 1, .usage = 0xffffffffu, .lifetime = 77, .priority = 77 }, &buffer,
-              &diag);
+        alloc(test, 1, (buffer_use){ .usage = 0xffffffffu, .lifetime = 77, .priority = 77 }, &buffer, &diag);
 
     if (status != INLAY_OK || buffer.handle == 0 || buffer.domain != domain)
         fail(test, "memory.hints", "a buffer of the requested domain, whatever the hints of a later host",
@@ -236,7 +234,7 @@ static void try_domain(struct memory_test *test)
     const inlay_provider *table = test->link.provider->table;
     inlay_diag diag;
     inlay_buffer buffer;
-    inlay_status status = alloc(test, (inlay_alloc_request){ .bytes = 1 }, &buffer, &diag);
+    inlay_status status = alloc(test, 1, (buffer_use){ 0 }, &buffer, &diag);
 
     if (status == INLAY_UNSUPPORTED) { /* the open device lacks the domain, see inlay_describe_request */
         check_skip(test->check, "memory", test->link.provider->name, "%.200s", diag.text);
@@ -246,9 +244,7 @@ static void try_domain(struct memory_test *test)
         release(test, &buffer);
     check_limits(test);
     check_hints(test);
-    if (test->alignment <= QUARTER &&
-        alloc(test, (inlay_alloc_request){ .bytes = BYTES }, &buffer, &diag) == INLAY_OK) {
-        buffer.bytes = BYTES;
+    if (test->alignment <= QUARTER && alloc(test, BYTES, (buffer_use){ 0 }, &buffer, &diag) == INLAY_OK) {
         check_sizes(test, &buffer);
         check_map(test, &buffer);
         release(test, &buffer);

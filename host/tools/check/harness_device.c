@@ -55,11 +55,9 @@ inlay_status device_tensor_alloc(const loaded_provider *provider, uint32_t domai
         out->whole.handle = 0;
         return status;
     }
-    if (out->whole.handle == 0 || out->whole.bytes < bytes + 2 * margin || out->whole.domain != domain)
-        return inlay_fail(diag, INLAY_INTERNAL, "buffer_alloc gave %llu bytes in domain %u instead of %llu in %u",
-                          (unsigned long long)out->whole.bytes, out->whole.domain,
-                          (unsigned long long)(bytes + 2 * margin), domain);
-    out->whole.bytes = bytes + 2 * margin;
+    if (out->whole.handle == 0 || out->whole.domain != domain)
+        return inlay_fail(diag, INLAY_INTERNAL, "buffer_alloc gave handle %llu in domain %u instead of domain %u",
+                          (unsigned long long)out->whole.handle, out->whole.domain, domain);
     out->given = out->whole;
     out->given.offset += margin;
     out->given.bytes = bytes;

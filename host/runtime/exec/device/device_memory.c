@@ -47,10 +47,8 @@ inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, u
                           (unsigned long long)bytes, owner->name, (unsigned long long)limit);
     use.priority = env->priority;
     status = call_alloc(owner->table, owner->state, owner->first_domain, domain, bytes, use, out, diag);
-    if (status == INLAY_OK) {
-        out->bytes = bytes;
+    if (status == INLAY_OK)
         return status;
-    }
     if (env->device_bytes != NULL)
         (void)__atomic_sub_fetch(&env->device_bytes[provider], bytes, __ATOMIC_RELAXED);
     if (status == INLAY_DEVICE_LOST)

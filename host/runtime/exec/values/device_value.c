@@ -241,10 +241,8 @@ static struct value_import *request_import(const inlay_value *value, const struc
     status = owner == NULL ? call_import(provider->table, provider->state, domain, &memory,
                                          INLAY_USE_INPUT | INLAY_USE_OUTPUT, &import->buffer, &why)
                            : import_from(owner, value, &to, &import->buffer, &why);
-    if (status == INLAY_OK) {
+    if (status == INLAY_OK)
         import->provider = provider_retain(provider);
-        import->buffer.bytes = value->capacity;
-    }
     return import;
 }
 
