@@ -61,9 +61,9 @@ void rest_leave(struct call *call)
     (void)call;
 }
 
-void access_log_write(const access_entry *entry)
+void access_log_write(const struct request *request, const access_entry *entry)
 {
-    (void)entry;
+    (void)request, (void)entry;
 }
 
 bool front_delay(front_task *task, uint64_t resume_ns)

@@ -4,7 +4,6 @@
 #include "base/strbuf.h"
 #include "serve/network/connection.h"
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,15 +46,17 @@ static bool is_traceparent(const char *text)
 }
 
 /* The headers that correlate a request across several servers. */
-static void add_trace(struct strbuf *to, const access_entry *entry)
+static void add_trace(struct strbuf *to, const struct request *request)
 {
-    if (entry->traceparent != NULL && is_traceparent(entry->traceparent)) {
+    const char *traceparent = request->traceparent, *id = request->request_id;
+
+    if (traceparent != NULL && is_traceparent(traceparent)) {
         strbuf_text(to, ",\"traceparent\":");
-        strbuf_json(to, entry->traceparent, strnlen(entry->traceparent, 128));
+        strbuf_json(to, traceparent, strnlen(traceparent, 128));
     }
-    if (entry->request_id != NULL) {
+    if (id != NULL && id[0] != '\0') {
         strbuf_text(to, ",\"x-request-id\":");
-        strbuf_json(to, entry->request_id, strnlen(entry->request_id, 128));
+        strbuf_json(to, id, strnlen(id, 128));
     }
 }
 
@@ -79,15 +80,16 @@ static void write_line(struct server *server, const struct strbuf *line)
         (void)atomic_fetch_add_explicit(&server->counts->lost_records, 1, memory_order_relaxed);
 }
 
-void access_log_write(const access_entry *entry)
+void access_log_write(const struct request *request, const access_entry *entry)
 {
+    const struct model *model = request->job.model;
     struct strbuf line = { .data = NULL };
 
-    if (entry->server->access_log < 0)
+    if (request->server->access_log < 0)
         return;
     strbuf_text(&line, "\n"); /* of write_line() */
     add_time(&line);
-    add_client(&line, entry->client);
+    add_client(&line, &request->client.address.any);
     strbuf_text(&line, ",\"method\":");
     strbuf_json(&line, entry->method, strlen(entry->method));
     strbuf_text(&line, ",\"path\":");
@@ -96,16 +98,16 @@ void access_log_write(const access_entry *entry)
     if (entry->grpc_status >= 0)
         strbuf_format(&line, ",\"grpc_status\":%d", entry->grpc_status);
     strbuf_format(&line, ",\"bytes_in\":%zu,\"bytes_out\":%zu,\"us\":%llu", entry->bytes_in, entry->bytes_out,
-                  us(clock_ns() - entry->arrived_ns));
-    if (entry->received_ns > 0)
-        strbuf_format(&line, ",\"receive_us\":%llu", us(entry->received_ns - entry->arrived_ns));
-    if (entry->model != NULL)
-        strbuf_format(&line, ",\"model\":\"%s\",\"version\":\"%s\"", entry->model->name, entry->model->version);
-    if (entry->run_rows > 0)
-        strbuf_format(&line, ",\"queue_us\":%llu,\"compute_us\":%llu,\"batch\":%llu", us(entry->queue_ns),
-                      us(entry->compute_ns), (unsigned long long)entry->run_rows);
-    add_trace(&line, entry);
+                  us(clock_ns() - request->arrived_ns));
+    if (request->received_ns > 0)
+        strbuf_format(&line, ",\"receive_us\":%llu", us(request->received_ns - request->arrived_ns));
+    if (model != NULL)
+        strbuf_format(&line, ",\"model\":\"%s\",\"version\":\"%s\"", model->name, model->version);
+    if (request->run_rows > 0)
+        strbuf_format(&line, ",\"queue_us\":%llu,\"compute_us\":%llu,\"batch\":%llu", us(request->queue_ns),
+                      us(request->compute_ns), (unsigned long long)request->run_rows);
+    add_trace(&line, request);
     strbuf_text(&line, "}\n");
-    write_line(entry->server, &line);
+    write_line(request->server, &line);
     strbuf_deinit(&line);
 }

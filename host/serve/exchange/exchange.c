@@ -376,24 +376,14 @@ bool exchange_take_model(struct exchange *exchange, const inlay_diag *failure)
 
 static void log_request(const struct exchange *exchange)
 {
-    const access_entry entry = { .server = exchange->request.server,
-                                 .client = &exchange->request.client.address.any,
-                                 .method = exchange->method,
+    const access_entry entry = { .method = exchange->method,
                                  .path = exchange->path,
                                  .status = exchange->code,
                                  .grpc_status = -1,
                                  .bytes_in = exchange->body_bytes,
-                                 .bytes_out = exchange->reply.size,
-                                 .arrived_ns = exchange->request.arrived_ns,
-                                 .received_ns = exchange->request.received_ns,
-                                 .model = exchange->request.job.model,
-                                 .queue_ns = exchange->request.queue_ns,
-                                 .compute_ns = exchange->request.compute_ns,
-                                 .run_rows = exchange->request.run_rows,
-                                 .traceparent = exchange_field_get(exchange, FIELD_TRACEPARENT),
-                                 .request_id = exchange_field_get(exchange, FIELD_REQUEST_ID) };
+                                 .bytes_out = exchange->reply.size };
 
-    access_log_write(&entry);
+    access_log_write(&exchange->request, &entry);
 }
 
 void exchange_finish(struct exchange *exchange, bool sent)

@@ -103,6 +103,8 @@ static void read_deadline(struct exchange *exchange)
 
 void exchange_begin(struct exchange *exchange, uint64_t length)
 {
+    exchange->request.traceparent = exchange_field_get(exchange, FIELD_TRACEPARENT);
+    exchange->request.request_id = exchange_field_get(exchange, FIELD_REQUEST_ID);
     check_header(exchange, length);
     if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
                                 exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_RESPONSES ||

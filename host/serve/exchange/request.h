@@ -15,14 +15,14 @@ struct request {
     struct server *server;
     front_task task; /* for request_wake() */
     struct client client;
-    uint64_t arrived_ns;     /* when the header arrived; of a later message of a stream: when it was complete */
-    uint64_t received_ns;    /* when the request was complete; 0 = not yet */
-    size_t held_bytes;       /* see server_hold() */
-    uint32_t retry_after;    /* seconds, for the reply; 0 = not sent */
-    bool suspended;          /* another thread has it */
-    bool watched;            /* see watch_add(); guarded by the lock there */
-    const char *traceparent; /* of its header; NULL or "": none */
-    const struct request_codec *codec; /* see request_infer() */
+    uint64_t arrived_ns;  /* when the header arrived; of a later message of a stream: when it was complete */
+    uint64_t received_ns; /* when the request was complete; 0 = not yet */
+    size_t held_bytes;    /* see server_hold() */
+    uint32_t retry_after; /* seconds, for the reply; 0 = not sent */
+    bool suspended;       /* another thread has it */
+    bool watched;         /* see watch_add(); guarded by the lock there */
+    const char *traceparent, *request_id; /* of its header; NULL or "": none */
+    const struct request_codec *codec;    /* see request_infer() */
     infer_request infer;
     struct job job;
     load_task load_task;

@@ -28,8 +28,8 @@ typedef struct request_codec {
     void (*fail)(struct request *request, const inlay_diag *diag, bool is_busy);
 } request_codec;
 
-/* Runs the request on the model's version (0: the latest, or the one that a rollout chooses). Before, its times,
- * traceparent and job.deadline_ns are set. Then the request has its reply, or is suspended until it has. */
+/* Runs the request on the model's version (0: the latest, or the one that a rollout chooses). Before, its times and
+ * job.deadline_ns are set. Then the request has its reply, or is suspended until it has. */
 void request_infer(struct request *request, const request_codec *codec, const char *name, size_t name_bytes,
                    uint64_t version);
 #endif

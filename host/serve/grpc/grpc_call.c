@@ -22,6 +22,8 @@ struct call *call_create(http2_streams *streams, nghttp2_session *session, int32
     call->session = session;
     call->stream = stream;
     request_init(&call->request, streams->server, streams->connection, grpc_resume);
+    call->request.traceparent = call->head.traceparent;
+    call->request.request_id = call->head.request_id;
     return call;
 }
 
@@ -34,26 +36,16 @@ static void release(struct call *call)
 /* Counts and logs a message, or a call without messages, that has ended with this status of gRPC. */
 static void note_end(const struct call *call, int status)
 {
-    const access_entry entry = { .server = call->request.server,
-                                 .client = &call->request.client.address.any,
-                                 .method = "POST",
+    const access_entry entry = { .method = "POST",
                                  .path = call->head.path,
                                  .status = 200,
                                  .grpc_status = status,
                                  .bytes_in = call->message_bytes,
-                                 .bytes_out = call->reply.size,
-                                 .arrived_ns = call->request.arrived_ns,
-                                 .received_ns = call->request.received_ns,
-                                 .model = call->request.job.model,
-                                 .queue_ns = call->request.queue_ns,
-                                 .compute_ns = call->request.compute_ns,
-                                 .run_rows = call->request.run_rows,
-                                 .traceparent = call->head.traceparent[0] != '\0' ? call->head.traceparent : NULL,
-                                 .request_id = call->head.request_id[0] != '\0' ? call->head.request_id : NULL };
+                                 .bytes_out = call->reply.size };
 
     INLAY_CHECK(status >= 0 && status < GRPC_STATUSES);
     (void)atomic_fetch_add_explicit(&call->request.server->counts->grpc_answers[status], 1, memory_order_relaxed);
-    access_log_write(&entry);
+    access_log_write(&call->request, &entry);
 }
 
 void call_destroy(struct call *call)

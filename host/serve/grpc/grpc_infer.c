@@ -267,7 +267,6 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
         call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
         return;
     }
-    call->request.traceparent = call->head.traceparent;
     call->request.job.deadline_ns = allowed > 0 ? call->request.arrived_ns + allowed : 0;
     request_infer(&call->request, &codec, name, strlen(name), version);
 }

@@ -80,7 +80,6 @@ void answer_infer(struct exchange *exchange)
 {
     static const request_codec codec = { read, write, fail };
 
-    exchange->request.traceparent = exchange_field_get(exchange, FIELD_TRACEPARENT);
     request_infer(&exchange->request, &codec, exchange->route.name, exchange->route.name_bytes,
                   exchange->route.version);
 }
