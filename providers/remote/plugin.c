@@ -90,16 +90,7 @@ static inlay_status proxy_create(void *ctx, const inlay_host *host, const inlay_
     return INLAY_OK;
 }
 
-static const void *proxy_extension(void *state, const char *name)
-{
-    const isolate_proxy *self = state;
-
-    if (strcmp(name, INLAY_EXT_WEIGHTS) == 0 && self->weights.struct_size > 0)
-        return &self->weights;
-    return strcmp(name, INLAY_EXT_INTEGERS) == 0 && self->integers.struct_size > 0 ? &self->integers : NULL;
-}
-
-void isolate_set_limits(void *state, const isolate_limits *limits)
+static void set_limits(void *state, const isolate_limits *limits)
 {
     isolate_proxy *self = state;
 
@@ -107,9 +98,21 @@ void isolate_set_limits(void *state, const isolate_limits *limits)
     isolate_process_limit(&self->process, limits->memory_bytes);
 }
 
-bool isolate_may_restart(void *state)
+static bool may_restart(void *state)
 {
     return isolate_process_may_run(&((isolate_proxy *)state)->process);
+}
+
+static const void *proxy_extension(void *state, const char *name)
+{
+    static const isolate_control control = { set_limits, may_restart };
+    const isolate_proxy *self = state;
+
+    if (strcmp(name, ISOLATE_CONTROL) == 0)
+        return &control;
+    if (strcmp(name, INLAY_EXT_WEIGHTS) == 0 && self->weights.struct_size > 0)
+        return &self->weights;
+    return strcmp(name, INLAY_EXT_INTEGERS) == 0 && self->integers.struct_size > 0 ? &self->integers : NULL;
 }
 
 static const inlay_provider functions = {

@@ -51,17 +51,6 @@ inlay_status isolate_open(const char *helper, const char *path, int fd, const in
     return inlay_fail(diag, INLAY_UNSUPPORTED, "option isolate: inlay starts no processes on this system");
 }
 
-void isolate_set_limits(void *state, const isolate_limits *limits)
-{
-    (void)state, (void)limits;
-}
-
-bool isolate_may_restart(void *state)
-{
-    (void)state;
-    return false;
-}
-
 int spawn_start(const spawn_args *args, pid_t *out_child)
 {
     (void)args, (void)out_child;

@@ -1,7 +1,7 @@
 /* plugin/isolate.h - plug-ins whose code runs in a separate process.
  *
  * The host uses an isolated plug-in like any other one: by a description (inlay_plugin) whose functions make calls in
- * the process. providers/remote defines these functions, and host/platform/absent where inlay starts no processes. */
+ * the process. providers/remote defines isolate_open(), and host/platform/absent where inlay starts no processes. */
 #ifndef PLUGIN_ISOLATE_H
 #define PLUGIN_ISOLATE_H
 #include "inlay/status.h"
@@ -17,8 +17,11 @@ typedef struct isolate_limits {
     uint64_t call_ms;      /* time of one call; 0 = no limit */
     uint64_t memory_bytes; /* memory of its process; 0 = three quarters of what this process may use */
 } isolate_limits;
-/* state is the one that create returned. */
-void isolate_set_limits(void *state, const isolate_limits *limits);
-/* After INLAY_DEVICE_LOST: may the provider's process be started again? Its next call then starts it. */
-bool isolate_may_restart(void *state);
+/* An extension that each provider of such a plug-in has. state is the one that create returned. */
+#define ISOLATE_CONTROL "isolate_control"
+typedef struct isolate_control {
+    void (*set_limits)(void *state, const isolate_limits *limits);
+    /* After INLAY_DEVICE_LOST: may the provider's process be started again? Its next call then starts it. */
+    bool (*may_restart)(void *state);
+} isolate_control;
 #endif

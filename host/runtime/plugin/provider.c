@@ -263,6 +263,14 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
     return INLAY_OK;
 }
 
+/* NULL: the provider is not isolated. */
+static const isolate_control *control_of(const open_provider *provider)
+{
+    const plugin_provider *info = provider->info;
+
+    return info->module->isolated ? info->table->extension(provider->guard.state, ISOLATE_CONTROL) : NULL;
+}
+
 /* Finds an open provider with these settings and adds a reference to it; *out is NULL if there is none. An isolated one
  * is not shared, so that its process fails one session alone. INLAY_BUSY: it is suspended. */
 static inlay_status share_open(const plugin_provider *info, const char *name, const char *key, open_provider **out,
@@ -320,7 +328,7 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
             if (status == INLAY_OK)
                 key = NULL;
             if (status == INLAY_OK && info->module->isolated)
-                isolate_set_limits(provider->guard.state, plugin_set_isolate_limits(set));
+                control_of(provider)->set_limits(provider->guard.state, plugin_set_isolate_limits(set));
         }
         lifecycle_unlock();
     }
@@ -439,8 +447,8 @@ bool provider_restarts(const void *state)
 
     registry_lock();
     for (const open_provider *provider = opened; provider != NULL; provider = provider->next)
-        restarts |= provider->handle.state == state && provider->info->module->isolated &&
-                    isolate_may_restart(provider->guard.state);
+        restarts |= provider->handle.state == state && control_of(provider) != NULL &&
+                    control_of(provider)->may_restart(provider->guard.state);
     registry_unlock();
     return restarts;
 }
