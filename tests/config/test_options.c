@@ -268,6 +268,8 @@ static void invalid_values(void **state)
         { "pin", "a=", "option pin: 'a=' is not PATTERN=PROVIDER" },
         { "forbid", "=a", "option forbid: '=a' is not PATTERN=PROVIDER or PROVIDER" },
         { "memory_limit", "a=much", "option memory_limit: 'a=much' is not NAME=BYTES (BYTES may end in K, M or G)" },
+        { "isolate_memory", "much",
+          "option isolate_memory: 'much' is not a number of BYTES (which may end in K, M or G)" },
         { "memory_limit", "a", "option memory_limit: 'a' is not NAME=VALUE" },
         { "power_watts", "a=0", "option power_watts: 'a=0' is not NAME=WATTS, a number above 0 such as 45 or 2.5" },
         { "power_watts", "a=4,5", "option power_watts: '5' is not NAME=VALUE" },

@@ -91,8 +91,8 @@ static void memory_is_limited(void **state)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)state; /* their shadow memory exceeds any limit */
 #else
-    const char *const options[] = { "providers", "fragile", "isolate",        "all",       "plugin_dirs", FRAGILE_DIR,
-                                    "probe",     "never",   "isolate_memory", "536870912", NULL };
+    const char *const options[] = { "providers", "fragile", "isolate",        "all",  "plugin_dirs", FRAGILE_DIR,
+                                    "probe",     "never",   "isolate_memory", "512M", NULL };
     struct wire wire = relu_model("n");
     struct rig rig = rig_open(&wire, options);
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -91,6 +91,16 @@ static inlay_status check_memory_limit(const char *text, inlay_diag *diag)
                       "option memory_limit: '%s' is not NAME=BYTES (BYTES may end in K, M or G)", text);
 }
 
+static inlay_status check_isolate_memory(const char *text, inlay_diag *diag)
+{
+    uint64_t bytes;
+
+    if (strcmp(text, "0") == 0 || option_bytes(text, &bytes))
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "option isolate_memory: '%s' is not a number of BYTES (which may end in K, M or G)", text);
+}
+
 static inlay_status check_power(const char *text, inlay_diag *diag)
 {
     double watts;
@@ -121,6 +131,8 @@ inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
         return check_forbid(text, diag);
     case OPTION_memory_limit:
         return check_memory_limit(text, diag);
+    case OPTION_isolate_memory:
+        return check_isolate_memory(text, diag);
     case OPTION_power_watts:
         return check_power(text, diag);
     case OPTION_watchdog:
