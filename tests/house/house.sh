@@ -38,7 +38,7 @@ python3 "$here/generators.py" "$source" || fail "tests have random number genera
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
-for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{shared,probe,serve,web,platform}/; do
+for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{formats,shared,probe,serve,web,platform}/; do
     mkdir -p "$copy/${folder#"$source"/}"
 done
 cp "$source/host/README.md" "$copy/host/"
@@ -70,6 +70,7 @@ plant host/runtime/exec/device/x.c exec/loop/runner.h 'exec/device may not inclu
 plant host/runtime/session/x.c plan/layout/planner.h 'session may not include plan/layout/planner.h'
 plant host/runtime/plugin/x.h exec/threads.h 'plugin may not include exec/threads.h'
 plant host/runtime/config/x.h plugin/plugin.h 'config may not include plugin/plugin.h'
+plant host/runtime/model/x.c formats/gguf.h 'model may not include formats/gguf.h'
 plant host/tools/check/x.c cli/cases.h 'check may not include cli/cases.h'
 plant host/insight/profile/x.c explain/page.h 'profile may not include explain/page.h'
 plant host/runtime/base/x.def graph/graph.h 'base may not include graph/graph.h'

@@ -22,7 +22,7 @@ includes() {
 }
 
 # The folders of the host, as a pattern for awk.
-folders=$(cd "$root/host" && for folder in runtime/*/ insight/*/ tools/*/ shared/ probe/ serve/ web/ platform/; do
+folders=$(cd "$root/host" && for folder in runtime/*/ formats/ insight/*/ tools/*/ shared/ probe/ serve/ web/ platform/; do
     [ ! -d "$folder" ] || basename "$folder"
 done | sort | tr '\n' ' ')
 # Sub-folders of the runtime and of serve that contain C files, as FOLDER/SUB-FOLDER.

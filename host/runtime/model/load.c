@@ -1,7 +1,7 @@
 /* model/load.c - loads a model from a file: entry points, and the parts of the model outside of graphs. */
 #include "base/hash.h"
 #include "base/wire.h"
-#include "formats/format.h"
+#include "model/format.h"
 #include "model/load.h"
 #include "inlay/check.h"
 #include <inttypes.h>

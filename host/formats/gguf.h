@@ -7,9 +7,9 @@
  * weights stay as they are in the file; a tensor, key or type that is not understood is refused by name. */
 #ifndef FORMATS_GGUF_H
 #define FORMATS_GGUF_H
-#include "formats/format.h"
 #include "base/strbuf.h"
 #include "inlay/types.h"
+#include "model/format.h"
 
 bool gguf_is_file(const uint8_t *bytes, size_t count);
 INLAY_NODISCARD inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_diag *diag);

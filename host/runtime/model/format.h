@@ -1,9 +1,9 @@
-/* formats/format.h - models in other formats than ONNX, which become ONNX models when they are loaded.
+/* model/format.h - models in other formats than ONNX, which become ONNX models when they are loaded.
  *
- * A format is one entry of the table in formats.c. Its function writes the whole model in ONNX's wire format, from
- * which model/ loads it; no other part of the host knows the format. */
-#ifndef FORMATS_FORMAT_H
-#define FORMATS_FORMAT_H
+ * host/formats defines model_format_of(). A format is one entry of the table in formats.c there. Its function writes
+ * the whole model in ONNX's wire format, from which load.c loads it; no other part of the host knows the format. */
+#ifndef MODEL_FORMAT_H
+#define MODEL_FORMAT_H
 #include "base/wire.h"
 
 /* The file. Its bytes are not trusted. */

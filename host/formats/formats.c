@@ -1,5 +1,5 @@
-#include "formats/format.h"
 #include "formats/gguf.h"
+#include "model/format.h"
 
 static const model_format formats[] = {
     { "GGUF", gguf_is_file, gguf_translate },
