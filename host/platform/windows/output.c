@@ -11,8 +11,6 @@
 
 enum { MOST_NAMES = 1000, COPY_BYTES = 1 << 16 };
 
-static int standard_output = STDOUT_FILENO; /* descriptor that /dev/stdout names */
-
 bool output_target(const char *path, char target[PATH_MAX])
 {
     struct stat st;
@@ -33,11 +31,6 @@ bool output_write(int fd, const void *data, uint64_t bytes)
         bytes -= (uint64_t)written;
     }
     return true;
-}
-
-inlay_status output_failed(const output_file *out, inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be written: %s", out->path, strerror(errno));
 }
 
 inlay_status output_not_created(const char *path, inlay_diag *diag)
@@ -68,7 +61,7 @@ inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
 
     *out = (output_file){ .path = path, .fd = -1 };
     if (strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0) {
-        out->fd = fcntl(path[8] == 'o' ? standard_output : STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        out->fd = fcntl(path[8] == 'o' ? output_standard() : STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     } else if (output_target(path, out->target)) {
         out->fd = create_temporary(out);
     } else {
@@ -189,23 +182,4 @@ void output_guard_streams(const char *name)
 {
     program = name;
     (void)atexit(close_standard_output);
-}
-
-bool output_claim_stdout(void)
-{
-    int fd;
-
-    if (standard_output != STDOUT_FILENO)
-        return false;
-    (void)fflush(stdout);
-    fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (fd >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
-        standard_output = fd;
-    return true;
-}
-
-void output_return_stdout(void)
-{
-    if (standard_output != STDOUT_FILENO)
-        (void)dup2(standard_output, STDOUT_FILENO);
 }

@@ -11,8 +11,6 @@
 
 enum { MOST_LINKS = 40, MOST_NAMES = 1000, NAME_BYTES = 200, COPY_BYTES = 1 << 16 };
 
-static int standard_output = STDOUT_FILENO; /* descriptor that /dev/stdout names */
-
 /* The open descriptor that path names; -1: none. The kernel presents descriptors as links, which must not be followed:
  * the link of a pipe is not a path, and a file's position belongs to the descriptor. */
 static int descriptor_of(const char *path)
@@ -20,7 +18,7 @@ static int descriptor_of(const char *path)
     static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
 
     if (strcmp(path, "/dev/stdout") == 0)
-        return standard_output;
+        return output_standard();
     if (strcmp(path, "/dev/stderr") == 0)
         return STDERR_FILENO;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
@@ -32,7 +30,7 @@ static int descriptor_of(const char *path)
             continue;
         number = strtol(path + bytes, &end, 10);
         if (*end == '\0' && number <= INT_MAX)
-            return number == STDOUT_FILENO ? standard_output : (int)number;
+            return number == STDOUT_FILENO ? output_standard() : (int)number;
     }
     return -1;
 }
@@ -117,11 +115,6 @@ bool output_write(int fd, const void *data, uint64_t bytes)
         bytes -= (uint64_t)n;
     }
     return true;
-}
-
-inlay_status output_failed(const output_file *out, inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be written: %s", out->path, strerror(errno));
 }
 
 inlay_status output_not_created(const char *path, inlay_diag *diag)
@@ -431,7 +424,7 @@ static void close_standard_output(void)
 {
     bool good = close_output(&printed);
 
-    good &= standard_output == STDOUT_FILENO || close(standard_output) == 0;
+    good &= output_standard() == STDOUT_FILENO || close(output_standard()) == 0;
     if (good || errno == EPIPE)
         return;
     (void)fprintf(stderr, "%s: standard output cannot be written: %s\n", program, strerror(errno));
@@ -452,23 +445,4 @@ void output_guard_streams(const char *name)
     (void)sigaction(SIGXFSZ, &action, NULL);
     open_standard_output();
     (void)atexit(close_standard_output);
-}
-
-bool output_claim_stdout(void)
-{
-    int fd;
-
-    if (standard_output != STDOUT_FILENO)
-        return false;
-    (void)fflush(stdout);
-    fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (fd >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
-        standard_output = fd;
-    return true;
-}
-
-void output_return_stdout(void)
-{
-    if (standard_output != STDOUT_FILENO)
-        (void)dup2(standard_output, STDOUT_FILENO);
 }

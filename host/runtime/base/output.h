@@ -62,6 +62,8 @@ void output_guard_streams(const char *name);
 /* From now on, an output named /dev/stdout writes to the present standard output, and printed text is written to
  * stderr. False if it was called before. */
 bool output_claim_stdout(void);
+/* The descriptor that /dev/stdout names. */
+int output_standard(void);
 /* Restores standard output for a program that is about to be executed. Async-signal-safe. */
 void output_return_stdout(void);
 #endif
