@@ -6,6 +6,9 @@ const os = require('os');
 const path = require('path');
 const { InferenceSession, Tensor, version } = require('../../sdk/bindings/node');
 const { runCases } = require('./cases.js');
+const { identity } = require('./onnxruntime/models.cjs');
+
+const native = require(path.resolve(process.env.INLAY_NODE_ADDON)); // the object whose functions the package calls
 
 const data = process.env.ONNX_TEST_DATA;
 const model = (name) => path.join(data, 'node', name, 'model.onnx');
@@ -107,6 +110,35 @@ const tests = {
       const run = gather.run({ data, indices: new Tensor(type, array.from(values), [3]) });
       if (good) assert.deepStrictEqual((await run).y.dims, [3, 4, 3, 2]);
       else await assert.rejects(run, /is int64, in which element/);
+    }
+  },
+
+  // A run gets the array of a tensor of the input's type, not a copy, and reads the array's memory.
+  async sameMemory() {
+    const { run } = native, passed = [];
+    native.run = (session, feeds, ...more) => {
+      passed.push(...feeds.map(([, , data]) => data));
+      return run(session, feeds, ...more);
+    };
+    try {
+      for (const [type, number, array, last] of [['float32', 1, Float32Array, 0.1], ['uint8', 2, Uint8Array, 255],
+        ['int8', 3, Int8Array, -1], ['uint16', 4, Uint16Array, 65535], ['int16', 5, Int16Array, -1],
+        ['int32', 6, Int32Array, -1], ['int64', 7, BigInt64Array, -1n << 63n], ['bool', 9, Uint8Array, 1],
+        ['float16', 10, Uint16Array, 0x3c00], ['float64', 11, Float64Array, 1e300], ['uint32', 12, Uint32Array, 2 ** 32 - 1],
+        ['uint64', 13, BigUint64Array, (1n << 64n) - 1n], ['bfloat16', 16, Uint16Array, 0x3f80]]) {
+        const session = await InferenceSession.create(identity(number)), shared = array.BYTES_PER_ELEMENT * 5;
+        for (const data of [new array(5), new array(new SharedArrayBuffer(shared)), new array(9).subarray(2, 7)]) {
+          data[4] = last;
+          assert.deepStrictEqual((await session.run({ x: new Tensor(type, data, [1, 5]) })).y.data, array.from(data), type);
+          assert.strictEqual(passed.pop(), data, `${type}: converted`);
+        }
+      }
+      // Other bytes of bool are true, in a copy.
+      const data = new Uint8Array([0, 1, 2, 128, 255]), session = await InferenceSession.create(identity(9));
+      assert.deepStrictEqual((await session.run({ x: new Tensor('bool', data, [1, 5]) })).y.data, new Uint8Array([0, 1, 1, 1, 1]));
+      assert.deepStrictEqual([...data], [0, 1, 2, 128, 255]);
+    } finally {
+      native.run = run;
     }
   },
 

@@ -10,7 +10,8 @@ const TYPES = [
   ['uint64', 13, BigUint64Array], ['bfloat16', 16, Uint16Array], ['uint4', 21, Uint8Array], ['int4', 22, Uint8Array],
 ];
 const BY_NAME = new Map(TYPES.map(([name, number, array]) => [name, { name, number, array }]));
-const BY_NUMBER = new Map(TYPES.map(([name, number, array]) => [number, { name, number, array }]));
+// The same objects: feedOf() compares them.
+const BY_NUMBER = new Map([...BY_NAME.values()].map((type) => [type.number, type]));
 // The element type of a typed array, for tensors created without a type.
 const BY_ARRAY = new Map(TYPES.filter(([name]) => !['bool', 'float16', 'bfloat16', 'uint4', 'int4', 'string'].includes(name))
   .map(([name, , array]) => [array, name]));
@@ -176,6 +177,12 @@ function converted(name, from, data, to) {
   return out;
 }
 
+// Operators compute with the bytes of bool tensors, and expect 0 or 1. As in files, every other byte is true.
+function truths(data) {
+  for (let i = 0; i < data.length; i++) if (data[i] > 1) return data.map((byte) => (byte ? 1 : 0));
+  return data;
+}
+
 function feedOf(inputs, name, tensor) {
   const index = inputs.findIndex((input) => input.name === name);
   if (index < 0)
@@ -185,8 +192,9 @@ function feedOf(inputs, name, tensor) {
   // onnxruntime-node accepts the shape [1] for a scalar input.
   const dims = inputs[index].scalar && tensor.size === 1 ? [] : Array.from(tensor.dims);
   const data = dataOf(tensor.type, tensor.data), wanted = BY_NUMBER.get(inputs[index].kind);
-  if (!wanted || wanted === type || !CONVERTED.has(wanted.name) || !CONVERTED.has(type.name)) return [index, type.number, data, dims];
-  return [index, wanted.number, converted(name, type, data, wanted), dims];
+  if (!wanted || !CONVERTED.has(wanted.name) || !CONVERTED.has(type.name)) return [index, type.number, data, dims];
+  if (wanted !== type) return [index, wanted.number, converted(name, type, data, wanted), dims];
+  return [index, type.number, type.name === 'bool' ? truths(data) : data, dims];
 }
 
 // The results of a request as tensors by name; results: [number of the type, data, dims].
