@@ -65,7 +65,8 @@ inlay_status sig_read_word(struct parser *parser, const char *what, struct span 
 
 bool sig_span_is(struct span span, const char *word)
 {
-    return strlen(word) == span.bytes && memcmp(span.begin, word, span.bytes) == 0;
+    /* Spans are not empty. Most words differ in the first character. */
+    return *word == *span.begin && strncmp(word, span.begin, span.bytes) == 0 && word[span.bytes] == '\0';
 }
 
 inlay_status sig_copy(const struct parser *parser, const void *data, size_t bytes, const void **out)

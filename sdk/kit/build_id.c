@@ -68,14 +68,18 @@ static int inspect_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 void kit_build_id(const void *address, const char *version, char *text, size_t bytes)
 {
+    static const char digits[] = "0123456789abcdef";
     struct id_search search = { .address = (uintptr_t)address, .code_hash = UINT64_C(14695981039346656037) };
+    size_t length = 0;
 
     (void)dl_iterate_phdr(inspect_module, &search);
     if (search.id == NULL) {
         (void)snprintf(text, bytes, "%s-%016llx", version, (unsigned long long)search.code_hash);
         return;
     }
-    text[0] = '\0';
-    for (uint32_t i = 0; i < search.id_bytes && 2 * (size_t)i + 2 < bytes; i++)
-        (void)snprintf(text + 2 * (size_t)i, 3, "%02x", search.id[i]);
+    for (uint32_t i = 0; i < search.id_bytes && length + 2 < bytes; i++) {
+        text[length++] = digits[search.id[i] >> 4];
+        text[length++] = digits[search.id[i] & 15];
+    }
+    text[length] = '\0';
 }

@@ -89,7 +89,7 @@ static const char *find_list_type(const char *signature)
     for (const char *at = signature; *at != '\0'; at++) {
         is_quoted = is_quoted != (*at == '\'');
         for (size_t i = 0; !is_quoted && i < sizeof types / sizeof types[0]; i++)
-            if (strncmp(at, types[i], strlen(types[i])) == 0)
+            if (*at == types[i][0] && strncmp(at, types[i], strlen(types[i])) == 0)
                 return types[i];
     }
     return NULL;

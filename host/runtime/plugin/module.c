@@ -193,9 +193,10 @@ done:
     return status;
 }
 
-static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw, inlay_diag *diag)
+/* scratch: an arena whose contents the call replaces. */
+static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw, struct arena *scratch,
+                                   inlay_diag *diag)
 {
-    struct arena scratch = { 0 };
     op_schema schema;
     inlay_status status;
 
@@ -220,8 +221,8 @@ static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw
         op->doc = "";
     if (op->examples == NULL || op->example_stride == 0)
         op->example_count = 0;
-    status = op_schema_parse(op->signature, arena_alloc_callback, &scratch, &schema, diag);
-    arena_deinit(&scratch);
+    arena_reset(scratch);
+    status = op_schema_parse(op->signature, arena_alloc_callback, scratch, &schema, diag);
     if (status != INLAY_OK && diag != NULL) {
         inlay_diag inner = *diag;
 
@@ -241,13 +242,14 @@ inlay_status module_adopt_operators(const plugin_module *module, const inlay_ope
 {
     guard_operator *guards = arena_array(arena, count, sizeof *guards);
     inlay_operator *list = arena_array(arena, count, sizeof *list);
+    struct arena scratch = { 0 };
     inlay_status status = INLAY_OK;
 
     *out = list;
     if (guards == NULL || list == NULL)
         return no_memory(diag, "to describe the operators");
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
-        status = adopt_operator(&list[i], INLAY_AT(inlay_operator, raw, stride, i), diag);
+        status = adopt_operator(&list[i], INLAY_AT(inlay_operator, raw, stride, i), &scratch, diag);
         for (uint32_t k = 0; k < i && status == INLAY_OK; k++)
             if (module_same_operator(&list[k], &list[i]))
                 status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has two operators %s.%s-%u",
@@ -255,6 +257,7 @@ inlay_status module_adopt_operators(const plugin_module *module, const inlay_ope
         if (status == INLAY_OK)
             guard_wrap_operator(&list[i], &guards[i], module);
     }
+    arena_deinit(&scratch);
     return status;
 }
 
