@@ -295,6 +295,29 @@ static void opened_twice(void **state)
     assert_non_null(strstr(shut + 1, "shut down"));
 }
 
+/* A plugin without shutdown is opened once in a process, until its file changes. */
+static void opened_once(void **state)
+{
+    plugin_set *set = load("no_shutdown");
+    const plugin_provider *first = plugin_set_provider(set, 0);
+    char path[512];
+
+    (void)state;
+    assert_non_null(first);
+    assert_non_null(strstr(log_text, "opened once"));
+    (void)snprintf(path, sizeof path, "%s", plugin_set_file(set, 0)->path);
+    plugin_set_destroy(set);
+    set = load("no_shutdown");
+    assert_null(strstr(log_text, "opened"));
+    assert_ptr_equal(plugin_set_provider(set, 0), first);
+    plugin_set_destroy(set);
+    assert_int_equal(utimensat(AT_FDCWD, path, NULL, 0), 0);
+    set = load("no_shutdown");
+    assert_non_null(strstr(log_text, "opened twice"));
+    assert_ptr_not_equal(plugin_set_provider(set, 0), first);
+    plugin_set_destroy(set);
+}
+
 static void write_text(const char *path, const char *text)
 {
     FILE *file = fopen(path, "w");
@@ -576,6 +599,7 @@ int main(void)
         cmocka_unit_test(schemas_for_plugins),
         cmocka_unit_test(speed_for_plugins),
         cmocka_unit_test(opened_twice),
+        cmocka_unit_test(opened_once),
         cmocka_unit_test(files_that_are_not_plugins),
         cmocka_unit_test(directories_that_are_refused),
         cmocka_unit_test(a_file_of_the_working_directory),

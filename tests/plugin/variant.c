@@ -149,10 +149,15 @@ static UNUSED const void *extension(void *state, const char *name)
         .release_instance = release_instance, .execute = execute                                                       \
     }
 
+#ifdef VARIANT_no_shutdown
+#define SHUTDOWN NULL
+#else
+#define SHUTDOWN shutdown
+#endif
 #define PLUGIN(list)                                                                                                   \
     .struct_size = sizeof(inlay_plugin), .abi_major = INLAY_ABI_MAJOR, .abi_minor = INLAY_ABI_MINOR,                   \
     .name = "variant", .version = "1.0", .build_id = "v", .providers = list, .provider_count = 1,                      \
-    .provider_stride = sizeof list[0], .shutdown = shutdown
+    .provider_stride = sizeof list[0], .shutdown = SHUTDOWN
 
 #if defined(VARIANT_older)
 /* As compiled when inlay_provider ended with execute and inlay_plugin with operator_stride: following memory does
@@ -277,7 +282,7 @@ inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_
 #else
     prepare();
     opened++;
-#ifdef VARIANT_again
+#if defined(VARIANT_again) || defined(VARIANT_no_shutdown)
     teller = host;
     host->log(host->ctx, INLAY_LOG_INFO, opened == 1 ? "opened once" : "opened twice");
 #endif

@@ -63,13 +63,15 @@ static void log_refused(const plugin_set *set, const plugin_file *file, bool is_
 static inlay_status add_refused(plugin_set *set, const struct candidate *candidate, inlay_diag *diag)
 {
     const struct admission *admission = &candidate->admission;
+    const note_facts *facts = &admission->facts; /* of a file that no session has loaded */
+    const plugin_file *loaded = candidate->module != NULL ? &candidate->module->file : NULL;
     plugin_file *file = arena_alloc(&set->arena, sizeof *file);
 
     if (file == NULL || (file->path = arena_string(&set->arena, candidate->path)) == NULL ||
         (file->reason = arena_string(&set->arena, candidate->why.text)) == NULL ||
-        (file->providers = arena_string(&set->arena, admission->facts.providers)) == NULL ||
-        !copy_text(&set->arena, admission->facts.name, &file->name) ||
-        !copy_text(&set->arena, admission->facts.version, &file->version) ||
+        (file->providers = arena_string(&set->arena, loaded != NULL ? loaded->providers : facts->providers)) == NULL ||
+        !copy_text(&set->arena, loaded != NULL ? loaded->name : facts->name, &file->name) ||
+        !copy_text(&set->arena, loaded != NULL ? loaded->version : facts->version, &file->version) ||
         !copy_text(&set->arena, admission->fix, &file->fix) ||
         !copy_text(&set->arena, candidate->shadowed_by, &file->shadowed_by))
         return no_memory(diag, "for the list of plugins");

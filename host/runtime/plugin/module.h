@@ -12,6 +12,7 @@ typedef struct plugin_module {
     void *handle;                     /* NULL: registered by the program */
     inlay_plugin_open_fn open_plugin; /* of a plugin registered by the program */
     bool isolated;                    /* the plugin's code runs in separate processes, see plugin/isolate.h */
+    bool warned_of;                   /* the log of a session that loads the file says what is wrong with it */
     dev_t device;                     /* the file's identity */
     ino_t inode;
     struct timespec changed;
@@ -68,7 +69,8 @@ plugin_module *registry_first(void);
 void registry_add(plugin_module *module);
 /* Adds a reference. */
 plugin_module *registry_retain(plugin_module *module);
-/* Releases a reference; the last one unloads the module. No lock is held. */
+/* Releases a reference; the last one unloads the module, unless it is a file without warnings whose plugin has no
+ * shutdown and must not be unmapped: later sessions use such a module again. No lock is held. */
 void registry_release(plugin_module *module);
 /* As registry_release() for a caller that holds the lifecycle lock. */
 void registry_put(plugin_module *module);

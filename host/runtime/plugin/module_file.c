@@ -27,6 +27,7 @@ static plugin_module *create_module(const char *path, const struct admission *ad
     module->file.providers = arena_string(&module->arena, admission->facts.providers);
     if (note_advice(&admission->facts, advice, sizeof advice))
         module->file.advice = arena_string(&module->arena, advice);
+    module->warned_of = module->file.advice != NULL || admission->verdict.text[0] != '\0';
     ok = module->file.path != NULL && module->file.providers != NULL;
     if (ok && admission->key.file[0] != '\0') {
         module->mark_key = arena_string(&module->arena, admission->key.text);

@@ -56,6 +56,13 @@ void registry_add(plugin_module *module)
     registry = registry_retain(module);
 }
 
+/* To unload such a file would only forget its description, which the next session would read and check again. */
+static bool stays_loaded(const plugin_module *module)
+{
+    return module->handle != NULL && !module->warned_of && module->table.shutdown == NULL &&
+           (module->table.flags & INLAY_PLUGIN_DLCLOSE) == 0;
+}
+
 void registry_put(plugin_module *module)
 {
     plugin_module **link = &registry;
@@ -63,7 +70,7 @@ void registry_put(plugin_module *module)
 
     registry_lock();
     INLAY_CHECK(module->references > 0);
-    is_last = --module->references == 0;
+    is_last = --module->references == 0 && !stays_loaded(module);
     while (is_last && *link != module)
         link = &(*link)->next;
     if (is_last)
@@ -79,7 +86,7 @@ void registry_release(plugin_module *module)
 
     registry_lock();
     INLAY_CHECK(module->references > 0);
-    is_last = module->references == 1;
+    is_last = module->references == 1 && !stays_loaded(module);
     if (!is_last)
         module->references--;
     registry_unlock();
