@@ -200,7 +200,7 @@ static void test_symbol_versions(void **state)
 #define VERSION(word, text) "VERS_" text,
 #include "versions.def"
 #undef VERSION
-        "VERS_1.14.0", "VERS_1.28.2", "VERS_1.30.0"
+        "VERS_1.14.0", "VERS_1.21", "VERS_1.23", "VERS_1.28.2", "VERS_1.30.0"
     };
 
     (void)state;
