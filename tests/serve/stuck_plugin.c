@@ -1,7 +1,9 @@
 /* A provider whose runs do not end: Abs ends when its run is cancelled, Relu never; Neg, if its input begins with
- * another number than 0, when the file $STUCK_FILE is removed. They log their start. Only inputs of 7 elements do this,
- * because the host probes a plugin with other sizes before it loads the plugin. */
+ * another number than 0, when the file $STUCK_FILE is removed. They log their start. While the file $STUCK_FILE.memory
+ * exists, there is no memory to prepare Neg, and each try adds a byte to it. Only inputs of 7 elements do this, because
+ * the host probes a plugin with other sizes before it loads the plugin. */
 #include "inlay/kit.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -47,6 +49,26 @@ static inlay_status run_while_file(const kit_call *call)
     return INLAY_OK;
 }
 
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+    const char *file = getenv("STUCK_FILE");
+    char path[256];
+    int fd = -1;
+
+    *out_state = NULL;
+    if (x->rank != 1 || x->dims[0].value != 7 || file == NULL)
+        return INLAY_OK;
+    (void)snprintf(path, sizeof path, "%s.memory", file);
+    fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0)
+        return INLAY_OK;
+    if (write(fd, "x", 1) != 1)
+        (void)fputs("stuck: cannot count\n", stderr);
+    (void)close(fd);
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory while %.200s exists", path);
+}
+
 /* Low enough to always win. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
@@ -57,7 +79,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 static const kit_kernel kernels[] = {
     { .op_type = "Abs", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_until_cancelled },
     { .op_type = "Relu", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_for_ever },
-    { .op_type = "Neg", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_while_file },
+    { .op_type = "Neg", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .prepare = prepare, .run = run_while_file },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 static const kit_provider provider = {

@@ -74,14 +74,18 @@ static inlay_status unknown_provider(const plugin_set *set, const char *name, in
     for (uint32_t i = 0; i < plugin_set_provider_count(set) && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", provider_name(set, i));
     if (unloaded != NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s': %.150s was not loaded: %s%s%s", name,
-                          unloaded->path, unloaded->reason, unloaded->fix != NULL ? "; " : "",
-                          unloaded->fix != NULL ? unloaded->fix : "");
-    if (nearest != NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s'; did you mean '%s'? (Available: %s)", name,
-                          nearest, names);
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s' in %s; available: %s", name,
-                      plugin_set_operators(set)->searched, used > 0 ? names : "none");
+        (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s': %.150s was not loaded: %s%s%s", name,
+                         unloaded->path, unloaded->reason, unloaded->fix != NULL ? "; " : "",
+                         unloaded->fix != NULL ? unloaded->fix : "");
+    else if (nearest != NULL)
+        (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s'; did you mean '%s'? (Available: %s)", name,
+                         nearest, names);
+    else
+        (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s' in %s; available: %s", name,
+                         plugin_set_operators(set)->searched, used > 0 ? names : "none");
+    if (diag != NULL)
+        diag->error_class = INLAY_CLASS_RETRY; /* the file of the plugin may be there later */
+    return INLAY_INVALID_ARGUMENT;
 }
 
 /* Ends a provider that no session uses any more. */

@@ -69,7 +69,7 @@ static void apply_change(struct repository *repository, seen_model *model)
 
     model->applied = model->current;
     if (status != INLAY_OK)
-        log_line(LOG_ERROR_LINE, "%s", diag.text);
+        repository_log_failure(&diag);
     else
         log_change(repository, model);
 }

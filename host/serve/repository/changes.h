@@ -13,7 +13,7 @@ struct changes {
 void changes_note(struct changes *changes, const struct settings *settings);
 /* Reads the folder, loads models that are new or changed, and unloads models that were deleted. A change is applied
  * once two consecutive calls see the same state, so that a file that is still being copied is not loaded. A model that
- * cannot be loaded is reported on stderr and not tried again until its files change. */
+ * cannot be loaded is reported on stderr; this does not try it again until its files change, see repository_retry(). */
 void changes_poll(struct changes *changes, struct repository *repository, const struct settings *settings);
 void changes_deinit(struct changes *changes);
 #endif

@@ -5,7 +5,6 @@
 #include "inlay/check.h"
 #include "serve/repository/changes.h"
 #include "serve/base/monitor.h"
-#include "serve/process/supervise.h"
 #include "serve/repository/ready.h"
 #include "serve/repository/repository.h"
 #include <stdlib.h>
@@ -20,12 +19,13 @@ struct loader {
     bool stop;
     bool rollouts;    /* loader_apply_rollouts() was called */
     bool working;     /* a task runs, outside the lock */
-    uint64_t poll_ns; /* time between two polls; 0 = none */
+    uint64_t poll_ns; /* time between two polls */
     struct changes changes;
-    uint64_t retry_at_ns, pause_ns; /* of repository_catch_up() */
+    uint64_t retry_at_ns; /* of repository_retry(); UINT64_MAX: there is nothing to retry */
+    uint64_t pause_ns;    /* before the next one */
 };
 
-static const uint64_t LEAST_PAUSE_NS = 100000000, MOST_PAUSE_NS = 10000000000;
+static const uint64_t LEAST_PAUSE_NS = 100000000, MOST_PAUSE_NS = 10000000000, RETRY_PAUSES = 4;
 
 /* Whether the server ends, and has not loaded the model of the task: another request has waited for the same load,
  * which was stopped. */
@@ -60,15 +60,12 @@ static void perform(struct loader *loader, load_task *task)
     task->done(task->user, &diag);
 }
 
-/* Waits until a task is added, or until that time (UINT64_MAX: no time). */
+/* Waits until a task is added, or until that time. */
 static void wait_until(struct loader *loader, uint64_t at)
 {
     struct timespec until = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
 
-    if (at == UINT64_MAX)
-        (void)pthread_cond_wait(&loader->work, &loader->lock);
-    else
-        (void)pthread_cond_timedwait(&loader->work, &loader->lock, &until);
+    (void)pthread_cond_timedwait(&loader->work, &loader->lock, &until);
 }
 
 /* Removes the task behind `before`, NULL = the first one. */
@@ -105,33 +102,44 @@ static load_task *next_task(struct loader *loader, uint64_t *out_at)
     return NULL;
 }
 
-/* A load may have failed for want of memory or descriptors, which has passed: tries again, with growing pauses, if
- * another worker shows that the model can be loaded. */
-static void catch_up(struct loader *loader)
+/* Decides when failed loads are tried next. */
+static void plan_retry(struct loader *loader)
 {
-    struct repository *repository = loader->server->repository;
-
-    if (!repository_lacks(repository)) {
+    if (!atomic_load(&loader->server->phase.loaded))
+        return;
+    if (!repository_has_retries(loader->server->repository)) {
         loader->pause_ns = LEAST_PAUSE_NS;
-        return;
+        loader->retry_at_ns = UINT64_MAX;
+    } else if (loader->retry_at_ns == UINT64_MAX) {
+        loader->retry_at_ns = clock_ns() + loader->pause_ns;
     }
-    if (clock_ns() < loader->retry_at_ns)
-        return;
-    repository_catch_up(repository);
-    loader->retry_at_ns = clock_ns() + loader->pause_ns;
-    if (loader->pause_ns < MOST_PAUSE_NS)
-        loader->pause_ns *= 2;
 }
 
-/* Polls the folder and the other processes, but not before all models were loaded for the first time. */
+/* A load may have failed for want of memory, descriptors, a file or a plugin: tries again, with growing pauses. Each is
+ * several times as long as the loads before it, so that these take little of the machine. */
+static void retry(struct loader *loader)
+{
+    const uint64_t start = clock_ns();
+    uint64_t least;
+
+    repository_retry(loader->server->repository);
+    loader->retry_at_ns = UINT64_MAX;
+    if (loader->pause_ns < MOST_PAUSE_NS)
+        loader->pause_ns *= 2;
+    least = RETRY_PAUSES * (clock_ns() - start);
+    if (loader->pause_ns < least)
+        loader->pause_ns = least;
+    if (server_update_ready(loader->server))
+        server_announce_ready(loader->server);
+}
+
+/* Polls the folder, but not before all models were loaded for the first time. */
 static void poll_changes(struct loader *loader)
 {
     if (!atomic_load(&loader->server->phase.loaded))
         return;
     if (settings_int(loader->server->settings, SET_poll_ms) > 0)
         changes_poll(&loader->changes, loader->server->repository, loader->server->settings);
-    if (supervise_is_worker())
-        catch_up(loader);
     if (server_update_ready(loader->server))
         server_announce_ready(loader->server);
 }
@@ -143,14 +151,15 @@ static void *work(void *user)
 
     (void)pthread_mutex_lock(&loader->lock);
     for (;;) {
-        uint64_t at;
+        uint64_t at, wake_at;
         bool rollouts;
         load_task *task = next_task(loader, &at);
 
         if (task == NULL && loader->stop)
             break;
-        if (task == NULL && !loader->rollouts && (loader->poll_ns == 0 || clock_ns() < poll_at)) {
-            wait_until(loader, loader->poll_ns > 0 && poll_at < at ? poll_at : at);
+        wake_at = poll_at < loader->retry_at_ns ? poll_at : loader->retry_at_ns;
+        if (task == NULL && !loader->rollouts && clock_ns() < wake_at) {
+            wait_until(loader, wake_at < at ? wake_at : at);
             continue;
         }
         INLAY_CHECK(!loader->working);
@@ -162,10 +171,13 @@ static void *work(void *user)
             repository_rollouts_apply(loader->server->repository);
         if (task != NULL) {
             perform(loader, task);
-        } else if (loader->poll_ns > 0 && clock_ns() >= poll_at) {
+        } else if (clock_ns() >= poll_at) {
             poll_changes(loader);
             poll_at = clock_ns() + loader->poll_ns;
+        } else if (clock_ns() >= loader->retry_at_ns) {
+            retry(loader);
         }
+        plan_retry(loader);
         (void)pthread_mutex_lock(&loader->lock);
         loader->working = false;
     }
@@ -247,11 +259,12 @@ inlay_status loader_create(struct server *server, struct loader **out_loader, in
     loader->server = server;
     monitor_init(&loader->lock, &loader->work);
     loader->pause_ns = LEAST_PAUSE_NS;
+    loader->retry_at_ns = UINT64_MAX;
     loader->poll_ns = (uint64_t)settings_int(server->settings, SET_poll_ms) * 1000000;
     if (loader->poll_ns > 0)
         changes_note(&loader->changes, server->settings); /* this state is loaded next */
-    if (loader->poll_ns == 0 && supervise_is_worker())
-        loader->poll_ns = 1000000000; /* for catch_up() */
+    else
+        loader->poll_ns = 1000000000; /* for plan_retry() */
     if (pthread_create(&loader->thread, NULL, work, loader) != 0) {
         free(loader);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");

@@ -16,6 +16,7 @@ bool server_update_ready(struct server *server)
 
     if (!atomic_load(&server->phase.loaded) || atomic_load(&server->phase.ready) ||
         settings_stopped(server->settings) || !server_is_complete(server, &ready, &failed) ||
+        repository_lacks(server->repository) || /* a worker accepts no connections then */
         atomic_exchange(&server->phase.ready, true))
         return false;
     if (!settings_stopped(server->settings))

@@ -241,7 +241,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
                                             : repository_rollout_role(repository, &config->settings.rollout,
                                                                       model->name, version, state, reason);
 
-    if (role == ROLE_NONE)
+    if (role == ROLE_NONE || (reason == LOAD_RETRIED && repository_is_current(repository, model->name, version, state)))
         return INLAY_OK;
     (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
                    (unsigned long long)version);
@@ -309,7 +309,7 @@ done:
         status = add_version(repository, model, config, loaded, reason, stable, diag);
     repository_rollout_unpin(stable);
     if (status != INLAY_OK)
-        repository_set_failed(repository, model->name, version, diag->text);
+        repository_set_failed(repository, model->name, version, diag, reason != LOAD_RETRIED);
     if (status == INLAY_OK && reason == LOAD_DEFERRED)
         repository_hold(repository, model->name, version, clock_ns() - start);
     return status;
@@ -361,7 +361,8 @@ static void serve_older(struct repository *repository, const found_model *model,
         (void)snprintf(text, sizeof text, "served instead of version %llu: %s", (unsigned long long)latest, why->text);
         log_line(LOG_WARNING_LINE, "model '%s', version %llu: %s", model->name, (unsigned long long)version, text);
         repository_set_entry(repository, model->name, version, STATE_READY, NULL, true, text);
-        repository_set_entry(repository, model->name, latest, STATE_UNAVAILABLE, NULL, true, why->text);
+        repository_set_entry(repository, model->name, latest, STATE_UNAVAILABLE, NULL, true, NULL);
+        repository_set_failed(repository, model->name, latest, why, false);
         return;
     }
 }
@@ -380,7 +381,8 @@ static inlay_status load_model(struct repository *repository, const found_model 
     if (status == INLAY_OK && model->is_folder)
         status = model_config_read(model->path, model->name, &config, diag);
     if (status != INLAY_OK) {
-        repository_set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
+        repository_set_failed(repository, model->name, model->versions[model->version_count - 1], diag,
+                              reason != LOAD_RETRIED);
         model_config_deinit(&config);
         return status;
     }
@@ -397,9 +399,11 @@ static inlay_status load_model(struct repository *repository, const found_model 
             continue;
         wanted++;
         result = load_version(repository, model, &config, model->versions[i], reason, &failure);
-        if (result != INLAY_OK && status == INLAY_OK)
+        if (result != INLAY_OK && status == INLAY_OK) {
             status = inlay_fail(diag, result, "model '%s', version %llu: %s", model->name,
                                 (unsigned long long)model->versions[i], failure.text);
+            diag->error_class = failure.error_class;
+        }
     }
     /* Unload last, so that a version is always available. If a version could not be loaded, the old ones stay. */
     for (uint32_t i = 0; only == 0 && i < model->version_count; i++)
@@ -408,15 +412,17 @@ static inlay_status load_model(struct repository *repository, const found_model 
             repository_set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL,
                                  status != INLAY_OK, "not selected by its configuration");
         }
-    if (status != INLAY_OK && (reason == LOAD_START || reason == LOAD_CHANGED) && !config.all_versions &&
-        config.version_count == 0 && !settings_stopped(repository->settings) && !is_served(repository, model->name) &&
+    if (status != INLAY_OK && (reason == LOAD_START || reason == LOAD_CHANGED || reason == LOAD_RETRIED) &&
+        !config.all_versions && config.version_count == 0 && !settings_stopped(repository->settings) &&
+        !is_served(repository, model->name) &&
         !board_others_have(repository->defaults.board, model->name, model->versions[model->version_count - 1]))
         serve_older(repository, model, &config, reason, diag);
     model_config_deinit(&config);
     if (status == INLAY_OK && wanted == 0) {
         status =
             inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions of its configuration", model->name);
-        repository_set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
+        repository_set_failed(repository, model->name, model->versions[model->version_count - 1], diag,
+                              reason != LOAD_RETRIED);
     }
     return status;
 }
@@ -425,6 +431,11 @@ static inlay_status read_folder(const struct repository *repository, struct fold
 {
     return folder_read(repository->settings->models, settings_text(repository->settings, SET_model_name),
                        settings_text(repository->settings, SET_variant), out_folder, diag);
+}
+
+void repository_log_failure(const inlay_diag *why)
+{
+    log_line(LOG_ERROR_LINE, "%s%s", why->text, repository_may_pass(why) ? "; the load is tried again" : "");
 }
 
 /* Loads a model at the start. If that fails while its files are being written, it is loaded again, because a process
@@ -455,7 +466,7 @@ static void load_kind(struct repository *repository, const struct folder *folder
 
         if ((model->is_folder && model_config_is_ensemble(model->path)) == ensembles &&
             load_at_start(repository, model, &diag) != INLAY_OK)
-            log_line(LOG_ERROR_LINE, "%s", diag.text);
+            repository_log_failure(&diag);
     }
 }
 
@@ -550,7 +561,7 @@ static void load_dependents(struct repository *repository, const char *name)
     for (uint32_t i = 0; i < folder.count; i++)
         if (has_step(repository, folder.models[i].name, name) &&
             load_model(repository, &folder.models[i], LOAD_REQUESTED, 0, &diag) != INLAY_OK)
-            log_line(LOG_ERROR_LINE, "%s", diag.text);
+            repository_log_failure(&diag);
     folder_deinit(&folder);
 }
 
@@ -595,46 +606,39 @@ inlay_status repository_load_changed(struct repository *repository, const char *
     return load_found(repository, name, LOAD_CHANGED, 0, diag);
 }
 
-/* Finds the next entry, from *at on, of a version that could not be loaded here, and that another process has. */
-static bool find_lacking(struct repository *repository, uint32_t *at, char name[FOLDER_MAX_NAME + 1])
-{
-    for (;; ++*at) {
-        const struct entry *entry;
-        bool failed;
-        uint64_t version;
-
-        (void)pthread_mutex_lock(&repository->lock);
-        if (*at >= repository->count) {
-            (void)pthread_mutex_unlock(&repository->lock);
-            return false;
-        }
-        entry = &repository->entries[*at];
-        failed = entry->failed && entry->loaded == NULL && !entry->deferred;
-        version = entry->version;
-        (void)snprintf(name, FOLDER_MAX_NAME + 1, "%s", entry->name);
-        (void)pthread_mutex_unlock(&repository->lock);
-        if (failed && board_others_have(repository->defaults.board, name, version))
-            return true;
-    }
-}
-
 bool repository_lacks(struct repository *repository)
 {
     char name[FOLDER_MAX_NAME + 1];
     uint32_t at = 0;
 
-    return find_lacking(repository, &at, name);
+    return repository_find_failed(repository, false, &at, name);
 }
 
-void repository_catch_up(struct repository *repository)
+bool repository_has_retries(struct repository *repository)
 {
     char name[FOLDER_MAX_NAME + 1];
+    uint32_t at = 0;
 
-    for (uint32_t at = 0; find_lacking(repository, &at, name) && !settings_stopped(repository->settings); at++) {
+    return repository_find_failed(repository, true, &at, name);
+}
+
+void repository_retry(struct repository *repository)
+{
+    char name[FOLDER_MAX_NAME + 1], last[FOLDER_MAX_NAME + 1] = "";
+
+    for (uint32_t at = 0;
+         repository_find_failed(repository, true, &at, name) && !settings_stopped(repository->settings); at++) {
         inlay_diag diag = INLAY_DIAG_INIT;
 
-        if (repository_load_changed(repository, name, &diag) == INLAY_OK)
-            log_line(LOG_INFO_LINE, "model '%s': loaded at last, as in other workers", name);
+        if (strcmp(name, last) == 0) /* another version of it, which was tried as well */
+            continue;
+        (void)snprintf(last, sizeof last, "%s", name);
+        if (load_found(repository, name, LOAD_RETRIED, 0, &diag) == INLAY_OK) {
+            repository_end_retries(repository, name);
+            log_line(LOG_INFO_LINE, "model '%s': loaded after earlier failures", name);
+        } else if (!repository_may_pass(&diag) && !repository_lacks(repository)) {
+            log_line(LOG_ERROR_LINE, "%s", diag.text);
+        }
     }
 }
 

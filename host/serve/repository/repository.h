@@ -27,8 +27,15 @@ void repository_load_all(struct repository *repository);
 uint32_t repository_ready(struct repository *repository, uint32_t *out_failed);
 /* Whether another process of the server has a version that could not be loaded here. */
 bool repository_lacks(struct repository *repository);
-/* Tries again to load those versions. Slow; one call at a time. */
-void repository_catch_up(struct repository *repository);
+/* Whether a load that failed may be tried again: for want of memory, descriptors, a file or a provider. */
+bool repository_may_pass(const inlay_diag *why);
+/* Logs a failed load, and whether it is tried again. */
+void repository_log_failure(const inlay_diag *why);
+/* Whether there are versions that repository_retry() would try to load. */
+bool repository_has_retries(struct repository *repository);
+/* Tries again to load the versions that another process has, or whose load failed for a reason that may pass. Slow;
+ * one call at a time. */
+void repository_retry(struct repository *repository);
 /* Reads the folder of this model again and loads the versions that its config selects; they replace the loaded ones. If
  * a version fails, the old one stays. Slow; one call at a time. INLAY_NOT_FOUND: no such model. */
 INLAY_NODISCARD inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag);

@@ -31,43 +31,112 @@ struct entry *repository_entry_of(struct repository *repository, const char *nam
     return &more[at];
 }
 
+/* As repository_set_entry() for a caller that holds the lock. Returns the model that was replaced. */
+static struct model *set_entry(struct entry *entry, entry_state state, struct model *loaded, bool keep,
+                               const char *reason)
+{
+    struct model *old = loaded;
+
+    INLAY_CHECK(loaded == NULL || state == STATE_READY);
+    if (entry == NULL)
+        return old;
+    free(entry->reason);
+    entry->reason = reason != NULL ? strdup(reason) : NULL;
+    old = NULL;
+    if (!keep) {
+        old = entry->loaded;
+        entry->loaded = loaded;
+        entry->deferred = false;
+    }
+    if (loaded != NULL)
+        entry->is_text = loaded->text != NULL;
+    entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
+    entry->state = entry->loaded != NULL || entry->candidate != NULL ? STATE_READY : state;
+    entry->failed = entry->failed && state == STATE_LOADING;
+    entry->retried = entry->retried && state == STATE_LOADING;
+    return old;
+}
+
 void repository_set_entry(struct repository *repository, const char *name, uint64_t version, entry_state state,
                           struct model *loaded, bool keep, const char *reason)
 {
-    struct model *old = loaded;
-    struct entry *entry;
+    struct model *old;
 
-    INLAY_CHECK(loaded == NULL || state == STATE_READY);
     (void)pthread_mutex_lock(&repository->lock);
-    entry = repository_entry_of(repository, name, version);
-    if (entry != NULL) {
-        free(entry->reason);
-        entry->reason = reason != NULL ? strdup(reason) : NULL;
-        old = NULL;
-        if (!keep) {
-            old = entry->loaded;
-            entry->loaded = loaded;
-            entry->deferred = false;
-        }
-        if (loaded != NULL)
-            entry->is_text = loaded->text != NULL;
-        entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
-        entry->state = entry->loaded != NULL || entry->candidate != NULL ? STATE_READY : state;
-        entry->failed = false;
-    }
+    old = set_entry(repository_entry_of(repository, name, version), state, loaded, keep, reason);
     (void)pthread_mutex_unlock(&repository->lock);
     retired_add(&repository->retired, old);
 }
 
-void repository_set_failed(struct repository *repository, const char *name, uint64_t version, const char *reason)
+bool repository_may_pass(const inlay_diag *why)
+{
+    switch (why->error_class) {
+    case INLAY_CLASS_RETRY:
+    case INLAY_CLASS_MEMORY:
+    case INLAY_CLASS_DEVICE_LOST:
+        return true;
+    default: /* descriptors, disks, and a file that is not there yet */
+        return why->code == INLAY_IO_ERROR || why->code == INLAY_NOT_FOUND;
+    }
+}
+
+void repository_set_failed(struct repository *repository, const char *name, uint64_t version, const inlay_diag *why,
+                           bool counts)
 {
     struct entry *entry;
 
-    repository_set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, true, reason);
     (void)pthread_mutex_lock(&repository->lock);
     entry = repository_entry_of(repository, name, version);
-    if (entry != NULL)
-        entry->failed = true;
+    if (entry != NULL) {
+        counts |= entry->failed;
+        (void)set_entry(entry, STATE_UNAVAILABLE, NULL, true, why->text); /* which replaces no model */
+        entry->failed = counts;
+        entry->retried = repository_may_pass(why);
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+}
+
+bool repository_is_current(struct repository *repository, const char *name, uint64_t version, uint64_t state)
+{
+    const struct entry *entry;
+    bool current;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    entry = repository_entry_of(repository, name, version);
+    current = entry != NULL && entry->loaded != NULL && entry->loaded->file.state == state && !entry->retried;
+    (void)pthread_mutex_unlock(&repository->lock);
+    return current;
+}
+
+bool repository_find_failed(struct repository *repository, bool may_pass, uint32_t *at, char name[FOLDER_MAX_NAME + 1])
+{
+    for (;; ++*at) {
+        const struct entry *entry;
+        bool failed, retried;
+        uint64_t version;
+
+        (void)pthread_mutex_lock(&repository->lock);
+        if (*at >= repository->count) {
+            (void)pthread_mutex_unlock(&repository->lock);
+            return false;
+        }
+        entry = &repository->entries[*at];
+        failed = entry->failed && entry->loaded == NULL && !entry->deferred;
+        retried = may_pass && entry->retried;
+        version = entry->version;
+        (void)snprintf(name, FOLDER_MAX_NAME + 1, "%s", entry->name);
+        (void)pthread_mutex_unlock(&repository->lock);
+        if (retried || (failed && board_others_have(repository->defaults.board, name, version)))
+            return true;
+    }
+}
+
+void repository_end_retries(struct repository *repository, const char *name)
+{
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++)
+        if (strcmp(repository->entries[i].name, name) == 0)
+            repository->entries[i].retried = false;
     (void)pthread_mutex_unlock(&repository->lock);
 }
 

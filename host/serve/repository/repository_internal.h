@@ -16,7 +16,8 @@ struct entry {
     char *reason; /* NULL = none */
     struct model *loaded;
     struct model *candidate; /* of a rollout, which owns it */
-    bool failed;             /* the last load failed */
+    bool failed;             /* the last load failed, and no older version is served instead */
+    bool retried;            /* the last load failed for a reason that may pass */
     bool deferred;           /* not loaded because of models_memory; loaded when a request names it */
     bool is_text;            /* a model for texts, as far as known */
     uint64_t bytes;          /* memory when it was unloaded because of models_memory; 0 = unknown */
@@ -44,12 +45,21 @@ struct entry *repository_entry_of(struct repository *repository, const char *nam
 /* Sets the state of a version. Takes the reference `loaded` (may be NULL); with `keep`, the loaded model stays. */
 void repository_set_entry(struct repository *repository, const char *name, uint64_t version, entry_state state,
                           struct model *loaded, bool keep, const char *reason);
-/* A version could not be loaded. If an older model of it is loaded, that one stays. */
-void repository_set_failed(struct repository *repository, const char *name, uint64_t version, const char *reason);
+/* A version could not be loaded. If an older model of it is loaded, that one stays. counts: it is one of the versions
+ * that failed; otherwise it is one of them if it was before. */
+void repository_set_failed(struct repository *repository, const char *name, uint64_t version, const inlay_diag *why,
+                           bool counts);
+/* Whether the version is loaded with files in that state, and its last load did not fail. */
+bool repository_is_current(struct repository *repository, const char *name, uint64_t version, uint64_t state);
+/* Finds the next entry, from *at on, of a version that could not be loaded here: one that another process has or, if
+ * may_pass, one that failed for a reason that may pass. Writes the name of the model. */
+bool repository_find_failed(struct repository *repository, bool may_pass, uint32_t *at, char name[FOLDER_MAX_NAME + 1]);
+/* No version of the model is tried again. */
+void repository_end_retries(struct repository *repository, const char *name);
 
-/* Why a model is loaded: at the start, by an admin request, because its files have changed, or for a request that runs
- * it. */
-typedef enum load_reason { LOAD_START, LOAD_REQUESTED, LOAD_CHANGED, LOAD_DEFERRED } load_reason;
+/* Why a model is loaded: at the start, by an admin request, because its files have changed, because its last load
+ * failed, or for a request that runs it. */
+typedef enum load_reason { LOAD_START, LOAD_REQUESTED, LOAD_CHANGED, LOAD_RETRIED, LOAD_DEFERRED } load_reason;
 
 /* What becomes of a version that is about to be loaded: it is served, it begins as candidate, or it is not loaded since
  * it is part of a rollout already or was dropped. state: of its files. */

@@ -182,6 +182,7 @@ bool repository_defer(struct repository *repository, const char *name, uint64_t 
     entry = deferred ? repository_entry_of(repository, name, version) : NULL;
     if (entry != NULL) {
         entry->deferred = true;
+        entry->failed = entry->retried = false;
         entry->is_text = is_text;
         entry->state = STATE_UNAVAILABLE;
         free(entry->reason);

@@ -170,7 +170,7 @@ static bool add(struct repository *repository, struct rollout *rollout)
         entry->reason = strdup(reason);
         entry->candidate = rollout->candidate;
         entry->state = STATE_READY;
-        entry->failed = entry->deferred = false;
+        entry->failed = entry->retried = entry->deferred = false;
     }
     (void)pthread_mutex_unlock(&repository->lock);
     if (entry == NULL)
