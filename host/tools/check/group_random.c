@@ -486,6 +486,7 @@ static bool try_source(void *user, const case_source *source)
 {
     struct walk *walk = user;
     const case_range range = { .seed = walk->check->args->seed, .scale = 1, .quick = true };
+    const uint32_t left_out = walk->check->compiles.left_out;
     char subject[160];
     op_case entry;
 
@@ -499,9 +500,10 @@ static bool try_source(void *user, const case_source *source)
     list_traits(walk);
     walk->state = walk->check->args->seed + walk->check->unit;
     generate_cases(source, &range, take_seed, walk);
+    /* Once a compile of this operator was left out, the others would be, too. */
     for (uint32_t left = walk->wanted * ATTEMPTS_EACH;
-         left > 0 && walk->count > 0 && walk->is_known && walk->failures < MOST_FAILURES &&
-         (walk->runs < walk->wanted || lacks_trait(walk));
+         left > 0 && walk->check->compiles.left_out == left_out && walk->count > 0 && walk->is_known &&
+         walk->failures < MOST_FAILURES && (walk->runs < walk->wanted || lacks_trait(walk));
          left--)
         if (next_case(walk, &entry) && !visit(walk, &entry))
             case_deinit(&entry);

@@ -13,6 +13,7 @@
 #include "threads/threads.h"
 #include "inlay/check.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -185,6 +186,15 @@ static inlay_status call_create(const inlay_provider *table, const inlay_create_
     return status;
 }
 
+/* The folder for cache files of a provider under test, as hosts give one: what a provider measures or verifies when it
+ * is created takes its time once, not in each process of the check. NULL: there is no private folder. */
+static const char *cache_dir_of(uint32_t provider, const check_args *args, struct arena *arena)
+{
+    char *path = args != NULL && args->work != NULL ? arena_format(arena, "%s/kept-%u", args->work, provider) : NULL;
+
+    return path != NULL && (mkdir(path, 0700) == 0 || errno == EEXIST) ? path : NULL;
+}
+
 inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const check_args *settings_from,
                            loaded_provider *out, inlay_diag *diag)
 {
@@ -199,7 +209,8 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
                                .option_count = table->option_count,
                                .option_stride = sizeof *values,
                                .first_domain = next_domain,
-                               .max_threads = threads_budget() };
+                               .max_threads = threads_budget(),
+                               .cache_dir = cache_dir_of(index, settings_from, &arena) };
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(index < plugin->table.provider_count);
