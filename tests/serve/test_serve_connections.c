@@ -1,6 +1,7 @@
 /* Any number of connections on any number of threads: each gets all its replies, also if as many connections are ready
  * as one call of epoll_wait() returns (256), and if all clients connect at once. */
 #include "client.h"
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,107 @@ static void test_requests_do_not_give_way(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
+/* Opens HTTP/2, and waits for the first bytes of the server. */
+static int open_http2(void)
+{
+    static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" /* and empty SETTINGS */
+                                "\0\0\0\4\0\0\0\0\0";
+    int fd = client_connect(&server);
+    char byte;
+
+    assert_true(fd >= 0);
+    client_send(fd, hello, sizeof hello - 1);
+    assert_int_equal(recv(fd, &byte, 1, MSG_PEEK), 1);
+    return fd;
+}
+
+/* Waits until the server has closed its side. */
+static void wait_for_end(int fd)
+{
+    struct pollfd end = { .fd = fd, .events = POLLRDHUP };
+
+    assert_int_equal(poll(&end, 1, 60000), 1);
+}
+
+/* Reads up to the end of the connection. Returns whether it is no reset, and the last frame is GOAWAY: the client may
+ * send the requests from the first one on elsewhere. */
+static bool reads_goaway(int fd)
+{
+    static const unsigned char goaway[] = { 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    unsigned char got[1024];
+    size_t have = 0;
+    ssize_t count;
+
+    while ((count = recv(fd, got + have, sizeof got - have, 0)) > 0)
+        have += (size_t)count;
+    return count == 0 && have >= sizeof goaway && memcmp(got + have - sizeof goaway, goaway, sizeof goaway) == 0;
+}
+
+/* A client of HTTP/2 sends a request while the server closes its idle connection. Returns whether it can still write,
+ * and reads that its request was not seen, whatever it does first. Then it closes the connection. */
+static bool ends_gently(int fd)
+{
+    static const char ping[] = "\0\0\10\6\0\0\0\0\0"
+                               "12345678";
+    static const char headers[] = "\0\0\36\1\5\0\0\0\1"
+                                  "\x82\x86\x44\x0f/v2/health/live\x41\x09localhost";
+    bool good = true;
+
+    wait_for_end(fd);
+    for (int i = 0; i < 3; i++) /* a reset fails the second one */
+        good = good && send(fd, ping, sizeof ping - 1, MSG_NOSIGNAL) == sizeof ping - 1;
+    good = good && send(fd, headers, sizeof headers - 1, MSG_NOSIGNAL) == sizeof headers - 1 && reads_goaway(fd);
+    (void)close(fd);
+    return good;
+}
+
+/* The server waits a second for the client's end: on a busy machine, once more. */
+static void test_http2_gives_way(void **state)
+{
+    enum { CONNECTIONS = 3, TRIES = 20 };
+    static const char *const flags[] = { "--serve-threads", "1", "--max-connections", "3", NULL };
+    int fds[CONNECTIONS], idle;
+    struct answer *answer = malloc(sizeof *answer);
+    bool good = false;
+
+    (void)state;
+    assert_non_null(answer);
+    serving_start(&server, flags);
+    for (int k = 0; k < TRIES && !good; k++) {
+        idle = open_http2();
+        for (uint32_t i = 0; i < CONNECTIONS; i++) {
+            fds[i] = client_connect(&server);
+            client_call(fds[i], "GET", "/v2/health/live", "", NULL, 0, answer);
+            assert_int_equal(answer->code, 200);
+        }
+        good = ends_gently(idle);
+        for (uint32_t i = 0; i < CONNECTIONS; i++)
+            (void)close(fds[i]);
+    }
+    assert_true(good);
+    /* Those that linger because their clients do not close them keep nobody out. */
+    for (uint32_t i = 0; i < 60; i++) {
+        (void)open_http2();
+        client_expect(&server, "GET", "/v2/health/live", "", NULL, 200, "");
+    }
+    free(answer);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
+/* A client has sent no request for receive_timeout_ms. */
+static void test_http2_is_idle(void **state)
+{
+    static const char *const flags[] = { "--receive-timeout-ms", "1000", NULL };
+    bool good = false;
+
+    (void)state;
+    serving_start(&server, flags);
+    for (int k = 0; k < 20 && !good; k++)
+        good = ends_gently(open_http2());
+    assert_true(good);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
 static int prepare(void **state)
 {
     struct rlimit limit;
@@ -204,7 +306,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_are_answered),
                                         cmocka_unit_test(test_all_are_accepted_at_once),
-                                        cmocka_unit_test(test_requests_do_not_give_way) };
+                                        cmocka_unit_test(test_requests_do_not_give_way),
+                                        cmocka_unit_test(test_http2_gives_way), cmocka_unit_test(test_http2_is_idle) };
 
     (void)signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, prepare, end);

@@ -55,7 +55,9 @@ static bool evict(struct front *front, connection_group group)
         atomic_store(&oldest->evicted, true);
         (void)atomic_fetch_sub(&front->counts[group], 1);
         (void)atomic_fetch_add(&front->evicted, 1);
-        (void)shutdown(oldest->fd, SHUT_RD); /* its thread then closes it */
+        oldest->thread->evicted = true; /* which closes it */
+        if (!pthread_equal(oldest->thread->lending.served_by, pthread_self()))
+            front_interrupt(oldest->thread);
     }
     for (uint32_t i = 0; i < front->thread_count; i++)
         (void)pthread_mutex_unlock(&front->threads[i]->lock);

@@ -13,6 +13,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* Connections that linger have descriptors, and clients may leave them open. */
+enum { MAX_LINGERING = 16, LINGER_NS = 1000000000, MAX_IGNORED = 16 };
+
 static void note_bytes(atomic_uint_fast64_t *total, ssize_t count)
 {
     if (count > 0)
@@ -26,6 +29,7 @@ ssize_t connection_receive(struct connection *connection, void *to, size_t bytes
     do
         count = connection->tls != NULL ? tls_receive(connection->tls, to, bytes) : recv(connection->fd, to, bytes, 0);
     while (count < 0 && errno == EINTR);
+    connection->is_heard |= count > 0;
     note_bytes(&connection->server->counts->received_bytes, count);
     return count;
 }
@@ -96,6 +100,16 @@ const struct client *connection_client(struct connection *connection)
     return &connection->client;
 }
 
+/* The counter of the front that counts it. */
+static atomic_uint *place_of(const struct connection *connection)
+{
+    struct front *front = connection->thread->front;
+
+    return connection->lingers                 ? &front->lingering
+           : atomic_load(&connection->evicted) ? &front->evicted
+                                               : &front->counts[connection->group];
+}
+
 void connection_destroy(struct connection *connection)
 {
     struct front_thread *thread = connection->thread;
@@ -110,8 +124,7 @@ void connection_destroy(struct connection *connection)
     (void)epoll_ctl(thread->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
     (void)close(connection->fd);
     (void)atomic_fetch_sub(&thread->connection_count, 1);
-    (void)atomic_fetch_sub(
-        atomic_load(&connection->evicted) ? &thread->front->evicted : &thread->front->counts[connection->group], 1);
+    (void)atomic_fetch_sub(place_of(connection), 1);
     INLAY_CHECK(atomic_load(&connection->server->counts->connections) > 0);
     (void)atomic_fetch_sub(&connection->server->counts->connections, 1);
     strbuf_deinit(&connection->out);
@@ -122,6 +135,55 @@ void connection_close(struct connection *connection)
 {
     if (connection->protocol == NULL || connection->protocol->close(connection))
         connection_destroy(connection);
+}
+
+/* Ignores the input of a connection that lingers; closes it at its end. */
+static void ignore_input(struct connection *connection)
+{
+    ssize_t count = 1;
+
+    for (uint32_t round = 0; round < MAX_IGNORED && count > 0; round++)
+        count = recv(connection->fd, connection->thread->buffer, CONNECTION_READ_BYTES, 0);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
+        connection_close(connection);
+}
+
+/* Whether the connection may linger; it then no longer counts as one of its group. */
+static bool begin_linger(struct connection *connection)
+{
+    struct front_thread *thread = connection->thread;
+
+    if (!connection->is_heard)
+        return false;
+    if (atomic_fetch_add(&thread->front->lingering, 1) >= MAX_LINGERING) {
+        (void)atomic_fetch_sub(&thread->front->lingering, 1);
+        return false;
+    }
+    (void)pthread_mutex_lock(&thread->lock); /* another thread may just make it give way */
+    (void)atomic_fetch_sub(place_of(connection), 1);
+    connection->lingers = true;
+    connection_set_turn(connection, CONNECTION_EVICTED);
+    (void)pthread_mutex_unlock(&thread->lock);
+    return true;
+}
+
+void connection_leave(struct connection *connection)
+{
+    if (!connection->leaves) {
+        connection_close(connection);
+        return;
+    }
+    (void)connection->protocol->close(connection); /* HTTP/2, which does not need it any more */
+    connection->protocol = NULL;
+    tls_close(connection->tls);
+    connection->tls = NULL;
+    (void)shutdown(connection->fd, SHUT_WR); /* the client reads its end before a reset because of unread input */
+    if (begin_linger(connection)) {
+        connection_watch(connection, EPOLLIN | EPOLLRDHUP);
+        ignore_input(connection);
+    } else {
+        connection_close(connection);
+    }
 }
 
 void connection_client_text(const struct sockaddr *client, char *text, size_t bytes)
@@ -174,18 +236,27 @@ static bool handle(struct connection *connection, uint32_t events)
     return connection->protocol->event(connection, events);
 }
 
+/* Closes a connection without requests. A client that is told sends those again that it has sent meanwhile. */
+static void leave_idle(struct connection *connection)
+{
+    if (connection->protocol != NULL && connection->protocol->goaway != NULL)
+        (void)connection->protocol->goaway(connection);
+    else
+        (void)shutdown(connection->fd, SHUT_WR); /* the client reads its end before a reset because of unread input */
+    connection_leave(connection);
+}
+
 void connection_event(struct connection *connection, uint32_t events)
 {
     int reading = CONNECTION_READING;
 
     connection->thread->current = connection;
-    if (!end_idle(connection, CONNECTION_READING)) {
-        if (connection->protocol != NULL && connection->protocol->goaway != NULL) /* clients send calls again then */
-            (void)connection->protocol->goaway(connection);
-        (void)shutdown(connection->fd, SHUT_WR); /* the client reads its end before a reset because of unread input */
-        connection_close(connection);
+    if (connection->lingers) {
+        ignore_input(connection);
+    } else if (!end_idle(connection, CONNECTION_READING)) {
+        leave_idle(connection);
     } else if (!handle(connection, events)) {
-        connection_close(connection);
+        connection_leave(connection);
     } else { /* if no request has begun, it still waits for the same one */
         (void)atomic_compare_exchange_strong(&connection->turn, &reading, CONNECTION_IDLE);
     }
@@ -200,7 +271,15 @@ uint64_t connection_waited_ns(const struct connection *connection, uint64_t now)
 
 void connection_check_time(struct connection *connection, uint64_t now)
 {
-    if (connection->protocol != NULL ? connection->protocol->is_slow(connection, now)
-                                     : connection_waited_ns(connection, now) > connection->server->limits.receive_ns)
-        connection_close(connection);
+    const uint64_t limit = connection->lingers ? LINGER_NS : connection->server->limits.receive_ns;
+
+    if (connection->protocol == NULL) {
+        if (connection_waited_ns(connection, now) > limit)
+            connection_close(connection);
+    } else if (connection->protocol->is_slow(connection, now)) {
+        if (connection->protocol->goaway != NULL && atomic_load(&connection->turn) == CONNECTION_IDLE)
+            leave_idle(connection);
+        else
+            connection_close(connection);
+    }
 }

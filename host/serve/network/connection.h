@@ -36,7 +36,7 @@ typedef enum connection_turn {
     CONNECTION_CLIENT,  /* the rest of a body, or the client has to read */
     CONNECTION_IDLE,    /* the next request; may give way to another connection */
     CONNECTION_READING, /* its thread handles an event of the idle connection: a request may have arrived */
-    CONNECTION_EVICTED  /* it gave way: another thread has shut down its input */
+    CONNECTION_EVICTED  /* it gave way, or lingers */
 } connection_turn;
 
 /* What speaks on a connection: HTTP/1.1 or HTTP/2. Called by the connection's thread. */
@@ -71,6 +71,7 @@ struct front_thread {
     struct connection *incoming;    /* accepted by other threads, linked by `next` */
     front_task *tasks;              /* handed back, latest first */
     bool goaway, cancel, stop;
+    bool evicted; /* a connection of it gave way */
     front_lending lending;
     /* Used only by lending.served_by. */
     struct connection *current; /* whose event or task is handled; NULL: it is gone */
@@ -98,6 +99,9 @@ struct connection {
     bool is_registered;                /* with epoll */
     bool is_lent;                      /* a run of it keeps a thread busy, and a spare thread serves the others */
     bool missed_goaway, missed_cancel; /* requested while it was lent */
+    bool is_heard;                     /* the client has sent something */
+    bool leaves;                       /* the client was told that it is closed */
+    bool lingers;                      /* nothing is sent any more, and input is ignored until the client closes it */
     const struct protocol *protocol;   /* NULL: not known yet */
     struct http1_connection *http1;    /* this or http2 is set once the protocol is known */
     struct http2_connection *http2;
@@ -113,6 +117,9 @@ struct connection {
 void connection_client_text(const struct sockaddr *client, char *text, size_t bytes);
 /* Closes the connection, unless a request in progress still needs it. */
 void connection_close(struct connection *connection);
+/* Closes it after its last output. If the client was told (`leaves`), it may have sent requests before it knew: a reset
+ * because of them could keep it from reading what it was told, so the connection first waits for the client's end. */
+void connection_leave(struct connection *connection);
 /* Frees it. Called by connection_close() and by protocols, on its thread. */
 void connection_destroy(struct connection *connection);
 /* Handles events of epoll. */

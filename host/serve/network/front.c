@@ -60,25 +60,29 @@ static void take_incoming(struct front_thread *thread)
 /* Applies what other threads have requested. false: the thread has to end. */
 static bool apply_requests(struct front_thread *thread)
 {
-    bool goaway, cancel, stop;
+    bool goaway, cancel, stop, evicted;
 
     (void)pthread_mutex_lock(&thread->lock);
     goaway = thread->goaway;
     cancel = thread->cancel;
     stop = thread->stop;
-    thread->goaway = thread->cancel = false;
+    evicted = thread->evicted;
+    thread->goaway = thread->cancel = thread->evicted = false;
     (void)pthread_mutex_unlock(&thread->lock);
     thread->ending = stop;
-    if (!goaway && !cancel && !stop)
+    if (!goaway && !cancel && !stop && !evicted)
         return true;
     for (struct connection *at = thread->connections, *next; at != NULL; at = next) {
         next = at->next;
         if (at->is_lent) {
             at->missed_goaway |= goaway;
             at->missed_cancel |= cancel;
-        } else if (stop || (at->protocol != NULL && at->protocol->goaway != NULL &&
-                            (cancel || (goaway && !at->protocol->goaway(at))))) {
+        } else if (stop || (cancel && at->protocol != NULL && at->protocol->goaway != NULL)) {
             connection_close(at);
+        } else if (evicted && atomic_load(&at->evicted) && !at->lingers) {
+            connection_event(at, 0);
+        } else if (goaway && at->protocol != NULL && at->protocol->goaway != NULL && !at->protocol->goaway(at)) {
+            connection_leave(at);
         }
     }
     return !stop || thread->connections != NULL || atomic_load(&thread->server->suspended) > 0;

@@ -13,8 +13,9 @@ struct front {
     uint32_t listener_count;
     pthread_mutex_t accepting; /* guards the listeners' descriptors */
     uint32_t limits[CONNECTION_GROUPS];
-    atomic_uint counts[CONNECTION_GROUPS]; /* without connections that gave way and are not closed yet */
+    atomic_uint counts[CONNECTION_GROUPS]; /* without those of the next two */
     atomic_uint evicted;                   /* connections that gave way and are not closed yet */
+    atomic_uint lingering;                 /* connections, see connection_leave() */
     atomic_uint delayed;                   /* tasks */
     int tick_ms;
     atomic_uint running; /* threads */

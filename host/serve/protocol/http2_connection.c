@@ -58,12 +58,13 @@ static bool flush(struct connection *connection)
     return nghttp2_session_want_read(http2->session) || nghttp2_session_want_write(http2->session);
 }
 
-/* A connection without calls may give way to another one. */
+/* A connection without calls and pending output may give way to another one. */
 static bool update_turn(struct connection *connection, bool good)
 {
     struct http2_connection *http2 = connection->http2;
     const int32_t last = nghttp2_session_get_last_proc_stream_id(http2->session);
-    const bool busy = http2->streams.calls != NULL, answered = last != http2->last_stream;
+    const bool busy = http2->streams.calls != NULL || connection->sent < connection->out.size,
+               answered = last != http2->last_stream;
     const int turn = atomic_load_explicit(&connection->turn, memory_order_acquire);
 
     http2->last_stream = last;
@@ -144,6 +145,7 @@ static bool goaway(struct connection *connection)
 {
     nghttp2_session *session = connection->http2->session;
 
+    connection->leaves = true;
     (void)nghttp2_submit_goaway(session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session),
                                 NGHTTP2_NO_ERROR, NULL, 0);
     return flush_all(connection);
@@ -168,7 +170,7 @@ static const struct protocol http2_protocol = { handle_event, is_slow, goaway, c
 static void flush_or_close(struct connection *connection)
 {
     if (!flush_all(connection))
-        connection_close(connection);
+        connection_leave(connection);
 }
 
 bool http2_open(struct connection *connection, const char *data, size_t bytes)
