@@ -75,7 +75,7 @@ haproxy -c -q -f "$tmp/haproxy.cfg" || fail "HAProxy refuses samples/deploy/hapr
 (in_space 0 haproxy -db -f "$tmp/haproxy.cfg") >"$tmp/proxy.log" 2>&1 &
 started+=($!)
 both_answer() { (in_space 0 $python "$open_loop" "${port[0]}" twice x 3 50 0.3) 2>/dev/null | grep -q "^[0-9]* 0 "; }
-wait_for 10 both_answer
+wait_for 60 both_answer
 
 # ------------------------------------------------------------------ a rolling restart
 
@@ -87,7 +87,7 @@ for n in 1 2; do
     wait "${server[$n]}" || fail "server $n ended with $?"
     : >"$tmp/proxy.log" # so that seen_up finds only new lines
     start_one $n
-    wait_for 30 seen_up $name
+    wait_for 60 seen_up $name
 done
 kill -0 $client 2>/dev/null || fail "the restarts took longer than the requests"
 result

@@ -56,7 +56,7 @@ export SLURM_CONF=$tmp/slurm.conf
 munged -F --key-file="$tmp/key" --socket="$tmp/munge.socket" --pid-file="$tmp/munged.pid" --log-file="$tmp/munged.log" \
     --seed-file="$tmp/seed" --num-threads=2 >"$tmp/munged.said.log" 2>&1 &
 started+=($!)
-wait_for 20 test -S "$tmp/munge.socket"
+wait_for 60 test -S "$tmp/munge.socket"
 slurmctld -D >"$tmp/slurmctld.log" 2>&1 &
 started+=($!)
 slurmd -D >"$tmp/slurmd.log" 2>&1 &

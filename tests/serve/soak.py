@@ -5,11 +5,12 @@ killed, the disk is full, descriptors run out. Every answer is compared with the
 
 Half of the N minutes (0.17) each, or all of them with --workers: one process, of which one model is in a process of its
 own (isolate=all) that is killed; two workers, which are killed in turn. The access log and the traces are on a disk of
-1 MiB where the user may mount one, and otherwise on /dev/full. A request on a connection that had been idle is sent
-again if the connection ends without an answer, because a server without descriptors closes such connections; so is a
-request on a new connection that was closed before the request was sent, while the client had paused. Exit code 1: an
-answer was wrong or lost, other than on a connection of a process that was killed, or memory or descriptors grew; 77:
-python3-grpcio is not installed."""
+1 MiB where the user may mount one, and otherwise on /dev/full. A request of REST on a connection that had been idle, also
+while its client had paused before its first request, is sent again if the connection ends without an answer, because a
+server without descriptors closes such connections; the client of gRPC does this itself. The time is longer where a
+machine is too slow to show each trouble and an answer of each client in it. Exit code 1: an answer was wrong or lost,
+other than on a connection of a process that was killed, or memory or descriptors grew; 77: python3-grpcio is not
+installed."""
 import argparse
 import http.client
 import json
@@ -33,7 +34,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-DESCRIPTORS, SETTLE_S, TIMEOUT_S, PAUSE_S = 160, 15, 300, 0.1
+DESCRIPTORS, SETTLE_S, TIMEOUT_S, PAUSE_S = 160, 60, 300, 0.1
 TOKEN = "admin-0123456789abcdef"
 TENSORS = ["twice", "twice", "triple", "own"]
 RIGHT = {"twice": [[2, 4, 6], [4, 8, 12]], "own": [[2, 4, 6]], "triple": [[4, 8, 12]]}
@@ -90,7 +91,7 @@ class Server:
                  str(folder / "admins"), "--workers", str(workers), *traces]
         with open(folder / "log", "w") as to:
             self.process = subprocess.Popen(flags, stderr=to)
-        for _ in range(600):
+        for _ in range(10 * TIMEOUT_S):
             text = (folder / "log").read_text()
             ports = [re.search(kind + r"://127\.0\.0\.1:(\d+)", text) for kind in ("http", "grpc")]
             if ": ready" in text and all(ports):
@@ -102,7 +103,7 @@ class Server:
 
     def end(self):
         self.process.terminate()
-        return self.process.wait(60)
+        return self.process.wait(TIMEOUT_S)
 
     def __enter__(self):
         return self
@@ -138,6 +139,7 @@ class Rest:
     def __init__(self, server, kinds):
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
         self.kinds = kinds
+        self.opened, self.uses, self.was_idle = time.monotonic(), 0, False
 
     def close(self):
         self.connection.close()
@@ -157,11 +159,16 @@ class Rest:
             headers["Authorization"] = f"Bearer {TOKEN}"
         else:
             path, body = "/v1/chat/completions", {**CHAT, "stream": kind == "streamed"}
+        sent = None
         try:
             self.connection.request("POST", path, json.dumps(body), headers)
+            sent = time.monotonic()
             answer = self.connection.getresponse()
-            return name, answer.status, answer.read()
+            text = answer.read()
+            self.uses += 1
+            return name, answer.status, text
         except (OSError, http.client.HTTPException) as error:
+            self.was_idle = self.uses > 0 or (sent or time.monotonic()) - self.opened > PAUSE_S
             raise Lost(f"{name}: {error!r}") from error
 
     def read(self, name, text):
@@ -185,6 +192,8 @@ def field(number, value):
 
 class Grpc:
     """The same for tensors over gRPC: messages as bytes, by the official client."""
+
+    was_idle = False
 
     def __init__(self, server, kinds):
         del kinds
@@ -225,24 +234,22 @@ CLIENTS = [("REST", Rest, ["tensors"]), ("REST", Rest, ["tensors"]), ("texts", R
 
 def client(server, end, counts, seed, right):
     name, protocol, kinds = CLIENTS[seed]
-    choices, connection, uses = random.Random(seed), None, 0
-    while time.monotonic() < end:
+    choices, connection = random.Random(seed), None
+    while not end.is_set():
         if connection is not None and choices.random() < 0.05:
             connection.close()
             connection = None
         if connection is None:
-            opened, uses = time.monotonic(), 0
+            opened = time.monotonic()
             connection = protocol(server, kinds)
         try:
             asked, status, text = connection.ask(choices)
         except Lost as error:
             connection.close()
-            connection = None
             is_excused = opened < server.killed_at + 1
-            was_idle = uses > 0 or ("Broken pipe" in str(error) and time.monotonic() - opened > PAUSE_S)
-            counts.add("excused" if is_excused else "retried" if was_idle else "lost", name, str(error))
+            counts.add("excused" if is_excused else "retried" if connection.was_idle else "lost", name, str(error))
+            connection = None
             continue
-        uses += 1
         if status in (429, 503):
             counts.add("refused", name)
             continue
@@ -270,13 +277,14 @@ def overwrite(server, choices):
 
 
 def load(server, choices):
-    connection, opened = Rest(server, ["load"]), time.monotonic()
+    connection = Rest(server, ["load"])
     try:
         name, status, text = connection.ask(choices)
         if status not in (200, 429, 503):
             server.counts.add("wrong", name, f"{status} {text[:200]}")
     except Lost as error:
-        server.counts.add("excused" if opened < server.killed_at + 1 else "lost", "load", str(error))
+        is_excused = connection.opened < server.killed_at + 1
+        server.counts.add("excused" if is_excused else "retried" if connection.was_idle else "lost", "load", str(error))
     connection.close()
 
 
@@ -284,11 +292,13 @@ def kill(server, choices):
     children = server.children()
     if children:
         if server.workers:
-            server.killed_at = time.monotonic()
+            server.killed_at = sys.maxsize  # until it is certain when
         try:
             os.kill(choices.choice(children), signal.SIGKILL)
         except ProcessLookupError:
             pass
+        if server.workers:
+            server.killed_at = time.monotonic()
 
 
 def exhaust(server, choices):
@@ -336,15 +346,18 @@ def run(server, seconds):
         assert status == 200 and right[kind][0], text
     first.close()
     assert right["chat"] == right["streamed"]
-    end = time.monotonic() + seconds
+    begin, end = time.monotonic(), threading.Event()
     threads = [threading.Thread(target=client, args=(server, end, counts, seed, right)) for seed in range(len(CLIENTS))]
     for thread in threads:
         thread.start()
     weights = {overwrite: 8, kill: 1, exhaust: 1, empty: 1} | ({} if workers else {load: 4})  # workers do not load by request
     troubles = dict.fromkeys(weights, 0)
     usage, most = None, [0, 0]
-    middle, late = time.monotonic() + seconds / 3, time.monotonic() + seconds * 2 / 3
-    while time.monotonic() < end - 1:
+    middle, late = begin + seconds / 3, begin + seconds * 2 / 3
+    while True:
+        is_shown = all(troubles.values()) and len(counts.by_client) == 4 and usage is not None
+        if time.monotonic() > begin + seconds + (-1 if is_shown else TIMEOUT_S):
+            break
         unseen = [trouble for trouble, count in troubles.items() if count == 0]
         trouble = unseen[0] if unseen else choices.choices(list(weights), weights.values())[0]
         trouble(server, choices)
@@ -354,8 +367,11 @@ def run(server, seconds):
         if now is not None:  # a worker that was just started has few descriptors, so the most of that third counts
             most = [max(pair) for pair in zip(most, now)]
             usage = most if usage is None or time.monotonic() < late else usage
+    end.set()
     for thread in threads:
         thread.join()
+    if usage is None:
+        sys.exit(f"no processes to measure in {TIMEOUT_S} s: {troubles}, {counts.by_client}")
     for _ in range(SETTLE_S):  # idle models give their memory back after five seconds
         after = server.usage() or (sys.maxsize, sys.maxsize)
         if after[0] < usage[0] * 1.2 + (16 << 20) and after[1] <= usage[1] + 8:
@@ -364,7 +380,7 @@ def run(server, seconds):
     whole = log_is_whole(server)
     status = server.end()
     what = ", ".join(f"{count} x {trouble.__name__}" for trouble, count in troubles.items())
-    print(f"{'two workers' if workers else 'one process'}, {seconds:.0f} s, {what}: {counts.by_kind}, of it "
+    print(f"{'two workers' if workers else 'one process'}, {time.monotonic() - begin:.0f} s, {what}: {counts.by_kind}, of it "
           f"{counts.by_client}; resident {usage[0] >> 20} MiB in the second third, at most {most[0] >> 20}, {after[0] >> 20} at the "
           f"end; descriptors {usage[1]}, {most[1]}, {after[1]}; access log {'whole' if whole else 'broken'}; exit code {status}",
           flush=True)

@@ -132,7 +132,7 @@ static void test_statistics(void **state)
         if (reply->model_stats[0]->n_batch_stats == 1)
             break;
         protobuf_c_message_free_unpacked(&reply->base, NULL);
-        assert_true(i < 1000);
+        assert_true(i < 20000);
     }
     assert_string_equal(reply->model_stats[0]->name, "triple");
     assert_string_equal(reply->model_stats[0]->version, "2");

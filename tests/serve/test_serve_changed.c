@@ -149,7 +149,7 @@ static void run(const char *copy_bytes, bool may_refuse)
         client_once(&server, "POST", "/v2/models/add/infer", "", body, &answer);
         if (answer.code == 200 && strstr(answer.body, "[2.0]") != NULL)
             break;
-        if (i == 2000)
+        if (i == 12000)
             fail_msg("%d %s", answer.code, answer.body);
         wait_ms(5);
     }

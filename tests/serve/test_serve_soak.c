@@ -200,7 +200,7 @@ static void wait_idle(void)
          client_metric(&server, "inlay_http_requests") != 1 || client_metric(&server, "inlay_http_connections") != 1 ||
          client_metric(&server, "inlay_runs") != 0;
          i++) {
-        assert_true(i < 6000);
+        assert_true(i < 12000);
         (void)nanosleep(&pause, NULL);
     }
 }
@@ -212,7 +212,7 @@ static uint32_t files_at_most(uint32_t most)
     const struct timespec pause = { 0, 10000000 };
     uint32_t files = serving_files(&server);
 
-    for (uint32_t i = 0; files > most && i < 6000; i++) {
+    for (uint32_t i = 0; files > most && i < 12000; i++) {
         (void)nanosleep(&pause, NULL);
         files = serving_files(&server);
     }

@@ -440,7 +440,7 @@ static void test_they_end_together(void **state)
 
     (void)state;
     for (uint32_t i = 0; serving_children(&server, pids, 8) != 2; i++) { /* one may wait before its restart */
-        if (i == 4000)
+        if (i == 12000)
             fail_msg("the server does not have two workers");
         (void)nanosleep(&pause, NULL);
     }
