@@ -314,7 +314,13 @@ inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tenso
     return INLAY_OK;
 }
 
-/* Writes the matrices of the experts as codes of `bits` with a scale and a zero point for each `group`. */
+/* Are zero points needed to read the type's codes in `bits` bits? Without them, the middle of the codes is zero. */
+static bool needs_zeros(const struct weight_type *type, int64_t bits)
+{
+    return type->zeros || type->bits != bits;
+}
+
+/* Writes the matrices of the experts as codes of `bits` with a scale, and perhaps a zero point, for each `group`. */
 static inlay_status write_coded_experts(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t bits,
                                         int64_t group, const char *name, struct wire *out, inlay_diag *diag)
 {
@@ -344,7 +350,8 @@ static inlay_status write_coded_experts(const struct gguf *gguf, const struct gg
     for (size_t i = 0; i < codes.groups * each; i++)
         values[i] = type->zeros ? codes.zeros[i / each] : (float)(1 << (type->bits - 1));
     (void)snprintf(part, sizeof part, "%s.experts.zeros", tensor->name);
-    onnx_tensor(out, part, INLAY_FLOAT, groups, 3, values, bytes);
+    if (needs_zeros(type, bits))
+        onnx_tensor(out, part, INLAY_FLOAT, groups, 3, values, bytes);
     free(values);
     codes_free(&codes);
     return INLAY_OK;
@@ -388,7 +395,9 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
         used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s -", name);
     }
     for (int i = 0; i < 3 && coded != 0; i++)
-        used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s.experts.zeros", tensors[i]->name);
+        used += (size_t)(needs_zeros(type_of(tensors[i]), bits)
+                             ? snprintf(inputs + used, sizeof inputs - used, " %s.experts.zeros", tensors[i]->name)
+                             : snprintf(inputs + used, sizeof inputs - used, " -"));
     INLAY_CHECK(used < sizeof inputs);
     onnx_node(out, coded != 0 ? "com.microsoft.QMoE" : "com.microsoft.MoE", inputs, output,
               (onnx_attribute[]){ { "activation_type=silu", false, 0, 0 },

@@ -274,6 +274,12 @@ def products():
     yield Row("Gelu f32 microsoft", "Gelu", ["f32[1,128,3072]"], domain=MS)
     yield Row("SkipLayerNormalization f32", "SkipLayerNormalization", ["f32" + ROWS, "f32" + ROWS, "=f32[768]",
               "=f32[768]"], domain=MS)
+    for bits, rows in ((4, 1), (8, 1), (4, 64)):
+        codes = lambda height, width: f"=u8[8,{height},{width * bits // 8}]"
+        yield Row(f"QMoE {bits} bits {rows} rows", "QMoE",
+                  [f"f32[{rows},512]", f"f32[{rows},8]", codes(2048, 512), "=f32[8,2048,16]:small", None, codes(512, 1024),
+                   "=f32[8,512,32]:small"], domain=MS, k=2, expert_weight_bits=bits, block_size=32,
+                  activation_type="swiglu", swiglu_fusion=1, normalize_routing_weights=1)
     yield Row("CDist f32", "CDist", ["f32[256,128]", "f32[512,128]"], domain=MS, metric="euclidean")
 
 

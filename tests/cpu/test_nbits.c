@@ -326,7 +326,7 @@ static void not_finite(void **state)
 struct nbits {
     int bits;
     int64_t block;
-    bool zeros, bias, groups;
+    bool zeros, halves, bias, groups; /* halves: zero points are floats, in steps of 1/2 */
     double weights[K * N];
     float added[N];
 };
@@ -334,7 +334,7 @@ struct nbits {
 static void write_nbits(struct nbits *nbits, struct wire *wire)
 {
     static int32_t q[2 * K * N], zeros[K * N], groups[K];
-    static float scales[K * N];
+    static float scales[K * N], halves[K * N];
     const int64_t blocks = (K + nbits->block - 1) / nbits->block, n = N, k = K, all = N * blocks;
     const int64_t dims[3] = { N, blocks, nbits->block * nbits->bits / 8 },
                   zero_bytes = N * ((blocks * nbits->bits + 7) / 8);
@@ -353,14 +353,19 @@ static void write_nbits(struct nbits *nbits, struct wire *wire)
             const int64_t at = j * blocks + (nbits->groups ? groups[i] : i / nbits->block);
 
             nbits->weights[i * N + j] =
-                (double)(q[j * blocks * nbits->block + i] - (nbits->zeros ? zeros[at] : 1 << (nbits->bits - 1))) *
+                ((double)q[j * blocks * nbits->block + i] -
+                 (nbits->zeros ? (nbits->halves ? 0.5 : 1) * zeros[at] : 1 << (nbits->bits - 1))) *
                 (double)scales[at];
         }
     for (int64_t j = 0; j < N; j++)
         nbits->added[j] = random_signed(&state_of_noise);
     put_integers(wire, "q", INLAY_UINT8, 3, dims, q, N * blocks * nbits->block, nbits->bits, nbits->block);
     put_floats(wire, "s", 1, &all, scales, all);
-    if (nbits->zeros)
+    for (int64_t i = 0; i < all; i++)
+        halves[i] = 0.5f * (float)zeros[i];
+    if (nbits->zeros && nbits->halves)
+        put_floats(wire, "z", 1, &all, halves, all);
+    else if (nbits->zeros)
         put_integers(wire, "z", INLAY_UINT8, 1, &zero_bytes, zeros, all, nbits->bits, blocks);
     put_floats(wire, "b", 1, &n, nbits->added, N);
     put_integers(wire, "g", INLAY_INT32, 1, &k, groups, K, 8, 1);
@@ -393,6 +398,7 @@ static void mat_mul_nbits(void **state)
         nbits.bits = (const int[]){ 2, 4, 8 }[c % 3];
         nbits.block = (const int64_t[]){ 16, 32, 128 }[c / 3 % 3];
         nbits.zeros = c / 9 % 2 != 0;
+        nbits.halves = c / 3 % 2 != 0;
         nbits.bias = c / 18 != 0 && c % 2 == 0;
         nbits.groups = c / 18 != 0 && c % 2 != 0;
         for (int i = 0; i < WAYS; i++) {

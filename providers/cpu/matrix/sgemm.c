@@ -7,7 +7,7 @@
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(sgemm_kernel_best,
-              "cpu_product cpu_conv cpu_conv_transpose cpu_attention cpu_nbits_product cpu_recurrent");
+              "cpu_product cpu_conv cpu_conv_transpose cpu_attention cpu_nbits_product cpu_experts cpu_recurrent");
 
 #define FLOPS_PER_NS 200.0
 #define BYTES_PER_NS 30.0

@@ -2,29 +2,9 @@
 #ifndef CPU_DENSE_H
 #define CPU_DENSE_H
 #include "cpu/region/build.h"
-#include "cpu/weights/nbits.h"
+#include "cpu/product/nbits_rows.h"
 #include "cpu/matrix/sgemm.h"
 #include "cpu/matrix/terms.h"
-
-enum { WAKE_NS = 10000 }; /* a GEMM that takes longer is worth waking other threads */
-
-/* GEMM with n-bit weights (lower_nbits.c). Offsets are bytes in the scratch memory. */
-typedef struct nbits_plan {
-    bool on;
-    const nbits_kernel *kernel;
-    nbits_mode mode;
-    nbits_shape shape;
-    bool has_zeros; /* zero points are an operand; otherwise all are `zero` */
-    float zero;
-    bool spreads;             /* rows are copied with each block padded */
-    bool unfolds;             /* many rows: one panel of weights at a time is expanded to floats */
-    bool blocks;              /* many rows: several panels at a time are expanded to integers */
-    const nbits_tiles *tiles; /* many rows: used instead of blocks; NULL: not */
-    uint32_t scratch_arg;
-    uint64_t limbs, factors, sums, starts, rows, panels; /* offsets of these data */
-    uint64_t quantized;   /* offset of one byte for each row, which is 0 if the row cannot be quantized */
-    uint64_t panel_bytes; /* size of an expanded panel */
-} nbits_plan;
 
 /* A post-op of the epilogue. */
 typedef struct fused_post {

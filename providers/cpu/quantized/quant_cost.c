@@ -103,6 +103,19 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         weights = (double)op->nbits.k * (double)op->nbits.n * op->nbits.bits / 8;
         flops = 2 * y * (double)op->nbits.k;
         rate = FLOAT_FLOPS_PER_NS;
+    } else if (family == &cpu_experts) {
+        const double bytes = op->experts.bits == 0 ? 4 : 1, per = op->experts.bits == 0 ? 1 : 8.0 / op->experts.bits;
+        const double count = (double)op->experts.count;
+        const double pairs = count_of(request, info->inputs, info->input_count, 1) / count * (double)op->experts.k;
+
+        for (uint32_t layer = 0, at = 2; layer < (op->experts.gated ? 3 : 2); layer++) {
+            const double elements = count_of(request, info->inputs, info->input_count, at);
+
+            flops += 2 * pairs * elements * per / count;
+            weights += elements * bytes * fmin(1, pairs / count);
+            at += op->experts.bits == 0 ? 2 : 3;
+        }
+        rate = FLOAT_FLOPS_PER_NS;
     } else if (family == &cpu_int8_conv || family == &cpu_int8_product) {
         bool conv = family == &cpu_int8_conv;
         uint32_t at = strncmp(op->row->op_type, "QLinear", 7) == 0 ? 3 : 1;

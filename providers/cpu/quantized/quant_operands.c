@@ -4,9 +4,9 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(cpu_takes_any, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
-OPTIONAL_WITH(cpu_takes_bytes, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
-OPTIONAL_WITH(cpu_takes_int32_cast, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(cpu_takes_any, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product cpu_experts");
+OPTIONAL_WITH(cpu_takes_bytes, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product cpu_experts");
+OPTIONAL_WITH(cpu_takes_int32_cast, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product cpu_experts");
 
 bool cpu_takes_any(const kit_node *node)
 {

@@ -241,7 +241,8 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
 
         if (!is_named(info->op_type, row->op_type) ||
             (!is_named(info->domain, "ai.onnx") &&
-             !(is_contributed(info) && (row->family == &cpu_skip_norm || row->family == &cpu_nbits_product)) &&
+             !(is_contributed(info) &&
+               (row->family == &cpu_skip_norm || row->family == &cpu_nbits_product || row->family == &cpu_experts)) &&
              !(is_named(info->domain, "ai.inlay") &&
                (row->family == &cpu_sparse || row->takes == cpu_takes_inlay_domain))) ||
             (row->takes != NULL && !row->takes(node)))

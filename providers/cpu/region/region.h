@@ -127,6 +127,7 @@ typedef struct cpu_nbits {
     uint8_t bits;
     bool is_signed;
     bool packed_zeros; /* zero points are packed; each column begins with a new byte */
+    bool float_zeros;  /* zero points are floats */
     float all;         /* the zero point of all weights, unsigned as in packed weights; valid if zero is INLAY_NONE */
     int64_t k, n, block;
     int64_t q_steps[2], scale_steps[2], zero_steps[2]; /* elements from one k, or block of k, to the next; and for n */
@@ -186,6 +187,15 @@ struct cpu_op {
     struct {
         float epsilon, bias;
     } normalization;
+    struct { /* weights/experts.h */
+        int64_t count, k, block;
+        float limit;
+        uint8_t bits; /* 0: floats */
+        uint8_t activation, fusion;
+        bool gated, normalizes;
+        bool merged[3]; /* by layer: all zero points are `zero` */
+        float zero[3];
+    } experts;
     struct {
         bool flattened; /* all axes from `axis` on are one */
         bool is_log;

@@ -1,16 +1,53 @@
 /* The layouts of packed n-bit weights, with the shape in dims. Packs constants into them. */
 #include "cpu/weights/nbits_weights.h"
 #include "simd/optional.h"
+#include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(nbits_is_pack, "cpu_weights cpu_nbits_product");
-OPTIONAL_WITH(nbits_pack, "cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(nbits_is_pack, "cpu_weights cpu_nbits_product cpu_experts");
+OPTIONAL_WITH(nbits_pack, "cpu_weights cpu_nbits_product cpu_experts");
 
 enum { D_BITS, D_K, D_N, D_BLOCK, D_K_STEP, D_N_STEP, D_SIGNED, D_ROW_BYTES, D_COUNT };
 
 int64_t nbits_row_bytes(const cpu_nbits *nbits)
 {
     return nbits->packed_zeros ? ((nbits->k + nbits->block - 1) / nbits->block * nbits->bits + 7) / 8 : 0;
+}
+
+/* Element (block, n) of the zero points. */
+static float zero_at(const cpu_nbits *nbits, const void *data, int64_t block, int64_t n)
+{
+    const char *row = (const char *)data + n * nbits_row_bytes(nbits);
+    const int64_t at = block * nbits->zero_steps[0] + (nbits->packed_zeros ? 0 : n * nbits->zero_steps[1]);
+    float zero;
+
+    if (!nbits->float_zeros)
+        return (float)nbits_element(row, at, nbits->bits, nbits->is_signed);
+    memcpy(&zero, row + at * (int64_t)sizeof zero, sizeof zero);
+    return zero;
+}
+
+void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
+{
+    const cpu_constant *constant = nbits->zero == INLAY_NONE || compiled->values[nbits->zero].constant == INLAY_NONE
+                                       ? NULL
+                                       : &compiled->constants[compiled->values[nbits->zero].constant];
+    const int64_t blocks = (nbits->k + nbits->block - 1) / nbits->block;
+    float first = 0;
+
+    if (constant == NULL || constant->data == NULL)
+        return;
+    for (int64_t n = 0; n < nbits->n; n++)
+        for (int64_t b = 0; b < blocks; b++) {
+            const float zero = zero_at(nbits, constant->data, b, n);
+
+            if (n == 0 && b == 0)
+                first = zero;
+            if (!(zero == first) || zero != floorf(zero) || fabsf(zero) >= (float)(1 << nbits->bits))
+                return;
+        }
+    nbits->zero = INLAY_NONE;
+    nbits->all = first + (float)(nbits->is_signed ? 1 << (nbits->bits - 1) : 0);
 }
 
 bool nbits_is_pack(const tensor_layout *layout)

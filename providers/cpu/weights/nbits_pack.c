@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(nbits_kernel_best, "cpu_nbits_product cpu_weights+cpu_product");
+OPTIONAL_WITH(nbits_kernel_best, "cpu_nbits_product cpu_experts cpu_weights+cpu_product");
 
 bool nbits_shape_init(nbits_shape *shape, uint32_t bits, int64_t k, int64_t n, int64_t block)
 {

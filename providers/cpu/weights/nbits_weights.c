@@ -1,14 +1,15 @@
 /* n-bit weights: which nodes have them, the layout of their elements, and their packs. Supports DequantizeLinear-10..25
  * of constant matrices, and MatMulNBits-1 of com.microsoft. */
 #include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/experts.h"
 #include "cpu/matrix/sgemm.h"
 #include "cpu/region/families.h"
 #include "cpu/weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(nbits_bind_weights, "cpu_weights cpu_nbits_product");
-OPTIONAL_WITH(cpu_takes_nbits_weights, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(nbits_bind_weights, "cpu_weights cpu_nbits_product cpu_experts");
+OPTIONAL_WITH(cpu_takes_nbits_weights, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product cpu_experts");
 
 enum { AXES = 2, MAX_TRANSPOSES = 2 /* between DequantizeLinear and GEMM */ };
 
@@ -173,22 +174,23 @@ bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "A and scales are not float");
     if (!is_constant(value_info) || !is_constant(scale) || (zero != NULL && !is_constant(zero)))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them constants", "weights are not constant");
-    if (zero != NULL && zero->dtype != INLAY_UINT8)
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, "pack the zero points",
-                          "zero points are not packed integers (uint8)");
+    if (zero != NULL && zero->dtype != INLAY_UINT8 && zero->dtype != INLAY_FLOAT)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "pack the zero points, or make them float",
+                          "zero points are %s, not packed integers (uint8) or float", inlay_dtype_name(zero->dtype));
     if (kit_input(node, 4) != NULL)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit g_idx", "g_idx is not supported");
     if (bias != NULL && (!is_constant(bias) || bias->dtype != INLAY_FLOAT))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the bias is not a float constant");
     op->nbits = (cpu_nbits){ .zero = INLAY_NONE,
                              .bits = (uint8_t)bits,
-                             .packed_zeros = true,
+                             .packed_zeros = zero != NULL && zero->dtype == INLAY_UINT8,
+                             .float_zeros = zero != NULL && zero->dtype == INLAY_FLOAT,
                              .all = (float)(1 << (bits - 1)),
                              .k = k,
                              .n = n,
                              .block = block };
     op->nbits.q_steps[0] = op->nbits.scale_steps[0] = op->nbits.zero_steps[0] = 1;
-    op->nbits.scale_steps[1] = (k + block - 1) / block;
+    op->nbits.scale_steps[1] = op->nbits.zero_steps[1] = (k + block - 1) / block;
     op->nbits.q_steps[1] = op->nbits.scale_steps[1] * block;
     op->size = kit_attr_int(node->info, "accuracy_level", 0);
     return cpu_known_rank(info, 1, 6, "input 0", why);
@@ -199,30 +201,6 @@ static cpu_constant *constant_of(const inlay_compiled *compiled, uint32_t value)
     return value == INLAY_NONE || compiled->values[value].constant == INLAY_NONE
                ? NULL
                : &compiled->constants[compiled->values[value].constant];
-}
-
-/* Replaces zero points that are all equal by nbits->all. */
-static void merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
-{
-    const cpu_constant *constant = constant_of(compiled, nbits->zero);
-    const int64_t blocks = (nbits->k + nbits->block - 1) / nbits->block;
-    int32_t first = 0;
-
-    if (constant == NULL || constant->data == NULL)
-        return;
-    for (int64_t n = 0; n < nbits->n; n++)
-        for (int64_t b = 0; b < blocks; b++) {
-            const char *row = (const char *)constant->data + n * nbits_row_bytes(nbits);
-            const int64_t at = b * nbits->zero_steps[0] + (nbits->packed_zeros ? 0 : n * nbits->zero_steps[1]);
-            const int32_t zero = nbits_element(row, at, nbits->bits, nbits->is_signed);
-
-            if (n == 0 && b == 0)
-                first = zero;
-            if (zero != first)
-                return;
-        }
-    nbits->zero = INLAY_NONE;
-    nbits->all = (float)(first + (nbits->is_signed ? 1 << (nbits->bits - 1) : 0));
 }
 
 /* Describes the weights of a DequantizeLinear as [k, n]; turned: the node's matrix is [n, k]. */
@@ -244,7 +222,7 @@ static void orient(const inlay_compiled *compiled, const cpu_op *op, bool turned
     nbits->scale_steps[0] = op->axis == AXES || op->size == 0 ? 0 : turned ? 1 : nbits->n;
     nbits->scale_steps[1] = op->axis == AXES ? 0 : op->size == 0 ? 1 : turned ? blocks : 1;
     memcpy(nbits->zero_steps, nbits->scale_steps, sizeof nbits->zero_steps);
-    merge_zeros(compiled, nbits);
+    nbits_merge_zeros(compiled, nbits);
 }
 
 static const cpu_op *maker_of(const inlay_compiled *compiled, const uint32_t *makers, uint32_t value)
@@ -308,12 +286,14 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag)
         cpu_op *op = &compiled->ops[op_index];
 
         any |= op->row->family == &cpu_weights;
+        if (op->row->family == &cpu_experts)
+            experts_bind(compiled, op);
         if (op->row->family != &cpu_nbits_product)
             continue;
         op->nbits.q = op->in[1];
         op->nbits.scale = op->in[2];
         op->nbits.zero = op->in_count > 3 ? op->in[3] : INLAY_NONE;
-        merge_zeros(compiled, &op->nbits);
+        nbits_merge_zeros(compiled, &op->nbits);
     }
     if (!any || compiled->state->nbits == NULL)
         return INLAY_OK;
@@ -375,8 +355,8 @@ inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *pla
     INLAY_TRY(
         read_pack(build, nbits, nbits->scale, NBITS_SCALES, nbits->scale_steps, nbits_scale_count(&shape) * 4, scales));
     if (nbits->zero != INLAY_NONE)
-        INLAY_TRY(
-            read_pack(build, nbits, nbits->zero, NBITS_ZEROS, nbits->zero_steps, nbits_scale_count(&shape) * 4, zeros));
+        INLAY_TRY(read_pack(build, nbits, nbits->zero, nbits->float_zeros ? NBITS_SCALES : NBITS_ZEROS,
+                            nbits->zero_steps, nbits_scale_count(&shape) * 4, zeros));
 done:
     return status;
 }

@@ -16,6 +16,9 @@ bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_byte
  * region are parsed and small constants are copied. */
 inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag);
 
+/* Replaces zero points that are all the same code by nbits->all. */
+void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits);
+
 /* The weights of the op being lowered and their sizes. Returns the op that has them: the GEMM or the
  * DequantizeLinear. */
 const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_shape *shape);
@@ -23,8 +26,8 @@ const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_sha
 inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *place, cpu_place *scales,
                         cpu_place *zeros);
 
-/* The layouts of the three packs (nbits_layout.c). steps: strides of the original in elements, of k (or its blocks) and
- * of n. */
+/* The layouts of the three packs (nbits_layout.c); zero points that are floats are packed as scales are. steps: strides
+ * of the original in elements, of k (or its blocks) and of n. */
 enum { NBITS_WEIGHTS = 0x6e620000, NBITS_SCALES, NBITS_ZEROS };
 void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, tensor_layout *layout);
 /* Bytes of a column of packed zero points; 0: they are not packed by column. */

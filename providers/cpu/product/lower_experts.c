@@ -1,0 +1,221 @@
+/* MoE and QMoE of com.microsoft: mixtures of experts with constant weights (weights/experts.h).
+ *
+ * Each row of the input selects k experts. The pairs of a row and an expert are sorted by expert, so that an expert's
+ * weights are read once for all its rows. n-bit weights stay packed, and are multiplied as those of MatMulNBits
+ * (nbits_rows.h). Activations are applied to a block of the first layer's results while it is in the cache. */
+#include "cpu/choice/kernels.h"
+#include "inlay/check.h"
+#include "cpu/product/experts_run.h"
+#include "cpu/weights/read.h"
+
+static void set_posts(const cpu_op *op, struct experts *experts)
+{
+    static const sgemm_fn functions[] = { [EXPERTS_RELU] = SGEMM_RELU,
+                                          [EXPERTS_GELU] = SGEMM_GELU_TANH,
+                                          [EXPERTS_SILU] = SGEMM_SWISH,
+                                          [EXPERTS_SWIGLU] = SGEMM_SWISH };
+    const float limit = op->experts.limit;
+    const bool has_limit = op->experts.activation == EXPERTS_SWIGLU && limit < INFINITY;
+
+    if (op->experts.activation == EXPERTS_IDENTITY)
+        return;
+    if (has_limit)
+        experts->posts[experts->post_count++] = (sgemm_post){ .fn = SGEMM_CLIP, .alpha = -INFINITY, .beta = limit };
+    experts->posts[experts->post_count++] =
+        (sgemm_post){ .fn = functions[op->experts.activation],
+                      .alpha = op->experts.activation == EXPERTS_RELU     ? 0
+                               : op->experts.activation == EXPERTS_SWIGLU ? op->alpha
+                                                                          : 1 };
+    if (op->experts.activation != EXPERTS_SWIGLU)
+        return;
+    if (!op->experts.gated && op->experts.fusion == 0) {
+        experts->posts[experts->post_count++] = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = fminf(1, limit) + op->beta };
+        return;
+    }
+    if (has_limit)
+        experts->gate_posts[experts->gate_post_count++] =
+            (sgemm_post){ .fn = SGEMM_CLIP, .alpha = -limit, .beta = limit };
+    experts->gate_posts[experts->gate_post_count++] = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = 1, .beta = op->beta };
+}
+
+static nbits_mode mode_of(const cpu_build *build, const experts_layer *layers)
+{
+    const cpu_state *state = build->state;
+
+    for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
+        if (layers[layer].weights != INLAY_NONE && layers[layer].nbits.zero != INLAY_NONE &&
+            layers[layer].nbits.float_zeros) /* kernels of integers multiply by integers */
+            return NBITS_EXACT;
+    return !state->nbits->has_limbs || build->compiled->keep_last_bit ? NBITS_EXACT : (nbits_mode)state->limbs;
+}
+
+static void plan_part(const cpu_build *build, const experts_layer *layer, nbits_mode mode, struct experts_part *part)
+{
+    const cpu_nbits *nbits = &layer->nbits;
+
+    part->on = true;
+    part->rows = layer->rows;
+    part->columns = layer->columns;
+    part->chain = sgemm_chain(layer->columns, build->state->strict);
+    if (nbits->bits == 0)
+        return;
+    (void)nbits_shape_init(&part->bits.shape, nbits->bits, nbits->k, layer->rows, nbits->block);
+    part->bits.kernel = build->state->nbits;
+    part->bits.mode = mode;
+    part->bits.zero = nbits->all;
+    part->bits.has_zeros = nbits->zero != INLAY_NONE;
+    part->bits.alone = build->state->reproducible;
+    part->bits.spreads = nbits_depth(&part->bits.shape) != nbits->k;
+    part->bits.blocks = mode != NBITS_EXACT && part->bits.kernel->many > 0;
+}
+
+/* Assigns the scratch memory. */
+static inlay_status take_scratch(cpu_build *build, struct experts *experts, cpu_place *scratch)
+{
+    const uint64_t rows = (uint64_t)experts_most_rows(experts), pairs = rows * (uint64_t)experts->k;
+    const uint64_t count = (uint64_t)experts->count, hidden = (uint64_t)experts->hidden;
+    struct experts_part *first = &experts->parts[EXPERTS_FIRST], *second = &experts->parts[EXPERTS_SECOND],
+                        *gate = &experts->parts[EXPERTS_GATE];
+    const uint64_t deep = (uint64_t)(first->columns > second->columns ? first->columns : second->columns);
+    uint64_t bytes = 64, panel = deep * EXPERTS_WIDTH * sizeof(float);
+    tensor_layout layout;
+    int64_t all;
+
+    experts->scores = nbits_reserve_part(&bytes, rows * (uint64_t)experts_score_row(experts) * sizeof(float));
+    experts->factors = nbits_reserve_part(&bytes, rows * sizeof(float));
+    experts->taken = nbits_reserve_part(&bytes, count);
+    experts->chosen = nbits_reserve_part(&bytes, pairs * sizeof(expert_pair));
+    experts->begins = nbits_reserve_part(&bytes, (2 * count + 1) * sizeof(int64_t));
+    experts->input = experts->output = nbits_reserve_part(&bytes, pairs * hidden * sizeof(float));
+    experts->between = nbits_reserve_part(&bytes, pairs * (uint64_t)experts->inner * sizeof(float));
+    if (experts->coded) {
+        nbits_reserve(&first->bits, pairs, 0, &bytes);
+        nbits_reserve(&second->bits, pairs, 0, &bytes);
+        experts->shares_rows = experts->gated && gate->bits.has_zeros == first->bits.has_zeros &&
+                               (gate->bits.has_zeros || gate->bits.zero == first->bits.zero);
+        if (experts->shares_rows)
+            gate->bits = first->bits;
+        else if (experts->gated)
+            nbits_reserve(&gate->bits, pairs, 0, &bytes);
+        panel = first->bits.blocks && first->bits.panel_bytes > panel ? first->bits.panel_bytes : panel;
+    }
+    experts->work_bytes = (2 * rows * EXPERTS_WIDTH * sizeof(float) + panel + 63) / 64 * 64;
+    experts->work = nbits_reserve_part(&bytes, experts->work_bytes * experts->workers);
+    all = (int64_t)bytes;
+    layout_plain(&layout, 1, &all);
+    layout.type = ELEMENT_UINT8;
+    return cpu_new_place(build, &layout, scratch);
+}
+
+typedef struct operand_list {
+    cpu_place own[4 * EXPERTS_LAYERS + 5];
+    const cpu_place *list[4 * EXPERTS_LAYERS + 5];
+    uint32_t count;
+} operand_list;
+
+/* The next argument of the step. */
+static cpu_place *next_place(operand_list *places, uint32_t *out_arg)
+{
+    INLAY_CHECK(places->count < KIT_COUNT(places->own));
+    *out_arg = places->count;
+    places->list[places->count] = &places->own[places->count];
+    return &places->own[places->count++];
+}
+
+static inlay_status read_layer(cpu_build *build, const experts_layer *layer, struct experts_part *part,
+                               operand_list *places)
+{
+    cpu_place *weights = next_place(places, &part->weights_arg);
+    inlay_status status = INLAY_OK;
+
+    part->scales_arg = part->zeros_arg = part->bias_arg = INLAY_NONE;
+    if (layer->nbits.bits == 0) {
+        INLAY_TRY(cpu_read_unaligned(build, layer->weights, weights));
+    } else {
+        cpu_place zeros, *scales = next_place(places, &part->scales_arg);
+
+        INLAY_TRY(nbits_read(build, &layer->nbits, weights, scales, &zeros));
+        if (zeros.buffer != INLAY_NONE)
+            *next_place(places, &part->zeros_arg) = zeros;
+    }
+    if (layer->bias != INLAY_NONE)
+        INLAY_TRY(cpu_read_plain(build, layer->bias, next_place(places, &part->bias_arg)));
+done:
+    return status;
+}
+
+static const char *const bounds[] = {
+    [NBITS_EXACT] = "activations stay floats",
+    [NBITS_BYTE] = "activations of 8 bits: each is off by at most 1/254 of the largest of its 32 neighbours",
+    [NBITS_FINE] = "activations of 16 bits: each is off by at most 2^-16 of the largest of its 32 neighbours",
+};
+
+static inlay_status lower(cpu_build *build, const cpu_group *group)
+{
+    const cpu_op *op = build->op;
+    const int64_t *dims = build->dims[op->in[EXPERTS_INPUT]], rank = build->ranks[op->in[EXPERTS_INPUT]];
+    const uint32_t given = op->in_count > EXPERTS_ROUTER_WEIGHTS ? op->in[EXPERTS_ROUTER_WEIGHTS] : INLAY_NONE;
+    struct experts experts = { .native.run = experts_run,
+                               .kernel = sgemm_kernel_best(),
+                               .count = op->experts.count,
+                               .k = op->experts.k,
+                               .fusion = op->experts.fusion,
+                               .coded = op->experts.bits != 0,
+                               .gated = op->experts.gated,
+                               .normalizes = op->experts.normalizes,
+                               .same_kernels = build->state->reproducible,
+                               .given_arg = INLAY_NONE,
+                               .workers = build->instance->threads > 0 ? build->instance->threads : 1 };
+    experts_layer layers[EXPERTS_LAYERS];
+    operand_list places = { .count = 0 };
+    tensor_layout plain;
+    inlay_status status = INLAY_OK;
+    uint32_t arg;
+
+    for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
+        experts_layer_of(build->compiled, op, layer, &layers[layer]);
+    if (experts.coded && build->state->nbits == NULL)
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': no kernel for packed weights supports this CPU",
+                          op->name);
+    experts.hidden = layers[EXPERTS_FIRST].columns;
+    experts.inner = layers[EXPERTS_SECOND].columns;
+    experts.rows = cpu_count(build, op->in[EXPERTS_INPUT]) / experts.hidden;
+    if (dims[rank - 1] != experts.hidden || build->dims[op->in[EXPERTS_PROBABILITIES]][0] != experts.rows ||
+        build->dims[op->in[EXPERTS_PROBABILITIES]][1] != experts.count ||
+        (given != INLAY_NONE && cpu_count(build, given) != experts.rows * experts.count))
+        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
+                          "node '%s': rows of %lld elements and their probabilities do not match %lld experts for rows "
+                          "of %lld elements",
+                          op->name, (long long)dims[rank - 1], (long long)experts.count, (long long)experts.hidden);
+    for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
+        if (layers[layer].weights != INLAY_NONE)
+            plan_part(build, &layers[layer], experts.coded ? mode_of(build, layers) : NBITS_EXACT,
+                      &experts.parts[layer]);
+    experts.span =
+        experts.coded && experts.parts[EXPERTS_FIRST].bits.blocks ? NBITS_BESIDE * NBITS_COLUMNS : EXPERTS_WIDTH;
+    set_posts(op, &experts);
+    INLAY_TRY(cpu_read_plain(build, op->in[EXPERTS_INPUT], next_place(&places, &arg)));
+    INLAY_TRY(cpu_read_plain(build, op->in[EXPERTS_PROBABILITIES], next_place(&places, &arg)));
+    if (given != INLAY_NONE)
+        INLAY_TRY(cpu_read_plain(build, given, next_place(&places, &experts.given_arg)));
+    for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
+        if (experts.parts[layer].on)
+            INLAY_TRY(read_layer(build, &layers[layer], &experts.parts[layer], &places));
+    INLAY_TRY(take_scratch(build, &experts, next_place(&places, &experts.scratch_arg)));
+    layout_plain(&plain, (uint32_t)rank, dims);
+    INLAY_TRY(cpu_result_place(build, group->out, &plain, next_place(&places, &experts.output_arg)));
+    INLAY_TRY(cpu_emit_step(build, &experts.native, sizeof experts, places.list, places.count));
+    INLAY_TRY(cpu_set_place(build, group->out, &places.own[experts.output_arg]));
+    if (experts.coded)
+        status = kernel_remember(
+            build,
+            &(kernel_choice){ .op = group->op,
+                              .count = 1,
+                              .source = KERNEL_ONLY,
+                              .why = bounds[experts.parts[EXPERTS_FIRST].bits.mode],
+                              .kernel = { (uint8_t)(KERNEL_BITS_EXACT + experts.parts[EXPERTS_FIRST].bits.mode) } });
+done:
+    return status;
+}
+
+const cpu_family cpu_experts = { .name = "mixture of experts", .parse = experts_parse, .lower = lower };

@@ -1,0 +1,199 @@
+/* Rows of floats by packed n-bit weights, see nbits_rows.h. */
+#include "cpu/product/nbits_rows.h"
+#include "inlay/check.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(nbits_share, "cpu_nbits_product cpu_experts cpu_weights+cpu_product");
+
+/* Row `row` as kernels read it. */
+static const float *row_of(const nbits_call *call, int64_t row)
+{
+    const nbits_plan *plan = call->plan;
+
+    if (plan->spreads)
+        return (const float *)(void *)(call->scratch + plan->rows) + row * nbits_depth(&plan->shape);
+    return call->input + row * call->a_row;
+}
+
+/* Bytes from a row's integers to the next row's, which suffice for both layouts. */
+static int64_t limb_row(const nbits_plan *plan)
+{
+    return 2 * nbits_depth(&plan->shape);
+}
+
+static int64_t limb_part(const nbits_call *call)
+{
+    return (call->blocks ? (int64_t)call->plan->mode : 2) * call->plan->shape.part;
+}
+
+static int8_t *limbs_of(const nbits_call *call, int64_t row)
+{
+    return (int8_t *)call->scratch + call->plan->limbs + row * limb_row(call->plan);
+}
+
+static void pad_row(const nbits_call *call, int64_t row)
+{
+    const nbits_shape *shape = &call->plan->shape;
+    const float *from = call->input + row * call->a_row;
+    float *to = (float *)(void *)(call->scratch + call->plan->rows) + row * nbits_depth(shape);
+
+    for (int64_t block = 0; block < shape->blocks; block++, to += shape->padded) {
+        const int64_t begin = block * shape->block,
+                      count = shape->k - begin < shape->block ? shape->k - begin : shape->block;
+
+        memcpy(to, from + begin, (size_t)count * sizeof *to);
+        memset(to + count, 0, (size_t)(shape->padded - count) * sizeof *to);
+    }
+}
+
+uint64_t nbits_reserve_part(uint64_t *bytes, uint64_t more)
+{
+    const uint64_t at = *bytes;
+
+    *bytes += (more + 63) / 64 * 64;
+    return at;
+}
+
+void nbits_reserve(nbits_plan *plan, uint64_t rows, uint64_t workers, uint64_t *bytes)
+{
+    const uint64_t depth = (uint64_t)nbits_depth(&plan->shape), parts = (uint64_t)nbits_parts(&plan->shape);
+    const uint64_t whole = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS; /* of factors and sums */
+    const bool integers = plan->mode != NBITS_EXACT;
+
+    plan->rows = nbits_reserve_part(bytes, plan->spreads ? rows * depth * sizeof(float) : 0);
+    plan->limbs = nbits_reserve_part(bytes, integers ? rows * (uint64_t)limb_row(plan) : 0);
+    plan->factors = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(float) : 0);
+    plan->sums = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(int32_t) : 0);
+    plan->starts = nbits_reserve_part(bytes, plan->blocks ? rows * parts * sizeof(int32_t) : 0);
+    plan->quantized = nbits_reserve_part(bytes, rows);
+    plan->panel_bytes =
+        (uint64_t)nbits_block_bytes(plan->mode) + NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS * sizeof(int32_t);
+    plan->panels = nbits_reserve_part(bytes, plan->blocks ? plan->panel_bytes * workers : 0);
+}
+
+void nbits_prepare_rows(const nbits_call *call, int64_t begin, int64_t end)
+{
+    const nbits_plan *plan = call->plan;
+    const int64_t parts = nbits_parts(&plan->shape);
+
+    for (int64_t row = begin; row < end; row++) {
+        if (plan->spreads)
+            pad_row(call, row);
+        if (plan->mode != NBITS_EXACT)
+            call->scratch[plan->quantized + (uint64_t)row] = plan->kernel->prepare(
+                &plan->shape, plan->mode, plan->has_zeros ? NULL : &plan->zero, row_of(call, row),
+                &(nbits_row){ .limbs = limbs_of(call, row),
+                              .limbs_part = limb_part(call),
+                              .factors = (float *)(void *)(call->scratch + plan->factors) + row * parts,
+                              .sums = (int32_t *)(void *)(call->scratch + plan->sums) + row * parts,
+                              .starts = call->blocks ? (int32_t *)(void *)(call->scratch + plan->starts) + row * parts
+                                                     : NULL });
+    }
+}
+
+nbits_tile nbits_tile_of(const nbits_call *call, int64_t panel, int64_t panels, int64_t row, int64_t count, float *c,
+                         int64_t c_row)
+{
+    const nbits_plan *plan = call->plan;
+    const nbits_shape *shape = &plan->shape;
+    const int64_t parts = nbits_parts(shape), at = panel * NBITS_COLUMNS, scales = shape->blocks * NBITS_COLUMNS;
+
+    INLAY_CHECK(panel >= 0 && panel < shape->panels && row >= 0);
+    return (nbits_tile){ .shape = shape,
+                         .weights = call->weights + nbits_weight_bytes(shape) / shape->panels * panel,
+                         .scales = call->scales + scales * panel,
+                         .zeros = call->zeros == NULL ? NULL : call->zeros + scales * panel,
+                         .zero = plan->zero,
+                         .rows = count,
+                         .a = row_of(call, row),
+                         .a_row = plan->spreads ? nbits_depth(shape) : call->a_row,
+                         .limbs = limbs_of(call, row),
+                         .limbs_row = limb_row(plan),
+                         .limbs_part = limb_part(call),
+                         .factors = (float *)(void *)(call->scratch + plan->factors) + row * parts,
+                         .sums = (int32_t *)(void *)(call->scratch + plan->sums) + row * parts,
+                         .c = c,
+                         .c_row = c_row,
+                         .columns = shape->n - at < panels * NBITS_COLUMNS ? shape->n - at : panels * NBITS_COLUMNS };
+}
+
+bool nbits_is_quantized(const nbits_call *call, int64_t row)
+{
+    return call->plan->mode != NBITS_EXACT && call->scratch[call->plan->quantized + (uint64_t)row] != 0;
+}
+
+void nbits_by_tile(const nbits_call *call, int64_t panel, int64_t row, int64_t count, float *c, int64_t c_row)
+{
+    const nbits_plan *plan = call->plan;
+    bool all_quantized = true;
+
+    for (int64_t i = 0; all_quantized && i < count; i++)
+        all_quantized = nbits_is_quantized(call, row + i);
+    for (int64_t i = 0; i < count;) {
+        const int64_t rows = all_quantized || (plan->mode == NBITS_EXACT && !plan->alone) ? count : 1;
+        const nbits_tile tile = nbits_tile_of(call, panel, 1, row + i, rows, c + i * c_row, c_row);
+
+        plan->kernel->tile[nbits_is_quantized(call, row + i) ? plan->mode : NBITS_EXACT](&tile);
+        i += rows;
+    }
+}
+
+void nbits_by_blocks(const nbits_call *call, int64_t panel, int64_t panels, int64_t first, int64_t last, char *buffer,
+                     float *c, int64_t c_row)
+{
+    const nbits_plan *plan = call->plan;
+    const int64_t parts = nbits_parts(&plan->shape);
+    int32_t *starts = (int32_t *)(void *)(buffer + nbits_block_bytes(plan->mode));
+    nbits_weight_block block = { .weights = buffer, .w_starts = starts };
+
+    INLAY_CHECK(call->blocks && panels >= 1 && panels <= NBITS_BESIDE);
+    for (int64_t part = 0; part < parts; part += NBITS_PARTS) {
+        const int64_t count = parts - part < NBITS_PARTS ? parts - part : NBITS_PARTS;
+
+        for (int64_t i = 0; i < NBITS_BESIDE; i++) { /* missing panels repeat the last one */
+            const nbits_tile tile = nbits_tile_of(call, panel + (i < panels ? i : panels - 1), 1, first, 1, c, c_row);
+
+            plan->kernel->spread(&tile, plan->mode, part, count, (int)i, buffer, starts);
+        }
+        block.first = part;
+        block.parts = count;
+        block.tile = nbits_tile_of(call, panel, panels, first, NBITS_ROWS, c, c_row);
+        block.starts = (int32_t *)(void *)(call->scratch + plan->starts) + first * parts;
+        for (int64_t row = first; row < last; row += NBITS_ROWS) {
+            block.tile.rows = last - row < NBITS_ROWS ? last - row : NBITS_ROWS;
+            plan->kernel->block(&block, plan->mode);
+            block.tile.limbs += NBITS_ROWS * block.tile.limbs_row;
+            block.tile.factors += NBITS_ROWS * parts;
+            block.tile.sums += NBITS_ROWS * parts;
+            block.starts += NBITS_ROWS * parts;
+            block.tile.c += NBITS_ROWS * block.tile.c_row;
+        }
+    }
+    for (int64_t row = first; row < last; row++)
+        for (int64_t i = 0; !nbits_is_quantized(call, row) && i < panels; i++)
+            nbits_by_tile(call, panel + i, row, 1, c + (row - first) * c_row + i * NBITS_COLUMNS, c_row);
+}
+
+void nbits_unfold(const nbits_call *call, int64_t panel, float *out)
+{
+    const nbits_shape *shape = &call->plan->shape;
+
+    for (int64_t i = 0; i < NBITS_GROUP && panel + i < shape->panels; i++) {
+        const nbits_tile tile = nbits_tile_of(call, panel + i, 1, 0, 1, NULL, 0);
+
+        call->plan->kernel->unfold(&tile, out + i * NBITS_COLUMNS, SGEMM_WIDTH);
+    }
+}
+
+inlay_status nbits_share(const cpu_state *state, inlay_run *run, int64_t units, double ns, uint32_t threads,
+                         inlay_status (*body)(void *, int64_t, int64_t, uint32_t), void *user)
+{
+    int64_t grain = 1;
+
+    if (threads <= 1 || ns < WAKE_NS || units < 2)
+        return body(user, 0, units, 0);
+    while (grain < units && ns * (double)grain / (double)units < WAKE_NS / 4.0)
+        grain *= 2;
+    return state->host->parallel_for(state->host->ctx, run, units, grain, body, user);
+}
