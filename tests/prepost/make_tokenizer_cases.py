@@ -40,7 +40,30 @@ TEXTS = ["I'LL don't it's 12345.678 \u00e9e\u0301 'S \u017f \u212a", "  two  spa
              "aXbXXcXXX", "aaa bbb aa", "100,000.5 3\u00bd \u0661\u0662",
          "a\r\nb\nc\n", "q&&r]s^t-u\\v",
          # characters whose category differs between versions of Unicode
-         "a\u166db\u2e43c\u0c77d\u061de\U000111c9f \u08e2g\U000110cdh \u1885i\u1734j\u1cf2k\u08d4l\u0afam\u1715n"]
+         "a\u166db\u2e43c\u0c77d\u061de\U000111c9f \u08e2g\U000110cdh \u1885i\u1734j\u1cf2k\u08d4l\u0afam\u1715n",
+         # characters that later versions of Unicode order, change or compose
+         "\u0c15\u0c4d\u0c3c a\u0345\u1ac1 \U00011935\u0345\U00011930 \U0001fbf1\u0345\u07fd"]
+# Prints the ranges of characters that the normalization of Node.js (Unicode 17) handles in another way: those that it
+# changes or moves past a mark, and the first characters of their compositions.
+UNNORMALIZED = """
+const { Tokenizer } = require('@anush008/tokenizers');
+const { readFileSync, writeFileSync } = require('fs');
+const tokenizers = JSON.parse(readFileSync('in.json')), forms = {};
+for (const [form, made] of Object.entries(tokenizers)) forms[form] = Tokenizer.fromString(JSON.stringify(made));
+const ask = async (form, text) => Buffer.from(Array.from((await forms[form].encode(text)).getIds())).toString();
+(async () => {
+  const found = new Set();
+  for (let code = 0x80; code < 0x110000; code++) {
+    if (code >= 0xd800 && code < 0xe000) continue;
+    const c = String.fromCodePoint(code), parts = c.normalize('NFD');
+    for (const text of [c, '\\u0345' + c, c + '\\u0334'])
+      if (text.normalize('NFKD') !== text && await ask('NFKD', text) !== text.normalize('NFKD')) found.add(code);
+    if (parts !== c && await ask('NFC', parts) !== parts.normalize('NFC'))
+      for (const part of parts) if (part.codePointAt(0) > 0x2000) found.add(part.codePointAt(0));
+  }
+  writeFileSync('out.json', JSON.stringify([...found].sort((a, b) => a - b)));
+})();
+"""
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 
 
@@ -191,6 +214,33 @@ def with_added(one, tokens):
     return one
 
 
+def print_ranges(name, codes):
+    ranges = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    print(f"static const struct range {name}[] = {{")
+    print(",\n".join(f"{{ {a:#x}, {b:#x} }}" for a, b in ranges) + "\n};")
+
+
+def unnormalized(folder):
+    """The characters whose normalization the library does not know."""
+    printable = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    others = iter(range(256, 512))
+    vocab = {chr(b if b in printable else next(others)): b for b in range(256)}
+    one = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "pre_tokenizer": BYTES,
+           "post_processor": None, "decoder": None, "model": {"type": "BPE", "vocab": vocab, "merges": []}}
+    with open(os.path.join(folder, "in.json"), "w", encoding="utf-8") as f:
+        json.dump({form: {**one, "normalizer": {"type": form}} for form in ("NFC", "NFKD")}, f)
+    with open(os.path.join(folder, "forms.cjs"), "w", encoding="utf-8") as f:
+        f.write(UNNORMALIZED)
+    subprocess.run(["node", "forms.cjs"], cwd=folder, check=True)
+    with open(os.path.join(folder, "out.json"), encoding="utf-8") as f:
+        print_ranges("unnormalized", json.load(f))
+
+
 def categories(folder):
     """The characters that the library takes for punctuation, marks and control characters."""
     bert = {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
@@ -207,16 +257,8 @@ def categories(folder):
     subprocess.run(["node", "--max-old-space-size=8192", "ask.cjs"], cwd=folder, check=True)
     with open(os.path.join(folder, "out.json"), encoding="utf-8") as f:
         for name, made in zip(steps, json.load(f)):
-            ranges = []
-            for code, (ids, _) in zip(codes, made):
-                if (ids != [1] and len(ids) != 3) or code == 0xfffd:
-                    continue
-                if ranges and ranges[-1][1] == code - 1:
-                    ranges[-1][1] = code
-                else:
-                    ranges.append([code, code])
-            print(f"static const struct range {name}[] = {{")
-            print(",\n".join(f"{{ {a:#x}, {b:#x} }}" for a, b in ranges) + "\n};")
+            print_ranges(name, [code for code, (ids, _) in zip(codes, made)
+                                if (ids == [1] or len(ids) == 3) and code != 0xfffd])
 
 
 def main():
@@ -227,6 +269,7 @@ def main():
         f.write(SCRIPT)
     if "--categories" in sys.argv[2:]:
         categories(folder)
+        unnormalized(folder)
         return
     rng = random.Random(5)
     characters = sorted(set("".join(TEXTS) + "".join(map(chr, range(33, 127))) + "\u0120\u010a\u00c3\u00a9\u2581"))

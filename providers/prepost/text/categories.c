@@ -1,6 +1,7 @@
 /* categories.c - categories of characters as the library `tokenizers` has them: those of Unicode 8, with marks of
- * Unicode 9 for StripAccents. Later versions have more characters, and some in other categories, so a library of the
- * system would split words by its version. tests/prepost/make_tokenizer_cases.py --categories writes the tables. */
+ * Unicode 9 for StripAccents and normalization of Unicode 9. Later versions have more characters, and some in other
+ * categories, so a library of the system would split words by its version. tests/prepost/make_tokenizer_cases.py
+ * --categories writes the tables. */
 #include "prepost/text/tokenizer_parts.h"
 
 struct range {
@@ -161,6 +162,26 @@ static const struct range others[] = {
     { 0x100000, 0x10fffd },
 };
 
+/* Characters of later versions than Unicode 9, the library's version for normalization, that a normalization of Unicode
+ * 17 changes, orders or composes. */
+static const struct range unnormalized[] = {
+    { 0x7fd, 0x7fd },     { 0x897, 0x89f },     { 0x8ca, 0x8d3 },     { 0x9fe, 0x9fe },     { 0xc3c, 0xc3c },
+    { 0xd3b, 0xd3c },     { 0xeba, 0xeba },     { 0x1715, 0x1715 },   { 0x1abf, 0x1add },   { 0x1ae0, 0x1aeb },
+    { 0x1df6, 0x1dfa },   { 0x32ff, 0x32ff },   { 0xa7f1, 0xa7f4 },   { 0xa82c, 0xa82c },   { 0xab69, 0xab69 },
+    { 0x105c9, 0x105c9 }, { 0x105d2, 0x105d2 }, { 0x105da, 0x105da }, { 0x105e4, 0x105e4 }, { 0x10781, 0x10785 },
+    { 0x10787, 0x107b0 }, { 0x107b2, 0x107ba }, { 0x10d24, 0x10d27 }, { 0x10d69, 0x10d6d }, { 0x10eab, 0x10eac },
+    { 0x10efa, 0x10efb }, { 0x10efd, 0x10eff }, { 0x10f46, 0x10f50 }, { 0x10f82, 0x10f85 }, { 0x11070, 0x11070 },
+    { 0x1133b, 0x1133b }, { 0x11382, 0x11385 }, { 0x1138b, 0x1138b }, { 0x1138e, 0x1138e }, { 0x11390, 0x11391 },
+    { 0x113b8, 0x113b8 }, { 0x113bb, 0x113bb }, { 0x113c2, 0x113c2 }, { 0x113c5, 0x113c5 }, { 0x113c7, 0x113c9 },
+    { 0x113ce, 0x113d0 }, { 0x1145e, 0x1145e }, { 0x11839, 0x1183a }, { 0x11930, 0x11930 }, { 0x11935, 0x11935 },
+    { 0x11938, 0x11938 }, { 0x1193d, 0x1193e }, { 0x11943, 0x11943 }, { 0x119e0, 0x119e0 }, { 0x11a34, 0x11a34 },
+    { 0x11a47, 0x11a47 }, { 0x11a99, 0x11a99 }, { 0x11d42, 0x11d42 }, { 0x11d44, 0x11d45 }, { 0x11d97, 0x11d97 },
+    { 0x11f41, 0x11f42 }, { 0x1611e, 0x16129 }, { 0x1612f, 0x1612f }, { 0x16d63, 0x16d63 }, { 0x16d67, 0x16d6a },
+    { 0x16ff0, 0x16ff1 }, { 0x1ccd6, 0x1ccf9 }, { 0x1e030, 0x1e06d }, { 0x1e08f, 0x1e08f }, { 0x1e130, 0x1e136 },
+    { 0x1e2ae, 0x1e2ae }, { 0x1e2ec, 0x1e2ef }, { 0x1e4ec, 0x1e4ef }, { 0x1e5ee, 0x1e5ef }, { 0x1e6e3, 0x1e6e3 },
+    { 0x1e6e6, 0x1e6e6 }, { 0x1e6ee, 0x1e6ef }, { 0x1e6f5, 0x1e6f5 }, { 0x1f16c, 0x1f16c }, { 0x1fbf0, 0x1fbf9 },
+};
+
 static bool is_in(const struct range *ranges, size_t count, uint32_t c)
 {
     size_t low = 0;
@@ -189,6 +210,11 @@ bool is_punctuation(uint32_t c)
 bool is_mark(uint32_t c, bool nonspacing_only)
 {
     return nonspacing_only ? IS_IN(nonspacing_marks, c) : IS_IN(marks, c);
+}
+
+bool is_unnormalized(uint32_t c)
+{
+    return IS_IN(unnormalized, c);
 }
 
 bool is_other(uint32_t c)

@@ -7,7 +7,7 @@
 
 static const char no_memory[] = "no memory to normalize the text";
 
-static const char *append_form(int form, const char *text, size_t bytes, text_buf *out)
+static const char *append_known(int form, const char *text, size_t bytes, text_buf *out)
 {
     uninorm_t forms[] = { UNINORM_NFC, UNINORM_NFD, UNINORM_NFKC, UNINORM_NFKD };
     size_t count = 0;
@@ -22,6 +22,22 @@ static const char *append_form(int form, const char *text, size_t bytes, text_bu
     buf_append(out, (const char *)made, count);
     free(made);
     return NULL;
+}
+
+/* A character that the library `tokenizers` does not know has no mark, decomposition or composition there. */
+static const char *append_form(int form, const char *text, size_t bytes, text_buf *out)
+{
+    const char *why = NULL;
+    size_t first = 0, size;
+
+    for (size_t at = 0; at < bytes && why == NULL; at += size) {
+        if (!is_unnormalized(char_at(text + at, &size)))
+            continue;
+        why = append_known(form, text + first, at - first, out);
+        buf_append(out, text + at, size);
+        first = at + size;
+    }
+    return why != NULL ? why : append_known(form, text + first, bytes - first, out);
 }
 
 /* Lower-cases each character by itself: a final sigma becomes the same letter as other sigmas. U+0130 is the only
