@@ -73,13 +73,6 @@ static bool filter_default(const filter_call *call, struct value *value)
     return true;
 }
 
-static bool filter_safe(const filter_call *call, struct value *value)
-{
-    (void)call;
-    (void)value;
-    return true;
-}
-
 static bool filter_attr(const filter_call *call, struct value *value)
 {
     const struct value *name = argument_get(call->arguments, 0, "name");
@@ -133,6 +126,10 @@ static bool filter_round(const filter_call *call, struct value *value)
 
     if (!value_is_number(value))
         return fail(call, "for this value, the filter");
+    if (value_is_whole(value) && digits >= 0 && (method == NULL || value_is(method, "common"))) {
+        *value = number_value(value->number); /* a whole number stays one */
+        return true;
+    }
     number = value_real(value) * scale;
     number = method != NULL && value_is(method, "ceil")    ? ceil(number)
              : method != NULL && value_is(method, "floor") ? floor(number)
@@ -495,10 +492,10 @@ static bool filter_indent(const filter_call *call, struct value *value)
         space = *width;
     else if (width != NULL && value_is_whole(width))
         space.count = width->number < 0 ? 0 : width->number > 64 ? 64 : (size_t)width->number;
+    if (first)
+        strbuf_add(&text, space.text, space.count);
     for (size_t i = 0; i < value->count; i++) {
-        bool begins = i == 0 ? first : value->text[i - 1] == '\n';
-
-        if (begins && (blank || i == 0 || value->text[i] != '\n'))
+        if (i > 0 && value->text[i - 1] == '\n' && (blank || value->text[i] != '\n'))
             strbuf_add(&text, space.text, space.count);
         strbuf_add(&text, &value->text[i], 1);
         if (text.size > TEMPLATE_TEXT)
@@ -535,6 +532,25 @@ static bool filter_text(const filter_call *call, struct value *value)
            (known || fail(call, "the filter"));
 }
 
+/* Upper-cases the first letter of each word; the method of the same name also those after other characters than these.
+ */
+static bool filter_title(const filter_call *call, struct value *value)
+{
+    bool first = true;
+    char *changed;
+
+    if (!filter_string(call, value) || (changed = machine_memory(call->machine, value->count + 1)) == NULL)
+        return false;
+    for (size_t i = 0; i < value->count; i++) {
+        const char c = value->text[i];
+
+        changed[i] = (char)(first && c >= 'a' && c <= 'z' ? c - 32 : !first && c >= 'A' && c <= 'Z' ? c + 32 : c);
+        first = c != '\0' && (value_is_white(c) || strchr("-({[<", c) != NULL);
+    }
+    *value = text_value(changed, value->count);
+    return true;
+}
+
 bool value_filter(struct machine *machine, const struct value *name, struct value *value,
                   const struct arguments *arguments)
 {
@@ -551,9 +567,9 @@ bool value_filter(struct machine *machine, const struct value *name, struct valu
         { "lower", filter_text },        { "map", filter_map },         { "max", filter_extreme },
         { "min", filter_extreme },       { "reject", filter_select },   { "rejectattr", filter_select },
         { "replace", filter_text },      { "reverse", filter_reverse }, { "round", filter_round },
-        { "safe", filter_safe },         { "select", filter_select },   { "selectattr", filter_select },
+        { "safe", filter_string },       { "select", filter_select },   { "selectattr", filter_select },
         { "sort", filter_sort },         { "string", filter_string },   { "sum", filter_sum },
-        { "title", filter_text },        { "tojson", filter_tojson },   { "trim", filter_text },
+        { "title", filter_title },       { "tojson", filter_tojson },   { "trim", filter_text },
         { "unique", filter_unique },     { "upper", filter_text },
     };
     const filter_call call = { machine, name, arguments };

@@ -26,7 +26,8 @@ typedef enum value_kind {
     VALUE_MAP,
     VALUE_NAMESPACE,
     VALUE_LOOP,
-    VALUE_MACRO
+    VALUE_MACRO,
+    VALUE_FUNCTION /* range, namespace ...: it can be called by its name only */
 } value_kind;
 
 typedef struct value_pair value_pair;
@@ -281,6 +282,7 @@ bool value_filter(struct machine *machine, const struct value *name, struct valu
                   const struct arguments *arguments);
 bool value_method(struct machine *machine, const struct value *name, struct value *value,
                   const struct arguments *arguments);
+bool value_is_function(const struct value *name);
 /* Functions without an object; *known: there is one of this name. */
 bool value_function(struct machine *machine, const struct value *name, const struct arguments *arguments,
                     struct value *out, bool *known);

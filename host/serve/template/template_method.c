@@ -49,7 +49,7 @@ static bool change_case(struct machine *machine, struct value *text, letter_case
         bool upper = to == CASE_UPPER || (to == CASE_TITLE && !within) || (to == CASE_CAPITAL && i == 0);
 
         changed[i] = (char)(upper ? (c >= 'a' && c <= 'z' ? c - 32 : c) : c >= 'A' && c <= 'Z' ? c + 32 : c);
-        within = letter || (within && c == '\'');
+        within = letter;
     }
     *text = text_value(changed, text->count);
     return changed != NULL;
@@ -72,8 +72,13 @@ static bool replace(struct machine *machine, struct value *text, const struct va
             break;
         strbuf_add(&out, to->text, to->count);
         at += from->count;
-        if (from->count == 0)
-            strbuf_add(&out, text->text + at++, 1);
+        if (from->count == 0) { /* between all characters */
+            const struct value rest = text_value(text->text + at, text->count - at);
+            const size_t bytes = value_character(&rest, 1);
+
+            strbuf_add(&out, text->text + at, bytes);
+            at += bytes;
+        }
         most--;
     }
     strbuf_add(&out, text->text + at, text->count - at);
@@ -427,6 +432,16 @@ static bool format_time(struct machine *machine, const struct arguments *argumen
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     return machine_copy(machine, text, strftime(text, sizeof text, form, &parts), out);
 #pragma GCC diagnostic pop
+}
+
+bool value_is_function(const struct value *name)
+{
+    static const char *const names[] = { "dict", "namespace", "raise_exception", "range", "strftime_now" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (value_is(name, names[i]))
+            return true;
+    return false;
 }
 
 bool value_function(struct machine *machine, const struct value *name, const struct arguments *arguments,

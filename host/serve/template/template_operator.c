@@ -22,10 +22,13 @@ bool value_slice(struct machine *machine, const struct value *of, const struct v
         if (!value_is_whole(&given[i]) && given[i].kind > VALUE_NONE)
             return machine_fail(machine, INLAY_UNSUPPORTED, "a slice by a value that is not a whole number", "", 0);
     step = value_is_whole(&given[2]) ? given[2].number : 1;
-    if ((of->kind != VALUE_LIST && of->kind != VALUE_TEXT) || !value_length(of, &length) || step == 0)
+    if (of->kind != VALUE_LIST && of->kind != VALUE_TEXT && of->kind != VALUE_UNDEFINED) {
+        *out = (struct value){ .kind = VALUE_UNDEFINED }; /* as an element of a value without any */
+        return true;
+    }
+    if (of->kind == VALUE_UNDEFINED || !value_length(of, &length) || step == 0)
         return machine_fail(machine, INLAY_UNSUPPORTED,
-                            step == 0 ? "a slice whose step is 0" : "a slice of a value that is neither text nor list",
-                            "", 0);
+                            step == 0 ? "a slice whose step is 0" : "a slice of an undefined value", "", 0);
     count = (int64_t)length;
     step = step > count ? count + 1 : step < -count ? -count - 1 : step;
     from = bound(&given[0], step < 0 ? count - 1 : 0, count, step);
@@ -128,10 +131,10 @@ static double compute_real(sign_kind sign, double left, double right)
     case SIGN_DIVIDE:
         return left / right;
     case SIGN_FLOOR_DIVIDE:
-        return floor(left / right);
     case SIGN_REMAINDER:
         rest = fmod(left, right);
-        return rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
+        rest = rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
+        return sign == SIGN_REMAINDER ? rest : nearbyint((left - rest) / right); /* left / right is rounded itself */
     default:
         return pow(left, right);
     }

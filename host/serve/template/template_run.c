@@ -268,6 +268,8 @@ static bool evaluate_kind(struct machine *machine, const struct node *node, stru
         return true;
     case NODE_NAME:
         *out = machine_find(machine, node->text);
+        if (out->kind == VALUE_UNDEFINED && value_is_function(&node->text))
+            out->kind = VALUE_FUNCTION;
         return true;
     case NODE_NOTHING:
         *out = (struct value){ .kind = VALUE_UNDEFINED };

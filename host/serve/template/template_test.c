@@ -33,7 +33,7 @@ static const struct {
     { .name = "mapping", .kinds = KIND(MAP) },
     { .name = "sequence", .kinds = KIND(TEXT) | KIND(LIST) | KIND(MAP) | KIND(UNDEFINED) },
     { .name = "iterable", .kinds = KIND(TEXT) | KIND(LIST) | KIND(MAP) | KIND(UNDEFINED) },
-    { .name = "callable", .kinds = KIND(MACRO) },
+    { .name = "callable", .kinds = KIND(MACRO) | KIND(FUNCTION) },
     { .name = "true", .of = OF_TRUE },
     { .name = "True", .of = OF_TRUE },
     { .name = "false", .of = OF_FALSE },
