@@ -253,15 +253,26 @@ static inlay_status load_library(const char *name, const char *core, void **out_
     return INLAY_OK;
 }
 
+/* May this process run kernels of a core type? The library uses those that it is told to, and they end the process on a
+ * CPU without their instructions. */
+static bool is_supported(const char *core)
+{
+    if (blas_core_is_avx512(core))
+        return cpu_has(CPU_AVX512);
+    return (strcasecmp(core, "Haswell") != 0 && strcasecmp(core, "Zen") != 0) || cpu_has(CPU_AVX2);
+}
+
 /* The core type to request; NULL: the core type in the environment. The option has precedence over the environment. The
- * environment has precedence over the choice for this CPU, unless the instruction set is capped. */
+ * environment has precedence over the choice for this CPU, unless the instruction set is capped or the CPU lacks the
+ * instructions. */
 static const char *choose_core(const char *core)
 {
     const char *variable = getenv("OPENBLAS_CORETYPE");
 
     if (strcmp(core, "auto") != 0)
         return core;
-    return variable != NULL && variable[0] != '\0' && !cpu_is_capped() ? NULL : blas_core_of_cpu();
+    return variable != NULL && variable[0] != '\0' && !cpu_is_capped() && is_supported(variable) ? NULL
+                                                                                                 : blas_core_of_cpu();
 }
 
 const char *blas_core_expected(const char *core)
@@ -306,6 +317,10 @@ inlay_status blas_library_open(const inlay_host *host, const char *name, const c
     if (strchr(name, '/') != NULL && name[0] != '/')
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "openblas.library is '%s'; give a soname or an absolute path",
                           name);
+    if (strcmp(core, "auto") != 0 && !is_supported(core))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "openblas.core is '%.32s', whose instructions this CPU or option isa does not have; use auto",
+                          core);
     (void)pthread_mutex_lock(&lock);
     out->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (out->handle == NULL) {

@@ -68,6 +68,10 @@ static void test_refusals(void **state)
     assert_int_equal(open_library("libm.so.6", "auto", &lib, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "is not OpenBLAS"));
     assert_int_equal(open_library("./libopenblas.so.0", "auto", &lib, &diag), INLAY_INVALID_ARGUMENT);
+    if (blas_core_of_cpu() == NULL || strcmp(blas_core_of_cpu(), "SkylakeX") != 0) {
+        assert_int_equal(open_library("libopenblas.so.0", "SkylakeX", &lib, &diag), INLAY_INVALID_ARGUMENT);
+        assert_non_null(strstr(diag.text, "openblas.core is 'SkylakeX', whose instructions this CPU"));
+    }
     assert_null(lib.handle);
     blas_library_close(&lib);
     blas_library_close(NULL);
