@@ -152,7 +152,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         FILE_TEST("kserve-rest.txt"),    FILE_TEST("triton-binary.txt"),        FILE_TEST("triton-parameters.txt"),
-        FILE_TEST("triton-control.txt"), FILE_TEST("triton-perf-analyzer.txt"),
+        FILE_TEST("triton-control.txt"), FILE_TEST("triton-perf-analyzer.txt"), FILE_TEST("tritonclient.txt"),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

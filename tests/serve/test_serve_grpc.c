@@ -4,6 +4,7 @@
 #include "inlay/inlay.h"
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -420,10 +421,38 @@ static void test_ending(void **state)
     serving_remove(&ending);
 }
 
+/* The bytes of tritonclient.grpc, by the numbers of Triton's fields: an infer() with an id, a priority, a time limit,
+ * custom parameters, a requested output, and binary data; and what it reads, the raw contents of the reply. */
+static void test_tritonclient(void **state)
+{
+    static const char message[] = "\12\5twice\32\00217"
+                                  "\42\16\12\10priority\22\2\50\1"            /* uint64_param */
+                                  "\42\20\12\7timeout\22\5\20\200\207\247\16" /* int64_param */
+                                  "\42\16\12\7my_text\22\3\32\1a"             /* string_param */
+                                  "\42\15\12\7my_flag\22\2\10\1"              /* bool_param */
+                                  "\52\15\12\1x\22\4FP32\32\2\1\3"            /* shape, packed */
+                                  "\62\3\12\1y"
+                                  "\72\14\0\0\200\77\0\0\0\100\0\0\100\100"; /* raw_input_contents */
+    static const char reply[] = "\12\5twice\22\0011\32\00217"
+                                "\52\15\12\1y\22\4FP32\32\2\1\3"
+                                "\62\14\0\0\0\100\0\0\200\100\0\0\300\100"; /* raw_output_contents */
+    static grpc_call call;
+
+    (void)state;
+    call = (grpc_call){ .path = NULL };
+    call.sent[4] = sizeof message - 1;
+    memcpy(call.sent + 5, message, sizeof message - 1);
+    call.sent_bytes = 5 + sizeof message - 1;
+    expect(SERVICE "ModelInfer", &call, 0, "");
+    assert_int_equal(call.got_bytes, 5 + sizeof reply - 1);
+    assert_memory_equal(call.got + 5, reply, sizeof reply - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_infer),
+        cmocka_unit_test(test_tritonclient),
         cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_statuses),
         cmocka_unit_test(test_a_stream_of_requests),
