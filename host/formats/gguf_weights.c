@@ -404,8 +404,9 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
                                   { "k", false, experts->used, 0 },
                                   { "normalize_routing_weights", false, experts->normalizes, 0 },
                                   { "expert_weight_bits", false, bits, 0 },
-                                  { "block_size", false, group, 0 } },
-              coded != 0 ? 5 : 3);
+                                  { "block_size", false, group, 0 },
+                                  { "accuracy_level", false, 4, 0 } },
+              coded != 0 ? 6 : 3);
     return INLAY_OK;
 }
 

@@ -158,7 +158,7 @@ static const op_row rows[] = {
       "fc1_zero_points?:T3, fc2_zero_points?:T3, fc3_zero_points?:T3, router_weights?:T, fc1_global_scale?:T4, "
       "fc2_global_scale?:T4, fc1_act_scale?:T4, fc2_act_scale?:T4, fc1_act_block_scale?:T4, fc2_act_block_scale?:T4 "
       "-> output:T; T=float|float16|bfloat16, T1=uint8, T2=float|float16|bfloat16, T3=uint8|float, T4=@all_ir11; "
-      "block_size:i=0, expert_weight_bits:i=4{2|4|8}, quant_type:s='int'{'int'}, "
+      "accuracy_level:i=0{0|1|2|3|4}, block_size:i=0, expert_weight_bits:i=4{2|4|8}, quant_type:s='int'{'int'}, "
       "weights_prepacked:i=-1{-1|0}, " MIXTURE,
       infer_same_as_first },
     { "Tokenizer", 1, 0, "X:T -> Y:T; T=string; mark:i!, mincharnum:i!, pad_value:s!, separators:ss, tokenexp:s",

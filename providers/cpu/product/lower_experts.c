@@ -40,13 +40,12 @@ static void set_posts(const cpu_op *op, struct experts *experts)
 
 static nbits_mode mode_of(const cpu_build *build, const experts_layer *layers)
 {
-    const cpu_state *state = build->state;
+    bool float_zeros = false;
 
     for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
-        if (layers[layer].weights != INLAY_NONE && layers[layer].nbits.zero != INLAY_NONE &&
-            layers[layer].nbits.float_zeros) /* kernels of integers multiply by integers */
-            return NBITS_EXACT;
-    return !state->nbits->has_limbs || build->compiled->keep_last_bit ? NBITS_EXACT : (nbits_mode)state->limbs;
+        float_zeros |= layers[layer].weights != INLAY_NONE && layers[layer].nbits.zero != INLAY_NONE &&
+                       layers[layer].nbits.float_zeros;
+    return nbits_mode_of(build, build->op->size, float_zeros);
 }
 
 static void plan_part(const cpu_build *build, const experts_layer *layer, nbits_mode mode, struct experts_part *part)

@@ -225,18 +225,6 @@ static inlay_status run_nbits(const cpu_native *native, const cpu_state *state, 
                        packed_units, &call);
 }
 
-/* A model may request floats or 8 bits (accuracy_level 1 and 4 of MatMulNBits; a model that requests less may get
- * more). The session's option applies to all other models. */
-static nbits_mode mode_of(const cpu_build *build, const cpu_op *op, const cpu_nbits *nbits)
-{
-    const int64_t level = op->row->family == &cpu_nbits_product ? op->size : 0;
-
-    if (level == 1 || !build->state->nbits->has_limbs || build->compiled->keep_last_bit ||
-        (nbits->float_zeros && nbits->zero != INLAY_NONE)) /* kernels of integers multiply by integers */
-        return NBITS_EXACT;
-    return level == 4 && build->state->model_sets_limbs ? NBITS_FINE : (nbits_mode)build->state->limbs;
-}
-
 static inlay_status read_rows(cpu_build *build, struct dense *dense, cpu_place *input)
 {
     inlay_status status = cpu_read_strided(build, build->op->in[0], input);
@@ -316,7 +304,8 @@ inlay_status nbits_lower(cpu_build *build, const cpu_group *group)
                           op->name, (long long)build->dims[op->in[0]][build->ranks[op->in[0]] - 1], (long long)nbits.k);
     plan->on = true;
     plan->kernel = build->state->nbits;
-    plan->mode = mode_of(build, op, &nbits);
+    plan->mode = nbits_mode_of(build, op->row->family == &cpu_nbits_product ? op->size : 0,
+                               nbits.float_zeros && nbits.zero != INLAY_NONE);
     plan->zero = nbits.all;
     plan->has_zeros = nbits.zero != INLAY_NONE;
     plan->alone = build->state->reproducible;

@@ -46,6 +46,10 @@ typedef struct nbits_call {
     bool blocks; /* rows are prepared for weight blocks */
 } nbits_call;
 
+/* The precision of activations. level: accuracy_level of the node. Kernels of integers multiply by integers, not by
+ * zero points that are floats. */
+nbits_mode nbits_mode_of(const cpu_build *build, int64_t level, bool float_zeros);
+
 /* Sets the offsets of what `rows` rows and `workers` threads need behind the first *bytes bytes, and adds it. */
 void nbits_reserve(nbits_plan *plan, uint64_t rows, uint64_t workers, uint64_t *bytes);
 /* The same for one part: returns its offset. */

@@ -75,6 +75,7 @@ static bool read_attributes(const kit_node *node, cpu_op *op)
 
     op->alpha = (float)kit_attr_float(node->info, "activation_alpha", 1);
     op->beta = (float)kit_attr_float(node->info, "activation_beta", 0);
+    op->size = coded ? kit_attr_int(node->info, "accuracy_level", 0) : 0; /* of inlay: as that of MatMulNBits */
     op->experts.k = kit_attr_int(node->info, "k", 1);
     op->experts.bits = coded ? (uint8_t)kit_attr_int(node->info, "expert_weight_bits", 4) : 0;
     op->experts.block = block;
