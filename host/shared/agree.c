@@ -428,7 +428,7 @@ double agree_distance(const struct agree *agree)
 
 double agree_relative(const struct agree *agree)
 {
-    if (agree->error_squares == 0)
+    if (agree->error_squares == 0 && agree->broken == 0)
         return 0;
-    return agree->want_squares == 0 ? INFINITY : sqrt(agree->error_squares / agree->want_squares);
+    return agree->want_squares == 0 || agree->broken > 0 ? INFINITY : sqrt(agree->error_squares / agree->want_squares);
 }

@@ -72,5 +72,6 @@ double agree_rms(const struct agree *agree);    /* of the error */
  * accumulated errors. For rows of probabilities it is the root of their mean divergence; for text the root mean square
  * of the difference of the text's log probability, bounded by 1; otherwise agree_relative(). */
 double agree_distance(const struct agree *agree);
-double agree_relative(const struct agree *agree); /* root of error_squares / want_squares; 0 when both are 0 */
+/* Root of error_squares / want_squares; 0 when both are 0, infinite when an element is finite in only one output. */
+double agree_relative(const struct agree *agree);
 #endif

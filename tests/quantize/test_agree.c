@@ -186,6 +186,7 @@ static void nan_outputs(void **state)
     got[2] = nan_both[2] = NAN;
     agree = compared(AGREE_cosine, want, got, rows, 2);
     assert_true(agree.broken == 1 && agree_result(&agree).value == 0);
+    assert_true(isinf(agree_relative(&agree)) && isinf(agree_distance(&agree)));
     agree = compared(AGREE_kl, want, got, rows, 2);
     assert_true(isinf(agree_result(&agree).value));
     agree = compared(AGREE_cosine, nan_both, nan_both, rows, 2);

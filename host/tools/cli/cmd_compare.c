@@ -396,22 +396,28 @@ static void end_runs(struct comparison *comparison)
     free(comparison->pairs);
 }
 
-/* The first value, in execution order, whose relative error is at least half of the outputs' largest error; NULL: no
- * common value reaches it. *out_before: the largest error of the values before it. */
+/* The first value, in execution order, whose relative error is at least half of the outputs' largest error or, if an
+ * output is finite in only one model, the first such value; NULL: no common value is like that. *out_before: the
+ * largest error of the values before it. */
 static const struct pair *find_first_difference(const struct comparison *comparison, const struct comparison *layers,
                                                 double *out_before)
 {
+    bool broken = false;
     double most = 0;
 
-    for (uint32_t i = 0; i < comparison->pair_count; i++)
-        if (!comparison->pairs[i].is_layer && isfinite(agree_relative(&comparison->pairs[i].sum)))
-            most = fmax(most, agree_relative(&comparison->pairs[i].sum));
+    for (uint32_t i = 0; i < comparison->pair_count; i++) {
+        const struct agree *sum = &comparison->pairs[i].sum;
+
+        broken |= !comparison->pairs[i].is_layer && sum->broken > 0;
+        if (!comparison->pairs[i].is_layer && isfinite(agree_relative(sum)))
+            most = fmax(most, agree_relative(sum));
+    }
     *out_before = 0;
     for (uint32_t i = 0; i < layers->pair_count; i++) {
         const struct pair *pair = &layers->pairs[i];
         const double off = pair->sum.samples > 0 ? agree_relative(&pair->sum) : 0;
 
-        if (pair->is_layer && pair->sum.samples > 0 && !(off < most / 2))
+        if (pair->is_layer && pair->sum.samples > 0 && (broken ? pair->sum.broken > 0 : !(off < most / 2)))
             return pair;
         *out_before = pair->is_layer ? fmax(*out_before, off) : *out_before;
     }
