@@ -81,8 +81,8 @@ def quantize_static(model_input, model_output, calibration_data_reader: Calibrat
                     activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, nodes_to_quantize=None,
                     nodes_to_exclude=None, use_external_data_format=False, calibrate_method=CalibrationMethod.MinMax,
                     calibration_providers=None, extra_options=None):
-    """Writes a model that computes with 8-bit integers, whose ranges are found with the samples of the reader.
-    per_channel, reduce_range, the sign of activations and calibration_providers have no effect."""
+    """Writes a model that computes with 8-bit integers, whose ranges are found with the samples of the reader, also if it
+    is not faster. per_channel, reduce_range, the sign of activations and calibration_providers have no effect."""
     output = os.fspath(model_output)
     _check_extra("quantize_static", extra_options)
     for name, kind in ("activation_type", activation_type), ("weight_type", weight_type):
@@ -98,7 +98,8 @@ def quantize_static(model_input, model_output, calibration_data_reader: Calibrat
         if count == 0:
             raise ValueError("No data is collected.")
         _report(run_json("quantize", path, "-o", output, *external(output, use_external_data_format),
-                         "--mode", "static", "--data", samples, "--method", _METHODS[calibrate_method],
+                         "--mode", "static", "--weights", "8", "--data", samples,
+                         "--method", _METHODS[calibrate_method],
                          "--format", _FORMATS[quant_format],
                          *_skipped(path, op_types_to_quantize, nodes_to_quantize, nodes_to_exclude)))
 
