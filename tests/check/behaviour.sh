@@ -34,10 +34,11 @@ for name in $(sed -n '/^enum fault/,/^};/s/^    \([A-Z_0-9]*\),$/\1/p' "$source"
     [ "$name" != BY_VARIABLE ] || of_process=0
     case $name in
     NONE | FAULTS) continue ;;
+    LOOP_WAITS) finds "$name" "--option fault=$fault --time-limit 10" results ;; # for ever
     DESCRIPTOR | LOG_FLOOD) finds "$name" "--option fault=$fault" leaks surroundings ;; # in execute
     *)
         if [ $of_process -eq 0 ]; then
-            finds "$name" "--option fault=$fault" surroundings results random leaks values sharing
+            finds "$name" "--option fault=$fault" results sharing leaks values surroundings random
         else
             finds "$name" "--option fault=$fault --option phase=$phase" $([ $phase -ne 2 ] || echo offers) results
         fi ;;
