@@ -9,7 +9,7 @@
 #   tests/run.sh --all      also tsan, and a build with Clang
 #   tests/run.sh PRESET...  these presets of CMakePresets.json
 #
-# About 25 minutes on two idle cores without caches, of which the builds take 4 and 5. Needs the network only for
+# 30 to 50 minutes on two idle cores without caches, of which the builds take 10 to 20. Needs the network only for
 # missing Debian packages and, once per build, for the npm packages of tests/serve and tests/node (npm.json; those
 # tests are skipped if the registry cannot be reached). Uses ccache if it is installed.
 set -uo pipefail

@@ -253,8 +253,8 @@ static inlay_status load_library(const char *name, const char *core, void **out_
     return INLAY_OK;
 }
 
-/* May this process run kernels of a core type? The library uses those that it is told to, and they end the process on a
- * CPU without their instructions. */
+/* Does this process have the instructions of a core type? OpenBLAS does not verify the core type that it is given, and
+ * an unsupported instruction ends the process. */
 static bool is_supported(const char *core)
 {
     if (blas_core_is_avx512(core))

@@ -217,8 +217,8 @@ static bool reads_goaway(int fd)
     return count == 0 && have >= sizeof goaway && memcmp(got + have - sizeof goaway, goaway, sizeof goaway) == 0;
 }
 
-/* A client of HTTP/2 sends a request while the server closes its idle connection. Returns whether it can still write,
- * and reads that its request was not seen, whatever it does first. Then it closes the connection. */
+/* A client of HTTP/2 sends a request while the server closes its idle connection. Returns whether its writes succeed
+ * and it reads GOAWAY, which says that the request was not processed. Closes the connection. */
 static bool ends_gently(int fd)
 {
     static const char ping[] = "\0\0\10\6\0\0\0\0\0"

@@ -422,7 +422,7 @@ static void test_ending(void **state)
 }
 
 /* The bytes of tritonclient.grpc, by the numbers of Triton's fields: an infer() with an id, a priority, a time limit,
- * custom parameters, a requested output, and binary data; and what it reads, the raw contents of the reply. */
+ * custom parameters, a requested output, and binary data. It reads the raw contents of the reply. */
 static void test_tritonclient(void **state)
 {
     static const char message[] = "\12\5twice\32\00217"

@@ -12,7 +12,7 @@ typedef struct plugin_module {
     void *handle;                     /* NULL: registered by the program */
     inlay_plugin_open_fn open_plugin; /* of a plugin registered by the program */
     bool isolated;                    /* the plugin's code runs in separate processes, see plugin/isolate.h */
-    bool warned_of;                   /* the log of a session that loads the file says what is wrong with it */
+    bool warned_of;                   /* each session that loads the file logs a warning about it */
     dev_t device;                     /* the file's identity */
     ino_t inode;
     struct timespec changed;

@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Connections that linger have descriptors, and clients may leave them open. */
+/* Limits of connections that linger, because each has a descriptor and its client may never close it. */
 enum { MAX_LINGERING = 16, LINGER_NS = 1000000000, MAX_IGNORED = 16 };
 
 static void note_bytes(atomic_uint_fast64_t *total, ssize_t count)
@@ -169,7 +169,7 @@ static bool begin_linger(struct connection *connection)
 
 void connection_leave(struct connection *connection)
 {
-    if (!connection->leaves) {
+    if (!connection->goaway_sent) {
         connection_close(connection);
         return;
     }
@@ -236,7 +236,7 @@ static bool handle(struct connection *connection, uint32_t events)
     return connection->protocol->event(connection, events);
 }
 
-/* Closes a connection without requests. A client that is told sends those again that it has sent meanwhile. */
+/* Closes a connection without requests. After GOAWAY, a client sends the requests again that it sent meanwhile. */
 static void leave_idle(struct connection *connection)
 {
     if (connection->protocol != NULL && connection->protocol->goaway != NULL)

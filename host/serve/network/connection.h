@@ -99,8 +99,8 @@ struct connection {
     bool is_registered;                /* with epoll */
     bool is_lent;                      /* a run of it keeps a thread busy, and a spare thread serves the others */
     bool missed_goaway, missed_cancel; /* requested while it was lent */
-    bool is_heard;                     /* the client has sent something */
-    bool leaves;                       /* the client was told that it is closed */
+    bool is_heard;                     /* bytes of the client have arrived */
+    bool goaway_sent;                  /* HTTP/2 */
     bool lingers;                      /* nothing is sent any more, and input is ignored until the client closes it */
     const struct protocol *protocol;   /* NULL: not known yet */
     struct http1_connection *http1;    /* this or http2 is set once the protocol is known */
@@ -117,8 +117,8 @@ struct connection {
 void connection_client_text(const struct sockaddr *client, char *text, size_t bytes);
 /* Closes the connection, unless a request in progress still needs it. */
 void connection_close(struct connection *connection);
-/* Closes it after its last output. If the client was told (`leaves`), it may have sent requests before it knew: a reset
- * because of them could keep it from reading what it was told, so the connection first waits for the client's end. */
+/* Closes it after its last output. After GOAWAY, requests may arrive that the client sent before it received it.
+ * They would cause a reset, which can discard GOAWAY unread, so the connection waits until the client closes it. */
 void connection_leave(struct connection *connection);
 /* Frees it. Called by connection_close() and by protocols, on its thread. */
 void connection_destroy(struct connection *connection);

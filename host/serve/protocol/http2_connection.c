@@ -145,7 +145,7 @@ static bool goaway(struct connection *connection)
 {
     nghttp2_session *session = connection->http2->session;
 
-    connection->leaves = true;
+    connection->goaway_sent = true;
     (void)nghttp2_submit_goaway(session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session),
                                 NGHTTP2_NO_ERROR, NULL, 0);
     return flush_all(connection);

@@ -115,7 +115,7 @@ static void plan_retry(struct loader *loader)
     }
 }
 
-/* A load may have failed for want of memory, descriptors, a file or a plugin: tries again, with growing pauses. Each is
+/* A load may have failed for want of memory, descriptors, a file or a provider: tries again, with growing pauses, each
  * several times as long as the loads before it, so that these take little of the machine. */
 static void retry(struct loader *loader)
 {

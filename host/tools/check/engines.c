@@ -12,7 +12,7 @@ static const struct {
 } shares[] = { { "fences", 5 },  { "results", 31 }, { "random", 14 }, { "values", 15 },
                { "sharing", 4 }, { "control", 1 },  { "regions", 8 }, { "cost", 6 },
                { "cancel", 4 },  { "cache", 6 },    { "leaks", 6 } };
-static const double slow_ms = 20; /* the time of a faster compiler needs no plan */
+static const double slow_ms = 20; /* the time of a faster compiler is not limited */
 enum { OPERATORS = 16 };          /* operators among which a share is divided if their number is not known */
 
 static double share_of(const char *group)

@@ -93,7 +93,7 @@ static void route(experts_call *call)
 
 typedef enum way { BY_TILES, BY_BLOCKS, BY_FLOATS } way;
 
-/* How so many rows of an expert are multiplied. Tiles and blocks have the same results. */
+/* The kernel that multiplies this number of rows of an expert. Tiles and blocks give the same results. */
 static way way_of(const struct experts *experts, int64_t rows)
 {
     const nbits_plan *plan = &experts->parts[EXPERTS_FIRST].bits;
@@ -223,7 +223,7 @@ static void multiply(const experts_call *call, int layer, int64_t expert, int64_
             c, c_row, last - first, columns);
 }
 
-/* Moves every second of so many elements of each row to the other block. */
+/* Moves the elements of each row that have odd indexes to the other block. */
 static void split(float *even, float *odd, int64_t rows, int64_t columns)
 {
     for (int64_t row = 0; row < rows; row++, even += EXPERTS_WIDTH, odd += EXPERTS_WIDTH)

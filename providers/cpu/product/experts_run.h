@@ -27,7 +27,7 @@ struct experts {
     int64_t count, k, fusion;
     int64_t span;      /* columns of a unit, at most EXPERTS_WIDTH */
     bool coded, gated; /* coded: n-bit weights */
-    bool shares_rows;  /* the gate reads the rows as they are prepared for the first layer */
+    bool shares_rows;  /* the gate reads the rows that were prepared for the first layer */
     bool same_kernels; /* option reproducible: the number of rows does not select a kernel */
     bool normalizes;
     uint32_t given_arg, scratch_arg, output_arg, workers;

@@ -44,7 +44,7 @@ bool is_word(uint32_t c);   /* \w */
 /* By the tables of categories.c, not by the version of Unicode that a library has. */
 bool is_punctuation(uint32_t c); /* ASCII's, and \p{P} */
 bool is_mark(uint32_t c, bool nonspacing_only);
-bool is_unnormalized(uint32_t c); /* unchanged by NFC, NFD, NFKC and NFKD: neighbours do not meet across it */
+bool is_unnormalized(uint32_t c); /* unchanged by NFC, NFD, NFKC and NFKD: no characters are composed across it */
 bool is_other(uint32_t c);        /* \p{C} without unassigned characters */
 
 struct token {
