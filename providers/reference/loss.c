@@ -4,6 +4,7 @@
  * labels. The mean divides by the sum of the weights. */
 #include "inlay/check.h"
 #include "operators/operators.h"
+#include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -18,11 +19,30 @@ typedef struct loss_task {
     int64_t ignored;
 } loss_task;
 
+/* log(sum of e^x) over n > 0 neighbouring scores. */
+static float log_of_sum(const float *scores, int64_t n)
+{
+    const row_set *rows = KERNEL_BEST(rows);
+    float terms[LOSS_TILE], max;
+    double sum = 0;
+
+    rows->tops(scores, &max, 1, n);
+    for (int64_t first = 0; first < n; first += LOSS_TILE) {
+        const int64_t count = n - first < LOSS_TILE ? n - first : LOSS_TILE;
+
+        for (int64_t i = 0; i < count; i++)
+            terms[i] = scores[first + i] - max;
+        rows->exp(terms, terms, count);
+        sum += rows->sum(terms, count);
+    }
+    return max + vm_log((float)sum);
+}
+
 #define BODY "reference/loss.inc"
 #include "operators/floats.inc"
 
-typedef int64_t (*loss_fn)(const loss_task *task, const void *scores, void *log_prob, const int64_t *labels,
-                           int64_t columns, double *losses, double *totals);
+typedef int64_t (*loss_fn)(const loss_task *task, const void *scores, const float *known_shift, void *log_prob,
+                           const int64_t *labels, int64_t columns, double *losses, double *totals);
 static const loss_fn loss_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(loss_columns);
 
 typedef struct loss_state {
@@ -83,7 +103,10 @@ static inlay_status loss_items(void *user, int64_t begin, int64_t end, uint32_t 
     const loss_job *job = user;
     const kit_call *call = job->call;
     const kit_tensor *scores = &call->in[0], *labels = &call->in[1];
+    const bool are_rows =
+        job->task.softmax && scores->dtype == INLAY_FLOAT && job->task.stride == 1 && job->task.classes > 0;
     int64_t element_bytes = inlay_dtype_bits(scores->dtype) / 8, numbers[LOSS_TILE], invalid;
+    float shift = 0;
 
     (void)worker;
     INLAY_CHECK(job->tiles > 0);
@@ -94,7 +117,9 @@ static inlay_status loss_items(void *user, int64_t begin, int64_t end, uint32_t 
         int64_t offset = (batch * job->task.classes * job->task.stride + first) * element_bytes;
 
         convert_to_i64(numbers, labels->dtype, labels->data, position, columns);
-        invalid = loss_columns[scores->dtype](&job->task, (const char *)scores->data + offset,
+        if (are_rows)
+            shift = log_of_sum((const float *)scores->data + position * job->task.classes, job->task.classes);
+        invalid = loss_columns[scores->dtype](&job->task, (const char *)scores->data + offset, are_rows ? &shift : NULL,
                                               kit_has_output(call, 1) ? (char *)call->out[1].data + offset : NULL,
                                               numbers, columns, job->losses + position, job->totals + position);
         if (invalid >= 0)
