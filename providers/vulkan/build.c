@@ -212,7 +212,7 @@ vulkan_dispatch *vulkan_add_dispatch(vulkan_build *build, gpu_shader shader, uin
 
 void vulkan_set_constants(vulkan_dispatch *dispatch, size_t count, const uint32_t *list)
 {
-    INLAY_CHECK(count <= ID_COUNT - ID_OWN);
+    INLAY_CHECK(count <= ID_BLOCK - ID_OWN);
     memcpy(&dispatch->constants[ID_OWN], list, count * sizeof *list);
 }
 

@@ -25,6 +25,10 @@ bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, con
 
     if (input != 1)
         return false;
+    if (op->row->family == &vulkan_blocks) {
+        *out = vulkan_block_panels(op);
+        return true;
+    }
     if (rank > 2 && (op->row->family == &vulkan_conv || op->row->family == &vulkan_conv_transpose)) {
         panels.groups = kit_attr_int(&op->info, "group", 1);
         for (uint32_t d = 2; d < rank; d++)
@@ -32,14 +36,14 @@ bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, con
         const int64_t first = panels.groups > 0 ? dims[0] / panels.groups : 0, second = dims[1];
         const bool back = op->row->number != 0; /* weights of ConvTranspose are [C, M / groups, window] */
 
-        panels = (vulkan_panels){ panels.groups,
-                                  back ? second : first,
-                                  panels.taps,
-                                  back ? first : second,
-                                  first * second * panels.taps,
-                                  back ? panels.taps : second * panels.taps,
-                                  1,
-                                  back ? second * panels.taps : panels.taps };
+        panels = (vulkan_panels){ .groups = panels.groups,
+                                  .columns = back ? second : first,
+                                  .taps = panels.taps,
+                                  .k = back ? first : second,
+                                  .group_step = first * second * panels.taps,
+                                  .column_step = back ? panels.taps : second * panels.taps,
+                                  .tap_step = 1,
+                                  .k_step = back ? second * panels.taps : panels.taps };
     } else if (rank == 2 && (op->row->family == &vulkan_mat_mul || op->row->family == &vulkan_gemm)) {
         panels.k = dims[transposed];
         panels.columns = dims[!transposed];
@@ -66,6 +70,8 @@ static uint64_t packed_bytes(const inlay_compiled *compiled, const vulkan_panels
 {
     const int64_t width = vulkan_panel_width(&compiled->gpu->facts);
 
+    if (panels->bits > 0)
+        return vulkan_block_bytes(panels, width);
     return (uint64_t)(panels->groups * ((panels->columns + width - 1) / width * width) * panels->taps * panels->k) *
            size;
 }
@@ -122,6 +128,7 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
                            const vulkan_constant *constant, inlay_diag *diag)
 {
     const inlay_value_info *info = inlay_graph_value(request->graph, compiled->values[constant->value].snapshot);
+    const int64_t width = vulkan_panel_width(&compiled->gpu->facts);
     uint8_t *packed;
     inlay_status status;
 
@@ -133,7 +140,10 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
     packed = calloc(1, constant->bytes + 1);
     if (packed == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack '%s'", info->name.data);
-    pack(packed, info->data, &constant->panels, vulkan_panel_width(&compiled->gpu->facts), vulkan_size_of(info->dtype));
+    if (constant->panels.bits > 0)
+        vulkan_pack_blocks(compiled, request, constant, width, (uint32_t *)(void *)packed);
+    else
+        pack(packed, info->data, &constant->panels, width, vulkan_size_of(info->dtype));
     status = gpu_write(compiled->gpu, &compiled->memory, constant->offset, packed, constant->bytes, diag);
     free(packed);
     return status;

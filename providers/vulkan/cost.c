@@ -31,6 +31,8 @@ static double flops_of(const inlay_cost_request *request, const inlay_node_info 
     }
     if (strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0)
         return 2 * output_count * price_axis(input, input->rank - (kit_attr_int(node, "transA", 0) != 0 ? 2 : 1));
+    if (strcmp(type, "MatMulNBits") == 0)
+        return 2 * output_count * (double)kit_attr_int(node, "K", 0);
     return output_count;
 }
 

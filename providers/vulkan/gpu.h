@@ -23,11 +23,12 @@ enum { GPU_ALIGNMENT = 256, GPU_NAME_BYTES = 256, GPU_MAX_DEVICES = 16 };
     (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |        \
      VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
 
-/* Element types, by the suffix of the shader functions that load and store them: load_f32, store_f32. */
+/* Element types, by the suffix of the shader functions that load and store them: load_f32, store_f32. BLOCKS: weights
+ * of a few bits, which only multiplications load. */
 /* clang-format off */
 #define GPU_ELEMENTS(X)                                                                                                \
     X(F32, f32) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32)          \
-    X(I64, i64) X(BOOL, bool) X(F64, f64)
+    X(I64, i64) X(BOOL, bool) X(F64, f64) X(BLOCKS, blocks)
 /* clang-format on */
 enum {
 #define X(name, text) EL_##name,

@@ -1,4 +1,4 @@
-/* MatMul and Gemm. */
+/* MatMul, Gemm and MatMulNBits. */
 #include "inlay/check.h"
 #include "vulkan/region.h"
 
@@ -66,13 +66,38 @@ static bool is_same_form(const vulkan_build *build, const vulkan_program *progra
     return like;
 }
 
+/* Starts the program of a MatMul or MatMulNBits: its bias, and the ops that follow. */
+static void start_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
+{
+    const bool has_bias = op->row->family == &vulkan_blocks && vulkan_input(build, op, 5) != NULL;
+
+    vulkan_program_start(build, program, op->info.outputs[0], VULKAN_SINGLE);
+    if (has_bias)
+        (void)vulkan_add_slot(program, OP_ADD, REG_ACC, vulkan_load_value(build, program, op->info.inputs[5]), 0);
+    vulkan_fuse_epilogue(build, op, program);
+}
+
+/* Whether two packed B have the same sizes and types. */
+static bool is_same_layout(const vulkan_build *build, const vulkan_op *op, const vulkan_op *other)
+{
+    const vulkan_constant *weights = vulkan_panels_of(build, op), *others = vulkan_panels_of(build, other);
+    vulkan_panels panels;
+
+    if (weights == NULL || others == NULL ||
+        vulkan_input(build, op, 1)->dtype != vulkan_input(build, other, 1)->dtype ||
+        (weights->panels.zeros != INLAY_NONE) != (others->panels.zeros != INLAY_NONE))
+        return false;
+    panels = others->panels;
+    panels.scales = weights->panels.scales;
+    panels.zeros = weights->panels.zeros;
+    return memcmp(&panels, &weights->panels, sizeof panels) == 0;
+}
+
 /* Multiplications with the same A, such as queries, keys and values, become batches of one dispatch if their fused
  * epilogues match. programs: an array for their epilogues. */
 static void find_siblings(vulkan_build *build, const vulkan_op *op, vulkan_product *product,
                           const vulkan_program *program, vulkan_program *programs)
 {
-    const vulkan_tensor *weights = vulkan_input(build, op, 1);
-
     if (vulkan_panels_of(build, op) == NULL ||
         (program->load_count + 1) * (VULKAN_MAX_SIBLINGS + 1) > MOST_INPUTS + 1 ||
         product->batch[0] * product->batch[1] * product->batch[2] != 1)
@@ -82,15 +107,12 @@ static void find_siblings(vulkan_build *build, const vulkan_op *op, vulkan_produ
         const vulkan_op *other = &build->compiled->ops[i];
         vulkan_program *other_program = &programs[product->sibling_count];
 
-        if (build->done[i] || other->row->family != &vulkan_mat_mul || other->info.inputs[0] != op->info.inputs[0] ||
-            vulkan_panels_of(build, other) == NULL ||
-            memcmp(vulkan_input(build, other, 1)->dims, weights->dims, 2 * sizeof(int64_t)) != 0 ||
-            vulkan_input(build, other, 1)->dtype != weights->dtype)
+        if (build->done[i] || other->row->family != op->row->family || other->info.inputs[0] != op->info.inputs[0] ||
+            !is_same_layout(build, op, other))
             continue;
         memcpy(build->done_backup, build->done, build->compiled->op_count * sizeof *build->done);
-        vulkan_program_start(build, other_program, other->info.outputs[0], VULKAN_SINGLE);
         build->done[i] = true;
-        vulkan_fuse_epilogue(build, other, other_program);
+        start_program(build, other, other_program);
         if (!is_same_form(build, program, other_program)) {
             memcpy(build->done, build->done_backup, build->compiled->op_count * sizeof *build->done);
             continue;
@@ -110,8 +132,7 @@ static inlay_status lower_mat_mul(vulkan_build *build, const vulkan_op *op)
     int64_t strides[VULKAN_RANK];
     vulkan_program program, others[VULKAN_MAX_SIBLINGS];
 
-    vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
-    vulkan_fuse_epilogue(build, op, &program);
+    start_program(build, op, &program);
     if (vulkan_fuse_attention(build, op, &product, &program))
         return build->status;
     program.has_columns = b->rank > 1;
@@ -150,6 +171,30 @@ static inlay_status lower_gemm(vulkan_build *build, const vulkan_op *op)
     return vulkan_finish_product(build, op, op->info.inputs[0], &product, &program);
 }
 
+static bool blocks_support(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
+{
+    if (!vulkan_has_types(node, 0, row->types, why))
+        return false;
+    for (uint32_t i = 1; i < 4; i++)
+        if (kit_input(node, i) != NULL && kit_input(node, i)->data == NULL)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant", i);
+    return kit_input(node, 4) == NULL ||
+           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "input 4 (g_idx) is not supported");
+}
+
+static inlay_status lower_blocks(vulkan_build *build, const vulkan_op *op)
+{
+    const vulkan_panels panels = vulkan_block_panels(op);
+    vulkan_product product = vulkan_product_of(vulkan_input(build, op, 0)->count / panels.k, panels.k, panels.columns);
+    vulkan_program program, others[VULKAN_MAX_SIBLINGS];
+
+    start_program(build, op, &program);
+    program.has_columns = true;
+    program.column_dim = program.rank - 1;
+    find_siblings(build, op, &product, &program, others);
+    return vulkan_finish_product(build, op, op->info.inputs[0], &product, &program);
+}
+
 static bool mat_mul_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     (void)row;
@@ -166,3 +211,6 @@ static bool gemm_supports(const kit_node *node, const vulkan_operator *row, kit_
 
 const vulkan_family vulkan_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul, .min_rank = 1 };
 const vulkan_family vulkan_gemm = { .supports = gemm_supports, .lower = lower_gemm };
+const vulkan_family vulkan_blocks = {
+    .supports = blocks_support, .lower = lower_blocks, .checks_types = true, .min_rank = 1
+};

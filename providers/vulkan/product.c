@@ -87,13 +87,33 @@ static void use_panels(vulkan_build *build, vulkan_product *product, const vulka
 
     INLAY_CHECK(constant->packed && constant->panels.columns > 0);
     product->packed = true;
+    product->blocks = constant->panels.bits > 0 ? &constant->panels : NULL;
     product->b.bytes = constant->bytes;
     product->b.place = vulkan_constant_place(build, constant);
     product->b_step = width;
     product->b_column = 1;
-    product->b_tap = constant->panels.k * width;
+    product->b_tap = (product->blocks != NULL ? vulkan_block_rows(product->blocks) : constant->panels.k) * width;
     product->b_panel = constant->panels.taps * product->b_tap;
     product->b_batch[2] = constant->panels.groups > 1 ? panels * product->b_panel : 0;
+}
+
+/* Bytes from an element of B to the next; 0: elements have no addresses. */
+static uint32_t b_bytes(const vulkan_product *product)
+{
+    return product->blocks != NULL ? 0 : vulkan_size_of(product->b.dtype);
+}
+
+static void set_blocks(vulkan_dispatch *dispatch, const vulkan_product *product)
+{
+    const vulkan_panels *blocks = product->blocks;
+
+    if (blocks == NULL)
+        return;
+    dispatch->constants[ID_LOAD + 1] = EL_BLOCKS;
+    dispatch->constants[ID_BLOCK] = blocks->block;
+    dispatch->constants[ID_BLOCK + 1] = (uint32_t)product->b_step;
+    dispatch->constants[ID_BLOCK + 2] = blocks->bits;
+    dispatch->constants[ID_BLOCK + 3] = blocks->zeros != INLAY_NONE;
 }
 
 /* The flags that both shaders have. */
@@ -156,7 +176,7 @@ static inlay_status set_strips(vulkan_build *build, vulkan_dispatch *dispatch, c
 
     VULKAN_SET_CONSTANTS(dispatch, rows, vulkan_panel_columns(facts), lanes,
                          product_flags(build, product, program, width), vulkan_size_of(product->a.dtype),
-                         vulkan_size_of(product->b.dtype));
+                         b_bytes(product));
     dispatch->constants[ID_LOCAL] = lanes * together;
     return set_grid(build, dispatch, product, (strips + together - 1) / together,
                     (uint64_t)(product->n + width - 1) / width);
@@ -204,11 +224,12 @@ static const struct tiling *tiling_of(const struct tiling *list, size_t count, u
     return best;
 }
 
-/* Matrix units multiply float16 only. A few rows are limited by the loads of B. */
+/* Matrix units multiply float16 only; weights of a few bits are rounded to it. A few rows are limited by the loads of
+ * B. */
 static bool use_matrices(const vulkan_build *build, const vulkan_product *product)
 {
     return build->device->facts.matrix_size > 0 && product->a.dtype == INLAY_FLOAT16 &&
-           product->b.dtype == INLAY_FLOAT16 && product->line * product->lines > 8;
+           (product->b.dtype == INLAY_FLOAT16 || product->blocks != NULL) && product->line * product->lines > 8;
 }
 
 static bool are_multiples_of_8(const int64_t *list, size_t count)
@@ -236,8 +257,9 @@ static uint32_t wide_flags(const vulkan_product *product, uint32_t how)
                           (int64_t)(product->b.place.offset / 2) };
     const bool a_wide =
         !product->windows && (a_by_rows ? product->a_row : product->a_step) == 1 && are_multiples_of_8(a, KIT_COUNT(a));
-    const bool b_wide =
-        product->packed || ((b_by_k ? product->b_step : product->b_column) == 1 && are_multiples_of_8(b, KIT_COUNT(b)));
+    const bool b_wide = product->blocks == NULL &&
+                        (product->packed ||
+                         ((b_by_k ? product->b_step : product->b_column) == 1 && are_multiples_of_8(b, KIT_COUNT(b))));
 
     return (a_wide ? PRODUCT_A_WIDE : 0) | (b_wide ? PRODUCT_B_WIDE : 0);
 }
@@ -262,8 +284,8 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
     VULKAN_SET_CONSTANTS(dispatch, tiling->rows, tiling->columns, tiling->side_rows,
                          with_matrices ? how | wide_flags(product, how) : how,
                          with_matrices ? size : vulkan_size_of(product->a.dtype),
-                         with_matrices ? facts->subgroup : vulkan_size_of(product->b.dtype), tiling->side_columns,
-                         tiling->slices, tiling->steps, facts->matrix_depth);
+                         with_matrices ? facts->subgroup : b_bytes(product), tiling->side_columns, tiling->slices,
+                         tiling->steps, facts->matrix_depth);
     dispatch->constants[ID_LOCAL] = with_matrices ? invocations * facts->subgroup : invocations;
     return set_grid(build, dispatch, product, (uint64_t)((product->line * product->lines + height - 1) / height),
                     (uint64_t)((product->n + width - 1) / width));
@@ -286,6 +308,7 @@ static inlay_status emit_product(vulkan_build *build, const vulkan_product *prod
                         2 * terms * (double)(product->batch[0] * product->batch[1] * product->batch[2]));
     vulkan_set_input_source(build, dispatch, 0, &product->a);
     vulkan_set_input_source(build, dispatch, 1, &product->b);
+    set_blocks(dispatch, product);
     vulkan_finish(build, dispatch, program);
     for (uint32_t i = 0; i < product->sibling_count; i++) {
         const vulkan_program *other = product->siblings[i].program;

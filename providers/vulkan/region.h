@@ -99,10 +99,12 @@ struct vulkan_op {
 };
 
 /* A constant B of a matrix multiplication, packed in panels of vulkan_panel_width() columns:
- * [groups][panels][taps][k][columns of a panel]. The steps are its strides in the model. */
+ * [groups][panels][taps][k][columns of a panel]. The steps are its strides in the model. Weights of `bits` bits have
+ * blocks of `block` rows of k, see blocks.c, and no strides; scales and zeros are values of the region. */
 typedef struct vulkan_panels {
     int64_t groups, columns, taps, k;
     int64_t group_step, column_step, tap_step, k_step;
+    uint32_t bits, block, scales, zeros; /* bits 0: plain elements; zeros may be INLAY_NONE */
 } vulkan_panels;
 
 typedef struct vulkan_constant {
@@ -132,6 +134,13 @@ uint32_t vulkan_panel_width(const gpu_facts *facts);
 bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vulkan_panels *out);
 /* Lists the constants that the device reads, with their layouts; *out_bytes is their total size. */
 void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, uint64_t *out_bytes);
+/* Weights of 2, 4 and 8 bits in blocks (blocks.c): the panels of an op, the elements of k with those of an incomplete
+ * last block, the bytes of packed panels of `width` columns, and packing. */
+vulkan_panels vulkan_block_panels(const vulkan_op *op);
+int64_t vulkan_block_rows(const vulkan_panels *panels);
+uint64_t vulkan_block_bytes(const vulkan_panels *panels, int64_t width);
+void vulkan_pack_blocks(const inlay_compiled *compiled, const inlay_compile_request *request,
+                        const vulkan_constant *constant, int64_t width, uint32_t *to);
 /* Copies one constant to the region's device buffer. */
 inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request *request,
                            const vulkan_constant *constant, inlay_diag *diag);
@@ -455,6 +464,7 @@ typedef struct vulkan_product {
     float alpha;
     int64_t group; /* number of columns of a group if the last batch dimension counts groups of columns; otherwise 0 */
     bool windows, padded, packed;
+    const vulkan_panels *blocks; /* B is weights of a few bits; or NULL */
     vulkan_window window;
     /* Multiplications of the same A and sizes, each with its own B and result, become the first batch dimension. */
     struct {
@@ -505,12 +515,12 @@ typedef struct vulkan_rows {
 vulkan_rows vulkan_rows_of(const vulkan_build *build, const vulkan_op *op, uint32_t kind, uint32_t axis);
 inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vulkan_rows *rows, uint32_t from);
 
-extern const vulkan_family vulkan_pointwise, vulkan_batch_norm, vulkan_cast, vulkan_quantize, vulkan_dequantize,
-    vulkan_variadic, vulkan_mat_mul, vulkan_gemm, vulkan_conv, vulkan_conv_transpose, vulkan_pool, vulkan_global_pool,
-    vulkan_reduce, vulkan_softmax, vulkan_layer_norm, vulkan_instance_norm, vulkan_lp_norm, vulkan_view,
-    vulkan_transpose, vulkan_concat, vulkan_split, vulkan_slice, vulkan_pad, vulkan_tile, vulkan_space_depth,
-    vulkan_gather, vulkan_elements, vulkan_tuples, vulkan_resize, vulkan_generated, vulkan_constant_of_shape,
-    vulkan_lrn, vulkan_attention, vulkan_skip_norm;
+extern const vulkan_family vulkan_pointwise, vulkan_batch_norm, vulkan_blocks, vulkan_cast, vulkan_quantize,
+    vulkan_dequantize, vulkan_variadic, vulkan_mat_mul, vulkan_gemm, vulkan_conv, vulkan_conv_transpose, vulkan_pool,
+    vulkan_global_pool, vulkan_reduce, vulkan_softmax, vulkan_layer_norm, vulkan_instance_norm, vulkan_lp_norm,
+    vulkan_view, vulkan_transpose, vulkan_concat, vulkan_split, vulkan_slice, vulkan_pad, vulkan_tile,
+    vulkan_space_depth, vulkan_gather, vulkan_elements, vulkan_tuples, vulkan_resize, vulkan_generated,
+    vulkan_constant_of_shape, vulkan_lrn, vulkan_attention, vulkan_skip_norm;
 
 inlay_status vulkan_plan(vulkan_build *build);
 

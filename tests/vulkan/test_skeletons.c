@@ -24,6 +24,73 @@ static void products(void **state)
     }
 }
 
+/* Appends a constant of type `type` with random elements: codes in [0, most), or float16 of 0, 1 and 2, or floats that
+ * are 0.5 above an integer. */
+static void append_constant(char *script, size_t bytes, const char *name, const char *type, int count, int most,
+                            uint64_t *random)
+{
+    size_t used = strlen(script);
+
+    used += (size_t)snprintf(script + used, bytes - used, "%s = %s[%d] ", name, type, count);
+    for (int i = 0; i < count; i++) {
+        static const int half_bits[] = { 0, 0x3c00, 0x4000 };
+        const int drawn = (int)random_below(random, (uint64_t)most);
+        const int element = strcmp(type, "float16") == 0 ? half_bits[drawn] : drawn;
+
+        used += (size_t)snprintf(script + used, bytes - used, "%s%d%s", i > 0 ? "," : "", element,
+                                 type[0] != '\0' ? "" : ".5");
+    }
+    used += (size_t)snprintf(script + used, bytes - used, "\n");
+    assert_true(used < bytes);
+}
+
+/* Weights of a few bits: incomplete blocks and panels, zero points that are packed, floats or absent, a bias, and
+ * several multiplications of one matrix. */
+static void low_bits(void **state)
+{
+    static const int sizes[][5] = { /* rows, k, columns, block, bits */
+                                    { 1, 16, 1, 16, 4 },   { 1, 70, 37, 32, 4 },  { 5, 40, 20, 16, 2 },
+                                    { 13, 65, 19, 64, 8 }, { 33, 96, 34, 32, 4 }, { 2, 130, 9, 128, 8 }
+    };
+    enum { BYTES = 1 << 16 };
+    char *script = malloc(BYTES);
+    uint64_t random = 7;
+
+    (void)state;
+    assert_non_null(script);
+    for (size_t i = 0; i < 3 * sizeof sizes / sizeof sizes[0]; i++) {
+        const int *size = sizes[i / 3], zeros = (int)(i % 3), k = size[1], n = size[2], block = size[3], bits = size[4];
+        const int blocks = (k + block - 1) / block;
+
+        (void)snprintf(script, BYTES, "x : %d,%d\n", size[0], k);
+        append_constant(script, BYTES, "q", "uint8", n * blocks * block * bits / 8, 256, &random);
+        append_constant(script, BYTES, "r", "uint8", n * blocks * block * bits / 8, 256, &random);
+        append_constant(script, BYTES, "s", "", n * blocks, 3, &random);
+        append_constant(script, BYTES, "z", zeros == 1 ? "uint8" : "",
+                        zeros == 1 ? n * ((blocks * bits + 7) / 8) : n * blocks, zeros == 1 ? 256 : 7, &random);
+        (void)snprintf(script + strlen(script), BYTES - strlen(script),
+                       "b = [%d]\n"
+                       "y = ms.MatMulNBits(x, q, s%s) K=%d N=%d bits=%d block_size=%d\n"
+                       "w = ms.MatMulNBits(x, r, s, %s, _, b) K=%d N=%d bits=%d block_size=%d\n"
+                       "v = Relu(w)\n"
+                       "u = ms.MatMulNBits(x, r, s%s) K=%d N=%d bits=%d block_size=%d\n-> y, v, u",
+                       n, zeros > 0 ? ", z" : "", k, n, bits, block, zeros > 0 ? "z" : "_", k, n, bits, block,
+                       zeros > 0 ? ", z" : "", k, n, bits, block);
+        vulkan_case_expect(script, 13, "MatMulNBits", 0);
+        if (zeros > 0)
+            continue;
+        /* Float16: every product and sum is exact. */
+        (void)snprintf(script, BYTES, "x : %d,%d\na = Floor(x)\nh = Cast(a) to=10\n", 4 * size[0], k);
+        append_constant(script, BYTES, "q", "uint8", n * blocks * block * bits / 8, 256, &random);
+        append_constant(script, BYTES, "s", "float16", n * blocks, 3, &random);
+        (void)snprintf(script + strlen(script), BYTES - strlen(script),
+                       "m = ms.MatMulNBits(h, q, s) K=%d N=%d bits=%d block_size=%d\ny = Cast(m) to=1\n-> y", k, n,
+                       bits, block);
+        vulkan_case_expect(script, 13, "MatMulNBits", 0);
+    }
+    free(script);
+}
+
 static void batches(void **state)
 {
     static const vulkan_case_row rows[] = {
@@ -325,7 +392,7 @@ int main(void)
         cmocka_unit_test(products),  cmocka_unit_test(batches),    cmocka_unit_test(convolutions),
         cmocka_unit_test(halves),    cmocka_unit_test(reductions), cmocka_unit_test(rows),
         cmocka_unit_test(attention), cmocka_unit_test(moves),      cmocka_unit_test(indexes),
-        cmocka_unit_test(long_sums),
+        cmocka_unit_test(long_sums), cmocka_unit_test(low_bits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

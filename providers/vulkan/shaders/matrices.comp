@@ -94,7 +94,7 @@ uvec4 unit_of_b(uint j, uint tap, uint k)
         return U32x4(unpackUint2x32(b_base)).v[(base + s * b_step + from) / 8u];
     }
     [[unroll]] for (uint i = 0u; i < 8u; i++) {
-        const uint c = min(first_column + column + (B_BY_K ? 0u : i), columns - 1u);
+        const uint c = HAS(PRODUCT_PACKED) ? column + i : min(first_column + column + (B_BY_K ? 0u : i), columns - 1u);
 
         x[i] = 0.0;
         if (!B_BY_K || s + i < k_size)

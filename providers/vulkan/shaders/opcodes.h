@@ -20,7 +20,8 @@
 #define ID_OUT 27   /* type */
 #define ID_LOAD 28  /* 3 of them: types of the shader's own operands */
 #define ID_OWN 31   /* constants of the shader itself, 10 of them */
-#define ID_COUNT 41
+#define ID_BLOCK 41 /* blocks of weights, see load_blocks: rows of k, columns of a panel, bits, has zero points */
+#define ID_COUNT 45
 
 /* Registers of a program: results of slots, inputs, literals, and the value that the shader computed. */
 #define REG_SLOT 0u

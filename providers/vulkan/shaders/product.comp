@@ -30,6 +30,7 @@ uint64_t row_at[16]; // addresses
 bool inside[16];     // the row has an element at this tap
 uint column_at[4];
 uint lane, out_push = PUSH_OUT;
+uint b_first = 0u; // element of B that the address of a panel belongs to, if elements have no addresses (B_BYTES 0)
 bool is_lane[16]; // lane == i; set once before the loops, so that compilers see that the elements are constant
 
 float a_at(uint r, uint64_t ahead, uint s)
@@ -42,10 +43,12 @@ float a_at(uint r, uint64_t ahead, uint s)
 // Element s of column t of B. PRODUCT_LANE_BY_LANE is for drivers on which loads of one address are cheap and
 // neighbouring loads are combined: all lanes load the elements of all lanes one after the other, and each selects its
 // own.
-float b_at(uint64_t b, uint s, uint t)
+float b_at(uint64_t b, uint k, uint s, uint t)
 {
     float x;
 
+    if (B_BYTES == 0u)
+        return load_b(unpackUint2x32(b), b_first + (k + s) * word(B_STEP) + column_at[t]);
     if (!HAS(PRODUCT_LANE_BY_LANE))
         return load_b(unpackUint2x32(b), s * word(B_STEP) + column_at[t]);
     x = load_b(unpackUint2x32(b), s * word(B_STEP) + t * LANES);
@@ -68,7 +71,7 @@ void multiply(uint k, uint64_t b, const uint steps)
         const float own = a_at(0u, ahead, s);
 #endif
         [[unroll]] for (uint t = 0u; t < COLUMNS; t++)
-            x[t] = b_at(b, s, t);
+            x[t] = b_at(b, k, s, t);
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
 #ifdef SHUFFLES
             const float w = subgroupShuffle(own, r);
@@ -136,6 +139,8 @@ void main()
     const bool siblings = HAS(PRODUCT_SIBLINGS);
     uint tap = 0u;
     uint64_t b_base = packUint2x32(at[PUSH_OWN + 1u + (siblings ? z0 : 0u)]) + uint64_t(b) * B_BYTES;
+
+    b_first = B_BYTES == 0u ? b : 0u;
 
     if (siblings) {
         input_shift = z0 * word(INPUTS);

@@ -22,3 +22,21 @@
 #define GROUP (WORD_OWN + 47u)
 #define WINDOW_WORDS (WORD_OWN + 28u)
 #include "window.glsl"
+
+// Element i of panels of weights of BITS bits (blocks.c). A panel has blocks of BLOCK rows of k; each is 32-bit words:
+// the scales of PANEL columns, their zero points if there are any, and lines of one word per column, with the weights of
+// neighbouring k. The index counts from the start of the panels: B_BYTES is 0, so that address b_base does not move.
+layout(constant_id = ID_BLOCK) const uint BLOCK = 32u;
+layout(constant_id = ID_BLOCK + 1) const uint PANEL = 32u;
+layout(constant_id = ID_BLOCK + 2) const uint BITS = 4u;
+layout(constant_id = ID_BLOCK + 3) const uint ZEROS = 0u; // 1: there are zero points
+float load_blocks(uvec2 base, uint i)
+{
+    const uint per_word = 32u / BITS, column = i % PANEL, k = i / PANEL % BLOCK;
+    const uint first = i / (PANEL * BLOCK) * (1u + ZEROS + BLOCK / per_word) * PANEL + column;
+    const uint weights = U32(base).v[first + (1u + ZEROS + k / per_word) * PANEL];
+    const uint code = (weights >> k % per_word * BITS) & ((1u << BITS) - 1u);
+    const float zero = ZEROS != 0u ? F32(base).v[first + PANEL] : float(1u << (BITS - 1u));
+
+    return (float(code) - zero) * F32(base).v[first];
+}
