@@ -43,7 +43,7 @@ elif [ "${1:-}" = --all ]; then
 elif [ $# -gt 0 ]; then
     files=$(printf '%s\n' "$@")
 else
-    base=$(git merge-base "$since" HEAD) || { echo "lint.sh: no branch '$since'; set LINT_SINCE"; exit 2; }
+    base=$(git merge-base "$since" HEAD) || { echo "lint.sh: no branch '$since': set LINT_SINCE to a commit, or name files, or --all"; exit 2; }
     files=$( (git diff --name-only --diff-filter=d "$base"; git ls-files --others --exclude-standard) | sort -u)
     by_line=yes
 fi

@@ -6,13 +6,13 @@
 # PREFIX is an installation by `cmake --install BUILD --prefix PREFIX`. Libraries that providers open by name when they
 # start (libdnnl, libopenblas, libvulkan) are not copied: if one is missing, its provider reports it. libpcre2-8, which
 # operators of several plugins open, is copied. An installation for another architecture needs Debian's cross compiler for
-# it, and the libraries of that architecture. Needs patchelf.
+# it, and the libraries of that architecture. Needs patchelf (sh tests/install.sh packages).
 set -euo pipefail
 [ $# = 2 ] || { echo "usage: bundle.sh PREFIX OUT" >&2; exit 2; }
-command -v patchelf >/dev/null || { echo "bundle.sh: patchelf is not installed (Debian: patchelf)" >&2; exit 1; }
+command -v patchelf >/dev/null || { echo "bundle.sh: patchelf is missing; run: sh tests/install.sh packages" >&2; exit 1; }
 prefix=$1 out=$2
-library=$(find "$prefix" -name libinlay.so.1 | head -n 1)
-[ -n "$library" ] || { echo "bundle.sh: no libinlay.so.1 below $prefix" >&2; exit 1; }
+library=$(find "$prefix"/lib* -maxdepth 2 -name libinlay.so.1 2>/dev/null | head -n 1 || :) # lib or lib/MACHINE
+[ -n "$library" ] || { echo "bundle.sh: no libinlay.so.1 in $prefix/lib; run cmake --install" >&2; exit 1; }
 case $(readelf -h "$library" | sed -n 's/^ *Machine: *//p') in
 *X86-64) machine=x86_64 ;;
 AArch64) machine=aarch64 ;;
@@ -40,7 +40,7 @@ if [ -e "$extension" ]; then
     "$strip" --strip-unneeded "$out/lib/inlay/python/_native.abi3.so"
 fi
 cp "$prefix/bin/inlay" "$out/bin/inlay"
-cp "$(find "$prefix" -name inlay-probe -type f)" "$out/libexec/inlay/inlay-probe"
+cp "$(find "$prefix"/lib* -name inlay-probe -type f | head -n 1)" "$out/libexec/inlay/inlay-probe"
 programs=("$out/bin/inlay" "$out/libexec/inlay/inlay-probe")
 "$strip" --strip-unneeded "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "${programs[@]}"
 

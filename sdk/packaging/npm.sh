@@ -9,7 +9,7 @@ set -euo pipefail
 prefix=$1 bundle=$2
 mkdir -p "$3"
 out=$(realpath -- "$3")
-addon=$(find "$prefix" -name inlay.node | head -n 1)
+addon=$(find "$prefix"/lib* -name inlay.node | head -n 1)
 [ -n "$addon" ] || { echo "npm.sh: no inlay.node below $prefix: node_api.h was not installed (libnode-dev)" >&2; exit 1; }
 [ -e "$bundle/lib/libinlay.so.1" ] || { echo "npm.sh: $bundle has no lib/libinlay.so.1; make it with bundle.sh" >&2; exit 1; }
 case $(readelf -h "$addon" | sed -n 's/^ *Machine: *//p') in

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every command that a document for newcomers shows works as it is written: each one runs here, in order, in a
-checkout with an installation in ~/inlay, or has a line in commands.txt that says which test runs it or why none does.
+checkout with an installation in ~/opt/inlay, or has a line in commands.txt that says which test runs it or why none does.
 
   commands.py BUILD
 
@@ -68,7 +68,8 @@ def main():
     wrong, ran, used = [], 0, set()
     with tempfile.TemporaryDirectory() as folder:
         home, work = pathlib.Path(folder) / "home", pathlib.Path(folder) / "checkout"
-        subprocess.run(["cmake", "--install", BUILD, "--prefix", home / "inlay"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", home / "opt/inlay"], check=True,
+                       stdout=subprocess.DEVNULL)
         work.mkdir()
         for name in os.listdir(ROOT):
             if name not in ("build", "samples"):
@@ -79,7 +80,7 @@ def main():
             (work / "samples" / name).symlink_to(ROOT / "samples" / name)
         (work / "build/release").symlink_to(BUILD)
         subprocess.run(["/usr/bin/python3", "-c", MODEL], cwd=work, check=True)
-        environment = dict(os.environ, HOME=str(home), PATH=f"{home}/inlay/bin:/usr/bin:{os.environ['PATH']}",
+        environment = dict(os.environ, HOME=str(home), PATH=f"{home}/opt/inlay/bin:/usr/bin:{os.environ['PATH']}",
                            INLAY_CACHE_DIR="", PYTHONDONTWRITEBYTECODE="1")
         for document in DOCUMENTS:
             for number, command in commands(document):
@@ -91,7 +92,7 @@ def main():
                 typed = ""  # what the reader goes on with
                 if command.endswith("python3"):
                     typed = "import onnxruntime" if "python-onnxruntime" in command else "import inlay"
-                done = subprocess.run(["bash", "-c", command.replace("PREFIX", f"{home}/inlay")], cwd=work,
+                done = subprocess.run(["bash", "-c", command.replace("PREFIX", f"{home}/opt/inlay")], cwd=work,
                                       env=environment, input=typed, capture_output=True, text=True, timeout=300)
                 if done.returncode != 0:
                     wrong.append(f"{document}:{number}: exit code {done.returncode}: {command}\n"

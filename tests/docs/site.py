@@ -97,7 +97,7 @@ def use(browser, site):
     browser.value("copied = null; copyText = async (text) => { copied = text; }")
     browser.value("document.querySelector('.copy').click()")
     copied = browser.value("copied")
-    if copied != "export PATH=~/inlay/bin:$PATH\nmkdir ~/first && cd ~/first\n":
+    if copied != "export PATH=~/opt/inlay/bin:$PATH\nmkdir ~/first && cd ~/first\n":
         wrong.append(f"copy: the text is {copied!r}")
     selected = browser.value("(() => { getSelection().selectAllChildren(document.querySelector('.commands pre')); "
                              "return getSelection().toString(); })()")

@@ -26,8 +26,8 @@ python3 "$here/uncalled.py" "$source" || fail "functions that nothing calls (abo
 
 python3 "$here/names.py" "$source" || fail "names that were replaced are used again (above)"
 
-python3 "$here/form.py" "$source" || fail "lines are too long, or comments are banners (above)"
-[ "$(python3 "$here/form.py" "$source" --planted | wc -l)" = 2 ] || fail "planted faults of form were not found"
+python3 "$here/form.py" "$source" || fail "lines are too long, comments are banners, or scripts not executable (above)"
+[ "$(python3 "$here/form.py" "$source" --planted | wc -l)" = 3 ] || fail "planted faults of form were not found"
 
 python3 "$here/messages.py" "$source" || fail "messages do not name a value or a limit (above)"
 grep -q '^planted.c:1: .*too many things' <<<"$(python3 "$here/messages.py" "$source" --planted)" ||

@@ -7,7 +7,7 @@
 # A line `    $ command` of the README is run; lines `    > more` continue it. The following indented lines are the
 # expected output, in which `...` stands for any text and, on a separate line, for any number of lines; times, ratios
 # and blanks may differ. A command must succeed unless it ends in `# exit code N`. All commands share one shell, which
-# starts in a copy of a checkout's samples/ and bindings, with the installation in ~/inlay.
+# starts in a copy of a checkout's samples/ and bindings, with the installation in ~/opt/inlay.
 set -u
 record=
 if [ "$1" = --record ]; then
@@ -26,7 +26,7 @@ shift 4
 pages=("$readme" "$@")
 export XDG_CACHE_HOME=$HOME/.cache XDG_CONFIG_HOME=$HOME/.config
 mkdir -p "$HOME" "$tmp/checkout/sdk"
-cmake --install "$build" --prefix "$HOME/inlay" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+cmake --install "$build" --prefix "$HOME/opt/inlay" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 cp -r "$tree/samples" "$tmp/checkout/samples"
 cp -r "$tree/sdk/bindings" "$tmp/checkout/sdk/bindings"
 cd "$tmp/checkout" || exit 1
