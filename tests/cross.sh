@@ -1,10 +1,10 @@
 #!/bin/bash
 # Cross-builds for arm64 with Debian's crossbuild-essential-arm64, and runs the result under qemu-user: the tests of
-# kernels and operators, ONNX's test cases on each provider, and a real model. With --reproducible cpu ONNX's cases, random
-# graphs and a model have the same bits as in a build for this machine (build/release). Because an emulator cannot measure
-# times, it then counts the instructions of kernels for each multiply-add (cross/count.py), and checks the machine code of
-# the NEON kernels' inner loops (cross/loops.py). The last line is 'N passed, N failed'; the exit code is 0 only if nothing
-# failed.
+# kernels and operators, ONNX's test cases on each provider and each instruction level, and a real model. With
+# --reproducible cpu ONNX's cases, random graphs and a model have the same bits as in a build for this machine
+# (build/release). Because an emulator cannot measure times, it then counts the instructions of kernels for each
+# multiply-add (cross/count.py), and checks the machine code of the NEON kernels' inner loops (cross/loops.py). The last
+# line is 'N passed, N failed'; the exit code is 0 only if nothing failed.
 #
 #   tests/cross.sh            builds in build/arm64
 #   tests/cross.sh --build    builds only
@@ -19,6 +19,8 @@ root=$PWD
 build=$root/build/arm64
 native=$root/build/release
 libraries=/usr/lib/aarch64-linux-gnu
+emulator=qemu-aarch64
+. tests/cross/common.sh
 
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo)
@@ -34,59 +36,15 @@ if ! dpkg-query -W -f='${db:Status-Status}' "$dnnl" 2>/dev/null | grep -qx insta
 fi
 dnnl_library=$(find $libraries -name 'libdnnl.so.[0-9]*' | sort | head -n 1)
 
-launcher=()
-if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
-fi
-mkdir -p "$build"
-log=$build/run.log
-# $1: folder, $2: targets, the rest: options of CMake
-build() {
-    if ! cmake --preset release -B "$1" -DINLAY_TESTS=ON "${launcher[@]}" "${@:3}" >"$log" 2>&1 ||
-        ! cmake --build "$1" -j "$(nproc)" --target $2 >>"$log" 2>&1; then # shellcheck disable=SC2086
-        tail -n 40 "$log"
-        echo "cross.sh: the build failed"
-        exit 1
-    fi
-    echo "built in $1 after $SECONDS s"
-}
 compared='inlay_cli inlay_probe cpu reference test_exec_random_bits' # programs and plugins whose results are compared
 targets=all
 [ "${1:-}" != --bits ] || targets=$compared
 [ "${1:-}" != --count ] || targets=count_kernels
-build "$build" "$targets" --toolchain "$root/tests/cross/arm64.cmake" -DINLAY_SAMPLES=OFF -DDNNL_INCLUDE_DIR=/usr/include \
-    -DDNNL_LIBRARY="$dnnl_library"
+build "$build" "$targets" --toolchain "$root/tests/cross/arm64.cmake" -DINLAY_TESTS=ON -DINLAY_SAMPLES=OFF \
+    -DDNNL_INCLUDE_DIR=/usr/include -DDNNL_LIBRARY="$dnnl_library"
 [ "${1:-}" != --build ] || exit 0
-[ "${1:-}" = --count ] || build "$native" "$compared"
-
-# The helper that probes new plugins is an arm64 program, which only the emulator can start.
-probe=$build/libexec/inlay/inlay-probe
-if [ "$(head -c 2 "$probe")" != '#!' ]; then
-    mv "$probe" "$probe.arm64"
-    printf '#!/bin/sh\nexec qemu-aarch64 "$0.arm64" "$@"\n' >"$probe"
-    chmod +x "$probe"
-fi
-export XDG_CACHE_HOME=$build/cache
-mkdir -p "$XDG_CACHE_HOME"
-inlay=$build/inlay
-printf '#!/bin/sh\nexec qemu-aarch64 "%s" "$@"\n' "$build/bin/inlay" >"$inlay"
-chmod +x "$inlay"
-
-passed=0
-failed=0
-# $1: description, the rest: the command
-try() {
-    local what=$1 start=$SECONDS out
-    shift
-    if out=$("$@" 2>&1); then
-        passed=$((passed + 1))
-        echo "pass $what ($((SECONDS - start)) s): $(tail -n 1 <<<"$out")"
-    else
-        failed=$((failed + 1))
-        echo "FAIL $what"
-        tail -n 30 <<<"$out"
-    fi
-}
+[ "${1:-}" = --count ] || build "$native" "$compared prepost" -DINLAY_TESTS=ON # bits.sh names prepost
+[ "${1:-}" = --count ] || emulate
 
 # Prints the path of count_plugin.c, compiled for the first version of the interface that this qemu supports.
 make_plugin() {
@@ -116,15 +74,18 @@ check_code() {
 if [ "${1:-}" = --count ]; then
     check_code
     cat "$build/count.md"
-    echo "$passed passed, $failed failed"
-    [ "$failed" -eq 0 ]
+    finish
     exit
 fi
 
 data=/usr/share/libonnx-testdata/data
 compare_bits() {
-    try 'the bits of ONNX'"'"'s cases' bash tests/conformance/bits.sh --other "$inlay" "$native/bin/inlay" \
-        $data/{node,simple,pytorch-converted,pytorch-operator}
+    for isa in neon_i8mm neon_dot baseline; do
+        printf '#!/bin/sh\nINLAY_ISA=%s exec "%s" "$@"\n' $isa "$inlay" >"$inlay-$isa"
+        chmod +x "$inlay-$isa"
+        try "the bits of ONNX's cases, $isa" bash tests/conformance/bits.sh --other "$inlay-$isa" "$native/bin/inlay" \
+            $data/{node,simple,pytorch-converted,pytorch-operator}
+    done
     try 'the bits of random graphs' bash tests/exec/levels.sh "$native/bin/test_exec_random_bits" 2 \
         qemu-aarch64 "$build/bin/test_exec_random_bits"
     try 'the bits of models' /usr/bin/python3 tests/bench/same_bits.py --models squeezenet1_1,gpt2_tiny_kv --isa avx2 --threads 1 \
@@ -132,14 +93,17 @@ compare_bits() {
 }
 if [ "${1:-}" = --bits ]; then
     compare_bits
-    echo "$passed passed, $failed failed"
-    [ "$failed" -eq 0 ]
+    finish
     exit
 fi
 try 'conformance' bash tests/conformance/run.sh "$inlay" $data
 for provider in cpu onednn openblas; do
     try "conformance of $provider" bash tests/conformance/run.sh "$inlay" $data --policy priority \
         --providers $provider,reference
+done
+for isa in neon_dot baseline; do # the emulator's CPU has all, so that the others ran with neon_i8mm
+    try "conformance of cpu, $isa" bash tests/conformance/run.sh "$inlay" $data --policy priority \
+        --providers cpu,reference --isa $isa
 done
 tests=0
 while read -r name; do
@@ -150,6 +114,4 @@ done < <(grep -v '^#' tests/cross/tests.txt)
 compare_bits
 try 'a model' bash tests/models/run.sh --inlay "$inlay" squeezenet1_1
 check_code
-
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

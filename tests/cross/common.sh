@@ -1,0 +1,58 @@
+# Functions of the scripts that cross-build. They set $build first, the folder of the build, and $emulator, the command
+# that runs its programs.
+# shellcheck shell=bash disable=SC2154
+
+# $1: folder, $2: targets, the rest: options of CMake
+build() {
+    local launcher=() log=$build/run.log
+    if command -v ccache >/dev/null; then
+        launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+    fi
+    mkdir -p "$build"
+    # shellcheck disable=SC2086
+    if ! cmake --preset release -B "$1" "${launcher[@]}" "${@:3}" >"$log" 2>&1 ||
+        ! cmake --build "$1" -j "$(nproc)" --target $2 >>"$log" 2>&1; then
+        tail -n 40 "$log"
+        echo "${0##*/}: the build failed"
+        exit 1
+    fi
+    echo "built in $1 after $SECONDS s"
+}
+
+# Makes $inlay, a script that runs the executable inlay of $build. The helper that probes new plugins, which inlay
+# starts, becomes a script, too.
+emulate() {
+    local probe=$build/libexec/inlay/inlay-probe
+    if [ "$(head -c 2 "$probe")" != '#!' ]; then
+        mv "$probe" "$probe.emulated"
+        printf '#!/bin/sh\nexec %s "$0.emulated" "$@"\n' "$emulator" >"$probe"
+        chmod +x "$probe"
+    fi
+    export XDG_CACHE_HOME=$build/cache
+    mkdir -p "$XDG_CACHE_HOME"
+    inlay=$build/inlay
+    printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$emulator" "$build/bin/inlay" >"$inlay"
+    chmod +x "$inlay"
+}
+
+passed=0
+failed=0
+# $1: description, the rest: the command
+try() {
+    local what=$1 start=$SECONDS out
+    shift
+    if out=$("$@" 2>&1); then
+        passed=$((passed + 1))
+        echo "pass $what ($((SECONDS - start)) s): $(tail -n 1 <<<"$out")"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $what"
+        tail -n 30 <<<"$out"
+    fi
+}
+
+# Prints the last line; 0 if nothing failed.
+finish() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+}
