@@ -1,57 +1,53 @@
 #!/bin/bash
-# Compiles with musl-gcc (Debian's musl-tools). The SDK, the operators and the kernels of the provider reference must
-# compile without a warning, or the exit code is not 0. For the rest of the host and of the providers' common part it
-# lists each file that does not compile, with its first error.
-#   tests/musl.sh
-# Linking the host would need more: Debian builds libcyaml, libyaml, jansson, protobuf-c and libelf for glibc only, so
-# that only their headers are used here. Needs a configured and built build/release (for onnx.pb-c.h).
+# Builds inlay for musl with Debian's musl-gcc in build/musl, the reduced build that host/platform describes, and runs
+# ONNX's cases on the given providers in a root folder that has musl and these files alone.
+#   tests/musl.sh [--build] [PROVIDER...]
+# --build: builds only. PROVIDER: reference, cpu (default: both). Installs missing packages (group musl of
+# packages.txt), which needs root or sudo and the network. Exit code 3: one is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-command -v musl-gcc >/dev/null || { echo "musl.sh: musl-gcc is missing: apt-get install musl-tools" >&2; exit 2; }
-proto=build/release/host/runtime/proto
-[ -e $proto/onnx.pb-c.h ] || { echo "musl.sh: $proto/onnx.pb-c.h is missing: build the preset release first" >&2; exit 2; }
-
-room=$(mktemp -d)
-trap 'rm -rf "$room"' EXIT
-mkdir "$room/headers"
-for header in jansson.h jansson_config.h cyaml yaml.h uthash.h utlist.h protobuf-c libelf.h gelf.h pcre2.h; do
-    [ ! -e /usr/include/$header ] || ln -s /usr/include/$header "$room/headers/"
+build_only=
+if [ "${1:-}" = --build ]; then
+    build_only=yes
+    shift
+fi
+[ $# -gt 0 ] || set -- reference cpu
+build=$PWD/build/musl
+data=/usr/share/libonnx-testdata/data
+sh tests/install.sh musl
+libc=/lib/ld-musl-x86_64.so.1
+for needed in "$(command -v musl-gcc || echo musl-tools)" "$(command -v protoc-c || echo protobuf-c-compiler)" \
+    $data $libc; do
+    [ -e "$needed" ] || { echo "musl.sh: $needed is missing" >&2; exit 3; }
 done
 
-compile() { # FILE: writes its errors to $room/log
-    local level=()
-    case $1 in
-    *avx512.c) level=(-march=x86-64-v4) ;;
-    *avx2.c) level=(-march=x86-64-v3) ;;
-    esac
-    musl-gcc -std=gnu11 -Wall -Wextra -Werror -Wno-cpp -fopenmp-simd "${level[@]}" -D_GNU_SOURCE= \
-        -DINLAY_VERSION='"0"' -DINLAY_PLUGIN_SUBDIR='"plugins"' -DINLAY_LIBEXEC_FROM_LIB='"libexec"' \
-        -DINLAY_LIBEXEC_FROM_BIN='"libexec"' \
-        -Isdk/include -Isdk/kit -Iops -Ihost/runtime -Ihost/insight -Ihost/tools -Ihost -Iproviders -I$proto \
-        -isystem "$room/headers" -c "$1" -o "$room/object.o" 2>"$room/log"
-}
+sh host/platform/sources.sh "$build/sources" protobuf-c jansson zlib
+launcher=()
+if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+fi
+cmake --preset release -B "$build" --toolchain "$PWD/host/platform/musl/musl.cmake" -DINLAY_SOURCES="$build/sources" \
+    "${launcher[@]}" >/dev/null
+cmake --build "$build" -j "$(nproc)" --target inlay_cli inlay "$@"
+[ -z "$build_only" ] || exit 0
 
-compiled=0
-failed=0
-for file in sdk/kit/*.c ops/*.c ops/*/*.c providers/simd/*.c providers/operators/*.c providers/operators/*/*.c \
-    providers/reference/*.c; do
-    if compile "$file"; then
-        compiled=$((compiled + 1))
-    else
-        grep -m 1 error "$room/log"
-        failed=$((failed + 1))
-    fi
+for provider in "$@"; do
+    # A root with the provider and reference only, so that nothing else runs what the provider declines.
+    room=$build/root-$provider
+    rm -rf "$room"
+    mkdir -p "$room/bin" "$room/lib/inlay/plugins" "$room/proc" "$room$data"
+    cp -L $libc "$room/lib/"
+    cp "$build/bin/inlay" "$room/bin/"
+    for plugin in reference "$provider"; do
+        cp "$build/lib/inlay/plugins/inlay-$plugin.so" "$room/lib/inlay/plugins/"
+    done
+    cp -r $data/{node,simple,pytorch-converted,pytorch-operator} "$room$data/"
+    # In namespaces of its own, where a user without privileges may change the root. Plug-ins are checked in /proc.
+    printf '#!/bin/sh\nexec unshare --map-root-user --pid --fork --mount-proc --root="%s" /bin/inlay "$@"\n' "$room" \
+        >"$build/inlay"
+    chmod +x "$build/inlay"
+    list=$provider,reference
+    [ "$provider" != reference ] || list=reference
+    echo "providers $list with musl:"
+    bash tests/conformance/run.sh "$build/inlay" $data --policy priority --providers "$list"
 done
-echo "SDK, operators, reference: $compiled files compile with musl, $failed do not"
-
-others=0
-blocked=0
-for file in providers/common/*.c host/*/*.c host/*/*/*.c host/*/*/*/*.c; do
-    others=$((others + 1))
-    if ! compile "$file"; then
-        blocked=$((blocked + 1))
-        echo "does not compile: $file: $(grep -m 1 -o 'error: .*' "$room/log")"
-    fi
-done
-echo "host and common parts: $((others - blocked)) of $others files compile with musl"
-[ "$failed" -eq 0 ]

@@ -1,7 +1,7 @@
 /* argp.h: the part of glibc's parser of command lines that inlay uses; in argp.c. Options may be abbreviated; help is
  * not printed. */
-#ifndef WINDOWS_ARGP_H
-#define WINDOWS_ARGP_H
+#ifndef PLATFORM_ARGP_H
+#define PLATFORM_ARGP_H
 #include <stddef.h>
 
 typedef int error_t;

@@ -1,5 +1,5 @@
-/* What the command line leaves out on Windows: verbs that start processes or list caches, the restart after a crash of
- * a plug-in, and timing in new processes. */
+/* What the command line of a reduced build leaves out: verbs that start processes or list caches, the restart after a
+ * crash of a plug-in, and timing in new processes. */
 #include "cli/cli.h"
 #include "cli/cache_file.h"
 #include "cli/fork_server.h"
@@ -9,7 +9,7 @@
 
 static int left_out(const char *verb, const char *why)
 {
-    (void)fprintf(stderr, "%s: not available on Windows, because %s; use a build for Linux\n", verb, why);
+    (void)fprintf(stderr, "%s: not in this build, because %s; use a complete build for Linux\n", verb, why);
     return CLI_FAILED;
 }
 
@@ -46,13 +46,13 @@ int cmd_lock(int argc, char **argv)
 inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out, inlay_diag *diag)
 {
     (void)folder, (void)out;
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: files of caches are not read on Windows", path);
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: this build reads no files of caches", path);
 }
 
 inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
 {
     (void)set;
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "--types is not available on Windows; use a build for Linux");
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "--types is not in this build; use a complete build for Linux");
 }
 
 void cli_restart_init(int argc, char **argv)

@@ -1,5 +1,6 @@
-/* Files that a user names, in place of base/output.c: written under a temporary name, which replaces the file's when
- * all data is complete. Windows renames no open file, so each is closed before. */
+/* Files that a user names, in place of base/output.c for systems whose `stdout` is a constant: written under a
+ * temporary name, which replaces the file's when all data is complete. Windows renames no open file, so each is closed
+ * before. */
 #include "base/output.h"
 #include "inlay/check.h"
 #include <errno.h>
