@@ -42,6 +42,6 @@
 #elif defined(__wasm__)
 #define KERNEL_BEST(name) (&name##_wasm)
 #else
-#define KERNEL_BEST(name) (&name##_c)
+#define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_c)
 #endif
 #endif

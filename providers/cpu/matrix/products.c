@@ -35,15 +35,17 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
     VEC_UNROLL
     for (int i = 0; 3 * i < rows; i++)
         source.a[i] = t->a + 3 * i * t->a_row;
-    VEC_UNROLL
-    for (int r = 0; kept && r < rows; r++) { /* the value that the chains are added to; -0 changes no sum */
+    if (kept) { /* the value that the chains are added to; -0 changes no sum */
         VEC_UNROLL
-        for (int v = 0; v < vectors; v++) {
-            before[r][v] = vec_set(-0.0f);
-            if (from != NULL && (full || v + 1 < vectors))
-                before[r][v] = vec_load(from + r * from_row + v * VEC_LANES);
-            else if (from != NULL)
-                before[r][v] = vec_load_some(part, from + r * from_row + v * VEC_LANES);
+        for (int r = 0; r < rows; r++) {
+            VEC_UNROLL
+            for (int v = 0; v < vectors; v++) {
+                before[r][v] = vec_set(-0.0f);
+                if (from != NULL && (full || v + 1 < vectors))
+                    before[r][v] = vec_load(from + r * from_row + v * VEC_LANES);
+                else if (from != NULL)
+                    before[r][v] = vec_load_some(part, from + r * from_row + v * VEC_LANES);
+            }
         }
     }
     /* each chain is added to the earlier ones, which are stored in C unless kept in registers */
