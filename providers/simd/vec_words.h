@@ -11,6 +11,8 @@
  * Integer dot products are available where one of these macros is defined:
  *   INTS_BYTES                    products of bytes by bytes in one instruction
  *   INTS_WORDS                    products of pairs of 16-bit words
+ * With INTS_WORDS this may be defined, too:
+ *   INTS_NIBBLES                  products of weights of at most 4 bits by bytes
  * With INTS_BYTES these may be defined, too:
  *   INTS_BLOCKS                   products of two vectors, for weight blocks (nbits_block.c)
  *   INTS_STEPS                    products by a lane of a vector of activations
@@ -76,6 +78,15 @@ VEC_INLINE vec vec_pick(vint w, int shift, int bits, const float *table)
 }
 #endif
 
+#if defined(KERNEL_IS_avx512) || defined(KERNEL_IS_avx2)
+/* Keeps the compiler from other orders of sums, for which it would store terms for lack of registers. */
+VEC_INLINE vint vint_hold(vint x)
+{
+    __asm__("" : "+v"(x));
+    return x;
+}
+#endif
+
 /* For each lane: acc plus the dot product of the two 16-bit words, or four bytes, of u and of a (activations). */
 #if defined(KERNEL_IS_avx512_vnni)
 #define INTS_BYTES 1
@@ -93,11 +104,6 @@ VEC_INLINE vint ints_dot_words(vint acc, vint x, vint y)
 {
     return (vint)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)x, (__m512i)y);
 }
-VEC_INLINE vint vint_hold(vint x)
-{
-    __asm__("" : "+v"(x));
-    return x;
-}
 #elif defined(KERNEL_IS_avx512)
 #define INTS_WORDS 1
 VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
@@ -106,9 +112,21 @@ VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 }
 #elif defined(KERNEL_IS_avx2)
 #define INTS_WORDS 1
+#define INTS_NIBBLES 1
 VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 {
-    return acc + (vint)_mm256_madd_epi16((__m256i)u, _mm256_set1_epi32(a));
+    return vint_hold(acc + (vint)_mm256_madd_epi16((__m256i)u, _mm256_set1_epi32(a)));
+}
+/* Adds to both 16-bit words of each lane the products of two bytes of u, which are at most 15, by two of a. Eight steps
+ * do not overflow: 8 * 2 * 15 * 128 < 2^15. */
+VEC_INLINE vint ints_dot_nibbles(vint acc, vint u, int32_t a)
+{
+    return vint_hold((vint)_mm256_add_epi16((__m256i)acc, _mm256_maddubs_epi16((__m256i)u, _mm256_set1_epi32(a))));
+}
+/* The sum of both 16-bit words of each lane. */
+VEC_INLINE vint ints_of_words(vint words)
+{
+    return (vint)_mm256_madd_epi16((__m256i)words, _mm256_set1_epi16(1));
 }
 #elif defined(KERNEL_IS_neon_dot)
 #define INTS_BYTES 1

@@ -138,8 +138,8 @@ enum { FORM_MATMUL, FORM_GEMM, FORM_TURNED, FORM_ADDED, FORMS };
 
 struct linear {
     int type, form;
-    int64_t block; /* elements per scale; 0: one scale per column, -1: one scale for all */
-    bool zeros;
+    int64_t block;         /* elements per scale; 0: one scale per column, -1: one scale for all */
+    bool zeros, largest;   /* largest: all codes are */
     double weights[K * N]; /* [K, N] */
     float bias[N];
 };
@@ -157,7 +157,7 @@ static void write_linear(struct linear *linear, struct wire *wire)
     wire_mark mark = begin_model(wire), node;
 
     for (int64_t i = 0; i < K * N; i++)
-        q[i] = low + noise_code(bits);
+        q[i] = low + (linear->largest ? (1 << bits) - 1 : noise_code(bits));
     for (int64_t i = 0; i < count; i++) {
         zeros[i] = low + noise_code(bits);
         scales[i] = 0.25f + 0.125f * random_signed(&state_of_noise);
@@ -240,6 +240,28 @@ static void linears(void **state)
             expect(&wire, ways[i].options, x, rows, want, bound, N, what);
         }
     }
+}
+
+/* The largest weights by activations whose low bytes are the most negative ones, and exact as 16-bit integers: the
+ * largest sums of bytes. */
+static void largest_sums(void **state)
+{
+    static struct linear linear = { .block = 32, .largest = true };
+    static float x[5 * K];
+    static double want[5 * N], bound[5 * N];
+
+    (void)state;
+    for (int64_t i = 0; i < 5 * K; i++)
+        x[i] = i % K % 32 == 0 ? 32639.0f : i / K % 2 == 0 ? 128.0f : -128.0f;
+    for (linear.type = 0; linear.type < (int)(sizeof types / sizeof *types); linear.type++)
+        for (int64_t rows = 1; rows <= 5; rows += 4) {
+            struct wire wire = { 0 };
+
+            write_linear(&linear, &wire);
+            expected(x, rows, linear.weights, NULL, 0, want, bound);
+            expect(&wire, (const char *const[]){ "providers", "cpu,reference", "cpu.activations", "fine", NULL }, x,
+                   rows, want, bound, N, types[linear.type].name);
+        }
 }
 
 /* As floats, the weights would have eight times their size. */
@@ -583,9 +605,9 @@ static void contradictions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linears),        cmocka_unit_test(stay_packed), cmocka_unit_test(not_finite),
-        cmocka_unit_test(mat_mul_nbits),  cmocka_unit_test(bnb4),        cmocka_unit_test(gathered),
-        cmocka_unit_test(contradictions),
+        cmocka_unit_test(linears),    cmocka_unit_test(largest_sums),   cmocka_unit_test(stay_packed),
+        cmocka_unit_test(not_finite), cmocka_unit_test(mat_mul_nbits),  cmocka_unit_test(bnb4),
+        cmocka_unit_test(gathered),   cmocka_unit_test(contradictions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

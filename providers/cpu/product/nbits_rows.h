@@ -9,7 +9,7 @@ enum {
     WAKE_NS = 10000,     /* a GEMM that takes longer is worth waking other threads */
     NBITS_MANY_ROWS = 8, /* from this many rows on a panel is expanded to floats, if activations stay floats */
     NBITS_FINE_ROWS =
-        16, /* from this many rows on, NBITS_FINE takes longer than floats if the CPU has no kernels for many rows */
+        32, /* from this many rows on, NBITS_FINE takes longer than floats if the CPU has no kernels for many rows */
     NBITS_GROUP = SGEMM_WIDTH / NBITS_COLUMNS /* panels that are computed together */
 };
 #define NBITS_BYTES_PER_NS 20.0 /* packed weights, for one row */

@@ -240,21 +240,32 @@ VEC_INLINE void store_words(vint q, int8_t *out)
     memcpy(out, &w, sizeof w);
 }
 
-#ifdef INTS_BYTES
+/* Are the integers of a tile bytes? Otherwise they are words. */
+VEC_INLINE bool are_bytes(int bits)
+{
+#if defined(INTS_NIBBLES)
+    return bits < 8;
+#elif defined(INTS_BYTES)
+    (void)bits;
+    return true;
+#else
+    (void)bits;
+    return false;
+#endif
+}
+
 VEC_INLINE void store_bytes(vint q, int8_t flip, int8_t *out)
 {
     const bytes b = __builtin_convertvector(q, bytes) ^ flip;
 
     memcpy(out, &b, sizeof b);
 }
-#endif
 
 /* Stores a vector of a part's integers in the layout of a tile (the bytes of the high limb, then of the low limb; or
  * words) or of a weight block (bytes plus 128; or words). */
-VEC_INLINE void store_integers(vint q, int part, nbits_mode mode, bool blocks, int8_t *out, int i)
+VEC_INLINE void store_integers(vint q, int part, int bits, nbits_mode mode, bool blocks, int8_t *out, int i)
 {
-#ifdef INTS_BYTES
-    if (!blocks || mode == NBITS_BYTE) {
+    if (are_bytes(bits) && (!blocks || mode == NBITS_BYTE)) {
         const vint low = mode == NBITS_FINE ? (vint)((unsigned_words)q << 24) >> 24 : q;
 
         if (mode == NBITS_FINE)
@@ -262,8 +273,6 @@ VEC_INLINE void store_integers(vint q, int part, nbits_mode mode, bool blocks, i
         store_bytes(low, blocks ? -128 : 0, out + (mode == NBITS_FINE ? part : 0) + i);
         return;
     }
-#endif
-    (void)part, (void)mode, (void)blocks;
     store_words(q, out + 2 * i);
 }
 
@@ -318,7 +327,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
             sums = vec_add(sums, x);
             if (blocks && mode == NBITS_FINE)
                 pairs = (vint)((unsigned_words)pairs + (unsigned_words)pairs_of(q));
-            store_integers(q, part, mode, blocks, limbs, i);
+            store_integers(q, part, (int)shape->bits, mode, blocks, limbs, i);
         }
         exact_sum = vec_sum(sums); /* exact, since it is below 2^24; NaN if an element is NaN */
         if (exact_sum != exact_sum)
@@ -345,21 +354,21 @@ static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero
     return fits;
 }
 
-/* Expands weights: four k as the bytes of a word (DOTS = 1), or k and k + 2 as two words (DOTS = 2). */
-#ifdef INTS_BYTES
-enum { DOTS = 1 };
-#else
-enum { DOTS = 2 };
-#endif
-
-VEC_INLINE vint spread(vint w, int bits, int group, int dot)
+/* Expands weights: group `group` of four k as the bytes of a word; or k and k + 2 (odd = 0), or k + 1 and k + 3 (odd =
+ * 1), as two words. */
+VEC_INLINE vint spread_bytes(vint w, int bits, int group)
 {
-    const uint32_t mask = (1u << bits) - 1, flip = subtrahend(bits) * 0x01010101u;
+    const uint32_t mask = ((1u << bits) - 1) * 0x01010101u, flip = subtrahend(bits) * 0x01010101u;
 
-    return (vint)(((unsigned_words)w >> (uint32_t)(8 * dot + bits * group) &
-                   (DOTS == 1 ? mask * 0x01010101u : mask * 0x00010001u)) ^
-                  flip);
+    return (vint)(((unsigned_words)w >> (uint32_t)(bits * group) & mask) ^ flip);
 }
+
+#ifdef INTS_WORDS
+VEC_INLINE vint spread_words(vint w, int bits, int group, int odd)
+{
+    return (vint)((unsigned_words)w >> (uint32_t)(8 * odd + bits * group) & ((1u << bits) - 1) * 0x00010001u);
+}
+#endif
 
 #ifndef INTS_STEPS
 VEC_INLINE int32_t four(const int8_t *p)
@@ -381,35 +390,101 @@ VEC_INLINE vint dot_group(vint acc, vint u, const int8_t *limbs, int g)
     return ints_dot(acc, u, four(limbs + 4 * g));
 #endif
 }
-#endif
 
-/* The dot product of one part of a row with the expanded weights of all lanes. groups: groups of four k of the part. */
-VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_t *limbs, int32_t first)
+/* Adds to dot the products of one part of each row with a vector of columns. All expanded weights stay in registers. */
+VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
+                         int part, int rows, vint dot[NBITS_ROWS])
 {
-#ifdef INTS_BYTES
-    vint low = vint_set(first), high = { 0 };
+    const int groups = part / 4, per = 8 / bits; /* groups of four k in a part, and in a word */
+    vint u[8];
 
     VEC_UNROLL
-    for (int g = 0; g < groups; g++) {
-        if (mode == NBITS_FINE)
-            high = dot_group(high, u[g], limbs, g);
-        low = dot_group(low, u[g], limbs + (mode == NBITS_FINE ? 4 * groups : 0), g);
-    }
-    return mode == NBITS_FINE ? (high << 8) + low : low;
-#else
-    vint even = vint_set(first), odd = { 0 };
-
-    (void)mode;
+    for (int g = 0; g < groups; g++)
+        u[g] = spread_bytes(vint_load(weights + g / per * NBITS_COLUMNS * 4), bits, g % per);
     VEC_UNROLL
-    for (int g = 0; g < groups; g++) {
-        even = ints_dot(even, u[2 * g], four(limbs + 8 * g));
-        odd = ints_dot(odd, u[2 * g + 1], four(limbs + 8 * g + 4));
+    for (int r = 0; r < rows; r++, limbs += limbs_row) {
+        vint high = { 0 };
+
+        VEC_UNROLL
+        for (int g = 0; g < groups; g++) {
+            if (mode == NBITS_FINE)
+                high = dot_group(high, u[g], limbs, g);
+            dot[r] = dot_group(dot[r], u[g], limbs + (mode == NBITS_FINE ? part : 0), g);
+        }
+        dot[r] += mode == NBITS_FINE ? high << 8 : vint_set(0);
     }
-    return even + odd;
-#endif
 }
+#else
+/* Unrolled, the compiler would load all operands first, and store them for lack of registers. */
+#define UNROLL_WORDS _Pragma("GCC unroll 1")
 
-#ifdef INTS_STEPS /* sums of a tile do not fit into the registers beside the weights and activations of a part */
+#ifdef INTS_NIBBLES
+VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
+                            int part, int rows, vint dot[NBITS_ROWS])
+{
+    const int groups = part / 4, per = 8 / bits;
+    vint low[NBITS_ROWS], high[NBITS_ROWS];
+
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++)
+        low[r] = high[r] = vint_set(0);
+    UNROLL_WORDS
+    for (int w = 0; w < groups / per; w++, weights += NBITS_COLUMNS * 4) {
+        const vint word = vint_load(weights);
+
+        VEC_UNROLL
+        for (int g = 0; g < per; g++, limbs += 4) {
+            const vint u = spread_bytes(word, bits, g);
+
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++) {
+                if (mode == NBITS_FINE)
+                    high[r] = ints_dot_nibbles(high[r], u, four(limbs + r * limbs_row));
+                low[r] = ints_dot_nibbles(low[r], u, four(limbs + r * limbs_row + (mode == NBITS_FINE ? part : 0)));
+            }
+        }
+    }
+    __asm__("" ::: "memory"); /* the factors of the result are loaded after the loop */
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++)
+        dot[r] += mode == NBITS_FINE ? (ints_of_words(high[r]) << 8) + ints_of_words(low[r]) : ints_of_words(low[r]);
+}
+#endif
+
+/* Adds to dot the products of one part of each row with a vector of columns. A word of weights is expanded and multiplied
+ * by all rows, one after the other, because there are 16 registers. */
+VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
+                         int part, int rows, vint dot[NBITS_ROWS])
+{
+    const int groups = part / 4, per = 8 / bits;
+
+#ifdef INTS_NIBBLES
+    if (bits < 8) {
+        dot_nibbles(weights, limbs, limbs_row, mode, bits, part, rows, dot);
+        return;
+    }
+#endif
+    (void)mode, (void)part;
+    UNROLL_WORDS
+    for (int w = 0; w < groups / per; w++, weights += NBITS_COLUMNS * 4) {
+        const vint word = vint_load(weights);
+
+        VEC_UNROLL
+        for (int g = 0; g < per; g++, limbs += 8) {
+            const vint even = spread_words(word, bits, g, 0), odd = spread_words(word, bits, g, 1);
+
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++) {
+                dot[r] = ints_dot(dot[r], even, four(limbs + r * limbs_row));
+                dot[r] = ints_dot(dot[r], odd, four(limbs + r * limbs_row + 4));
+            }
+        }
+    }
+}
+#endif
+
+/* Sums of a tile may not fit into the registers beside the weights and activations of a part. */
+#if defined(INTS_STEPS) || defined(INTS_WORDS)
 #define UNROLL_VECTORS _Pragma("GCC unroll 1")
 #else
 #define UNROLL_VECTORS VEC_UNROLL
@@ -418,7 +493,6 @@ VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_
 VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool zeros)
 {
     const nbits_shape *shape = tile->shape;
-    const int groups = part / 4, per = 8 / bits; /* groups of four k in a part, and in a word */
     const int64_t parts = shape->padded / part, all = shape->blocks * parts;
     const uint8_t *weights = tile->weights;
     vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
@@ -437,29 +511,24 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
             UNROLL_VECTORS
             for (int v = 0; v < VECTORS; v++) {
                 const vec scale = vec_load(scales + v * VEC_LANES);
-                vint u[8 * DOTS], zero_points = { 0 };
+                vint dot[NBITS_ROWS], zero_points = { 0 };
 
                 if (zeros)
                     zero_points =
                         __builtin_convertvector(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint) -
                         subtrahend(bits);
                 VEC_UNROLL
-                for (int g = 0; g < groups; g++) {
-                    const vint word = vint_load(weights + g / per * NBITS_COLUMNS * 4 + v * VEC_LANES * 4);
-
-                    VEC_UNROLL
-                    for (int d = 0; d < DOTS; d++)
-                        u[g * DOTS + d] = spread(word, bits, g % per, d);
-                }
+                for (int r = 0; r < rows; r++)
+                    dot[r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
+                dot_rows(weights + v * VEC_LANES * 4, tile->limbs + done * tile->limbs_part, tile->limbs_row, mode,
+                         bits, part, rows, dot);
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     const int64_t at = r * all + done;
-                    const int8_t *limbs = tile->limbs + r * tile->limbs_row + done * tile->limbs_part;
-                    vint dot = dot_part(u, groups, mode, limbs, zeros ? 0 : tile->sums[at]);
 
                     if (zeros)
-                        dot -= zero_points * vint_set(tile->sums[at]);
-                    sum[r][v] = vec_fma(vec_mul(vec_of(dot), vec_set(tile->factors[at])), scale, sum[r][v]);
+                        dot[r] -= zero_points * vint_set(tile->sums[at]);
+                    sum[r][v] = vec_fma(vec_mul(vec_of(dot[r]), vec_set(tile->factors[at])), scale, sum[r][v]);
                 }
             }
             for (int i = 0; rows == 1 && i < part * bits / 32; i++)
