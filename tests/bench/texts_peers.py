@@ -1,109 +1,163 @@
 #!/usr/bin/python3
-"""Texts by inlay and by llama.cpp with the same weights of 4 bits:
+"""Texts by inlay and by llama.cpp from the same GGUF files, which have random weights:
 
-    texts_peers.py DIR INLAY INLAY_SERVE [--threads 1,2] [--clients 1,4,8,32] [--rounds 3]
-        [--only steps | servers]
+    texts_peers.py ROOT INLAY INLAY_SERVE [--threads 1,2] [--clients 1,8,32] [--rounds 3]
+        [--only steps | servers | types] [--archs llama,...] [--kinds Q4_0,...]
 
-DIR holds sid/, a Debian root with llama.cpp and sid/llm/llm_q4_0.gguf, and llm_acc4.onnx, the same decoder; for the
-servers also sid/llm/words.gguf, the same with a vocabulary of 32,000 tokens, which llama-server needs. Needs root, for
-chroot. Prints tokens a second of steps of 1 and 8 texts behind 128 tokens, and of prompts of 128; then of both servers,
-with the CPU time of a generated token, which includes its share of the prompt, the time to the first token (median and p99)
-and the memory. The programs take turns; the fastest round counts, and the least CPU time."""
+ROOT is a Debian root with llama.cpp (llama-server, llama-bench, llama-batched-bench); needs root, for chroot, and for
+`types` the Python package inlay. The programs take turns.
+
+steps: tokens a second of prompts of 128, and of steps of 1 and 8 texts; the fastest of the rounds.
+servers: inlay-serve and llama-server by /v1/completions, streamed and not: tokens a second, CPU time of the server for a
+    generated token, which includes its share of the prompt, the time to the first token, and p99 of the time between two
+    tokens of a text; medians of the rounds. First, how many tokens agree before the first difference.
+types: for each architecture of tests/formats and each type of weights, the greedy tokens compared with llama.cpp's from
+    the same file and from its weights as F32 (llama.cpp rounds activations to 8 bits otherwise), and tokens a second of
+    a prompt and of one text on one thread, the fastest of the rounds."""
 import argparse
+import http.client
 import json
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 
-PROMPT, TOKENS, WORDS = 128, 48, 32000
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "formats"))
+import test_gguf as gguf
 
-
-def inlay_rate(args, threads, rows, columns, past):
-    out = subprocess.run([args.inlay, "bench", os.path.join(args.dir, "llm_acc4.onnx"), "--dim", "batch=%d" % rows, "--dim",
-                          "seq=%d" % columns, "--grow", "past=%d+%d" % (past, columns), "--seconds", "3", "--intra-threads",
-                          str(threads)] if past else
-                         [args.inlay, "bench", os.path.join(args.dir, "llm_acc4.onnx"), "--dim", "batch=%d" % rows, "--dim",
-                          "seq=%d" % columns, "--dim", "past=0", "--dim", "total=%d" % columns, "--seconds", "3",
-                          "--intra-threads", str(threads)], capture_output=True, text=True, check=True)
-    return rows * columns * 1e3 / float(re.search(r"^median\s+([\d.]+) ms", out.stdout, re.M).group(1))
+PROMPT, TOKENS, WORDS = 64, 32, 31728
+LARGE = gguf.Sizes(896, 14, 2, 64, 4864, 8, 1024, WORDS)  # 0.15 billion weights
+MIDDLE = gguf.Sizes(512, 8, 2, 64, 1536, 4, 512)
+ARCHS = ("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "granite", "minicpm") + gguf.MIXTURES
+KINDS = ("Q4_0", "Q4_K", "Q6_K", "Q8_0", "F16")
 
 
-def llama_rates(args, threads):
-    """Tokens a second of prompts, and of 1 and 8 texts."""
-    out = subprocess.run(["chroot", os.path.join(args.dir, "sid"), "llama-batched-bench", "-m", "/llm/llm_q4_0.gguf", "-t",
-                          str(threads), "-npp", str(PROMPT), "-ntg", "32", "-npl", "1,8", "-c", "2048"],
-                         capture_output=True, text=True, check=True)
-    rows = [[float(cell) for cell in line.strip("| \n").split("|")] for line in out.stdout.splitlines()
-            if re.match(r"\|\s*%d " % PROMPT, line)]
-    return rows[0][5], rows[0][7], rows[1][7]
+def inlay_rate(args, path, threads, rows, columns, past):
+    command = [args.inlay, "bench", path, "--seconds", "1", "--intra-threads", str(threads)]
+    for name, size in (("batch_size", rows), ("sequence_length", columns), ("past_sequence_length", past),
+                       ("total_sequence_length", past + columns)):
+        command += ["--dim", "%s=%d" % (name, size)]
+    out = subprocess.run(command, capture_output=True, text=True, check=True)
+    return rows * columns * 1e3 / float(re.search(r"^min\s+([\d.]+) ms", out.stdout, re.M).group(1))
 
 
-def steps(args):
+def llama(args, *command):
+    return subprocess.run(["chroot", args.root, *command], capture_output=True, text=True, check=True).stdout
+
+
+def llama_rates(args, path, threads, texts):
+    """Tokens a second of a prompt, and of steps of these numbers of texts."""
+    out = llama(args, "llama-batched-bench", "-m", path, "-t", str(threads), "-npp", "128", "-ntg", "16", "-npl",
+                ",".join(map(str, texts)), "-c", "2048")
+    rows = [[float(cell) for cell in line.strip("| \n").split("|")] for line in out.splitlines()
+            if re.match(r"\|\s*128 ", line)]
+    return [rows[0][5]] + [row[7] for row in rows]
+
+
+def faster(now, before):
+    return [max(pair) for pair in zip(now, before)]
+
+
+def compared(ours, theirs):
+    return " | ".join("%.1f, %.1f: %.2f" % (a, b, a / b) for a, b in zip(ours, theirs))
+
+
+def write(args, name, data):
+    """Returns the path here and in the root."""
+    os.makedirs(os.path.join(args.root, "texts"), exist_ok=True)
+    path = os.path.join(args.root, "texts", name)
+    with open(path, "wb") as file:
+        file.write(data)
+    return path, "/texts/" + name
+
+
+def steps(args, ours, theirs):
     print("| threads | prompt of 128: inlay, llama.cpp | 1 text | 8 texts |\n|-|-|-|-|")
     for threads in args.threads:
-        ours, theirs = [0, 0, 0], [0, 0, 0]
+        a, b = [0] * 3, [0] * 3
         for _ in range(args.rounds):
-            now = [inlay_rate(args, threads, 1, PROMPT, 0), inlay_rate(args, threads, 1, 1, PROMPT),
-                   inlay_rate(args, threads, 8, 1, PROMPT)]
-            ours = [max(pair) for pair in zip(ours, now)]
-            theirs = [max(pair) for pair in zip(theirs, llama_rates(args, threads))]
-        print("| %d | %s |" % (threads, " | ".join("%.1f, %.1f: %.2f" % (a, b, a / b) for a, b in zip(ours, theirs))),
-              flush=True)
+            a = faster([inlay_rate(args, ours, threads, 1, 128, 0), inlay_rate(args, ours, threads, 1, 1, 128),
+                        inlay_rate(args, ours, threads, 8, 1, 128)], a)
+            b = faster(llama_rates(args, theirs, threads, (1, 8)), b)
+        print("| %d | %s |" % (threads, compared(a, b)), flush=True)
 
 
 class Peer:
-    def __init__(self, name, command, port, log):
-        self.name, self.port = name, port
-        self.process = subprocess.Popen(command, stdout=open(log, "w"), stderr=subprocess.STDOUT)
+    """A server, started and ready."""
+
+    def __init__(self, name, command, log):
+        self.name = name
+        with open(log, "w") as file:
+            self.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
         while True:
-            text = open(log).read()
+            with open(log, errors="replace") as file:
+                text = file.read()
             if self.process.poll() is not None:
                 sys.exit(name + ": " + text[-2000:])
             found = re.search(r"http://127\.0\.0\.1:(\d+)", text)
             if found and ("ready" in text or "model loaded" in text):
                 self.port = int(found.group(1))
                 return
-            time.sleep(0.3)
+            time.sleep(0.1)
 
-    def stream(self, prompt, result):
-        body = json.dumps({"model": "m", "prompt": prompt, "max_tokens": TOKENS, "temperature": 0, "stream": True,
-                           **({"ignore_eos": True} if self.name == "llama-server" else {})}).encode()
-        begin, first, count = time.monotonic(), None, 0
-        with urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:%d/v1/completions" % self.port, body,
-                                                           {"Content-Type": "application/json"})) as answer:
+    def complete(self, prompt, streamed):
+        """Returns the text and the times of its tokens."""
+        body = {"model": "texts", "prompt": prompt, "max_tokens": TOKENS, "temperature": 0, "stream": streamed,
+                "ignore_eos": True, "cache_prompt": False}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        begin, times, text = time.monotonic(), [], ""
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        if answer.status != 200:
+            sys.exit("%s: %s" % (self.name, answer.read().decode()[:1000]))
+        if streamed:
             for line in answer:
                 if line.startswith(b"data: {"):
-                    count += 1
-                    first = first if first is not None else time.monotonic() - begin
-        result.append((first, count))
-
-    def memory(self):
-        process = self.process.pid
-        return int(re.search(r"VmRSS:\s+(\d+)", open("/proc/%d/status" % process).read()).group(1)) / 1024
-
+                    times.append(time.monotonic() - begin)
+                    text += "".join(choice["text"] for choice in json.loads(line[6:])["choices"])
+        else:
+            reply = json.loads(answer.read())
+            text = reply["choices"][0]["text"]
+            if reply["usage"]["completion_tokens"] != TOKENS:
+                sys.exit("%s: %s" % (self.name, reply["usage"]))
+        connection.close()
+        return text, times
 
     def cpu_ms(self):
-        words = open("/proc/%d/stat" % self.process.pid).read().rsplit(")", 1)[1].split()
+        with open("/proc/%d/stat" % self.process.pid) as file:
+            words = file.read().rsplit(")", 1)[1].split()
         return (int(words[11]) + int(words[12])) * 1e3 / os.sysconf("SC_CLK_TCK")
 
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
 
-def measure(peer, clients, texts):
-    results, prompts = [], iter([[(i * 7919 + k * 31) % (WORDS - 300) + 300 for k in range(PROMPT)] for i in range(texts)])
-    lock = threading.Lock()
+
+def prompt_of(number):
+    return [(number * 7919 + k * 31) % WORDS + 266 for k in range(PROMPT)]
+
+
+def p99(values):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(0.99 * len(values)))]
+
+
+def load(peer, clients, streamed, first):
+    """Texts of so many clients, one text for each client and two for a single one: tokens a second, CPU ms a token, and
+    with streams s to the first token (median) and ms between tokens (p99)."""
+    count = max(2, clients)
+    times, numbers, lock = [], iter(range(first, first + count)), threading.Lock()
 
     def work():
         while True:
             with lock:
-                prompt = next(prompts, None)
-            if prompt is None:
+                number = next(numbers, None)
+            if number is None:
                 return
-            peer.stream(prompt, results)
+            times.append(peer.complete(prompt_of(number), streamed)[1])
 
     begin, cpu = time.monotonic(), peer.cpu_ms()
     threads = [threading.Thread(target=work) for _ in range(clients)]
@@ -111,60 +165,117 @@ def measure(peer, clients, texts):
         thread.start()
     for thread in threads:
         thread.join()
-    took = time.monotonic() - begin
-    firsts = sorted(first for first, _ in results)
-    return (texts * TOKENS / took, (peer.cpu_ms() - cpu) / texts / TOKENS, statistics.median(firsts),
-            firsts[min(len(firsts) - 1, int(0.99 * len(firsts)))])
+    took, cpu = time.monotonic() - begin, peer.cpu_ms() - cpu
+    if len(times) != count:
+        sys.exit("%s: a request failed" % peer.name)
+    numbers = [count * TOKENS / took, cpu / count / TOKENS]
+    return numbers + ([statistics.median(one[0] for one in times),
+                       p99([(b - a) * 1e3 for one in times for a, b in zip(one, one[1:])])] if streamed else [])
 
 
-def servers(args):
-    folder = os.path.join(args.dir, "models", "m")
-    os.makedirs(os.path.join(folder, "1"), exist_ok=True)
-    if not os.path.exists(os.path.join(folder, "1", "model.onnx")):
-        os.link(os.path.join(args.dir, "llm_acc4.onnx"), os.path.join(folder, "1", "model.onnx"))
-    with open(os.path.join(folder, "tokenizer.json"), "w") as file:
-        json.dump({"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
-                   "decoder": {"type": "ByteLevel"},
-                   "added_tokens": [], "model": {"type": "BPE", "merges": [],
-                                                 "vocab": {"t%d" % i: i for i in range(WORDS)}}}, file)
-    shutil.rmtree(os.path.join(args.dir, "cache"), ignore_errors=True)
-    threads = str(max(args.threads))
-    peers = [Peer("inlay", [args.serve, os.path.join(args.dir, "models"), "--port", "0", "--grpc-port", "-1", "--no-config",
-                            "--intra-threads", threads, "--prefix-memory", "0"], 0, os.path.join(args.dir, "inlay.log")),
-             Peer("llama-server", ["chroot", os.path.join(args.dir, "sid"), "llama-server", "-m", "/llm/words.gguf", "-t",
-                                   threads, "-np", "32", "-c", str(32 * 256), "--port", "8791", "--host", "127.0.0.1",
-                                   "--no-webui"], 8791, os.path.join(args.dir, "llama.log"))]
-    print("\n| clients | tokens/s: inlay, llama-server | CPU ms a token | first token, median, s | p99, s | memory, MiB |\n|-|-|-|-|-|-|")
+def agreeing(peers):
+    """Words (tokens but for a few bytes) before the first difference of the servers' texts."""
+    counts = []
+    for number in range(4):
+        a, b = (re.findall(r"[^.]*\.", peer.complete(prompt_of(number), False)[0]) for peer in peers)
+        counts.append(next((i for i, pair in enumerate(zip(a, b)) if pair[0] != pair[1]), min(len(a), len(b))))
+    return counts
+
+
+def servers(args, ours, theirs):
+    print("\n| threads | clients | streamed | tokens/s: inlay, llama-server | CPU ms a token | first token, s | between "
+          "tokens, p99, ms |\n|-|-|-|-|-|-|-|")
+    first = 100
+    for threads in args.threads:
+        peers, cpus = [], ["taskset", "-c", "0-%d" % (threads - 1)]
+        try:
+            peers.append(Peer("inlay-serve", [*cpus, args.serve, ours, "--port", "0", "--grpc-port", "-1", "--no-config",
+                                              "--intra-threads", str(threads), "--prefix-memory", "0"],
+                              os.path.join(args.root, "texts", "inlay.log")))
+            peers.append(Peer("llama-server", [*cpus, "chroot", args.root, "llama-server", "-m", theirs, "-t", str(threads),
+                                               "-np", "32", "-c", str(32 * 256), "--port", "8791", "--host", "127.0.0.1",
+                                               "--no-webui"], os.path.join(args.root, "texts", "llama.log")))
+            same = agreeing(peers)  # also warms up
+            for clients in args.clients:
+                for streamed in (True, False):
+                    rounds = {peer.name: [] for peer in peers}
+                    for _ in range(args.rounds):
+                        for peer in peers:
+                            rounds[peer.name].append(load(peer, clients, streamed, first))
+                        first += 100
+                    a, b = ([statistics.median(column) for column in zip(*rounds[peer.name])] for peer in peers)
+                    rest = " | %.2f, %.2f | %.0f, %.0f |" % (a[2], b[2], a[3], b[3]) if streamed else " | | |"
+                    print("| %d | %d | %s | %.1f, %.1f: %.2f | %.1f, %.1f: %.2f%s" % (
+                        threads, clients, "yes" if streamed else "no", a[0], b[0], a[0] / b[0], a[1], b[1], b[1] / a[1],
+                        rest), flush=True)
+        finally:
+            for peer in peers:
+                peer.stop()
+    print("\nWords that agree before the first difference, of about %d, 4 prompts: %s" % (
+        TOKENS, ", ".join(map(str, same))))
+
+
+def greedy_of_llama(args, path, prompts, count):
+    """The greedy tokens of llama.cpp, with floats in its cache."""
+    peer = Peer("llama-server", ["chroot", args.root, "llama-server", "-m", path, "--port", "8792", "--host", "127.0.0.1",
+                                 "-c", "512", "-np", "1", "-t", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32",
+                                 "--no-warmup", "--no-webui"], os.path.join(args.root, "texts", "greedy.log"))
     try:
-        for clients in args.clients:
-            best = {peer.name: None for peer in peers}
-            for _ in range(args.rounds):
-                for peer in peers:
-                    now = measure(peer, clients, max(4, 2 * clients))
-                    old = best[peer.name] or now
-                    best[peer.name] = (max(now[0], old[0]), min(now[1], old[1]), *(now if now[0] > old[0] else old)[2:])
-            a, b = (best[peer.name] for peer in peers)
-            print("| %d | %.1f, %.1f: %.2f | %.1f, %.1f: %.2f | %.2f, %.2f | %.2f, %.2f | %.0f, %.0f |" %
-                  (clients, a[0], b[0], a[0] / b[0], a[1], b[1], b[1] / a[1], a[2], b[2], a[3], b[3], peers[0].memory(), peers[1].memory()), flush=True)
+        return [gguf.ask(peer.port, "completion", prompt=prompt, n_predict=count, temperature=0, return_tokens=True,
+                         cache_prompt=False, ignore_eos=True)["tokens"] for prompt in prompts]
     finally:
-        for peer in peers:
-            peer.process.terminate()
+        peer.stop()
+
+
+def types(args):
+    import inlay
+    print("\n| architecture | type | tokens equal to llama.cpp's, its weights as F32, of | same file | prompt of 128, "
+          "tokens/s: inlay, llama.cpp | 1 text |\n|-|-|-|-|-|-|")
+    for arch in args.archs:
+        sizes = MIDDLE._replace(layers=7) if arch == "gemma3" else MIDDLE
+        for kind in args.kinds:
+            data, words = gguf.make(arch, kind, sizes=sizes)
+            path, theirs = write(args, "type.gguf", data)
+            prompts = gguf.prompts(words)
+            with inlay.Session(path, config=False) as session:
+                made = [gguf.greedy(session, prompt, gguf.NEW_TOKENS) for prompt in prompts]
+            llama(args, "python3", "-c", gguf.DEQUANTIZE, theirs, "/texts/float.gguf")
+            equal = [sum(x == y for a, b in zip(made, greedy_of_llama(args, other, prompts, gguf.NEW_TOKENS))
+                         for x, y in zip(a, b)) for other in ("/texts/float.gguf", theirs)]
+            a, b = [0] * 2, [0] * 2
+            for _ in range(args.rounds):
+                a = faster([inlay_rate(args, path, 1, 1, 128, 0), inlay_rate(args, path, 1, 1, 1, 128)], a)
+                b = faster(llama_rates(args, theirs, 1, (1,)), b)
+            print("| %s | %s | %d of %d | %d | %s |" % (arch, kind, equal[0], gguf.PROMPTS * gguf.NEW_TOKENS, equal[1],
+                                                        compared(a, b)), flush=True)
 
 
 def main():
+    def numbers(text):
+        return [int(n) for n in text.split(",")]
+
+    def names(text):
+        return text.split(",")
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dir")
+    parser.add_argument("root")
     parser.add_argument("inlay")
     parser.add_argument("serve")
-    parser.add_argument("--threads", default="1,2", type=lambda text: [int(n) for n in text.split(",")])
-    parser.add_argument("--clients", default="1,4,8,32", type=lambda text: [int(n) for n in text.split(",")])
+    parser.add_argument("--threads", default="1,2", type=numbers)
+    parser.add_argument("--clients", default="1,8,32", type=numbers)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=("steps", "servers"))
+    parser.add_argument("--only", choices=("steps", "servers", "types"))
+    parser.add_argument("--archs", default=ARCHS, type=names)
+    parser.add_argument("--kinds", default=KINDS, type=names)
     args = parser.parse_args()
-    if args.only != "servers":
-        steps(args)
-    if args.only != "steps":
-        servers(args)
+    if args.only != "types":
+        ours, theirs = write(args, "texts.gguf", gguf.make("llama", "Q4_0", sizes=LARGE)[0])
+    if args.only in (None, "steps"):
+        steps(args, ours, theirs)
+    if args.only in (None, "servers"):
+        servers(args, ours, theirs)
+    if args.only == "types":
+        types(args)
 
 
 main()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 import unittest
 import urllib.request
 
@@ -43,7 +44,8 @@ class Writer:
     """Keys and tensors of a GGUF file."""
 
     def __init__(self, arch):
-        self.values, self.tensors, self.data, self.arch = [], [], b"", "llama" if arch == "mixtral" else arch
+        self.values, self.tensors, self.data = [], [], bytearray()
+        self.arch = "llama" if arch == "mixtral" else arch
         self.add("general.architecture", self.arch)
 
     def add(self, key, value, kind=None):
@@ -66,7 +68,7 @@ class Writer:
     def bytes(self):
         head = b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors),
                                      len(self.values)) + b"".join(self.values + self.tensors)
-        return head + b"\0" * (-len(head) % 32) + self.data
+        return head + b"\0" * (-len(head) % 32) + bytes(self.data)
 
 
 def matrix(rng, rows, columns, kind, scale):
@@ -87,12 +89,13 @@ def matrix(rng, rows, columns, kind, scale):
     return blocks.tobytes()
 
 
-def vocabulary(model, arch):
-    """Adds the tokenizer; returns the number of tokens."""
+def vocabulary(model, arch, more):
+    """Adds the tokenizer, with `more` tokens that occur in no text; returns the number of tokens."""
+    unused = [f"w{i}." for i in range(more)]
     if arch in ("gemma", "gemma2", "gemma3", "phi3", "minicpm"):  # SentencePiece
         tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + ["\u2581"] + [
             chr(c) for c in range(33, 127)] + ["th", "the", "\u2581the", "in", "er", "\u2581a", "an", "and",
-                                               "\u2581and"]
+                                               "\u2581and"] + unused
         scores = [0.0] * 259 + [-1000.0 - i if len(t) == 1 else 400.0 - i for i, t in enumerate(tokens[259:])]
         model.add("tokenizer.ggml.model", "llama")
         model.add("tokenizer.ggml.tokens", tokens)
@@ -105,7 +108,7 @@ def vocabulary(model, arch):
         tokens = [chr(b) if b in printable else chr(next(others)) for b in range(256)]
         pairs = [("t", "h"), ("th", "e"), ("\u0120", "the"), ("i", "n"), ("e", "r"), ("\u0120", "a"), ("a", "n"),
                  ("an", "d"), ("\u0120", "and"), ("1", "2")]
-        tokens += [a + b for a, b in pairs] + ["<|begin|>", "<|end|>", "<|user|>"]
+        tokens += [a + b for a, b in pairs] + unused + ["<|begin|>", "<|end|>", "<|user|>"]
         model.add("tokenizer.ggml.model", "gpt2")
         model.add("tokenizer.ggml.pre", {"llama": "llama-bpe", "mixtral": "llama-bpe", "granite": "refact",
                                            "granitemoe": "refact"}.get(arch, "qwen2"))
@@ -118,16 +121,32 @@ def vocabulary(model, arch):
     return len(tokens)
 
 
-def make(arch, kind, more=()):
-    """A small model with random weights; more: further keys with values. Q4_K_M: some weights are Q6_K."""
-    mixed, kind = kind == "Q4_K_M", kind.removesuffix("_M")
+class Sizes(typing.NamedTuple):
+    """Sizes of a model; words: tokens beyond those of the tests."""
+    width: int
+    heads: int
+    keys: int
+    size: int  # of a head
+    hidden: int
+    layers: int
+    context: int = 128
+    words: int = 0
+
+
+def small(arch, kind):
     width = 256 if kind.endswith("K") else 64
-    heads, keys, size, hidden = 4, 2, 64 if kind.endswith("K") else 16, 2 * width
+    return Sizes(width, 4, 2, width // 4, 2 * width, 7 if arch == "gemma3" else 2)
+
+
+def make(arch, kind, more=(), sizes=None):
+    """A model with random weights, by default a small one; more: further keys with values. Q4_K_M: some weights are
+    Q6_K."""
+    mixed, kind = kind == "Q4_K_M", kind.removesuffix("_M")
+    width, heads, keys, size, hidden, layers, context, words = sizes or small(arch, kind)
     rng, model = np.random.default_rng(7), Writer(arch)
-    layers = 7 if arch == "gemma3" else 2
     size *= 2 if arch in ("qwen3", "qwen3moe") else 1
     experts, expert_hidden = (6, hidden if arch == "mixtral" else width) if arch in MIXTURES else (0, 0)
-    for key, value in ((".context_length", 128), (".embedding_length", width), (".block_count", layers),
+    for key, value in ((".context_length", context), (".embedding_length", width), (".block_count", layers),
                        (".feed_forward_length", expert_hidden if arch == "granitemoe" else hidden),
                        (".attention.head_count", heads),
                        (".attention.head_count_kv", keys), (".attention.layer_norm_rms_epsilon", 1e-6),
@@ -153,7 +172,7 @@ def make(arch, kind, more=()):
     if arch == "gemma2":
         model.add(".attn_logit_softcapping", 5.0)
         model.add(".final_logit_softcapping", 1.0)
-    count = vocabulary(model, arch)
+    count = vocabulary(model, arch, words)
 
     def weights(name, rows, columns, scale=1.0, stacked=0):
         one = "Q6_K" if mixed and "down" in name else kind if "gate_inp" not in name else "F32"
