@@ -40,7 +40,7 @@ struct weights {
 };
 
 static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int64_t n, int64_t block, bool transposed,
-                         bool is_signed, bool zeros)
+                         bool is_signed, bool zeros, float fraction)
 {
     const int64_t bytes = (k * n * bits + 7) / 8;
 
@@ -66,7 +66,7 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < n; j++) {
             const int64_t at = i / weights->shape.block * n + j;
-            const double zero = zeros ? nbits_element(file_zeros, at, bits, is_signed) : is_signed ? 0 : 3;
+            const double zero = zeros ? nbits_element(file_zeros, at, bits, is_signed) + fraction : is_signed ? 0 : 3;
 
             weights->weights[i * n + j] =
                 (nbits_element(weights->file, transposed ? j * k + i : i * n + j, bits, is_signed) - zero) *
@@ -76,6 +76,8 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
     nbits_pack_floats(&weights->shape, &(nbits_source){ weights->file_scales, n, 1, false }, weights->scales);
     if (zeros)
         nbits_pack_zeros(&weights->shape, &(nbits_source){ file_zeros, n, 1, is_signed }, bits, 0, weights->zeros);
+    for (int64_t i = 0; zeros && i < nbits_scale_count(&weights->shape); i++)
+        weights->zeros[i] += fraction;
     free(file_zeros);
 }
 
@@ -144,10 +146,10 @@ static void multiply_by(const struct level *level, const nbits_tiles *tiles, con
 
     assert_true(factors && sums && starts && limbs);
     for (int64_t r = 0; mode != NBITS_EXACT && level->kernel->has_limbs && r < rows; r++)
-        assert_true(level->kernel->prepare(shape, mode, weights->zeros == NULL ? &weights->zero : NULL,
-                                           spread + r * depth,
-                                           &(nbits_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts,
-                                                         sums + r * parts, blocks ? starts + r * parts : NULL }));
+        assert_true(
+            level->kernel->prepare(shape, mode, weights->zeros == NULL ? &weights->zero : NULL, spread + r * depth,
+                                   &(nbits_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts,
+                                                 sums + r * parts, blocks ? starts + r * parts : NULL, rows == 1 }));
     for (int64_t p = 0; p < shape->panels; p += beside) {
         const int64_t left = shape->n - p * NBITS_COLUMNS;
         nbits_tile tile = { .shape = shape,
@@ -158,6 +160,7 @@ static void multiply_by(const struct level *level, const nbits_tiles *tiles, con
                                          : weights->zeros + nbits_scale_count(shape) / shape->panels * p,
                             .zero = weights->zero,
                             .rows = rows,
+                            .single = rows == 1,
                             .a = spread,
                             .a_row = depth,
                             .limbs = limbs,
@@ -312,29 +315,31 @@ static void products(void **state)
     (void)state;
     for (uint32_t bits = 2; bits <= 8; bits *= 2)
         for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++)
-            for (int kind = 0; kind < 8; kind++) {
+            for (int kind = 0; kind < 9; kind++) {
                 const bool is_long = sizes[z].k > 4000;
                 struct weights weights;
 
                 if (is_long && kind != 0 && kind != 7)
                     continue;
-                make_weights(&weights, bits, sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2, kind & 4);
+                make_weights(&weights, bits, sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2, kind >= 4,
+                             kind == 8 ? 0.25f : 0);
                 for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
                     const struct level *level = &levels[i];
+                    const int last = kind == 8 && !level->kernel->float_zeros ? NBITS_EXACT : NBITS_FINE;
 
                     if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
                         continue;
                     check_unfold(level, &weights);
                     for (int64_t rows = 1; rows <= NBITS_ROWS; rows += is_long ? NBITS_ROWS - 1 : 1)
-                        for (int mode = NBITS_EXACT; mode <= NBITS_FINE; mode++) {
+                        for (int mode = NBITS_EXACT; mode <= last; mode++) {
                             check(level, &weights, (nbits_mode)mode, false, rows);
                             if (level->kernel->many > 0 && mode != NBITS_EXACT)
                                 check(level, &weights, (nbits_mode)mode, true, rows);
                         }
-                    for (int mode = NBITS_BYTE; level->kernel->many > 0 && mode <= NBITS_FINE; mode++)
+                    for (int mode = NBITS_BYTE; level->kernel->many > 0 && mode <= last; mode++)
                         check_rows(level, &weights, (nbits_mode)mode);
 #if defined(__x86_64__)
-                    for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++) {
+                    for (int mode = NBITS_BYTE; level->vnni && mode <= last; mode++) {
                         if (!is_long)
                             check_tiles(level, &nbits_tiles_avx512_vnni, &weights, (nbits_mode)mode);
                         if (tile_problem() == NULL)
@@ -358,7 +363,7 @@ static void refusals(void **state)
         float a[64], factors[2];
         int8_t limbs[128];
         int32_t sums[2];
-        const nbits_row row = { limbs, 64, factors, sums, NULL };
+        const nbits_row row = { limbs, 64, factors, sums, NULL, false };
 
         if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()) || !level->kernel->has_limbs)
             continue;

@@ -109,10 +109,12 @@ static way way_of(const struct experts *experts, int64_t rows)
 
 static void prepare_row(const experts_call *call, int layer, int64_t expert, int64_t pair)
 {
-    const way how = way_of(call->experts, call->begins[expert + 1] - call->begins[expert]);
+    const int64_t rows = call->begins[expert + 1] - call->begins[expert];
+    const way how = way_of(call->experts, rows);
     nbits_call bits = call->bits[layer];
 
     bits.blocks = how == BY_BLOCKS;
+    bits.single = rows == 1;
     if (how != BY_FLOATS)
         nbits_prepare_rows(&bits, pair, pair + 1);
 }
@@ -205,6 +207,7 @@ static void multiply(const experts_call *call, int layer, int64_t expert, int64_
         const int64_t panel = column / NBITS_COLUMNS, panels = columns / NBITS_COLUMNS;
 
         bits.blocks = how == BY_BLOCKS;
+        bits.single = last - first == 1;
         bits.weights += expert * nbits_weight_bytes(shape);
         bits.scales += expert * nbits_scale_count(shape);
         bits.zeros = bits.zeros == NULL ? NULL : bits.zeros + expert * nbits_scale_count(shape);

@@ -53,7 +53,8 @@ nbits_mode nbits_mode_of(const cpu_build *build, int64_t level, bool float_zeros
 {
     const cpu_state *state = build->state;
 
-    if (level == 1 || float_zeros || !state->nbits->has_limbs || build->compiled->keep_last_bit)
+    if (level == 1 || (float_zeros && !state->nbits->float_zeros) || !state->nbits->has_limbs ||
+        build->compiled->keep_last_bit)
         return NBITS_EXACT;
     return level == 4 && state->model_sets_limbs ? NBITS_FINE : (nbits_mode)state->limbs;
 }
@@ -98,6 +99,7 @@ void nbits_prepare_rows(const nbits_call *call, int64_t begin, int64_t end)
                               .limbs_part = limb_part(call),
                               .factors = (float *)(void *)(call->scratch + plan->factors) + row * parts,
                               .sums = (int32_t *)(void *)(call->scratch + plan->sums) + row * parts,
+                              .single = call->single,
                               .starts = call->blocks ? (int32_t *)(void *)(call->scratch + plan->starts) + row * parts
                                                      : NULL });
     }
@@ -117,6 +119,7 @@ nbits_tile nbits_tile_of(const nbits_call *call, int64_t panel, int64_t panels, 
                          .zeros = call->zeros == NULL ? NULL : call->zeros + scales * panel,
                          .zero = plan->zero,
                          .rows = count,
+                         .single = call->single,
                          .a = row_of(call, row),
                          .a_row = plan->spreads ? nbits_depth(shape) : call->a_row,
                          .limbs = limbs_of(call, row),

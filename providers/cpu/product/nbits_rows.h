@@ -9,7 +9,7 @@ enum {
     WAKE_NS = 10000,     /* a GEMM that takes longer is worth waking other threads */
     NBITS_MANY_ROWS = 8, /* from this many rows on a panel is expanded to floats, if activations stay floats */
     NBITS_FINE_ROWS =
-        32, /* from this many rows on, NBITS_FINE takes longer than floats if the CPU has no kernels for many rows */
+        48, /* from this many rows on, NBITS_FINE takes longer than floats if the CPU has no kernels for many rows */
     NBITS_GROUP = SGEMM_WIDTH / NBITS_COLUMNS /* panels that are computed together */
 };
 #define NBITS_BYTES_PER_NS 20.0 /* packed weights, for one row */
@@ -44,10 +44,10 @@ typedef struct nbits_call {
     const float *scales, *zeros; /* zeros: NULL without has_zeros */
     char *scratch;
     bool blocks; /* rows are prepared for weight blocks */
+    bool single; /* there is one row, see nbits_row */
 } nbits_call;
 
-/* The precision of activations. level: accuracy_level of the node. Kernels of integers multiply by integers, not by
- * zero points that are floats. */
+/* The precision of activations. level: accuracy_level of the node. float_zeros: zero points may be fractions. */
 nbits_mode nbits_mode_of(const cpu_build *build, int64_t level, bool float_zeros);
 
 /* Sets the offsets of what `rows` rows and `workers` threads need behind the first *bytes bytes, and adds it. */

@@ -240,16 +240,17 @@ VEC_INLINE void store_words(vint q, int8_t *out)
     memcpy(out, &w, sizeof w);
 }
 
-/* Are the integers of a tile bytes? Otherwise they are words. */
-VEC_INLINE bool are_bytes(int bits)
+/* Are the integers of a tile bytes? Otherwise they are words. Products of bytes by weights of at most 4 bits need less
+ * expansion of weights but more instructions for each row. */
+VEC_INLINE bool are_bytes(int bits, bool single)
 {
 #if defined(INTS_NIBBLES)
-    return bits < 8;
+    return bits < 8 && single;
 #elif defined(INTS_BYTES)
-    (void)bits;
+    (void)bits, (void)single;
     return true;
 #else
-    (void)bits;
+    (void)bits, (void)single;
     return false;
 #endif
 }
@@ -263,9 +264,9 @@ VEC_INLINE void store_bytes(vint q, int8_t flip, int8_t *out)
 
 /* Stores a vector of a part's integers in the layout of a tile (the bytes of the high limb, then of the low limb; or
  * words) or of a weight block (bytes plus 128; or words). */
-VEC_INLINE void store_integers(vint q, int part, int bits, nbits_mode mode, bool blocks, int8_t *out, int i)
+VEC_INLINE void store_integers(vint q, int part, bool as_bytes, nbits_mode mode, bool blocks, int8_t *out, int i)
 {
-    if (are_bytes(bits) && (!blocks || mode == NBITS_BYTE)) {
+    if (as_bytes && (!blocks || mode == NBITS_BYTE)) {
         const vint low = mode == NBITS_FINE ? (vint)((unsigned_words)q << 24) >> 24 : q;
 
         if (mode == NBITS_FINE)
@@ -305,6 +306,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
     const int64_t parts = nbits_parts(shape);
     const int32_t zero_value = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (shape->bits - 1);
     const float most = mode == NBITS_FINE ? TOP_FINE : 127;
+    const bool as_bytes = are_bytes((int)shape->bits, row->single);
 
     INLAY_CHECK(part % VEC_LANES == 0);
     for (int64_t p = 0; p < parts; p++, a += part) {
@@ -327,7 +329,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
             sums = vec_add(sums, x);
             if (blocks && mode == NBITS_FINE)
                 pairs = (vint)((unsigned_words)pairs + (unsigned_words)pairs_of(q));
-            store_integers(q, part, (int)shape->bits, mode, blocks, limbs, i);
+            store_integers(q, part, as_bytes, mode, blocks, limbs, i);
         }
         exact_sum = vec_sum(sums); /* exact, since it is below 2^24; NaN if an element is NaN */
         if (exact_sum != exact_sum)
@@ -393,11 +395,12 @@ VEC_INLINE vint dot_group(vint acc, vint u, const int8_t *limbs, int g)
 
 /* Adds to dot the products of one part of each row with a vector of columns. All expanded weights stay in registers. */
 VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
-                         int part, int rows, vint dot[NBITS_ROWS])
+                         int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
 {
     const int groups = part / 4, per = 8 / bits; /* groups of four k in a part, and in a word */
     vint u[8];
 
+    (void)as_bytes;
     VEC_UNROLL
     for (int g = 0; g < groups; g++)
         u[g] = spread_bytes(vint_load(weights + g / per * NBITS_COLUMNS * 4), bits, g % per);
@@ -419,15 +422,12 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 #define UNROLL_WORDS _Pragma("GCC unroll 1")
 
 #ifdef INTS_NIBBLES
-VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
-                            int part, int rows, vint dot[NBITS_ROWS])
+/* The same for a single row. */
+VEC_INLINE vint dot_nibbles(const uint8_t *weights, const int8_t *limbs, nbits_mode mode, int bits, int part)
 {
     const int groups = part / 4, per = 8 / bits;
-    vint low[NBITS_ROWS], high[NBITS_ROWS];
+    vint low = { 0 }, high = { 0 };
 
-    VEC_UNROLL
-    for (int r = 0; r < rows; r++)
-        low[r] = high[r] = vint_set(0);
     UNROLL_WORDS
     for (int w = 0; w < groups / per; w++, weights += NBITS_COLUMNS * 4) {
         const vint word = vint_load(weights);
@@ -436,35 +436,29 @@ VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t
         for (int g = 0; g < per; g++, limbs += 4) {
             const vint u = spread_bytes(word, bits, g);
 
-            VEC_UNROLL
-            for (int r = 0; r < rows; r++) {
-                if (mode == NBITS_FINE)
-                    high[r] = ints_dot_nibbles(high[r], u, four(limbs + r * limbs_row));
-                low[r] = ints_dot_nibbles(low[r], u, four(limbs + r * limbs_row + (mode == NBITS_FINE ? part : 0)));
-            }
+            if (mode == NBITS_FINE)
+                high = ints_dot_nibbles(high, u, four(limbs));
+            low = ints_dot_nibbles(low, u, four(limbs + (mode == NBITS_FINE ? part : 0)));
         }
     }
-    __asm__("" ::: "memory"); /* the factors of the result are loaded after the loop */
-    VEC_UNROLL
-    for (int r = 0; r < rows; r++)
-        dot[r] += mode == NBITS_FINE ? (ints_of_words(high[r]) << 8) + ints_of_words(low[r]) : ints_of_words(low[r]);
+    return mode == NBITS_FINE ? (ints_of_words(high) << 8) + ints_of_words(low) : ints_of_words(low);
 }
 #endif
 
 /* Adds to dot the products of one part of each row with a vector of columns. A word of weights is expanded and multiplied
  * by all rows, one after the other, because there are 16 registers. */
 VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
-                         int part, int rows, vint dot[NBITS_ROWS])
+                         int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
 {
     const int groups = part / 4, per = 8 / bits;
 
 #ifdef INTS_NIBBLES
-    if (bits < 8) {
-        dot_nibbles(weights, limbs, limbs_row, mode, bits, part, rows, dot);
+    if (as_bytes) {
+        dot[0] += dot_nibbles(weights, limbs, mode, bits, part);
         return;
     }
 #endif
-    (void)mode, (void)part;
+    (void)mode, (void)part, (void)as_bytes;
     UNROLL_WORDS
     for (int w = 0; w < groups / per; w++, weights += NBITS_COLUMNS * 4) {
         const vint word = vint_load(weights);
@@ -489,8 +483,24 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 #else
 #define UNROLL_VECTORS VEC_UNROLL
 #endif
+#ifdef INTS_WORDS
+#define COMPILER_FENCE __asm__("" ::: "memory");
+#else
+#define COMPILER_FENCE
+#endif
 
-VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool zeros)
+/* Weight blocks have the same bits as tiles: they subtract integers. */
+VEC_INLINE vec minus_zeros(vint dot, vec zero, int32_t sum, bool zeros)
+{
+#ifdef INTS_BLOCKS
+    return vec_of(zeros ? dot - __builtin_convertvector(zero, vint) * vint_set(sum) : dot);
+#else
+    return zeros ? vec_fnma(zero, vec_of(vint_set(sum)), vec_of(dot)) : vec_of(dot);
+#endif
+}
+
+VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool as_bytes,
+                          bool zeros)
 {
     const nbits_shape *shape = tile->shape;
     const int64_t parts = shape->padded / part, all = shape->blocks * parts;
@@ -510,25 +520,25 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
         for (int64_t p = 0; p < parts; p++) {
             UNROLL_VECTORS
             for (int v = 0; v < VECTORS; v++) {
-                const vec scale = vec_load(scales + v * VEC_LANES);
-                vint dot[NBITS_ROWS], zero_points = { 0 };
+                vint dot[NBITS_ROWS];
+                vec scale, zero = vec_zero();
 
-                if (zeros)
-                    zero_points =
-                        __builtin_convertvector(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint) -
-                        subtrahend(bits);
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++)
                     dot[r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
                 dot_rows(weights + v * VEC_LANES * 4, tile->limbs + done * tile->limbs_part, tile->limbs_row, mode,
-                         bits, part, rows, dot);
+                         bits, part, rows, as_bytes, dot);
+                COMPILER_FENCE /* factors are loaded after the products */
+                    scale = vec_load(scales + v * VEC_LANES);
+                if (zeros)
+                    zero = vec_sub(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES),
+                                   vec_set((float)subtrahend(bits)));
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     const int64_t at = r * all + done;
+                    const vec product = minus_zeros(dot[r], zero, tile->sums[at], zeros);
 
-                    if (zeros)
-                        dot[r] -= zero_points * vint_set(tile->sums[at]);
-                    sum[r][v] = vec_fma(vec_mul(vec_of(dot[r]), vec_set(tile->factors[at])), scale, sum[r][v]);
+                    sum[r][v] = vec_fma(vec_mul(product, vec_set(tile->factors[at])), scale, sum[r][v]);
                 }
             }
             for (int i = 0; rows == 1 && i < part * bits / 32; i++)
@@ -541,20 +551,28 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
     store_tile(tile, total, sum, rows);
 }
 
+VEC_INLINE void tile_of_part(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool zeros)
+{
+    if (rows == 1 && are_bytes(bits, tile->single))
+        limb_tile(tile, mode, bits, part, 1, true, zeros);
+    else
+        limb_tile(tile, mode, bits, part, rows, false, zeros);
+}
+
 VEC_INLINE void fine_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
 {
     if (tile->shape->part == 32)
-        limb_tile(tile, NBITS_FINE, bits, 32, rows, zeros);
+        tile_of_part(tile, NBITS_FINE, bits, 32, rows, zeros);
     else
-        limb_tile(tile, NBITS_FINE, bits, 16, rows, zeros);
+        tile_of_part(tile, NBITS_FINE, bits, 16, rows, zeros);
 }
 
 VEC_INLINE void byte_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
 {
     if (tile->shape->part == 32)
-        limb_tile(tile, NBITS_BYTE, bits, 32, rows, zeros);
+        tile_of_part(tile, NBITS_BYTE, bits, 32, rows, zeros);
     else
-        limb_tile(tile, NBITS_BYTE, bits, 16, rows, zeros);
+        tile_of_part(tile, NBITS_BYTE, bits, 16, rows, zeros);
 }
 
 BY_BITS(fine, fine_tile, BY_ROWS)
@@ -574,6 +592,9 @@ enum { HAS_LIMBS = 0 };
 const nbits_kernel KERNEL(nbits) = {
     .isa = KERNEL_TEXT,
     .has_limbs = HAS_LIMBS,
+#ifndef INTS_BLOCKS
+    .float_zeros = HAS_LIMBS,
+#endif
     .prepare = prepare,
     .tile = { exact, byte, fine },
     .unfold = unfold,

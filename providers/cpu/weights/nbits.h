@@ -69,6 +69,7 @@ typedef struct nbits_tile {
     const float *zeros;     /* of the panel; NULL: all zero points are `zero` */
     float zero;
     int64_t rows;   /* 1 to NBITS_ROWS */
+    bool single;    /* as the rows were prepared */
     const float *a; /* exact: [rows][nbits_depth], rows a_row floats apart */
     int64_t a_row;
     const int8_t *limbs; /* [rows][parts][2 * part] bytes; rows are limbs_row bytes apart, parts limbs_part */
@@ -105,12 +106,14 @@ typedef struct nbits_row {
      * plus what the kernel subtracts from weights before it multiplies them */
     int32_t *sums;
     int32_t *starts; /* [nbits_parts] for weight blocks: the initial values of the dot products; for tiles: NULL */
+    bool single;     /* for tiles of one row: some kernels have a layout for these */
 } nbits_row;
 
 typedef struct nbits_kernel {
     const char *isa;
-    bool has_limbs; /* false: tile[NBITS_EXACT] computes all modes */
-    int64_t many;   /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
+    bool has_limbs;   /* false: tile[NBITS_EXACT] computes all modes */
+    bool float_zeros; /* zero points may be fractions in all modes, not only in NBITS_EXACT */
+    int64_t many;     /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
     /* Converts row a [nbits_depth] for a tile, or for a weight block if row->starts is not NULL. zero: the zero point
      * of all weights; NULL: each block of k has its own. false: the row must be computed with floats, and *row is
      * undefined. */
