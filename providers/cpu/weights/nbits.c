@@ -445,8 +445,8 @@ VEC_INLINE vint dot_nibbles(const uint8_t *weights, const int8_t *limbs, nbits_m
 }
 #endif
 
-/* Adds to dot the products of one part of each row with a vector of columns. A word of weights is expanded and multiplied
- * by all rows, one after the other, because there are 16 registers. */
+/* Adds to dot the products of one part of each row with a vector of columns. A word of weights is expanded and
+ * multiplied by all rows, one after the other, because there are 16 registers. */
 VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
                          int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
 {
