@@ -8,9 +8,10 @@ ROOT is a Debian root with llama.cpp (llama-server, llama-bench, llama-batched-b
 `types` the Python package inlay. The programs take turns.
 
 steps: tokens a second of prompts of 128, and of steps of 1 and 8 texts; the fastest of the rounds.
-servers: inlay-serve and llama-server by /v1/completions, streamed and not: tokens a second, CPU time of the server for a
-    generated token, which includes its share of the prompt, the time to the first token, and p99 of the time between two
-    tokens of a text; medians of the rounds. First, how many tokens agree before the first difference.
+servers: inlay-serve and llama-server by /v1/completions, streamed and not, on as many CPUs as threads: tokens a second,
+    CPU time of the server for a generated token, which includes its share of the prompt, the time to the first token, and
+    p99 of the time between two tokens of a text; medians of the rounds. Last, how many tokens agree before the first
+    difference.
 types: for each architecture of tests/formats and each type of weights, the greedy tokens compared with llama.cpp's from
     the same file and from its weights as F32 (llama.cpp rounds activations to 8 bits otherwise), and tokens a second of
     a prompt and of one text on one thread, the fastest of the rounds."""
@@ -54,6 +55,8 @@ def llama_rates(args, path, threads, texts):
                 ",".join(map(str, texts)), "-c", "2048")
     rows = [[float(cell) for cell in line.strip("| \n").split("|")] for line in out.splitlines()
             if re.match(r"\|\s*128 ", line)]
+    if len(rows) != len(texts):
+        sys.exit("llama-batched-bench printed %d rows, not %d:\n%s" % (len(rows), len(texts), out))
     return [rows[0][5]] + [row[7] for row in rows]
 
 
@@ -222,14 +225,19 @@ def greedy_of_llama(args, path, prompts, count):
                                  "--no-warmup", "--no-webui"], os.path.join(args.root, "texts", "greedy.log"))
     try:
         return [gguf.ask(peer.port, "completion", prompt=prompt, n_predict=count, temperature=0, return_tokens=True,
-                         cache_prompt=False, ignore_eos=True)["tokens"] for prompt in prompts]
+                         cache_prompt=False)["tokens"] for prompt in prompts]
     finally:
         peer.stop()
 
 
+def agreement(ours, theirs):
+    """llama.cpp ends a text at the token of its end."""
+    return "%d of %d" % (sum(x == y for a, b in zip(ours, theirs) for x, y in zip(a, b)), sum(map(len, theirs)))
+
+
 def types(args):
     import inlay
-    print("\n| architecture | type | tokens equal to llama.cpp's, its weights as F32, of | same file | prompt of 128, "
+    print("\n| architecture | type | tokens equal to llama.cpp's with weights as F32 | of the same file | prompt of 128, "
           "tokens/s: inlay, llama.cpp | 1 text |\n|-|-|-|-|-|-|")
     for arch in args.archs:
         sizes = MIDDLE._replace(layers=7) if arch == "gemma3" else MIDDLE
@@ -240,14 +248,13 @@ def types(args):
             with inlay.Session(path, config=False) as session:
                 made = [gguf.greedy(session, prompt, gguf.NEW_TOKENS) for prompt in prompts]
             llama(args, "python3", "-c", gguf.DEQUANTIZE, theirs, "/texts/float.gguf")
-            equal = [sum(x == y for a, b in zip(made, greedy_of_llama(args, other, prompts, gguf.NEW_TOKENS))
-                         for x, y in zip(a, b)) for other in ("/texts/float.gguf", theirs)]
+            equal = [agreement(made, greedy_of_llama(args, other, prompts, gguf.NEW_TOKENS))
+                     for other in ("/texts/float.gguf", theirs)]
             a, b = [0] * 2, [0] * 2
             for _ in range(args.rounds):
                 a = faster([inlay_rate(args, path, 1, 1, 128, 0), inlay_rate(args, path, 1, 1, 1, 128)], a)
                 b = faster(llama_rates(args, theirs, 1, (1,)), b)
-            print("| %s | %s | %d of %d | %d | %s |" % (arch, kind, equal[0], gguf.PROMPTS * gguf.NEW_TOKENS, equal[1],
-                                                        compared(a, b)), flush=True)
+            print("| %s | %s | %s | %s | %s |" % (arch, kind, *equal, compared(a, b)), flush=True)
 
 
 def main():
