@@ -358,12 +358,14 @@ static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero
 
 /* Expands weights: group `group` of four k as the bytes of a word; or k and k + 2 (odd = 0), or k + 1 and k + 3 (odd =
  * 1), as two words. */
+#if defined(INTS_BYTES) || defined(INTS_NIBBLES)
 VEC_INLINE vint spread_bytes(vint w, int bits, int group)
 {
     const uint32_t mask = ((1u << bits) - 1) * 0x01010101u, flip = subtrahend(bits) * 0x01010101u;
 
     return (vint)(((unsigned_words)w >> (uint32_t)(bits * group) & mask) ^ flip);
 }
+#endif
 
 #ifdef INTS_WORDS
 VEC_INLINE vint spread_words(vint w, int bits, int group, int odd)
