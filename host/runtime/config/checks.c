@@ -1,6 +1,8 @@
 #include "config/checks.h"
+#include "base/among.h"
 #include "config/options.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +61,21 @@ bool option_share(const char *text, double *out_share)
     return !empty && *end == '\0' && *out_share <= 1;
 }
 
+bool option_limit(const char *text, double *out_limit)
+{
+    const bool empty = *text == '\0' || *text == 'e';
+    const char *end = read_decimal(text, out_limit);
+
+    if (!empty && *end == 'e' && end[1] == '-' && end[2] >= '0' && end[2] <= '9') {
+        char *last;
+        const long power = strtol(end + 2, &last, 10);
+
+        end = last;
+        *out_limit *= pow(10, -(double)power);
+    }
+    return !empty && *end == '\0' && *out_limit <= 1;
+}
+
 /* Names of nodes may contain '=', names of providers do not. */
 static bool has_two_sides(const char *text)
 {
@@ -101,6 +118,24 @@ static inlay_status check_isolate_memory(const char *text, inlay_diag *diag)
                       "option isolate_memory: '%s' is not a number of BYTES (which may end in K, M or G)", text);
 }
 
+static inlay_status check_reduce(const char *text, inlay_diag *diag)
+{
+    if (has_two_sides(text) && is_choice(strrchr(text, '=') + 1, "int8|weights8"))
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "option reduce: '%s' is not PATTERN=ARITHMETIC, with the arithmetic int8 or weights8", text);
+}
+
+static inlay_status check_max_error(const char *text, inlay_diag *diag)
+{
+    double limit;
+
+    if (option_limit(text, &limit))
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "option max_error: '%s' is not a number from 0 to 1 such as 0.01 or 1e-2", text);
+}
+
 static inlay_status check_power(const char *text, inlay_diag *diag)
 {
     double watts;
@@ -135,6 +170,10 @@ inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
         return check_isolate_memory(text, diag);
     case OPTION_power_watts:
         return check_power(text, diag);
+    case OPTION_reduce:
+        return check_reduce(text, diag);
+    case OPTION_max_error:
+        return check_max_error(text, diag);
     case OPTION_watchdog:
         return check_watchdog(text, diag);
     default:

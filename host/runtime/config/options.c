@@ -426,7 +426,8 @@ size_t options_item_bytes(uint32_t option, const char *list)
     size_t bytes = strcspn(list, ",");
 
     /* Names of nodes may contain commas: an item NAME=VALUE ends only after its '='. */
-    while (list[bytes] == ',' && (option == OPTION_pin || table[option].kind == KIND_PAIRS) &&
+    while (list[bytes] == ',' &&
+           (option == OPTION_pin || option == OPTION_reduce || table[option].kind == KIND_PAIRS) &&
            memchr(list, '=', bytes) == NULL)
         bytes += 1 + strcspn(list + bytes + 1, ",");
     return bytes;

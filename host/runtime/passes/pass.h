@@ -6,7 +6,7 @@
 #ifndef PASSES_PASS_H
 #define PASSES_PASS_H
 #include "base/memory.h"
-#include "graph/graph.h"
+#include "passes/reduced_products.h"
 
 /* Computes a node whose inputs are all constants of graph. results has room for the outputs that are not omitted. From
  * GRAPH_LARGE_CONSTANT bytes on, their memory belongs to the model (graph_blob_owns), below to the arena.
@@ -61,11 +61,13 @@ typedef struct pass_ctx {
     /* The model will be written to a file with this opset of ai.onnx: passes make no operators of later opsets, and
      * keep operators of ONNX Runtime, which can read them. 0: no restriction. */
     int64_t newest_opset;
-    bool float_activations; /* option float_activations */
-    bool dynamic_rows;      /* option dynamic_rows */
-    bool widens_halves;     /* a CPU provider is fast at float32: float16 matrix multiplications run in float32 */
-    bool quantizes;         /* the model has a DynamicQuantizeLinear */
-    bool lowers;            /* the lowering before level 1 is running */
+    bool float_activations;     /* option float_activations */
+    bool dynamic_rows;          /* option dynamic_rows */
+    pass_reduction *reductions; /* [reduction_count] option reduce */
+    uint32_t reduction_count;
+    bool widens_halves; /* a CPU provider is fast at float32: float16 matrix multiplications run in float32 */
+    bool quantizes;     /* the model has a DynamicQuantizeLinear */
+    bool lowers;        /* the lowering before level 1 is running */
     struct type_guard_expected *expected; /* types and shapes that the next inference must confirm; starts as NULL */
     struct pass_folded *folded;           /* large folded constants, reused in other bodies; starts as NULL */
     inlay_diag *diag;

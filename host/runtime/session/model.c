@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "inlay/plugin.h"
 #include "session/adapters.h"
+#include "session/error_table.h"
 #include "session/session.h"
 #include "infer/dim_sums.h"
 #include "model/model.h"
@@ -339,6 +340,7 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
                         .fold_ctx = &folder,
                         .diag = diag,
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
+    uint32_t reduction_count;
     inlay_status status = INLAY_OK;
     /* Real GPUs multiply float16 faster than float32. */
     const bool prefers_gpu = session->env.provider_count > 0 && session->open[0]->device->kind == INLAY_DEVICE_GPU;
@@ -390,7 +392,10 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
             passes.newest_opset = 1;
         INLAY_TRY(after(session, ""));
     }
+    INLAY_TRY(session_read_reductions(options, &passes));
+    reduction_count = passes.reduction_count;
     INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
+    INLAY_TRY(session_check_reductions(passes.reductions, reduction_count, diag));
     if (passes.newest_opset == 0)
         INLAY_TRY(session_shrink_caches(model, options, diag));
     if (model->base == NULL)
