@@ -43,6 +43,7 @@ WRITERS = {
     ("lock", "-o"): "m.onnx --no-time",
     ("partition", "--save"): "m.onnx",
     ("explain", "--html"): "m.onnx",
+    ("explain", "--save"): "m.onnx --errors --samples 1",
     ("profile", "--trace"): "m.onnx --runs 2 --no-peak",
     ("profile", "--stacks"): "m.onnx --runs 2 --no-peak",
     ("profile", "--html"): "m.onnx --runs 2 --no-peak",

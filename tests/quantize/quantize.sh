@@ -56,6 +56,24 @@ does 0 '.outputs[0].score == 7 and .outputs[0].metric == "custom"' compare net.o
     --metric "custom:echo 7 #" --samples 2
 does 1 '.outputs[0].score == 7 and (.holds | not)' compare net.onnx net.onnx --metric "custom:echo 7 #" --at-least 8
 left
+
+# ---- explain --errors: the errors of nodes alone, a limit, and sessions that keep it
+does 0 '.samples == 3 and [.rows[].op] == ["MatMul", "MatMul", "Gemm", "Gemm"] and ([.rows[] | .arithmetic] | unique) == ["int8", "weights8"]
+    and all(.rows[]; .error > 1e-5 and .error < 0.05) and .rows[0].weights == "64x96" and .rows[2].weights == "96x40"' \
+    explain mlp.onnx --errors --samples 3 --save mlp.errors
+does 0 '.rows == []' explain experts.onnx --errors --samples 1
+jq '.rows |= map(select(.arithmetic == "int8") | .saved_ns = 1)' mlp.errors >all.errors
+does 0 '.choice.nodes == 0 or (.choice.bound <= 0.5 and .choice.measured <= .choice.bound)' \
+    explain mlp.onnx --errors --max-error 0.5 --samples 2
+does 0 '.' optimize mlp.onnx -o out.onnx --max-error 0.5 --error-table all.errors
+checks=$((checks + 1))
+"$inlay" inspect out.onnx --json >out && jq -e '[.operators[].operator] | index("DynamicQuantizeMatMul") != null' out >/dev/null ||
+    complain 'the operators of a model with --max-error'
+rm out.onnx
+does 2 '.error.text | test("error_table")' run mlp.onnx --max-error 0.1
+does 2 '.error.text | test("other weights")' run mlp.onnx --max-error 1 --error-table <(jq '.rows |= map(.weights = "1")' all.errors)
+does 2 '.error.text | test("require --errors")' explain mlp.onnx --save none.errors
+left
 # shellcheck disable=SC2016 # the shell that runs the command expands it
 does 0 '.outputs[0].score == 2' compare net.onnx net.onnx --metric 'custom:sh -c '\''ls "$0" "$1" | grep -c y.npy'\''' --samples 1
 fails 2 'printed .x., which is not a number' compare net.onnx net.onnx --metric "custom:echo x #"

@@ -2,6 +2,7 @@
 #include "base/output.h"
 #include "cli/cache_file.h"
 #include "cli/cli.h"
+#include "cli/explain_errors.h"
 #include "cli/screen.h"
 #include "cli/inputs.h"
 #include "cli/measured.h"
@@ -29,7 +30,8 @@ static const char doc[] =
     "  inlay explain model.onnx --kernels\n"
     "  inlay explain model.onnx --objectives --power-watts cpu=45\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
-    "  inlay explain model.onnx --what-if op:MatMul=reference\n\n"
+    "  inlay explain model.onnx --what-if op:MatMul=reference\n"
+    "  inlay explain model.onnx --errors --data samples/ --max-error 0.01 --save model.errors\n\n"
     "A RULE is PATTERN=PROVIDER (these nodes run there), PATTERN!=PROVIDER (these nodes do not run there), -PROVIDER "
     "(no node runs there), policy=cost, policy=priority, objective=latency, objective=energy, objective=memory or "
     "threads=N. A PATTERN is a glob that matches names of nodes, "
@@ -38,8 +40,9 @@ static const char doc[] =
 typedef struct explain_args {
     struct feed feed;
     const char *model;
-    bool all, measure, kernels, objectives;
+    bool all, measure, kernels, objectives, errors;
     double seconds;
+    explain_errors_args reduced; /* of --errors */
     const char *node, *html, *from, *elsewhere;
     const char **what_ifs; /* [what_if_count] owned */
     uint32_t what_if_count;
@@ -82,6 +85,17 @@ static const cli_option own_options[] = {
       "Explain as on another machine: the plan and times\v(FILE: inlay cache export wrote it there, after inlay tune "
       "MODEL with the same sizes and build of inlay)",
       CLI_READ(explain_args, elsewhere) },
+    { "errors", NULL,
+      "Show what each matrix multiplication saves and changes in 8 bits\v(int8: weights and activations; weights8: "
+      "weights alone), measured on samples with one node after the other; with --max-error also the nodes that a "
+      "session with this option and --error-table chooses",
+      CLI_SET(explain_args, errors) },
+    { "data", "DIR|FILE", "With --errors: samples, as for inlay compare (default: 8 random ones)",
+      CLI_TEXT(explain_args, reduced.data) },
+    { "samples", "N", "With --errors: use at most N samples (default: all)",
+      CLI_NUMBER(explain_args, reduced.samples, 1, 1e6) },
+    { "save", "FILE", "With --errors: write them to FILE, for --error-table\v(- is standard output)",
+      CLI_WRITE(explain_args, reduced.save) },
     { "what-if", "RULE", "Show the effect of a rule\v(several rules are applied together)", CLI_CALL_ALL(add_what_if) },
     FEED_OPTIONS(explain_args, feed),
     CLI_MODEL(explain_args, model),
@@ -96,6 +110,12 @@ static bool finish(void *user, struct argp_state *state)
         argp_error(state, "--html shows the whole session: omit --node");
     if (args->elsewhere != NULL && args->measure)
         argp_error(state, "--if explains another machine, --measure runs the model on this one");
+    if (!args->errors && (args->reduced.data != NULL || args->reduced.samples > 0 || args->reduced.save != NULL))
+        argp_error(state, "--data, --samples and --save require --errors");
+    if (args->errors && (args->html != NULL || args->node != NULL || args->elsewhere != NULL || args->from != NULL ||
+                         args->measure || args->what_if_count > 0))
+        argp_error(state, "--errors shows only errors and times of nodes: omit --html, --node, --if, --from, --measure "
+                          "and --what-if");
     if (args->from == NULL)
         return true;
     if (args->html == NULL || args->model != NULL)
@@ -216,7 +236,8 @@ int cmd_explain(int argc, char **argv)
     int code = CLI_OK;
 
     cli_parse(&verb, true, argc, argv, &common, &args);
-    if (explain(&args, &common, &diag) != INLAY_OK)
+    args.reduced.model = args.model;
+    if ((args.errors ? explain_errors(&args.reduced, &common, &diag) : explain(&args, &common, &diag)) != INLAY_OK)
         code = cli_fail(&common, &diag);
     free(args.what_ifs);
     feed_deinit(&args.feed);
