@@ -19,19 +19,17 @@
 #include <unistd.h>
 
 static const char doc[] =
-    "Shows which provider runs which part of MODEL: the chosen provider and its advantage over the second best, the "
-    "answers of the other providers, the predicted time of each part and, with --measure, the measured time.\v"
+    "Shows which provider runs which part of MODEL, and why: the answers of all providers, and predicted or, with "
+    "--measure, measured times.\v"
     "Examples:\n"
-    "  inlay explain model.onnx\n"
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
     "  inlay explain model.onnx --measure --seconds 3\n"
     "  inlay explain model.onnx --html model.html\n"
     "  inlay explain model.onnx --if fleet.cache\n"
-    "  inlay explain model.onnx --kernels\n"
     "  inlay explain model.onnx --objectives --power-watts cpu=45\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
     "  inlay explain model.onnx --what-if op:MatMul=reference\n"
-    "  inlay explain model.onnx --errors --data samples/ --max-error 0.01 --save model.errors\n\n"
+    "  inlay explain model.onnx --errors --data samples/ --save model.errors\n\n"
     "A RULE is PATTERN=PROVIDER (these nodes run there), PATTERN!=PROVIDER (these nodes do not run there), -PROVIDER "
     "(no node runs there), policy=cost, policy=priority, objective=latency, objective=energy, objective=memory or "
     "threads=N. A PATTERN is a glob that matches names of nodes, "
@@ -86,11 +84,11 @@ static const cli_option own_options[] = {
       "MODEL with the same sizes and build of inlay)",
       CLI_READ(explain_args, elsewhere) },
     { "errors", NULL,
-      "Show what each matrix multiplication saves and changes in 8 bits\v(int8: weights and activations; weights8: "
+      "Show what each node saves and changes in 8 bits\v(MatMul and Gemm; int8: weights and activations; weights8: "
       "weights alone), measured on samples with one node after the other; with --max-error also the nodes that a "
       "session with this option and --error-table chooses",
       CLI_SET(explain_args, errors) },
-    { "data", "DIR|FILE", "With --errors: samples, as for inlay compare (default: 8 random ones)",
+    { "data", "DIR|FILE", "With --errors: samples, as for inlay compare\v(default: 8 random ones)",
       CLI_TEXT(explain_args, reduced.data) },
     { "samples", "N", "With --errors: use at most N samples (default: all)",
       CLI_NUMBER(explain_args, reduced.samples, 1, 1e6) },
