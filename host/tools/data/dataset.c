@@ -546,6 +546,7 @@ static inlay_status load_random(struct dataset *dataset, uint32_t i, inlay_value
         return status;
     memcpy((void *)values, (void *)made, dataset->input_count * sizeof *values);
     free((void *)made);
+    dataset->caller.quiet = true; /* the assumed sizes have been noted, also if the sample is loaded again */
     return INLAY_OK;
 }
 
