@@ -486,9 +486,9 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 #define UNROLL_VECTORS VEC_UNROLL
 #endif
 #ifdef INTS_WORDS
-#define COMPILER_FENCE __asm__("" ::: "memory");
+#define COMPILER_FENCE() __asm__("" ::: "memory")
 #else
-#define COMPILER_FENCE
+#define COMPILER_FENCE() (void)0
 #endif
 
 /* Weight blocks have the same bits as tiles: they subtract integers. */
@@ -530,8 +530,8 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
                     dot[r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
                 dot_rows(weights + v * VEC_LANES * 4, tile->limbs + done * tile->limbs_part, tile->limbs_row, mode,
                          bits, part, rows, as_bytes, dot);
-                COMPILER_FENCE /* factors are loaded after the products */
-                    scale = vec_load(scales + v * VEC_LANES);
+                COMPILER_FENCE(); /* factors are loaded after the products */
+                scale = vec_load(scales + v * VEC_LANES);
                 if (zeros)
                     zero = vec_sub(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES),
                                    vec_set((float)subtrahend(bits)));
