@@ -41,6 +41,19 @@ if [ "$code" -ne 2 ] || ! grep -q "ambiguous" "$tmp/out"; then
     failed=1
 fi
 
+# So is a key of a file, at its line. The log names the file.
+printf '# ours\nmax_queue: 7\n\nmax_btach: 3\n' >"$tmp/wrong.yaml"
+printf 'zzzzzz: 3\n' >"$tmp/none.yaml"
+for one in "wrong.yaml:4: unknown key 'max_btach'; did you mean 'max_batch'?" \
+    "none.yaml:1: unknown key 'zzzzzz'; \`inlay serve --help-all\` lists the settings"; do
+    file=$tmp/${one%%:*}
+    "$serve" "$tmp/none" --no-config --serve-config "$file" >"$tmp/out" 2>&1 && code=0 || code=$?
+    if [ "$code" -ne 2 ] || ! grep -qF "$tmp/$one" "$tmp/out" || ! grep -q "settings: $file\$" "$tmp/out"; then
+        echo "${one%%:*}: exit code $code, $(cat "$tmp/out")"
+        failed=1
+    fi
+done
+
 # The rest of a long line is not a token.
 printf '# %0600d\n' 0 >"$tmp/tokens"
 chmod 600 "$tmp/tokens"

@@ -102,8 +102,9 @@ static void test_load_and_unload(void **state)
     expect(AS_USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,");
     write_doubling(serving_path(&server, "models/twice.onnx", path, sizeof path), 1);
     /* Invalid settings are named. */
-    serving_file(&server, "models/triple/config.yaml", "max_batsh: 3\n", 0644);
-    expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "max_batsh");
+    serving_file(&server, "models/triple/config.yaml", "versions: all\nmax_batsh: 3\n", 0644);
+    expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400,
+           "config.yaml:2: unknown key 'max_batsh'; did you mean 'max_batch'?");
     serving_file(&server, "models/triple/config.yaml", "priority: 4\n", 0644);
     expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "priority must be from 1 to 3");
     serving_file(&server, "models/triple/config.yaml", "max_queue: 0\n", 0644);

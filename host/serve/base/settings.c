@@ -139,7 +139,7 @@ static inlay_status read_file(struct settings *settings, const char *path, inlay
                        .data_size = sizeof(char),
                        .string = { .min = 0, .max = CYAML_UNLIMITED } },
         };
-    status = yaml_load(path, &schema, &data, diag);
+    status = yaml_load(path, &schema, "; `inlay serve --help-all` lists the settings", &data, diag);
     for (int i = 0; status == INLAY_OK && data != NULL && i < SETTING_COUNT; i++)
         if (((char **)data)[i] != NULL)
             status = set_value(settings, i, ((char **)data)[i], FROM_FILE, path, diag);
@@ -361,19 +361,21 @@ void settings_parse(struct settings *settings, int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
     inlay_status status = INLAY_OK;
+    const char *file;
 
     *settings = (struct settings){ .models = NULL };
     argp_err_exit_status = 2;
     describe_flags();
     refuse_unknown(argc, argv);
     (void)argp_parse(&argp, argc, argv, 0, NULL, settings);
-    if (settings->serve_config != NULL)
-        status = read_file(settings, settings->serve_config, &diag);
-    else if (access(default_file, F_OK) == 0 && settings->no_config)
-        log_line(LOG_WARNING_LINE, "%s is not read because of --no-config", default_file);
-    else if (access(default_file, F_OK) == 0) {
-        status = read_file(settings, default_file, &diag);
-        log_line(LOG_INFO_LINE, "settings: %s", default_file);
+    file = settings->serve_config;
+    if (file == NULL && access(default_file, F_OK) == 0)
+        file = default_file;
+    if (file == default_file && settings->no_config) {
+        log_line(LOG_WARNING_LINE, "%s is not read because of --no-config", file);
+    } else if (file != NULL) {
+        status = read_file(settings, file, &diag);
+        log_line(LOG_INFO_LINE, "settings: %s", file);
     }
     if (status == INLAY_OK)
         status = read_environment(settings, &diag);

@@ -1,4 +1,7 @@
 #include "serve/base/yaml.h"
+#include "base/nearest.h"
+#include "config/tree.h"
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -35,8 +38,48 @@ static cyaml_config_t config_of(struct complaint *complaint)
                              .flags = CYAML_CFG_DEFAULT | CYAML_CFG_NO_ALIAS };
 }
 
-inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, void **out_data, inlay_diag *diag)
+static const char *field_at(const void *fields, uint32_t i)
 {
+    return ((const cyaml_schema_field_t *)fields)[i].key;
+}
+
+/* libcyaml reports an unknown key with the line of its mapping. Returns the line of the key; 0: unknown. */
+static uint32_t line_of(const char *path, const char *key)
+{
+    struct mistakes ignored = { .path = path };
+    struct arena scratch = { 0 };
+    tree_node *root = NULL;
+    char *text = arena_alloc(&scratch, MAX_BYTES);
+    FILE *file = fopen(path, "re");
+    size_t bytes = text != NULL && file != NULL ? fread(text, 1, MAX_BYTES, file) : 0;
+    uint32_t line = 0;
+
+    if (bytes > 0 && tree_parse(text, bytes, &scratch, &ignored, &root) == INLAY_OK && root != NULL)
+        for (const tree_node *item = root->first; line == 0 && item != NULL; item = item->next)
+            line = item->key != NULL && strcmp(item->key, key) == 0 ? item->key_line : 0;
+    if (file != NULL)
+        (void)fclose(file);
+    arena_deinit(&scratch);
+    return line;
+}
+
+static inlay_status refuse_key(const char *path, const cyaml_schema_value_t *schema, const char *key,
+                               const char *otherwise, inlay_diag *diag)
+{
+    struct mistakes mistakes = { .path = path, .diag = diag };
+    char hint[NEAREST_HINT_BYTES];
+    uint32_t count = 0;
+
+    while (schema->mapping.fields[count].key != NULL)
+        count++;
+    nearest_hint(hint, otherwise, key, field_at, schema->mapping.fields, count);
+    return mistake(&mistakes, line_of(path, key), INLAY_INVALID_ARGUMENT, "unknown key '%s'%s", key, hint);
+}
+
+inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, const char *otherwise, void **out_data,
+                       inlay_diag *diag)
+{
+    static const char unknown[] = "Unexpected key: ";
     struct complaint complaint = { .what = "" };
     cyaml_config_t config = config_of(&complaint);
     struct stat st;
@@ -55,6 +98,8 @@ inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, voi
     if (error == CYAML_OK)
         return INLAY_OK;
     *out_data = NULL;
+    if (error == CYAML_ERR_INVALID_KEY && strncmp(complaint.what, unknown, sizeof unknown - 1) == 0)
+        return refuse_key(path, schema, complaint.what + sizeof unknown - 1, otherwise, diag);
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s%s%s", path,
                       complaint.what[0] != '\0' ? complaint.what : cyaml_strerror(error),
                       complaint.where[0] != '\0' ? ", " : "", complaint.where);

@@ -4,8 +4,9 @@
 #include "inlay/status.h"
 #include <cyaml/cyaml.h>
 
-/* *out_data is the file's data, to be freed by yaml_free(); NULL for an empty file. */
-INLAY_NODISCARD inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, void **out_data,
-                                       inlay_diag *diag);
+/* *out_data is the file's data, to be freed by yaml_free(); NULL for an empty file. The schema is a mapping. A key that
+ * resembles none of its keys is refused with `otherwise` at the end of the message: where the keys are listed. */
+INLAY_NODISCARD inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, const char *otherwise,
+                                       void **out_data, inlay_diag *diag);
 void yaml_free(const cyaml_schema_value_t *schema, void *data);
 #endif

@@ -157,7 +157,8 @@ static inlay_status take_rollout(const char *path, const config_file *file, mode
 static inlay_status read_yaml(const char *path, model_config *config, inlay_diag *diag)
 {
     void *data = NULL;
-    inlay_status status = yaml_load(path, &schema, &data, diag);
+    inlay_status status = yaml_load(
+        path, &schema, "; keys are versions, options, pad, buckets and settings such as max_batch", &data, diag);
 
     if (status == INLAY_OK && data != NULL) {
         status = take_numbers(path, data, config, diag);
