@@ -16,7 +16,6 @@
 #include "serve/network/tls.h"
 #include "serve/schedule/otlp.h"
 #include "serve/schedule/trace.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -51,11 +50,12 @@ typedef struct program_state {
 static inlay_status read_pem(const char *path, char **out_text, inlay_diag *diag)
 {
     enum { MAX_BYTES = 1 << 20 };
-    FILE *file = fopen(path, "re");
+    FILE *file;
     size_t bytes;
+    inlay_status status = settings_open(path, &file, diag);
 
-    if (file == NULL)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    if (status != INLAY_OK)
+        return status;
     *out_text = calloc(1, MAX_BYTES + 1);
     bytes = *out_text != NULL ? fread(*out_text, 1, MAX_BYTES, file) : 0;
     (void)fclose(file);

@@ -61,4 +61,17 @@ if ! "$serve" "$tmp/none" --no-config --token-file "$tmp/tokens" 2>&1 | grep -q 
     echo "a long line in a file of tokens is accepted"
     failed=1
 fi
+
+# The unit of systemd does not restart a server whose settings are wrong: exit code 2.
+printf 'user-0123456789abcdef\n' >"$tmp/tokens"
+chmod 644 "$tmp/tokens"
+for flags in "--token-file $tmp/tokens" "--admin-token-file $tmp/absent" \
+    "--tls-cert $tmp/absent --tls-key $tmp/absent"; do
+    # shellcheck disable=SC2086
+    "$serve" "$tmp/none" --no-config $flags >"$tmp/out" 2>&1 && code=0 || code=$?
+    if [ "$code" -ne 2 ] || ! grep -qE "/(tokens: other users may read|absent: No such file)" "$tmp/out"; then
+        echo "$flags: exit code $code, $(cat "$tmp/out")"
+        failed=1
+    fi
+done
 exit $failed

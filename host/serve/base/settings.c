@@ -70,6 +70,26 @@ int64_t settings_int(const struct settings *settings, int setting)
     return strtoll(settings_text(settings, setting), NULL, 10);
 }
 
+inlay_status settings_open(const char *path, FILE **out_file, inlay_diag *diag)
+{
+    *out_file = fopen(path, "re");
+    if (*out_file != NULL)
+        return INLAY_OK;
+    switch (errno) {
+    case EACCES:
+    case EPERM:
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "%s: %s for user %u; with systemd, LoadCredential= of the unit gives a copy to the service",
+                          path, strerror(errno), (unsigned)geteuid());
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s", path, strerror(errno));
+    default:
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    }
+}
+
 static inlay_status check_value(const setting_row *row, const char *value, const char *origin, inlay_diag *diag)
 {
     char *end;

@@ -5,6 +5,7 @@
 #include "inlay/inlay.h"
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 enum {
 #define SETTING(name, kind, default_value, min, max, doc) SET_##name,
@@ -40,6 +41,8 @@ void settings_deinit(struct settings *settings);
 bool settings_stopped(const struct settings *settings);
 const char *settings_text(const struct settings *settings, int setting);
 int64_t settings_int(const struct settings *settings, int setting);
+/* Opens a file that a setting names. INLAY_INVALID_ARGUMENT: the setting, or the permissions of the file, are wrong. */
+INLAY_NODISCARD inlay_status settings_open(const char *path, FILE **out_file, inlay_diag *diag);
 /* Creates the library options for one model. */
 INLAY_NODISCARD inlay_status settings_options(const struct settings *settings, inlay_options **out_options,
                                               inlay_diag *diag);

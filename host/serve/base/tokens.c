@@ -1,6 +1,7 @@
 #include "serve/base/tokens.h"
 #include "inlay/check.h"
 #include "base/memory.h"
+#include "serve/base/settings.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,11 +47,13 @@ inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag
     *out_tokens = (struct tokens){ .texts = NULL };
     if (path[0] == '\0')
         return INLAY_OK;
-    file = fopen(path, "re");
-    if (file == NULL || fstat(fileno(file), &st) != 0) {
+    status = settings_open(path, &file, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (fstat(fileno(file), &st) != 0) {
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     } else if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: other users may read or write it; run chmod o-rw", path);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: other users may read or write it; run chmod o-rw", path);
     } else {
         out_tokens->texts = calloc(TOKENS_MAX, sizeof *out_tokens->texts);
         if (out_tokens->texts == NULL)
@@ -60,8 +63,7 @@ inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag
         status = add_line(out_tokens, line, path, ++number, diag);
     if (status == INLAY_OK && out_tokens->count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has no token", path);
-    if (file != NULL)
-        (void)fclose(file);
+    (void)fclose(file);
     if (status != INLAY_OK)
         tokens_deinit(out_tokens);
     return status;
