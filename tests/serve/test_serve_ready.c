@@ -196,6 +196,12 @@ static void test_a_broken_latest_version(void **state)
     serving_await(&server, "model 'twice', version 4: reloaded", text, sizeof text);
     expect("POST", "/v2/models/twice/infer", twice, 200, "\"model_version\":\"4\"");
     expect("GET", "/v2/models/twice", NULL, 200, "\"versions\":[\"4\"]");
+    /* A damaged version that is added later has the same effect. */
+    serving_folder(&server, "models/twice/5");
+    serving_file(&server, "models/twice/5/model.onnx", "this is no model", 0644);
+    serving_await(&server, "model 'twice', version 5: ", text, sizeof text);
+    expect("POST", "/v2/repository/index", "", 200,
+           "{\"name\":\"twice\",\"version\":\"4\",\"state\":\"READY\",\"reason\":\"served instead of version 5: ");
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 

@@ -332,13 +332,38 @@ static inlay_status check_trust(const struct repository *repository, const found
     return signing_check(model->path, NULL, keys, &report, diag);
 }
 
-/* Whether a version of the model is loaded. */
-static bool is_served(struct repository *repository, const char *name)
+/* Whether this version of the model is loaded; version 0: any. */
+static bool is_served(struct repository *repository, const char *name, uint64_t version)
 {
-    struct model *model = repository_find(repository, name, strlen(name), 0);
+    struct model *model = repository_find(repository, name, strlen(name), version);
 
     model_unref(model);
     return model != NULL;
+}
+
+enum { INSTEAD_BYTES = sizeof(((inlay_diag *)NULL)->text) + 64 };
+
+/* The reason of a version that is served because a selected one could not be loaded. */
+static void write_instead(char out[INSTEAD_BYTES], uint64_t failed, const inlay_diag *why)
+{
+    (void)snprintf(out, INSTEAD_BYTES, "served instead of version %llu: %s", (unsigned long long)failed, why->text);
+}
+
+/* Unloads a version that the configuration does not select. If a selected one failed (not 0, for the reason in `why`),
+ * the version stays as it is. */
+static void deselect(struct repository *repository, const found_model *model, uint64_t version, uint64_t failed,
+                     const inlay_diag *why)
+{
+    static const char reason[] = "not selected by its configuration";
+    char text[INSTEAD_BYTES];
+
+    repository_rollout_cancel(repository, model->name, version, reason);
+    if (failed != 0 && is_served(repository, model->name, version)) {
+        write_instead(text, failed, why);
+        repository_set_entry(repository, model->name, version, STATE_READY, NULL, true, text);
+    } else {
+        repository_set_entry(repository, model->name, version, STATE_UNAVAILABLE, NULL, failed != 0, reason);
+    }
 }
 
 /* Without the latest version, which could not be loaded for the reason in `why`: serves the newest that can be. */
@@ -346,7 +371,7 @@ static void serve_older(struct repository *repository, const found_model *model,
                         load_reason reason, const inlay_diag *why)
 {
     const uint64_t latest = model->versions[model->version_count - 1];
-    char text[sizeof why->text + 64];
+    char text[INSTEAD_BYTES];
 
     for (uint32_t i = model->version_count; i-- > 0;) {
         const uint64_t version = model->versions[i];
@@ -358,7 +383,7 @@ static void serve_older(struct repository *repository, const found_model *model,
             repository_set_entry(repository, model->name, version, STATE_UNAVAILABLE, NULL, true, failure.text);
             continue; /* only the latest counts as failed */
         }
-        (void)snprintf(text, sizeof text, "served instead of version %llu: %s", (unsigned long long)latest, why->text);
+        write_instead(text, latest, why);
         log_line(LOG_WARNING_LINE, "model '%s', version %llu: %s", model->name, (unsigned long long)version, text);
         repository_set_entry(repository, model->name, version, STATE_READY, NULL, true, text);
         repository_set_entry(repository, model->name, latest, STATE_UNAVAILABLE, NULL, true, NULL);
@@ -374,6 +399,7 @@ static inlay_status load_model(struct repository *repository, const found_model 
 {
     model_config config = { .settings = repository->defaults };
     inlay_status status;
+    uint64_t failed = 0;
     uint32_t wanted = 0;
 
     INLAY_CHECK(model->version_count > 0);
@@ -403,18 +429,16 @@ static inlay_status load_model(struct repository *repository, const found_model 
             status = inlay_fail(diag, result, "model '%s', version %llu: %s", model->name,
                                 (unsigned long long)model->versions[i], failure.text);
             diag->error_class = failure.error_class;
+            failed = model->versions[i];
         }
     }
     /* Unload last, so that a version is always available. If a version could not be loaded, the old ones stay. */
     for (uint32_t i = 0; only == 0 && i < model->version_count; i++)
-        if (!is_wanted(model, &config, i) && !repository_rollout_keeps(repository, model, model->versions[i])) {
-            repository_rollout_cancel(repository, model->name, model->versions[i], "not selected by its configuration");
-            repository_set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL,
-                                 status != INLAY_OK, "not selected by its configuration");
-        }
+        if (!is_wanted(model, &config, i) && !repository_rollout_keeps(repository, model, model->versions[i]))
+            deselect(repository, model, model->versions[i], failed, diag);
     if (status != INLAY_OK && (reason == LOAD_START || reason == LOAD_CHANGED || reason == LOAD_RETRIED) &&
         !config.all_versions && config.version_count == 0 && !settings_stopped(repository->settings) &&
-        !is_served(repository, model->name) &&
+        !is_served(repository, model->name, 0) &&
         !board_others_have(repository->defaults.board, model->name, model->versions[model->version_count - 1]))
         serve_older(repository, model, &config, reason, diag);
     model_config_deinit(&config);
@@ -450,7 +474,7 @@ static inlay_status load_at_start(struct repository *repository, const found_mod
         *diag = (inlay_diag)INLAY_DIAG_INIT;
         status = load_model(repository, model, LOAD_START, 0, diag);
         if (status == INLAY_OK || i == ATTEMPTS || settings_stopped(repository->settings) ||
-            is_served(repository, model->name) || !folder_is_written(model))
+            is_served(repository, model->name, 0) || !folder_is_written(model))
             return status;
         (void)nanosleep(&pause, NULL);
     }
