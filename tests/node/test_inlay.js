@@ -148,8 +148,11 @@ const tests = {
     for (const [options, part] of [[{ executionProviders: ['cuda'] }, /'cuda' is not one of cpu/],
       [{ executionProviders: ['cuda', 'cpu'] }, /'cuda'/], [{ executionProviders: [{ name: 'nonsense' }] }, /'nonsense'/],
       [{ intraOpNumThread: 1 }, /unknown session option 'intraOpNumThread'; there are: executionProviders/],
+      ...[[7], [null], [{}], 'cpu', 7].map((executionProviders) => [{ executionProviders }, /must be a list of names, such as \['cpu'\]/]),
       [{ enableProfiling: true }, /'profileFilePrefix' must be a string/]])
-      await assert.rejects(InferenceSession.create(model('test_relu'), options), part);
+      await assert.rejects(InferenceSession.create(model('test_relu'), options), { message: part, code: 'invalid argument' });
+    const session = await InferenceSession.create(model('test_relu'));
+    await assert.rejects(session.run({}), { message: /input 'x' is missing/, code: 'invalid argument' });
   },
 
   // The provider returns the number of threads that it may use.

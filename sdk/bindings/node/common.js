@@ -17,29 +17,32 @@ const BY_ARRAY = new Map(TYPES.filter(([name]) => !['bool', 'float16', 'bfloat16
   .map(([name, , array]) => [array, name]));
 const PACKED = new Set(['uint4', 'int4']);
 
+// An error of an argument, with the code of those that the runtime finds.
+const invalid = (Kind, text) => Object.assign(new Kind(text), { code: 'invalid argument' });
+
 function elementsOf(dims) {
-  if (!Array.isArray(dims) && !ArrayBuffer.isView(dims)) throw new TypeError('dims must be an array of numbers');
+  if (!Array.isArray(dims) && !ArrayBuffer.isView(dims)) throw invalid(TypeError, 'dims must be an array of numbers');
   return Array.from(dims).reduce((count, size, i) => {
-    if (!Number.isSafeInteger(size)) throw new TypeError(`dims[${i}] must be an integer, got: ${size}`);
-    if (size < 0) throw new RangeError(`dims[${i}] must be a non-negative integer, got: ${size}`);
+    if (!Number.isSafeInteger(size)) throw invalid(TypeError, `dims[${i}] must be an integer, got: ${size}`);
+    if (size < 0) throw invalid(RangeError, `dims[${i}] must be a non-negative integer, got: ${size}`);
     return count * size;
   }, 1);
 }
 
 function dataOf(type, data) {
   const known = BY_NAME.get(type);
-  if (!known) throw new TypeError(`unsupported tensor type: ${type}`);
+  if (!known) throw invalid(TypeError, `unsupported tensor type: ${type}`);
   if (type === 'string') {
-    if (!Array.isArray(data)) throw new TypeError("a string tensor's data must be an array of strings");
+    if (!Array.isArray(data)) throw invalid(TypeError, "a string tensor's data must be an array of strings");
     return data;
   }
   if (data instanceof known.array) return data;
   if (ArrayBuffer.isView(data)) { // a view of the same memory with another type, such as Float16Array
     if (data.BYTES_PER_ELEMENT === known.array.BYTES_PER_ELEMENT && type !== 'float32' && type !== 'int32')
       return new known.array(data.buffer, data.byteOffset, data.length);
-    throw new TypeError(`a ${type} tensor's data must be of type ${known.array.name}, not ${data.constructor.name}`);
+    throw invalid(TypeError, `a ${type} tensor's data must be of type ${known.array.name}, not ${data.constructor.name}`);
   }
-  if (!Array.isArray(data)) throw new TypeError(`a ${type} tensor's data must be an array or ${known.array.name}`);
+  if (!Array.isArray(data)) throw invalid(TypeError, `a ${type} tensor's data must be an array or ${known.array.name}`);
   if (type === 'int64' || type === 'uint64') return known.array.from(data, BigInt);
   if (type === 'bool') return known.array.from(data, (x) => (x ? 1 : 0));
   return known.array.from(data);
@@ -47,13 +50,13 @@ function dataOf(type, data) {
 
 function typeOf(data) {
   if (Array.isArray(data)) {
-    if (data.length === 0) throw new TypeError('tensor type cannot be inferred from an empty array');
+    if (data.length === 0) throw invalid(TypeError, 'tensor type cannot be inferred from an empty array');
     if (typeof data[0] === 'string') return 'string';
     if (typeof data[0] === 'boolean') return 'bool';
-    throw new TypeError(`invalid element type of data array: ${typeof data[0]}`);
+    throw invalid(TypeError, `invalid element type of data array: ${typeof data[0]}`);
   }
   const name = data && BY_ARRAY.get(data.constructor);
-  if (!name) throw new TypeError('unsupported type for tensor data: ' + (data && data.constructor && data.constructor.name));
+  if (!name) throw invalid(TypeError, 'unsupported type for tensor data: ' + (data && data.constructor && data.constructor.name));
   return name;
 }
 
@@ -69,7 +72,7 @@ class Tensor {
     this.location = 'cpu';
     const held = PACKED.has(this.type) ? Math.ceil(this.size / 2) : this.size;
     if (held !== this.data.length)
-      throw new Error(`Tensor's size(${this.size}) does not match data length(${this.data.length}).`);
+      throw invalid(Error, `Tensor's size(${this.size}) does not match data length(${this.data.length}).`);
   }
   async getData() { return this.data; }
   reshape(dims) { return new Tensor(this.type, this.data, dims); }
@@ -89,20 +92,23 @@ function settingsOf(options = {}, more = [], providers = ['cpu']) {
   const out = [], known = [...WITH_EFFECT, ...more, ...WITHOUT_EFFECT];
   for (const [name, value] of Object.entries(options)) {
     if (UNSUPPORTED.includes(name) && !more.includes(name) && value !== undefined && value !== false && value !== '')
-      throw new TypeError(`session option '${name}' is not supported`);
+      throw invalid(TypeError, `session option '${name}' is not supported`);
     if (!known.includes(name) && !UNSUPPORTED.includes(name) && value !== undefined)
-      throw new TypeError(`unknown session option '${name}'; there are: ${known.slice(0, WITH_EFFECT.length + more.length).join(', ')}`);
+      throw invalid(TypeError, `unknown session option '${name}'; there are: ` +
+        known.slice(0, WITH_EFFECT.length + more.length).join(', '));
   }
-  for (const one of options.executionProviders || []) {
-    const name = typeof one === 'string' ? one : one && one.name;
+  const chosen = options.executionProviders ?? [];
+  const wanted = Array.isArray(chosen) ? chosen.map((one) => (typeof one === 'string' ? one : one?.name)) : [undefined];
+  if (!wanted.every((name) => typeof name === 'string'))
+    throw invalid(TypeError, `executionProviders must be a list of names, such as ['${providers[0]}'], not ${JSON.stringify(chosen)}`);
+  for (const name of wanted)
     if (!providers.includes(name))
-      throw new TypeError(`executionProviders: '${name}' is not one of ${providers.join(', ')}, which stands for all of inlay's ` +
-        "providers; { inlay: { providers: 'NAME' } } chooses among these");
-  }
+      throw invalid(TypeError, `executionProviders: '${name}' is not one of ${providers.join(', ')}, which stands for all of ` +
+        "inlay's providers; { inlay: { providers: 'NAME' } } chooses among these");
   if (options.intraOpNumThreads > 0) out.push(['intra_threads', String(options.intraOpNumThreads)]);
   if (options.graphOptimizationLevel !== undefined) {
     if (!(options.graphOptimizationLevel in LEVELS))
-      throw new TypeError(`graphOptimizationLevel must be one of ${Object.keys(LEVELS).join(', ')}`);
+      throw invalid(TypeError, `graphOptimizationLevel must be one of ${Object.keys(LEVELS).join(', ')}`);
     out.push(['level', LEVELS[options.graphOptimizationLevel]]);
   }
   for (const [name, size] of Object.entries(options.freeDimensionOverrides || {})) out.push(['dim', `${name}?=${size}`]);
@@ -129,7 +135,7 @@ function metadata(info) {
 // data, dims], the names and the indices of the outputs, the tensors that receive them, and the options.
 // fetches: names, or an object whose values may be tensors that receive the outputs; by default all outputs.
 function requestOf(inputs, outputNames, feeds, fetches, options) {
-  if (typeof feeds !== 'object' || feeds === null) throw new TypeError("'feeds' must be an object of tensors by input name");
+  if (typeof feeds !== 'object' || feeds === null) throw invalid(TypeError, "'feeds' must be an object of tensors by input name");
   let names = outputNames, given = {};
   if (Array.isArray(fetches)) {
     names = fetches;
@@ -144,12 +150,12 @@ function requestOf(inputs, outputNames, feeds, fetches, options) {
   }
   const wanted = names.map((name) => {
     const index = outputNames.indexOf(name);
-    if (index < 0) throw new Error(`the model has no output '${name}'; there are: ${outputNames.join(', ')}`);
+    if (index < 0) throw invalid(Error, `the model has no output '${name}'; there are: ${outputNames.join(', ')}`);
     return index;
   });
   for (const input of inputs)
     if (!(input.name in feeds) && !input.optional)
-      throw new Error(`input '${input.name}' is missing in 'feeds', which has: ${Object.keys(feeds).join(', ')}`);
+      throw invalid(Error, `input '${input.name}' is missing in 'feeds', which has: ${Object.keys(feeds).join(', ')}`);
   const list = Object.entries(feeds).filter(([, tensor]) => tensor !== undefined && tensor !== null)
     .map(([name, tensor]) => feedOf(inputs, name, tensor));
   return { list, names, wanted, given, options };
@@ -171,7 +177,7 @@ function converted(name, from, data, to) {
     if (typeof value === 'bigint' || !big) out[i] = big ? value : Number(value);
     else if (Number.isInteger(value)) out[i] = BigInt(value);
     if (!isSame(value, out[i]) || (to.name === 'bool' && out[i] > 1))
-      throw new TypeError(`input '${name}' is ${to.name}, in which element ${i} of the ${from.name} tensor, ${value}, is not exact; ` +
+      throw invalid(TypeError, `input '${name}' is ${to.name}, in which element ${i} of the ${from.name} tensor, ${value}, is not exact; ` +
         `convert it: new Tensor('${to.name}', ${to.array.name}.from(data), dims)`);
   }
   return out;
@@ -186,9 +192,9 @@ function truths(data) {
 function feedOf(inputs, name, tensor) {
   const index = inputs.findIndex((input) => input.name === name);
   if (index < 0)
-    throw new Error(`the model has no input '${name}'; there are: ${inputs.map((input) => input.name).join(', ')}`);
+    throw invalid(Error, `the model has no input '${name}'; there are: ${inputs.map((input) => input.name).join(', ')}`);
   const type = tensor && BY_NAME.get(tensor.type);
-  if (!type) throw new TypeError(`input '${name}' is not a tensor`);
+  if (!type) throw invalid(TypeError, `input '${name}' is not a tensor`);
   // onnxruntime-node accepts the shape [1] for a scalar input.
   const dims = inputs[index].scalar && tensor.size === 1 ? [] : Array.from(tensor.dims);
   const data = dataOf(tensor.type, tensor.data), wanted = BY_NUMBER.get(inputs[index].kind);
@@ -202,11 +208,13 @@ function resultsOf({ names, given }, results) {
   const out = {};
   results.forEach(([number, data, dims], i) => {
     const type = BY_NUMBER.get(number);
-    if (!type) throw new Error(`output '${names[i]}' has an element type without a name in JavaScript: ${number}`);
+    if (!type)
+      throw Object.assign(new Error(`output '${names[i]}' has an element type without a name in JavaScript: ${number}`),
+        { code: 'unsupported' });
     const to = given[names[i]];
     if (to) {
       if (to.type !== type.name || to.data.length !== data.length || String(to.dims) !== String(dims))
-        throw new Error(`output '${names[i]}' is ${type.name}[${dims}]; the tensor given for it is ${to.type}[${to.dims}]`);
+        throw invalid(Error, `output '${names[i]}' is ${type.name}[${dims}]; the tensor given for it is ${to.type}[${to.dims}]`);
       if (Array.isArray(to.data)) data.forEach((text, k) => { to.data[k] = text; });
       else to.data.set(data);
       out[names[i]] = to;
@@ -217,4 +225,4 @@ function resultsOf({ names, given }, results) {
   return out;
 }
 
-module.exports = { BY_NUMBER, Tensor, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf };
+module.exports = { BY_NUMBER, Tensor, invalid, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf };

@@ -5,7 +5,7 @@ const path = require('path');
 
 // The native part: the file given by INLAY_NODE_ADDON, or inlay.node next to this file.
 const native = require(path.resolve(process.env.INLAY_NODE_ADDON || path.join(__dirname, 'inlay.node')));
-const { Tensor, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf } = require('./common.js');
+const { Tensor, invalid, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf } = require('./common.js');
 
 // INLAY_PRIORITY_*, INLAY_POWER_*, INLAY_CONTROL_*.
 const PRIORITIES = { normal: 0, low: 1, high: 2 };
@@ -20,22 +20,22 @@ const MORE = ['externalData', 'enableProfiling', 'profileFilePrefix', 'optimized
 
 // { files, profiled, optimized } for the native part. externalData: objects of a path, as in the model, and the contents.
 function extrasOf({ externalData = [], enableProfiling = false, profileFilePrefix, optimizedModelFilePath }) {
-  if (!Array.isArray(externalData)) throw new TypeError("'externalData' must be an array");
+  if (!Array.isArray(externalData)) throw invalid(TypeError, "'externalData' must be an array");
   const files = externalData.map((file, i) => {
     if (typeof file !== 'object' || file === null || typeof file.path !== 'string')
-      throw new TypeError(`'externalData[${i}]' must be an object { path, data } whose path is a string`);
+      throw invalid(TypeError, `'externalData[${i}]' must be an object { path, data } whose path is a string`);
     const { data } = file;
     if (ArrayBuffer.isView(data)) return [file.path, new Uint8Array(data.buffer, data.byteOffset, data.byteLength)];
     if (isBuffer(data)) return [file.path, new Uint8Array(data)];
-    throw new TypeError(`'externalData[${i}].data' must be an ArrayBuffer or a typed array: the contents of ${file.path}`);
+    throw invalid(TypeError, `'externalData[${i}].data' must be an ArrayBuffer or a typed array: the contents of ${file.path}`);
   });
-  if (typeof enableProfiling !== 'boolean') throw new TypeError("'enableProfiling' must be a boolean");
+  if (typeof enableProfiling !== 'boolean') throw invalid(TypeError, "'enableProfiling' must be a boolean");
   if (enableProfiling && typeof profileFilePrefix !== 'string')
-    throw new TypeError("'profileFilePrefix' must be a string if 'enableProfiling' is true");
+    throw invalid(TypeError, "'profileFilePrefix' must be a string if 'enableProfiling' is true");
   if (optimizedModelFilePath !== undefined && typeof optimizedModelFilePath !== 'string')
-    throw new TypeError("'optimizedModelFilePath' must be a string");
+    throw invalid(TypeError, "'optimizedModelFilePath' must be a string");
   if (/\.ort$/.test(optimizedModelFilePath))
-    throw new Error(`'optimizedModelFilePath': inlay writes ONNX; use another ending than .ort: ${optimizedModelFilePath}`);
+    throw invalid(Error, `'optimizedModelFilePath': inlay writes ONNX; use another ending than .ort: ${optimizedModelFilePath}`);
   return { files, profiled: enableProfiling, optimized: optimizedModelFilePath || undefined };
 }
 
@@ -82,7 +82,8 @@ class InferenceSession {
   async run(feeds, fetches, runOptions) {
     const request = requestOf(this.#inputs, this.outputNames, feeds, fetches, runOptions), { options } = request;
     const threads = options && options.maxThreads !== undefined ? options.maxThreads : 0;
-    if (!Number.isInteger(threads) || threads < 0 || threads > 0xffffffff) throw new TypeError("'maxThreads' must be a number of threads");
+    if (!Number.isInteger(threads) || threads < 0 || threads > 0xffffffff)
+      throw invalid(TypeError, "'maxThreads' must be a number of threads");
     const how = [threads, choice(PRIORITIES, 'priority', options), choice(POWERS, 'power', options)];
     const cancel = options && options.signal ? watch(options.signal) : undefined;
     try {
@@ -126,7 +127,7 @@ function timestamp(date) {
 function choice(words, name, options) {
   const word = options ? options[name] : undefined;
   if (word === undefined) return 0;
-  if (!Object.hasOwn(words, word)) throw new TypeError(`'${name}' must be one of ${Object.keys(words).join(', ')}`);
+  if (!Object.hasOwn(words, word)) throw invalid(TypeError, `'${name}' must be one of ${Object.keys(words).join(', ')}`);
   return words[word];
 }
 

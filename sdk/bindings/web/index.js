@@ -1,5 +1,5 @@
 // inlay for browsers and Node in WebAssembly, with the interface of onnxruntime-common: InferenceSession and Tensor.
-import { BY_NUMBER, Tensor, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf } from './common.js'
+import { BY_NUMBER, Tensor, invalid, metadata, overridableOf, requestOf, requiredOf, resultsOf, settingsOf } from './common.js'
 import { hostOf } from './files.js'
 import { relaxedUrl } from './relaxed.js'
 import { NoThreads, Team, inNode, mayWait, memoryOf, nodeModule, setShared, threadsFor } from './threads.js'
@@ -25,7 +25,7 @@ async function bytesOf(source, mistake) {
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
   if (fileOf(source) !== null) return (await nodeModule('fs/promises')).readFile(fileOf(source))
   if (typeof source === 'string' || source instanceof URL) source = await fetch(String(source))
-  if (typeof source?.arrayBuffer !== 'function') throw new TypeError(mistake)
+  if (typeof source?.arrayBuffer !== 'function') throw invalid(TypeError, mistake)
   if (source.ok === false) throw new Error(`${source.url}: HTTP status ${source.status}`)
   return new Uint8Array(await source.arrayBuffer())
 }
@@ -182,7 +182,7 @@ class Instance {
   }
 
   feed([index, type, data, dims]) {
-    if (dims.length > 64) throw new RangeError(`a tensor of rank ${dims.length}; the limit is 64`)
+    if (dims.length > 64) throw invalid(RangeError, `a tensor of rank ${dims.length}; the limit is 64`)
     new BigInt64Array(this.#memory.buffer, this.#dims, dims.length).set(dims.map(BigInt))
     if (type === STRING) {
       this.#feedTexts(index, data, dims)
@@ -288,7 +288,7 @@ export class InferenceSession {
 
   // fetches: names, or an object whose values may be tensors that receive the outputs; by default all outputs.
   async run(feeds, fetches, options) {
-    if (this.#instance === null) throw new Error('the session has been disposed of')
+    if (this.#instance === null) throw invalid(Error, 'the session has been disposed of')
     const request = requestOf(this.#inputs, this.outputNames, feeds, fetches, options)
     const fed = new Set(request.list.map(([index]) => index))
     request.options?.signal?.throwIfAborted()
