@@ -489,7 +489,9 @@ static const inlay_operator operators[] = { { .struct_size = sizeof(inlay_operat
                                               .domain = "com.bad",
                                               .op_type = "Scale",
                                               .signature = "X:T, W:T -> Y:T; T=float; sure:i!",
+#if !defined(BAD_hush)
                                               .doc = "Multiplies columns.",
+#endif
                                               .since_version = 1,
                                               .infer = infer,
                                               .examples = &example,

@@ -180,6 +180,10 @@ checks=$((checks + 1))
 grep -qE '^WARN  infer Scale-1: infer refused Scale-1.* without a message' "$work/out" ||
     complain 'hush: no warning of a refusal without a message' "$(cat "$work/out")"
 checks=$((checks + 1))
+"$inlay" plugin-check "$dir/hush.so" --quick --group open >"$work/out" || complain 'hush: opening it failed'
+grep -q '^WARN  operators com.bad.Scale-1: it has no documentation' "$work/out" ||
+    complain 'hush: no warning of an operator without documentation' "$(cat "$work/out")"
+checks=$((checks + 1))
 "$inlay" plugin-check "$dir/connected.so" --quick --group regions --op Relu >"$work/out" &&
     grep -qE '^PASS  regions bad: [0-9]+ regions of [0-9]+ kinds of node, 0 of them not connected' "$work/out" ||
     complain 'connected: it got regions that are not connected' "$(cat "$work/out")"

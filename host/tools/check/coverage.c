@@ -68,7 +68,9 @@ void coverage_report(const struct coverage *coverage, struct check *check, const
     report_declined(coverage, check, provider->name);
     if (coverage->ran == 0 ? check->args->op == NULL : coverage->compared + coverage->repeated == 0)
         check_fail(check, "coverage", provider->name, "at least one operator whose results are compared",
-                   "see the reasons, and what assess refuses in a model of yours: inlay explain MODEL",
+                   coverage->known == 0
+                       ? "if another plugin defines its operators, give --with FILE that plugin"
+                       : "see the reasons, and what assess refuses in a model of yours: inlay explain MODEL",
                    "no result was compared: of %u operators that it knows, %u ran, none successfully%s",
                    coverage->known, coverage->ran, missing);
     else if (coverage->ran > coverage->own && coverage->compared == 0 && fixture->peer_count > 0)

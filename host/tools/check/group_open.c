@@ -73,8 +73,8 @@ static void check_option(struct check *check, const char *subject, const inlay_p
         check_fail(check, "options", subject, "a kind that inlay/plugin.h names", "set .kind = INLAY_OPTION_...",
                    "option %s has kind %u", option->name, option->kind);
     else if (option->kind == INLAY_OPTION_ENUM && is_empty(option->choices))
-        check_fail(check, "options", subject, "the choices of an enum", "set .choices = \"a|b\"", "option %s has none",
-                   option->name);
+        check_fail(check, "options", subject, "the choices of an enum", "set .choices = \"a|b\"",
+                   "option %s has no choices", option->name);
     else if (provider_parse_options(provider->name, option, 1, NULL, 0, &value, &diag) != INLAY_OK)
         check_fail(check, "options", subject, "a default value that the option accepts", "change .default_value", "%s",
                    diag.text);
@@ -84,7 +84,7 @@ static void check_option(struct check *check, const char *subject, const inlay_p
                    (long long)option->max, option->reserved);
     if (is_empty(option->doc))
         check_warn(check, "options", subject, "documentation, which `inlay providers` shows", "set .doc",
-                   "option %s has none", option->name);
+                   "option %s has no documentation", option->name);
     for (uint32_t j = 0; j < index; j++) {
         const inlay_option *other = INLAY_AT(inlay_option, provider->options, provider->option_stride, j);
 
@@ -188,7 +188,7 @@ static void check_provider(struct check *check, const loaded_plugin *plugin, uin
                offsetof(inlay_provider, extension) + sizeof provider->extension, plugin->table.provider_stride);
     if (is_empty(provider->description))
         check_warn(check, "description", provider->name, "a description, which `inlay providers` shows",
-                   "set .description", "it is missing");
+                   "set .description", "it has no description");
     if (provider->device_kind < INLAY_DEVICE_CPU || provider->device_kind > INLAY_DEVICE_OTHER)
         check_fail(check, "description", provider->name, "a device_kind that inlay/plugin.h names", "set .device_kind",
                    "it is %u", provider->device_kind);
@@ -256,11 +256,11 @@ static void check_operator(struct check *check, const loaded_plugin *plugin, uin
         check_pass(check, "operators", subject, "%s", op->signature);
     arena_deinit(&scratch);
     if (is_empty(op->doc))
-        check_warn(check, "operators", subject, "documentation, which `inlay providers` shows", "set .doc",
-                   "it is missing");
+        check_warn(check, "operators", subject, "documentation, which `inlay providers` shows",
+                   "set .doc (in C++ with_doc())", "it has no documentation");
     if (op->example_count == 0)
-        check_warn(check, "operators", subject, "examples, to test other implementations with", "set .examples",
-                   "it has none");
+        check_warn(check, "operators", subject, "examples, to test other implementations with",
+                   "set .examples (in C++ with_example())", "it has no examples");
     for (uint32_t j = 0; j < index; j++) {
         const inlay_operator *operator= & plugin->operators[j];
 
