@@ -1,4 +1,4 @@
-"""ONNX's backend interface (onnx.backend.base): ``inlay.backend.prepare(model).run(inputs)``."""
+"""ONNX's backend interface (onnx.backend.base): ``import inlay.backend; inlay.backend.prepare(model).run(inputs)``."""
 from typing import Any, Tuple
 
 import onnx
