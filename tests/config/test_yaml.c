@@ -493,6 +493,31 @@ static const char *listed(const char *name)
     return strcmp(name, "INLAY_OPTION") == 0 ? variable_value : NULL;
 }
 
+static void count_slip(void *user, uint32_t level, const char *text)
+{
+    assert_int_equal(level, 1); /* INLAY_LOG_WARNING */
+    assert_string_equal(text, "the environment variable INLAY_PRECISON has no effect; did you mean INLAY_PRECISION?");
+    ++*(uint32_t *)user;
+}
+
+/* Names of options, names that resemble none, and other prefixes are no slips. */
+static void slips(void **state)
+{
+    static char *const variables[] = {
+        "INLAY_PRECISION=fast", "INLAY_PRECISON=strict", "INLAY_LIBRARY=libinlay.so", "INLAY_", "INLAY_MAX_QUEUE=3",
+        "PRECISON=3",           "INLAY_OPTION=a.b=c",    "INLAY_SERVE_OWNER",         NULL
+    };
+    inlay_options *options = make();
+    uint32_t count = 0;
+
+    (void)state;
+    config_warn_of_slips(options, variables);
+    inlay_options_set_log(options, count_slip, &count);
+    config_warn_of_slips(options, variables);
+    assert_int_equal(count, 1);
+    inlay_options_destroy(options);
+}
+
 static void environment(void **state)
 {
     static const struct {
@@ -529,7 +554,8 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(values),         cmocka_unit_test(paths),
                                         cmocka_unit_test(invalid_values), cmocka_unit_test(refused),
                                         cmocka_unit_test(large),          cmocka_unit_test(mutants),
-                                        cmocka_unit_test(layers),         cmocka_unit_test(environment) };
+                                        cmocka_unit_test(layers),         cmocka_unit_test(environment),
+                                        cmocka_unit_test(slips) };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -53,7 +53,7 @@ static void test_run_hints(void **state)
     OrtValue *value = tensor(FLOAT, dims, 2, data, sizeof data), *z = NULL;
     const OrtValue *in = value;
     OrtSessionOptions *settings;
-    OrtRunOptions *options;
+    OrtRunOptions *options, *wrong;
     OrtSession *session;
     void *elements;
 
@@ -70,6 +70,11 @@ static void test_run_hints(void **state)
     fails(api->Run(session, options, &x_name, &in, 1, &z_name, 1, &z), ORT_INVALID_ARGUMENT,
           "inlay.power must be default, efficiency or performance, not 'most'");
     ok(api->AddRunConfigEntry(options, "inlay.power", "efficiency"));
+    ok(api->CreateRunOptions(&wrong));
+    ok(api->AddRunConfigEntry(wrong, "inlay.priorty", "high"));
+    fails(api->Run(session, wrong, &x_name, &in, 1, &z_name, 1, &z), ORT_INVALID_ARGUMENT,
+          "inlay.priorty is no config entry of a run; there are inlay.priority and inlay.power");
+    api->ReleaseRunOptions(wrong);
     ok(api->Run(session, options, &x_name, &in, 1, &z_name, 1, &z));
     ok(api->GetTensorMutableData(z, &elements));
     assert_float_equal(((float *)elements)[1], 21, 0);

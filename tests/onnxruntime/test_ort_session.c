@@ -166,7 +166,7 @@ static void test_options_of_inlay(void **state)
     char name[600] = "";
     const char *key = name;
     OrtSession *session = NULL;
-    OrtSessionOptions *options;
+    OrtSessionOptions *options, *wrong;
     struct wire wire = { 0 };
 
     (void)state;
@@ -174,6 +174,11 @@ static void test_options_of_inlay(void **state)
         return;
     write_add(&wire);
     ok(api->CreateSessionOptions(&options));
+    ok(api->CreateSessionOptions(&wrong));
+    ok(api->AddSessionConfigEntry(wrong, "inlay.precison", "strict"));
+    fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, wrong, &session), ORT_INVALID_ARGUMENT,
+          "the session config entry inlay.precison: unknown option 'precison'; did you mean 'precision'?");
+    api->ReleaseSessionOptions(wrong);
     ok(api->AddSessionConfigEntry(options, "inlay.policy", "nonsense"));
     fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session), ORT_INVALID_ARGUMENT, "policy");
     ok(api->AddSessionConfigEntry(options, "inlay.policy", "priority"));

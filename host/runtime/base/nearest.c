@@ -15,8 +15,8 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Edit distance (optimal string alignment); three rows of its table are enough. */
-static uint32_t distance(const char *a, const char *b)
+/* Optimal string alignment; three rows of its table are enough. */
+uint32_t nearest_edits(const char *a, const char *b)
 {
     uint32_t rows[3][MAX_NAME_BYTES + 1];
     size_t na = strlen(a), nb = strlen(b);
@@ -47,7 +47,7 @@ const char *nearest_name(const char *wanted, nearest_name_fn name_at, const void
 
     for (uint32_t i = 0; i < count; i++) {
         const char *name = name_at(ctx, i);
-        uint32_t edits = distance(wanted, name);
+        uint32_t edits = nearest_edits(wanted, name);
 
         if (edits < fewest && edits <= (strlen(name) + 2) / 3) {
             fewest = edits;

@@ -1,14 +1,20 @@
 #include "config/load.h"
+#include "base/nearest.h"
 #include "base/owner.h"
 #include "base/path.h"
 #include "config/document.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#ifndef environ /* a macro on Windows */
+extern char **environ;
+#endif
 
 enum { MAX_FILE_BYTES = 1 << 20, READ_BYTES = 4096 };
 
@@ -329,6 +335,29 @@ inlay_status config_load_environment(inlay_options *options, config_variable_fn 
     return mistakes.count > 0 ? mistakes.status : INLAY_OK;
 }
 
+void config_warn_of_slips(const inlay_options *options, char *const *environment)
+{
+    static const char prefix[] = "INLAY_";
+    enum { WARNING = 1 /* INLAY_LOG_WARNING */ };
+
+    for (; options->log != NULL && environment != NULL && *environment != NULL; environment++) {
+        const char *given = *environment + sizeof prefix - 1, *nearest;
+        char name[80], text[256];
+
+        if (strncmp(*environment, prefix, sizeof prefix - 1) != 0)
+            continue;
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+        nearest = options_nearest(name);
+        if (nearest == NULL || nearest_edits(name, nearest) != 1)
+            continue;
+        (void)snprintf(text, sizeof text, "the environment variable INLAY_%s has no effect; did you mean INLAY_%s?",
+                       name, nearest);
+        for (char *letter = strrchr(text, ' '); *letter != '\0'; letter++)
+            *letter = (char)toupper((unsigned char)*letter);
+        options->log(options->log_user, WARNING, text);
+    }
+}
+
 static const char *process_variable(const char *name)
 {
     return secure_getenv(name);
@@ -345,8 +374,11 @@ inlay_status options_load(inlay_options *options, const char *path, inlay_diag *
 
 inlay_status options_load_environment(inlay_options *options, inlay_diag *diag)
 {
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
     config_user user = config_user_of_process();
 
+    if (!user.privileged && options->log != NULL && !atomic_flag_test_and_set(&warned))
+        config_warn_of_slips(options, environ);
     return config_load_environment(options, process_variable, &user, diag);
 }
 

@@ -21,6 +21,9 @@ typedef const char *(*config_variable_fn)(const char *name);
 /* Applies the settings in the variables INLAY_<NAME> and INLAY_OPTION. */
 inlay_status config_load_environment(inlay_options *options, config_variable_fn variable, const config_user *user,
                                      inlay_diag *diag);
+/* Logs a warning for each INLAY_<NAME> of the environment ("NAME=VALUE", the last entry is NULL) whose name is one edit
+ * from that of an option. Other programs have variables with the prefix, too. */
+void config_warn_of_slips(const inlay_options *options, char *const *environment);
 /* Writes the path of the user's file into text. False (text is ""): none, see config_user_dir(). */
 bool config_user_file(const config_user *user, char *text, size_t bytes);
 

@@ -354,6 +354,13 @@ static OrtStatus *read_options(const OrtRunOptions *options, inlay_run_options *
     static const char *const powers[] = { "default", "efficiency", "performance" };
 
     out->cancel = &options->terminate;
+    for (size_t i = 0; i < options->entries.count; i++) {
+        const char *key = options->entries.keys[i];
+
+        if (strncmp(key, "inlay.", 6) == 0 && strcmp(key, "inlay.priority") != 0 && strcmp(key, "inlay.power") != 0)
+            return ort_fail(ORT_INVALID_ARGUMENT,
+                            "%.180s is no config entry of a run; there are inlay.priority and inlay.power", key);
+    }
     ORT_TRY(read_word(options, "inlay.priority", priorities, &out->priority));
     return read_word(options, "inlay.power", powers, &out->power);
 }

@@ -62,18 +62,25 @@ static bool is_option(const char *name)
 #define EXTERNAL_NAME "session.optimized_model_external_initializers_file_name"
 #define EXTERNAL_MINIMUM "session.optimized_model_external_initializers_min_size_in_bytes"
 
-/* Entries with the name of an option of inlay, with or without the prefix "inlay.", set that option. */
+/* Entries with the name of an option of inlay, with or without the prefix "inlay.", set that option. With the prefix, a
+ * name that is no option is an error. */
 static OrtStatus *set_entry(struct creation *creation, const char *key, const char *value)
 {
     const char *name = strncmp(key, "inlay.", 6) == 0 ? key + 6 : key;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
     char line[256];
 
     if (strcmp(key, EXTERNAL_NAME) == 0 || strcmp(key, EXTERNAL_MINIMUM) == 0)
         return NULL; /* of SetOptimizedModelFilePath */
     if (strcmp(key, "session.model_external_initializers_file_folder_path") == 0)
         return set_text(creation, "external_dir", value);
-    if (is_option(name) || (name != key && strchr(name, '.') != NULL))
-        return set_text(creation, name, value);
+    if (name != key || is_option(name)) {
+        status = inlay_options_set(creation->to, name, value, &diag);
+        return status == INLAY_NOT_FOUND
+                   ? ort_fail(ORT_INVALID_ARGUMENT, "the session config entry %.180s: %s", key, diag.text)
+                   : ort_from(status, &diag);
+    }
     (void)snprintf(line, sizeof line, "the session config entry %.180s has no counterpart in inlay and is ignored",
                    key);
     ort_log(&creation->session->logger, ORT_LOGGING_LEVEL_INFO, line);
