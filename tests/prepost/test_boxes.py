@@ -106,6 +106,15 @@ class Boxes(unittest.TestCase):
                 output = np.concatenate([box, scores], 1).T[None] if version == "v8" else rows
                 self.check(self.decoded({"output0": output}, metadata), corners(box), scores, kept)
 
+    def test_transposed(self):
+        """The word v8 also names rows of the numbers of v8."""
+        box, scores = self.predictions(CELLS)
+        rows = np.concatenate([box, scores], 1)
+        kept = best(corners(box), scores, overlap)
+        for metadata, names in (METADATA, NAMES), ({}, list(map(str, range(len(NAMES))))):
+            for output in rows[None], rows:
+                self.check(self.decoded({"y": output}, metadata, "boxes:v8"), corners(box), scores, kept, names)
+
     def test_without_metadata(self):
         """The number of predictions distinguishes v8 from v5."""
         box, scores = self.predictions(CELLS)
@@ -190,10 +199,12 @@ class Boxes(unittest.TestCase):
                 ({"y": v8}, {**METADATA, "task": "depth"}, "task is 'depth'"),
                 ({"y": v8}, {**METADATA, "task": "segment"}, "masks, height, width"),
                 ({"y": v8}, {**METADATA, "task": "pose", "kpt_shape": "[17, 3]"}, "not a list of boxes"),
-                ({"y": v8}, {**METADATA, "task": "obb"}, "not a list of boxes"),
-                ({"y": v8}, {**METADATA, "names": "{0: 'a', 1: 'b'}"}, "not a list of boxes"),
+                ({"y": v8}, {**METADATA, "task": "obb"}, "has 3 classes, but the metadata 'names' has 4"),
+                ({"y": v8}, {**METADATA, "task": "pose"}, "'kpt_shape' of a pose model is missing"),
+                ({"y": v8[:, :, :50]}, {}, "may have any layout"),
+                ({"y": v8}, {**METADATA, "names": "{0: 'a', 1: 'b'}"}, "has 4 classes, but the metadata 'names' has 2: give labels=FILE"),
                 ({"y": v8}, {**METADATA, "names": "person"}, "not a list of names"),
-                ({"y": v8.transpose(0, 2, 1)}, METADATA, "transposed"),
+                ({"y": v8.transpose(0, 2, 1)}, METADATA, "transposed v8 or detr: name the layout, as in boxes:v8"),
                 ({"y": v8.transpose(0, 2, 1)}, {}, "name it, as in boxes:v8"),
                 ({"y": v8[0, 0]}, METADATA, "not a list of predictions"),
                 ({"logits": v8[:, :, :3], "pred_boxes": v8[:, :, :4]}, {}, "labels=FILE")):

@@ -481,7 +481,7 @@ class Pipe(unittest.TestCase):
                        [info("x", TensorProto.FLOAT, [1, 3, 32, 32])], [info("y", TensorProto.FLOAT, [1, 5, 1])],
                        [helper.make_tensor("box", TensorProto.FLOAT, box.shape, box.ravel()),
                         helper.make_tensor("zero", TensorProto.FLOAT, [], [0.0])])
-        self.inlay("pipe", m, "--pre", "decode,letterbox,normalise:unit", "--post", "boxes", "-o", self.path("w.onnx"))
+        self.inlay("pipe", m, "--pre", "decode,letterbox,normalise:unit", "--post", "boxes:v8", "-o", self.path("w.onnx"))
         self.inlay("run", self.path("w.onnx"), "--input", "file=" + self.path("in.png"), "--outputs", self.path("out"))
         # 40 x 30 in 32 x 32: scale 0.8, 4 above.
         np.testing.assert_allclose(np.load(self.path("out/boxes.npy")), [[15, 10, 25, 20, 0.9, 0]], 1e-4)
@@ -489,7 +489,7 @@ class Pipe(unittest.TestCase):
     def test_mistakes(self):
         m = self.planes(15, 20)
         for pre, words in (("decod", "did you mean 'decode'"), ("resize:0", "expected a size"), ("resize:8,decode", "first"),
-                           ("decode,resize:8:foo=1", "unknown word 'foo=1'"), ("decode,normalise:x", "not half, unit"),
+                           ("decode,resize:8:foo=1", "unknown word 'foo=1'; `inlay pipe --steps`"), ("decode,normalise:x", "not half, unit"),
                            ("decode,normalise,resize", "it needs a picture"), ("tokenize:/none", "No such file"),
                            ("decode,topk", "it is a step of --post")):
             told = self.inlay("pipe", m, "--pre", pre, "-o", self.path("w.onnx"), code=2)

@@ -29,7 +29,9 @@ const char *const pipe_steps[] = {
     "detokenize:FILE\t(post) ids to text, with the files of tokenize",
     /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): a text of two lines */
     "boxes[:v8|v5|end|detr]\t(post) boxes of a detector with masks, key points or angles, by its metadata and shapes; "
-    "score=X, iou=X, most=N, labels=FILE",
+    "score=X, iou=X, most=N, labels=FILE; the places are in the picture after letterbox, in the model's own pixels "
+    "after "
+    "resize",
     "image[:PRESET]\t(post) planes to pixels, the inverse of normalise",
     "encode[:png|jpg|webp|bmp|ppm]\t(post) encode pixels as a picture file",
     NULL,
@@ -396,7 +398,8 @@ static inlay_status add_step(pipe_chain *chain, char *text)
     status = step->add(chain);
     for (uint32_t i = 1; status == INLAY_OK && i < chain->word_count; i++)
         if (!chain->used[i])
-            status = pipe_fail(chain, "unknown word '%s'; `inlay pipe --help` lists the options", chain->words[i]);
+            status = pipe_fail(chain, "unknown word '%s'; `inlay pipe --steps` lists the words of each step",
+                               chain->words[i]);
     return status;
 }
 

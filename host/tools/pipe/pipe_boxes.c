@@ -19,6 +19,8 @@ struct detector {
     int64_t extra;    /* numbers of a prediction after its classes */
     int64_t points;   /* numbers of a key point */
     uint32_t masks;   /* the output with the prototypes of masks; or INLAY_NONE */
+    bool from_file;   /* the option labels states the classes */
+    bool transposed;  /* v8 with a row for each prediction */
     uint32_t logits;  /* the output with the scores of classes, if boxes and scores are separate; or INLAY_NONE */
 };
 
@@ -100,6 +102,7 @@ static inlay_status read_metadata(pipe_chain *chain, struct detector *detector)
 
         if (status != INLAY_OK)
             return status;
+        detector->from_file = true;
         detector->classes = count_lines(detector->labels);
     } else if (names != NULL) {
         detector->classes = read_names(chain, names, &detector->labels);
@@ -177,8 +180,8 @@ static boxes_layout layout_by_count(int64_t a, int64_t b, int64_t cells, int64_t
         return V5;
     if (b == 6 && a <= 1000)
         return END;
-    /* More predictions than numbers, or too few numbers for a row: the numbers come first. */
-    return a > 4 && (b < 5 || a < b) ? V8 : UNKNOWN;
+    /* Of a picture of unknown size: more predictions than numbers, or too few numbers for a row, so they come first. */
+    return cells < 0 && a > 4 && (b < 5 || a < b) ? V8 : UNKNOWN;
 }
 
 /* The output with prototypes of masks, [1, count, height, width]; INLAY_NONE: none. */
@@ -234,6 +237,26 @@ static bool suppresses(const pipe_chain *chain)
            (made_with != NULL && strstr(made_with, "'nms': True") != NULL);
 }
 
+/* The reason why an output is no list of boxes with the classes that are known. */
+static inlay_status fail_classes(pipe_chain *chain, const struct detector *detector, int64_t a, int64_t b)
+{
+    const int64_t extra = extra_of_task(chain, detector);
+    const boxes_layout like = layout_by_count(a, b, grid_cells(chain, false), grid_cells(chain, true));
+    const int64_t classes = like == V8 ? a - 4 - extra : like == V5 ? b - 5 - extra : 0;
+
+    if (extra < 0)
+        return pipe_fail(chain, "the metadata 'kpt_shape' of a pose model is missing: name the layout, as in boxes:v8, "
+                                "if a key point has 3 numbers");
+    if (classes > 0)
+        return pipe_fail(chain,
+                         "the output [%lld, %lld] has %lld classes, but %s has %lld: give labels=FILE with %lld lines",
+                         (long long)a, (long long)b, (long long)classes,
+                         detector->from_file ? "the file of labels" : "the metadata 'names'",
+                         (long long)detector->classes, (long long)classes);
+    return pipe_fail(chain, "the output [%lld, %lld] is not a list of boxes with %lld classes and %lld more numbers",
+                     (long long)a, (long long)b, (long long)detector->classes, (long long)extra);
+}
+
 static inlay_status choose_layout(pipe_chain *chain, struct detector *detector, const char *word, int64_t a, int64_t b)
 {
     const int64_t cells = grid_cells(chain, false), extra = extra_of_task(chain, detector);
@@ -252,19 +275,16 @@ static inlay_status choose_layout(pipe_chain *chain, struct detector *detector, 
 
         detector->layout = layout_by_width(a, b, width, extra, suppresses(chain) && !detr);
         if (detector->layout == DETR && !detr && (a == cells || (b == 6 + extra && about == NULL)))
-            return pipe_fail(
-                chain,
-                "the output [%lld, %lld] may be end or detr, or be transposed: name the layout, as in boxes:detr",
-                (long long)a, (long long)b);
+            return pipe_fail(chain, "the output [%lld, %lld] may be %s or detr: name the layout, as in boxes:%s",
+                             (long long)a, (long long)b, a == cells ? "a transposed v8" : "end",
+                             a == cells ? "v8" : "end");
     }
     if (detector->layout == UNKNOWN && detector->classes == 0)
         detector->layout = layout_by_count(a, b, cells, grid_cells(chain, true));
     if (detector->layout != UNKNOWN)
         return INLAY_OK;
     if (detector->classes > 0)
-        return pipe_fail(chain,
-                         "the output [%lld, %lld] is not a list of boxes with %lld classes and %lld more numbers",
-                         (long long)a, (long long)b, (long long)detector->classes, (long long)(extra > 0 ? extra : 0));
+        return fail_classes(chain, detector, a, b);
     return pipe_fail(
         chain,
         "the output [%lld, %lld] of a picture with %lld cells may have any layout: name it, as in boxes:v8 (also "
@@ -296,7 +316,8 @@ static inlay_status read_shape(pipe_chain *chain, struct detector *detector, con
 {
     const uint32_t rank = pipe_target_rank(chain), from = rank == 2 ? 0 : 1;
     const int64_t a = pipe_target_size(chain, from), b = pipe_target_size(chain, from + 1);
-    int64_t width, box;
+    const int64_t cells = grid_cells(chain, false);
+    int64_t width, box, known_extra, numbers;
     inlay_status status;
 
     if (rank != 2 && rank != 3)
@@ -306,21 +327,23 @@ static inlay_status read_shape(pipe_chain *chain, struct detector *detector, con
         detector->task = SEGMENT;
     if (detector->task == SEGMENT && extra_of_task(chain, detector) < 1)
         return pipe_fail(chain, "a segmentation model needs an output [1, masks, height, width]");
+    known_extra = extra_of_task(chain, detector);
     status = choose_layout(chain, detector, word, a, b);
     if (status != INLAY_OK || detector->logits != INLAY_NONE)
         return status;
-    width = detector->layout == V8 ? a : b;
+    numbers = detector->classes > 0 && known_extra >= 0 ? 4 + detector->classes + known_extra : -1;
+    detector->transposed =
+        detector->layout == V8 && (numbers > 0 ? a != numbers && b == numbers : cells > 0 && a == cells && b != cells);
+    width = detector->layout == V8 && !detector->transposed ? a : b;
     box = detector->layout == END ? 6 : detector->layout == V5 ? 5 : 4;
     if (width < 0 && word == NULL)
         return pipe_fail(chain, "the model does not declare how many numbers a prediction has");
     if (width < 0)
         return INLAY_OK;
     if (detector->layout != END && detector->classes == 0) {
-        const int64_t extra = extra_of_task(chain, detector);
-
-        if (extra < 0)
+        if (known_extra < 0)
             return pipe_fail(chain, "the model does not name its classes (metadata 'names'): give labels=FILE");
-        detector->classes = width - box - extra;
+        detector->classes = width - box - known_extra;
         if (detector->classes < 1)
             return pipe_fail(chain, "%lld numbers of a prediction leave none for classes", (long long)width);
     }
@@ -418,6 +441,13 @@ inlay_status pipe_boxes(pipe_chain *chain)
     INLAY_TRY(read_shape(chain, &detector, word));
     if (detector.logits != INLAY_NONE)
         INLAY_TRY(join_logits(chain, &detector));
+    if (detector.transposed) {
+        chain->makes = "predictions";
+        INLAY_TRY(pipe_node(chain, "", "Transpose", &node));
+        chain->makes = "boxes";
+        if (pipe_target_rank(chain) == 3) /* two axes are exchanged by default */
+            INLAY_TRY(graph_set_attr_ints(chain->graph, node, "perm", (const int64_t[]){ 0, 2, 1 }, 3));
+    }
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "YoloBoxes", &node));
     INLAY_TRY(graph_set_attr_string(chain->graph, node, "layout", layout_names[detector.layout]));
     INLAY_TRY(graph_set_attr_float(chain->graph, node, "score", score));
