@@ -92,6 +92,12 @@ class Typed(unittest.TestCase):
         path = model(self.at / "m.onnx", {"x": ("FLOAT", ["n", "m"])})
         self.assertEqual(outputs(path, "--input", "x=1,2,3,4,5,6")["x_y"].shape, (1, 6))
         self.assertEqual(outputs(path, "--input", "x=1,2,3,4,5,6", "--dim", "n=3")["x_y"].shape, (3, 2))
+        for words, part in ((("x=1,2,3",), "the values have the shape [1,3] (--dim m=N"), (("x=[[1,2,3]]",), ""),
+                            (("x=1,2,3", "--dim", "m=1"), "")):
+            with self.subTest(words):
+                text = inlay("run", path, "--input", *words).stderr
+                self.assertIn(part or "", text)
+                self.assertEqual("have the shape" in text, part != "", text)
 
     def test_wrong_lists(self):
         path = model(self.at / "m.onnx", {"x": ("FLOAT", ["n", 2]), "i": ("INT8", [1]), "b": ("BOOL", [1])})
@@ -149,7 +155,12 @@ class Typed(unittest.TestCase):
 
     def test_wrong_tables(self):
         path = model(self.at / "m.onnx", {"x": ("FLOAT", ["n", 2])})
+        (self.at / "t.csv").write_text("1,2,3,4\n5,6,7,8\n")
+        picture = model(self.at / "p.onnx", {"x": ("FLOAT", ["n", 3, "h", "w"])})
+        self.assertIn("2 rows of 4 columns do not fit input 'x' of shape [?,3,?,?], whose first axis counts rows: --dim",
+                      self.refused(picture, f"x={self.at / 't.csv'}"))
         for lines, columns, part in (("a,b\n1,2\n3\n", "", "line 3 has 1 cells"),
+                                     ("1\n2\n", "", "has 1 columns, but input 'x' of shape [?,2] needs 2"),
                                      ("a,b\n1,\n", "", "line 2, column 2: '' is empty"),
                                      ("1,2,3\n", "", "choose them"), ("a,b,c\n1,2,3\n", ":a,d", "no column 'd'"),
                                      ("a,b\n", "", "is not a number"), ("a,b\n1,\"2\n", "", "quote"),

@@ -439,6 +439,21 @@ class Pipe(unittest.TestCase):
         got = np.asarray(Image.open(io.BytesIO(file.tobytes())))
         np.testing.assert_array_equal(got, np.asarray(self.image.resize((20, 15), 2)))
 
+    def test_samples(self):
+        """Pictures in a folder: other files are left out, a bad picture is named, and no random bytes are one."""
+        self.inlay("pipe", self.planes(15, 20), "--pre", "decode,resize,normalise", "-o", self.path("w.onnx"))
+        os.mkdir(self.path("pictures"))
+        self.image.save(self.path("pictures/a.png"))
+        with open(self.path("pictures/README.txt"), "w", encoding="utf-8") as f:
+            f.write("about")
+        words = ("compare", self.path("w.onnx"), self.path("w.onnx"), "--data", self.path("pictures"))
+        self.inlay(*words)
+        with open(self.path("pictures/b.png"), "wb") as f:
+            f.write(b"no picture")
+        self.assertRegex(self.inlay(*words, code=2), r"/pictures/b\.png: .*the 10 bytes are not an image")
+        for verb in "run", "bench", "profile":
+            self.assertIn("--input file=PICTURE", self.inlay(verb, self.path("w.onnx"), code=2))
+
     def test_sides_of_the_model(self):
         pre = "decode,resize:40x30,{},normalise:unit"
         for step, text in (("crop:15x21", "of width 21, but input 'x' of the model has width 20"),

@@ -273,11 +273,14 @@ static inlay_status choose_columns(const csv_table *table, const inlay_io_info *
     if (*out_count > 0 && (width == 0 || width == *out_count ||
                            (info->rank == 1 && info->dims[0] == (int64_t)*out_count && table->row_count == 1)))
         return INLAY_OK;
+    (void)dims_text(info->dims, info->rank == INLAY_RANK_UNKNOWN ? 0 : info->rank, ",", want, sizeof want);
+    if (table->column_count < width)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has %u columns, but input '%s' of shape %s needs %u",
+                          table->path, table->column_count, info->name, want, width);
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                       "%s has %u columns for input '%s' of shape %s: choose them, as in %s:COLUMN,... (columns %s)",
-                      table->path, table->column_count, info->name,
-                      dims_text(info->dims, info->rank == INLAY_RANK_UNKNOWN ? 0 : info->rank, ",", want, sizeof want),
-                      table->path, columns_text(table, have, sizeof have));
+                      table->path, table->column_count, info->name, want, table->path,
+                      columns_text(table, have, sizeof have));
 }
 
 /* The shape of the rows: that of the input, in which the first size counts rows. */
@@ -289,6 +292,7 @@ static inlay_status shape_rows(const csv_table *table, const inlay_io_info *info
     int64_t declared[INLAY_MAX_RANK] = { rows, columns };
     inlay_io_info rank_2 = { .rank = 2, .dims = declared }, *shape = &rank_2;
     inlay_io_info same = *info;
+    char want[128];
 
     if (info->rank <= INLAY_MAX_RANK) {
         for (uint32_t axis = 0; axis < info->rank; axis++)
@@ -296,10 +300,13 @@ static inlay_status shape_rows(const csv_table *table, const inlay_io_info *info
         same.dims = declared;
         shape = &same;
     }
-    return literal_fill(shape, rows * columns, dims, out_rank)
-               ? INLAY_OK
-               : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %lld rows of %u columns do not fit input '%s'",
-                            table->path, (long long)rows, columns, info->name);
+    if (literal_fill(shape, rows * columns, dims, out_rank))
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "%s: %lld rows of %u columns do not fit input '%s' of shape %s, whose first axis counts rows%s",
+                      table->path, (long long)rows, columns, info->name,
+                      dims_text(info->dims, info->rank == INLAY_RANK_UNKNOWN ? 0 : info->rank, ",", want, sizeof want),
+                      csv_width(info) == 0 ? ": --dim NAME=N gives a size that is open, '?'" : "");
 }
 
 static inlay_status put_cells(const csv_table *table, const inlay_io_info *info, const uint32_t *columns,

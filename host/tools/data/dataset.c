@@ -406,7 +406,7 @@ static bool is_value(const struct dataset *dataset, const char *path)
 
     return dataset->input_count == 1 && inlay_session_input(dataset->session, 0, &info) == INLAY_OK &&
            ((picture_is_file(path) && (picture_fits(&info) || raw_is(path, &info))) ||
-            (raw_is_file(path) && raw_is(path, &info)));
+            (raw_is_file(path, &info) && raw_is(path, &info)));
 }
 
 /* Adds the file or folder at path, if it is a source. */
@@ -655,11 +655,19 @@ done:
     return status;
 }
 
+static const char *path_of_loaded(void *ctx)
+{
+    const struct dataset *dataset = ctx;
+
+    return dataset->at < dataset->source_count ? dataset->sources[dataset->at].path : NULL;
+}
+
 struct samples dataset_samples(struct dataset *dataset)
 {
     return (struct samples){ .count = dataset->count,
                              .of = dataset->session,
                              .load = load_sample,
+                             .path_of_loaded = path_of_loaded,
                              .ctx = dataset,
                              .cancel = dataset->caller.cancel };
 }

@@ -402,6 +402,25 @@ static inlay_status random_map(const struct request *request, uint64_t seed, inl
     return status;
 }
 
+/* What reads the input as the bytes of a file, for which no random bytes do; NULL: nothing. */
+static const char *file_kind(const struct request *request)
+{
+    static const char *const readers[][2] = { { "DecodeImage", "PICTURE" },
+                                              { "ImageDecoder", "PICTURE" },
+                                              { "AudioDecoder", "SOUND" } };
+    const struct graph *graph = request->session->model->main;
+
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const inlay_node_info *node = &graph->nodes[i]->info;
+
+        for (size_t k = 0; k < sizeof readers / sizeof readers[0]; k++)
+            if (node->input_count > 0 && node->inputs[0] == graph->inputs[request->index] &&
+                strcmp(node->op_type.data, readers[k][0]) == 0)
+                return readers[k][1];
+    }
+    return NULL;
+}
+
 /* shape is the text after "random:", or NULL. */
 static inlay_status make_random(const struct request *request, const char *shape, inlay_value **out_value)
 {
@@ -410,8 +429,14 @@ static inlay_status make_random(const struct request *request, const char *shape
     int64_t dims[INLAY_MAX_RANK];
     uint32_t rank = 0;
     inlay_value *tensor = NULL;
+    const char *file = file_kind(request);
     inlay_status status;
 
+    if (file != NULL && shape == NULL)
+        return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT,
+                          "input '%s' is a file, whose bytes cannot be random: give it with --input %s=%s, or samples "
+                          "with --data",
+                          info->name, info->name, file);
     if (info->kind == INLAY_KIND_MAP)
         return random_map(request, seed, out_value);
     if (info->dtype == INLAY_UNDEFINED)
@@ -433,6 +458,28 @@ static inlay_status make_random(const struct request *request, const char *shape
 done:
     inlay_value_unref(tensor);
     return status;
+}
+
+/* Tells the shape that a table or a list without inner brackets got, if several sizes were open: one took all. */
+static void note_shape(const struct request *request, const inlay_value *value)
+{
+    const inlay_io_info *info = request->info;
+    uint32_t open = 0, last = 0;
+    char shape[128];
+
+    for (uint32_t axis = 0; axis < info->rank && info->rank <= INLAY_MAX_RANK; axis++)
+        if (info->dims[axis] < 0) {
+            open++;
+            last = axis;
+        }
+    if (open < 2 || inlay_value_rank(value) != info->rank || request->caller->quiet)
+        return;
+    (void)fprintf(stderr, "%s: input '%s': the values have the shape %s", request->caller->name, info->name,
+                  dims_text(inlay_value_dims(value), info->rank, ",", shape, sizeof shape));
+    if (info->dim_names[last][0] != '\0')
+        (void)fprintf(stderr, " (--dim %s=N gives a size)\n", info->dim_names[last]);
+    else
+        (void)fprintf(stderr, " (a .npy file or inner brackets give another)\n");
 }
 
 /* An input from a table. columns: see csv_value(). in_order: the table has the columns of all inputs. */
@@ -468,6 +515,8 @@ static inlay_status load_table(const struct request *request, const char *path, 
         (void)fprintf(stderr, "%s: input '%s': %" PRIu64 " rows of %s, %s\n", request->caller->name,
                       request->info->name, table.row_count, table.path,
                       table.head != NULL ? "whose first line is a header" : "without a header");
+    if (status == INLAY_OK)
+        note_shape(request, *out_value);
     arena_deinit(&arena);
     return status;
 }
@@ -509,9 +558,11 @@ static inlay_status load_source(const struct request *request, const char *sourc
         sized.dims = dims;
     }
     with_sizes.info = &sized;
-    if (listed && literal_is(source) && access(source, F_OK) != 0)
+    if (listed && literal_is(source) && access(source, F_OK) != 0) {
         status = literal_load(source, &sized, out_value, request->diag);
-    else if (listed && csv_is(source))
+        if (status == INLAY_OK && strchr(source, '[') == strrchr(source, '['))
+            note_shape(&with_sizes, *out_value);
+    } else if (listed && csv_is(source))
         status = load_table(&with_sizes, source, false, out_value);
     else if (picture_is_file(source) && picture_fits(&sized))
         return load_picture(&with_sizes, source, out_value);

@@ -22,9 +22,12 @@ bool raw_is(const char *source, const inlay_io_info *info)
            (info->dtype == INLAY_UINT8 && (info->rank == 1 || info->rank == INLAY_RANK_UNKNOWN));
 }
 
-bool raw_is_file(const char *path)
+bool raw_is_file(const char *path, const inlay_io_info *info)
 {
-    static const char *const suffixes[] = { ".wav", ".flac", ".ogg", ".mp3", ".aiff", ".txt" };
+    static const char *const suffixes[] = { ".wav", ".flac", ".ogg", ".mp3", ".aiff" };
+
+    if (info->dtype == INLAY_STRING)
+        return ends_with(path, ".txt");
 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
         if (ends_with(path, suffixes[i]))

@@ -63,6 +63,21 @@ inlay_status samples_fit(const struct samples *samples, const inlay_session *ses
     return INLAY_OK;
 }
 
+/* Puts the file of the sample before the text of a failed run. */
+static void add_path(const struct samples *samples, inlay_status status, inlay_diag *diag)
+{
+    const char *path = samples->path_of_loaded != NULL ? samples->path_of_loaded(samples->ctx) : NULL;
+
+    if (path != NULL && diag != NULL && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
+        const inlay_diag why = *diag;
+
+        (void)inlay_fail(diag, status, "%.200s: %s", path, why.text);
+        diag->error_class = why.error_class;
+        memcpy(diag->node, why.node, sizeof diag->node);
+        memcpy(diag->tensor, why.tensor, sizeof diag->tensor);
+    }
+}
+
 inlay_status samples_run(const struct samples *samples, inlay_value *const *values, const inlay_session *session,
                          inlay_context *context, inlay_diag *diag)
 {
@@ -78,6 +93,8 @@ inlay_status samples_run(const struct samples *samples, inlay_value *const *valu
         INLAY_TRY(inlay_context_set_input(context, i, from == INLAY_NONE ? NULL : values[from], diag));
     }
     status = inlay_context_run(context, &run, diag);
+    if (status != INLAY_OK)
+        add_path(samples, status, diag);
 done:
     return status;
 }

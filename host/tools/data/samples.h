@@ -11,6 +11,8 @@ struct samples {
     /* Makes sample i: values[k] is for input k of `of`, NULL if the input uses its default. All values are NULL at
      * entry; the caller releases them, also after a failure. */
     inlay_status (*load)(void *ctx, uint32_t i, inlay_value **values, inlay_diag *diag);
+    /* The file of the sample that was loaded last, for messages; NULL: none. May itself be NULL. */
+    const char *(*path_of_loaded)(void *ctx);
     void *ctx;
     const uint32_t *cancel; /* see inlay_run_options.cancel; may be NULL */
 };
