@@ -13,7 +13,9 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
 void text_model_explain(const struct model *model, char *out, size_t bytes)
 {
     (void)model;
-    (void)snprintf(out, bytes, "this server has no models for texts: it was built without libunistring");
+    (void)snprintf(out, bytes,
+                   "this server has no models for texts: it was built without libunistring; build it again with the "
+                   "package libunistring-dev");
 }
 
 bool text_model_is_likely(const char *path)

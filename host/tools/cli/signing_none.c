@@ -11,7 +11,9 @@ bool signing_is_folder(const char *path)
 
 static inlay_status missing(const char *path, inlay_diag *diag)
 {
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: this program was built without GnuTLS, which signatures need",
+    return inlay_fail(diag, INLAY_UNSUPPORTED,
+                      "%.300s: this program was built without GnuTLS, which signatures need: build it again with the "
+                      "package libgnutls28-dev",
                       path);
 }
 

@@ -260,10 +260,10 @@ static inlay_status decode_other(const uint8_t *bytes, size_t count, struct soun
 {
     (void)bytes;
     (void)out;
-    return inlay_fail(
-        diag, INLAY_UNSUPPORTED,
-        "the %llu bytes are not a WAV file, and this plugin was built without libsndfile, which reads other formats",
-        (unsigned long long)count);
+    return inlay_fail(diag, INLAY_UNSUPPORTED,
+                      "the %llu bytes are not a WAV file, and this plugin was built without libsndfile, which reads "
+                      "other formats: build it again with the package libsndfile1-dev",
+                      (unsigned long long)count);
 }
 #endif
 

@@ -7,6 +7,7 @@
 struct codec {
     const char *name;    /* name of the format, for messages */
     const char *library; /* the library that decodes it; NULL: built in */
+    const char *package; /* of Debian, with the library; NULL unless decode is */
     bool (*is)(const uint8_t *bytes, size_t count);
     inlay_status (*decode)(const uint8_t *bytes, size_t count, picture_sink *sink); /* NULL: not in this build */
     const char *ending; /* file extension for encoding; NULL: decoding only */

@@ -58,8 +58,9 @@ inlay_status picture_decode(const uint8_t *bytes, size_t count, picture_sink *si
         if (!codecs[i]->is(bytes, count))
             continue;
         if (codecs[i]->decode == NULL)
-            return inlay_fail(sink->diag, INLAY_UNSUPPORTED, "%s: this plugin was built without %s", codecs[i]->name,
-                              codecs[i]->library);
+            return inlay_fail(sink->diag, INLAY_UNSUPPORTED,
+                              "%s: this plugin was built without %s: build it again with the package %s",
+                              codecs[i]->name, codecs[i]->library, codecs[i]->package);
         return codecs[i]->decode(bytes, count, sink);
     }
     return inlay_fail(
