@@ -352,6 +352,12 @@ if [ -n "$(grep -oE 'text-anchor="end">[0-9.]+<' front.html | tr -dc '0-9.\n' | 
         sed 's/^<tr[^>]*><td>//; s/ $//' | sort | uniq -d)" ]; then
     complain "front.html: its axis, legend or rows"
 fi
+# Where no variant is accepted, the original is the marked row.
+does 0 '.handed_back != null' quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 2 \
+    --mode static --weights 8 --stats s.json --front front.html
+checks=$((checks + 1))
+[ "$(grep -o 'class="chosen"><td>[a-z, ]*' front.html)" = 'class="chosen"><td>floats, the original' ] &&
+    grep -q 'no variant was accepted' front.html || complain "front.html: no row is the result"
 rm -f out.onnx
 fails 2 's.json: belongs to another model, other samples or another metric' \
     quantize net.onnx -o out.onnx --data stored.npz --metric psnr --mode static --weights 8 --stats s.json

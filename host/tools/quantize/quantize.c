@@ -348,9 +348,10 @@ static inlay_status compare_speed(struct job *job)
     if (!pace_holds(&pace, most))
         status = keep_original(
             job, arena_format(&report->arena,
-                              "with %s it takes %.3g ms instead of %.3g ms: %.2f times, %.2f to %.2f in %u rounds",
+                              "with %s it takes %.4g ms instead of %.4g ms: %.3f times, %.3f to %.3f in %u rounds, "
+                              "and at most %.2f times are wanted; with --weights 8 any time is accepted",
                               report->what, report->ms_after, report->ms_before, report->ms_after / report->ms_before,
-                              pace.ratios[0], pace.ratios[pace.rounds - 1], pace.rounds));
+                              pace.ratios[0], pace.ratios[pace.rounds - 1], pace.rounds, most));
 done:
     return status;
 }

@@ -77,6 +77,16 @@ done:
     return status;
 }
 
+/* The reason why a candidate that is not fast enough was rejected; NULL: out of memory. */
+static const char *describe_time(const struct search *search, const char *what)
+{
+    return arena_format(
+        search->arena,
+        "with %s a run takes %.4g ms instead of %.4g ms, and at most %.2f times are wanted; with --mode static "
+        "--weights 8 any time is accepted",
+        what, search->out->ms_after, search->out->ms_before, FASTER);
+}
+
 /* Runs the candidate on all samples: is it faster than floats, and does it agree? */
 static inlay_status evaluate_final(struct search *search, const struct candidate *candidate, bool *out_agrees,
                                    bool *out_good)
@@ -99,8 +109,7 @@ static inlay_status evaluate_final(struct search *search, const struct candidate
     if (!*out_agrees)
         result->failed = verdict_describe(&result->agreement, result->what, search->arena);
     else if (!*out_good)
-        result->failed = arena_format(search->arena, "with %s a run takes %.3g ms instead of %.3g ms", result->what,
-                                      result->ms_after, result->ms_before);
+        result->failed = describe_time(search, result->what);
     else
         result->failed = NULL;
     if ((!*out_good && result->failed == NULL) ||
@@ -314,8 +323,7 @@ static inlay_status run_search(struct search *search)
     if (search->out->failed == NULL && count > 0)
         INLAY_TRY(search_tables(search));
     if (count == 0) {
-        search->out->failed = arena_format(search->arena, "with integers a run takes %.3g ms instead of %.3g ms",
-                                           search->out->ms_after, search->out->ms_before);
+        search->out->failed = describe_time(search, "integers");
         if (search->out->failed == NULL)
             status = no_memory(search->diag, "to search");
     }

@@ -36,6 +36,12 @@ static bool is_dominated(const quantize_report *report, const quantize_point *po
     return false;
 }
 
+/* Whether the point is the model that was written. */
+static bool is_result(const quantize_report *report, const quantize_point *point)
+{
+    return point->chosen && report->handed == NULL;
+}
+
 static int by_time(const void *left, const void *right)
 {
     const quantize_point *first = left, *second = right;
@@ -142,7 +148,7 @@ static void draw(FILE *out, const quantize_report *report, int width, const char
         const quantize_point *point = &report->points[i];
 
         (void)fprintf(out, "<g class=\"%s\"><circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>",
-                      point->chosen                 ? "chosen"
+                      is_result(report, point)      ? "chosen"
                       : is_dominated(report, point) ? "dominated"
                                                     : "best",
                       x_of(&frame, point->ms), y_of(&frame, point->score));
@@ -156,9 +162,11 @@ static void draw_points(FILE *out, const quantize_report *report)
 {
     draw(out, report, 800, "roomy");
     draw(out, report, 360, "narrow");
-    (void)fputs("<p class=\"legend\"><span><i class=\"result\"></i>the result</span><span><i class=\"front\"></i>no "
-                "other is both faster and closer</span><span><i class=\"rest\"></i>others</span></p>\n",
-                out);
+    (void)fprintf(
+        out,
+        "<p class=\"legend\">%s<span><i class=\"front\"></i>no other is both faster and closer</span><span><i "
+        "class=\"rest\"></i>others</span></p>\n",
+        report->handed == NULL ? "<span><i class=\"result\"></i>the result</span>" : "");
 }
 
 /* The point that stands for all with its name: the chosen one, or else the fastest. *out_count is their number. */
@@ -194,22 +202,31 @@ static void put_tables(FILE *out, const quantize_report *report)
     (void)fputs("<div class=\"wide\">\n<table>\n<tr><th>variant</th><th class=\"n\">ms per run</th>"
                 "<th class=\"n\">agreement</th></tr>\n",
                 out);
+    if (report->ms_before > 0)
+        (void)fprintf(out, "<tr%s><td>floats, the original</td><td class=\"n\">%.4g</td><td class=\"n\"></td></tr>\n",
+                      report->handed != NULL ? " class=\"chosen\"" : "", report->ms_before);
     for (uint32_t i = 0; i < report->point_count; i++) {
         const quantize_point *point = &report->points[i];
         uint32_t count;
 
         if (point != point_of_name(report, point->what, &count))
             continue;
-        (void)fprintf(out, "<tr%s><td>", point->chosen ? " class=\"chosen\"" : "");
+        (void)fprintf(out, "<tr%s><td>", is_result(report, point) ? " class=\"chosen\"" : "");
         page_text(out, point->what, 0);
         if (count > 1)
             (void)fprintf(out, " (measured %u times)", count);
         (void)fprintf(out, "</td><td class=\"n\">%.4g</td><td class=\"n\">%.5g</td></tr>\n", point->ms, point->score);
     }
-    (void)fputs(
-        "</table>\n</div>\n<p>The result is bold: of the variants that agree as the bound asks, it was the fastest "
-        "when each was run in turns with the original. Other times are single measurements.</p>\n",
-        out);
+    (void)fprintf(
+        out,
+        "</table>\n</div>\n<p>The result is bold: %s. Other times are single measurements.</p>\n<p>For another "
+        "row, repeat the command with <code>--at-least X</code>, where X is slightly %s than the agreement of "
+        "that row, and <code>--mode static --weights 8</code>, which accepts any time. <code>--skip "
+        "LAYER</code> keeps a layer as floats.</p>\n",
+        report->handed != NULL ? "the original, because no variant was accepted"
+                               : "of the variants that agree as the bound asks, it was the fastest when each "
+                                 "was run in turns with the original",
+        report->agreement.metric == AGREE_kl ? "more" : "less");
     (void)fputs("<h2>Layers</h2>\n<div class=\"wide\">\n<table>\n<tr><th>layer</th><th>operator</th><th>weights</th>"
                 "<th class=\"n\">bytes before</th><th class=\"n\">after</th>",
                 out);
