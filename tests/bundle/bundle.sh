@@ -92,7 +92,7 @@ holds "a branch" ./branches --input s=one.npy -o taken
 holds "the other branch" ./branches s=minus.npy -o other
 holds "a file of another size" sh -c '! ./branches s=head 2>err2 && grep -q "not a readable" err2'
 holds "a file of another type" sh -c 'sed "s/<i8/<f8/" one.npy >f8.npy
-    ! ./branches s=f8.npy 2>err2 && grep -q "for input s, which is {.descr.: .<i8., .*: f8.npy$" err2'
+    ! ./branches s=f8.npy 2>err2 && grep -q "f8.npy is {.descr.: .<f8., .*}, but input s is {.descr.: .<i8., .*}: save array.astype(.<i8.)$" err2'
 holds "a folder that does not exist" sh -c '! ./branches s=one.npy -o nowhere 2>err2 && grep -q "a folder that exists" err2'
 holds "types in --help" sh -c './branches --help | grep -q "^input [01]: s, 8 bytes, {.descr.: .<i8., .*shape"'
 holds "an unknown input" sh -c '! ./branches t=one.npy 2>err2 && grep -q "unknown input" err2'

@@ -379,16 +379,17 @@ static inlay_status check_job(struct maker *maker)
     char target[PATH_MAX];
 
     if (!maker_find_runtime(job->target, maker->runtime_dir) && maker_is_wasm(maker))
-        return inlay_fail(
-            maker->diag, INLAY_NOT_FOUND,
-            "no run-time part for target 'wasm32' in %s, relative to this program: "
-            "host/tools/bundle/runtime/cross.sh --target wasm32 builds it, with the packages clang, lld, llvm, "
-            "wasi-libc, libclang-rt-dev-wasm32 and nodejs",
-            INLAY_BUNDLE_FROM_BIN);
+        return inlay_fail(maker->diag, INLAY_NOT_FOUND,
+                          "no run-time part for target 'wasm32' in %s, relative to this program: in inlay's sources, "
+                          "host/tools/bundle/runtime/cross.sh --target wasm32 PREFIX builds it for the inlay that is "
+                          "installed in PREFIX, with the packages clang, lld, llvm, wasi-libc, "
+                          "libclang-rt-dev-wasm32 and nodejs",
+                          INLAY_BUNDLE_FROM_BIN);
     if (!maker_find_runtime(job->target, maker->runtime_dir))
         return inlay_fail(maker->diag, INLAY_NOT_FOUND,
                           "no run-time part for target '%s' in %s, relative to this program: it "
-                          "is part of libinlay-dev; for arm64, host/tools/bundle/runtime/cross.sh builds it",
+                          "is part of libinlay-dev; for arm64, host/tools/bundle/runtime/cross.sh PREFIX in inlay's "
+                          "sources builds it for the inlay that is installed in PREFIX",
                           job->target, INLAY_BUNDLE_FROM_BIN);
     if (maker_is_wasm(maker) && job->kind != BUNDLE_PROGRAM)
         return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT,

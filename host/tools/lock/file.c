@@ -47,15 +47,19 @@ inlay_status lock_load(const char *path, json_t **out_record, inlay_diag *diag)
 
     *out_record = NULL;
     if (record == NULL)
-        return error.line > 0 ? inlay_fail(diag, INLAY_IO_ERROR, "%s:%d: %s", path, error.line, error.text)
-                              : inlay_fail(diag, INLAY_IO_ERROR, "%s", error.text);
+        return error.line > 0
+                   ? inlay_fail(
+                         diag, INLAY_IO_ERROR,
+                         "%s is not a file of inlay lock, at line %d (%s): write one with inlay lock MODEL -o FILE",
+                         path, error.line, error.text)
+                   : inlay_fail(diag, INLAY_IO_ERROR, "%s", error.text);
     if (format != FORMAT)
         status =
             format > FORMAT
                 ? inlay_fail(diag, INLAY_IO_ERROR, "%s has format %lld, and this version reads %d; use a newer inlay",
                              path, (long long)format, FORMAT)
                 : inlay_fail(diag, INLAY_IO_ERROR,
-                             "%s is not a file of inlay lock: write one with inlay lock MODEL -o %s", path, path);
+                             "%s is not a file of inlay lock: write one with inlay lock MODEL -o FILE", path);
     if (status == INLAY_OK)
         status = check_members(path, record, diag);
     if (status != INLAY_OK)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds the run-time part of bundles for another target, in addition to that of this machine:
-#   cross.sh [--target TARGET] BUILD_DIR    BUILD_DIR: build folder or installation prefix of inlay
+#   cross.sh [--target TARGET] DIR    DIR: build folder or installation prefix of inlay
 # aarch64-linux-gnu (the default) needs Debian's gcc-aarch64-linux-gnu and qemu-user; wasm32 needs clang, lld, llvm,
 # wasi-libc, libclang-rt-dev-wasm32 and nodejs. Exit code 3: a program or library is missing.
 set -euo pipefail
@@ -21,8 +21,11 @@ wasm32)
     exit 2
     ;;
 esac
-build=$(realpath "$1")
+build=$(realpath "${1:?usage: cross.sh [--target TARGET] DIR}")
 here=$build/bundle-$target
+if [ ! -e "$build/CMakeCache.txt" ]; then # only the result belongs into a prefix
+    here=$source/build/bundle-$target
+fi
 launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)

@@ -84,13 +84,33 @@ static int read_npy(const char *path, const bundle_tensor *tensor, char *to)
     return good;
 }
 
+/* Says what the file is and what the input is. */
 static int fail_input(const char *name, const bundle_tensor *tensor, const char *path)
 {
     int bytes;
-    const char *text = npy_text(tensor->npy, tensor->npy_bytes, &bytes);
+    const char *wanted = npy_text(tensor->npy, tensor->npy_bytes, &bytes), *comma = strchr(wanted, ',');
+    char head[512];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t got = fd >= 0 ? read(fd, head, sizeof head) : -1;
+    const size_t type_bytes = comma != NULL ? (size_t)(comma - wanted) : 0;
+    const char *text = got > 12 && memcmp(head, "\x93NUMPY", 6) == 0 ? memchr(head, '{', (size_t)got) : NULL;
+    const char *end = text != NULL ? memchr(text, '}', (size_t)(head + got - text)) : NULL;
 
-    (void)fprintf(stderr, "%s: not a readable .npy file for input %s, which is %.*s: %s\n", name, tensor->name, bytes,
-                  text, path);
+    if (fd >= 0)
+        (void)close(fd);
+    if (end != NULL && end + 1 - text == bytes && memcmp(text, wanted, (size_t)bytes) == 0)
+        end = NULL; /* the array itself is cut short */
+    if (end == NULL)
+        (void)fprintf(stderr, "%s: not a readable .npy file for input %s, which is %.*s: %s\n", name, tensor->name,
+                      bytes, wanted, path);
+    else
+        (void)fprintf(stderr, "%s: %s is %.*s, but input %s is %.*s", name, path, (int)(end + 1 - text), text,
+                      tensor->name, bytes, wanted);
+    if (end != NULL && type_bytes > 13 && (size_t)(end - text) > type_bytes && wanted[12] != 'V' &&
+        memcmp(text, wanted, type_bytes) != 0)
+        (void)fprintf(stderr, ": save array.astype(%.*s)", (int)type_bytes - 10, wanted + 10);
+    if (end != NULL)
+        (void)fputc('\n', stderr);
     return 1;
 }
 
