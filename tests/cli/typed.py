@@ -99,6 +99,11 @@ class Typed(unittest.TestCase):
                 self.assertIn(part or "", text)
                 self.assertEqual("have the shape" in text, part != "", text)
 
+        deep = model(self.at / "d.onnx", {"x": ("FLOAT", ["n", 1, "h", "w"])})
+        rows = self.table("r.csv", [[1, 2, 3, 4, 5, 6]])
+        self.assertIn("have the shape [1,1,1,6] (--dim w=N", inlay("run", deep, "--input", f"x={rows}").stderr)
+        self.assertNotIn("have the shape", inlay("run", deep, "--input", f"x={rows}", "--dim", "h=2").stderr)
+
     def test_wrong_lists(self):
         path = model(self.at / "m.onnx", {"x": ("FLOAT", ["n", 2]), "i": ("INT8", [1]), "b": ("BOOL", [1])})
         for argument, part in (("x=1,2,3", "do not fill float[?,2]"), ("x=[[1,2],[3]]", "list of 1 beside lists of 2"),

@@ -165,7 +165,7 @@ left=$(find "$work" -name 'inlay-lock.*')
 # ---- wrong use, wrong files
 printf '{}' >empty.lock
 finds 3 '.error.text | test("is not a file of inlay lock")' empty.lock
-finds 3 '.error.text | test("is not a file of inlay lock, at line 1")' several.onnx
+finds 3 '.error.text | test("several.onnx:1: not a file of inlay lock")' several.onnx
 printf '{"inlay_lock": 9}' >new.lock
 finds 3 '.error.text | test("use a newer inlay")' new.lock
 printf '{"inlay_lock": 1' >cut.lock

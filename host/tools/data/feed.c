@@ -460,14 +460,14 @@ done:
     return status;
 }
 
-/* Tells the shape that a table or a list without inner brackets got, if several sizes were open: one took all. */
-static void note_shape(const struct request *request, const inlay_value *value)
+/* Tells the shape that a table or a list without inner brackets got, if several sizes from axis `first` on are open. */
+static void note_shape(const struct request *request, uint32_t first, const inlay_value *value)
 {
     const inlay_io_info *info = request->info;
     uint32_t open = 0, last = 0;
     char shape[128];
 
-    for (uint32_t axis = 0; axis < info->rank && info->rank <= INLAY_MAX_RANK; axis++)
+    for (uint32_t axis = first; axis < info->rank && info->rank <= INLAY_MAX_RANK; axis++)
         if (info->dims[axis] < 0) {
             open++;
             last = axis;
@@ -516,7 +516,7 @@ static inlay_status load_table(const struct request *request, const char *path, 
                       request->info->name, table.row_count, table.path,
                       table.head != NULL ? "whose first line is a header" : "without a header");
     if (status == INLAY_OK)
-        note_shape(request, *out_value);
+        note_shape(request, 1, *out_value); /* the first axis has the rows */
     arena_deinit(&arena);
     return status;
 }
@@ -561,7 +561,7 @@ static inlay_status load_source(const struct request *request, const char *sourc
     if (listed && literal_is(source) && access(source, F_OK) != 0) {
         status = literal_load(source, &sized, out_value, request->diag);
         if (status == INLAY_OK && strchr(source, '[') == strrchr(source, '['))
-            note_shape(&with_sizes, *out_value);
+            note_shape(&with_sizes, 0, *out_value);
     } else if (listed && csv_is(source))
         status = load_table(&with_sizes, source, false, out_value);
     else if (picture_is_file(source) && picture_fits(&sized))

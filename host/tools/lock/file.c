@@ -48,10 +48,9 @@ inlay_status lock_load(const char *path, json_t **out_record, inlay_diag *diag)
     *out_record = NULL;
     if (record == NULL)
         return error.line > 0
-                   ? inlay_fail(
-                         diag, INLAY_IO_ERROR,
-                         "%s is not a file of inlay lock, at line %d (%s): write one with inlay lock MODEL -o FILE",
-                         path, error.line, error.text)
+                   ? inlay_fail(diag, INLAY_IO_ERROR,
+                                "%s:%d: not a file of inlay lock (%s): write one with inlay lock MODEL -o FILE", path,
+                                error.line, error.text)
                    : inlay_fail(diag, INLAY_IO_ERROR, "%s", error.text);
     if (format != FORMAT)
         status =
