@@ -54,6 +54,13 @@ for one in "wrong.yaml:4: unknown key 'max_btach'; did you mean 'max_batch'?" \
     fi
 done
 
+# And a variable of the environment, but none of those that are read.
+INLAY_MAX_BTACH=3 INLAY_MAX_BATCH=3 INLAY_LIBRARY=none "$serve" "$tmp/none" --no-config >"$tmp/out" 2>&1 || true
+if [ "$(grep -c "no effect" "$tmp/out")" -ne 1 ] || ! grep -q "INLAY_MAX_BTACH has.* mean INLAY_MAX_BATCH?" "$tmp/out"; then
+    echo "INLAY_MAX_BTACH: $(cat "$tmp/out")"
+    failed=1
+fi
+
 # The rest of a long line is not a token.
 printf '# %0600d\n' 0 >"$tmp/tokens"
 chmod 600 "$tmp/tokens"

@@ -15,8 +15,8 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment; three rows of its table are enough. */
-uint32_t nearest_edits(const char *a, const char *b)
+/* Edit distance (optimal string alignment); three rows of its table are enough. */
+static uint32_t distance(const char *a, const char *b)
 {
     uint32_t rows[3][MAX_NAME_BYTES + 1];
     size_t na = strlen(a), nb = strlen(b);
@@ -47,7 +47,7 @@ const char *nearest_name(const char *wanted, nearest_name_fn name_at, const void
 
     for (uint32_t i = 0; i < count; i++) {
         const char *name = name_at(ctx, i);
-        uint32_t edits = nearest_edits(wanted, name);
+        uint32_t edits = distance(wanted, name);
 
         if (edits < fewest && edits <= (strlen(name) + 2) / 3) {
             fewest = edits;
@@ -66,4 +66,24 @@ void nearest_hint(char out[NEAREST_HINT_BYTES], const char *otherwise, const cha
         (void)snprintf(out, NEAREST_HINT_BYTES, "; did you mean '%s'?", name);
     else
         (void)snprintf(out, NEAREST_HINT_BYTES, "%s", otherwise);
+}
+
+bool nearest_slip(char out[NEAREST_SLIP_BYTES], const char *entry, nearest_name_fn name_at, const void *ctx,
+                  uint32_t count)
+{
+    static const char prefix[] = "INLAY_";
+    const char *given = entry + sizeof prefix - 1, *nearest;
+    char name[MAX_NAME_BYTES + 2];
+
+    if (strncmp(entry, prefix, sizeof prefix - 1) != 0)
+        return false;
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+    nearest = nearest_name(name, name_at, ctx, count);
+    if (nearest == NULL || distance(name, nearest) != 1)
+        return false;
+    (void)snprintf(out, NEAREST_SLIP_BYTES, "the environment variable INLAY_%s has no effect; did you mean INLAY_%s?",
+                   name, nearest);
+    for (char *letter = strrchr(out, ' '); *letter != '\0'; letter++)
+        *letter = (char)toupper((unsigned char)*letter);
+    return true;
 }

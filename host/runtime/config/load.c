@@ -337,25 +337,12 @@ inlay_status config_load_environment(inlay_options *options, config_variable_fn 
 
 void config_warn_of_slips(const inlay_options *options, char *const *environment)
 {
-    static const char prefix[] = "INLAY_";
     enum { WARNING = 1 /* INLAY_LOG_WARNING */ };
+    char text[NEAREST_SLIP_BYTES];
 
-    for (; options->log != NULL && environment != NULL && *environment != NULL; environment++) {
-        const char *given = *environment + sizeof prefix - 1, *nearest;
-        char name[80], text[256];
-
-        if (strncmp(*environment, prefix, sizeof prefix - 1) != 0)
-            continue;
-        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
-        nearest = options_nearest(name);
-        if (nearest == NULL || nearest_edits(name, nearest) != 1)
-            continue;
-        (void)snprintf(text, sizeof text, "the environment variable INLAY_%s has no effect; did you mean INLAY_%s?",
-                       name, nearest);
-        for (char *letter = strrchr(text, ' '); *letter != '\0'; letter++)
-            *letter = (char)toupper((unsigned char)*letter);
-        options->log(options->log_user, WARNING, text);
-    }
+    for (; options->log != NULL && environment != NULL && *environment != NULL; environment++)
+        if (nearest_slip(text, *environment, options_name_at, NULL, OPTION_COUNT))
+            options->log(options->log_user, WARNING, text);
 }
 
 static const char *process_variable(const char *name)

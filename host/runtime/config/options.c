@@ -144,7 +144,7 @@ uint32_t options_find(const char *name)
     return OPTION_COUNT;
 }
 
-static const char *name_at(const void *ctx, uint32_t i)
+const char *options_name_at(const void *ctx, uint32_t i)
 {
     (void)ctx;
     return table[i].name;
@@ -152,7 +152,7 @@ static const char *name_at(const void *ctx, uint32_t i)
 
 const char *options_nearest(const char *name)
 {
-    return nearest_name(name, name_at, NULL, OPTION_COUNT);
+    return nearest_name(name, options_name_at, NULL, OPTION_COUNT);
 }
 
 uint32_t options_kind(uint32_t option)

@@ -86,6 +86,8 @@ static inline bool option_dim_is_estimate(const option_pair *pair)
 uint32_t options_find(const char *name);
 /* The option whose name is nearest to an unknown name; NULL if none is near. */
 const char *options_nearest(const char *name);
+/* The name of option i; a nearest_name_fn. */
+const char *options_name_at(const void *ctx, uint32_t i);
 uint32_t options_kind(uint32_t option); /* KIND_* */
 
 /* The bytes of the first item of a list of a LIST or PAIRS option, up to the comma after it. */

@@ -122,9 +122,15 @@ static inlay_status set_value(struct settings *settings, int setting, const char
     return INLAY_OK;
 }
 
+static const char *setting_at(const void *table, uint32_t i)
+{
+    return ((const setting_row *)table)[i].name;
+}
+
 static inlay_status read_environment(struct settings *settings, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
+    char text[NEAREST_SLIP_BYTES];
 
     for (int i = 0; status == INLAY_OK && i < SETTING_COUNT && getauxval(AT_SECURE) == 0; i++) {
         char name[64] = "INLAY_";
@@ -138,6 +144,9 @@ static inlay_status read_environment(struct settings *settings, inlay_diag *diag
         if (value != NULL)
             status = set_value(settings, i, value, FROM_ENVIRONMENT, name, diag);
     }
+    for (char **entry = environ; entry != NULL && *entry != NULL && getauxval(AT_SECURE) == 0; entry++)
+        if (nearest_slip(text, *entry, setting_at, rows, SETTING_COUNT))
+            log_line(LOG_WARNING_LINE, "%s", text);
     return status;
 }
 
