@@ -169,6 +169,9 @@ open.onnx --providers=reference
 open.onnx --realtime=1
 open.onnx --reproducible=1
 open.onnx --reproducible=cpu
+open.onnx --reduce=op:MatMul=weights8
+open.onnx --error-table=
+open.onnx --max-error=0
 open.onnx --require=reference
 open.onnx --rewrite-limit=1
 open.onnx --sizes=batch=1,4

@@ -19,7 +19,8 @@ static inlay_status check_types(graph_model *model, int64_t opset, inlay_diag *d
 }
 
 /* An option applies once: when the original file is read, or when the converted file is used. */
-static const char *const for_original[] = { "dim", "external_dir", "freeze_defaults", NULL };
+static const char *const for_original[] = { "dim",    "error_table", "external_dir", "freeze_defaults", "max_error",
+                                            "reduce", NULL };
 static const char *const for_converted[] = { "adapter",       "forbid", "level",   "max_partitions",
                                              "memory_limit",  "no_cpu", "no_pass", "pass",
                                              "pin",           "plan",   "require", "tap",
