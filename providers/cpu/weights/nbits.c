@@ -427,11 +427,11 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 /* The same for a single row. */
 VEC_INLINE vint dot_nibbles(const uint8_t *weights, const int8_t *limbs, nbits_mode mode, int bits, int part)
 {
-    const int groups = part / 4, per = 8 / bits;
+    const int per = 8 / bits, count = part / 4 / per; /* words */
     vint low = { 0 }, high = { 0 };
 
     UNROLL_WORDS
-    for (int w = 0; w < groups / per; w++, weights += NBITS_COLUMNS * 4) {
+    for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
         const vint word = vint_load(weights);
 
         VEC_UNROLL
@@ -452,7 +452,7 @@ VEC_INLINE vint dot_nibbles(const uint8_t *weights, const int8_t *limbs, nbits_m
 VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
                          int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
 {
-    const int groups = part / 4, per = 8 / bits;
+    const int per = 8 / bits, count = part / 4 / per; /* words */
 
 #ifdef INTS_NIBBLES
     if (as_bytes) {
@@ -462,7 +462,7 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 #endif
     (void)mode, (void)part, (void)as_bytes;
     UNROLL_WORDS
-    for (int w = 0; w < groups / per; w++, weights += NBITS_COLUMNS * 4) {
+    for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
         const vint word = vint_load(weights);
 
         VEC_UNROLL
