@@ -25,16 +25,25 @@ static void round_input(const float *x, int count, double *out)
         out[i] = (double)scale * (double)(fminf(fmaxf(nearbyintf(x[i] / scale) + zero, 0), 255) - zero);
 }
 
+/* Element i of a list of floats that need not be aligned. */
+static double element(const void *list, int i)
+{
+    float x;
+
+    memcpy(&x, (const char *)list + (size_t)i * sizeof x, sizeof x);
+    return (double)x;
+}
+
 /* Column k of the weights in 127 steps. */
-static void round_column(const float *w, int k, bool is_turned, double out[DEPTH])
+static void round_column(const void *w, int k, bool is_turned, double out[DEPTH])
 {
     double largest = 0, step;
 
     for (int i = 0; i < DEPTH; i++)
-        largest = fmax(largest, fabs((double)w[is_turned ? k * DEPTH + i : i * COLUMNS + k]));
+        largest = fmax(largest, fabs(element(w, is_turned ? k * DEPTH + i : i * COLUMNS + k)));
     step = largest / 127;
     for (int i = 0; i < DEPTH; i++)
-        out[i] = step * nearbyint((double)w[is_turned ? k * DEPTH + i : i * COLUMNS + k] / step);
+        out[i] = step * nearbyint(element(w, is_turned ? k * DEPTH + i : i * COLUMNS + k) / step);
 }
 
 static const graph_node *only_node(const struct rig *rig)
@@ -43,7 +52,7 @@ static const graph_node *only_node(const struct rig *rig)
     return rig->session->model->main->nodes[0];
 }
 
-static const float *constant(const struct rig *rig, uint32_t input)
+static const void *constant(const struct rig *rig, uint32_t input)
 {
     return rig->session->model->main->values[only_node(rig)->info.inputs[input]].info.data;
 }
@@ -76,7 +85,7 @@ static void check_rounded(const char *script, bool is_turned, const char *reduce
     for (int k = 0; k < COLUMNS; k++) {
         round_column(constant(&plain, 1), k, is_turned, w);
         for (int r = 0; r < ROWS; r++) {
-            double sum = is_turned ? (double)constant(&plain, 2)[k] : 0;
+            double sum = is_turned ? element(constant(&plain, 2), k) : 0;
 
             for (int i = 0; i < DEPTH; i++)
                 sum += x[r * DEPTH + i] * w[i];
