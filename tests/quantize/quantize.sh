@@ -71,6 +71,10 @@ checks=$((checks + 1))
 "$inlay" inspect out.onnx --json >out && jq -e '[.operators[].operator] | index("DynamicQuantizeMatMul") != null' out >/dev/null ||
     complain 'the operators of a model with --max-error'
 rm out.onnx
+# A name that would be a pattern.
+"$inlay" optimize mlp.onnx -o named.onnx --level 0 >out 2>err || complain 'names of nodes'
+LC_ALL=C sed 's/MatMul#2/op:Mul*2/' named.onnx >odd.onnx
+does 0 '.rows[0].node == "op:Mul*2"' explain odd.onnx --errors --samples 1
 does 2 '.error.text | test("error_table")' run mlp.onnx --max-error 0.1
 does 2 '.error.text | test("other weights")' run mlp.onnx --max-error 1 --error-table <(jq '.rows |= map(.weights = "1")' all.errors)
 does 2 '.error.text | test("require --errors")' explain mlp.onnx --save none.errors

@@ -460,7 +460,8 @@ done:
     return status;
 }
 
-/* Tells the shape that a table or a list without inner brackets got, if several sizes from axis `first` on are open. */
+/* Prints the shape of values from a table, or from a list without inner brackets, if two or more sizes from axis
+ * `first` on are open. */
 static void note_shape(const struct request *request, uint32_t first, const inlay_value *value)
 {
     const inlay_io_info *info = request->info;

@@ -29,9 +29,8 @@ const char *const pipe_steps[] = {
     "detokenize:FILE\t(post) ids to text, with the files of tokenize",
     /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): a text of two lines */
     "boxes[:v8|v5|end|detr]\t(post) boxes of a detector with masks, key points or angles, by its metadata and shapes; "
-    "score=X, iou=X, most=N, labels=FILE; the places are in the picture after letterbox, in the model's own pixels "
-    "after "
-    "resize",
+    "score=X, iou=X, most=N, labels=FILE; boxes are in pixels of the picture after letterbox, in pixels of the model's "
+    "input after resize",
     "image[:PRESET]\t(post) planes to pixels, the inverse of normalise",
     "encode[:png|jpg|webp|bmp|ppm]\t(post) encode pixels as a picture file",
     NULL,

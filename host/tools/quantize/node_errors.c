@@ -89,28 +89,35 @@ done:
     return status;
 }
 
+/* Adds the row's node to option reduce: a pattern that matches its name alone. */
+static inlay_status reduce_row(const error_row *row, inlay_options *options, inlay_diag *diag)
+{
+    enum { NAME_BYTES = 500 };
+    char item[2 * NAME_BYTES + 32], *to = item;
+
+    if (strlen(row->node) > NAME_BYTES)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the name of node '%.60s...' has %zu bytes, more than %d",
+                          row->node, strlen(row->node), (int)NAME_BYTES);
+    for (const char *from = row->node; *from != '\0'; from++) {
+        if (from == row->node || strchr("*?[\\", *from) != NULL) /* the first: a name may begin with "op:" */
+            *to++ = '\\';
+        *to++ = *from;
+    }
+    (void)snprintf(to, (size_t)(item + sizeof item - to), "=%s", reduced_arithmetics[row->arithmetic]);
+    return options_set_item(options, "reduce", item, diag);
+}
+
 /* Opens the model with the rows reduced for which use[] is set. */
 static inlay_status open_reduced(const struct measuring *measuring, const bool *use, struct subject *out)
 {
     const node_errors *errors = measuring->out;
     inlay_options *options = NULL;
-    char item[1024];
     inlay_status status;
 
     INLAY_TRY(evaluate_options(measuring->plain, NULL, NULL, &options, measuring->diag));
-    for (uint32_t i = 0; i < errors->table.count; i++) {
-        if (!use[i])
-            continue;
-        if ((size_t)snprintf(item, sizeof item, "%s=%s", errors->table.rows[i].node,
-                             reduced_arithmetics[errors->table.rows[i].arithmetic]) >= sizeof item) {
-            status = inlay_fail(measuring->diag, INLAY_LIMIT_EXCEEDED,
-                                "the name of node '%.60s...' has more than %zu "
-                                "bytes",
-                                errors->table.rows[i].node, sizeof item - sizeof "=weights8");
-            goto done;
-        }
-        INLAY_TRY(options_set_item(options, "reduce", item, measuring->diag));
-    }
+    for (uint32_t i = 0; i < errors->table.count; i++)
+        if (use[i])
+            INLAY_TRY(reduce_row(&errors->table.rows[i], options, measuring->diag));
     status = subject_open(measuring->args->model, options, out, measuring->diag);
 done:
     inlay_options_destroy(options);
