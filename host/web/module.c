@@ -1,7 +1,7 @@
 /* The exports of inlay.wasm, which sdk/bindings/web/index.js calls. An instance of the module is one session with one
  * context: an instance is created for each session, and its memory is freed as a whole. Functions that can fail return
  * a status; error() then has the message. Texts end with a zero byte. */
-#include "base/words.h"
+#include "tables/words.h"
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
 #include <stdlib.h>

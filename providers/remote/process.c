@@ -3,12 +3,12 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/spawn.h"
-#include "base/words.h"
 #include "inlay/check.h"
 #include "threads/fork.h"
 #include "threads/threads.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -30,12 +30,13 @@ static void describe_shortage(const isolate_process *process, char *text, size_t
 {
     const uint64_t failed = __atomic_load_n(&process->header->failed_bytes, __ATOMIC_RELAXED);
     const uint64_t limit = __atomic_load_n(&process->header->failed_limit, __ATOMIC_RELAXED);
-    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
     text[0] = '\0';
     if (failed != 0)
-        (void)snprintf(text, bytes, "it ran out of its %s of memory (%s more were requested; option isolate_memory)",
-                       format_bytes(limit, a), format_bytes(failed, b));
+        (void)snprintf(text, bytes,
+                       "it ran out of its %" PRIu64 " bytes of memory (%" PRIu64 " more were requested; option "
+                       "isolate_memory)",
+                       limit, failed);
 }
 
 static void describe_end(isolate_process *process, const siginfo_t *info, const char *reason)

@@ -1,6 +1,6 @@
 /* Reports of small sessions: sums are right, text and JSON agree, bodies and devices are included. */
 #include "cmocka_all.h"
-#include "base/words.h"
+#include "tables/words.h"
 #include "reports.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Formatting of numbers, names that stay on one line, JSON of any bytes. */
 #include "cmocka_all.h"
-#include "base/words.h"
+#include "tables/words.h"
 #include "text_buffer.h"
 #include <jansson.h>
 #include <math.h>

@@ -105,7 +105,7 @@ static void memory_is_limited(void **state)
             fail_msg("%s", diag.text);
         for (int demand = FRAGILE_ALLOCATE; demand <= FRAGILE_MAP; demand++) {
             assert_int_equal(run_with(&rig, demand, &diag), INLAY_DEVICE_LOST);
-            if (strstr(diag.text, "it ran out of its 512 MiB of memory (16.0 MiB more were requested; option "
+            if (strstr(diag.text, "it ran out of its 536870912 bytes of memory (16777216 more were requested; option "
                                   "isolate_memory), and crashed (SIGSEGV)") == NULL)
                 fail_msg("%s", diag.text);
             assert_true(is_used(&rig));

@@ -214,7 +214,8 @@ static void test_memory(void **state)
     client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(FRAGILE_EXHAUST, text, sizeof text),
                   503, "option isolate_memory: its process may have 268435456 bytes");
     client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(FRAGILE_ALLOCATE, text, sizeof text),
-                  503, "it ran out of its 256 MiB of memory (16.0 MiB more were requested; option isolate_memory)");
+                  503,
+                  "it ran out of its 268435456 bytes of memory (16777216 more were requested; option isolate_memory)");
     client_expect(&server, "POST", "/v2/models/fragile/infer", "", fragile_input(3, text, sizeof text), 200,
                   "[3.0,5.0]");
     assert_true(serving_memory(&server) < (uint64_t)256 << 20);

@@ -1,7 +1,7 @@
 /* The answers of each provider for one node, and the cost of running the node there. */
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "base/words.h"
+#include "tables/words.h"
 #include "explain/facts.h"
 #include <math.h>
 #include <string.h>

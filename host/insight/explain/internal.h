@@ -3,7 +3,7 @@
 #define EXPLAIN_INTERNAL_H
 #include "base/memory.h"
 #include "explain/facts.h"
-#include "base/words.h"
+#include "tables/words.h"
 
 /* Merges equal refusals of all graphs into facts->refusals and facts->refused; facts->graphs must be complete. */
 INLAY_NODISCARD inlay_status facts_merge_refusals(struct facts *facts, inlay_diag *diag);

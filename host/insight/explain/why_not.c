@@ -1,6 +1,6 @@
 /* Why an assignment that costs less than the session's was not chosen: the rule of the partitioner that rejects it. */
 #include "base/memory.h"
-#include "base/words.h"
+#include "tables/words.h"
 #include "explain/facts.h"
 #include <math.h>
 

@@ -6,7 +6,7 @@
  * A profiled run waits for devices after each step, so that the measured time belongs to the step. */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
-#include "base/words.h"
+#include "tables/words.h"
 #include "session/session.h"
 
 struct profile;

@@ -15,7 +15,7 @@
 #ifndef TABLES_TABLE_H
 #define TABLES_TABLE_H
 #include "base/arena.h"
-#include "base/words.h"
+#include "tables/words.h"
 
 enum { TABLE_COLUMNS = 32 }; /* at most */
 

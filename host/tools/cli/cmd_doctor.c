@@ -1,5 +1,5 @@
 /* inlay doctor: finds problems of an exported model, and fixes those that are safe to fix. */
-#include "base/words.h"
+#include "tables/words.h"
 #include "cli/cells.h"
 #include "cli/cli.h"
 #include "cli/doctor_costs.h"

@@ -1,7 +1,7 @@
 /* inlay inspect: shows the contents of a model file. Compiles nothing, and accepts unknown operators. */
 #include "base/checked.h"
 #include "base/output.h"
-#include "base/words.h"
+#include "tables/words.h"
 #include "cli/cli.h"
 #include "cli/graph_page.h"
 #include "cli/inspect_quant.h"

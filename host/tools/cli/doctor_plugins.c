@@ -1,5 +1,5 @@
 #include "cli/doctor_plugins.h"
-#include "base/words.h"
+#include "tables/words.h"
 #include "cli/plugins.h"
 
 static void add_findings(struct doctor *doctor, const plugin_file *file)

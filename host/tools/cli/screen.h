@@ -2,7 +2,7 @@
  * by themselves (tables/table.h). Output to a file or a pipe is not changed, unless COLUMNS is set. */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
-#include "base/words.h"
+#include "tables/words.h"
 #include <stdio.h>
 
 /* From this call on, standard output is collected, and printed in the width of the terminal by screen_flush() and at

@@ -1,5 +1,5 @@
 #include "modelkit/dump.h"
-#include "base/words.h"
+#include "tables/words.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

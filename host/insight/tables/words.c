@@ -1,4 +1,4 @@
-#include "base/words.h"
+#include "tables/words.h"
 #include "base/c_locale.h"
 #include "base/json_string.h"
 #include "inlay/check.h"

@@ -1,8 +1,8 @@
-/* base/words.h - writes reports: readable numbers, names on one line, JSON.
+/* tables/words.h - writes reports: readable numbers, names on one line, JSON.
  *
  * All output goes through the caller's write function in pieces, without buffering, so nothing here can fail. */
-#ifndef BASE_WORDS_H
-#define BASE_WORDS_H
+#ifndef TABLES_WORDS_H
+#define TABLES_WORDS_H
 #include "inlay/inlay.h"
 #include <stdbool.h>
 
