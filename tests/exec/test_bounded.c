@@ -126,8 +126,43 @@ static void page_faults(void **state)
     }
 }
 
+/* Option realtime locks all memory of a process, which this user may not be permitted. */
+static bool may_lock(void)
+{
+    struct rlimit most;
+
+    return getrlimit(RLIMIT_MEMLOCK, &most) == 0 && (geteuid() == 0 || most.rlim_cur == RLIM_INFINITY);
+}
+
+/* As try_open(), of a file, which is mapped unless option realtime is set. */
+static bool try_open_file(size_t model, bool realtime, struct rig *rig)
+{
+    const char *const options[] = {
+        "providers",          "cpu?,reference",  "policy", "priority", "intra_threads", "1", "realtime",
+        realtime ? "1" : "0", "copy_file_bytes", "0",      NULL
+    };
+    char path[] = "/tmp/inlay-bounded-XXXXXX";
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *made = rig_options(options, &diag);
+    const int fd = mkstemp(path);
+
+    *rig = (struct rig){ 0 };
+    script_model(&rig->model, models[model].script, 17);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, rig->model.bytes, rig->model.count), rig->model.count);
+    assert_int_equal(close(fd), 0);
+    if (inlay_session_create(path, made, &rig->session, &diag) != INLAY_OK ||
+        inlay_context_create(rig->session, &rig->context, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(made);
+    (void)unlink(path);
+    return true;
+}
+
+enum source { FROM_BYTES, FROM_MAPPED_FILE, FROM_LOCKED_FILE };
+
 /* In a new process: after the first runs only read(), write() and exit() are permitted; any other call kills it. */
-static int run_without_calls(size_t model, bool calls)
+static int run_without_calls(size_t model, enum source source, bool calls)
 {
     const pid_t child = fork();
     int state = 0;
@@ -135,7 +170,7 @@ static int run_without_calls(size_t model, bool calls)
     if (child == 0) {
         struct rig rig;
 
-        if (try_open(model, &rig)) {
+        if (source == FROM_BYTES ? try_open(model, &rig) : try_open_file(model, source == FROM_LOCKED_FILE, &rig)) {
             bind(&rig, 1);
             run(&rig, WARM);
             if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
@@ -153,12 +188,18 @@ static int run_without_calls(size_t model, bool calls)
 static void system_calls(void **state)
 {
     (void)state;
-    assert_true(WIFSIGNALED(run_without_calls(0, true))); /* the test finds a call */
+    assert_true(WIFSIGNALED(run_without_calls(0, FROM_BYTES, true)));        /* the test finds a call */
+    assert_true(WIFSIGNALED(run_without_calls(0, FROM_MAPPED_FILE, false))); /* is the file as it was? */
     for (size_t m = 0; m < MODELS; m++) {
-        const int ended = run_without_calls(m, false);
+        for (int source = FROM_BYTES; source <= FROM_LOCKED_FILE; source++) {
+            int ended;
 
-        if (ended != 0)
-            fail_msg("%s: a run made a system call (state %d)", models[m].name, ended);
+            if (source == FROM_MAPPED_FILE || (source == FROM_LOCKED_FILE && !may_lock()))
+                continue;
+            ended = run_without_calls(m, source, false);
+            if (ended != 0)
+                fail_msg("%s: a run made a system call (state %d)", models[m].name, ended);
+        }
     }
 }
 
@@ -252,11 +293,8 @@ static void realtime(void **state)
     assert_non_null(strstr(refused(pointwise, "memory_limit", "host=1G", &diag), "with memory_limit"));
     child = fork();
     if (child == 0) {
-        struct rlimit most;
-
-        if (getrlimit(RLIMIT_MEMLOCK, &most) != 0 || (geteuid() != 0 && most.rlim_cur != RLIM_INFINITY))
-            _exit(0); /* this user may lock too little */
-        run_realtime();
+        if (may_lock())
+            run_realtime();
         _exit(0);
     }
     assert_int_equal(waitpid(child, &ended, 0), child);

@@ -39,7 +39,9 @@ static model_load_options load_options(const inlay_options *options)
     load.limits.max_tensor_bytes = (uint64_t)options_int(options, OPTION_max_tensor_bytes);
     load.limits.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
     load.limits.max_parsed_bytes = (uint64_t)options_int(options, OPTION_max_parsed_bytes);
-    if (session_host_limit(options) == 0) /* only mapped weights can leave the memory again */
+    if (options_int(options, OPTION_realtime) != 0) /* after a run, mapped files are looked at with a system call */
+        load.copy_bytes = UINT64_MAX;
+    else if (session_host_limit(options) == 0) /* only mapped weights can leave the memory again */
         load.copy_bytes = (uint64_t)options_int(options, OPTION_copy_file_bytes);
     return load;
 }
