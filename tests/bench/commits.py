@@ -13,8 +13,8 @@ longer. The medians of all rounds are printed. `ratio` is the time of BEFORE / t
 status is 1. --list prints the names of the rows.
 
 --models: runs of these files instead, with one and with two threads, on the same random inputs. The column `outputs`
-says whether both commits give the same files of outputs; the exit status is also 1 if they do not. A file that BEFORE
-cannot run on random inputs is listed at the end."""
+says whether both commits give the same files of outputs (random: two runs of BEFORE differ); the exit status is also 1
+if they do not. A file that BEFORE cannot run on random inputs is listed at the end."""
 import argparse
 import fnmatch
 import json
@@ -121,13 +121,15 @@ def outputs_of(args, side, row, path, cache):
 
 
 def compared(args, sides, row, path, folder):
-    """How the outputs of the two commits compare: same, or the reason; None if `row` has no file."""
+    """How the outputs of the two commits compare: same, random, or the reason; None if `row` has no file."""
     if not isinstance(row, FileRow):
         return None
-    before, after = (outputs_of(args, side, row, path, os.path.join(folder, str(i))) for i, side in enumerate(sides))
+    before, after, again = (outputs_of(args, sides[i], row, path, os.path.join(folder, str(i))) for i in (0, 1, 0))
     if isinstance(before, str):
         return "refused: " + before
-    return "same" if before == after else after if isinstance(after, str) else "differ"
+    if isinstance(after, str):
+        return after
+    return "random" if before != again else "same" if before == after else "differ"
 
 
 # ----------------------------------------------------------------- rows
@@ -150,7 +152,7 @@ def main():
             if outputs and outputs.startswith("refused"):
                 refused.append(f"{row.name}: {outputs}")
                 continue
-            differ += outputs not in (None, "same")
+            differ += outputs not in (None, "same", "random")
             times = ([], [])
             for turn in range(args.rounds):
                 for side in ((0, 1), (1, 0))[turn % 2]:
