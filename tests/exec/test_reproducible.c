@@ -1,11 +1,13 @@
 /* Option reproducible=cpu chooses the kernels of provider cpu for the whole process. ctest runs this program once for
  * each order of sessions:
  *   test_exec_reproducible           the first session sets the option
- *   test_exec_reproducible default   the first session does not set it */
+ *   test_exec_reproducible default   the first session does not set it
+ *   test_exec_reproducible busy      the probe of provider cpu exceeded its time */
 #include "graph_script.h"
+#include "plugin/admit.h"
 #include "session/session.h"
 
-static bool default_first;
+static bool default_first, busy;
 static const char model[] = "x : 5,333\nw = [333,47]\nb = [47]\np = Gemm(x, w, b)\ny = Sigmoid(p)\n-> y";
 
 /* Runs the model with these providers (NULL: all) and this value of option reproducible. Returns false if the session
@@ -72,7 +74,7 @@ static void set_first(void **state)
     struct rig first, later, again;
 
     (void)state;
-    if (default_first)
+    if (default_first || busy)
         skip();
     run_all("cpu,reference", "cpu", &first);
     assert_true(has_provider(&first, "cpu"));
@@ -126,14 +128,61 @@ static void names(void **state)
     inlay_options_destroy(options);
 }
 
+/* Makes this process remember that the probe of the plugin cpu exceeded its time. */
+static void remember_hung_probe(void)
+{
+    const plugin_search search = { .probe = PLUGIN_PROBE_NEVER };
+    char dir[PATH_MAX], path[PATH_MAX + 32];
+    struct admission admission;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    assert_non_null(plugin_default_dir(dir, sizeof dir));
+    (void)snprintf(path, sizeof path, "%s/inlay-cpu.so", dir);
+    assert_int_equal(admit_open(&search, path, dir, &admission, &diag), INLAY_OK);
+    assert_int_equal(admit_begin(&search, &admission, &diag), INLAY_OK);
+    verdict_keep(&admission.key, &(struct verdict){ VERDICT_HUNG, "it had not returned" });
+    admission_close(&admission);
+}
+
+/* The session fails, because provider reference has other bits than cpu. */
+static void probe_takes_too_long(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options = NULL;
+    inlay_session *session = NULL;
+    struct wire wire = { 0 };
+
+    (void)state;
+    if (!busy)
+        skip();
+    remember_hung_probe();
+    script_model(&wire, model, 13);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "cache_dir", "", &diag), INLAY_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(inlay_options_set(options, "reproducible", i == 0 ? "1" : "cpu", &diag), INLAY_OK);
+        assert_int_equal(inlay_session_create_from_bytes(wire.bytes, wire.count, options, &session, &diag),
+                         INLAY_UNSUPPORTED);
+        assert_non_null(strstr(diag.text, "option reproducible: results without provider cpu have other bits, and its "
+                                          "plugin was not loaded: it had not returned; it is probed again"));
+    }
+    assert_int_equal(inlay_options_set(options, "reproducible", "0", &diag), INLAY_OK);
+    assert_int_equal(inlay_session_create_from_bytes(wire.bytes, wire.count, options, &session, &diag), INLAY_OK);
+    inlay_session_destroy(session);
+    inlay_options_destroy(options);
+    wire_deinit(&wire);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(set_first),
         cmocka_unit_test(set_later),
         cmocka_unit_test(names),
+        cmocka_unit_test(probe_takes_too_long),
     };
 
+    busy = argc > 1 && strcmp(argv[1], "busy") == 0;
     default_first = argc > 1 && strcmp(argv[1], "default") == 0;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,8 @@ INLAY_NODISCARD inlay_status probe_find(char helper[PATH_MAX], char host[128], i
  * not be started; diag has the reason. */
 INLAY_NODISCARD inlay_status probe_start(const char *helper, const char *path, char *const *settings, uint32_t limit_ms,
                                          bool is_isolated, struct probe *out, inlay_diag *diag);
-/* Waits for the process, at most until limit_ms after its start, and derives the verdict from how it ended. */
+/* Waits for the process, at most until limit_ms after its start, and derives the verdict from how it ended. The time
+ * that it waits for a CPU does not count. */
 void probe_finish(struct probe *probe, struct verdict *out);
 /* Ends the process without a verdict; a no-op if no probe is running. */
 void probe_abandon(struct probe *probe);

@@ -596,8 +596,16 @@ static inlay_session *session_begin(const inlay_options *options)
     return session;
 }
 
-/* Lists the providers of plugins that are in quarantine although they worked before. */
-static inlay_status add_lost(inlay_session *session, inlay_diag *diag)
+/* Option reproducible, without a list of providers: whether a session without this one has other bits. */
+static bool is_indispensable(const inlay_options *options, const char *name)
+{
+    return options_on(options, OPTION_reproducible) && options_text(options, OPTION_providers)[0] == '\0' &&
+           default_place(name) < FIRST_PROVIDERS;
+}
+
+/* Lists the providers of plugins that are in quarantine although they worked before. A probe may also exceed its time
+ * because the machine is busy, so the results of option reproducible must not depend on it. */
+static inlay_status add_lost(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     char reason[700];
 
@@ -611,7 +619,12 @@ static inlay_status add_lost(inlay_session *session, inlay_diag *diag)
                        file->lost ? file->reason : "");
         for (char *name = names != NULL ? strtok_r(names, " ", &next) : NULL; name != NULL;
              name = strtok_r(NULL, " ", &next))
-            if (!add_skipped(session, name, reason))
+            if (is_indispensable(options, name))
+                return inlay_fail(diag, INLAY_UNSUPPORTED,
+                                  "option reproducible: results without provider %s have other bits, and its plugin "
+                                  "was not loaded: %s; %s",
+                                  name, file->reason, file->fix);
+            else if (!add_skipped(session, name, reason))
                 return no_memory(diag, "for the list of providers");
     }
     return INLAY_OK;
@@ -628,7 +641,7 @@ static inlay_status load_plugins(inlay_session *session, const inlay_options *op
     search.search.model = session->model != NULL ? session->model->identity : 0;
     status = plugin_set_search_listed(&search.search, search.list, &session->plugins, diag);
     if (status == INLAY_OK)
-        status = add_lost(session, diag);
+        status = add_lost(session, options, diag);
     return status == INLAY_OK ? open_providers(session, options, diag) : status;
 }
 
