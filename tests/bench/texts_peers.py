@@ -37,7 +37,8 @@ KINDS = ("Q4_0", "Q4_K", "Q6_K", "Q8_0", "F16")
 
 
 def inlay_rate(args, path, threads, rows, columns, past):
-    command = [args.inlay, "bench", path, "--seconds", "1", "--intra-threads", str(threads)]
+    command = [args.inlay, "bench", path, "--seconds", "1", "--intra-threads", str(threads), "--last-logits", "1",
+               "--input", "last_logits=[0]"]
     for name, size in (("batch_size", rows), ("sequence_length", columns), ("past_sequence_length", past),
                        ("total_sequence_length", past + columns)):
         command += ["--dim", "%s=%d" % (name, size)]

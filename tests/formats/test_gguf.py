@@ -247,12 +247,12 @@ def greedy(session, prompt, count):
 
 
 class Gguf(unittest.TestCase):
-    def open(self, data):
+    def open(self, data, **options):
         import inlay
         with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
             file.write(data)
             file.flush()
-            return inlay.Session(file.name, config=False)
+            return inlay.Session(file.name, config=False, **options)
 
     def test_tokens(self):
         with open(TOKENS, encoding="utf-8") as f:
@@ -263,6 +263,22 @@ class Gguf(unittest.TestCase):
                 with self.open(data) as session:
                     for prompt, want in zip(prompts(count), wanted[f"{arch} {kind}"]["tokens"]):
                         self.assertEqual(greedy(session, prompt, len(want)), want)
+
+    def test_last_logits(self):
+        """With option last_logits, the logits of the last tokens alone are those of a run that computes all."""
+        for arch in ("llama", "gemma2", "granite"):
+            data, count = make(arch, "Q4_0")
+            prompt = np.array([prompts(count)[0]])
+            feeds = {"input_ids": prompt, "attention_mask": np.ones_like(prompt)}
+            with self.open(data) as plain, self.open(data, last_logits=1) as session:
+                for value in plain.inputs:
+                    if value.name not in feeds:
+                        feeds[value.name] = np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
+                logits = plain.run(feeds)["logits"]
+                for last in (1, 3):
+                    made = session.run(dict(feeds, last_logits=np.zeros(last, np.int64)))["logits"]
+                    self.assertEqual(made.shape, (1, last, count), arch)
+                    np.testing.assert_allclose(made, logits[:, -last:], rtol=1e-4, atol=1e-4, err_msg=arch)
 
     def test_bytes(self):
         """Without a file, weights of floats are copied."""

@@ -255,8 +255,15 @@ static bool is_scaled(const struct graph *graph, const struct readers *readers, 
     return false;
 }
 
-/* Returns true for a Cast of float16 weights that only matrix multiplications and convolutions read. They are converted
- * while packing, so that the floats never exist all at once. */
+/* Whether input i of the node are the weights of a mixture of experts. */
+static bool is_of_experts(const graph_node *node, uint32_t i)
+{
+    return strcmp(node->info.domain.data, "com.microsoft") == 0 && strcmp(node->info.op_type.data, "MoE") == 0 &&
+           (i == 2 || i == 4 || i == 6);
+}
+
+/* Returns true for a Cast of float16 weights that only matrix multiplications, convolutions and mixtures of experts
+ * read. They are converted while packing or while they are multiplied, so that the floats never exist all at once. */
 static bool keeps_halves(const pass_ctx *ctx, const struct graph *graph, const struct readers *readers,
                          const graph_node *node)
 {
@@ -274,6 +281,10 @@ static bool keeps_halves(const pass_ctx *ctx, const struct graph *graph, const s
     for (uint32_t at = readers->first[node->info.outputs[0]]; at != INLAY_NONE; at = readers->next[at]) {
         const graph_node *reader = graph->nodes[readers->node[at]];
         const bool product = pass_is_op(reader, "MatMul") || pass_is_op(reader, "Gemm");
+
+        if (is_of_experts(reader, readers->input[at]) && input->dtype == INLAY_FLOAT16 && input->rank == 3 &&
+            input->dims[2].value % 16 == 0)
+            continue;
 
         if (readers->input[at] != 1 ||
             (product ? input->rank != 2 : !pass_is_op(reader, "Conv") || is_scaled(graph, readers, reader)))

@@ -380,6 +380,7 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     model->later_opset = 0;
     if (model->strict)
         INLAY_TRY(graph_check_declared(model, diag));
+    INLAY_TRY(session_keep_last_logits(model, options, diag));
     INLAY_TRY(add_taps(model, options, diag));
     passes.rewrite_limit = options_int(options, OPTION_rewrite_limit);
     INLAY_TRY(session_report(session, 0.2, "optimising", diag));

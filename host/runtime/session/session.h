@@ -208,7 +208,13 @@ INLAY_NODISCARD inlay_status session_optimise(inlay_session *session, graph_mode
 INLAY_NODISCARD inlay_status session_shrink_caches(graph_model *model, const inlay_options *options, inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_check_caches(const inlay_session *session, const inlay_options *options,
                                                   inlay_diag *diag);
-/* Sets env.states from the names of inputs and outputs. In states.c. */
+/* Option last_logits: gives the inferred model the input last_logits, if it is a language model whose logits are a
+ * product of rows. In last_logits.c. */
+INLAY_NODISCARD inlay_status session_keep_last_logits(graph_model *model, const inlay_options *options,
+                                                      inlay_diag *diag);
+/* Whether an input and an output have the names of a state. In states.c, like the next function. */
+bool session_names_states(const struct graph *graph, const inlay_options *options);
+/* Sets env.states from the names of inputs and outputs. */
 INLAY_NODISCARD inlay_status session_find_states(inlay_session *session, const inlay_options *options,
                                                  inlay_diag *diag);
 /* Number of nodes of the graph and all bodies. */

@@ -44,6 +44,17 @@ static uint32_t find_output(const struct graph *graph, const char *pair, const c
     return INLAY_NONE;
 }
 
+bool session_names_states(const struct graph *graph, const inlay_options *options)
+{
+    if (options_list(options, OPTION_state, 0) != NULL)
+        return true;
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        for (size_t k = 0; k < sizeof known_pairs / sizeof known_pairs[0]; k++)
+            if (find_output(graph, known_pairs[k], graph->values[graph->inputs[i]].info.name.data) != INLAY_NONE)
+                return true;
+    return false;
+}
+
 static bool same_size(const inlay_dim *a, const inlay_dim *b)
 {
     return a->kind == b->kind && (a->kind == INLAY_DIM_FIXED      ? a->value == b->value

@@ -481,6 +481,7 @@ static inlay_status set_defaults(inlay_options *options, inlay_diag *diag)
     (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(memory_allowed() / 8));
     INLAY_TRY(inlay_options_set(options, "max_run_bytes", bytes, diag));
     INLAY_TRY(inlay_options_set(options, "idle_trim_ms", "5000", diag));
+    INLAY_TRY(inlay_options_set(options, "last_logits", "1", diag)); /* prompts need no others */
 done:
     return status;
 }

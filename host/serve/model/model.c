@@ -12,9 +12,21 @@
 
 enum { CHOSEN_BATCH = 4 }; /* max_batch of models that gain by batches, if no setting says otherwise */
 
+/* The number of inputs that requests may have: all but that of option last_logits, which is the last one. */
+static uint32_t request_inputs(const inlay_session *session)
+{
+    const uint32_t count = inlay_session_input_count(session), last = inlay_session_find_input(session, "last_logits");
+    inlay_io_info info = { .struct_size = sizeof info };
+
+    return last != INLAY_NONE && last + 1 == count && inlay_session_input(session, last, &info) == INLAY_OK &&
+                   info.optional
+               ? last
+               : count;
+}
+
 static inlay_status read_io(struct model *model, inlay_diag *diag)
 {
-    model->input_count = inlay_session_input_count(model->session);
+    model->input_count = request_inputs(model->session);
     model->output_count = inlay_session_output_count(model->session);
     model->inputs = calloc(model->input_count + 1u, sizeof *model->inputs);
     model->outputs = calloc(model->output_count + 1u, sizeof *model->outputs);

@@ -219,6 +219,9 @@ static void find_inputs(const struct model *model, text_model *text)
     text->positions = inlay_session_find_input(model->session, "position_ids");
     text->types = inlay_session_find_input(model->session, "token_type_ids");
     text->adapter = inlay_session_find_input(model->session, "adapter");
+    text->last_logits = inlay_session_find_input(model->session, "last_logits");
+    if (text->last_logits != INLAY_NONE && text->last_logits < model->input_count) /* the file has it */
+        text->last_logits = INLAY_NONE;
 }
 
 /* The first input that is neither tokens nor a state, nor follows from the number of tokens; NULL: there is none. */
@@ -351,6 +354,20 @@ void text_model_close(text_model *model)
     free(model->begin);
     free(model->end);
     free(model);
+}
+
+inlay_status text_model_keep_logits(const text_model *model, inlay_context *context, int64_t count, inlay_diag *diag)
+{
+    inlay_value *size = NULL;
+    inlay_status status;
+
+    if (model->last_logits == INLAY_NONE)
+        return INLAY_OK;
+    status = inlay_value_create(INLAY_INT64, 1, &count, &size, diag);
+    if (status == INLAY_OK)
+        status = inlay_context_set_input(context, model->last_logits, size, diag);
+    inlay_value_unref(size);
+    return status;
 }
 
 bool text_model_is_end(const text_model *model, int64_t token)

@@ -14,6 +14,7 @@ typedef struct text_model {
     struct tokenizer *tokenizer;
     uint32_t ids, mask, positions, types; /* inputs of the model; INLAY_NONE: missing */
     uint32_t adapter;                     /* input: the LoRA adapter of each text; INLAY_NONE: missing */
+    uint32_t last_logits;                 /* input of option last_logits; INLAY_NONE: all tokens have logits */
     uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
     int64_t *ends;                        /* [end_count] tokens that end a text */
     uint32_t end_count;
@@ -46,5 +47,8 @@ void text_model_explain(const struct model *model, char *out, size_t bytes);
 /* Whether a model of this file may be one for texts: it has a tokenizer.json. */
 bool text_model_is_likely(const char *path);
 void text_model_close(text_model *model); /* NULL is a no-op */
+/* Makes the context's next runs return the logits of the last `count` tokens of each text, if the model can. */
+INLAY_NODISCARD inlay_status text_model_keep_logits(const text_model *model, inlay_context *context, int64_t count,
+                                                    inlay_diag *diag);
 bool text_model_is_end(const text_model *model, int64_t token);
 #endif

@@ -24,6 +24,7 @@ struct lane {
     uint64_t drops;              /* decoder->drops when it was queued */
     int64_t guesses[MOST_AHEAD]; /* [ahead] guesses that its run reads after the last token of its only text */
     uint32_t ahead;
+    int64_t kept;               /* last tokens of each text whose logits its runs return; 0: not bound yet */
     int64_t *adapters;          /* [max_sequences] of the texts of its run; owned */
     inlay_value *adapter_input; /* its first adapter_rows; NULL: none yet */
     uint32_t adapter_rows;

@@ -159,7 +159,8 @@ static bool open_context(struct drafter *drafter)
     if (instance->context != NULL)
         return true;
     if (instance_init(drafter->model, instance, 1, NULL) == INLAY_OK &&
-        inlay_context_keep_rows(instance->context, &drafter->model->text->rows, FIRST_TOKENS, NULL) == INLAY_OK)
+        inlay_context_keep_rows(instance->context, &drafter->model->text->rows, FIRST_TOKENS, NULL) == INLAY_OK &&
+        text_model_keep_logits(drafter->model->text, instance->context, 1, NULL) == INLAY_OK)
         return true;
     instance_deinit(drafter->model, instance);
     return false;

@@ -51,6 +51,7 @@ inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (instance->context == NULL) {
+        lane->kept = 0;
         status = instance_init(model, instance, 1, diag);
         if (status == INLAY_OK)
             status = inlay_context_keep_rows(instance->context, &model->text->rows, FIRST_TOKENS, diag);
@@ -143,13 +144,28 @@ static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
                : status;
 }
 
+/* The runs return the logits of the last token of each text, and of the guesses after it. */
+static inlay_status keep_logits(struct lane *lane, inlay_diag *diag)
+{
+    const int64_t kept = 1 + (int64_t)lane->ahead;
+    inlay_status status = INLAY_OK;
+
+    if (lane->kept != kept)
+        status = text_model_keep_logits(lane->decoder->model->text, lane->sequence.instance.context, kept, diag);
+    if (status == INLAY_OK)
+        lane->kept = kept;
+    return status;
+}
+
 inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
 {
     const uint32_t rows = lane->row_count;
     const int64_t *tokens = lane->texts[0]->tokens + lane->texts[0]->read;
-    const inlay_status status = bind_adapters(lane, diag);
+    inlay_status status = bind_adapters(lane, diag);
     size_t columns;
 
+    if (status == INLAY_OK)
+        status = keep_logits(lane, diag);
     if (status != INLAY_OK)
         return status;
     columns = lane_step_tokens(lane);

@@ -445,8 +445,8 @@ KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count,
 
 /* Dot products of `rows` rows of a with the first VEC_LANES / rows of `lines` lines of b, each of which is read once.
  * The order of additions of an element does not depend on its neighbours. */
-VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const float *b, int64_t b_stride, int64_t lines,
-                        int64_t size, float *out, int64_t out_row)
+VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, bool halves, int64_t b_stride,
+                        int64_t lines, int64_t size, float *out, int64_t out_row)
 {
     const int across = VEC_LANES / rows;
     const int64_t some = lines < across ? lines : across;
@@ -461,7 +461,9 @@ VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const float *b,
 
         VEC_UNROLL
         for (int n = 0; n < across; n++) {
-            const vec line = vec_load_some(part, b + (n < some ? n : 0) * b_stride + k);
+            const int64_t at = (n < some ? n : 0) * b_stride + k;
+            const vec line =
+                halves ? vec_load_half((const uint16_t *)b + at) : vec_load_some(part, (const float *)b + at);
 
             VEC_UNROLL
             for (int r = 0; r < rows; r++)
@@ -477,26 +479,41 @@ VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const float *b,
     }
 }
 
-KERNEL_PART(void, dots, const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
-            int64_t size, float *out, int64_t out_row)
+/* b: floats, or halves, of which `size` is a multiple of VEC_LANES. */
+VEC_INLINE void dots_all(const float *a, int64_t a_row, int64_t rows, const void *b, bool halves, int64_t b_stride,
+                         int64_t count, int64_t size, float *out, int64_t out_row)
 {
-    enum { AHEAD = 2 * VEC_LANES, FETCHED = 16 };
+    enum { AHEAD = 2 * VEC_LANES, FETCHED = 64 };
+    const int64_t bytes = halves ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
 
     for (int64_t i = 0; i < count; i += VEC_LANES) {
         const int64_t lines = count - i < VEC_LANES ? count - i : VEC_LANES;
-        const float *next = b + (i + AHEAD < count ? i + AHEAD : i) * b_stride;
+        const char *from = (const char *)b + i * b_stride * bytes,
+                   *next = (const char *)b + (i + AHEAD < count ? i + AHEAD : i) * b_stride * bytes;
         int64_t r = 0;
 
         for (int64_t n = 0; n < VEC_LANES; n++)
-            for (int64_t k = 0; k < size; k += FETCHED)
-                vec_fetch_near(next + n * b_stride + k);
+            for (int64_t k = 0; k < size * bytes; k += FETCHED)
+                vec_fetch_near((const float *)(const void *)(next + n * b_stride * bytes + k));
         for (; r + 4 <= rows; r += 4)
             for (int64_t n = 0; n < lines; n += VEC_LANES / 4)
-                dots_of(4, a + r * a_row, a_row, b + (i + n) * b_stride, b_stride, lines - n, size,
+                dots_of(4, a + r * a_row, a_row, from + n * b_stride * bytes, halves, b_stride, lines - n, size,
                         out + r * out_row + i + n, out_row);
         for (; r < rows; r++)
-            dots_of(1, a + r * a_row, a_row, b + i * b_stride, b_stride, lines, size, out + r * out_row + i, out_row);
+            dots_of(1, a + r * a_row, a_row, from, halves, b_stride, lines, size, out + r * out_row + i, out_row);
     }
+}
+
+KERNEL_PART(void, dots, const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
+            int64_t size, float *out, int64_t out_row)
+{
+    dots_all(a, a_row, rows, b, false, b_stride, count, size, out, out_row);
+}
+
+KERNEL_PART(void, dots_of_halves, const float *a, int64_t a_row, int64_t rows, const uint16_t *b, int64_t b_stride,
+            int64_t count, int64_t size, float *out, int64_t out_row)
+{
+    dots_all(a, a_row, rows, b, true, b_stride, count, size, out, out_row);
 }
 
 const sgemm_kernel KERNEL(products) = {
@@ -507,4 +524,5 @@ const sgemm_kernel KERNEL(products) = {
     .softmax = KERNEL_PART_OF(softmax_rows),
     .panel = KERNEL_PART_OF(make_panel),
     .dots = KERNEL_PART_OF(dots),
+    .dots_of_halves = KERNEL_PART_OF(dots_of_halves),
 };

@@ -117,6 +117,9 @@ typedef struct sgemm_kernel {
      * packing the lines as a panel would take longer. */
     void (*dots)(const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
                  int64_t size, float *out, int64_t out_row);
+    /* The same with lines of float16; size is a multiple of SGEMM_LANES. */
+    void (*dots_of_halves)(const float *a, int64_t a_row, int64_t rows, const uint16_t *b, int64_t b_stride,
+                           int64_t count, int64_t size, float *out, int64_t out_row);
 } sgemm_kernel;
 
 KERNEL_INSTANCES(sgemm_kernel, products)

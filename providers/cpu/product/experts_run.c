@@ -1,6 +1,7 @@
 /* Runs a mixture of experts, see lower_experts.c. */
 #include "cpu/product/experts_run.h"
 #include "inlay/check.h"
+#include "simd/convert.h"
 
 /* A run over a chunk of rows. */
 typedef struct experts_call {
@@ -150,6 +151,20 @@ static inlay_status prepare_second(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
+/* Packs lines of float16. After the panel is memory for SGEMM_LANES of them as floats. */
+static void panel_of_halves(const sgemm_kernel *kernel, const uint16_t *lines, int64_t count, int64_t size,
+                            float *panel)
+{
+    float *converted = panel + size * EXPERTS_WIDTH;
+
+    for (int64_t i = 0; i < count; i += SGEMM_LANES) {
+        const int64_t some = count - i < SGEMM_LANES ? count - i : SGEMM_LANES;
+
+        convert_to_f32(converted, INLAY_FLOAT16, lines + i * size, 0, some * size);
+        kernel->panel(converted, size, some, size, panel + i);
+    }
+}
+
 static void multiply_floats(const experts_call *call, int layer, int64_t expert, int64_t column, int64_t columns,
                             float *panel, float *c, int64_t c_row)
 {
@@ -176,6 +191,16 @@ static void multiply_floats(const experts_call *call, int layer, int64_t expert,
         bits.scales += expert * nbits_scale_count(&part->bits.shape);
         bits.zeros = bits.zeros == NULL ? NULL : bits.zeros + expert * nbits_scale_count(&part->bits.shape);
         nbits_unfold(&bits, column / NBITS_COLUMNS, panel);
+    } else if (part->halves) {
+        const uint16_t *lines =
+            (const uint16_t *)call->args[part->weights_arg] + (expert * part->rows + column) * part->columns;
+
+        if (rows <= SGEMM_FEW && !experts->same_kernels) {
+            experts->kernel->dots_of_halves(job.a, job.a_row, rows, lines, part->columns, columns, part->columns, c,
+                                            c_row);
+            return;
+        }
+        panel_of_halves(experts->kernel, lines, columns, part->columns, panel);
     } else {
         const float *lines =
             (const float *)call->args[part->weights_arg] + (expert * part->rows + column) * part->columns;
@@ -344,8 +369,10 @@ static double estimate_ns(const experts_call *call, int layer)
 {
     const struct experts *experts = call->experts;
     const struct experts_part *part = &experts->parts[layer];
-    const double matrix = (double)part->rows * (double)part->columns,
-                 bits = experts->coded ? (double)part->bits.shape.bits : 32;
+    const double matrix = (double)part->rows * (double)part->columns, bits = experts->coded
+                                                                                 ? (double)part->bits.shape.bits
+                                                                             : part->halves ? 16
+                                                                                            : 32;
     const double work =
         (double)(call->rows * experts->k) * matrix /
         (experts->coded && part->bits.mode != NBITS_EXACT ? NBITS_INTEGERS_PER_NS : NBITS_FLOATS_PER_NS);

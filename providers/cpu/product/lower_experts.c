@@ -56,6 +56,7 @@ static void plan_part(const cpu_build *build, const experts_layer *layer, nbits_
     part->rows = layer->rows;
     part->columns = layer->columns;
     part->chain = sgemm_chain(layer->columns, build->state->strict);
+    part->halves = nbits->bits == 0 && layer->columns % SGEMM_LANES == 0 && cpu_has_halves(build, layer->weights);
     if (nbits->bits == 0)
         return;
     (void)nbits_shape_init(&part->bits.shape, nbits->bits, nbits->k, layer->rows, nbits->block);
@@ -80,6 +81,9 @@ static inlay_status take_scratch(cpu_build *build, struct experts *experts, cpu_
     tensor_layout layout;
     int64_t all;
 
+    for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
+        if (experts->parts[layer].halves)
+            panel = deep * (EXPERTS_WIDTH + SGEMM_LANES) * sizeof(float); /* and lines that were converted */
     experts->scores = nbits_reserve_part(&bytes, rows * (uint64_t)experts_score_row(experts) * sizeof(float));
     experts->factors = nbits_reserve_part(&bytes, rows * sizeof(float));
     experts->taken = nbits_reserve_part(&bytes, count);
@@ -128,7 +132,9 @@ static inlay_status read_layer(cpu_build *build, const experts_layer *layer, str
     inlay_status status = INLAY_OK;
 
     part->scales_arg = part->zeros_arg = part->bias_arg = INLAY_NONE;
-    if (layer->nbits.bits == 0) {
+    if (layer->nbits.bits == 0 && part->halves) {
+        INLAY_TRY(cpu_read_halves(build, layer->weights, weights));
+    } else if (layer->nbits.bits == 0) {
         INLAY_TRY(cpu_read_unaligned(build, layer->weights, weights));
     } else {
         cpu_place zeros, *scales = next_place(places, &part->scales_arg);

@@ -2,6 +2,7 @@
 #include "cpu/weights/experts.h"
 #include "cpu/matrix/sgemm.h"
 #include "cpu/region/families.h"
+#include "cpu/weights/halves.h"
 #include "simd/optional.h"
 #include <math.h>
 
@@ -35,6 +36,12 @@ static bool is_constant(const inlay_value_info *value, inlay_dtype dtype, int64_
            value->dtype == dtype && cpu_known_count(value) == count;
 }
 
+/* Whether input i is made of constant float16 elements, which stay in the form of the file. */
+static bool is_halves(const kit_node *node, uint8_t input, int64_t columns)
+{
+    return columns % SGEMM_LANES == 0 && halves_is_constant(node->graph, node->info->inputs[input]);
+}
+
 static bool is_constant_or_absent(const kit_node *node, uint8_t input, int64_t count)
 {
     return input == ABSENT || kit_input(node, input) == NULL || is_constant(kit_input(node, input), INLAY_FLOAT, count);
@@ -51,7 +58,8 @@ static bool layer_fits(const kit_node *node, const cpu_op *op, int layer, int64_
 
     if (weights == NULL || weights->rank != 3 || weights->dims[0].value != count || weights->dims[1].value != rows ||
         columns % per != 0 || weights->dims[2].value != columns / per ||
-        !is_constant(weights, bits != 0 ? INLAY_UINT8 : INLAY_FLOAT, count * rows * (columns / per)) ||
+        !(is_constant(weights, bits != 0 ? INLAY_UINT8 : INLAY_FLOAT, count * rows * (columns / per)) ||
+          (bits == 0 && is_halves(node, inputs->weights, columns))) ||
         !is_constant_or_absent(node, inputs->bias, count * rows))
         return false;
     if (bits == 0)

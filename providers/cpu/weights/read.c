@@ -173,6 +173,30 @@ inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out
     return status;
 }
 
+bool cpu_has_halves(const cpu_build *build, uint32_t value)
+{
+    const uint32_t index = build->compiled->values[value].constant;
+
+    return index != INLAY_NONE && build->compiled->constants[index].halves != NULL &&
+           build->compiled->constants[index].half_type == INLAY_FLOAT16;
+}
+
+inlay_status cpu_read_halves(cpu_build *build, uint32_t value, cpu_place *out)
+{
+    inlay_compiled *compiled = build->compiled;
+    cpu_constant *constant = &compiled->constants[compiled->values[value].constant];
+    const int64_t bytes = (int64_t)(constant->bytes / 2);
+    const inlay_status status = cpu_pack_place(build, constant->halves, (uint64_t)bytes, out);
+
+    INLAY_CHECK(cpu_has_halves(build, value));
+    constant->plain_used = true; /* of which the originals are at sources[0] */
+    for (uint32_t i = 0; i < compiled->constant_count; i++)
+        compiled->constants[i].plain_used |= compiled->constants[i].value == constant->sources[0];
+    layout_plain(&out->layout, 1, &bytes);
+    out->layout.type = ELEMENT_UINT8;
+    return status;
+}
+
 inlay_status cpu_read_original(cpu_build *build, uint32_t value, const void **out)
 {
     const uint32_t index = value == INLAY_NONE ? INLAY_NONE : build->compiled->values[value].constant;

@@ -11,6 +11,10 @@ inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out);
 inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same of a constant, which may not be aligned for its type: model files do not align tensors. */
 inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out);
+/* The float16 elements of a constant that a Cast makes floats, as the model has them, and not aligned; false: it is
+ * another constant. */
+bool cpu_has_halves(const cpu_build *build, uint32_t value);
+inlay_status cpu_read_halves(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same in the given layout. */
 inlay_status cpu_read_as(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out);
 /* A constant in the given layout. plain: dims and strides with which the original is read. */
