@@ -45,17 +45,22 @@ typedef void (*pool_rows_fn)(const pool_plan *plan, const void *input, void *out
 typedef void (*pool_indices_fn)(const pool_plan *plan, const void *input, void *output, int64_t *indices, int64_t begin,
                                 int64_t end);
 
+#define ROWS_OF_FLOATS(function)                                                                                       \
+    {                                                                                                                  \
+        [INLAY_FLOAT] = function##_f32, [INLAY_DOUBLE] = function##_f64, [INLAY_FLOAT16] = function##_f32,             \
+        [INLAY_BFLOAT16] = function##_f32                                                                              \
+    }
 static const pool_rows_fn pool_rows[POOL_KINDS][INLAY_DTYPE_COUNT] = {
     { [INLAY_FLOAT] = pool_rows_max_f32,
       [INLAY_DOUBLE] = pool_rows_max_f64,
-      [INLAY_FLOAT16] = pool_rows_max_f16,
-      [INLAY_BFLOAT16] = pool_rows_max_bf16,
+      [INLAY_FLOAT16] = pool_rows_max_f32,
+      [INLAY_BFLOAT16] = pool_rows_max_f32,
       [INLAY_INT8] = pool_rows_max_i8,
       [INLAY_UINT8] = pool_rows_max_u8 },
-    BY_FLOAT(pool_rows_mean),
-    BY_FLOAT(pool_rows_magnitude),
-    BY_FLOAT(pool_rows_euclid),
-    BY_FLOAT(pool_rows_power),
+    ROWS_OF_FLOATS(pool_rows_mean),
+    ROWS_OF_FLOATS(pool_rows_magnitude),
+    ROWS_OF_FLOATS(pool_rows_euclid),
+    ROWS_OF_FLOATS(pool_rows_power),
 };
 static const pool_indices_fn pool_indices[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = pool_indices_f32,     [INLAY_DOUBLE] = pool_indices_f64, [INLAY_FLOAT16] = pool_indices_f16,
@@ -175,10 +180,12 @@ static void pool_axis_size(const pool_state *state, pool_axis *axis)
         axis->out++;
 }
 
-/* Returns the scratch bytes of a worker, for the combined row and a row of results. */
+/* Returns the scratch bytes of a worker, for the combined row, a row of results, and a converted row of the input. */
 static uint64_t scratch_bytes(const pool_plan *plan, uint32_t acc_bytes)
 {
-    return ((uint64_t)(plan->width + plan->axes[plan->rank - 1].out) * acc_bytes + 63) / 64 * 64;
+    const int64_t line = plan->halves != INLAY_UNDEFINED ? plan->used : 0;
+
+    return ((uint64_t)(plan->width + plan->axes[plan->rank - 1].out + line) * acc_bytes + 63) / 64 * 64;
 }
 
 static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -211,6 +218,7 @@ static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *di
     plan->plan = pool;
     memcpy(pool->axes, axes, attributes->rank * sizeof axes[0]);
     pool->rank = attributes->rank;
+    pool->halves = inlay_dtype_bits(input->dtype) == 16 ? input->dtype : INLAY_UNDEFINED;
     pool->include_pad = attributes->include_pad;
     pool->column_major = attributes->column_major;
     pool->p = attributes->p;

@@ -15,6 +15,7 @@ typedef struct pool_plan {
     pool_axis axes[INLAY_MAX_RANK]; /* [rank] spatial axes */
     int64_t steps[INLAY_MAX_RANK];  /* distance in elements between neighbors along an axis of the input */
     uint32_t rank;                  /* at least 1 */
+    inlay_dtype halves;             /* FLOAT16 or BFLOAT16; INLAY_UNDEFINED: another element type */
     bool include_pad;               /* padding counts in AveragePool's divisor */
     bool column_major;              /* MaxPool's indices are column-major: storage_order = 1 */
     double p;                       /* exponent of LpPool */

@@ -42,8 +42,6 @@ static bool is_number(inlay_dtype dtype)
 
 void convert_to_f32(float *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)
 {
-    const convert_loops *const loops = KERNEL_BEST(convert_loops);
-
     if (from == INLAY_INT4 || from == INLAY_UINT4) {
         int64_t done = nibbles_to_f32(dst, src, first, count, from == INLAY_INT4);
         dst += done;
@@ -53,7 +51,8 @@ void convert_to_f32(float *restrict dst, inlay_dtype from, const void *restrict 
     if (from == INLAY_FLOAT16)
         KERNEL_BEST(rows)->from_half((const uint16_t *)src + first, dst, count);
     else if (from != INLAY_FLOAT)
-        (is_number(from) ? loops->numbers_to_f32 : loops->odd_to_f32)(dst, from, src, first, count);
+        (is_number(from) ? KERNEL_BEST(convert_loops)->numbers_to_f32
+                         : KERNEL_BEST(convert_loops)->odd_to_f32)(dst, from, src, first, count);
     else if (count > 0)
         memcpy(dst, (const float *)src + first, (size_t)count * sizeof *dst);
 }
@@ -107,14 +106,13 @@ static void numbers_by_blocks(inlay_dtype to, void *restrict dst, int64_t first,
 void convert_from_f32(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const float *restrict src,
                       uint32_t how)
 {
-    const convert_loops *const loops = KERNEL_BEST(convert_loops);
-
     if (to == INLAY_FLOAT16)
         KERNEL_BEST(rows)->to_half(src, (uint16_t *)dst + first, count);
     else if (to == INLAY_UINT8 || to == INLAY_INT8 || to == INLAY_INT32 || to == INLAY_INT64)
         numbers_by_blocks(to, dst, first, count, src, how);
     else if (to != INLAY_FLOAT)
-        (is_number(to) ? loops->numbers_from_f32 : loops->odd_from_f32)(to, dst, first, count, src, how);
+        (is_number(to) ? KERNEL_BEST(convert_loops)->numbers_from_f32
+                       : KERNEL_BEST(convert_loops)->odd_from_f32)(to, dst, first, count, src, how);
     else if (count > 0)
         memcpy((float *)dst + first, src, (size_t)count * sizeof *src);
 }

@@ -325,21 +325,20 @@ static void products(void **state)
                              kind == 8 ? 0.25f : 0);
                 for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
                     const struct level *level = &levels[i];
-                    const int last = kind == 8 && !level->kernel->float_zeros ? NBITS_EXACT : NBITS_FINE;
 
                     if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
                         continue;
                     check_unfold(level, &weights);
                     for (int64_t rows = 1; rows <= NBITS_ROWS; rows += is_long ? NBITS_ROWS - 1 : 1)
-                        for (int mode = NBITS_EXACT; mode <= last; mode++) {
+                        for (int mode = NBITS_EXACT; mode <= NBITS_FINE; mode++) {
                             check(level, &weights, (nbits_mode)mode, false, rows);
                             if (level->kernel->many > 0 && mode != NBITS_EXACT)
                                 check(level, &weights, (nbits_mode)mode, true, rows);
                         }
-                    for (int mode = NBITS_BYTE; level->kernel->many > 0 && mode <= last; mode++)
+                    for (int mode = NBITS_BYTE; level->kernel->many > 0 && mode <= NBITS_FINE; mode++)
                         check_rows(level, &weights, (nbits_mode)mode);
 #if defined(__x86_64__)
-                    for (int mode = NBITS_BYTE; level->vnni && mode <= last; mode++) {
+                    for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++) {
                         if (!is_long)
                             check_tiles(level, &nbits_tiles_avx512_vnni, &weights, (nbits_mode)mode);
                         if (tile_problem() == NULL)

@@ -4,7 +4,6 @@
 #include "kernel_case.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
-#include "reference/reference_tables.h"
 #include "random.h"
 #include <math.h>
 #include <setjmp.h>
@@ -337,7 +336,7 @@ static void mistakes(void **state)
     kernel_case_input(&c, INLAY_FLOAT, 2, (int64_t[]){ 1, 3 }, x, false);
     kernel_case_input(&c, INLAY_INT64, 1, one, wrong, false);
     kernel_case_output(&c, INLAY_FLOAT, 0, NULL, y);
-    assert_int_equal(kernel_case_prepare(&c, &reference_loss), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_loss), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(c.diag.text, "label 3"));
     kernel_case_deinit(&c);

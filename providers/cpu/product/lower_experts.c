@@ -38,16 +38,6 @@ static void set_posts(const cpu_op *op, struct experts *experts)
     experts->gate_posts[experts->gate_post_count++] = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = 1, .beta = op->beta };
 }
 
-static nbits_mode mode_of(const cpu_build *build, const experts_layer *layers)
-{
-    bool float_zeros = false;
-
-    for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
-        float_zeros |= layers[layer].weights != INLAY_NONE && layers[layer].nbits.zero != INLAY_NONE &&
-                       layers[layer].nbits.float_zeros;
-    return nbits_mode_of(build, build->op->size, float_zeros);
-}
-
 static void plan_part(const cpu_build *build, const experts_layer *layer, nbits_mode mode, struct experts_part *part)
 {
     const cpu_nbits *nbits = &layer->nbits;
@@ -194,7 +184,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
                           op->name, (long long)dims[rank - 1], (long long)experts.count, (long long)experts.hidden);
     for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
         if (layers[layer].weights != INLAY_NONE)
-            plan_part(build, &layers[layer], experts.coded ? mode_of(build, layers) : NBITS_EXACT,
+            plan_part(build, &layers[layer], experts.coded ? nbits_mode_of(build, build->op->size) : NBITS_EXACT,
                       &experts.parts[layer]);
     experts.span =
         experts.coded && experts.parts[EXPERTS_FIRST].bits.blocks ? NBITS_BESIDE * NBITS_COLUMNS : EXPERTS_WIDTH;

@@ -305,8 +305,7 @@ inlay_status nbits_lower(cpu_build *build, const cpu_group *group)
                           op->name, (long long)build->dims[op->in[0]][build->ranks[op->in[0]] - 1], (long long)nbits.k);
     plan->on = true;
     plan->kernel = build->state->nbits;
-    plan->mode = nbits_mode_of(build, op->row->family == &cpu_nbits_product ? op->size : 0,
-                               nbits.float_zeros && nbits.zero != INLAY_NONE);
+    plan->mode = nbits_mode_of(build, op->row->family == &cpu_nbits_product ? op->size : 0);
     plan->zero = nbits.all;
     plan->has_zeros = nbits.zero != INLAY_NONE;
     plan->alone = build->state->reproducible;

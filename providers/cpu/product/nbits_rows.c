@@ -49,12 +49,11 @@ static void pad_row(const nbits_call *call, int64_t row)
 
 /* A model may request floats or 8 bits (accuracy_level 1 and 4; a model that requests less may get more). The session's
  * option applies to all other models. */
-nbits_mode nbits_mode_of(const cpu_build *build, int64_t level, bool float_zeros)
+nbits_mode nbits_mode_of(const cpu_build *build, int64_t level)
 {
     const cpu_state *state = build->state;
 
-    if (level == 1 || (float_zeros && !state->nbits->float_zeros) || !state->nbits->has_limbs ||
-        build->compiled->keep_last_bit)
+    if (level == 1 || !state->nbits->has_limbs || build->compiled->keep_last_bit)
         return NBITS_EXACT;
     return level == 4 && state->model_sets_limbs ? NBITS_FINE : (nbits_mode)state->limbs;
 }

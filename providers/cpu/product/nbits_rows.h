@@ -47,8 +47,8 @@ typedef struct nbits_call {
     bool single; /* there is one row, see nbits_row */
 } nbits_call;
 
-/* The precision of activations. level: accuracy_level of the node. float_zeros: zero points may be fractions. */
-nbits_mode nbits_mode_of(const cpu_build *build, int64_t level, bool float_zeros);
+/* The precision of activations. level: accuracy_level of the node. */
+nbits_mode nbits_mode_of(const cpu_build *build, int64_t level);
 
 /* Sets the offsets of what `rows` rows and `workers` threads need behind the first *bytes bytes, and adds it. */
 void nbits_reserve(nbits_plan *plan, uint64_t rows, uint64_t workers, uint64_t *bytes);

@@ -491,16 +491,6 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 #define COMPILER_FENCE() (void)0
 #endif
 
-/* Weight blocks have the same bits as tiles: they subtract integers. */
-VEC_INLINE vec minus_zeros(vint dot, vec zero, int32_t sum, bool zeros)
-{
-#ifdef INTS_BLOCKS
-    return vec_of(zeros ? dot - __builtin_convertvector(zero, vint) * vint_set(sum) : dot);
-#else
-    return zeros ? vec_fnma(zero, vec_of(vint_set(sum)), vec_of(dot)) : vec_of(dot);
-#endif
-}
-
 VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool as_bytes,
                           bool zeros)
 {
@@ -538,7 +528,7 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     const int64_t at = r * all + done;
-                    const vec product = minus_zeros(dot[r], zero, tile->sums[at], zeros);
+                    const vec product = zeros ? vec_minus_zeros(dot[r], zero, tile->sums[at]) : vec_of(dot[r]);
 
                     sum[r][v] = vec_fma(vec_mul(product, vec_set(tile->factors[at])), scale, sum[r][v]);
                 }
@@ -594,9 +584,6 @@ enum { HAS_LIMBS = 0 };
 const nbits_kernel KERNEL(nbits) = {
     .isa = KERNEL_TEXT,
     .has_limbs = HAS_LIMBS,
-#ifndef INTS_BLOCKS
-    .float_zeros = HAS_LIMBS,
-#endif
     .prepare = prepare,
     .tile = { exact, byte, fine },
     .unfold = unfold,

@@ -111,9 +111,8 @@ typedef struct nbits_row {
 
 typedef struct nbits_kernel {
     const char *isa;
-    bool has_limbs;   /* false: tile[NBITS_EXACT] computes all modes */
-    bool float_zeros; /* zero points may be fractions in all modes, not only in NBITS_EXACT */
-    int64_t many;     /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
+    bool has_limbs; /* false: tile[NBITS_EXACT] computes all modes */
+    int64_t many;   /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
     /* Converts row a [nbits_depth] for a tile, or for a weight block if row->starts is not NULL. zero: the zero point
      * of all weights; NULL: each block of k has its own. false: the row must be computed with floats, and *row is
      * undefined. */

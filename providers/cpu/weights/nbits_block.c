@@ -213,12 +213,12 @@ VEC_INLINE void multiply_block(const nbits_weight_block *block, nbits_mode mode,
 
             VEC_UNROLL
             for (int v = 0; v < BESIDE; v++) {
-                vint dot = (vint)((unsigned_words)acc[r][v] + start);
+                const vint dot = (vint)((unsigned_words)acc[r][v] + start);
+                const vec product =
+                    zeros ? vec_minus_zeros(dot, vec_load(tile->zeros + panel[v] + at), tile->sums[of_row])
+                          : vec_of(dot);
 
-                if (zeros)
-                    dot -= __builtin_convertvector(vec_load(tile->zeros + panel[v] + at), vint) *
-                           vint_set(tile->sums[of_row]);
-                sum[r][v] = vec_fma(vec_mul(vec_of(dot), factor), vec_load(tile->scales + panel[v] + at), sum[r][v]);
+                sum[r][v] = vec_fma(vec_mul(product, factor), vec_load(tile->scales + panel[v] + at), sum[r][v]);
             }
         }
         if (--left == 0) {

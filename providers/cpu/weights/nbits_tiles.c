@@ -72,25 +72,23 @@ VEC_INLINE void multiply_rows(const nbits_tile *tile, const nbits_mode mode, con
     for (int r = 0; r < TILE_ROWS; r++)
         sum[r] = vec_zero();
     for (int64_t p = 0; p < count; p++) {
-        const vec scale = vec_load(tile->scales + at);
+        const vec scale = vec_load(tile->scales + at), zero = zeros ? vec_load(tile->zeros + at) : vec_zero();
         const float *factor = factors + p;
         const int32_t *of_row = sums + p;
         const int in = (int)(p % TOGETHER);
-        vint zero_points = { 0 };
 
         if (in == 0)
             sum_parts(mode, part, s, limbs + p * tile->limbs_part, tile->limbs_row, tile->limbs_part,
                       weights + p * part * NBITS_COLUMNS, count - p < TOGETHER ? count - p : TOGETHER, &out);
-        if (zeros)
-            zero_points = __builtin_convertvector(vec_load(tile->zeros + at), vint);
         VEC_UNROLL
         for (int r = 0; r < TILE_ROWS; r++, factor += all, of_row += all) {
             vint dot = vint_load(out.low[in][r]);
+            vec product;
 
             if (mode == NBITS_FINE)
                 dot += vint_load(out.high[in][r]) << 8;
-            dot = zeros ? dot - zero_points * vint_set(*of_row) : dot + vint_set(*of_row);
-            sum[r] = vec_fma(vec_mul(vec_of(dot), vec_set(*factor)), scale, sum[r]);
+            product = zeros ? vec_minus_zeros(dot, zero, *of_row) : vec_of(dot + vint_set(*of_row));
+            sum[r] = vec_fma(vec_mul(product, vec_set(*factor)), scale, sum[r]);
         }
         if (--left == 0) {
             left = of_block;

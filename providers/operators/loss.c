@@ -2,6 +2,7 @@
  *
  * Scores are [N, C, D1, ...], labels [N, D1, ...]. Each position has a loss and a weight, which is 0 for ignored
  * labels. The mean divides by the sum of the weights. */
+#include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/operators.h"
 #include "simd/row_set.h"
@@ -38,7 +39,7 @@ static float log_of_sum(const float *scores, int64_t n)
     return max + vm_log((float)sum);
 }
 
-#define BODY "reference/loss.inc"
+#define BODY "loss.inc"
 #include "operators/floats.inc"
 
 typedef int64_t (*loss_fn)(const loss_task *task, const void *scores, const float *known_shift, void *log_prob,
@@ -177,4 +178,4 @@ static const kit_kernel kernels[] = {
     LOSS_KERNEL("NegativeLogLikelihoodLoss"),
     LOSS_KERNEL("SoftmaxCrossEntropyLoss"),
 };
-const kit_table reference_loss = { kernels, KIT_COUNT(kernels) };
+const kit_table OPERATOR(operators_loss) = { kernels, KIT_COUNT(kernels) };
