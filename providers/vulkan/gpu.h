@@ -48,7 +48,8 @@ typedef enum gpu_shader {
 #define GPU_GLOBAL(X) X(EnumerateInstanceVersion) X(CreateInstance)
 #define GPU_INSTANCE(X) \
     X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
-    X(GetPhysicalDeviceMemoryProperties) X(GetPhysicalDeviceQueueFamilyProperties) X(CreateDevice) \
+    X(GetPhysicalDeviceMemoryProperties) X(GetPhysicalDeviceMemoryProperties2) \
+    X(GetPhysicalDeviceQueueFamilyProperties) X(CreateDevice) \
     X(GetDeviceProcAddr) X(GetPhysicalDeviceProperties) X(EnumerateDeviceExtensionProperties) \
     X(GetPhysicalDeviceExternalBufferProperties)
 #define GPU_DEVICE(X) \
@@ -77,10 +78,12 @@ typedef struct gpu_facts {
     VkPhysicalDevice physical; /* valid as long as its instance */
     VkPhysicalDeviceType type;
     uint64_t memory_bytes; /* of the largest device-local heap */
+    uint64_t free_bytes;   /* of these, when the device was found; 0: unknown */
     uint32_t subgroup;
     uint32_t vendor, driver_version, api_version;
     uint32_t max_groups[3], max_shared_bytes;
     bool unified;      /* all device memory is host-visible and cached */
+    bool has_budget;   /* the driver tells how much memory is left (VK_EXT_memory_budget) */
     bool is_cpu;       /* a driver that runs shaders on the CPU */
     bool shuffles;     /* is_cpu, and subgroups of one fixed size support shuffles */
     bool scalar_loads; /* shuffles, and a load that is uniform in a subgroup is executed once */
@@ -183,6 +186,9 @@ bool gpu_may_exist(void);
 /* Calls `found` for each device. Opens none of them. */
 typedef inlay_status (*gpu_found_fn)(void *user, const gpu_facts *facts);
 inlay_status gpu_list(gpu_found_fn found, void *user, inlay_diag *diag);
+bool gpu_has_extension(const gpu_functions *vk, VkPhysicalDevice device, const char *name);
+/* Bytes of the heap that this process may still allocate; UINT64_MAX: unknown. */
+uint64_t gpu_memory_left(const gpu_functions *vk, const gpu_facts *facts, uint32_t heap);
 
 /* INLAY_UNSUPPORTED: libvulkan, a driver, the device or a required feature is missing; diag lists the devices. */
 inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *diag);

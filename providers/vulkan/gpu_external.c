@@ -1,21 +1,11 @@
 /* Memory that the device shares with other drivers and processes: what the driver supports. */
 #include "vulkan/gpu.h"
-#include <stdlib.h>
-#include <string.h>
 
 VkExternalMemoryHandleTypeFlagBits gpu_external_type(uint32_t kind)
 {
     return kind == INLAY_MEMORY_DMA_BUF     ? VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
            : kind == INLAY_MEMORY_OPAQUE_FD ? VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
                                             : 0;
-}
-
-static bool has_extension(const VkExtensionProperties *list, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(list[i].extensionName, name) == 0)
-            return true;
-    return false;
 }
 
 /* Adds a kind of memory to what the device shares. Memory that the driver shares only as a dedicated allocation, and a
@@ -42,22 +32,16 @@ static void add_kind(gpu_device *device, uint32_t kind)
 
 uint32_t gpu_external_find(gpu_device *device, const char *names[2])
 {
-    uint32_t count = 0, used = 0;
-    VkExtensionProperties *list;
+    const VkPhysicalDevice physical = device->facts.physical;
+    uint32_t used = 0;
 
-    if (device->vk.EnumerateDeviceExtensionProperties(device->facts.physical, NULL, &count, NULL) != VK_SUCCESS)
+    if (!gpu_has_extension(&device->vk, physical, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME))
         return 0;
-    list = calloc((size_t)count + 1, sizeof *list);
-    if (list != NULL &&
-        device->vk.EnumerateDeviceExtensionProperties(device->facts.physical, NULL, &count, list) == VK_SUCCESS &&
-        has_extension(list, count, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME)) {
-        names[used++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
-        add_kind(device, INLAY_MEMORY_OPAQUE_FD);
-        if (has_extension(list, count, VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME)) {
-            names[used++] = VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME;
-            add_kind(device, INLAY_MEMORY_DMA_BUF);
-        }
+    names[used++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+    add_kind(device, INLAY_MEMORY_OPAQUE_FD);
+    if (gpu_has_extension(&device->vk, physical, VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME)) {
+        names[used++] = VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME;
+        add_kind(device, INLAY_MEMORY_DMA_BUF);
     }
-    free(list);
     return used;
 }

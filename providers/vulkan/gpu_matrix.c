@@ -24,26 +24,13 @@ typedef VkResult(VKAPI_PTR *get_properties_fn)(VkPhysicalDevice, uint32_t *, mat
 
 _Static_assert(sizeof(matrix_features) <= sizeof(gpu_matrix_features), "the opaque struct is too small");
 
-static bool has_extension(const gpu_functions *vk, VkPhysicalDevice device)
-{
-    VkExtensionProperties list[512];
-    uint32_t count = 512;
-
-    if (vk->EnumerateDeviceExtensionProperties(device, NULL, &count, list) < VK_SUCCESS)
-        return false;
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(list[i].extensionName, GPU_MATRIX_EXTENSION) == 0)
-            return true;
-    return false;
-}
-
 void *gpu_matrix_ask(const gpu_functions *vk, VkPhysicalDevice device, bool want, gpu_matrix_features *features)
 {
     const matrix_features asked = { .type = (VkStructureType)FEATURES, .cooperative_matrix = want };
 
     memset(features, 0, sizeof *features);
     memcpy(features, &asked, sizeof asked);
-    return has_extension(vk, device) ? features : NULL;
+    return gpu_has_extension(vk, device, GPU_MATRIX_EXTENSION) ? features : NULL;
 }
 
 void gpu_matrix_find(const gpu_functions *vk, VkInstance instance, const gpu_matrix_features *features,

@@ -72,6 +72,7 @@ static inlay_status create_buffer(gpu_device *device, uint64_t bytes, uint32_t u
                                                                          : &flags };
     VkMemoryRequirements needs;
     VkMemoryPropertyFlags has;
+    uint64_t left;
     void *mapped = NULL;
     gpu_buffer buffer = { .bytes = bytes, .shared = (use & USE_SHARED) != 0 && imported == NULL }, wrapped;
     inlay_status status = gpu_check(device, device->vk.CreateBuffer(device->device, &info, NULL, &buffer.buffer),
@@ -87,6 +88,15 @@ static inlay_status create_buffer(gpu_device *device, uint64_t bytes, uint32_t u
     allocate.memoryTypeIndex = choose_memory_type(device, needs.memoryTypeBits, staging);
     if (allocate.memoryTypeIndex == device->memory.memoryTypeCount) {
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no memory for buffers", device->facts.name);
+        goto done;
+    }
+    left = gpu_memory_left(&device->vk, &device->facts, device->memory.memoryTypes[allocate.memoryTypeIndex].heapIndex);
+    /* Drivers allocate beyond the budget, and then move memory to and fro. */
+    if (imported == NULL && needs.size > left) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY,
+                            "Vulkan device %s has %llu of %llu bytes left for this process; a smaller batch or "
+                            "memory_limit helps",
+                            device->facts.name, (unsigned long long)left, (unsigned long long)needs.size);
         goto done;
     }
     if (gpu_fault_due(device, GPU_FAULT_MEMORY) ||

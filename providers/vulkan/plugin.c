@@ -111,12 +111,9 @@ static void destroy(void *state)
 
 static inlay_status read_fault(const char *text, gpu_options *open_options, inlay_diag *diag)
 {
-    static const char *const kinds[] = { [GPU_FAULT_LOST] = "lost",
-                                         [GPU_FAULT_MEMORY] = "memory",
-                                         [GPU_FAULT_HANG] = "hang",
-                                         [GPU_FAULT_SEPARATE_MEMORY] = "apart",
-                                         [GPU_FAULT_WRONG_RESULT] = "wrong",
-                                         [GPU_FAULT_AS_GPU] = "gpu" };
+    static const char *const kinds[] = { [GPU_FAULT_LOST] = "lost",          [GPU_FAULT_MEMORY] = "memory",
+                                         [GPU_FAULT_HANG] = "hang",          [GPU_FAULT_SEPARATE_MEMORY] = "apart",
+                                         [GPU_FAULT_WRONG_RESULT] = "wrong", [GPU_FAULT_AS_GPU] = "gpu" };
     char kind[8] = "";
 
     if (text == NULL || text[0] == '\0')
@@ -203,6 +200,7 @@ static void write_info(const gpu_facts *gpu, char *facts, inlay_device_info *out
     out->name = gpu->name;
     out->facts = facts;
     out->memory_bytes = gpu->memory_bytes;
+    out->free_bytes = gpu->free_bytes;
     out->flags = gpu->unified ? INLAY_DEVICE_UNIFIED : 0;
     out->kind = gpu->type == VK_PHYSICAL_DEVICE_TYPE_CPU     ? INLAY_DEVICE_CPU
                 : gpu->type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? INLAY_DEVICE_OTHER

@@ -83,6 +83,8 @@ static inlay_status print_device(void *user, const inlay_device_info *info)
     if (info->memory_bytes > 0)
         (void)printf(", %.1f GiB%s", (double)info->memory_bytes / (1u << 30),
                      (info->flags & INLAY_DEVICE_UNIFIED) != 0 ? " shared with the CPU" : "");
+    if (info->free_bytes > 0)
+        (void)printf(", %.1f GiB free", (double)info->free_bytes / (1u << 30));
     (void)printf("%s%s)%s%s\n", info->facts != NULL ? ", " : "", or_empty(info->facts),
                  info->unusable != NULL ? ": cannot be used: " : "", or_empty(info->unusable));
     return INLAY_OK;
@@ -214,11 +216,11 @@ static int print_operators(const cli_common *common, const plugin_set *set)
 
 static inlay_status add_device(void *user, const inlay_device_info *info)
 {
-    (void)json_array_append_new(user, json_pack("{s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:I, s:b}", "name", info->name,
-                                                "option", info->option, "value", info->value, "unusable",
-                                                info->unusable, "facts", info->facts, "kind", device_text(info->kind),
-                                                "bytes", (json_int_t)info->memory_bytes, "unified",
-                                                (info->flags & INLAY_DEVICE_UNIFIED) != 0));
+    (void)json_array_append_new(
+        user, json_pack("{s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:I, s:I, s:b}", "name", info->name, "option",
+                        info->option, "value", info->value, "unusable", info->unusable, "facts", info->facts, "kind",
+                        device_text(info->kind), "bytes", (json_int_t)info->memory_bytes, "free_bytes",
+                        (json_int_t)info->free_bytes, "unified", (info->flags & INLAY_DEVICE_UNIFIED) != 0));
     return INLAY_OK;
 }
 
